@@ -1,0 +1,352 @@
+//! The only way to run git: constant arguments, an environment built from nothing, ended and reaped whatever happens.
+//!
+//! No text of a user reaches an argument vector: only constants, object ids, and paths made from repository ids.
+
+mod reaper;
+
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+};
+
+use self::reaper::Reaper;
+use crate::error::GitError;
+
+/// The oldest git that has everything we ask for.
+const OLDEST: (u32, u32) = (2, 41);
+
+/// Where programs are looked for; nothing of the service's own environment is passed on.
+const SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What is kept of a process's standard error, and the most that [`GitChild::finish`] takes from its standard output.
+const KEPT_ERRORS: u64 = 16 << 10;
+const KEPT_OUTPUT: u64 = 1 << 20;
+
+/// Settings that every process gets.
+const SETTINGS: &[&str] = &[
+    "core.bigFileThreshold=32m",
+    "core.fsmonitor=false",
+    "core.fsync=all",
+    "core.logAllRefUpdates=false",
+    "core.useReplaceRefs=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "pack.allowPackReuse=multi",
+    "pack.windowMemory=100m",
+    "protocol.allow=never",
+    "receive.advertiseAtomic=true",
+    "receive.advertisePushOptions=false",
+    "receive.autogc=false",
+    "receive.denyCurrentBranch=ignore",
+    "receive.denyDeleteCurrent=ignore",
+    "receive.fsckObjects=true",
+    "receive.unpackLimit=1",
+    "transfer.fsckObjects=true",
+    "transfer.hideRefs=refs/ferrite",
+    "transfer.hideRefs=refs/pull",
+    "transfer.hideRefs=refs/replace",
+    "transfer.unpackLimit=1",
+    "uploadpack.allowFilter=true",
+    "uploadpack.allowReachableSHA1InWant=true",
+    "uploadpack.keepAlive=5",
+];
+
+/// What can be set about git.
+#[derive(Clone, Debug)]
+pub struct GitOptions {
+    /// The program; looked for in the usual folders when absent.
+    pub program: Option<PathBuf>,
+    /// Threads that one process packs with.
+    pub pack_threads: usize,
+    /// The largest pack a push may send, in bytes.
+    pub max_push_bytes: u64,
+}
+
+impl Default for GitOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { program: None, pack_threads: cores.min(2), max_push_bytes: 2 << 30 }
+    }
+}
+
+/// A git program that was found and checked.
+#[derive(Debug)]
+pub struct Git {
+    program: PathBuf,
+    version: (u32, u32),
+    options: GitOptions,
+    reaper: Reaper,
+}
+
+/// The half of an exchange that a process serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// The answer to `info/refs`: what there is, without the `# service=` header.
+    Advertise,
+    /// One request on its standard input, one answer on its standard output.
+    Request,
+}
+
+/// A checked value of the `Git-Protocol` header: `version=2` and the like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitProtocol(String);
+
+impl GitProtocol {
+    /// Checks a value; `None` for what git would not understand anyway.
+    #[must_use]
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"=:-_.".contains(byte);
+        let is_good = (1..=128).contains(&value.len()) && value.iter().all(is_plain);
+        is_good.then(|| Self(String::from_utf8_lossy(value).into_owned()))
+    }
+}
+
+/// What `receive-pack` needs besides the repository.
+#[derive(Clone, Debug)]
+pub struct ReceivePack {
+    /// Which half.
+    pub exchange: Exchange,
+    /// The protocol asked for.
+    pub protocol: Option<GitProtocol>,
+    /// The folder that holds the `proc-receive` hook, which is handed every ref command. Absent for advertising.
+    pub hooks: Option<PathBuf>,
+    /// What the hook finds in its environment.
+    pub hook_env: Vec<(&'static str, OsString)>,
+}
+
+impl Git {
+    /// Finds the program and checks its version.
+    pub async fn find(options: GitOptions) -> Result<Self, GitError> {
+        let program = match &options.program {
+            Some(program) => program.clone(),
+            None => std::env::split_paths(SEARCH).map(|folder| folder.join("git")).find(|path| path.is_file()).ok_or_else(
+                || GitError::Program(format!("git was not found in {SEARCH}: install it, or name the program")),
+            )?,
+        };
+        let mut command = Command::new(&program);
+        command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
+        let output = tokio::time::timeout(Duration::from_secs(10), command.output()).await;
+        let output = output.map_err(|_| GitError::Program(format!("`{}` does not answer", program.display())))?;
+        let output = output.map_err(|error| GitError::Program(format!("`{}` cannot be run: {error}", program.display())))?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let version = parse_version(&text)
+            .ok_or_else(|| GitError::Program(format!("`{}` is no git: it says `{text}`", program.display())))?;
+        if version < OLDEST {
+            let (major, minor) = OLDEST;
+            return Err(GitError::Program(format!("git {major}.{minor} or newer is needed; `{}` is `{text}`", program.display())));
+        }
+        Ok(Self { program, version, options, reaper: Reaper::start()? })
+    }
+
+    /// The program's major and minor version.
+    #[must_use]
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// Serves a fetch.
+    pub fn upload_pack(
+        &self,
+        repository: &Path,
+        exchange: Exchange,
+        protocol: Option<&GitProtocol>,
+    ) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.args(["upload-pack", "--strict", "--stateless-rpc"]);
+        if exchange == Exchange::Advertise {
+            command.arg("--http-backend-info-refs");
+        }
+        set_protocol(&mut command, protocol);
+        self.spawn("upload-pack", command.arg(repository))
+    }
+
+    /// Serves a push. The process takes objects in; every ref command goes to the `proc-receive` hook and is done there.
+    pub fn receive_pack(&self, repository: &Path, request: &ReceivePack) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.arg("-c").arg(format!("receive.maxInputSize={}", self.options.max_push_bytes));
+        command.args(["-c", "receive.procReceiveRefs=refs"]);
+        if let Some(hooks) = &request.hooks {
+            command.arg("-c").arg(setting("core.hooksPath", hooks));
+        }
+        command.args(["receive-pack", "--stateless-rpc"]);
+        if request.exchange == Exchange::Advertise {
+            command.arg("--http-backend-info-refs");
+        }
+        command.envs(request.hook_env.iter().map(|(name, value)| (name, value)));
+        set_protocol(&mut command, request.protocol.as_ref());
+        self.spawn("receive-pack", command.arg(repository))
+    }
+
+    /// Changes refs as its standard input says.
+    pub(crate) fn update_ref(&self, repository: &Path) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.arg(option("--git-dir", repository)).args(["update-ref", "--no-deref", "--stdin", "-z"]);
+        self.spawn("update-ref", &mut command)
+    }
+
+    /// Writes a blob to its standard output.
+    pub fn cat_file(&self, repository: &Path, blob: git2::Oid) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.arg(option("--git-dir", repository)).args(["cat-file", "blob"]).arg(blob.to_string());
+        command.stdin(Stdio::null());
+        self.spawn("cat-file", &mut command)
+    }
+
+    /// git with its environment and settings, before the subcommand.
+    fn command(&self, repository: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().envs([
+            ("PATH", SEARCH),
+            ("HOME", "/nonexistent"),
+            ("LC_ALL", "C"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+        ]);
+        // A later `-c` wins: `receive-pack` names its hooks after this.
+        command.args(["-c", "core.hooksPath=/dev/null"]);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        command.arg("-c").arg(format!("pack.threads={}", self.options.pack_threads));
+        command.arg("-c").arg(setting("safe.directory", repository));
+        command.current_dir(repository).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        command
+    }
+
+    fn spawn(&self, name: &'static str, command: &mut Command) -> Result<GitChild, GitError> {
+        let mut child = command.spawn().map_err(|error| {
+            // The working folder is the repository: git itself was there at start.
+            let is_gone = error.kind() == io::ErrorKind::NotFound && self.program.is_file();
+            if is_gone { GitError::RepositoryNotFound } else { GitError::io(format!("starting git {name}"))(error) }
+        })?;
+        Ok(GitChild {
+            name,
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            child: Some(child),
+            reaper: self.reaper.clone(),
+        })
+    }
+}
+
+fn set_protocol(command: &mut Command, protocol: Option<&GitProtocol>) {
+    if let Some(GitProtocol(protocol)) = protocol {
+        command.env("GIT_PROTOCOL", protocol);
+    }
+}
+
+fn setting(key: &str, value: &Path) -> OsString {
+    option(key, value)
+}
+
+/// `name=path`, so that nothing in the path is an option.
+fn option(name: &str, value: &Path) -> OsString {
+    let mut text = OsString::from(name);
+    text.push("=");
+    text.push(value);
+    text
+}
+
+/// `git version 2.47.3` to `(2, 47)`.
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.strip_prefix("git version ")?.split('.');
+    let major = numbers.next()?.parse().ok()?;
+    let minor = numbers.next()?;
+    let digits = minor.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(minor.len());
+    Some((major, minor[..digits].parse().ok()?))
+}
+
+/// A running git process. Dropped before it has ended, its group gets TERM, and KILL two seconds later.
+#[derive(Debug)]
+pub struct GitChild {
+    /// Its standard input; take it, and drop it to end the input.
+    pub stdin: Option<ChildStdin>,
+    /// Its standard output.
+    pub stdout: Option<ChildStdout>,
+    /// Its standard error; must be read for long answers, or the process may wait for ever.
+    pub stderr: Option<ChildStderr>,
+    name: &'static str,
+    /// Absent once it has ended.
+    child: Option<Child>,
+    reaper: Reaper,
+}
+
+impl GitChild {
+    /// The subcommand it runs.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Waits until it has ended. Cancelling this leaves it running until the child is dropped.
+    pub async fn wait(&mut self) -> Result<ExitStatus, GitError> {
+        let Some(child) = &mut self.child else {
+            return Err(GitError::Internal(format!("git {} was waited for twice", self.name)));
+        };
+        let status = child.wait().await.map_err(GitError::io(format!("waiting for git {}", self.name)))?;
+        self.child = None;
+        Ok(status)
+    }
+
+    /// Gives it `input`, waits for at most `deadline`, and returns what it wrote, up to 1 MiB. For short commands.
+    ///
+    /// Errors: [`GitError::Command`] unless it exits with zero, [`GitError::TimedOut`].
+    pub async fn finish(mut self, input: &[u8], deadline: Duration) -> Result<Vec<u8>, GitError> {
+        let name = self.name;
+        let (stdin, stdout, stderr) = (self.stdin.take(), self.stdout.take(), self.stderr.take());
+        let feed = async {
+            if let Some(mut stdin) = stdin {
+                // A process that failed early closes its input; its status says why.
+                drop(stdin.write_all(input).await);
+            }
+        };
+        let exchange = async {
+            let ((), output, errors) = tokio::join!(feed, read_some(stdout, KEPT_OUTPUT), read_some(stderr, KEPT_ERRORS));
+            let status = self.wait().await?;
+            Ok::<_, GitError>((status, output, errors))
+        };
+        let ended = tokio::time::timeout(deadline, exchange).await;
+        let (status, output, errors) = ended.map_err(|_| GitError::TimedOut { what: name })??;
+        if !status.success() {
+            let stderr = String::from_utf8_lossy(&errors).trim_end().to_owned();
+            return Err(GitError::Command { command: name, status: status.to_string(), stderr });
+        }
+        Ok(output)
+    }
+}
+
+impl Drop for GitChild {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.take() {
+            self.reaper.end(child);
+        }
+    }
+}
+
+/// Reads to the end, keeping the first `limit` bytes.
+async fn read_some<R: tokio::io::AsyncRead + Unpin>(from: Option<R>, limit: u64) -> Vec<u8> {
+    let mut kept = Vec::new();
+    if let Some(mut from) = from {
+        // A broken pipe ends the text; the status says whether that matters.
+        drop((&mut from).take(limit).read_to_end(&mut kept).await);
+        drop(tokio::io::copy(&mut from, &mut tokio::io::sink()).await);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests;

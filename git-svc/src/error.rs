@@ -1,0 +1,231 @@
+//! Everything the git core can refuse to do. The one table from these failures to kinds and reasons.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError};
+
+/// A failure of git-svc.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// No such repository on this store.
+    #[error("repository not found")]
+    RepositoryNotFound,
+    /// No such branch.
+    #[error("branch not found")]
+    BranchNotFound,
+    /// The revision names no commit.
+    #[error("revision not found")]
+    RevisionNotFound,
+    /// Nothing at that path.
+    #[error("path not found")]
+    PathNotFound,
+    /// One field of the request breaks a rule.
+    #[error("`{}`: {}", .0.field, .0.message)]
+    Invalid(FieldViolation),
+    /// The commit would change nothing.
+    #[error("the file has this content already")]
+    UnchangedContent,
+    /// The repository follows a remote.
+    #[error("the repository is a mirror and cannot be written")]
+    MirrorReadOnly,
+    /// The file to replace is not what the caller thinks.
+    #[error("the file is not at the given blob any more")]
+    StaleBlob,
+    /// A ref is not where the caller thinks, or somebody else is changing it.
+    #[error("`{name}` has moved or is being changed")]
+    RefConflict {
+        /// The ref's full name.
+        name: String,
+    },
+    /// The name of a ref collides with another one: `a` and `a/b` cannot both exist.
+    #[error("`{name}` collides with another ref")]
+    RefNameClash {
+        /// The ref's full name.
+        name: String,
+    },
+    /// A ref cannot be set to this object: it is missing, or no commit where one is needed.
+    #[error("`{name}` cannot be set to that object")]
+    RefTarget {
+        /// The ref's full name.
+        name: String,
+    },
+    /// The request was meant for another store.
+    #[error("this is not the store that holds the repository")]
+    WrongStore,
+    /// Larger than what is allowed.
+    #[error("{what} is larger than {limit} allowed")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// The limit, in the unit of `what`.
+        limit: u64,
+    },
+    /// Every worker is busy and the queue is full.
+    #[error("too much work is waiting")]
+    Overloaded,
+    /// It took longer than allowed and was ended.
+    #[error("{what} took too long")]
+    TimedOut {
+        /// What took too long.
+        what: &'static str,
+    },
+    /// Another process holds the store.
+    #[error("the store `{}` is held by another process", .0.display())]
+    StoreHeld(PathBuf),
+    /// The folder belongs to a store of another name.
+    #[error("the folder is the store `{found}`, not `{expected}`")]
+    StoreIdentity {
+        /// The configured name.
+        expected: String,
+        /// The name on disk.
+        found: String,
+    },
+    /// There is no usable git program.
+    #[error("{0}")]
+    Program(String),
+    /// A git process failed.
+    #[error("git {command} failed with {status}: {stderr}")]
+    Command {
+        /// The subcommand.
+        command: &'static str,
+        /// How it ended.
+        status: String,
+        /// The end of what it wrote to its standard error.
+        stderr: String,
+    },
+    /// libgit2 failed.
+    #[error("libgit2: {0}")]
+    Git(#[from] git2::Error),
+    /// The file system failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A fault of ours.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl GitError {
+    /// A refusal of one field.
+    pub fn invalid(field: &str, code: &'static str, message: impl Into<String>) -> Self {
+        Self::Invalid(FieldViolation::new(field, code, message))
+    }
+
+    /// For `map_err`: a failure of the file system while doing `what`.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// Whether libgit2 did not find an object: a handle may have missed a change of packs.
+    pub(crate) fn is_missing_object(&self) -> bool {
+        matches!(self, Self::Git(error) if error.code() == git2::ErrorCode::NotFound
+            && matches!(error.class(), git2::ErrorClass::Odb | git2::ErrorClass::Object))
+    }
+}
+
+impl ServiceError for GitError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::RepositoryNotFound | Self::BranchNotFound | Self::RevisionNotFound | Self::PathNotFound => Kind::NotFound,
+            Self::Invalid(_) | Self::RefNameClash { .. } | Self::RefTarget { .. } => Kind::InvalidArgument,
+            Self::UnchangedContent | Self::MirrorReadOnly | Self::WrongStore => Kind::FailedPrecondition,
+            Self::StaleBlob | Self::RefConflict { .. } => Kind::Aborted,
+            Self::TooLarge { .. } => Kind::TooLarge,
+            Self::Overloaded | Self::TimedOut { .. } => Kind::Overloaded,
+            Self::StoreHeld(_)
+            | Self::StoreIdentity { .. }
+            | Self::Program(_)
+            | Self::Command { .. }
+            | Self::Git(_)
+            | Self::Io { .. }
+            | Self::Internal(_) => Kind::Internal,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::RepositoryNotFound => "REPOSITORY_NOT_FOUND",
+            Self::BranchNotFound => "BRANCH_NOT_FOUND",
+            Self::RevisionNotFound => "REVISION_NOT_FOUND",
+            Self::PathNotFound => "PATH_NOT_FOUND",
+            Self::Invalid(_) => "INVALID_FIELDS",
+            Self::UnchangedContent => "UNCHANGED_CONTENT",
+            Self::MirrorReadOnly => "MIRROR_READ_ONLY",
+            Self::StaleBlob => "STALE_BLOB",
+            Self::RefConflict { .. } => "BRANCH_MOVED",
+            Self::RefNameClash { .. } => "REF_NAME_CLASH",
+            Self::RefTarget { .. } => "REF_TARGET",
+            Self::WrongStore => "WRONG_STORE",
+            Self::TooLarge { .. } => "TOO_LARGE",
+            Self::Overloaded => "OVERLOADED",
+            Self::TimedOut { .. } => "TIMED_OUT",
+            Self::StoreHeld(_)
+            | Self::StoreIdentity { .. }
+            | Self::Program(_)
+            | Self::Command { .. }
+            | Self::Git(_)
+            | Self::Io { .. }
+            | Self::Internal(_) => "INTERNAL",
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        "git"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        match self {
+            Self::Invalid(violation) => vec![violation.clone()],
+            Self::UnchangedContent => vec![FieldViolation::new("content", "invalid", self.to_string())],
+            Self::StaleBlob => vec![FieldViolation::new("sha", "invalid", self.to_string())],
+            Self::RefNameClash { .. } | Self::RefTarget { .. } => {
+                vec![FieldViolation::new("branch", "invalid", self.to_string())]
+            }
+            Self::RepositoryNotFound
+            | Self::BranchNotFound
+            | Self::RevisionNotFound
+            | Self::PathNotFound
+            | Self::MirrorReadOnly
+            | Self::RefConflict { .. }
+            | Self::WrongStore
+            | Self::TooLarge { .. }
+            | Self::Overloaded
+            | Self::TimedOut { .. }
+            | Self::StoreHeld(_)
+            | Self::StoreIdentity { .. }
+            | Self::Program(_)
+            | Self::Command { .. }
+            | Self::Git(_)
+            | Self::Io { .. }
+            | Self::Internal(_) => Vec::new(),
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        matches!(self.kind(), Kind::Overloaded).then(|| Duration::from_secs(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_fields_are_named() {
+        let error = GitError::invalid("path", "invalid", "no");
+        assert_eq!((error.kind(), error.violations()[0].field.as_str()), (Kind::InvalidArgument, "path"));
+        assert_eq!(GitError::StaleBlob.violations()[0].field, "sha");
+        assert_eq!(GitError::UnchangedContent.kind(), Kind::FailedPrecondition);
+    }
+
+    #[test]
+    fn only_overload_asks_to_retry() {
+        assert!(GitError::Overloaded.retry_after().is_some());
+        assert!(GitError::StaleBlob.retry_after().is_none());
+    }
+}

@@ -1,0 +1,115 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use ferrite_proto::repo::Identity;
+use prost::Message;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+
+use super::tokens::TokenHash;
+use crate::{Clock, Secret};
+
+/// A cache that does not answer in this time is asked nothing more for a moment.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
+const BREAK: Duration = Duration::from_millis(500);
+/// Stands where an identity would: the token was revoked just now, and whoever asked repo-svc before that must not put its
+/// stale answer back.
+const TOMBSTONE: &[u8] = b"-";
+
+/// The identities behind tokens, shared by all processes through Redis. Holds copies for a short time and never the truth: what
+/// it does not know, or cannot say, is asked of repo-svc.
+#[derive(Clone)]
+pub struct TokenCache {
+    redis: ConnectionManager,
+    lifetime: Duration,
+    clock: Clock,
+    broken_until_us: Arc<AtomicI64>,
+}
+
+impl std::fmt::Debug for TokenCache {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("TokenCache").field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}
+
+impl TokenCache {
+    /// A cache at `url` (`redis://…`) that remembers identities for `lifetime`. Connects when first used.
+    ///
+    /// # Errors
+    /// When the URL is malformed.
+    pub fn new(url: &Secret, lifetime: Duration, clock: Clock) -> Result<Self, redis::RedisError> {
+        let config = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(ANSWER_TIMEOUT))
+            .set_response_timeout(Some(ANSWER_TIMEOUT))
+            .set_number_of_retries(1)
+            .set_min_delay(Duration::from_millis(20))
+            .set_max_delay(Duration::from_millis(100));
+        let redis = redis::Client::open(url.expose())?.get_connection_manager_lazy(config)?;
+        Ok(Self { redis, lifetime: lifetime.max(Duration::from_secs(1)), clock, broken_until_us: Arc::default() })
+    }
+
+    fn key(hash: &TokenHash) -> String {
+        format!("ferrite:token:{}", hash.to_hex())
+    }
+
+    async fn ask<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> Option<T> {
+        if self.clock.now_us() < self.broken_until_us.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut redis = self.redis.clone();
+        match tokio::time::timeout(ANSWER_TIMEOUT, command.query_async::<T>(&mut redis)).await {
+            Ok(Ok(value)) => Some(value),
+            outcome => {
+                let until = self.clock.now_us() + i64::try_from(BREAK.as_micros()).unwrap_or(i64::MAX);
+                self.broken_until_us.store(until, Ordering::Relaxed);
+                metrics::counter!("ferrite_token_cache_failures_total").increment(1);
+                let error = outcome.err().map_or_else(|| "command failed".to_owned(), |late| late.to_string());
+                tracing::warn!(error, "token cache does not answer; asking repo-svc instead");
+                None
+            }
+        }
+    }
+
+    /// The identity remembered for a token, if it is.
+    pub async fn get(&self, hash: &TokenHash) -> Option<Identity> {
+        let bytes: Option<Vec<u8>> = self.ask(redis::cmd("GET").arg(Self::key(hash))).await?;
+        let bytes = bytes.filter(|bytes| bytes != TOMBSTONE)?;
+        Identity::decode(bytes.as_slice()).ok()
+    }
+
+    /// Remembers an identity for its lifetime, unless something stands there already.
+    pub async fn put(&self, hash: &TokenHash, identity: &Identity) {
+        let mut command = redis::cmd("SET");
+        command.arg(Self::key(hash)).arg(identity.encode_to_vec()).arg("NX").arg("PX").arg(millis(self.lifetime));
+        let _: Option<redis::Value> = self.ask(&command).await;
+    }
+
+    /// Forgets tokens and keeps them forgotten until every answer that was on its way has gone stale. Returns only when nobody can
+    /// read an old identity any more: at once when Redis confirms, else when the last copy must have expired.
+    pub async fn revoke(&self, hashes: &[TokenHash]) {
+        if hashes.is_empty() {
+            return;
+        }
+        let deadline = tokio::time::Instant::now() + self.lifetime;
+        let mut pipe = redis::pipe();
+        for hash in hashes {
+            pipe.cmd("SET").arg(Self::key(hash)).arg(TOMBSTONE).arg("PX").arg(millis(self.lifetime * 2)).ignore();
+        }
+        loop {
+            let mut redis = self.redis.clone();
+            let attempt = tokio::time::timeout(ANSWER_TIMEOUT, pipe.query_async::<()>(&mut redis)).await;
+            if matches!(attempt, Ok(Ok(()))) {
+                return;
+            }
+            if tokio::time::Instant::now() >= deadline {
+                tracing::warn!("token cache did not confirm a revocation; waited until its copies expired");
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

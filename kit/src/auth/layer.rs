@@ -1,0 +1,214 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use ferrite_proto::grant::{Grant, Verifier};
+use ferrite_proto::metadata;
+use ferrite_proto::repo::Identity;
+use http::HeaderMap;
+use moka::Expiry;
+use moka::sync::Cache;
+use tower::{Layer, Service};
+
+use super::{AuthError, TokenHash, Tokens};
+use crate::grpc::ServiceKey;
+use crate::{Clock, Secret};
+
+/// Verified grants kept in memory: the signature is checked once.
+const REMEMBERED_GRANTS: u64 = 10_000;
+/// Open to everybody who can reach the port: whether we live, and what we speak.
+const OPEN: &[&str] = &["/grpc.health.v1.Health/", "/grpc.reflection."];
+
+/// Who sent a request, as far as it was proved. In the extensions of every request that passed [`AuthLayer`].
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// The role, when one of Ferrite's own processes is calling. It may call for a user, or for nobody.
+    pub service: Option<String>,
+    /// The user behind the token, when one came along.
+    pub identity: Option<Identity>,
+    /// The token itself, to ask repo-svc with.
+    pub token: Option<Secret>,
+    /// The grant, when one came along.
+    pub grant: Option<Arc<Grant>>,
+}
+
+impl Caller {
+    /// The caller of a request; nobody when it did not pass the layer.
+    #[must_use]
+    pub fn of<T>(request: &tonic::Request<T>) -> Self {
+        request.extensions().get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// The signed-in user.
+    ///
+    /// # Errors
+    /// [`AuthError::CredentialsRequired`] for anonymous callers.
+    pub fn require_user(&self) -> Result<&Identity, AuthError> {
+        self.identity.as_ref().ok_or(AuthError::CredentialsRequired)
+    }
+
+    /// The role of the process that calls.
+    ///
+    /// # Errors
+    /// [`AuthError::ServiceRequired`] for everybody else.
+    pub fn require_service(&self) -> Result<&str, AuthError> {
+        self.service.as_deref().ok_or(AuthError::ServiceRequired)
+    }
+}
+
+/// Checks every credential a request brings, before the request reaches a service. A credential that is present and not valid is
+/// refused, never overlooked; a request with none is refused as well.
+#[derive(Clone)]
+pub struct AuthLayer(Arc<Inner>);
+
+struct Inner {
+    tokens: Tokens,
+    verifier: Arc<Verifier>,
+    key: ServiceKey,
+    clock: Clock,
+    grants: Cache<TokenHash, (Arc<Grant>, u64)>,
+}
+
+impl std::fmt::Debug for AuthLayer {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("AuthLayer").finish_non_exhaustive()
+    }
+}
+
+struct UntilExpiry(Clock);
+
+impl Expiry<TokenHash, (Arc<Grant>, u64)> for UntilExpiry {
+    fn expire_after_create(&self, _: &TokenHash, value: &(Arc<Grant>, u64), _: Instant) -> Option<Duration> {
+        Some(Duration::from_secs(value.1.saturating_sub(self.0.now_secs())))
+    }
+}
+
+impl AuthLayer {
+    /// A layer over the three ways to prove oneself.
+    #[must_use]
+    pub fn new(tokens: Tokens, verifier: Arc<Verifier>, key: ServiceKey, clock: Clock) -> Self {
+        let grants = Cache::builder().max_capacity(REMEMBERED_GRANTS).expire_after(UntilExpiry(clock.clone())).build();
+        Self(Arc::new(Inner { tokens, verifier, key, clock, grants }))
+    }
+
+    /// Checks the credentials in `headers`.
+    ///
+    /// # Errors
+    /// When there are none, or one of them is not valid.
+    pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, AuthError> {
+        let inner = &self.0;
+        let mut caller = Caller::default();
+        if let Some(value) = text(headers, metadata::SERVICE)? {
+            caller.service = Some(inner.key.verify(value).ok_or(AuthError::BadCredentials)?);
+        }
+        if let Some(value) = text(headers, metadata::GRANT)? {
+            caller.grant = Some(self.grant(value)?);
+        }
+        if let Some(value) = text(headers, metadata::AUTHORIZATION)? {
+            let token = bearer(value).ok_or(AuthError::BadCredentials)?;
+            caller.identity = Some(inner.tokens.validate(token).await?);
+            caller.token = Some(Secret::new(token));
+        }
+        if caller.service.is_none() && caller.grant.is_none() && caller.identity.is_none() {
+            return Err(AuthError::CredentialsRequired);
+        }
+        Ok(caller)
+    }
+
+    fn grant(&self, token: &str) -> Result<Arc<Grant>, AuthError> {
+        let hash = TokenHash::of(token);
+        if let Some((grant, expires)) = self.0.grants.get(&hash)
+            && expires > self.0.clock.now_secs()
+        {
+            return Ok(grant);
+        }
+        let (grant, expires) = self.0.verifier.verify(token).map_err(|_| AuthError::BadGrant)?;
+        let grant = Arc::new(grant);
+        self.0.grants.insert(hash, (Arc::clone(&grant), expires));
+        Ok(grant)
+    }
+}
+
+/// The one value of a header. Two values are an attempt to be two people.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, AuthError> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| AuthError::BadCredentials),
+        (Some(_), Some(_)) => Err(AuthError::BadCredentials),
+    }
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.trim().split_once(' ')?;
+    (scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token")).then(|| token.trim())
+}
+
+impl<S> Layer<S> for AuthLayer {
+    type Service = Authenticated<S>;
+
+    fn layer(&self, inner: S) -> Authenticated<S> {
+        Authenticated { inner, layer: self.clone() }
+    }
+}
+
+/// A service behind [`AuthLayer`].
+#[derive(Clone, Debug)]
+pub struct Authenticated<S> {
+    inner: S,
+    layer: AuthLayer,
+}
+
+impl<S> Service<Request> for Authenticated<S>
+where
+    S: Service<Request, Response = Response> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        let layer = self.layer.clone();
+        let clone = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, clone);
+        Box::pin(async move {
+            if !OPEN.iter().any(|prefix| request.uri().path().starts_with(prefix)) {
+                match layer.authenticate(request.headers()).await {
+                    Ok(caller) => {
+                        request.extensions_mut().insert(caller);
+                    }
+                    Err(error) => return Ok(refuse(&request, error)),
+                }
+            }
+            inner.call(request).await
+        })
+    }
+}
+
+/// A status for gRPC, a plain 401 or 503 for the HTTP bodies on the same port.
+fn refuse(request: &Request, error: AuthError) -> Response {
+    let is_grpc = request
+        .headers()
+        .get(http::header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
+    if is_grpc {
+        return tonic::Status::from(error).into_http();
+    }
+    let status = match error {
+        AuthError::Unavailable => http::StatusCode::SERVICE_UNAVAILABLE,
+        _ => http::StatusCode::UNAUTHORIZED,
+    };
+    let mut response = Response::new(Body::from(error.to_string()));
+    *response.status_mut() = status;
+    response
+}

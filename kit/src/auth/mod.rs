@@ -1,0 +1,19 @@
+//! Who is calling, and may they: the same answer in every service.
+//!
+//! A request proves itself by a grant, a personal access token, or a service credential (metadata names in
+//! [`ferrite_proto::metadata`]). [`AuthLayer`] checks whatever came along and refuses requests that bring nothing; an RPC then
+//! takes the [`Caller`] from the request and asks [`Access`] for the level it needs.
+//!
+//! Not here: what a level allows. That is repo-svc's to know; this module only carries its answers.
+
+mod access;
+mod cache;
+mod error;
+mod layer;
+mod tokens;
+
+pub use access::Access;
+pub use cache::TokenCache;
+pub use error::AuthError;
+pub use layer::{AuthLayer, Caller};
+pub use tokens::{TokenAuthority, TokenHash, Tokens};

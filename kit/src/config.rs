@@ -1,0 +1,106 @@
+//! Blocks of settings that several processes share. Each is a `clap` argument group: a flag and a `FERRITE_*` variable.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::Secret;
+use crate::net::{Address, BadAddress};
+
+/// Where and how a process serves.
+#[derive(Args, Clone, Debug)]
+pub struct ServeArgs {
+    /// Where to listen: `HOST:PORT` or `unix:PATH`. Several are separated by commas.
+    #[arg(long, env = "FERRITE_LISTEN", value_delimiter = ',', required = true)]
+    pub listen: Vec<Address>,
+
+    /// The private listener for `/livez`, `/readyz` and `/metrics`; none if left out.
+    #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
+    pub admin_listen: Option<Address>,
+
+    /// Seconds that requests in flight get to finish when the process stops.
+    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds)]
+    pub grace: Duration,
+
+    /// Stop when standard input ends: the launcher holds the other end.
+    #[arg(long, env = "FERRITE_STOP_WITH_STDIN", hide = true)]
+    pub stop_with_stdin: bool,
+}
+
+/// What a process reports, and where to.
+#[derive(Args, Clone, Debug)]
+pub struct TelemetryArgs {
+    /// What to log, in the form of `tracing`'s filters: `info`, `info,gateway=debug`.
+    #[arg(long, env = "FERRITE_LOG", default_value = "info")]
+    pub log: String,
+
+    /// `text` for people, `json` for machines; by default as standard error is a terminal or not.
+    #[arg(long, env = "FERRITE_LOG_FORMAT")]
+    pub log_format: Option<LogFormat>,
+
+    /// Where to send traces by OTLP over gRPC, such as `http://127.0.0.1:4317`; nowhere if left out.
+    #[arg(long, env = "FERRITE_OTLP_ENDPOINT")]
+    pub otlp_endpoint: Option<String>,
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The database of a service.
+#[derive(Args, Clone, Debug)]
+pub struct DatabaseArgs {
+    /// Where the service keeps its rows: `postgres://…` or `sqlite://PATH`.
+    #[arg(long, env = "FERRITE_DATABASE_URL", hide_env_values = true)]
+    pub database_url: Secret,
+
+    /// Connections to PostgreSQL at most.
+    #[arg(long, env = "FERRITE_DATABASE_CONNECTIONS", default_value_t = 16)]
+    pub database_connections: u32,
+
+    /// Do not migrate the schema at start; refuse to start when it is behind.
+    #[arg(long, env = "FERRITE_NO_MIGRATE")]
+    pub no_migrate: bool,
+}
+
+/// How processes of one installation trust each other.
+#[derive(Args, Clone, Debug)]
+pub struct TrustArgs {
+    /// A file with the key that Ferrite's own processes share, at least 32 bytes.
+    #[arg(long, env = "FERRITE_SERVICE_KEY_FILE")]
+    pub service_key_file: PathBuf,
+
+    /// A file with the public key of grants: Ed25519 in PEM form.
+    #[arg(long, env = "FERRITE_GRANT_PUBLIC_KEY_FILE")]
+    pub grant_public_key_file: PathBuf,
+
+    /// The Redis that token validation shares, `redis://…`; without it every validation asks repo-svc.
+    #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true)]
+    pub redis_url: Option<Secret>,
+
+    /// Seconds that a validated token is remembered in Redis.
+    #[arg(long, env = "FERRITE_TOKEN_CACHE_SECONDS", default_value = "5", value_parser = seconds)]
+    pub token_cache: Duration,
+}
+
+/// Reads a whole number of seconds.
+///
+/// # Errors
+/// When it is not one.
+pub fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_secs)
+}
+
+/// Reads an address; for fields of [`Address`] that take several forms.
+///
+/// # Errors
+/// When it is not one.
+pub fn address(text: &str) -> Result<Address, BadAddress> {
+    text.parse()
+}

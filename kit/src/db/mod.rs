@@ -1,0 +1,181 @@
+//! One handle over PostgreSQL and SQLite, with one body of SQL for both.
+//!
+//! SQL is a `const &str` with `$1` placeholders and portable columns only (`BIGINT`, `TEXT`, `BOOLEAN`, bytes); rows come back
+//! through `#[derive(sqlx::FromRow)]`. Where the dialects differ, [`Db::pick`] chooses between two constants.
+//!
+//! Not here: an ORM, and any table of a service.
+
+mod error;
+mod migrate;
+mod query;
+mod value;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
+use sqlx::{FromRow, PgPool, Postgres, Sqlite, SqlitePool, Transaction};
+
+pub use error::{DbError, Violation};
+pub use migrate::Migrations;
+pub use query::Query;
+pub use value::Value;
+
+use crate::Secret;
+
+/// How long a writer waits for another process that holds a SQLite file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+const SQLITE_READERS: u32 = 8;
+
+/// A row that both drivers can read; implemented by everything that derives [`FromRow`].
+pub trait Row: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
+
+impl<T> Row for T where T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
+
+/// A database, chosen by the scheme of its URL.
+#[derive(Clone, Debug)]
+pub struct Db(Pools);
+
+#[derive(Clone, Debug)]
+enum Pools {
+    Postgres(PgPool),
+    Sqlite { read: SqlitePool, write: SqlitePool, file: PathBuf },
+}
+
+/// A transaction. Rolled back when dropped without [`Tx::commit`].
+#[derive(Debug)]
+pub struct Tx(TxKind);
+
+#[derive(Debug)]
+enum TxKind {
+    Postgres(Transaction<'static, Postgres>),
+    Sqlite(Transaction<'static, Sqlite>),
+}
+
+/// Arguments of a statement, in the order of their placeholders.
+#[macro_export]
+macro_rules! args {
+    ($($value:expr),* $(,)?) => {
+        [$($crate::db::Value::from($value)),*]
+    };
+}
+
+impl Db {
+    /// Opens `postgres://…` or `sqlite://PATH`. A SQLite file is made if it is missing; its folder is not.
+    ///
+    /// # Errors
+    /// When the URL has another scheme or does not parse, or the database cannot be reached.
+    pub async fn open(url: &Secret, max_connections: u32) -> Result<Self, DbError> {
+        let text = url.expose();
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            let options = PgConnectOptions::from_str(text).map_err(|_| DbError::Url)?;
+            let pool = PgPoolOptions::new()
+                .max_connections(max_connections)
+                .acquire_timeout(ACQUIRE_TIMEOUT)
+                .connect_with(options)
+                .await?;
+            return Ok(Self(Pools::Postgres(pool)));
+        }
+        if text.starts_with("sqlite://") {
+            return Self::open_sqlite(text).await;
+        }
+        Err(DbError::Url)
+    }
+
+    async fn open_sqlite(url: &str) -> Result<Self, DbError> {
+        let options = SqliteConnectOptions::from_str(url)
+            .map_err(|_| DbError::Url)?
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT)
+            .foreign_keys(true);
+        let file = options.get_filename().to_owned();
+        // One writer for the process: SQLite has one per file, and a queue in memory is fairer than its busy loop.
+        let pool = || SqlitePoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_lifetime(None).idle_timeout(None);
+        let write = pool().max_connections(1).connect_with(options.clone()).await?;
+        let read = pool().max_connections(SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
+        Ok(Self(Pools::Sqlite { read, write, file }))
+    }
+
+    /// The first of two constants on PostgreSQL, the second on SQLite.
+    #[must_use]
+    pub fn pick<'a>(&self, postgres: &'a str, sqlite: &'a str) -> &'a str {
+        match self.0 {
+            Pools::Postgres(_) => postgres,
+            Pools::Sqlite { .. } => sqlite,
+        }
+    }
+
+    /// Starts a write transaction. On SQLite it holds the single writer from the start (`BEGIN IMMEDIATE`), so that what it
+    /// reads cannot change before it writes.
+    ///
+    /// # Errors
+    /// When no connection is free in time, or the database is gone.
+    pub async fn begin(&self) -> Result<Tx, DbError> {
+        Ok(Tx(match &self.0 {
+            Pools::Postgres(pool) => TxKind::Postgres(pool.begin().await?),
+            Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?),
+        }))
+    }
+
+    /// Asks the database for the number one.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn ping(&self) -> Result<(), DbError> {
+        self.one::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.map(|_| ())
+    }
+
+    /// Closes all connections.
+    pub async fn close(&self) {
+        match &self.0 {
+            Pools::Postgres(pool) => pool.close().await,
+            Pools::Sqlite { read, write, .. } => {
+                read.close().await;
+                write.close().await;
+            }
+        }
+    }
+}
+
+impl Tx {
+    /// The first of two constants on PostgreSQL, the second on SQLite.
+    #[must_use]
+    pub fn pick<'a>(&self, postgres: &'a str, sqlite: &'a str) -> &'a str {
+        match self.0 {
+            TxKind::Postgres(_) => postgres,
+            TxKind::Sqlite(_) => sqlite,
+        }
+    }
+
+    /// Makes the transaction's writes durable and visible.
+    ///
+    /// # Errors
+    /// When the database did not confirm; the writes may or may not have happened then.
+    pub async fn commit(self) -> Result<(), DbError> {
+        match self.0 {
+            TxKind::Postgres(tx) => tx.commit().await?,
+            TxKind::Sqlite(tx) => tx.commit().await?,
+        }
+        Ok(())
+    }
+
+    /// Undoes the transaction. Dropping does the same, later.
+    ///
+    /// # Errors
+    /// When the database is gone; nothing was written then either.
+    pub async fn rollback(self) -> Result<(), DbError> {
+        match self.0 {
+            TxKind::Postgres(tx) => tx.rollback().await?,
+            TxKind::Sqlite(tx) => tx.rollback().await?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

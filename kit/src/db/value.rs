@@ -1,0 +1,47 @@
+use ferrite_proto::id::{HookId, IssueId, RepositoryId, TokenId, UserId};
+
+/// One argument of a statement: the types that both databases store alike. The inner `None` is SQL's `NULL` of that type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `BIGINT`, in SQLite `INTEGER`.
+    Int(Option<i64>),
+    /// `TEXT`. Never holds a NUL character: parsers of input refuse it, because PostgreSQL does.
+    Text(Option<String>),
+    /// `BOOLEAN`, in SQLite `INTEGER`.
+    Bool(Option<bool>),
+    /// `BYTEA`, in SQLite `BLOB`.
+    Bytes(Option<Vec<u8>>),
+}
+
+macro_rules! from {
+    ($($type:ty => $variant:ident($value:ident) $convert:expr;)*) => {$(
+        impl From<$type> for Value {
+            fn from($value: $type) -> Self {
+                Self::$variant(Some($convert))
+            }
+        }
+
+        impl From<Option<$type>> for Value {
+            fn from(value: Option<$type>) -> Self {
+                Self::$variant(value.map(|$value| $convert))
+            }
+        }
+    )*};
+}
+
+from! {
+    i64 => Int(value) value;
+    i32 => Int(value) i64::from(value);
+    u32 => Int(value) i64::from(value);
+    UserId => Int(id) id.0;
+    RepositoryId => Int(id) id.0;
+    TokenId => Int(id) id.0;
+    IssueId => Int(id) id.0;
+    HookId => Int(id) id.0;
+    bool => Bool(value) value;
+    String => Text(value) value;
+    &str => Text(value) value.to_owned();
+    &String => Text(value) value.clone();
+    Vec<u8> => Bytes(value) value;
+    &[u8] => Bytes(value) value.to_vec();
+}

@@ -1,0 +1,124 @@
+//! Writes that are safe to repeat: the same key and request get the stored answer, and the effect happens once.
+//!
+//! The key, the hash of the request and the answer are written in the transaction of the effect, to the service's `idempotency`
+//! table. A key belongs to one caller and one method.
+
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::metadata::IDEMPOTENCY_KEY;
+use prost::Message;
+use sha2::{Digest, Sha256};
+use tonic::Status;
+
+use crate::args;
+use crate::db::{Db, DbError, Tx};
+
+const MAX_KEY_BYTES: usize = 255;
+/// How long an answer is kept.
+const KEEP_US: i64 = 24 * 3600 * 1_000_000;
+
+const FIND: &str = "SELECT request_hash, answer FROM idempotency WHERE key_hash = $1";
+const STORE: &str = "INSERT INTO idempotency (key_hash, request_hash, answer, created_us) VALUES ($1, $2, $3, $4)";
+const PURGE: &str = "DELETE FROM idempotency WHERE created_us < $1";
+
+/// A key that a caller sent with a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    key_hash: String,
+    request_hash: String,
+}
+
+/// Why a repeated write is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum IdempotencyError {
+    /// The key is malformed.
+    #[error("idempotency key must be 1 to 255 printable ASCII characters")]
+    BadKey,
+    /// The key was used with another request.
+    #[error("idempotency key was used with another request")]
+    Reused,
+    /// The database failed.
+    #[error("storage failure")]
+    Store(#[from] DbError),
+}
+
+impl ServiceError for IdempotencyError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::BadKey | Self::Reused => Kind::InvalidArgument,
+            Self::Store(_) => Kind::Internal,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::BadKey => "BAD_IDEMPOTENCY_KEY",
+            Self::Reused => "IDEMPOTENCY_KEY_REUSED",
+            Self::Store(_) => "INTERNAL",
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        "idempotency"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        vec![FieldViolation::new("Idempotency-Key", "invalid", self.to_string())]
+    }
+}
+
+impl From<IdempotencyError> for Status {
+    fn from(error: IdempotencyError) -> Self {
+        if let IdempotencyError::Store(cause) = &error {
+            tracing::error!(%cause, "idempotency table failed");
+        }
+        to_status(&error)
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct StoredRow {
+    request_hash: String,
+    answer: Vec<u8>,
+}
+
+impl IdempotencyKey {
+    /// The key of a request of `caller` (a user id, or zero) to `method`, if it brought one.
+    ///
+    /// # Errors
+    /// When the key is malformed.
+    pub fn of<T: Message>(request: &tonic::Request<T>, caller: i64, method: &str) -> Result<Option<Self>, IdempotencyError> {
+        let Some(key) = request.metadata().get(IDEMPOTENCY_KEY) else { return Ok(None) };
+        let key = key.to_str().map_err(|_| IdempotencyError::BadKey)?;
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+            return Err(IdempotencyError::BadKey);
+        }
+        let key_hash = hex::encode(Sha256::digest(format!("{caller}\n{method}\n{key}")));
+        let request_hash = hex::encode(Sha256::digest(request.get_ref().encode_to_vec()));
+        Ok(Some(Self { key_hash, request_hash }))
+    }
+
+    /// The answer stored for this key, if the write was done before.
+    ///
+    /// # Errors
+    /// [`IdempotencyError::Reused`] when it was another write, or when the database fails.
+    pub async fn replay<A: Message + Default>(&self, db: &Db) -> Result<Option<A>, IdempotencyError> {
+        let row: Option<StoredRow> = db.optional(FIND, &args![self.key_hash.as_str()]).await?;
+        let Some(row) = row else { return Ok(None) };
+        if row.request_hash != self.request_hash {
+            return Err(IdempotencyError::Reused);
+        }
+        Ok(A::decode(row.answer.as_slice()).ok())
+    }
+
+    /// Stores the answer, in the transaction of the effect. Of two writes with one key at once, one fails here with
+    /// [`DbError::is_unique`] and must undo its transaction and replay.
+    ///
+    /// # Errors
+    /// When the key is taken, or the database fails.
+    pub async fn store<A: Message>(&self, tx: &mut Tx, answer: &A, now_us: i64) -> Result<(), DbError> {
+        tx.execute(PURGE, &args![now_us - KEEP_US]).await?;
+        let args = args![self.key_hash.as_str(), self.request_hash.as_str(), answer.encode_to_vec(), now_us];
+        tx.execute(STORE, &args).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! What every Ferrite service is built on: configuration blocks, the database handle, lifecycle, telemetry, the gRPC server and
+//! channel, authentication, and the outbox.
+//!
+//! Not here: anything that knows a table, a route or a rule of one service.
+
+pub mod admin;
+pub mod auth;
+pub mod boot;
+mod clock;
+pub mod config;
+pub mod db;
+pub mod grpc;
+pub mod idempotency;
+mod lifecycle;
+pub mod net;
+pub mod outbox;
+mod secret;
+pub mod serve;
+pub mod telemetry;
+
+pub use clock::{Clock, timestamp};
+pub use lifecycle::Lifecycle;
+pub use secret::Secret;

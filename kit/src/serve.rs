@@ -1,0 +1,116 @@
+//! Serving an axum router over HTTP/1.1 and HTTP/2 on the same port, until the process stops.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+use crate::Lifecycle;
+use crate::net::{Listener, Stream};
+
+/// Limits of one listener.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at once; more wait in the system's queue.
+    pub connections: usize,
+    /// How long a client may take to send the headers of a request.
+    pub header_timeout: Duration,
+    /// Bytes of request line and headers.
+    pub header_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connections: 4096, header_timeout: Duration::from_secs(15), header_bytes: 64 * 1024 }
+    }
+}
+
+/// Who a connection comes from, in the extensions of its requests; absent over Unix sockets.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// Serves `router` on `listener` until `life` stops, then lets requests in flight finish within the grace period.
+pub async fn serve(listener: Listener, router: Router, limits: Limits, life: Lifecycle) {
+    let builder = Arc::new(builder(limits));
+    let graceful = GracefulShutdown::new();
+    let slots = Arc::new(Semaphore::new(limits.connections));
+    loop {
+        let slot = tokio::select! {
+            () = life.stopping() => break,
+            slot = Arc::clone(&slots).acquire_owned() => slot.expect("the semaphore is never closed"),
+        };
+        let (stream, peer) = tokio::select! {
+            () = life.stopping() => break,
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, most likely: a pause lets some be closed.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        let watcher = graceful.watcher();
+        let builder = Arc::clone(&builder);
+        let router = router.clone();
+        life.spawn("connection", async move {
+            let service = service(router, peer);
+            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+            if let Err(error) = watcher.watch(connection.into_owned()).await {
+                tracing::debug!(%error, "connection ended early");
+            }
+            drop(slot);
+        });
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(life.grace(), graceful.shutdown()).await;
+}
+
+fn builder(limits: Limits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_buf_size(limits.header_bytes.max(8 * 1024))
+        .keep_alive(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Duration::from_secs(20))
+        .keep_alive_timeout(Duration::from_secs(20))
+        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .max_concurrent_streams(1024)
+        .initial_stream_window_size(1024 * 1024)
+        .initial_connection_window_size(4 * 1024 * 1024);
+    builder
+}
+
+fn service(
+    router: Router,
+    peer: Option<SocketAddr>,
+) -> impl hyper::service::Service<
+    Request<Incoming>,
+    Response = axum::response::Response,
+    Error = std::convert::Infallible,
+    Future = impl Future<Output = Result<axum::response::Response, std::convert::Infallible>> + Send,
+> + Clone {
+    hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(Peer(peer));
+        }
+        router.clone().oneshot(request.map(axum::body::Body::new))
+    })
+}
+
+/// A connection of [`serve`], for clients that speak HTTP over it themselves.
+pub type ServerStream = TokioIo<Stream>;

@@ -1,0 +1,29 @@
+//! Compiles the contracts in pure Rust: no `protoc` is needed.
+
+use std::path::{Path, PathBuf};
+
+const PROTOS: &[&str] = &[
+    "ferrite/events/v1/events.proto",
+    "ferrite/git/v1/git.proto",
+    "ferrite/git/v1/storage.proto",
+    "ferrite/hook/v1/hook.proto",
+    "ferrite/issue/v1/issue.proto",
+    "ferrite/repo/v1/access.proto",
+    "ferrite/repo/v1/account.proto",
+    "ferrite/repo/v1/repository.proto",
+];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo::rerun-if-changed=ferrite");
+    let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
+    let descriptors = protox::compile(PROTOS.iter().map(|proto| root.join(proto)), [&root])?;
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    let set = out.join("descriptors.bin");
+    std::fs::write(&set, prost::Message::encode_to_vec(&descriptors))?;
+    tonic_prost_build::configure()
+        .bytes(".ferrite.git.v1.TreeEntry.content")
+        .bytes(".ferrite.git.v1.PutContentsRequest.content")
+        .compile_fds(descriptors)?;
+    debug_assert!(Path::new(&set).exists());
+    Ok(())
+}

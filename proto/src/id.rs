@@ -1,0 +1,36 @@
+//! Typed 64-bit ids: an id of one kind cannot be passed where another is meant.
+
+use std::fmt;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub i64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(out)
+            }
+        }
+
+        impl From<$name> for i64 {
+            fn from(id: $name) -> i64 {
+                id.0
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A user or organization, given by repo-svc.
+    UserId
+    /// A repository, given by repo-svc.
+    RepositoryId
+    /// An access token, given by repo-svc.
+    TokenId
+    /// An issue, given by issue-svc.
+    IssueId
+    /// A webhook, given by hook-svc.
+    HookId
+}

@@ -1,0 +1,48 @@
+//! The contracts between Ferrite's processes: generated messages and clients, the table of error kinds, ids, and grants.
+//!
+//! Not here: anything that touches a database, a socket or HTTP. Services meet in this crate and nowhere else.
+
+pub mod error;
+pub mod grant;
+pub mod id;
+pub mod metadata;
+mod permission;
+
+pub use permission::Permission;
+
+/// The compiled contracts, for gRPC reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+macro_rules! generated {
+    ($(#[$doc:meta])* $module:ident = $package:literal) => {
+        $(#[$doc])*
+        pub mod $module {
+            #[expect(clippy::allow_attributes_without_reason, clippy::allow_attributes, reason = "generated code")]
+            mod generated {
+                tonic::include_proto!($package);
+            }
+            pub use generated::*;
+        }
+    };
+}
+
+generated! {
+    /// Facts that travel between services.
+    events = "ferrite.events.v1"
+}
+generated! {
+    /// The contract of git-svc.
+    git = "ferrite.git.v1"
+}
+generated! {
+    /// The contract of hook-svc.
+    hook = "ferrite.hook.v1"
+}
+generated! {
+    /// The contract of issue-svc.
+    issue = "ferrite.issue.v1"
+}
+generated! {
+    /// The contract of repo-svc.
+    repo = "ferrite.repo.v1"
+}

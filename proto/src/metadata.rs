@@ -1,0 +1,12 @@
+//! Names of the metadata that Ferrite's processes exchange. Clients' own headers of these names are never forwarded.
+
+/// A personal access token, as `Bearer <token>`.
+pub const AUTHORIZATION: &str = "authorization";
+/// A signed grant for one repository (see [`crate::grant`]).
+pub const GRANT: &str = "ferrite-grant";
+/// A short-lived proof that the caller is one of Ferrite's own processes.
+pub const SERVICE: &str = "ferrite-service";
+/// Makes a write safe to repeat: same key and request, same answer.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The id under which one client request appears in all logs.
+pub const REQUEST_ID: &str = "x-request-id";
