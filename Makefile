@@ -1,0 +1,25 @@
+# `make help` lists the targets.
+
+.PHONY: help run build test needs check bench-idle
+
+help: ## lists the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+run: build ## builds the release binary and starts everything on this machine
+	exec target/release/ferrite up
+
+build: ## builds the release binary, target/release/ferrite
+	cargo build --release --locked
+
+test: needs check ## installs what tests need, checks formats and lints, runs every test on both profiles
+	tests/servers.sh cargo test --workspace --locked
+
+needs: ## installs PostgreSQL, Redis and git if they are missing
+	tests/needs.sh
+
+check: ## formats and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+bench-idle: build ## prints the idle memory of the five processes
+	tests/idle.sh target/release/ferrite
