@@ -13,6 +13,7 @@ const PROTOS: &[&str] = &[
     "ferrite/repo/v1/repository.proto",
 ];
 
+#[expect(clippy::disallowed_methods, reason = "cargo speaks to build scripts this way")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=ferrite");
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);

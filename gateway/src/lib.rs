@@ -1,1 +1,68 @@
-//! gateway
+//! The public door of Ferrite: REST v1 and git over HTTP in front of the services.
+//!
+//! A handler decodes a request, makes the calls it needs, and shapes the answer. Who is calling and what they may do is decided by
+//! the services; the gateway keeps no data and remembers nothing between two requests.
+//!
+//! Not here: rules about names, content or permissions beyond the order in which a client hears of its mistakes.
+
+mod api;
+mod auth;
+mod body;
+mod bulk;
+mod clients;
+mod config;
+mod door;
+mod dto;
+mod error;
+mod etag;
+mod git;
+mod json;
+mod links;
+mod page;
+mod path;
+mod state;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use ferrite_kit::admin::watch_readiness;
+use ferrite_kit::boot::{StartError, serve_all};
+use ferrite_kit::net::Listener;
+use ferrite_kit::serve::Limits;
+use ferrite_kit::telemetry::http_span;
+use ferrite_kit::{Clock, Lifecycle};
+use tower_http::catch_panic::CatchPanicLayer;
+
+pub use config::Config;
+use state::Gateway;
+
+/// Serves the API and git over HTTP on `listeners` until `life` stops and the requests in flight are answered.
+///
+/// # Errors
+/// When a key file cannot be used.
+pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    let gateway = Gateway::new(&config, &Clock::system())?;
+    let probed = gateway.clients.clone();
+    let probe = move || {
+        let clients = probed.clone();
+        async move { clients.probe().await }
+    };
+    life.spawn("readiness", watch_readiness(probe, life.clone()));
+    serve_all(listeners, router(gateway), Limits::default(), &life).await;
+    Ok(())
+}
+
+/// Every route, inside what all requests pass.
+fn router(gateway: Gateway) -> Router {
+    let routes = api::routes()
+        .layer(from_fn(etag::conditional))
+        .merge(git::routes())
+        .fallback(door::unknown_path)
+        .method_not_allowed_fallback(door::wrong_method)
+        .layer(CatchPanicLayer::custom(door::contain_panic))
+        .layer(from_fn(http_span))
+        .with_state(gateway.clone());
+    Router::new().fallback_service(routes).layer(from_fn_with_state(gateway, door::pass))
+}
+
+#[cfg(test)]
+mod tests;

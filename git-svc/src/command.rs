@@ -127,21 +127,27 @@ impl Git {
     pub async fn find(options: GitOptions) -> Result<Self, GitError> {
         let program = match &options.program {
             Some(program) => program.clone(),
-            None => std::env::split_paths(SEARCH).map(|folder| folder.join("git")).find(|path| path.is_file()).ok_or_else(
-                || GitError::Program(format!("git was not found in {SEARCH}: install it, or name the program")),
-            )?,
+            None => {
+                std::env::split_paths(SEARCH).map(|folder| folder.join("git")).find(|path| path.is_file()).ok_or_else(
+                    || GitError::Program(format!("git was not found in {SEARCH}: install it, or name the program")),
+                )?
+            }
         };
         let mut command = Command::new(&program);
         command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(Duration::from_secs(10), command.output()).await;
         let output = output.map_err(|_| GitError::Program(format!("`{}` does not answer", program.display())))?;
-        let output = output.map_err(|error| GitError::Program(format!("`{}` cannot be run: {error}", program.display())))?;
+        let output =
+            output.map_err(|error| GitError::Program(format!("`{}` cannot be run: {error}", program.display())))?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         let version = parse_version(&text)
             .ok_or_else(|| GitError::Program(format!("`{}` is no git: it says `{text}`", program.display())))?;
         if version < OLDEST {
             let (major, minor) = OLDEST;
-            return Err(GitError::Program(format!("git {major}.{minor} or newer is needed; `{}` is `{text}`", program.display())));
+            return Err(GitError::Program(format!(
+                "git {major}.{minor} or newer is needed; `{}` is `{text}`",
+                program.display()
+            )));
         }
         Ok(Self { program, version, options, reaper: Reaper::start()? })
     }
@@ -315,7 +321,8 @@ impl GitChild {
             }
         };
         let exchange = async {
-            let ((), output, errors) = tokio::join!(feed, read_some(stdout, KEPT_OUTPUT), read_some(stderr, KEPT_ERRORS));
+            let ((), output, errors) =
+                tokio::join!(feed, read_some(stdout, KEPT_OUTPUT), read_some(stderr, KEPT_ERRORS));
             let status = self.wait().await?;
             Ok::<_, GitError>((status, output, errors))
         };

@@ -131,7 +131,9 @@ impl GitError {
 impl ServiceError for GitError {
     fn kind(&self) -> Kind {
         match self {
-            Self::RepositoryNotFound | Self::BranchNotFound | Self::RevisionNotFound | Self::PathNotFound => Kind::NotFound,
+            Self::RepositoryNotFound | Self::BranchNotFound | Self::RevisionNotFound | Self::PathNotFound => {
+                Kind::NotFound
+            }
             Self::Invalid(_) | Self::RefNameClash { .. } | Self::RefTarget { .. } => Kind::InvalidArgument,
             Self::UnchangedContent | Self::MirrorReadOnly | Self::WrongStore => Kind::FailedPrecondition,
             Self::StaleBlob | Self::RefConflict { .. } => Kind::Aborted,

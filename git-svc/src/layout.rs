@@ -20,6 +20,9 @@ use crate::{
 /// How long deleted repositories stay in `trash/`.
 const TRASH: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How long a temporary file may have an owner: a transfer ends after one hour.
+const ABANDONED: Duration = Duration::from_secs(2 * 3600);
+
 /// A new repository's configuration: its format and nothing else, because every setting is given to each process.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 
@@ -101,7 +104,8 @@ impl Store {
             return Ok(existing);
         }
         let incoming = self.root.join("incoming").join(format!("{id}-{}", Uuid::new_v4()));
-        let built = build(&incoming, branch, fill).and_then(|commit| self.publish(id, &incoming).map(|new| (commit, new)));
+        let built =
+            build(&incoming, branch, fill).and_then(|commit| self.publish(id, &incoming).map(|new| (commit, new)));
         if !matches!(built, Ok((_, true))) {
             remove(&incoming)?;
         }
@@ -159,6 +163,19 @@ impl Store {
         Ok(())
     }
 
+    /// Removes what killed git processes left in repositories: quarantines, temporary and lock files that have not been
+    /// touched for two hours before `now`, longer than any process may live. Looks into every repository. Blocking.
+    pub fn tidy(&self, now: SystemTime) -> Result<(), GitError> {
+        for outer in list(&self.root.join("repos"))? {
+            for inner in list(&outer.path())? {
+                for repository in list(&inner.path())? {
+                    tidy_repository(&repository.path(), now);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes of the repository's objects on disk. Blocking.
     pub fn size(&self, id: RepositoryId) -> Result<u64, GitError> {
         if !self.exists(id) {
@@ -186,9 +203,34 @@ impl Store {
     pub fn sync_packs(&self, id: RepositoryId) -> Result<(), GitError> {
         let objects = self.path(id).join("objects");
         let mut folders = vec![objects.join("pack"), objects.clone()];
-        let loose = list(&objects)?.into_iter().filter(|entry| entry.file_name().len() == 2 && was_changed_lately(entry));
+        let loose =
+            list(&objects)?.into_iter().filter(|entry| entry.file_name().len() == 2 && was_changed_lately(entry));
         folders.extend(loose.map(|entry| entry.path()));
         sync_all(&folders)
+    }
+}
+
+/// Removes abandoned files of one repository. One that vanishes meanwhile, or cannot be removed, waits for the next time.
+fn tidy_repository(repository: &Path, now: SystemTime) {
+    let objects = repository.join("objects");
+    // A branch may be called `tmp_x`; none can be called `x.lock`.
+    let is_left_over = |folder: &Path, name: &str| {
+        if folder.starts_with(&objects) { name.starts_with("tmp_") } else { name.ends_with(".lock") }
+    };
+    let mut folders = vec![repository.to_owned(), repository.join("refs"), objects.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in list(&folder).unwrap_or_default() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Ok(data) = entry.metadata() else { continue };
+            if is_left_over(&folder, &name) {
+                let age = data.modified().ok().and_then(|changed| now.duration_since(changed).ok());
+                if age.is_some_and(|age| age > ABANDONED) {
+                    drop(remove(&entry.path()));
+                }
+            } else if data.is_dir() && folder != repository {
+                folders.push(entry.path());
+            }
+        }
     }
 }
 
@@ -305,7 +347,12 @@ mod tests {
         assert!(store.create(id, &BranchName::parse(b"x").unwrap(), |_| Ok(None)).unwrap().existed);
         assert_eq!(fs::read_to_string(store.path(id).join("HEAD")).unwrap(), "ref: refs/heads/trunk\n");
         assert_eq!(store.size(id).unwrap(), 0);
-        let fsck = std::process::Command::new("git").arg("-C").arg(store.path(id)).args(["fsck", "--strict"]).output().unwrap();
+        let fsck = std::process::Command::new("git")
+            .arg("-C")
+            .arg(store.path(id))
+            .args(["fsck", "--strict"])
+            .output()
+            .unwrap();
         assert!(fsck.status.success(), "{fsck:?}");
     }
 
@@ -334,6 +381,28 @@ mod tests {
         assert_eq!(list(&store.root.join("trash")).unwrap().len(), 1);
         store.sweep(SystemTime::now() + TRASH + Duration::from_secs(60)).unwrap();
         assert_eq!(list(&store.root.join("trash")).unwrap().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn abandoned_files_are_removed_when_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        let id = RepositoryId(1);
+        store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
+        let path = store.path(id);
+        fs::create_dir_all(path.join("objects/tmp_objdir-incoming-x/pack")).unwrap();
+        fs::create_dir_all(path.join("refs/heads/a")).unwrap();
+        let left =
+            ["packed-refs.lock", "refs/heads/a/b.lock", "objects/pack/tmp_pack_x", "objects/tmp_objdir-incoming-x"];
+        for file in &left[..3] {
+            fs::write(path.join(file), b"").unwrap();
+        }
+        fs::write(path.join("refs/heads/tmp_branch"), b"x").unwrap();
+        store.tidy(SystemTime::now()).unwrap();
+        assert!(left.iter().all(|file| path.join(file).exists()));
+        store.tidy(SystemTime::now() + ABANDONED + Duration::from_secs(60)).unwrap();
+        assert!(!left.iter().any(|file| path.join(file).exists()));
+        assert!(store.exists(id) && path.join("config").exists() && path.join("refs/heads/tmp_branch").exists());
     }
 
     #[tokio::test]

@@ -1,1 +1,140 @@
-//! git-svc
+//! Bare repositories on one disk: reads, commits, fetches and pushes, and the journal of what changed.
+//!
+//! Not here: who may do what (grants say so), and anything about accounts or issues.
+
+mod app;
+pub mod command;
+mod config;
+pub mod error;
+mod failure;
+pub mod hook;
+mod http;
+pub mod layout;
+pub mod name;
+pub mod path;
+pub mod pktline;
+pub mod pool;
+mod push;
+pub mod read;
+pub mod refs;
+pub mod revision;
+mod rpc;
+mod store;
+pub mod templates;
+#[cfg(test)]
+mod testing;
+mod work;
+pub mod write;
+
+use std::{sync::Arc, time::SystemTime};
+
+use ferrite_kit::{
+    Clock, Lifecycle, admin,
+    boot::{StartError, serve_all},
+    grpc::Channel,
+    net::Listener,
+    outbox::{Relay, Subscribers},
+    serve::Limits,
+};
+
+pub use self::config::Config;
+use self::{
+    app::{App, Parts, Places},
+    command::{Git, GitOptions},
+    error::GitError,
+    failure::Failure,
+    layout::Store,
+    pool::{Pool, PoolOptions},
+    push::HookSocket,
+    refs::Refs,
+    store::Repositories,
+    work::Writer,
+};
+
+/// Serves on `listeners` until `life` stops and requests in flight are done.
+///
+/// # Errors
+/// When a part of it cannot start: no usable git, a store that another process holds, a database that is out of reach.
+pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    let clock = Clock::system();
+    let trust = config.trust.load("git-svc", &clock)?;
+    let repo = trust.channel(&config.repo_address);
+    let (app, socket, relay) = assemble(&config, &clock, trust.access(&repo), &repo, &life).await?;
+    work::sweep_at_start(&app.writer).await.map_err(other)?;
+    rpc::remove_deleted(&app).await.map_err(other)?;
+    relay.start(&life);
+    life.spawn("hooks", push::serve_hooks(app.clone(), socket));
+    life.spawn("sweeper", work::sweep_in_background(app.writer.clone(), life.clone()));
+    let db = app.db.clone();
+    let probe = move || {
+        let db = db.clone();
+        async move { db.ping().await }
+    };
+    life.spawn("readiness", admin::watch_readiness(probe, life.clone()));
+    let router = rpc::server(&app).into_router(trust.layer(&repo), http::router(app.clone()), &life);
+    serve_all(listeners, router, Limits::default(), &life).await;
+    Ok(())
+}
+
+/// Opens everything there is to open.
+async fn assemble(
+    config: &Config,
+    clock: &Clock,
+    access: ferrite_kit::auth::Access,
+    repo: &Channel,
+    life: &Lifecycle,
+) -> Result<(App, HookSocket, Relay), StartError> {
+    let options = GitOptions {
+        program: config.git_program.clone(),
+        max_push_bytes: config.max_push_bytes,
+        ..GitOptions::default()
+    };
+    let git = Arc::new(Git::find(options).await.map_err(other)?);
+    let db = config.database.open(&store::migrations()).await?;
+    let disk = Arc::new(Store::open(&config.store_path, &config.store, config.store_patience).await.map_err(other)?);
+    let pool = Pool::new(Arc::clone(&disk), PoolOptions::default()).map_err(other)?;
+    pool.run_blocking(|store| store.sweep(SystemTime::now())).await.map_err(other)?;
+    let program = match &config.hook_program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe()?,
+    };
+    let hooks = push::install_hook(disk.root(), &program.canonicalize()?).map_err(other)?;
+    let socket = HookSocket::bind(disk.root()).map_err(other)?;
+    let relay = Relay::new(db.clone(), clock.clone(), Subscribers::from([("repo-svc", repo.clone())]));
+    let refs = Refs::new(Arc::clone(&disk), pool.clone(), Arc::clone(&git));
+    let writer =
+        Writer::new(db.clone(), clock.clone(), relay.clone(), Arc::clone(&disk), pool.clone(), refs.clone());
+    let app = App::new(Parts {
+        repositories: Repositories::new(db.clone()),
+        sessions: socket.sessions(),
+        gates: http::Gates::default(),
+        max_push_bytes: config.max_push_bytes,
+        places: Places::default(),
+        clock: clock.clone(),
+        life: life.clone(),
+        store: disk,
+        db,
+        access,
+        pool,
+        git,
+        refs,
+        writer,
+        hooks,
+    });
+    Ok((app, socket, relay))
+}
+
+fn other(error: impl Into<Failure>) -> StartError {
+    match error.into() {
+        Failure::Store(error) => StartError::Database(error),
+        // The text of these names the cause; a source, if there is one, is a part of it.
+        failure => StartError::Other(describe(&failure)),
+    }
+}
+
+fn describe(failure: &Failure) -> String {
+    match failure {
+        Failure::Git(GitError::Git(error)) => format!("libgit2: {error}"),
+        failure => failure.to_string(),
+    }
+}

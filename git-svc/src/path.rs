@@ -165,8 +165,11 @@ impl fmt::Debug for TreePath {
 fn folded(component: &str) -> String {
     let visible = component.chars().filter(|letter| !is_ignorable(*letter));
     // Through lower case first: it turns İ into i with a combining dot, and the sign for kelvin into k.
-    let upper: String =
-        visible.flat_map(char::to_lowercase).filter(|letter| *letter != '\u{307}').flat_map(char::to_uppercase).collect();
+    let upper: String = visible
+        .flat_map(char::to_lowercase)
+        .filter(|letter| *letter != '\u{307}')
+        .flat_map(char::to_uppercase)
+        .collect();
     let before_stream = upper.split(':').next().unwrap_or_default();
     before_stream.trim_end_matches(['.', ' ']).to_owned()
 }
@@ -211,8 +214,24 @@ mod tests {
     #[test]
     fn every_spelling_of_dot_git_is_refused() {
         for path in [
-            ".git", ".git/config", "a/.GIT/x", ".Git ", ".git.", ".git. .", "git~1", "GIT~1/x", "git~2", ".git::$INDEX_ALLOCATION",
-            ".git:x", ".g\u{200c}it", "\u{feff}.git", ".gi\u{202e}t", "a/.git\u{206a}/b", ".g\u{131}t", ".g\u{130}t", "git~1.",
+            ".git",
+            ".git/config",
+            "a/.GIT/x",
+            ".Git ",
+            ".git.",
+            ".git. .",
+            "git~1",
+            "GIT~1/x",
+            "git~2",
+            ".git::$INDEX_ALLOCATION",
+            ".git:x",
+            ".g\u{200c}it",
+            "\u{feff}.git",
+            ".gi\u{202e}t",
+            "a/.git\u{206a}/b",
+            ".g\u{131}t",
+            ".g\u{130}t",
+            "git~1.",
             ".git \u{200d}.",
         ] {
             assert_eq!(TreePath::strict(path.as_bytes()), Err(PathError::DotGit), "{path:?}");
@@ -224,7 +243,9 @@ mod tests {
 
     #[test]
     fn writes_take_no_odd_component() {
-        for path in ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/./b", "a\\b", "a\0b", "a\nb", "a\u{7f}", "a\u{85}"] {
+        for path in
+            ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "a/./b", "a\\b", "a\0b", "a\nb", "a\u{7f}", "a\u{85}"]
+        {
             assert!(TreePath::strict(path.as_bytes()).is_err(), "{path:?}");
         }
         assert!(TreePath::strict(b"\xff").is_err());
@@ -245,7 +266,9 @@ mod tests {
 
     #[test]
     fn files_that_git_reads_are_known_in_disguise() {
-        assert!(is_dot_gitmodules(".GitModules") && is_dot_gitmodules("gitmod~1") && is_dot_gitmodules(".gitmodules ."));
+        assert!(
+            is_dot_gitmodules(".GitModules") && is_dot_gitmodules("gitmod~1") && is_dot_gitmodules(".gitmodules .")
+        );
         assert!(is_dot_gitattributes(".gitattributes") && !is_dot_gitattributes("gitattributes"));
     }
 

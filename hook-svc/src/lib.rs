@@ -1,1 +1,64 @@
-//! hook-svc
+//! hook-svc: the only writer of webhooks.
+//!
+//! It checks and keeps them. A secret goes in and never comes out. Not here: who may do what. That arrives in grants.
+
+mod config;
+mod error;
+mod model;
+mod rpc;
+mod store;
+#[cfg(test)]
+mod testing;
+
+use std::collections::HashMap;
+
+use ferrite_kit::boot::{StartError, serve_all};
+use ferrite_kit::db::Migrations;
+use ferrite_kit::grpc::{GrpcServer, MESSAGE_LIMIT};
+use ferrite_kit::net::Listener;
+use ferrite_kit::outbox::Relay;
+use ferrite_kit::serve::Limits;
+use ferrite_kit::{Clock, Lifecycle, admin};
+use ferrite_proto::events::event_sink_server::EventSinkServer;
+use ferrite_proto::hook::hook_service_server::HookServiceServer;
+
+pub use config::Config;
+use rpc::HookRpc;
+use store::HookStore;
+
+/// The name of this service in credentials, logs and rows.
+pub const ROLE: &str = "hook-svc";
+
+/// The schema of this service's database.
+#[must_use]
+pub fn migrations() -> Migrations {
+    Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
+}
+
+/// Serves on `listeners` until `life` stops and requests in flight are done.
+///
+/// # Errors
+/// When the database, a key or an address cannot be used.
+pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    let clock = Clock::system();
+    let trust = config.trust.load(ROLE, &clock)?;
+    let db = config.database.open(&migrations()).await?;
+    let repo = trust.channel(&config.repo_address);
+
+    // Nobody takes events of this service; the relay only removes what is old from the inbox.
+    Relay::new(db.clone(), clock.clone(), HashMap::new()).start(&life);
+
+    let rpc = HookRpc { store: HookStore::new(db.clone()), access: trust.access(&repo), clock };
+    let router = GrpcServer::default()
+        .add(HookServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
+        .into_router(trust.layer(&repo), Default::default(), &life);
+
+    let probe = move || {
+        let db = db.clone();
+        async move { db.ping().await }
+    };
+    life.spawn("readiness", admin::watch_readiness(probe, life.clone()));
+    serve_all(listeners, router, Limits::default(), &life).await;
+    Ok(())
+}

@@ -1,1 +1,65 @@
-//! issue-svc
+//! issue-svc: the only writer of issues.
+//!
+//! It numbers issues per repository, keeps the count of open ones and tells repo-svc about it. Not here: who may do what. That
+//! arrives in grants.
+
+mod config;
+mod error;
+mod model;
+mod rpc;
+mod store;
+#[cfg(test)]
+mod testing;
+
+use std::collections::HashMap;
+
+use ferrite_kit::boot::{StartError, serve_all};
+use ferrite_kit::db::Migrations;
+use ferrite_kit::grpc::{GrpcServer, MESSAGE_LIMIT};
+use ferrite_kit::net::Listener;
+use ferrite_kit::outbox::Relay;
+use ferrite_kit::serve::Limits;
+use ferrite_kit::{Clock, Lifecycle, admin};
+use ferrite_proto::events::event_sink_server::EventSinkServer;
+use ferrite_proto::issue::issue_service_server::IssueServiceServer;
+
+pub use config::Config;
+use rpc::IssueRpc;
+use store::IssueStore;
+
+/// The name of this service in credentials, logs and rows.
+pub const ROLE: &str = "issue-svc";
+
+/// The schema of this service's database.
+#[must_use]
+pub fn migrations() -> Migrations {
+    Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
+}
+
+/// Serves on `listeners` until `life` stops and requests in flight are done.
+///
+/// # Errors
+/// When the database, a key or an address cannot be used.
+pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    let clock = Clock::system();
+    let trust = config.trust.load(ROLE, &clock)?;
+    let db = config.database.open(&migrations()).await?;
+    let repo = trust.channel(&config.repo_address);
+
+    let relay = Relay::new(db.clone(), clock.clone(), HashMap::from([(rpc::SUBSCRIBER, repo.clone())]));
+    relay.start(&life);
+
+    let rpc = IssueRpc { store: IssueStore::new(db.clone()), access: trust.access(&repo), relay, clock };
+    let router = GrpcServer::default()
+        .add(IssueServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
+        .into_router(trust.layer(&repo), Default::default(), &life);
+
+    let probe = move || {
+        let db = db.clone();
+        async move { db.ping().await }
+    };
+    life.spawn("readiness", admin::watch_readiness(probe, life.clone()));
+    serve_all(listeners, router, Limits::default(), &life).await;
+    Ok(())
+}

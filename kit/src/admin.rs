@@ -22,16 +22,19 @@ const FAILURES: u32 = 3;
 /// Serves the private listener until the process stops.
 pub async fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycle) {
     let ready = life.clone();
-    let router = Router::new()
-        .route("/livez", get(|| async { "ok" }))
-        .route(
-            "/readyz",
-            get(move || {
-                let ready = ready.is_ready();
-                async move { if ready { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") } }
-            }),
-        )
-        .route("/metrics", get(move || std::future::ready(metrics.render())));
+    let router =
+        Router::new()
+            .route("/livez", get(|| async { "ok" }))
+            .route(
+                "/readyz",
+                get(move || {
+                    let ready = ready.is_ready();
+                    async move {
+                        if ready { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") }
+                    }
+                }),
+            )
+            .route("/metrics", get(move || std::future::ready(metrics.render())));
     serve(listener, router, Limits { connections: 64, ..Limits::default() }, life).await;
 }
 
@@ -68,5 +71,64 @@ where
             () = life.stopping() => break,
             () = tokio::time::sleep(pause) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use metrics_exporter_prometheus::PrometheusBuilder;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::net::Address;
+    use crate::testing::eventually;
+
+    async fn get(address: &Address, path: &str) -> String {
+        let mut stream = address.connect().await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn probes_tell_life_from_readiness() {
+        let life = Lifecycle::new(Duration::from_secs(2));
+        let listener = Address::Tcp("127.0.0.1:0".into()).bind().await.unwrap();
+        let address = listener.address().unwrap();
+        let metrics = PrometheusBuilder::new().build_recorder().handle();
+        life.spawn("admin", serve_admin(listener, metrics, life.clone()));
+        assert!(get(&address, "/livez").await.starts_with("HTTP/1.0 200"));
+        assert!(get(&address, "/readyz").await.starts_with("HTTP/1.0 503"));
+        life.set_ready(true);
+        assert!(get(&address, "/readyz").await.starts_with("HTTP/1.0 200"));
+        assert!(get(&address, "/metrics").await.starts_with("HTTP/1.0 200"));
+        life.stop();
+        assert!(life.finished().await);
+    }
+
+    #[tokio::test]
+    async fn one_failure_is_no_outage_and_three_are() {
+        let life = Lifecycle::new(Duration::from_secs(2));
+        let fails = Arc::new(AtomicBool::new(true));
+        let (seen, probed) = (Arc::clone(&fails), life.clone());
+        let probe = move || {
+            let fails = seen.load(Ordering::SeqCst);
+            async move { if fails { Err("down") } else { Ok(()) } }
+        };
+        life.spawn("probe", watch_readiness(probe, probed));
+        tokio::time::sleep(PROBE_INTERVAL / 2).await;
+        assert!(!life.is_ready(), "never before the first success");
+        fails.store(false, Ordering::SeqCst);
+        eventually("ready", || async { life.is_ready() }).await;
+        fails.store(true, Ordering::SeqCst);
+        tokio::time::sleep(PROBE_INTERVAL * 3 / 2).await;
+        assert!(life.is_ready(), "one failure, or two");
+        eventually("not ready", || async { !life.is_ready() }).await;
+        life.stop();
+        assert!(life.finished().await);
     }
 }

@@ -114,9 +114,7 @@ impl TrustArgs {
             .map_err(|source| StartError::GrantKey { file: file.display().to_string(), source })?;
         let key = ServiceKey::read(&self.service_key_file)?;
         let cache = match &self.redis_url {
-            Some(url) => {
-                Some(TokenCache::new(url, self.token_cache, clock.clone()).map_err(|_| StartError::Redis)?)
-            }
+            Some(url) => Some(TokenCache::new(url, self.token_cache, clock.clone()).map_err(|_| StartError::Redis)?),
             None => None,
         };
         Ok(Trust {

@@ -61,7 +61,7 @@ pub struct DatabaseArgs {
     pub database_url: Secret,
 
     /// Connections to PostgreSQL at most.
-    #[arg(long, env = "FERRITE_DATABASE_CONNECTIONS", default_value_t = 16)]
+    #[arg(long, env = "FERRITE_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_connections: u32,
 
     /// Do not migrate the schema at start; refuse to start when it is behind.
@@ -103,4 +103,45 @@ pub fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
 /// When it is not one.
 pub fn address(text: &str) -> Result<Address, BadAddress> {
     text.parse()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Settings {
+        #[command(flatten)]
+        serve: ServeArgs,
+        #[command(flatten)]
+        database: DatabaseArgs,
+        #[command(flatten)]
+        trust: TrustArgs,
+    }
+
+    fn parse(more: &[&str]) -> Result<Settings, clap::Error> {
+        let base =
+            ["test", "--listen", "127.0.0.1:1,unix:/x", "--service-key-file", "k", "--grant-public-key-file", "p"];
+        let url = ["--database-url", "postgres://u:hunter2@h/d", "--redis-url", "redis://:hunter2@h"];
+        Settings::try_parse_from(base.iter().chain(&url).chain(more))
+    }
+
+    #[test]
+    fn settings_are_read_and_secrets_not_shown() {
+        let settings = parse(&["--grace", "3"]).unwrap();
+        assert_eq!((settings.serve.listen.len(), settings.serve.grace), (2, Duration::from_secs(3)));
+        assert_eq!(settings.database.database_connections, 16);
+        assert_eq!(settings.trust.token_cache, Duration::from_secs(5));
+        assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn bad_settings_end_the_process_before_it_starts() {
+        for bad in [["--grace", "-1"], ["--grace", "x"], ["--database-connections", "0"], ["--admin-listen", "nowhere"]]
+        {
+            assert!(parse(&bad).is_err(), "{bad:?}");
+        }
+    }
 }

@@ -62,7 +62,10 @@ impl ServiceError for IdempotencyError {
     }
 
     fn violations(&self) -> Vec<FieldViolation> {
-        vec![FieldViolation::new("Idempotency-Key", "invalid", self.to_string())]
+        match self {
+            Self::BadKey | Self::Reused => vec![FieldViolation::new("Idempotency-Key", "invalid", self.to_string())],
+            Self::Store(_) => Vec::new(),
+        }
     }
 }
 
@@ -86,10 +89,14 @@ impl IdempotencyKey {
     ///
     /// # Errors
     /// When the key is malformed.
-    pub fn of<T: Message>(request: &tonic::Request<T>, caller: i64, method: &str) -> Result<Option<Self>, IdempotencyError> {
+    pub fn of<T: Message>(
+        request: &tonic::Request<T>,
+        caller: i64,
+        method: &str,
+    ) -> Result<Option<Self>, IdempotencyError> {
         let Some(key) = request.metadata().get(IDEMPOTENCY_KEY) else { return Ok(None) };
         let key = key.to_str().map_err(|_| IdempotencyError::BadKey)?;
-        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES || !key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return Err(IdempotencyError::BadKey);
         }
         let key_hash = hex::encode(Sha256::digest(format!("{caller}\n{method}\n{key}")));
@@ -122,3 +129,6 @@ impl IdempotencyKey {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

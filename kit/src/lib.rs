@@ -17,6 +17,8 @@ pub mod outbox;
 mod secret;
 pub mod serve;
 pub mod telemetry;
+#[cfg(test)]
+mod testing;
 
 pub use clock::{Clock, timestamp};
 pub use lifecycle::Lifecycle;

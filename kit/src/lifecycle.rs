@@ -68,13 +68,14 @@ impl Lifecycle {
 
     /// Says whether the process can do its work now. A stopping process never can.
     pub fn set_ready(&self, ready: bool) {
-        self.0.ready.store(ready && !self.is_stopping(), Ordering::SeqCst);
+        self.0.ready.store(ready, Ordering::SeqCst);
     }
 
     /// Whether the process can do its work now.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.0.ready.load(Ordering::SeqCst)
+        // A probe may store its answer after the stop.
+        self.0.ready.load(Ordering::SeqCst) && !self.is_stopping()
     }
 
     /// Waits for all tasks after a stop, at most the grace period. Returns whether all of them ended in time.
@@ -82,5 +83,36 @@ impl Lifecycle {
         self.stopping().await;
         self.0.tasks.close();
         tokio::time::timeout(self.0.grace, self.0.tasks.wait()).await.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stopping_process_is_never_ready() {
+        let life = Lifecycle::new(Duration::from_secs(1));
+        assert!(!life.is_ready());
+        life.set_ready(true);
+        assert!(life.is_ready());
+        life.stop();
+        assert!(!life.is_ready());
+        life.set_ready(true);
+        assert!(!life.is_ready(), "a probe may come late");
+        life.stop();
+    }
+
+    #[tokio::test]
+    async fn stopping_waits_for_its_tasks_but_not_beyond_the_grace() {
+        let life = Lifecycle::new(Duration::from_millis(200));
+        let watched = life.clone();
+        life.spawn("quick", async move { watched.stopping().await });
+        life.stop();
+        assert!(life.finished().await);
+        let life = Lifecycle::new(Duration::from_millis(200));
+        life.spawn("stuck", std::future::pending::<()>());
+        life.stop();
+        assert!(!life.finished().await);
     }
 }

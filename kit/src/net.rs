@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::str::FromStr;
 use std::task::{Context, Poll};
@@ -35,7 +36,8 @@ impl FromStr for Address {
         let authority = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
         let (host, port) = authority.rsplit_once(':').ok_or(BadAddress)?;
         port.parse::<u16>().map_err(|_| BadAddress)?;
-        if host.is_empty() || authority.contains('/') {
+        // A host called `unix` would read as a socket's path when the address is written down.
+        if host.is_empty() || host == "unix" || authority.contains('/') {
             return Err(BadAddress);
         }
         Ok(Self::Tcp(authority.to_owned()))
@@ -77,13 +79,20 @@ impl Address {
         match self {
             Self::Tcp(authority) => Ok(Listener::Tcp(TcpListener::bind(authority).await.map_err(named)?)),
             Self::Unix(path) => {
-                match std::fs::remove_file(path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
-                    _ => {}
-                }
+                remove_socket(path).map_err(named)?;
                 Ok(Listener::Unix(UnixListener::bind(path).map_err(named)?))
             }
         }
+    }
+}
+
+/// Removes the socket file at `path`, if there is one, and nothing else.
+fn remove_socket(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket is in the way")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
@@ -105,7 +114,8 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                // Fails on a connection that is gone already, which is no reason to stop accepting others.
+                let _ = stream.set_nodelay(true);
                 Ok((Stream::Tcp(stream), Some(peer)))
             }
             Self::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), None)),
@@ -179,3 +189,6 @@ impl AsyncWrite for Stream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

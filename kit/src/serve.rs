@@ -1,5 +1,8 @@
 //! Serving an axum router over HTTP/1.1 and HTTP/2 on the same port, until the process stops.
 
+mod opening;
+
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +14,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
+use self::opening::Opening;
 use crate::Lifecycle;
-use crate::net::{Listener, Stream};
+use crate::net::Listener;
 
 /// Limits of one listener.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +46,7 @@ pub struct Peer(pub SocketAddr);
 pub async fn serve(listener: Listener, router: Router, limits: Limits, life: Lifecycle) {
     let builder = Arc::new(builder(limits));
     let graceful = GracefulShutdown::new();
+    let cut = CancellationToken::new();
     let slots = Arc::new(Semaphore::new(limits.connections));
     loop {
         let slot = tokio::select! {
@@ -51,6 +57,8 @@ pub async fn serve(listener: Listener, router: Router, limits: Limits, life: Lif
             () = life.stopping() => break,
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
+                // The client was gone again before we looked.
+                Err(error) if is_clients_fault(&error) => continue,
                 Err(error) => {
                     // Out of file descriptors, most likely: a pause lets some be closed.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -62,17 +70,29 @@ pub async fn serve(listener: Listener, router: Router, limits: Limits, life: Lif
         let watcher = graceful.watcher();
         let builder = Arc::clone(&builder);
         let router = router.clone();
+        let cut = cut.clone();
         life.spawn("connection", async move {
-            let service = service(router, peer);
-            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-            if let Err(error) = watcher.watch(connection.into_owned()).await {
-                tracing::debug!(%error, "connection ended early");
+            let stream = Opening::new(stream, limits.header_timeout);
+            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service(router, peer));
+            tokio::select! {
+                () = cut.cancelled() => tracing::debug!("connection cut: its requests did not finish in time"),
+                ended = watcher.watch(connection.into_owned()) => if let Err(error) = ended {
+                    tracing::debug!(%error, "connection ended early");
+                },
             }
             drop(slot);
         });
     }
     drop(listener);
     let _ = tokio::time::timeout(life.grace(), graceful.shutdown()).await;
+    cut.cancel();
+}
+
+fn is_clients_fault(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    )
 }
 
 fn builder(limits: Limits) -> Builder<TokioExecutor> {
@@ -112,5 +132,5 @@ fn service(
     })
 }
 
-/// A connection of [`serve`], for clients that speak HTTP over it themselves.
-pub type ServerStream = TokioIo<Stream>;
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,9 @@
 //!
 //! Secrets, mail addresses and bodies are never recorded; paths are recorded as route templates.
 
+use std::collections::HashSet;
 use std::io::IsTerminal;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request};
@@ -15,21 +17,24 @@ use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
-use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SdkTracerProvider};
+use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider};
+use prost::Message;
 use tracing::{Instrument, Span, field};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::{LogFormat, TelemetryArgs};
 
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 const EXPORT_EVERY: Duration = Duration::from_millis(500);
 
 /// What [`init`] set up. Call [`Telemetry::flush`] before the process ends.
 #[derive(Debug)]
 pub struct Telemetry {
-    tracer: Option<SdkTracerProvider>,
+    tracer: SdkTracerProvider,
     /// The process's metrics, for the private listener.
     pub metrics: PrometheusHandle,
 }
@@ -47,22 +52,40 @@ pub fn init(role: &'static str, args: &TelemetryArgs) -> Result<Telemetry, Box<d
     };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = if json { lines.json().flatten_event(true).boxed() } else { lines.with_target(false).boxed() };
-    let tracer = args.otlp_endpoint.as_deref().map(|endpoint| tracer(role, endpoint)).transpose()?;
-    let spans = tracer.as_ref().map(|provider| tracing_opentelemetry::layer().with_tracer(provider.tracer(role)));
+    // Without an exporter too: a caller's trace is passed on, whether we report our part of it or not.
+    let tracer = match args.otlp_endpoint.as_deref() {
+        Some(endpoint) => tracer(role, endpoint)?,
+        None => SdkTracerProvider::builder().with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff))).build(),
+    };
+    let spans = tracing_opentelemetry::layer().with_tracer(tracer.tracer(role));
     // A second role of the same process keeps the first one's subscriber and recorder.
-    let _ = tracing_subscriber::registry().with(filter).with(spans).with(lines).try_init();
+    // What is logged is no matter of what is traced: a quiet log must not break traces.
+    let layers =
+        tracing_subscriber::registry().with(spans.with_filter(LevelFilter::INFO)).with(lines.with_filter(filter));
+    let _ = layers.try_init();
     let recorder = PrometheusBuilder::new()
         .set_buckets(&[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0])?
         .build_recorder();
     let metrics = recorder.handle();
-    let _ = metrics::set_global_recorder(recorder);
+    if metrics::set_global_recorder(recorder).is_ok() {
+        upkeep(metrics.clone())?;
+    }
     Ok(Telemetry { tracer, metrics })
 }
 
-fn tracer(
-    role: &'static str,
-    endpoint: &str,
-) -> Result<SdkTracerProvider, Box<dyn std::error::Error + Send + Sync>> {
+/// Folds recorded durations into their buckets, for as long as the process lives: between two scrapes they pile up otherwise, and
+/// without a scraper for ever.
+fn upkeep(metrics: PrometheusHandle) -> std::io::Result<()> {
+    let work = move || {
+        loop {
+            std::thread::sleep(UPKEEP_EVERY);
+            metrics.run_upkeep();
+        }
+    };
+    std::thread::Builder::new().name("metrics upkeep".into()).spawn(work).map(drop)
+}
+
+fn tracer(role: &'static str, endpoint: &str) -> Result<SdkTracerProvider, Box<dyn std::error::Error + Send + Sync>> {
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_endpoint(endpoint).build()?;
     let batches = BatchSpanProcessor::builder(exporter)
         .with_batch_config(BatchConfigBuilder::default().with_scheduled_delay(EXPORT_EVERY).build())
@@ -74,9 +97,7 @@ fn tracer(
 impl Telemetry {
     /// Sends what is still held back.
     pub fn flush(&self) {
-        if let Some(tracer) = &self.tracer {
-            let _ = tracer.shutdown_with_timeout(Duration::from_secs(2));
-        }
+        let _ = self.tracer.shutdown_with_timeout(Duration::from_secs(2));
     }
 }
 
@@ -112,9 +133,34 @@ fn continue_trace(span: &Span, headers: &HeaderMap) {
     let _ = span.set_parent(context);
 }
 
+/// The name of a call: its method when the contracts have it, else the route's template. Never what a client made up, which
+/// would fill the metrics with names.
+fn rpc(request: &Request) -> String {
+    static METHODS: LazyLock<HashSet<String>> = LazyLock::new(|| methods(ferrite_proto::DESCRIPTORS));
+    let path = request.uri().path().trim_start_matches('/');
+    if METHODS.contains(path) {
+        return path.to_owned();
+    }
+    let template = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str);
+    template.trim_start_matches('/').to_owned()
+}
+
+fn methods(descriptors: &[u8]) -> HashSet<String> {
+    let set = prost_types::FileDescriptorSet::decode(descriptors).unwrap_or_default();
+    let mut methods = HashSet::new();
+    for file in &set.file {
+        for service in &file.service {
+            for method in &service.method {
+                methods.insert(format!("{}.{}/{}", file.package(), service.name(), method.name()));
+            }
+        }
+    }
+    methods
+}
+
 /// Middleware for `axum::middleware::from_fn`: a span and metrics for every gRPC request.
 pub async fn grpc_span(request: Request, next: Next) -> Response {
-    let method = request.uri().path().trim_start_matches('/').to_owned();
+    let method = rpc(&request);
     let span = tracing::info_span!(
         "rpc",
         otel.name = %method,
@@ -152,16 +198,48 @@ async fn measured(kind: &'static str, operation: String, span: Span, request: Re
     let started = Instant::now();
     let response = next.run(request).instrument(span.clone()).await;
     let elapsed = started.elapsed();
+    let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
     // A gRPC failure without a body has its code in the headers; one without it succeeded, or fails in its trailers.
-    let status = match response.headers().get("grpc-status").and_then(|code| code.to_str().ok()) {
+    let status = match header("grpc-status") {
         Some(code) => code.to_owned(),
-        None if kind == "grpc_server" => "0".to_owned(),
+        None if header("content-type").is_some_and(|kind| kind.starts_with("application/grpc")) => "0".to_owned(),
         None => response.status().as_u16().to_string(),
     };
     span.record(if kind == "grpc_server" { "rpc.status" } else { "http.response.status_code" }, status.as_str());
     let labels = [("operation", operation), ("status", status)];
     metrics::counter!(format!("ferrite_{kind}_requests_total"), &labels).increment(1);
     metrics::histogram!(format!("ferrite_{kind}_request_duration_seconds"), &labels[..1]).record(elapsed);
-    span.in_scope(|| tracing::debug!(duration_ms = elapsed.as_millis(), status = labels[1].1, "served {}", labels[0].1));
+    span.in_scope(|| {
+        tracing::debug!(duration_ms = elapsed.as_millis(), status = labels[1].1, "served {}", labels[0].1);
+    });
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_name_the_calls_of_the_contracts_and_nothing_a_client_made_up() {
+        let request = |path: &str| Request::post(path).body(axum::body::Body::empty()).unwrap();
+        let call = "ferrite.repo.v1.RepositoryService/GetRepository";
+        assert_eq!(rpc(&request(&format!("/{call}"))), call);
+        for made_up in ["/ferrite.repo.v1.RepositoryService/X", "/x", "/git/1/raw"] {
+            assert_eq!(rpc(&request(made_up)), "unmatched", "{made_up}");
+        }
+        assert!(methods(b"\xff").is_empty());
+    }
+
+    #[test]
+    fn a_malformed_trace_is_left_behind() {
+        for wrong in ["", "x", "00-0-0-00", "00-00000000000000000000000000000000-0000000000000000-01"] {
+            let mut headers = HeaderMap::new();
+            headers.insert("traceparent", HeaderValue::from_static(wrong));
+            let span = tracing::info_span!("x");
+            continue_trace(&span, &headers);
+            let mut sent = HeaderMap::new();
+            span.in_scope(|| inject(&mut sent));
+            assert_ne!(sent.get("traceparent").map(HeaderValue::as_bytes), Some(wrong.as_bytes()), "{wrong}");
+        }
+    }
 }

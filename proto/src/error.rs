@@ -5,6 +5,12 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
+// A status travels in HTTP/2 headers, which a peer refuses beyond 16 KiB: a name that a client sent is not to break the answer.
+const MESSAGE_BYTES: usize = 512;
+const FIELD_BYTES: usize = 128;
+const DESCRIPTION_BYTES: usize = 256;
+const MAX_VIOLATIONS: usize = 16;
+
 /// What sort of failure it is: decides the gRPC code, and in the gateway the HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -98,20 +104,29 @@ pub trait ServiceError: std::error::Error + Send + Sync + 'static {
 pub fn to_status(error: &dyn ServiceError) -> Status {
     let kind = error.kind();
     let message = if kind == Kind::Internal { "internal error".to_owned() } else { error.to_string() };
+    let message = clip(&message, MESSAGE_BYTES);
     let mut details = ErrorDetails::new();
     details.set_error_info(error.reason(), format!("{}.ferrite", error.domain()), std::collections::HashMap::new());
-    let violations = error.violations();
+    // A fault of ours is no field's.
+    let violations = if kind == Kind::Internal { Vec::new() } else { error.violations() };
     if !violations.is_empty() {
         details.set_bad_request(Vec::new());
-        for violation in violations {
+        for violation in violations.into_iter().take(MAX_VIOLATIONS) {
             // google.rpc.BadRequest has room for a description only: the code goes in front of it.
-            details.add_bad_request_violation(violation.field, format!("{}: {}", violation.code, violation.message));
+            let description = format!("{}: {}", violation.code, violation.message);
+            details
+                .add_bad_request_violation(clip(&violation.field, FIELD_BYTES), clip(&description, DESCRIPTION_BYTES));
         }
     }
     if let Some(after) = error.retry_after() {
         details.set_retry_info(Some(after));
     }
     Status::with_error_details(kind.code(), message, details)
+}
+
+/// The start of `text`, at most `limit` bytes of whole characters.
+fn clip(text: &str, limit: usize) -> String {
+    text[..text.floor_char_boundary(limit)].to_owned()
 }
 
 /// The reason a status of ours carries, if it is one of ours.
@@ -133,3 +148,6 @@ pub fn violations(status: &Status) -> Vec<(String, String, String)> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 //! A grant is a JWT (RFC 7519) signed with Ed25519 (RFC 8037). Only repo-svc holds the signing key; every other service checks
 //! grants offline. A grant is a bearer credential between Ferrite's own processes and never leaves them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,8 @@ use crate::id::{RepositoryId, UserId};
 /// How long a grant is valid.
 pub const LIFETIME: Duration = Duration::from_secs(60);
 
+/// How far the clocks of two processes may be apart before grants are refused rather than trusted for longer.
+const SKEW_SECS: u64 = 30;
 const ISSUER: &str = "repo.ferrite";
 const AUDIENCE: &str = "ferrite";
 
@@ -101,8 +103,15 @@ impl Signer {
     /// Never: the claims are plain data that always serialise.
     #[must_use]
     pub fn sign(&self, grant: Grant, now: u64, lifetime: Duration) -> String {
-        let claims = Claims { iss: ISSUER.into(), aud: AUDIENCE.into(), iat: now, exp: now + lifetime.min(LIFETIME).as_secs(), grant };
-        jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &self.0).expect("claims are plain data and the key was checked")
+        let claims = Claims {
+            iss: ISSUER.into(),
+            aud: AUDIENCE.into(),
+            iat: now,
+            exp: now + lifetime.min(LIFETIME).as_secs(),
+            grant,
+        };
+        jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &self.0)
+            .expect("claims are plain data and the key was checked")
     }
 }
 
@@ -124,6 +133,8 @@ impl Verifier {
         validation.set_audience(&[AUDIENCE]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         validation.leeway = 0;
+        // Checked in `verify_at`, against the caller's clock.
+        validation.validate_exp = false;
         Ok(Self { key, validation })
     }
 
@@ -132,10 +143,25 @@ impl Verifier {
     /// # Errors
     /// [`BadGrant`] for another key or algorithm, a wrong form, a lifetime beyond [`LIFETIME`], and after expiry.
     pub fn verify(&self, token: &str) -> Result<(Grant, u64), BadGrant> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| BadGrant)?;
+        self.verify_at(token, now.as_secs())
+    }
+
+    /// The same as [`Verifier::verify`], when it is `now` (seconds since 1970).
+    ///
+    /// # Errors
+    /// As [`Verifier::verify`].
+    pub fn verify_at(&self, token: &str, now: u64) -> Result<(Grant, u64), BadGrant> {
         let claims = jsonwebtoken::decode::<Claims>(token, &self.key, &self.validation).map_err(|_| BadGrant)?.claims;
-        if claims.exp.saturating_sub(claims.iat) > LIFETIME.as_secs() {
+        let lifetime = claims.exp.checked_sub(claims.iat).ok_or(BadGrant)?;
+        let left = claims.exp.checked_sub(now).ok_or(BadGrant)?;
+        let longest = LIFETIME.as_secs();
+        if lifetime > longest || left == 0 || left > longest + SKEW_SECS {
             return Err(BadGrant);
         }
         Ok((claims.grant, claims.exp))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,3 +46,6 @@ generated! {
     /// The contract of repo-svc.
     repo = "ferrite.repo.v1"
 }
+
+#[cfg(test)]
+mod tests;

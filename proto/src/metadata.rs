@@ -8,5 +8,7 @@ pub const GRANT: &str = "ferrite-grant";
 pub const SERVICE: &str = "ferrite-service";
 /// Makes a write safe to repeat: same key and request, same answer.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// On the plain HTTP bodies between processes: the reason of a failure, as `ErrorInfo` has it on gRPC.
+pub const REASON: &str = "ferrite-reason";
 /// The id under which one client request appears in all logs.
 pub const REQUEST_ID: &str = "x-request-id";

@@ -52,3 +52,6 @@ impl std::fmt::Display for Permission {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,114 @@
-//! repo-svc
+//! repo-svc: accounts and repositories. The only writer of users, access tokens and repository metadata, and the authority on
+//! who may do what to a repository: every other service asks it, or trusts a grant that it signed.
+//!
+//! Not here: bytes of repositories (git-svc), issues, webhooks, JSON.
+
+mod access;
+pub mod admin;
+mod config;
+mod core;
+mod credentials;
+mod error;
+mod model;
+mod password;
+mod rpc;
+mod store;
+#[cfg(test)]
+mod testing;
+mod throttle;
+mod work;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_kit::admin::watch_readiness;
+use ferrite_kit::boot::{StartError, Trust, serve_all};
+use ferrite_kit::db::Db;
+use ferrite_kit::grpc::GrpcServer;
+use ferrite_kit::net::Listener;
+use ferrite_kit::outbox::Relay;
+use ferrite_kit::serve::Limits;
+use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::Permission;
+use ferrite_proto::grant::{Grant, Signer};
+
+pub use config::Config;
+pub use error::RepoError;
+
+use crate::core::{Core, LocalAuthority};
+use crate::password::Passwords;
+use crate::store::{AccountStore, RepositoryStore, TokenStore};
+use crate::throttle::Throttle;
+
+/// Serves accounts and repositories on `listeners` until `life` stops and requests in flight are done.
+///
+/// # Errors
+/// When a key or the database cannot be used.
+pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    let clock = Clock::system();
+    let trust = config.trust.load("repo-svc", &clock)?;
+    let signer = signer(&config, &trust, &clock)?;
+    let db = config.database.open(&store::migrations()).await?;
+    let core = Arc::new(core(config, &trust, signer, db.clone(), clock, life.clone()));
+    core.repositories.add_store(&core.config.store, core.clock.now_us()).await?;
+
+    core.relay.start(&life);
+    work::start_sweeper(Arc::clone(&core), &life);
+    let probe = move || {
+        let db = db.clone();
+        async move { db.ping().await }
+    };
+    life.spawn("readiness", watch_readiness(probe, life.clone()));
+
+    let auth = trust.layer_with(None, Arc::new(LocalAuthority(Arc::clone(&core))));
+    let router = rpc::register(GrpcServer::default(), core).into_router(auth, axum::Router::new(), &life);
+    serve_all(listeners, router, Limits::default(), &life).await;
+    Ok(())
+}
+
+fn core(config: Config, trust: &Trust, signer: Signer, db: Db, clock: Clock, life: Lifecycle) -> Core {
+    let subscribers = [
+        ("issue-svc", trust.channel(&config.issue_address)),
+        ("hook-svc", trust.channel(&config.hook_address)),
+        ("git-svc", trust.channel(&config.git_address)),
+    ];
+    Core {
+        accounts: AccountStore::new(db.clone()),
+        tokens: TokenStore::new(db.clone()),
+        repositories: RepositoryStore::new(db.clone()),
+        passwords: Passwords::new(),
+        throttle: Throttle::default(),
+        signer,
+        cache: trust.cache.clone(),
+        storage: trust.channel(&config.git_address),
+        relay: Relay::new(db.clone(), clock.clone(), subscribers.into_iter().collect()),
+        db,
+        life,
+        clock,
+        config,
+    }
+}
+
+/// The signer of grants, tried out: a key that the other services would not accept must not serve.
+fn signer(config: &Config, trust: &Trust, clock: &Clock) -> Result<Signer, StartError> {
+    let file = config.grant_key_file.display().to_string();
+    let pem = std::fs::read(&config.grant_key_file)
+        .map_err(|error| StartError::Other(format!("grant key file `{file}`: {error}")))?;
+    let signer = Signer::from_pem(&pem).map_err(|source| StartError::GrantKey { file: file.clone(), source })?;
+    let grant = Grant {
+        user: None,
+        repository: 0,
+        permission: Permission::None,
+        issues_enabled: false,
+        is_mirror: false,
+        store: String::new(),
+        epoch: 0,
+    };
+    let token = signer.sign(grant, clock.now_secs(), Duration::from_secs(60));
+    match trust.verifier.verify(&token) {
+        Ok(_) => Ok(signer),
+        Err(_) => {
+            Err(StartError::Other(format!("grant key file `{file}` does not belong to the public key of grants")))
+        }
+    }
+}

@@ -90,6 +90,6 @@ fn pid(child: &Child) -> Option<Pid> {
 fn signal(child: &Child, signal: Signal) {
     if let Some(leader) = pid(child) {
         // Fails only when every process of the group has ended.
-        drop(kill_process_group(leader, signal));
+        let _ = kill_process_group(leader, signal);
     }
 }

@@ -86,7 +86,7 @@ async fn the_environment_is_ours_alone() {
     let path = bare(folder.path());
     let program = script(folder.path(), "[ \"$1\" = --version ] && echo git version 2.47.0 || env");
     let git = Git::find(with_program(program)).await.unwrap();
-    let text = git.cat_file(&path, git2::Oid::zero()).unwrap().finish(b"", Duration::from_secs(10)).await.unwrap();
+    let text = git.cat_file(&path, git2::Oid::ZERO_SHA1).unwrap().finish(b"", Duration::from_secs(10)).await.unwrap();
     let text = String::from_utf8(text).unwrap();
     let expected = ["GIT_", "HOME=", "LC_ALL=", "PATH=", "PWD=", "SHLVL=", "_=", "OLDPWD="];
     for line in text.lines() {
@@ -102,7 +102,7 @@ async fn a_dropped_process_takes_its_group_with_it() {
     // Neither the leader nor its child listens to TERM.
     let text = "[ \"$1\" = --version ] && { echo git version 2.47.0; exit; }; trap '' TERM; sleep 60 & echo $$ $!; wait; sleep 60";
     let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
-    let mut child = git.cat_file(&path, git2::Oid::zero()).unwrap();
+    let mut child = git.cat_file(&path, git2::Oid::ZERO_SHA1).unwrap();
     let mut bytes = [0; 64];
     let count = child.stdout.as_mut().unwrap().read(&mut bytes).await.unwrap();
     let pids: Vec<i32> =
@@ -112,7 +112,9 @@ async fn a_dropped_process_takes_its_group_with_it() {
     drop(child);
     let deadline = Instant::now() + Duration::from_secs(10);
     // The orphaned `sleep` is reaped by whoever adopts orphans here: a zombie is as good as gone.
-    while is_alive(pids[0]) || std::fs::read_to_string(format!("/proc/{}/stat", pids[1])).is_ok_and(|stat| !stat.contains(") Z")) {
+    while is_alive(pids[0])
+        || std::fs::read_to_string(format!("/proc/{}/stat", pids[1])).is_ok_and(|stat| !stat.contains(") Z"))
+    {
         assert!(Instant::now() < deadline, "both end");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -124,7 +126,7 @@ async fn a_deadline_ends_the_process() {
     let path = bare(folder.path());
     let text = "[ \"$1\" = --version ] && { echo git version 2.47.0; exit; }; exec sleep 60";
     let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
-    let child = git.cat_file(&path, git2::Oid::zero()).unwrap();
+    let child = git.cat_file(&path, git2::Oid::ZERO_SHA1).unwrap();
     let pid = i32::try_from(child.child.as_ref().unwrap().id().unwrap()).unwrap();
     let error = child.finish(b"", Duration::from_millis(50)).await.unwrap_err();
     assert!(matches!(error, GitError::TimedOut { .. }));

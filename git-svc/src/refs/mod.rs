@@ -3,12 +3,7 @@
 mod read;
 mod transact;
 
-use std::{
-    fs,
-    io::Write as _,
-    path::Path,
-    sync::Arc,
-};
+use std::{fs, io::Write as _, path::Path, sync::Arc};
 
 use ferrite_proto::id::RepositoryId;
 use git2::Oid;

@@ -69,10 +69,6 @@ pub fn lookup(repo: &Repository, name: &RefName) -> Result<Option<Oid>, GitError
         let reference = match repo.find_reference(&text) {
             Ok(reference) => reference,
             Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::InvalidSpec) => return Ok(None),
-            // `refs/heads/a` asked, `refs/heads/a/b` there.
-            Err(error) if error.class() == git2::ErrorClass::Os || error.class() == git2::ErrorClass::Filesystem => {
-                return Ok(None);
-            }
             Err(error) => return Err(error.into()),
         };
         if let Some(target) = reference.target() {

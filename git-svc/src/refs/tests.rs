@@ -48,7 +48,10 @@ fn git(path: &Path, arguments: &[&str]) {
 async fn refs_are_made_moved_and_deleted() {
     let f = fixture().await;
     let (one, two) = (f.commits[0], f.commits[1]);
-    f.refs.transact(ID, &[edit("refs/heads/a/b", None, Some(one)), edit("refs/tags/v1", None, Some(one))]).await.unwrap();
+    f.refs
+        .transact(ID, &[edit("refs/heads/a/b", None, Some(one)), edit("refs/tags/v1", None, Some(one))])
+        .await
+        .unwrap();
     f.refs.transact(ID, &[edit("refs/heads/a/b", Some(one), Some(two))]).await.unwrap();
     assert_eq!(f.refs.resolve(ID, name("refs/heads/a/b")).await.unwrap(), Some(two));
     git(&f.path, &["pack-refs", "--all"]);
@@ -58,6 +61,17 @@ async fn refs_are_made_moved_and_deleted() {
     assert_eq!(f.refs.resolve(ID, name("refs/heads/a")).await.unwrap(), None);
     f.refs.transact(ID, &[edit("refs/heads/a", None, Some(one))]).await.unwrap();
     git(&f.path, &["fsck", "--strict"]);
+}
+
+#[tokio::test]
+async fn neighbours_of_refs_do_not_exist() {
+    let f = fixture().await;
+    f.refs.transact(ID, &[edit("refs/heads/a/b", None, Some(f.commits[0]))]).await.unwrap();
+    for text in ["refs/heads/a", "refs/heads/a/b/c", "refs/heads/main/x", "refs/heads/nope", "refs/heads"] {
+        assert_eq!(f.refs.resolve(ID, name(text)).await.unwrap(), None, "{text}");
+    }
+    let long = format!("refs/heads/{}", "a/".repeat(490) + "a");
+    assert_eq!(f.refs.resolve(ID, name(&long)).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -111,7 +125,10 @@ async fn of_racing_writers_one_wins_each_round() {
         let results = futures_util::future::join_all(writers).await;
         let won = results.iter().filter(|result| result.is_ok()).count();
         assert_eq!(won, 1, "{results:?}");
-        assert!(results.iter().all(|result| matches!(result, Ok(()) | Err(GitError::RefConflict { .. }))), "{results:?}");
+        assert!(
+            results.iter().all(|result| matches!(result, Ok(()) | Err(GitError::RefConflict { .. }))),
+            "{results:?}"
+        );
         assert_eq!(f.refs.resolve(ID, name("refs/heads/main")).await.unwrap(), Some(new));
     }
 }

@@ -12,12 +12,7 @@ use std::{
 use git2::Oid;
 
 use super::Edit;
-use crate::{
-    command::Git,
-    error::GitError,
-    name::RefName,
-    write::durable::sync_if_present,
-};
+use crate::{command::Git, error::GitError, name::RefName, write::durable::sync_if_present};
 
 /// How long one transaction may take.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -42,7 +37,8 @@ fn script(edits: &[Edit]) -> Result<Vec<u8>, GitError> {
     let mut script = b"start\0".to_vec();
     for edit in edits {
         let name = edit.name.as_bytes();
-        let (old, new) = (edit.old.unwrap_or(Oid::zero()).to_string(), edit.new.unwrap_or(Oid::zero()).to_string());
+        let (old, new) =
+            (edit.old.unwrap_or(Oid::ZERO_SHA1).to_string(), edit.new.unwrap_or(Oid::ZERO_SHA1).to_string());
         match (edit.old, edit.new) {
             (None, None) => return Err(GitError::RefTarget { name: edit.name.to_string() }),
             (_, Some(_)) => {
@@ -69,7 +65,14 @@ fn classify(error: GitError, edits: &[Edit]) -> GitError {
     if says(&["exists; cannot create", "at the same time", "there is a non-empty directory", "multiple updates for"]) {
         return GitError::RefNameClash { name };
     }
-    if says(&["nonexistent object", "non-commit object", "invalid new value", "invalid ref format", "bad ref name", "bad name"]) {
+    if says(&[
+        "nonexistent object",
+        "non-commit object",
+        "invalid new value",
+        "invalid ref format",
+        "bad ref name",
+        "bad name",
+    ]) {
         return GitError::RefTarget { name };
     }
     if says(&["but expected", "already exists", "unable to resolve reference", "reference is missing", "File exists"]) {

@@ -53,15 +53,18 @@ impl Access {
         Ok(grant)
     }
 
-    async fn resolve(&self, caller: &Caller, repository: RepositoryId) -> Result<Arc<Grant>, AuthError> {
+    async fn resolve(&self, caller: &Caller, wanted: RepositoryId) -> Result<Arc<Grant>, AuthError> {
         let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
-        let repository = RepositoryRef { by: Some(repository_ref::By::Id(repository.0)) };
+        let repository = RepositoryRef { by: Some(repository_ref::By::Id(wanted.0)) };
         let mut request = Request::new(ResolveAccessRequest { repository: Some(repository), basic: None });
         let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
         request.metadata_mut().insert(AUTHORIZATION, bearer);
         match AccessServiceClient::new(self.authority.clone()).resolve_access(request).await {
             Ok(response) => {
                 let grant = self.verifier.verify(&response.into_inner().grant).map_err(|_| AuthError::BadGrant)?.0;
+                if grant.repository_id() != wanted {
+                    return Err(AuthError::BadGrant);
+                }
                 Ok(Arc::new(grant))
             }
             Err(status) => Err(match status.code() {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_proto::repo::Identity;
 use prost::Message;
@@ -12,6 +12,10 @@ use crate::{Clock, Secret};
 /// A cache that does not answer in this time is asked nothing more for a moment.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
 const BREAK: Duration = Duration::from_millis(500);
+/// An answer of repo-svc that took longer than this is not remembered: the token may have been revoked meanwhile, and the trace of
+/// that be gone again.
+const FRESH: Duration = Duration::from_secs(1);
+const MAX_LIFETIME: Duration = Duration::from_secs(3600);
 /// Stands where an identity would: the token was revoked just now, and whoever asked repo-svc before that must not put its
 /// stale answer back.
 const TOMBSTONE: &[u8] = b"-";
@@ -45,7 +49,12 @@ impl TokenCache {
             .set_min_delay(Duration::from_millis(20))
             .set_max_delay(Duration::from_millis(100));
         let redis = redis::Client::open(url.expose())?.get_connection_manager_lazy(config)?;
-        Ok(Self { redis, lifetime: lifetime.max(Duration::from_secs(1)), clock, broken_until_us: Arc::default() })
+        Ok(Self {
+            redis,
+            lifetime: lifetime.clamp(Duration::from_secs(1), MAX_LIFETIME),
+            clock,
+            broken_until_us: Arc::default(),
+        })
     }
 
     fn key(hash: &TokenHash) -> String {
@@ -74,7 +83,15 @@ impl TokenCache {
     pub async fn get(&self, hash: &TokenHash) -> Option<Identity> {
         let bytes: Option<Vec<u8>> = self.ask(redis::cmd("GET").arg(Self::key(hash))).await?;
         let bytes = bytes.filter(|bytes| bytes != TOMBSTONE)?;
-        Identity::decode(bytes.as_slice()).ok()
+        // Whatever else somebody wrote there is not an identity; no bytes at all would decode to one.
+        Identity::decode(bytes.as_slice()).ok().filter(|identity| identity.user_id > 0)
+    }
+
+    /// Remembers an identity that repo-svc was asked for at `asked`, unless that is too long ago or something stands there already.
+    pub(super) async fn put_fresh(&self, hash: &TokenHash, identity: &Identity, asked: Instant) {
+        if asked.elapsed() < FRESH {
+            self.put(hash, identity).await;
+        }
     }
 
     /// Remembers an identity for its lifetime, unless something stands there already.
@@ -90,7 +107,8 @@ impl TokenCache {
         if hashes.is_empty() {
             return;
         }
-        let deadline = tokio::time::Instant::now() + self.lifetime;
+        // Others may still reach Redis: what they asked just before is written at most this much later, and lives as long again.
+        let deadline = tokio::time::Instant::now() + self.lifetime + FRESH + ANSWER_TIMEOUT;
         let mut pipe = redis::pipe();
         for hash in hashes {
             pipe.cmd("SET").arg(Self::key(hash)).arg(TOMBSTONE).arg("PX").arg(millis(self.lifetime * 2)).ignore();

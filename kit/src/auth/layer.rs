@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
+use ferrite_proto::error::ServiceError;
 use ferrite_proto::grant::{Grant, Verifier};
 use ferrite_proto::metadata;
 use ferrite_proto::repo::Identity;
@@ -104,7 +105,7 @@ impl AuthLayer {
         let inner = &self.0;
         let mut caller = Caller::default();
         if let Some(value) = text(headers, metadata::SERVICE)? {
-            caller.service = Some(inner.key.verify(value).ok_or(AuthError::BadCredentials)?);
+            caller.service = Some(inner.key.verify_at(value, inner.clock.now_secs()).ok_or(AuthError::BadCredentials)?);
         }
         if let Some(value) = text(headers, metadata::GRANT)? {
             caller.grant = Some(self.grant(value)?);
@@ -127,7 +128,8 @@ impl AuthLayer {
         {
             return Ok(grant);
         }
-        let (grant, expires) = self.0.verifier.verify(token).map_err(|_| AuthError::BadGrant)?;
+        let now = self.0.clock.now_secs();
+        let (grant, expires) = self.0.verifier.verify_at(token, now).map_err(|_| AuthError::BadGrant)?;
         let grant = Arc::new(grant);
         self.0.grants.insert(hash, (Arc::clone(&grant), expires));
         Ok(grant)
@@ -210,5 +212,6 @@ fn refuse(request: &Request, error: AuthError) -> Response {
     };
     let mut response = Response::new(Body::from(error.to_string()));
     *response.status_mut() = status;
+    response.headers_mut().insert(metadata::REASON, http::HeaderValue::from_static(error.reason()));
     response
 }

@@ -12,6 +12,9 @@ mod error;
 mod layer;
 mod tokens;
 
+#[cfg(test)]
+mod tests;
+
 pub use access::Access;
 pub use cache::TokenCache;
 pub use error::AuthError;

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -83,9 +84,10 @@ impl Tokens {
         {
             return Ok(identity);
         }
+        let asked = Instant::now();
         let identity = self.authority.authenticate(token).await?.ok_or(AuthError::BadCredentials)?;
         if let Some(cache) = &self.cache {
-            cache.put(&hash, &identity).await;
+            cache.put_fresh(&hash, &identity, asked).await;
         }
         Ok(identity)
     }

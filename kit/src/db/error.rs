@@ -47,7 +47,7 @@ impl DbError {
 
 impl From<sqlx::Error> for DbError {
     fn from(error: sqlx::Error) -> Self {
-        let violation = match error.as_database_error().map(|error| error.kind()) {
+        let violation = match error.as_database_error().map(sqlx::error::DatabaseError::kind) {
             Some(ErrorKind::UniqueViolation) => Some(Violation::Unique),
             Some(ErrorKind::ForeignKeyViolation) => Some(Violation::ForeignKey),
             Some(ErrorKind::CheckViolation | ErrorKind::NotNullViolation) => Some(Violation::Check),

@@ -1,8 +1,16 @@
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
 
 use super::{Db, DbError, Pools};
+
+const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
+const HAS_TABLE_POSTGRES: &str = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
+const HAS_TABLE_SQLITE: &str = "SELECT COUNT(*) > 0 FROM sqlite_master WHERE name = '_sqlx_migrations'";
+/// How long one process waits for another's migration.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// The migrations of one service, the same numbers in both dialects.
 #[derive(Debug)]
@@ -26,7 +34,7 @@ impl Migrations {
                 let mut name = file.clone().into_os_string();
                 name.push(".migrate");
                 let lock = File::create(name)?;
-                lock.lock()?;
+                hold(&lock).await?;
                 self.sqlite.run(write).await?;
                 lock.unlock()?;
             }
@@ -39,8 +47,8 @@ impl Migrations {
     /// # Errors
     /// When it is, or the database cannot be asked.
     pub async fn check(&self, db: &Db) -> Result<(), DbError> {
-        let applied: Vec<(i64,)> =
-            db.all("SELECT version FROM _sqlx_migrations WHERE success ORDER BY version", &[]).await.unwrap_or_default();
+        let (exists,): (bool,) = db.one(db.pick(HAS_TABLE_POSTGRES, HAS_TABLE_SQLITE), &[]).await?;
+        let applied: Vec<(i64,)> = if exists { db.all(APPLIED, &[]).await? } else { Vec::new() };
         let wanted = match db.0 {
             Pools::Postgres(_) => &self.postgres,
             Pools::Sqlite { .. } => &self.sqlite,
@@ -53,6 +61,21 @@ impl Migrations {
         match applied.iter().find(|(version,)| !wanted.version_exists(*version)) {
             Some((version,)) => Err(MigrateError::VersionMissing(*version).into()),
             None => Ok(()),
+        }
+    }
+}
+
+/// Waits for a file lock without holding up the runtime's threads: its holder may be another task of this very thread.
+async fn hold(lock: &File) -> std::io::Result<()> {
+    let deadline = tokio::time::Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if tokio::time::Instant::now() >= deadline => {
+                return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "another process is migrating"));
+            }
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL).await,
         }
     }
 }

@@ -94,6 +94,10 @@ impl Db {
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true);
         let file = options.get_filename().to_owned();
+        // Readers and the writer are pools of their own: they would not see one database in memory.
+        if file.as_os_str().is_empty() || url.contains(":memory:") || url.contains("mode=memory") {
+            return Err(DbError::Url);
+        }
         // One writer for the process: SQLite has one per file, and a queue in memory is fairer than its busy loop.
         let pool = || SqlitePoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_lifetime(None).idle_timeout(None);
         let write = pool().max_connections(1).connect_with(options.clone()).await?;

@@ -1,1 +1,344 @@
+use std::process::Stdio;
 
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::testing::{TestDb, migrations, on_each, setting};
+
+const SCHEMA_POSTGRES: &str = "
+CREATE TABLE counters (id BIGINT PRIMARY KEY, count BIGINT NOT NULL CHECK (count >= 0));
+CREATE TABLE parents (id BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE children (id BIGINT PRIMARY KEY, parent_id BIGINT NOT NULL REFERENCES parents (id));
+CREATE TABLE samples (id BIGINT PRIMARY KEY, number BIGINT, words TEXT, flag BOOLEAN, raw BYTEA);";
+const SCHEMA_SQLITE: &str = "
+CREATE TABLE counters (id INTEGER PRIMARY KEY, count INTEGER NOT NULL CHECK (count >= 0)) STRICT;
+CREATE TABLE parents (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE children (id INTEGER PRIMARY KEY, parent_id INTEGER NOT NULL REFERENCES parents (id)) STRICT;
+CREATE TABLE samples (id INTEGER PRIMARY KEY, number INTEGER, words TEXT, flag INTEGER, raw BLOB) STRICT;";
+
+const ADD_SAMPLE: &str = "INSERT INTO samples (id, number, words, flag, raw) VALUES ($1, $2, $3, $4, $5)";
+const SAMPLE: &str = "SELECT number, words, flag, raw FROM samples WHERE id = $1";
+const ADD_COUNTER: &str = "INSERT INTO counters (id, count) VALUES ($1, $2)";
+const COUNT: &str = "SELECT count FROM counters WHERE id = 1";
+const COUNT_LOCKED: &str = "SELECT count FROM counters WHERE id = 1 FOR UPDATE";
+const SET_COUNT: &str = "UPDATE counters SET count = $1 WHERE id = 1";
+const ADD_PARENT: &str = "INSERT INTO parents (id, name) VALUES ($1, $2)";
+const ADD_CHILD: &str = "INSERT INTO children (id, parent_id) VALUES ($1, $2)";
+
+#[derive(Debug, PartialEq, sqlx::FromRow)]
+struct Sample {
+    number: Option<i64>,
+    words: Option<String>,
+    flag: Option<bool>,
+    raw: Option<Vec<u8>>,
+}
+
+async fn schema(test: &TestDb) -> Db {
+    migrations(&[SCHEMA_POSTGRES], &[SCHEMA_SQLITE]).await.run(&test.db).await.unwrap();
+    test.db.clone()
+}
+
+/// Reads the counter, then writes one more: loses updates unless the transaction keeps others out.
+async fn increment(db: &Db) -> Result<(), DbError> {
+    let mut tx = db.begin().await?;
+    let (count,): (i64,) = tx.one(db.pick(COUNT_LOCKED, COUNT), &[]).await?;
+    tokio::task::yield_now().await;
+    tx.execute(SET_COUNT, &args![count + 1]).await?;
+    tx.commit().await
+}
+
+#[tokio::test]
+async fn every_value_comes_back_as_it_went_in() {
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        let full = |number, words: &str, flag, raw: &[u8]| Sample {
+            number: Some(number),
+            words: Some(words.into()),
+            flag: Some(flag),
+            raw: Some(raw.into()),
+        };
+        let samples = [
+            full(i64::MIN, "", false, &[]),
+            full(i64::MAX, "ünï — '; DROP TABLE samples; --", true, &[0, 255, 10, 0]),
+            full(-1, "\u{1f980}", true, &[0; 70_000]),
+            Sample { number: None, words: None, flag: None, raw: None },
+        ];
+        for (id, sample) in (1_i64..).zip(samples) {
+            let values = args![id, sample.number, sample.words.clone(), sample.flag, sample.raw.clone()];
+            assert_eq!(db.execute(ADD_SAMPLE, &values).await.unwrap(), 1);
+            assert_eq!(db.one::<Sample>(SAMPLE, &args![id]).await.unwrap(), sample);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn booleans_filter_alike() {
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        for (id, flag) in [(1_i64, Some(true)), (2, Some(false)), (3, None)] {
+            let none: (Option<i64>, Option<String>, Option<Vec<u8>>) = (None, None, None);
+            db.execute(ADD_SAMPLE, &args![id, none.0, none.1, flag, none.2]).await.unwrap();
+        }
+        let rows: Vec<(i64,)> = db.all("SELECT id FROM samples WHERE flag = $1", &args![true]).await.unwrap();
+        assert_eq!(rows, [(1,)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_duplicate_is_not_a_missing_parent() {
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        db.execute(ADD_PARENT, &args![1_i64, "ada"]).await.unwrap();
+        let duplicate = db.execute(ADD_PARENT, &args![2_i64, "ada"]).await.unwrap_err();
+        assert!(duplicate.is_unique() && !duplicate.is_foreign_key(), "{duplicate:?}");
+        let same_key = db.execute(ADD_PARENT, &args![1_i64, "eve"]).await.unwrap_err();
+        assert!(same_key.is_unique(), "{same_key:?}");
+        let orphan = db.execute(ADD_CHILD, &args![1_i64, 404_i64]).await.unwrap_err();
+        assert!(orphan.is_foreign_key() && !orphan.is_unique(), "{orphan:?}");
+        db.execute(ADD_CHILD, &args![1_i64, 1_i64]).await.unwrap();
+        let referred = db.execute("DELETE FROM parents WHERE id = $1", &args![1_i64]).await.unwrap_err();
+        assert!(referred.is_foreign_key(), "{referred:?}");
+        let negative = db.execute(ADD_COUNTER, &args![1_i64, -1_i64]).await.unwrap_err();
+        assert!(matches!(negative, DbError::Violation(Violation::Check, _)), "{negative:?}");
+        let null = db.execute(ADD_COUNTER, &args![1_i64, None::<i64>]).await.unwrap_err();
+        assert!(matches!(null, DbError::Violation(Violation::Check, _)), "{null:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn eight_writers_lose_no_update() {
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        db.execute(ADD_COUNTER, &args![1_i64, 0_i64]).await.unwrap();
+        let mut writers = JoinSet::new();
+        for _ in 0..8 {
+            let db = db.clone();
+            writers.spawn(async move {
+                for _ in 0..15 {
+                    increment(&db).await.unwrap();
+                }
+            });
+        }
+        while let Some(ended) = writers.join_next().await {
+            ended.unwrap();
+        }
+        assert_eq!(db.one::<(i64,)>(COUNT, &[]).await.unwrap(), (120,));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_processes_write_one_sqlite_file() {
+    const MARKER: &str = "FERRITE_TEST_SQLITE_CHILD";
+    if let Some(url) = setting(MARKER) {
+        let db = Db::open(&Secret::new(url), 1).await.unwrap();
+        for _ in 0..100 {
+            increment(&db).await.unwrap();
+        }
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let url = Secret::new(format!("sqlite://{}/shared.db", folder.path().display()));
+    let db = Db::open(&url, 1).await.unwrap();
+    schema(&TestDb { db: db.clone(), url: url.clone() }).await;
+    db.execute(ADD_COUNTER, &args![1_i64, 0_i64]).await.unwrap();
+    let children: Vec<_> = (0..2)
+        .map(|_| {
+            tokio::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "db::tests::two_processes_write_one_sqlite_file", "--nocapture"])
+                .env(MARKER, url.expose())
+                .stdout(Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for mut child in children {
+        assert!(child.wait().await.unwrap().success());
+    }
+    assert_eq!(db.one::<(i64,)>(COUNT, &[]).await.unwrap(), (200,));
+}
+
+#[tokio::test]
+async fn a_dropped_transaction_wrote_nothing() {
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        for ending in ["drop", "rollback"] {
+            let mut tx = db.begin().await.unwrap();
+            tx.execute(ADD_COUNTER, &args![1_i64, 5_i64]).await.unwrap();
+            assert_eq!(tx.one::<(i64,)>(COUNT, &[]).await.unwrap(), (5,), "a transaction sees its own writes");
+            assert_eq!(db.optional::<(i64,)>(COUNT, &[]).await.unwrap(), None, "others do not");
+            match ending {
+                "drop" => drop(tx),
+                _ => tx.rollback().await.unwrap(),
+            }
+            assert_eq!(db.optional::<(i64,)>(COUNT, &[]).await.unwrap(), None, "{ending}");
+        }
+        db.execute(ADD_COUNTER, &args![1_i64, 6_i64]).await.unwrap();
+        assert_eq!(db.one::<(i64,)>(COUNT, &[]).await.unwrap(), (6,));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_writer_that_gave_up_waiting_leaves_the_database_usable() {
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        db.execute(ADD_COUNTER, &args![1_i64, 0_i64]).await.unwrap();
+        // The second handle has a writer of its own, as another process has.
+        let other = Db::open(&test.url, 4).await.unwrap();
+        let mut tx = db.begin().await.unwrap();
+        tx.execute(SET_COUNT, &args![1_i64]).await.unwrap();
+        for _ in 0..3 {
+            assert!(tokio::time::timeout(Duration::from_millis(50), increment(&other)).await.is_err());
+            assert!(tokio::time::timeout(Duration::from_millis(50), increment(&db)).await.is_err());
+        }
+        tx.commit().await.unwrap();
+        increment(&other).await.unwrap();
+        increment(&db).await.unwrap();
+        assert_eq!(db.one::<(i64,)>(COUNT, &[]).await.unwrap(), (3,));
+        other.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn reads_go_on_while_somebody_writes() {
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        db.execute(ADD_COUNTER, &args![1_i64, 0_i64]).await.unwrap();
+        let mut tx = db.begin().await.unwrap();
+        tx.execute(SET_COUNT, &args![1_i64]).await.unwrap();
+        let read = tokio::time::timeout(Duration::from_secs(2), db.one::<(i64,)>(COUNT, &[])).await;
+        assert_eq!(read.expect("readers do not wait").unwrap(), (0,));
+        tx.commit().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn readers_of_sqlite_cannot_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = Secret::new(format!("sqlite://{}/test.db", folder.path().display()));
+    let db = Db::open(&url, 1).await.unwrap();
+    schema(&TestDb { db: db.clone(), url }).await;
+    let sql = "INSERT INTO counters (id, count) VALUES (1, 1) RETURNING id";
+    assert!(db.one::<(i64,)>(sql, &[]).await.is_err());
+}
+
+#[tokio::test]
+async fn migrations_run_twice_do_nothing_the_second_time() {
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        db.execute(ADD_COUNTER, &args![1_i64, 7_i64]).await.unwrap();
+        schema(&test).await;
+        assert_eq!(db.one::<(i64,)>(COUNT, &[]).await.unwrap(), (7,));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn migrations_at_once_run_one_after_the_other() {
+    on_each(|test| async move {
+        let mut runs = JoinSet::new();
+        for _ in 0..4 {
+            let url = test.url.clone();
+            runs.spawn(async move {
+                let db = Db::open(&url, 2).await.unwrap();
+                schema(&TestDb { db: db.clone(), url }).await;
+                db.close().await;
+            });
+        }
+        while let Some(ended) = runs.join_next().await {
+            ended.unwrap();
+        }
+        test.db.execute(ADD_COUNTER, &args![1_i64, 7_i64]).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_schema_newer_than_the_program_is_refused() {
+    on_each(|test| async move {
+        let (one, two) = ("CREATE TABLE a (x BIGINT)", "CREATE TABLE b (x BIGINT)");
+        let new = migrations(&[one, two], &[one, two]).await;
+        let old = migrations(&[one], &[one]).await;
+        assert!(matches!(new.check(&test.db).await, Err(DbError::Migrate(_))), "an empty database is behind");
+        old.run(&test.db).await.unwrap();
+        old.check(&test.db).await.unwrap();
+        assert!(matches!(new.check(&test.db).await, Err(DbError::Migrate(_))), "the schema is behind");
+        new.run(&test.db).await.unwrap();
+        new.check(&test.db).await.unwrap();
+        assert!(matches!(old.check(&test.db).await, Err(DbError::Migrate(_))), "the program is behind");
+        assert!(matches!(old.run(&test.db).await, Err(DbError::Migrate(_))), "the program is behind");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_changes_nothing_and_can_be_repeated() {
+    on_each(|test| async move {
+        let (bad, good) = ("CREATE TABLE a (x BIGINT); CREATE TABLE a (x BIGINT)", "CREATE TABLE a (x BIGINT)");
+        assert!(migrations(&[bad], &[bad]).await.run(&test.db).await.is_err());
+        migrations(&[good], &[good]).await.run(&test.db).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_query_is_built_of_pieces_and_values() {
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        for (id, count) in [(1_i64, 10_i64), (2, 20), (3, 30)] {
+            db.execute(ADD_COUNTER, &args![id, count]).await.unwrap();
+        }
+        let ids = |list: Vec<i64>| {
+            let db = db.clone();
+            async move {
+                let mut query = Query::new("SELECT id FROM counters WHERE count >= ");
+                query.bind(10_i64).push(" AND id IN ").bind_list(list).push(" ORDER BY id");
+                let rows: Vec<(i64,)> = db.all(query.sql(), query.args()).await.unwrap();
+                rows.into_iter().map(|(id,)| id).collect::<Vec<_>>()
+            }
+        };
+        assert_eq!(ids(vec![]).await, [0_i64; 0]);
+        assert_eq!(ids(vec![2]).await, [2]);
+        assert_eq!(ids(vec![3, 1, 404]).await, [1, 3]);
+    })
+    .await;
+}
+
+#[test]
+fn a_query_never_takes_input_into_its_text() {
+    let mut query = Query::new("SELECT id FROM parents WHERE name = ");
+    query.bind("x'; DROP TABLE parents; --").push(" OR name IN ").bind_list(["a", "b"]);
+    assert_eq!(query.sql(), "SELECT id FROM parents WHERE name = $1 OR name IN ($2, $3)");
+    assert_eq!(query.args().len(), 3);
+}
+
+#[tokio::test]
+async fn a_database_must_be_reachable_by_two_connections() {
+    for url in ["", "mysql://x", "sqlite::memory:", "sqlite://:memory:", "sqlite://", "sqlite://x?mode=memory"] {
+        assert!(matches!(Db::open(&Secret::new(url), 1).await, Err(DbError::Url)), "{url}");
+    }
+    let error = Db::open(&Secret::new("postgres://u:hunter2@[/x"), 1).await.unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_sqlite_file_needs_its_folder() {
+    assert!(Db::open(&Secret::new("sqlite:///nonexistent/folder/x.db"), 1).await.is_err());
+}
+
+#[tokio::test]
+async fn a_closed_database_does_not_answer() {
+    on_each(|test| async move {
+        test.db.ping().await.unwrap();
+        test.db.close().await;
+        assert!(test.db.ping().await.is_err());
+    })
+    .await;
+}

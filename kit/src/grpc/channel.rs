@@ -14,7 +14,7 @@ use crate::net::Address;
 use crate::telemetry;
 
 /// A call without a deadline of its own ends after this long.
-const DEADLINE: Duration = Duration::from_secs(30);
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// HTTP/2 connections to one service: one alone becomes the bottleneck first.
 const CONNECTIONS: usize = 2;
@@ -73,9 +73,10 @@ fn connection(address: Address) -> tonic::transport::Channel {
 impl Service<Request<Body>> for Channel {
     type Response = http::Response<Body>;
     type Error = tonic::transport::Error;
-    type Future = <tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, tonic::transport::Error> as Service<
-        Request<Body>,
-    >>::Future;
+    type Future =
+        <tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, tonic::transport::Error> as Service<
+            Request<Body>,
+        >>::Future;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)

@@ -7,6 +7,8 @@ use crate::Clock;
 
 /// How long a service credential is valid; it is renewed long before.
 const LIFETIME_SECS: u64 = 60;
+/// How far the clocks of two processes may be apart.
+const SKEW_SECS: u64 = 30;
 const AUDIENCE: &str = "ferrite-service";
 const MIN_KEY_BYTES: usize = 32;
 
@@ -54,11 +56,22 @@ impl ServiceKey {
     /// The role that `token` proves its bearer to be, if it does.
     #[must_use]
     pub fn verify(&self, token: &str) -> Option<String> {
+        self.verify_at(token, Clock::system().now_secs())
+    }
+
+    /// The same as [`ServiceKey::verify`], when it is `now_secs` (seconds since 1970).
+    #[must_use]
+    pub fn verify_at(&self, token: &str, now_secs: u64) -> Option<String> {
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_audience(&[AUDIENCE]);
         validation.set_required_spec_claims(&["exp", "aud", "sub"]);
         let key = DecodingKey::from_secret(&self.0);
-        Some(jsonwebtoken::decode::<Claims>(token, &key, &validation).ok()?.claims.sub)
+        // Checked below, against the caller's clock.
+        validation.validate_exp = false;
+        let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation).ok()?.claims;
+        let is_current =
+            now_secs < claims.exp.saturating_add(SKEW_SECS) && claims.exp <= now_secs + LIFETIME_SECS + SKEW_SECS;
+        is_current.then_some(claims.sub)
     }
 
     fn sign(&self, role: &str, now_secs: u64) -> String {
@@ -98,7 +111,7 @@ impl ServiceCredential {
         let now = self.clock.now_secs();
         let mut current = self.current.lock().expect("nothing panics while it is held");
         // A clock that was set back must not leave us with a token from the future for hours.
-        if now >= current.0 + LIFETIME_SECS / 2 || now < current.0 {
+        if current.1.is_empty() || now >= current.0 + LIFETIME_SECS / 2 || now < current.0 {
             *current = (now, self.key.sign(self.role, now));
         }
         current.1.clone()

@@ -4,6 +4,10 @@ mod channel;
 mod client;
 mod retry;
 mod server;
+mod timeout;
+
+#[cfg(test)]
+mod tests;
 
 pub use channel::{Channel, channel};
 pub use client::{ServiceCredential, ServiceKey, ServiceKeyError};

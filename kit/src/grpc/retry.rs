@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +9,11 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use rand::Rng;
 use tonic::body::Body;
+use tonic::{Status, TimeoutExpired};
 use tower::{Service, ServiceExt};
+
+use super::channel::DEADLINE;
+use super::timeout::timeout;
 
 /// Verbs of calls that change nothing, or nothing more when repeated: an event sink knows the events it has seen.
 const IDEMPOTENT: &[&str] = &["Get", "List", "Search", "Is", "Authenticate", "Resolve", "Deliver"];
@@ -27,14 +32,16 @@ impl<S> Retry<S> {
 
 fn is_idempotent(path: &str) -> bool {
     let method = path.rsplit('/').next().unwrap_or_default();
-    IDEMPOTENT.iter().any(|verb| method.starts_with(verb))
+    // `Is` is a verb, the start of `Issue` is not.
+    let is_verb = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_lowercase());
+    IDEMPOTENT.iter().any(|verb| method.strip_prefix(verb).is_some_and(is_verb))
 }
 
 impl<S> Service<Request<Body>> for Retry<S>
 where
     S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
     S::Future: Send,
-    S::Error: Send,
+    S::Error: Error + Send + 'static,
 {
     type Response = Response<Body>;
     type Error = S::Error;
@@ -46,11 +53,35 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let inner = self.0.clone();
-        if !is_idempotent(request.uri().path()) {
-            return Box::pin(inner.oneshot(request));
-        }
-        Box::pin(repeat(inner, request))
+        let is_idempotent = is_idempotent(request.uri().path());
+        let deadline = timeout(request.headers()).min(DEADLINE);
+        Box::pin(async move {
+            // All attempts together: the caller set one deadline, not one for each.
+            let attempts =
+                async { if is_idempotent { repeat(inner, request).await } else { inner.oneshot(request).await } };
+            match tokio::time::timeout(deadline, attempts).await {
+                Ok(Err(error)) if is_timeout(&error) => Ok(late()),
+                Ok(outcome) => outcome,
+                Err(_) => Ok(late()),
+            }
+        })
     }
+}
+
+/// What a caller is told whose time is up, whichever clock noticed it first.
+fn late() -> Response<Body> {
+    Status::deadline_exceeded("deadline exceeded").into_http()
+}
+
+fn is_timeout(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<TimeoutExpired>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 async fn repeat<S>(inner: S, request: Request<Body>) -> Result<Response<Body>, S::Error>
@@ -86,5 +117,8 @@ mod tests {
         assert!(is_idempotent("/ferrite.events.v1.EventSink/Deliver"));
         assert!(!is_idempotent("/ferrite.repo.v1.RepositoryService/CreateRepository"));
         assert!(!is_idempotent("/ferrite.git.v1.GitService/PutContents"));
+        assert!(!is_idempotent("/x/IssueToken"));
+        assert!(is_idempotent("/x/IsMember"));
+        assert!(!is_idempotent(""));
     }
 }

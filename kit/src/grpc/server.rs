@@ -1,14 +1,16 @@
+use std::any::Any;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use tonic::Status;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 
+use super::timeout::timeout;
 use crate::Lifecycle;
 use crate::auth::AuthLayer;
 use crate::telemetry::grpc_span;
@@ -35,6 +37,7 @@ impl Default for GrpcServer {
 impl GrpcServer {
     /// Adds a service. Set its message limit first: `XServer::new(x).max_decoding_message_size(MESSAGE_LIMIT)`.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "nobody adds up servers")]
     pub fn add<S>(mut self, service: S) -> Self
     where
         S: tower::Service<http::Request<tonic::body::Body>, Error = std::convert::Infallible>
@@ -56,22 +59,29 @@ impl GrpcServer {
     ///
     /// # Panics
     /// Never: the descriptors are compiled in.
-    #[must_use]
     pub fn into_router(mut self, auth: AuthLayer, extra: Router, life: &Lifecycle) -> Router {
         let (reporter, health) = tonic_health::server::health_reporter();
         let names = self.names;
         let watched = life.clone();
         life.spawn("health", async move {
             let mut last = None;
-            while !watched.is_stopping() {
+            loop {
                 let ready = watched.is_ready();
                 if last != Some(ready) {
-                    let status = if ready { tonic_health::ServingStatus::Serving } else { tonic_health::ServingStatus::NotServing };
+                    let status = if ready {
+                        tonic_health::ServingStatus::Serving
+                    } else {
+                        tonic_health::ServingStatus::NotServing
+                    };
                     reporter.set_service_status("", status).await;
                     for name in &names {
                         reporter.set_service_status(*name, status).await;
                     }
                     last = Some(ready);
+                }
+                // Left only after the state above was told to whoever watches.
+                if watched.is_stopping() {
+                    return;
                 }
                 tokio::select! {
                     () = watched.stopping() => {}
@@ -90,43 +100,36 @@ impl GrpcServer {
             .routes()
             .into_axum_router()
             .layer(from_fn(deadline))
-            .layer(CatchPanicLayer::custom(contain_panic))
+            .layer(CatchPanicLayer::custom(contain_grpc_panic))
             .merge(extra)
             .layer(auth)
+            // The plain routes, and what is around both.
+            .layer(CatchPanicLayer::custom(contain_panic))
             .layer(from_fn(grpc_span))
     }
 }
 
 /// Ends a call at the deadline its caller set (`grpc-timeout`), or at ours.
 async fn deadline(request: Request, next: Next) -> Response {
-    let asked = request.headers().get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse_timeout);
-    let limit = asked.unwrap_or(DEFAULT_DEADLINE).min(DEFAULT_DEADLINE);
+    let limit = timeout(request.headers()).min(DEFAULT_DEADLINE);
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Status::deadline_exceeded("deadline exceeded").into_http(),
     }
 }
 
-/// The form is at most eight digits and a unit: <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
-fn parse_timeout(text: &str) -> Option<Duration> {
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let count: u64 = digits.parse().ok()?;
-    match unit {
-        "H" => Some(Duration::from_secs(count * 3600)),
-        "M" => Some(Duration::from_secs(count * 60)),
-        "S" => Some(Duration::from_secs(count)),
-        "m" => Some(Duration::from_millis(count)),
-        "u" => Some(Duration::from_micros(count)),
-        "n" => Some(Duration::from_nanos(count)),
-        _ => None,
-    }
+fn contain_grpc_panic(panic: Box<dyn Any + Send>) -> Response {
+    report(panic);
+    Status::internal("internal error").into_http()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the signature is the panic layer's")]
-fn contain_panic(panic: Box<dyn std::any::Any + Send>) -> Response {
+fn contain_panic(panic: Box<dyn Any + Send>) -> Response {
+    report(panic);
+    http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the panic ends here")]
+fn report(panic: Box<dyn Any + Send>) {
     let message = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
@@ -134,19 +137,4 @@ fn contain_panic(panic: Box<dyn std::any::Any + Send>) -> Response {
         .unwrap_or_default();
     tracing::error!(message, "a request panicked");
     metrics::counter!("ferrite_panics_total").increment(1);
-    Status::internal("internal error").into_http()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timeouts_are_read_as_the_protocol_writes_them() {
-        assert_eq!(parse_timeout("250m"), Some(Duration::from_millis(250)));
-        assert_eq!(parse_timeout("99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
-        for wrong in ["", "m", "999999999S", "-1S", "1x", "1é", "é"] {
-            assert_eq!(parse_timeout(wrong), None, "{wrong:?}");
-        }
-    }
 }

@@ -6,6 +6,7 @@ use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{DeliverRequest, Event};
 use prost::Message;
 use tokio::sync::{Notify, oneshot};
+use tonic::Code;
 
 use super::rows::{self, OutboxRow};
 use crate::db::{Db, DbError};
@@ -14,6 +15,10 @@ use crate::{Clock, Lifecycle};
 
 /// A claim is given up after this long: longer than any delivery takes.
 const LEASE: Duration = Duration::from_secs(60);
+/// How long one delivery may take.
+const DELIVERY: Duration = Duration::from_secs(10);
+/// How long a refused batch is tried in parts; with the deliveries before and after, less than a lease.
+const SPLIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_secs(1);
 /// How long a writer waits for its own event before it answers.
 const FLUSH: Duration = Duration::from_millis(50);
@@ -37,6 +42,24 @@ struct Inner {
     /// One per subscriber: a slow one holds nobody else up.
     wake: HashMap<&'static str, Notify>,
     waiting: Mutex<HashMap<String, Vec<oneshot::Sender<()>>>>,
+}
+
+/// What became of one delivery.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Taken,
+    Refused,
+    /// Nobody answered.
+    Unreachable,
+}
+
+impl Outcome {
+    fn refused(code: Code) -> Self {
+        match code {
+            Code::Unavailable | Code::DeadlineExceeded => Self::Unreachable,
+            _ => Self::Refused,
+        }
+    }
 }
 
 /// Waits for one event's delivery; made before the commit, so that no delivery is missed.
@@ -115,7 +138,9 @@ impl Relay {
         if rows.is_empty() {
             return Ok(0);
         }
-        if self.deliver(name, sink, &rows).await? {
+        let started = tokio::time::Instant::now();
+        let mut last = self.deliver(name, sink, &rows).await?;
+        if last == Outcome::Taken {
             return Ok(rows.len());
         }
         // One repository's event that is refused must not hold up the others.
@@ -124,29 +149,37 @@ impl Relay {
             by_repository.entry(row.repository_id).or_default().push(row);
         }
         let mut count = 0;
+        let mut unreachable = 0;
         for rows in by_repository.values() {
-            if self.deliver(name, sink, rows).await? {
+            // A subscriber that is away is not asked once for each repository, and a claim not held for longer than it lasts.
+            let ask = started.elapsed() < SPLIT && unreachable < 2;
+            last = if ask { self.deliver(name, sink, rows).await? } else { last };
+            if ask && last == Outcome::Taken {
                 count += rows.len();
+                unreachable = 0;
                 continue;
             }
+            unreachable += usize::from(last == Outcome::Unreachable);
             let first = rows.first().map_or(0, |row| row.attempts);
             rows::failed(&self.0.db, rows, self.0.clock.now_us() + micros(backoff(first))).await?;
         }
         Ok(count)
     }
 
-    /// Delivers rows and marks them. `false` when the subscriber did not take them.
+    /// Delivers rows and marks them when the subscriber took them.
     async fn deliver(
         &self,
         name: &'static str,
         sink: &mut EventSinkClient<Channel>,
         rows: &[OutboxRow],
-    ) -> Result<bool, DbError> {
-        let events = rows.iter().filter_map(|row| Event::decode(row.payload.as_slice()).ok()).collect();
-        if let Err(status) = sink.deliver(DeliverRequest { events }).await {
+    ) -> Result<Outcome, DbError> {
+        let events = rows.iter().filter_map(decode).collect();
+        let mut request = tonic::Request::new(DeliverRequest { events });
+        request.set_timeout(DELIVERY);
+        if let Err(status) = sink.deliver(request).await {
             tracing::warn!(subscriber = name, code = ?status.code(), count = rows.len(), "events were not taken");
             metrics::counter!("ferrite_outbox_failures_total", "subscriber" => name).increment(1);
-            return Ok(false);
+            return Ok(Outcome::refused(status.code()));
         }
         rows::delivered(&self.0.db, rows, self.0.clock.now_us()).await?;
         metrics::counter!("ferrite_outbox_delivered_total", "subscriber" => name).increment(rows.len() as u64);
@@ -156,7 +189,7 @@ impl Relay {
                 let _ = sender.send(());
             }
         }
-        Ok(true)
+        Ok(Outcome::Taken)
     }
 
     async fn purge(&self, life: Lifecycle) {
@@ -191,6 +224,14 @@ impl Drop for Flush {
             waiting.remove(&self.event_id);
         }
     }
+}
+
+fn decode(row: &OutboxRow) -> Option<Event> {
+    let event = Event::decode(row.payload.as_slice());
+    if let Err(error) = &event {
+        tracing::error!(%error, event.id = row.event_id, "outbox row cannot be read and is skipped");
+    }
+    event.ok()
 }
 
 fn micros(duration: Duration) -> i64 {

@@ -15,7 +15,8 @@ const CLAIM: &str = "UPDATE outbox SET claimed_until_us = $2, epoch = epoch + 1 
      AND e.delivered_us IS NULL AND e.id < o.id AND (e.claimed_until_us >= $3 OR e.next_attempt_us > $3)) \
      ORDER BY o.id LIMIT 64) RETURNING id, epoch, attempts, event_id, repository_id, payload";
 /// Replicas take turns to claim, so that none takes a later row of a repository while another takes an earlier one.
-const CLAIM_TURN: &str = "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.outbox'))) AS turn";
+const CLAIM_TURN: &str =
+    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.outbox'))) AS turn";
 const NO_TURN: &str = "SELECT 1";
 const DELIVERED: &str = "UPDATE outbox SET delivered_us = $3, claimed_until_us = 0 WHERE id = $1 AND epoch = $2";
 const FAILED: &str = "UPDATE outbox SET claimed_until_us = 0, attempts = attempts + 1, next_attempt_us = $3 WHERE id = $1 AND epoch = $2";

@@ -1,1 +1,366 @@
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use axum::Router;
+use ferrite_proto::events::event_sink_client::EventSinkClient;
+use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, IssueChanged};
+use ferrite_proto::id::RepositoryId;
+use tokio::task::JoinSet;
+use tonic::{Request, Response, Status};
+
+use super::*;
+use crate::auth::Caller;
+use crate::db::Db;
+use crate::grpc::GrpcServer;
+use crate::net::Address;
+use crate::testing::{Site, TestDb, eventually, on_each, service_tables};
+use crate::{Clock, args};
+
+const EFFECT: &str = "INSERT INTO effects (repository_id, number) VALUES ($1, $2)";
+const EFFECTS: &str = "SELECT number FROM effects WHERE repository_id = $1 ORDER BY id";
+const WAITING: &str = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
+const SINK: &str = "sink";
+
+/// A subscriber that writes each event's number down, once, as a service does.
+#[derive(Clone)]
+struct Sink {
+    db: Db,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Repositories whose events are refused.
+    poisoned: HashSet<i64>,
+    deliveries: usize,
+}
+
+#[tonic::async_trait]
+impl EventSink for Sink {
+    async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
+        Caller::of(&request).require_service()?;
+        let events = request.into_inner().events;
+        assert!(events.len() <= 64, "the contract says so");
+        {
+            let mut state = self.state.lock().unwrap();
+            state.deliveries += 1;
+            if events.iter().any(|event| state.poisoned.contains(&event.repository_id)) {
+                return Err(Status::invalid_argument("poison"));
+            }
+        }
+        let mut tx = self.db.begin().await.unwrap();
+        for event in &events {
+            let Some(Fact::IssueChanged(fact)) = &event.fact else { return Err(Status::invalid_argument("fact")) };
+            if first_seen(&mut tx, event, 0).await.unwrap() {
+                tx.execute(EFFECT, &args![event.repository_id, fact.number]).await.unwrap();
+            }
+        }
+        tx.commit().await.unwrap();
+        Ok(Response::new(DeliverResponse {}))
+    }
+}
+
+struct Setup {
+    site: Site,
+    test: TestDb,
+    sink: Sink,
+}
+
+impl Setup {
+    async fn new(test: TestDb, clock: Clock) -> Self {
+        service_tables(&test.db).await;
+        let sink = Sink { db: test.db.clone(), state: Arc::default() };
+        Self { site: Site::new(clock), test, sink }
+    }
+
+    async fn serve(&self) -> Address {
+        let server = GrpcServer::default().add(EventSinkServer::new(self.sink.clone()));
+        self.site.serve(&self.address(), server, Router::new()).await
+    }
+
+    fn address(&self) -> Address {
+        self.site.socket(SINK)
+    }
+
+    fn relay(&self, db: &Db) -> Relay {
+        let subscribers = Subscribers::from([(SINK, self.site.channel(&self.address()))]);
+        Relay::new(db.clone(), self.site.clock.clone(), subscribers)
+    }
+
+    fn poison(&self, repository: i64, is_poison: bool) {
+        let mut state = self.sink.state.lock().unwrap();
+        if is_poison {
+            state.poisoned.insert(repository)
+        } else {
+            state.poisoned.remove(&repository)
+        };
+    }
+
+    async fn effects(&self, repository: i64) -> Vec<i64> {
+        let rows: Vec<(i64,)> = self.test.db.all(EFFECTS, &args![repository]).await.unwrap();
+        rows.into_iter().map(|(number,)| number).collect()
+    }
+
+    async fn until_delivered(&self) {
+        eventually("everything is delivered", || async {
+            self.test.db.one::<(i64,)>(WAITING, &[]).await.unwrap() == (0,)
+        })
+        .await;
+    }
+}
+
+fn issue(repository: i64, number: i64) -> Event {
+    event(RepositoryId(repository), 0, Fact::IssueChanged(IssueChanged { number, ..IssueChanged::default() }))
+}
+
+async fn write(db: &Db, event: &Event) {
+    let mut tx = db.begin().await.unwrap();
+    append(&mut tx, event, &[SINK], 0).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+async fn write_many(db: &Db, repositories: i64, count: i64) {
+    let mut writers = JoinSet::new();
+    for repository in 1..=repositories {
+        let db = db.clone();
+        writers.spawn(async move {
+            for number in 0..count {
+                write(&db, &issue(repository, number)).await;
+            }
+        });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended.unwrap();
+    }
+}
+
+fn in_order(count: i64) -> Vec<i64> {
+    (0..count).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_of_one_repository_arrive_in_order() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        setup.serve().await;
+        setup.relay(&setup.test.db).start(&setup.site.life);
+        write_many(&setup.test.db, 4, 25).await;
+        setup.until_delivered().await;
+        for repository in 1..=4 {
+            assert_eq!(setup.effects(repository).await, in_order(25));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_relays_share_the_work_without_repeating_or_reordering_it() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        setup.serve().await;
+        let other = Db::open(&setup.test.url, 4).await.unwrap();
+        write_many(&setup.test.db, 3, 40).await;
+        let relays = [setup.relay(&setup.test.db), setup.relay(&other)];
+        for relay in &relays {
+            relay.start(&setup.site.life);
+        }
+        for number in 40..60 {
+            write(&other, &issue(1, number)).await;
+            relays[usize::try_from(number % 2).unwrap()].wake();
+        }
+        setup.until_delivered().await;
+        assert_eq!(setup.effects(1).await, in_order(60));
+        assert_eq!(setup.effects(2).await, in_order(40));
+        assert_eq!(setup.effects(3).await, in_order(40));
+        other.close().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repeated_delivery_has_one_effect() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        let address = setup.serve().await;
+        let mut client = EventSinkClient::new(setup.site.channel(&address));
+        let event = issue(1, 5);
+        for _ in 0..3 {
+            client.deliver(DeliverRequest { events: vec![event.clone(), event.clone()] }).await.unwrap();
+        }
+        assert_eq!(setup.effects(1).await, [5]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_event_holds_up_its_own_repository_only() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        setup.serve().await;
+        setup.poison(1, true);
+        for number in 0..3 {
+            for repository in 1..=3 {
+                write(&setup.test.db, &issue(repository, number)).await;
+            }
+        }
+        let relay = setup.relay(&setup.test.db);
+        relay.start(&setup.site.life);
+        eventually("the others have theirs", || async {
+            setup.effects(2).await == in_order(3) && setup.effects(3).await == in_order(3)
+        })
+        .await;
+        write(&setup.test.db, &issue(1, 3)).await;
+        write(&setup.test.db, &issue(2, 3)).await;
+        relay.wake();
+        eventually("later ones as well", || async { setup.effects(2).await == in_order(4) }).await;
+        assert_eq!(setup.effects(1).await, [0_i64; 0]);
+        setup.poison(1, false);
+        setup.until_delivered().await;
+        assert_eq!(setup.effects(1).await, in_order(4));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_delivered_and_not_marked_is_delivered_again_and_applied_once() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::fixed(1_000_000)).await;
+        let address = setup.serve().await;
+        let event = issue(1, 5);
+        write(&setup.test.db, &event).await;
+        // The first relay dies between the two: the row stays claimed and is not marked.
+        let claimed = rows::claim(&setup.test.db, SINK, 1_000_000, 61_000_000).await.unwrap();
+        assert_eq!(claimed.len(), 1);
+        let mut client = EventSinkClient::new(setup.site.channel(&address));
+        client.deliver(DeliverRequest { events: vec![event] }).await.unwrap();
+        let relay = setup.relay(&setup.test.db);
+        relay.start(&setup.site.life);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(setup.sink.state.lock().unwrap().deliveries, 1, "a claim is respected while it lasts");
+        setup.site.clock.advance(Duration::from_secs(61));
+        relay.wake();
+        setup.until_delivered().await;
+        assert_eq!(setup.sink.state.lock().unwrap().deliveries, 2);
+        assert_eq!(setup.effects(1).await, [5]);
+        // Should the first one come back to life, its mark counts no more.
+        rows::failed(&setup.test.db, &claimed, 99).await.unwrap();
+        setup.until_delivered().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_later_event_is_not_claimed_while_an_earlier_one_is_held() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::fixed(0)).await;
+        let db = &setup.test.db;
+        write(db, &issue(1, 0)).await;
+        let first = rows::claim(db, SINK, 10, 100).await.unwrap();
+        assert_eq!(first.len(), 1);
+        write(db, &issue(1, 1)).await;
+        write(db, &issue(2, 0)).await;
+        let others = rows::claim(db, SINK, 10, 100).await.unwrap();
+        assert_eq!(others.iter().map(|row| row.repository_id).collect::<Vec<_>>(), [2]);
+        rows::failed(db, &first, 50).await.unwrap();
+        assert!(rows::claim(db, SINK, 20, 100).await.unwrap().is_empty(), "it waits for its next attempt");
+        let both = rows::claim(db, SINK, 60, 160).await.unwrap();
+        assert_eq!(both.iter().map(|row| row.attempts).collect::<Vec<_>>(), [1, 0], "then both go, in order");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_wait_for_a_subscriber_that_is_away() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        setup.relay(&setup.test.db).start(&setup.site.life);
+        write_many(&setup.test.db, 2, 3).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(setup.test.db.one::<(i64,)>(WAITING, &[]).await.unwrap(), (6,));
+        setup.serve().await;
+        setup.until_delivered().await;
+        assert_eq!(setup.effects(1).await, in_order(3));
+        assert_eq!(setup.effects(2).await, in_order(3));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_writer_waits_for_its_event_but_not_long() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        let relay = setup.relay(&setup.test.db);
+        relay.start(&setup.site.life);
+        let event = issue(1, 0);
+        let flush = relay.flush(&event, 1);
+        write(&setup.test.db, &event).await;
+        let started = Instant::now();
+        flush.wait().await;
+        let away = started.elapsed();
+        assert!(away >= Duration::from_millis(50), "nobody took it: {away:?}");
+        assert!(away < Duration::from_millis(500), "it waited on: {away:?}");
+
+        setup.serve().await;
+        setup.until_delivered().await;
+        for number in 1..20 {
+            let event = issue(1, number);
+            let flush = relay.flush(&event, 1);
+            write(&setup.test.db, &event).await;
+            let started = Instant::now();
+            flush.wait().await;
+            if started.elapsed() < Duration::from_millis(50) {
+                assert_eq!(setup.effects(1).await, in_order(number + 1), "it was told that its event was taken");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_relay_ends_with_its_life() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        setup.serve().await;
+        setup.relay(&setup.test.db).start(&setup.site.life);
+        write_many(&setup.test.db, 1, 5).await;
+        setup.site.life.stop();
+        assert!(setup.site.life.finished().await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn done_rows_are_purged_and_waiting_ones_are_not() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::fixed(0)).await;
+        let db = &setup.test.db;
+        write(db, &issue(1, 0)).await;
+        write(db, &issue(2, 0)).await;
+        let claimed = rows::claim(db, SINK, 1, 2).await.unwrap();
+        rows::delivered(db, &claimed[..1], 10).await.unwrap();
+        rows::purge(db, 10).await.unwrap();
+        assert_eq!(db.one::<(i64,)>("SELECT COUNT(*) FROM outbox", &[]).await.unwrap(), (2,));
+        rows::purge(db, 11).await.unwrap();
+        assert_eq!(db.one::<(i64,)>("SELECT COUNT(*) FROM outbox", &[]).await.unwrap(), (1,));
+        assert_eq!(rows::backlog(db, SINK).await.unwrap(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_event_that_was_rolled_back_is_never_told() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        setup.serve().await;
+        setup.relay(&setup.test.db).start(&setup.site.life);
+        let mut tx = setup.test.db.begin().await.unwrap();
+        append(&mut tx, &issue(1, 0), &[SINK], 0).await.unwrap();
+        drop(tx);
+        write(&setup.test.db, &issue(1, 1)).await;
+        setup.until_delivered().await;
+        assert_eq!(setup.effects(1).await, [1]);
+    })
+    .await;
+}

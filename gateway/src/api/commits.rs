@@ -1,0 +1,63 @@
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
+use ferrite_proto::git::GetCommitRequest;
+
+use super::access::Emails;
+use crate::auth::{Headers, Signed};
+use crate::dto::{Commit, present};
+use crate::error::ApiError;
+use crate::json;
+use crate::path::RepoPath;
+use crate::state::Gateway;
+
+/// `GET /repos/{owner}/{repo}/commits/{sha}`
+pub(crate) async fn get(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: RepoPath,
+    Headers(headers): Headers,
+) -> Result<Response, ApiError> {
+    let access = gateway.access(&call, &path).await?;
+    let request = GetCommitRequest { repository_id: access.id, revision: path.rest };
+    let answer = gateway.clients.git().get_commit(call.granted(&access.grant, request)).await?.into_inner();
+    let commit = present(answer.commit, "commit")?;
+    if wants_id(&headers) {
+        let mut response = Response::new(Body::from(commit.id));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        return Ok(response);
+    }
+    let accounts = gateway.accounts_by_email(&call, Emails::of([&commit])).await?;
+    Ok(json::ok(Commit::new(commit, &accounts, &access.urls)?))
+}
+
+/// Whether the client asks for the bare id: a media type `application/vnd.<anything>.sha`.
+fn wants_id(headers: &HeaderMap) -> bool {
+    let is_id = |kind: &str| {
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        kind.strip_prefix("application/vnd.").is_some_and(|rest| rest.ends_with(".sha"))
+    };
+    headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).any(|value| value.split(',').any(is_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vendor_type_of_any_name_asks_for_the_id() {
+        for (value, expected) in [
+            ("application/vnd.gogs.sha", true),
+            ("application/json, Application/vnd.ferrite.SHA;q=1", true),
+            ("application/vnd.sha", false),
+            ("application/json", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(value));
+            assert_eq!(wants_id(&headers), expected, "{value}");
+        }
+    }
+}

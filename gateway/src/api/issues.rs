@@ -1,0 +1,89 @@
+use axum::extract::State;
+use axum::response::Response;
+use ferrite_proto::Permission;
+use ferrite_proto::issue::{CreateIssueRequest, GetIssueRequest, IssueState, ListIssuesRequest};
+
+use super::access::Access;
+use crate::auth::Signed;
+use crate::body::{Fields, JSON_BYTES, Payload, Slot};
+use crate::dto::{Issue, present};
+use crate::error::ApiError;
+use crate::json;
+use crate::page::{MANY, Query};
+use crate::path::{RepoPath, number};
+use crate::state::Gateway;
+
+/// What only writers may set. Callers below that level are not even told of mistakes in them.
+const WRITERS_ONLY: [&str; 3] = ["assignee", "milestone", "labels"];
+
+/// `GET /repos/{owner}/{repo}/issues`
+pub(crate) async fn list(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: RepoPath,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let access = gateway.access(&call, &path).await?;
+    let page = query.page(MANY);
+    let state = match query.text("state").as_deref() {
+        Some("closed") => IssueState::Closed,
+        Some("all") => IssueState::Unspecified,
+        _ => IssueState::Open,
+    };
+    let request =
+        ListIssuesRequest { repository_id: access.id, state: state.into(), page: page.number, page_size: page.size };
+    let answer = gateway.clients.issues().list_issues(call.granted(&access.grant, request)).await?.into_inner();
+    let accounts = gateway.accounts_by_id(&call, answer.issues.iter().map(|issue| issue.user_id)).await?;
+    let issues = answer.issues.into_iter().map(|issue| Issue::new(issue, &accounts, &gateway.links));
+    let issues = issues.collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(issues, query.headers(page, answer.total_count, &gateway.links)))
+}
+
+/// `GET /repos/{owner}/{repo}/issues/{index}`
+pub(crate) async fn get(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: RepoPath,
+) -> Result<Response, ApiError> {
+    let access = gateway.access(&call, &path).await?;
+    let number = number(&path.rest).ok_or_else(|| ApiError::not_found("issue does not exist"))?;
+    let request = GetIssueRequest { repository_id: access.id, number };
+    let answer = gateway.clients.issues().get_issue(call.granted(&access.grant, request)).await?.into_inner();
+    let issue = present(answer.issue, "issue")?;
+    let accounts = gateway.accounts_by_id(&call, [issue.user_id]).await?;
+    Ok(json::ok(Issue::new(issue, &accounts, &gateway.links)?))
+}
+
+/// `POST /repos/{owner}/{repo}/issues`
+pub(crate) async fn create(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: RepoPath,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    let access = gateway.access(&call, &path).await?;
+    access.require(Permission::Read)?;
+    let fields = payload.fields(&gateway, JSON_BYTES).await?;
+    let (request, _slot) = decode(fields, &access)?;
+    let answer = gateway.clients.issues().create_issue(call.granted(&access.grant, request)).await?.into_inner();
+    let issue = present(answer.issue, "issue")?;
+    let accounts = gateway.accounts_by_id(&call, [issue.user_id]).await?;
+    Ok(json::created(Issue::new(issue, &accounts, &gateway.links)?))
+}
+
+fn decode(mut fields: Fields, access: &Access) -> Result<(CreateIssueRequest, Slot), ApiError> {
+    let request = CreateIssueRequest {
+        repository_id: access.id,
+        title: fields.required("title"),
+        body: fields.text_or_empty("body"),
+        is_closed: fields.flag("closed"),
+    };
+    if access.permission >= Permission::Write {
+        for name in WRITERS_ONLY {
+            if fields.says(name) {
+                fields.refuse(name, "unsupported", "is not supported yet");
+            }
+        }
+    }
+    Ok((request, fields.finish()?))
+}

@@ -1,0 +1,186 @@
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{
+    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH,
+};
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use axum::response::IntoResponse;
+use bytes::{Bytes, BytesMut};
+use ferrite_proto::metadata;
+use futures_util::{StreamExt, stream};
+use http_body_util::{BodyExt, BodyStream};
+use hyper::body::Incoming;
+
+use crate::auth::{Headers, Signed};
+use crate::error::ApiError;
+use crate::links::encode;
+use crate::path::{RepoPath, decode};
+use crate::state::Gateway;
+
+/// Bytes of a file that decide whether it is text.
+const SNIFFED: usize = 1024;
+const FILE_NAME: &str = "ferrite-file-name";
+const REASON: &str = "ferrite-reason";
+const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
+
+/// `GET /repos/{owner}/{repo}/raw/{ref}/{path}`
+pub(crate) async fn get(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: RepoPath,
+    Headers(headers): Headers,
+) -> Result<Response<Body>, ApiError> {
+    let access = gateway.access(&call, &path).await?;
+    let mut request = Request::builder()
+        .uri(format!("/git/{}/raw?path={}", access.id, encode(&path.rest)))
+        .header(metadata::GRANT, access.grant.as_str());
+    for name in [&IF_NONE_MATCH, &HeaderName::from_static(metadata::REQUEST_ID)] {
+        if let Some(value) = headers.get(name) {
+            request = request.header(name, value);
+        }
+    }
+    let request = request.body(Body::empty()).map_err(|_| ApiError::not_found("file does not exist"))?;
+    let answer = gateway.bulk.send(request).await.map_err(|error| {
+        tracing::warn!(%error, "a file cannot be read from git-svc");
+        // Reading again harms nothing, whether the request was lost or the answer.
+        if error.status() == StatusCode::INTERNAL_SERVER_ERROR { ApiError::internal() } else { ApiError::unavailable() }
+    })?;
+    match answer.status() {
+        StatusCode::OK => file(answer).await,
+        StatusCode::NOT_MODIFIED => Ok(not_modified(&answer)),
+        _ => Err(refused(&answer)),
+    }
+}
+
+fn refused(answer: &Response<Incoming>) -> ApiError {
+    let reason = answer.headers().get(REASON).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match answer.status() {
+        StatusCode::NOT_FOUND if reason == "REPOSITORY_NOT_FOUND" => ApiError::repository_not_found(),
+        StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
+            ApiError::not_found("file does not exist")
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "file is too large"),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            ApiError::unavailable()
+        }
+        status => {
+            tracing::error!(%status, reason, "git-svc refused to read a file");
+            ApiError::internal()
+        }
+    }
+}
+
+fn not_modified(answer: &Response<Incoming>) -> Response<Body> {
+    let mut response = StatusCode::NOT_MODIFIED.into_response();
+    if let Some(tag) = answer.headers().get(ETAG) {
+        response.headers_mut().insert(ETAG, tag.clone());
+    }
+    response
+}
+
+/// Passes the file on as it comes; only its beginning is held back to see what it is.
+async fn file(answer: Response<Incoming>) -> Result<Response<Body>, ApiError> {
+    let (parts, mut body) = answer.into_parts();
+    let mut start = BytesMut::new();
+    while start.len() < SNIFFED {
+        let Some(frame) = body.frame().await else { break };
+        let frame = frame.map_err(|error| {
+            tracing::warn!(%error, "a file from git-svc ended early");
+            ApiError::unavailable()
+        })?;
+        if let Some(data) = frame.data_ref() {
+            start.extend_from_slice(data);
+        }
+    }
+    let headers = headers(&parts.headers, &start);
+    let rest =
+        BodyStream::new(body).filter_map(|frame| async { frame.map(|frame| frame.into_data().ok()).transpose() });
+    let start = (!start.is_empty()).then(|| Ok::<Bytes, hyper::Error>(start.freeze()));
+    let mut response = Response::new(Body::from_stream(stream::iter(start).chain(rest)));
+    *response.headers_mut() = headers;
+    Ok(response)
+}
+
+fn headers(from: &HeaderMap, start: &[u8]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for name in [CONTENT_LENGTH, ETAG] {
+        if let Some(value) = from.get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    // A browser that opens the address runs nothing.
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    if is_text(start) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        return headers;
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
+    let name = from.get(FILE_NAME).and_then(|value| value.to_str().ok()).map(decode).unwrap_or_default();
+    if let Ok(value) = HeaderValue::try_from(disposition(&name)) {
+        headers.insert(CONTENT_DISPOSITION, value);
+    }
+    headers
+}
+
+/// Whether a file that starts so is text: no control character that texts do not have.
+fn is_text(start: &[u8]) -> bool {
+    let start = &start[..start.len().min(SNIFFED)];
+    !start.iter().any(|byte| matches!(byte, 0x00..=0x08 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f))
+}
+
+/// The header that offers a file for saving, by RFC 6266: a plain name for all, the exact one for those who read it.
+fn disposition(name: &[u8]) -> String {
+    let is_plain =
+        |byte: &u8| (byte.is_ascii_graphic() || *byte == b' ') && !matches!(byte, b'"' | b'\\' | b'/' | b'%');
+    let plain: String = name.iter().map(|byte| if is_plain(byte) { char::from(*byte) } else { '_' }).collect();
+    if name.iter().all(is_plain) {
+        return format!("attachment; filename=\"{plain}\"");
+    }
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", encode(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn control_characters_make_a_file_binary() {
+        for text in ["", "plain\ttext\r\n", "é\x1b[0m", "<html>", "latin \u{a0}"] {
+            assert!(is_text(text.as_bytes()), "{text:?}");
+        }
+        for binary in [b"\0".as_slice(), b"\x89PNG\r\n\x1a\n", b"a\x01b"] {
+            assert!(!is_text(binary));
+        }
+        let mut late = vec![b'a'; SNIFFED];
+        late.push(0);
+        assert!(is_text(&late));
+    }
+
+    #[test]
+    fn a_binary_file_is_offered_under_its_name() {
+        let mut from = HeaderMap::new();
+        from.insert(FILE_NAME, HeaderValue::from_static("bin.dat"));
+        from.insert(ETAG, HeaderValue::from_static("\"x\""));
+        from.insert(CONTENT_LENGTH, HeaderValue::from_static("3"));
+        let headers = headers(&from, b"\0\x01\x02");
+        assert_eq!(headers[CONTENT_DISPOSITION], "attachment; filename=\"bin.dat\"");
+        assert_eq!(headers[CONTENT_TYPE], "text/plain");
+        assert_eq!(
+            (&headers[ETAG], &headers[CONTENT_LENGTH]),
+            (&HeaderValue::from_static("\"x\""), &HeaderValue::from_static("3"))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_fits_into_the_header(name in prop::collection::vec(any::<u8>(), 0..60)) {
+            let value = disposition(&name);
+            prop_assert!(HeaderValue::try_from(value.as_str()).is_ok());
+            let plain = value.split('"').nth(1).unwrap();
+            prop_assert!(!plain.contains(['/', '\\', '\r', '\n']));
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The order in which a client hears of its mistakes, and the number of calls an answer costs: with a stand-in for repo-svc that
+//! knows a few tokens and repositories, over a real socket.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::grpc::channel;
+use ferrite_kit::net::Address;
+use ferrite_kit::serve::{Limits, serve};
+use ferrite_kit::{Lifecycle, timestamp};
+use ferrite_proto::metadata::AUTHORIZATION;
+use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
+use ferrite_proto::repo::repository_service_server::{RepositoryService, RepositoryServiceServer};
+use ferrite_proto::repo::{self, Permission, repository_ref};
+use http::{HeaderMap, Request};
+use tonic::{Response, Status};
+use tower::ServiceExt;
+
+use crate::router;
+use crate::tests::lonely;
+
+const GOOD: &str = "token good";
+const BAD: &str = "token bad";
+
+/// Knows the token `good`, a repository for each level by its name, and nothing else. Counts what it is asked.
+#[derive(Clone, Default)]
+struct StandIn(Arc<AtomicUsize>);
+
+impl StandIn {
+    fn asked<T>(&self, request: &tonic::Request<T>) -> Result<(), Status> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        match request.metadata().get(AUTHORIZATION) {
+            Some(value) if value != "Bearer good" => Err(AuthError::BadCredentials.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn repository(reference: Option<repo::RepositoryRef>) -> Result<repo::Repository, Status> {
+    let Some(repository_ref::By::Name(name)) = reference.and_then(|reference| reference.by) else {
+        return Err(Status::invalid_argument("by name only"));
+    };
+    let permission = match name.name.as_str() {
+        "read" => Permission::Read,
+        "write" => Permission::Write,
+        "admin" => Permission::Admin,
+        _ => return Err(AuthError::RepositoryNotFound.into()),
+    };
+    Ok(repo::Repository {
+        id: 7,
+        owner: Some(repo::User { id: 1, username: name.owner, email: "bob@example.com".into(), ..Default::default() }),
+        name: name.name,
+        permission: permission.into(),
+        create_time: Some(timestamp(0)),
+        update_time: Some(timestamp(0)),
+        ..Default::default()
+    })
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl AccessService for StandIn {
+    async fn authenticate(
+        &self,
+        request: tonic::Request<repo::AuthenticateRequest>,
+    ) -> Answer<repo::AuthenticateResponse> {
+        self.asked(&request)?;
+        if request.get_ref().token != "good" {
+            return Err(AuthError::BadCredentials.into());
+        }
+        Ok(Response::new(repo::AuthenticateResponse { identity: Some(repo::Identity::default()) }))
+    }
+
+    async fn resolve_access(
+        &self,
+        request: tonic::Request<repo::ResolveAccessRequest>,
+    ) -> Answer<repo::ResolveAccessResponse> {
+        self.asked(&request)?;
+        let repository = Some(repository(request.into_inner().repository)?);
+        Ok(Response::new(repo::ResolveAccessResponse { repository, grant: "grant".into(), identity: None }))
+    }
+}
+
+#[tonic::async_trait]
+impl RepositoryService for StandIn {
+    async fn create_repository(
+        &self,
+        request: tonic::Request<repo::CreateRepositoryRequest>,
+    ) -> Answer<repo::CreateRepositoryResponse> {
+        self.asked(&request)?;
+        let name = repo::RepositoryName { owner: "bob".into(), name: request.into_inner().name };
+        let reference = repo::RepositoryRef { by: Some(repository_ref::By::Name(name)) };
+        Ok(Response::new(repo::CreateRepositoryResponse { repository: Some(repository(Some(reference))?) }))
+    }
+
+    async fn get_repository(
+        &self,
+        request: tonic::Request<repo::GetRepositoryRequest>,
+    ) -> Answer<repo::GetRepositoryResponse> {
+        self.asked(&request)?;
+        let repository = repository(request.into_inner().repository)?;
+        Ok(Response::new(repo::GetRepositoryResponse { repository: Some(repository) }))
+    }
+
+    async fn list_repositories(
+        &self,
+        request: tonic::Request<repo::ListRepositoriesRequest>,
+    ) -> Answer<repo::ListRepositoriesResponse> {
+        self.asked(&request)?;
+        Ok(Response::new(repo::ListRepositoriesResponse::default()))
+    }
+
+    async fn search_repositories(
+        &self,
+        request: tonic::Request<repo::SearchRepositoriesRequest>,
+    ) -> Answer<repo::SearchRepositoriesResponse> {
+        self.asked(&request)?;
+        let asked = request.into_inner();
+        assert!(!asked.query.contains('\0') && asked.owner_id >= 0 && asked.page >= 1 && asked.page_size <= 50);
+        Ok(Response::new(repo::SearchRepositoriesResponse { repositories: Vec::new(), total_count: 25 }))
+    }
+
+    async fn delete_repository(
+        &self,
+        request: tonic::Request<repo::DeleteRepositoryRequest>,
+    ) -> Answer<repo::DeleteRepositoryResponse> {
+        self.asked(&request)?;
+        Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Owner }.into())
+    }
+}
+
+struct World {
+    router: axum::Router,
+    calls: Arc<AtomicUsize>,
+    life: Lifecycle,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.life.stop();
+    }
+}
+
+impl World {
+    async fn new() -> Self {
+        let address = Address::Unix(std::env::temp_dir().join(format!("ferrite-{}.sock", uuid::Uuid::new_v4())));
+        let service = StandIn::default();
+        let routes = tonic::service::Routes::new(AccessServiceServer::new(service.clone()))
+            .add_service(RepositoryServiceServer::new(service.clone()))
+            .into_axum_router();
+        let life = Lifecycle::new(Duration::from_millis(100));
+        life.spawn("stand-in", serve(address.bind().await.unwrap(), routes, Limits::default(), life.clone()));
+        let mut gateway = lonely();
+        gateway.clients.repo = channel(&address, None);
+        Self { router: router(gateway), calls: service.0, life }
+    }
+
+    async fn ask(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, HeaderMap, String) {
+        let mut request = Request::builder().method(method).uri(format!("/api/v1{path}"));
+        if let Some(token) = token {
+            request = request.header("authorization", token);
+        }
+        let response = self.router.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        (parts.status.as_u16(), parts.headers, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    async fn status(&self, method: &str, path: &str, token: &str, body: &str) -> u16 {
+        self.ask(method, path, Some(token), body).await.0
+    }
+}
+
+const BROKEN: &str = "{";
+
+#[tokio::test]
+async fn reading_a_repository_costs_one_call() {
+    let world = World::new().await;
+    for token in [None, Some(GOOD)] {
+        world.calls.store(0, Ordering::SeqCst);
+        let (status, _, body) = world.ask("GET", "/repos/bob/read", token, "").await;
+        assert_eq!((status, world.calls.load(Ordering::SeqCst)), (200, 1));
+        assert_eq!(body.contains("bob@example.com"), token.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_bad_token_is_the_first_thing_wrong() {
+    let world = World::new().await;
+    for (method, path) in [
+        ("POST", "/user/repos"),
+        ("POST", "/admin/users"),
+        ("PUT", "/repos/bob/none/contents/a"),
+        ("POST", "/repos/bob/none/issues"),
+        ("POST", "/repos/bob/none/hooks"),
+        ("GET", "/repos/bob/none.git"),
+        ("DELETE", "/repos/bob/none.git"),
+        ("GET", "/repos/bob/none.git/branches"),
+        ("GET", "/users/%ff"),
+        ("GET", "/users/%ff/repos"),
+        ("GET", "/repos/search"),
+    ] {
+        assert_eq!(world.status(method, path, BAD, BROKEN).await, 401, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_hidden_is_404_and_what_is_too_high_403_before_the_body_is_read() {
+    let world = World::new().await;
+    for (method, operation, level) in
+        [("PUT", "contents/a", "read"), ("POST", "hooks", "write"), ("GET", "hooks", "write")]
+    {
+        let missing = world.ask(method, &format!("/repos/bob/none/{operation}"), Some(GOOD), BROKEN).await;
+        assert_eq!(missing.0, 404);
+        assert_eq!(missing.2, world.ask("GET", "/repos/bob/none.git", Some(GOOD), "").await.2);
+        assert_eq!(world.status(method, &format!("/repos/bob/{level}/{operation}"), GOOD, BROKEN).await, 403);
+    }
+    assert_eq!(world.status("POST", "/admin/users", GOOD, BROKEN).await, 403);
+    assert_eq!(world.status("DELETE", "/repos/bob/admin", GOOD, "").await, 403);
+}
+
+#[tokio::test]
+async fn bodies_are_refused_with_the_field_at_fault() {
+    let world = World::new().await;
+    let cases = [
+        ("POST", "/user/repos", r#"{"name":7}"#, "name"),
+        ("POST", "/user/repos", "", "name"),
+        ("POST", "/user/repos", "[]", "$"),
+        ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m"}"#, "content"),
+        ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m","content":"%"}"#, "content"),
+        ("PUT", "/repos/bob/write/contents", r#"{"message":"m","content":""}"#, "path"),
+        ("POST", "/repos/bob/read/issues", r#"{"title":""}"#, "title"),
+        ("POST", "/repos/bob/write/issues", r#"{"title":"t","labels":[1]}"#, "labels"),
+        ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs"}"#, "config"),
+        ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs","config":{"url":1}}"#, "config.url"),
+    ];
+    for (method, path, body, field) in cases {
+        let (status, _, answer) = world.ask(method, path, Some(GOOD), body).await;
+        assert_eq!(status, 422, "{path} {body}");
+        let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(value["errors"][0]["field"], field, "{path} {body}");
+        assert_eq!(world.status(method, path, GOOD, BROKEN).await, 400, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_who_names_labels_is_not_refused_for_them() {
+    let world = World::new().await;
+    let body = r#"{"title":"t","labels":["x"],"assignee":"nobody","milestone":9}"#;
+    // Nothing is behind the issue routes here: what gets that far is 503.
+    assert_eq!(world.status("POST", "/repos/bob/read/issues", GOOD, body).await, 503);
+    let zeros = r#"{"title":"t","labels":null,"assignee":"","milestone":0}"#;
+    assert_eq!(world.status("POST", "/repos/bob/write/issues", GOOD, zeros).await, 503);
+}
+
+#[tokio::test]
+async fn search_is_wrapped_and_its_pages_are_linked() {
+    let world = World::new().await;
+    let (status, headers, body) = world.ask("GET", "/repos/search?q=a&limit=10&page=2", None, "").await;
+    assert_eq!((status, body.as_str()), (200, r#"{"data":[],"ok":true}"#));
+    assert_eq!(headers["x-total-count"], "25");
+    let link = headers["link"].to_str().unwrap();
+    assert!(
+        link.starts_with("<http://git.example.com/api/v1/repos/search?q=a&limit=10&page=3>; rel=\"next\","),
+        "{link}"
+    );
+    for query in ["q=%00", "q=%ff&uid=-1", "uid=99999999999999999999", "uid=x&page=-1&limit=1000000"] {
+        assert_eq!(world.status("GET", &format!("/repos/search?{query}"), GOOD, "").await, 200, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_repository_is_created_from_what_the_body_says() {
+    let world = World::new().await;
+    let (status, _, body) = world.ask("POST", "/user/repos", Some(GOOD), r#"{"name":"write","unknown":{}}"#).await;
+    assert_eq!(status, 201);
+    let value: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&value["full_name"], &value["permissions"]["push"]), (&"bob/write".into(), &true.into()));
+}

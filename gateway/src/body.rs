@@ -1,0 +1,352 @@
+//! Request bodies: read within limits, parsed without trust, taken apart field by field so that every mistake names its field.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use futures_util::StreamExt;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::error::{ApiError, FieldError};
+use crate::state::Gateway;
+
+/// Bytes of an ordinary JSON body.
+pub(crate) const JSON_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of a body that carries a file.
+pub(crate) const FILE_BYTES: usize = 96 * 1024 * 1024;
+/// How long a client may pause inside a body.
+const IDLE: Duration = Duration::from_secs(30);
+/// Values of one document: no operation of ours needs nearly as many.
+const MAX_VALUES: usize = 100_000;
+/// Stands for the whole document where an error needs a field.
+const ROOT: &str = "$";
+
+/// A body that nobody has read yet: permissions are checked first.
+pub(crate) struct Payload {
+    headers: HeaderMap,
+    body: Body,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Payload {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        let (parts, body) = request.into_parts();
+        Ok(Self { headers: parts.headers, body })
+    }
+}
+
+impl Payload {
+    /// The fields of the JSON object in the body, which may have up to `limit` bytes.
+    pub(crate) async fn fields(self, gateway: &Gateway, limit: usize) -> Result<Fields, ApiError> {
+        if !is_json(&self.headers) {
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content type must be JSON"));
+        }
+        let (bytes, slot) = self.bytes(gateway, limit).await?;
+        Ok(Fields { values: parse(&bytes)?, errors: Vec::new(), slot: Slot { _permit: slot } })
+    }
+
+    async fn bytes(self, gateway: &Gateway, limit: usize) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), ApiError> {
+        let declared = self.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        if declared.is_some_and(|declared| declared > limit) {
+            return Err(ApiError::too_large());
+        }
+        let mut slot = None;
+        let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(JSON_BYTES));
+        let mut frames = self.body.into_data_stream();
+        loop {
+            let frame = tokio::time::timeout(IDLE, frames.next())
+                .await
+                .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "request body did not arrive in time"))?;
+            let Some(frame) = frame else { return Ok((bytes, slot)) };
+            let frame = frame.map_err(|_| ApiError::bad_request("request body ended early"))?;
+            let total = bytes.len() + frame.len();
+            if total > limit {
+                return Err(ApiError::too_large());
+            }
+            if total > JSON_BYTES && slot.is_none() {
+                let permit = Arc::clone(&gateway.large_bodies).try_acquire_owned();
+                slot = Some(permit.map_err(|_| ApiError::unavailable())?);
+                bytes.reserve_exact(declared.unwrap_or(total).saturating_sub(bytes.len()));
+            }
+            bytes.extend_from_slice(&frame);
+        }
+    }
+}
+
+/// A missing type is read as JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return true };
+    value.to_str().is_ok_and(|value| value.is_empty() || value.to_ascii_lowercase().contains("json"))
+}
+
+/// A JSON value, as far as requests need it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// A number that is not a 64-bit integer.
+    Number,
+    Text(String),
+    List(Vec<Value>),
+    Map(BTreeMap<String, Value>),
+}
+
+impl Value {
+    /// Whether it stands for nothing where something is created.
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Null | Self::Bool(false) | Self::Int(0) => true,
+            Self::Bool(true) | Self::Int(_) | Self::Number => false,
+            Self::Text(text) => text.is_empty(),
+            Self::List(items) => items.is_empty(),
+            Self::Map(items) => items.is_empty(),
+        }
+    }
+}
+
+/// The object in `bytes`; nothing at all is an empty one.
+fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Value>, ApiError> {
+    if bytes.trim_ascii().is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let budget = Cell::new(MAX_VALUES);
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Seed(&budget).deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    match value {
+        Ok(Value::Map(fields)) => Ok(fields),
+        Ok(Value::Null) => Ok(BTreeMap::new()),
+        Ok(_) => Err(ApiError::invalid(vec![wrong_type(ROOT, "an object")])),
+        Err(error) => Err(ApiError::bad_request(format!("request body is not valid JSON: {error}"))),
+    }
+}
+
+/// Builds values and counts them: a few bytes of JSON can become many in memory.
+struct Seed<'a>(&'a Cell<usize>);
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let left = self.0.get().checked_sub(1).ok_or_else(|| serde::de::Error::custom("too many values"))?;
+        self.0.set(left);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(i64::try_from(value).map_or(Value::Number, Value::Int))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
+        Ok(Value::Number)
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::Text(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(Seed(self.0))? {
+            list.push(item);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = BTreeMap::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            map.insert(key, entries.next_value_seed(Seed(self.0))?);
+        }
+        Ok(Value::Map(map))
+    }
+}
+
+/// Keeps the place of a large body until the request is done.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+/// The fields of a body, taken one by one. Mistakes are collected and told together by [`Fields::finish`].
+#[derive(Debug)]
+pub(crate) struct Fields {
+    values: BTreeMap<String, Value>,
+    errors: Vec<FieldError>,
+    slot: Slot,
+}
+
+fn wrong_type(field: &str, expected: &str) -> FieldError {
+    FieldError { field: field.to_owned(), code: "type".into(), message: format!("must be {expected}") }
+}
+
+impl Fields {
+    /// The value of a field; `null` is absent.
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.values.remove(name).filter(|value| *value != Value::Null)
+    }
+
+    /// Whether a field says something: neither absent nor a zero value.
+    pub(crate) fn says(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(|value| !value.is_zero())
+    }
+
+    /// Notes a mistake.
+    pub(crate) fn refuse(&mut self, field: &str, code: &'static str, message: &str) {
+        self.errors.push(FieldError { field: field.to_owned(), code: code.into(), message: message.to_owned() });
+    }
+
+    fn checked(&mut self, field: &str, value: Value) -> Option<String> {
+        match value {
+            Value::Text(text) if text.contains('\0') => {
+                self.refuse(field, "invalid", "must not contain NUL characters");
+                None
+            }
+            Value::Text(text) => Some(text),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number | Value::List(_) | Value::Map(_) => {
+                self.errors.push(wrong_type(field, "a string"));
+                None
+            }
+        }
+    }
+
+    /// A text, if there is one.
+    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+        let value = self.take(name)?;
+        self.checked(name, value)
+    }
+
+    /// A text, empty when absent.
+    pub(crate) fn text_or_empty(&mut self, name: &str) -> String {
+        self.text(name).unwrap_or_default()
+    }
+
+    /// A text that must be there, and may be empty.
+    pub(crate) fn present(&mut self, name: &str) -> String {
+        match self.take(name) {
+            Some(value) => self.checked(name, value).unwrap_or_default(),
+            None => {
+                self.refuse(name, "required", "is required");
+                String::new()
+            }
+        }
+    }
+
+    /// A text that must be there and not empty.
+    pub(crate) fn required(&mut self, name: &str) -> String {
+        match self.take(name) {
+            Some(Value::Text(text)) if text.is_empty() => {
+                self.refuse(name, "required", "is required");
+                text
+            }
+            Some(value) => self.checked(name, value).unwrap_or_default(),
+            None => {
+                self.refuse(name, "required", "is required");
+                String::new()
+            }
+        }
+    }
+
+    /// A truth value, false when absent.
+    pub(crate) fn flag(&mut self, name: &str) -> bool {
+        match self.take(name) {
+            Some(Value::Bool(value)) => value,
+            None => false,
+            Some(_) => {
+                self.errors.push(wrong_type(name, "true or false"));
+                false
+            }
+        }
+    }
+
+    /// A whole number, zero when absent.
+    pub(crate) fn number(&mut self, name: &str) -> i64 {
+        match self.take(name) {
+            Some(Value::Int(value)) => value,
+            None => 0,
+            Some(_) => {
+                self.errors.push(wrong_type(name, "a whole number"));
+                0
+            }
+        }
+    }
+
+    /// A list of texts, empty when absent.
+    pub(crate) fn texts(&mut self, name: &str) -> Vec<String> {
+        match self.take(name) {
+            Some(Value::List(items)) => items.into_iter().filter_map(|item| self.checked(name, item)).collect(),
+            None => Vec::new(),
+            Some(_) => {
+                self.errors.push(wrong_type(name, "a list of strings"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// An object of texts that must be there, and may be empty. Keys with `null` are left out.
+    pub(crate) fn required_map(&mut self, name: &str) -> BTreeMap<String, String> {
+        match self.take(name) {
+            Some(Value::Map(entries)) => {
+                let mut map = BTreeMap::new();
+                for (key, value) in entries {
+                    if value == Value::Null || key.contains('\0') {
+                        continue;
+                    }
+                    if let Some(text) = self.checked(&format!("{name}.{key}"), value) {
+                        map.insert(key, text);
+                    }
+                }
+                map
+            }
+            Some(_) => {
+                self.errors.push(wrong_type(name, "an object of strings"));
+                BTreeMap::new()
+            }
+            None => {
+                self.refuse(name, "required", "is required");
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Tells all mistakes, if there were any. Keep the slot until the request is done.
+    pub(crate) fn finish(self) -> Result<Slot, ApiError> {
+        if self.errors.is_empty() { Ok(self.slot) } else { Err(ApiError::invalid(self.errors)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! Clients of the four services over their channels.
+
+use std::time::Duration;
+
+use ferrite_kit::grpc::Channel;
+use ferrite_proto::git::git_service_client::GitServiceClient;
+use ferrite_proto::hook::hook_service_client::HookServiceClient;
+use ferrite_proto::issue::issue_service_client::IssueServiceClient;
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_proto::repo::account_service_client::AccountServiceClient;
+use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+/// How long a call may take before the client is told to come back later.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+/// The same for calls that carry or make much.
+pub(crate) const LONG_DEADLINE: Duration = Duration::from_secs(30);
+/// Bytes of one answer of a service: a directory with 8 MiB of content, or a page of long commits.
+const ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Ways to call the services; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Clients {
+    pub(crate) repo: Channel,
+    pub(crate) issue: Channel,
+    pub(crate) hook: Channel,
+    pub(crate) git: Channel,
+}
+
+impl Clients {
+    pub(crate) fn access(&self) -> AccessServiceClient<Channel> {
+        AccessServiceClient::new(self.repo.clone())
+    }
+
+    pub(crate) fn accounts(&self) -> AccountServiceClient<Channel> {
+        AccountServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn repositories(&self) -> RepositoryServiceClient<Channel> {
+        RepositoryServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn issues(&self) -> IssueServiceClient<Channel> {
+        IssueServiceClient::new(self.issue.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn hooks(&self) -> HookServiceClient<Channel> {
+        HookServiceClient::new(self.hook.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn git(&self) -> GitServiceClient<Channel> {
+        GitServiceClient::new(self.git.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    /// Whether repo-svc serves: without it no request can be answered.
+    pub(crate) async fn probe(&self) -> Result<(), tonic::Status> {
+        let request = HealthCheckRequest { service: String::new() };
+        let answer = HealthClient::new(self.repo.clone()).check(request).await?.into_inner();
+        match answer.status() {
+            ServingStatus::Serving => Ok(()),
+            ServingStatus::Unknown | ServingStatus::NotServing | ServingStatus::ServiceUnknown => {
+                Err(tonic::Status::unavailable("repo-svc is not ready"))
+            }
+        }
+    }
+}

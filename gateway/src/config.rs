@@ -1,0 +1,86 @@
+//! Every setting of the gateway.
+
+use clap::Parser;
+use ferrite_kit::config::{ServeArgs, TelemetryArgs, TrustArgs};
+use ferrite_kit::net::Address;
+
+/// Settings of the gateway: flags, or the variables named beside them.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "gateway", version)]
+pub struct Config {
+    /// Where it serves.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+
+    /// What it reports.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+
+    /// How it trusts the services, and they it.
+    #[command(flatten)]
+    pub trust: TrustArgs,
+
+    /// Where repo-svc is: `HOST:PORT` or `unix:PATH`.
+    #[arg(long, env = "FERRITE_REPO_ADDRESS", default_value = "127.0.0.1:7001")]
+    pub repo_address: Address,
+
+    /// Where issue-svc is.
+    #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
+    pub issue_address: Address,
+
+    /// Where hook-svc is.
+    #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
+    pub hook_address: Address,
+
+    /// Where git-svc is.
+    #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
+    pub git_address: Address,
+
+    /// The address under which clients reach us: every link in an answer begins with it.
+    #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000", value_parser = public_url)]
+    pub public_url: String,
+
+    /// The `HOST:PORT` that SSH clone addresses name.
+    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = ssh)]
+    pub ssh: String,
+}
+
+/// An absolute http or https URL without query, without its slashes at the end.
+fn public_url(text: &str) -> Result<String, String> {
+    let refused = || "must be an absolute http or https URL without query".to_owned();
+    let uri: http::Uri = text.parse().map_err(|_| refused())?;
+    let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+    let has_host = uri.host().is_some_and(|host| !host.is_empty());
+    if !is_web || !has_host || uri.query().is_some() || text.contains('#') {
+        return Err(refused());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+fn ssh(text: &str) -> Result<String, String> {
+    match text.parse() {
+        Ok(Address::Tcp(authority)) => Ok(authority),
+        Ok(Address::Unix(_)) | Err(_) => Err("must be `HOST:PORT`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_url_is_absolute_and_loses_its_last_slash() {
+        assert_eq!(public_url("https://git.example.com/"), Ok("https://git.example.com".to_owned()));
+        assert_eq!(public_url("http://h:3000/sub/"), Ok("http://h:3000/sub".to_owned()));
+        for wrong in ["", "git.example.com", "/x", "ftp://h", "http://", "http://h/?a=b", "http://h/#x"] {
+            assert!(public_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ssh_needs_a_host_and_a_port() {
+        assert_eq!(ssh("git.example.com:22"), Ok("git.example.com:22".to_owned()));
+        assert!(ssh("git.example.com").is_err());
+        assert!(ssh("unix:/x").is_err());
+    }
+}

@@ -1,0 +1,36 @@
+use std::collections::BTreeMap;
+
+use ferrite_proto::hook;
+use serde::Serialize;
+
+use super::{Incomplete, time};
+
+/// A webhook. Its secret is never part of it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Hook {
+    id: i64,
+    #[serde(rename = "type")]
+    kind: String,
+    config: BTreeMap<String, String>,
+    events: Vec<String>,
+    active: bool,
+    updated_at: String,
+    created_at: String,
+}
+
+impl Hook {
+    pub(crate) fn new(hook: hook::Hook) -> Result<Self, Incomplete> {
+        let mut config: BTreeMap<_, _> = hook.options.into_iter().filter(|(name, _)| name != "secret").collect();
+        config.insert("url".into(), hook.url);
+        config.insert("content_type".into(), hook.content_type);
+        Ok(Self {
+            id: hook.id,
+            kind: hook.r#type,
+            config,
+            events: hook.events,
+            active: hook.is_active,
+            updated_at: time(hook.update_time, "update_time")?,
+            created_at: time(hook.create_time, "create_time")?,
+        })
+    }
+}

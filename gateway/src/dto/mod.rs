@@ -1,0 +1,63 @@
+//! The JSON shapes of the contract. They are the gateway's own: what a service adds to a message changes no answer here.
+
+mod commit;
+mod content;
+mod hook;
+mod issue;
+mod repository;
+mod user;
+
+use chrono::DateTime;
+use prost_types::Timestamp;
+
+pub(crate) use commit::{Branch, Commit};
+pub(crate) use content::{Content, Contents, FileWritten, Place};
+pub(crate) use hook::Hook;
+pub(crate) use issue::Issue;
+pub(crate) use repository::{Repository, Viewer};
+pub(crate) use user::{AccessToken, Accounts, User};
+
+use crate::error::ApiError;
+
+/// Something that a service must send was not in its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an answer lacks `{0}`")]
+pub(crate) struct Incomplete(pub(crate) &'static str);
+
+impl From<Incomplete> for ApiError {
+    fn from(error: Incomplete) -> Self {
+        tracing::error!("a service's answer cannot be used: {error}");
+        Self::internal()
+    }
+}
+
+/// The part of an answer that must be there.
+pub(crate) fn present<T>(part: Option<T>, name: &'static str) -> Result<T, Incomplete> {
+    part.ok_or(Incomplete(name))
+}
+
+/// A time as `YYYY-MM-DDTHH:MM:SSZ`.
+fn time(timestamp: Option<Timestamp>, name: &'static str) -> Result<String, Incomplete> {
+    let seconds = present(timestamp, name)?.seconds;
+    let time = DateTime::from_timestamp(seconds, 0).ok_or(Incomplete(name))?;
+    Ok(time.format("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// Bytes of git as text; what is not UTF-8 becomes U+FFFD.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_utc_without_fraction() {
+        let at = |seconds| time(Some(Timestamp { seconds, nanos: 999_999_999 }), "x");
+        assert_eq!(at(0).unwrap(), "1970-01-01T00:00:00Z");
+        assert_eq!(at(1_767_315_845).unwrap(), "2026-01-02T01:04:05Z");
+        assert_eq!(at(i64::MAX), Err(Incomplete("x")));
+        assert_eq!(time(None, "x"), Err(Incomplete("x")));
+    }
+}

@@ -1,0 +1,66 @@
+use std::collections::HashMap;
+
+use ferrite_proto::repo;
+use serde::Serialize;
+
+use crate::links::Links;
+
+/// A user, or an organization as an owner.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct User {
+    pub(crate) id: i64,
+    pub(crate) username: String,
+    login: String,
+    full_name: String,
+    pub(crate) email: String,
+    avatar_url: String,
+}
+
+impl User {
+    pub(crate) fn new(user: repo::User, links: &Links) -> Self {
+        Self {
+            id: user.id,
+            login: user.username.clone(),
+            username: user.username,
+            full_name: user.full_name,
+            email: user.email,
+            avatar_url: links.avatar(user.id),
+        }
+    }
+
+    /// Stands for an account that is gone.
+    fn ghost(id: i64, links: &Links) -> Self {
+        Self::new(repo::User { id, username: "ghost".into(), ..repo::User::default() }, links)
+    }
+}
+
+/// Accounts looked up for one answer.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    by_id: HashMap<i64, User>,
+    id_by_email: HashMap<String, i64>,
+}
+
+impl Accounts {
+    /// Adds what one call found.
+    pub(crate) fn add(&mut self, found: repo::GetUsersResponse, links: &Links) {
+        self.by_id.extend(found.users.into_iter().map(|user| (user.id, User::new(user, links))));
+        self.id_by_email.extend(found.user_id_by_email);
+    }
+
+    pub(crate) fn by_id(&self, id: i64, links: &Links) -> User {
+        self.by_id.get(&id).cloned().unwrap_or_else(|| User::ghost(id, links))
+    }
+
+    pub(crate) fn by_email(&self, email: &[u8]) -> Option<&User> {
+        let email = std::str::from_utf8(email).ok()?;
+        self.by_id.get(self.id_by_email.get(email)?)
+    }
+}
+
+/// An access token: its value at creation, in lists a digest of no use.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct AccessToken {
+    pub(crate) name: String,
+    pub(crate) sha1: String,
+}

@@ -1,0 +1,134 @@
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use ferrite_proto::repo::BasicCredential;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+use super::refusal::Refusal;
+
+/// Longer than any name with any password; what follows `Basic` may be a third longer.
+const MAX_BYTES: usize = 2048;
+
+/// What a git client says about who it is. Has no `Debug`, for there is a password in it.
+#[derive(Clone, PartialEq)]
+pub(super) enum Credentials {
+    /// Nothing.
+    Anonymous,
+    /// A user name and a password; not checked yet.
+    Basic(BasicCredential),
+}
+
+impl Credentials {
+    /// Reads the one `Authorization` header.
+    ///
+    /// # Errors
+    /// [`Refusal::BadCredentials`] for a second header, another scheme, and what is not well formed: present and unusable is never
+    /// taken for absent.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Ok(Self::Anonymous),
+            (Some(value), None) => parse(value.as_bytes()).map(Self::Basic).ok_or(Refusal::BadCredentials),
+            (Some(_), Some(_)) => Err(Refusal::BadCredentials),
+        }
+    }
+
+    /// Whether nothing was said.
+    pub(super) fn is_anonymous(&self) -> bool {
+        matches!(self, Self::Anonymous)
+    }
+
+    /// What repo-svc is asked with.
+    pub(super) fn into_basic(self) -> Option<BasicCredential> {
+        match self {
+            Self::Anonymous => None,
+            Self::Basic(basic) => Some(basic),
+        }
+    }
+}
+
+fn parse(value: &[u8]) -> Option<BasicCredential> {
+    let (scheme, encoded) = value.trim_ascii().split_at_checked("basic".len())?;
+    if !scheme.eq_ignore_ascii_case(b"basic") || !encoded.first()?.is_ascii_whitespace() {
+        return None;
+    }
+    let encoded = encoded.trim_ascii();
+    if encoded.len() > MAX_BYTES * 4 / 3 {
+        return None;
+    }
+    let bytes = STANDARD.decode(encoded).or_else(|_| STANDARD_NO_PAD.decode(encoded)).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (username, password) = text.split_once(':')?;
+    let is_junk = text.contains('\0') || (username.is_empty() && password.is_empty());
+    (!is_junk).then(|| BasicCredential { username: username.to_owned(), password: password.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn basic(text: &str) -> Vec<u8> {
+        format!("Basic {}", STANDARD.encode(text)).into_bytes()
+    }
+
+    fn pair(value: &[u8]) -> Option<(String, String)> {
+        parse(value).map(|basic| (basic.username, basic.password))
+    }
+
+    fn headers(values: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn the_password_begins_after_the_first_colon() {
+        assert_eq!(pair(&basic("ada:a:b")), Some(("ada".into(), "a:b".into())));
+        assert_eq!(pair(&basic("0123abcd:")), Some(("0123abcd".into(), String::new())));
+        assert_eq!(pair(&basic(":0123abcd")), Some((String::new(), "0123abcd".into())));
+    }
+
+    #[test]
+    fn scheme_case_spaces_and_padding_do_not_matter() {
+        for value in ["Basic YTpi", "basic YTpi", "BASIC   YTpi ", "Basic YTpiYw==", "Basic YTpiYw"] {
+            assert!(parse(value.as_bytes()).is_some(), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_basic_is_not_read() {
+        for value in
+            ["", "Basic", "Basic ", "BasicYTpi", "Bearer YTpi", "token 0123", "Basic !!!", "Basic YWI=", "Basic Og=="]
+        {
+            assert!(parse(value.as_bytes()).is_none(), "{value}");
+        }
+        assert!(parse(&basic("a:\0")).is_none());
+        assert!(parse(&basic(&format!("a:{}", "x".repeat(MAX_BYTES)))).is_none());
+        assert!(parse(b"Basic /zpi").is_none(), "not UTF-8");
+    }
+
+    #[test]
+    fn present_and_unusable_is_never_anonymous() {
+        assert!(Credentials::of(&HeaderMap::new()).is_ok_and(|credentials| credentials.is_anonymous()));
+        for values in [&["Bearer x"][..], &["token x"], &[""], &["Basic YTpi", "Basic YTpi"]] {
+            assert!(matches!(Credentials::of(&headers(values)), Err(Refusal::BadCredentials)), "{values:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(value in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&value);
+        }
+
+        #[test]
+        fn any_name_and_password_come_back(username in "[^:\0]{1,40}", password in "[^\0]{0,60}") {
+            prop_assert_eq!(pair(&basic(&format!("{username}:{password}"))), Some((username, password)));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Git over HTTP: the smart protocol's three addresses of every repository.
+//!
+//! `info/refs`, `git-upload-pack` and `git-receive-pack` are the addresses; `O/R.git` and `O/R` name the same repository. Who is
+//! calling is said by HTTP Basic alone: a user name or e-mail address with a password, or an access token in either place. One
+//! question to repo-svc answers who that is and what they may, and its grant opens git-svc, where git runs. Both bodies are then
+//! piped, neither collected; a client that goes away takes its transfer with it.
+//!
+//! What may not be seen and what does not exist look the same: 401 to a caller without credentials, 404 to one with.
+//! Refusals are one line of plain text, which git shows to its user.
+//!
+//! Not here: packets, packs and refs, which are git-svc's; the dumb protocol, which is not served; and the REST API, which does
+//! not take passwords for repositories.
+
+mod credentials;
+mod door;
+mod protocol;
+mod refusal;
+mod target;
+
+use axum::Router;
+use axum::extract::FromRef;
+use axum::routing::{get, post};
+use door::Door;
+
+/// The routes of git over HTTP.
+///
+/// Request bodies are packs: no layer around these routes may limit or collect them.
+pub(crate) fn routes<S>() -> Router<S>
+where
+    S: Clone + Send + Sync + 'static,
+    Door: FromRef<S>,
+{
+    let mut router = Router::new();
+    for end in ["", "/"] {
+        router = router
+            .route(&format!("/{{owner}}/{{repo}}/info/refs{end}"), get(door::advertise))
+            .route(&format!("/{{owner}}/{{repo}}/git-upload-pack{end}"), post(door::upload_pack))
+            .route(&format!("/{{owner}}/{{repo}}/git-receive-pack{end}"), post(door::receive_pack));
+    }
+    router
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+use ferrite_proto::repo::{RepositoryName, RepositoryRef, repository_ref};
+
+const MAX_OWNER_BYTES: usize = 64;
+const MAX_NAME_BYTES: usize = 100;
+
+/// The repository that `/{owner}/{repo}` names, `.git` at its end or not; `None` when none can have that name.
+pub(super) fn repository(owner: &str, repo: &str) -> Option<RepositoryRef> {
+    let name = without_suffix(repo);
+    if !is_name(owner, MAX_OWNER_BYTES) || !is_name(name, MAX_NAME_BYTES) {
+        return None;
+    }
+    let name = RepositoryName { owner: owner.to_owned(), name: name.to_owned() };
+    Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
+}
+
+/// Takes `.git` off once: no repository's own name ends in it.
+fn without_suffix(repo: &str) -> &str {
+    match repo.len().checked_sub(".git".len()).and_then(|at| repo.split_at_checked(at)) {
+        Some((name, suffix)) if suffix.eq_ignore_ascii_case(".git") => name,
+        _ => repo,
+    }
+}
+
+/// Wider than the rules for new names, which are repo-svc's: what fails here was never anybody's.
+fn is_name(text: &str, max_bytes: usize) -> bool {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+    is_plain && text.len() <= max_bytes && text.bytes().any(|byte| byte != b'.')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parts(owner: &str, repo: &str) -> Option<(String, String)> {
+        match repository(owner, repo)?.by? {
+            repository_ref::By::Name(name) => Some((name.owner, name.name)),
+            repository_ref::By::Id(_) => None,
+        }
+    }
+
+    #[test]
+    fn the_suffix_is_optional_and_taken_off_once() {
+        for repo in ["demo", "demo.git", "demo.GIT"] {
+            assert_eq!(parts("ada", repo), Some(("ada".into(), "demo".into())), "{repo}");
+        }
+        assert_eq!(parts("ada", "demo.git.git"), Some(("ada".into(), "demo.git".into())));
+        assert_eq!(parts("ada", "git"), Some(("ada".into(), "git".into())));
+    }
+
+    #[test]
+    fn names_that_nobody_can_have_are_not_asked_for() {
+        let long = "x".repeat(101);
+        for repo in ["", ".git", ".", "..", "...", "a b", "a/b", "a\0", "ü", "%2e", "a\\b", "-\n", &long] {
+            assert_eq!(parts("ada", repo), None, "{repo:?}");
+        }
+        for owner in ["", ".", "..", "a/b", "a\r\n", "é"] {
+            assert_eq!(parts(owner, "demo"), None, "{owner:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_name_or_nothing(owner in "\\PC{0,80}", repo in "\\PC{0,120}") {
+            if let Some((owner, name)) = parts(&owner, &repo) {
+                for text in [&owner, &name] {
+                    prop_assert!(!text.is_empty() && text != "." && text != "..");
+                    prop_assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)));
+                }
+            }
+        }
+
+        #[test]
+        fn both_spellings_name_one_repository(name in "[A-Za-z0-9_][A-Za-z0-9_-]{0,40}") {
+            prop_assert_eq!(parts("ada", &name), parts("ada", &format!("{name}.git")));
+            prop_assert_eq!(parts("ada", &name), Some(("ada".to_owned(), name)));
+        }
+    }
+}

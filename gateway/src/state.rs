@@ -1,0 +1,47 @@
+//! What every handler has at hand.
+
+use std::sync::Arc;
+
+use ferrite_kit::Clock;
+use ferrite_kit::boot::StartError;
+use tokio::sync::Semaphore;
+
+use crate::Config;
+use crate::bulk::Bulk;
+use crate::clients::Clients;
+use crate::links::Links;
+
+/// Bodies above the ordinary limit that may be in memory at once.
+const LARGE_BODIES: usize = 8;
+
+/// What every handler has at hand; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Gateway {
+    /// gRPC clients of the services.
+    pub(crate) clients: Clients,
+    /// HTTP bodies of git-svc.
+    pub(crate) bulk: Bulk,
+    /// Addresses inside answers.
+    pub(crate) links: Links,
+    /// Slots for large bodies.
+    pub(crate) large_bodies: Arc<Semaphore>,
+}
+
+impl Gateway {
+    /// The parts that `config` describes. Connects to nothing yet.
+    pub(crate) fn new(config: &Config, clock: &Clock) -> Result<Self, StartError> {
+        let trust = config.trust.load("gateway", clock)?;
+        let clients = Clients {
+            repo: trust.channel(&config.repo_address),
+            issue: trust.channel(&config.issue_address),
+            hook: trust.channel(&config.hook_address),
+            git: trust.channel(&config.git_address),
+        };
+        Ok(Self {
+            clients,
+            bulk: Bulk::new(config.git_address.clone(), Arc::clone(&trust.credential)),
+            links: Links::new(&config.public_url, &config.ssh),
+            large_bodies: Arc::new(Semaphore::new(LARGE_BODIES)),
+        })
+    }
+}

@@ -1,0 +1,248 @@
+//! The whole router with no service behind it: what is refused before anybody is asked, and what a client hears when nobody answers.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::get;
+use ferrite_kit::Clock;
+use ferrite_kit::grpc::{ServiceCredential, ServiceKey, channel};
+use ferrite_kit::net::Address;
+use http::{HeaderMap, Request, Response, StatusCode};
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+use crate::bulk::Bulk;
+use crate::clients::Clients;
+use crate::links::Links;
+use crate::state::Gateway;
+use crate::{door, etag, json, router};
+
+const TOKEN: (&str, &str) = ("authorization", "token 0123456789012345678901234567890123456789");
+/// `ada:secret`
+const BASIC: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");
+
+/// A gateway whose services are nowhere.
+pub(crate) fn lonely() -> Gateway {
+    let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
+    let key = ServiceKey::new(vec![7; 32]).unwrap();
+    let credential = Arc::new(ServiceCredential::new(key, "gateway", Clock::system()));
+    let to = || channel(&nowhere, Some(Arc::clone(&credential)));
+    Gateway {
+        clients: Clients { repo: to(), issue: to(), hook: to(), git: to() },
+        bulk: Bulk::new(nowhere.clone(), Arc::clone(&credential)),
+        links: Links::new("http://git.example.com", "git.example.com:22"),
+        large_bodies: Arc::new(Semaphore::new(1)),
+    }
+}
+
+struct Answer {
+    status: u16,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Answer {
+    async fn of(response: Response<Body>) -> Self {
+        let (parts, body) = response.into_parts();
+        let bytes = to_bytes(body, usize::MAX).await.unwrap();
+        Self { status: parts.status.as_u16(), headers: parts.headers, body: String::from_utf8(bytes.to_vec()).unwrap() }
+    }
+
+    fn message(&self) -> String {
+        assert_eq!(self.headers["content-type"], "application/json; charset=UTF-8");
+        let value: serde_json::Value = serde_json::from_str(&self.body).unwrap();
+        assert_eq!(value["url"], "http://git.example.com/docs/api");
+        value["message"].as_str().unwrap().to_owned()
+    }
+}
+
+async fn ask_of(router: Router, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    Answer::of(router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()).await
+}
+
+async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    ask_of(router(lonely()), method, path, headers).await
+}
+
+#[tokio::test]
+async fn unknown_paths_are_404_with_an_object() {
+    for path in
+        ["/", "/x", "/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v2/user", "/api/v1//user", "/api/v1/repos/a/../b"]
+    {
+        let answer = ask("GET", path, &[TOKEN]).await;
+        assert_eq!((answer.status, answer.message().as_str()), (404, "not found"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_405_and_says_which_are_right() {
+    let answer = ask("PATCH", "/api/v1/user/repos", &[TOKEN]).await;
+    assert_eq!((answer.status, answer.message().as_str()), (405, "method not allowed"));
+    let allowed = answer.headers["allow"].to_str().unwrap();
+    assert!(allowed.contains("GET") && allowed.contains("POST"), "{allowed}");
+}
+
+#[tokio::test]
+async fn options_is_answered_for_every_path_without_credentials() {
+    for path in ["/api/v1/user", "/api/v1/repos/a/b", "/api/v1/nothing"] {
+        let answer = ask("OPTIONS", path, &[]).await;
+        assert_eq!((answer.status, answer.body.as_str()), (200, ""), "{path}");
+        assert!(!answer.headers.contains_key("content-type"));
+    }
+}
+
+#[tokio::test]
+async fn who_needs_a_token_and_has_none_is_told_first() {
+    let operations = [
+        ("GET", "/api/v1/user"),
+        ("GET", "/api/v1/user/"),
+        ("GET", "/api/v1/user?token=0123456789012345678901234567890123456789"),
+        ("GET", "/api/v1/user/repos"),
+        ("POST", "/api/v1/user/repos"),
+        ("POST", "/api/v1/admin/users"),
+        ("GET", "/api/v1/users/ada/repos"),
+        ("DELETE", "/api/v1/repos/ada/demo"),
+        ("DELETE", "/api/v1/repos/ada/demo.git"),
+        ("GET", "/api/v1/repos/ada/demo/branches"),
+        ("GET", "/api/v1/repos/ada/demo/branches/a/b"),
+        ("GET", "/api/v1/repos/ada/demo/commits/HEAD"),
+        ("GET", "/api/v1/repos/ada/demo/raw/main/a"),
+        ("GET", "/api/v1/repos/ada/demo/contents"),
+        ("GET", "/api/v1/repos/ada/demo/contents/a/b"),
+        ("PUT", "/api/v1/repos/ada/demo/contents/a/../b"),
+        ("GET", "/api/v1/repos/ada/demo/issues"),
+        ("POST", "/api/v1/repos/ada/demo/issues"),
+        ("GET", "/api/v1/repos/ada/demo/issues/abc"),
+        ("GET", "/api/v1/repos/ada/demo/hooks"),
+        ("POST", "/api/v1/repos/ada/demo/hooks"),
+    ];
+    for (method, path) in operations {
+        let answer = ask(method, path, &[]).await;
+        assert_eq!((answer.status, answer.message().as_str()), (401, "credentials are required"), "{method} {path}");
+        for wrong in [BASIC, ("authorization", "nonsense")] {
+            assert_eq!(ask(method, path, &[wrong]).await.status, 401, "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn operations_open_to_all_refuse_a_password_and_nonsense() {
+    for path in ["/api/v1/repos/search", "/api/v1/repos/ada/demo", "/api/v1/users/ada"] {
+        for wrong in [BASIC, ("authorization", "nonsense"), ("authorization", "token ")] {
+            let answer = ask("GET", path, &[wrong]).await;
+            assert_eq!((answer.status, answer.message().as_str()), (401, "credentials are not valid"), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_tokens_collection_asks_for_a_password() {
+    for (method, path) in [
+        ("GET", "/api/v1/users/ada/tokens"),
+        ("POST", "/api/v1/users/ada/tokens"),
+        ("DELETE", "/api/v1/users/ada/tokens/one"),
+    ] {
+        for headers in [&[][..], &[TOKEN]] {
+            let answer = ask(method, path, headers).await;
+            assert_eq!(answer.status, 401, "{method}");
+            assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"Ferrite\"");
+            answer.message();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_is_away_is_503_with_a_pause() {
+    for (path, headers) in [
+        ("/api/v1/user", &[TOKEN][..]),
+        ("/api/v1/repos/ada/demo", &[]),
+        ("/api/v1/repos/ada/demo/issues", &[TOKEN]),
+        ("/api/v1/users/ada/tokens", &[BASIC]),
+    ] {
+        let answer = ask("GET", path, headers).await;
+        assert_eq!(answer.status, 503, "{path}");
+        assert_eq!(answer.headers["retry-after"], "1");
+        answer.message();
+    }
+}
+
+#[tokio::test]
+async fn names_that_cannot_exist_are_404_for_anonymous_callers_without_asking() {
+    for path in ["/api/v1/repos/ada/demo.git", "/api/v1/repos/ada/%ff", "/api/v1/repos/a%00/b"] {
+        let answer = ask("GET", path, &[]).await;
+        assert_eq!((answer.status, answer.message().as_str()), (404, "repository does not exist"), "{path}");
+    }
+    assert_eq!(ask("GET", "/api/v1/users/a%00b", &[]).await.status, 404);
+}
+
+#[tokio::test]
+async fn every_answer_has_a_request_id_and_keeps_a_sane_one() {
+    let answer = ask("GET", "/api/v1/nothing", &[("x-request-id", "my-id-1")]).await;
+    assert_eq!(answer.headers["x-request-id"], "my-id-1");
+    for headers in [&[][..], &[("x-request-id", "a b")]] {
+        assert_eq!(ask("GET", "/x", headers).await.headers["x-request-id"].len(), 36);
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_idempotency_key_is_422_and_only_for_writes() {
+    let long = "k".repeat(256);
+    let key = ("idempotency-key", long.as_str());
+    let answer = ask("POST", "/api/v1/user/repos", &[TOKEN, key]).await;
+    assert_eq!(answer.status, 422);
+    assert!(answer.body.contains(r#""field":"Idempotency-Key""#));
+    assert_eq!(ask("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
+}
+
+/// A router of our layers around one list and one handler that panics.
+fn layered() -> Router {
+    let gateway = lonely();
+    let routes = Router::new()
+        .route("/api/v1/list", get(|| async { json::ok(["<a>"]) }))
+        .route("/api/v1/panic", get(panics))
+        .layer(from_fn(etag::conditional))
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(door::contain_panic));
+    Router::new().fallback_service(routes).layer(from_fn_with_state(gateway, door::pass))
+}
+
+async fn panics() -> StatusCode {
+    panic!("on purpose, with a secret")
+}
+
+#[tokio::test]
+async fn a_panic_is_a_neutral_500() {
+    let answer = ask_of(layered(), "GET", "/api/v1/panic", &[]).await;
+    assert_eq!((answer.status, answer.message().as_str()), (500, "internal error"));
+}
+
+#[tokio::test]
+async fn a_list_that_did_not_change_is_not_sent_again() {
+    let first = ask_of(layered(), "GET", "/api/v1/list", &[]).await;
+    assert_eq!((first.status, first.body.as_str()), (200, "[\"\\u003ca\\u003e\"]"));
+    let tag = first.headers["etag"].to_str().unwrap().to_owned();
+    assert!(tag.starts_with('"'));
+    let second = ask_of(layered(), "GET", "/api/v1/list", &[("if-none-match", &tag)]).await;
+    assert_eq!((second.status, second.body.as_str()), (304, ""));
+    assert_eq!(second.headers["etag"], tag.as_str());
+    assert!(!second.headers.contains_key("content-type"));
+    let other = ask_of(layered(), "GET", "/api/v1/list", &[("if-none-match", "\"other\"")]).await;
+    assert_eq!(other.status, 200);
+}
+
+#[tokio::test]
+async fn head_is_get_without_a_body() {
+    let get = ask_of(layered(), "GET", "/api/v1/list", &[]).await;
+    let head = ask_of(layered(), "HEAD", "/api/v1/list", &[]).await;
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+    assert_eq!(head.headers["etag"], get.headers["etag"]);
+    assert_eq!(head.headers["content-length"], get.body.len().to_string().as_str());
+    let missing = ask_of(layered(), "HEAD", "/api/v1/nothing", &[]).await;
+    assert_eq!((missing.status, missing.body.as_str()), (404, ""));
+}

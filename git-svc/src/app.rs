@@ -1,0 +1,130 @@
+//! What every call works with, put together once.
+
+use std::{path::PathBuf, sync::Arc};
+
+use ferrite_kit::{
+    Clock, Lifecycle,
+    auth::{Access, Caller},
+    db::Db,
+};
+use ferrite_proto::{Permission, grant::Grant, id::RepositoryId};
+use moka::sync::Cache;
+
+use crate::{
+    command::Git,
+    error::GitError,
+    failure::Failure,
+    http::Gates,
+    layout::Store,
+    pool::Pool,
+    push::Sessions,
+    refs::Refs,
+    store::{Placed, Repositories},
+    work::Writer,
+};
+
+/// Repositories whose epoch is kept in memory.
+const PLACES: u64 = 100_000;
+
+/// The parts of the service. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Parts>);
+
+/// See [`App`].
+pub(crate) struct Parts {
+    pub(crate) db: Db,
+    pub(crate) clock: Clock,
+    pub(crate) life: Lifecycle,
+    pub(crate) access: Access,
+    pub(crate) store: Arc<Store>,
+    pub(crate) pool: Pool,
+    pub(crate) git: Arc<Git>,
+    pub(crate) refs: Refs,
+    pub(crate) writer: Writer,
+    pub(crate) repositories: Repositories,
+    pub(crate) sessions: Sessions,
+    pub(crate) gates: Gates,
+    pub(crate) max_push_bytes: u64,
+    /// Where the `proc-receive` hook is.
+    pub(crate) hooks: PathBuf,
+    pub(crate) places: Places,
+}
+
+/// Epochs of repositories, as the table has them: this process is the only one that writes them.
+pub(crate) struct Places(Cache<RepositoryId, i64>);
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(Cache::new(PLACES))
+    }
+}
+
+impl Places {
+    /// Forgets a repository that changed its place or is gone.
+    pub(crate) fn forget(&self, id: RepositoryId) {
+        self.0.invalidate(&id);
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl App {
+    /// Shares the parts.
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// The caller's grant for a repository that is on this store.
+    pub(crate) async fn require(&self, caller: &Caller, id: i64, needed: Permission) -> Result<Arc<Grant>, Failure> {
+        let id = RepositoryId(id);
+        let grant = self.access.require(caller, id, needed).await?;
+        if grant.store != self.store.name() {
+            return Err(GitError::WrongStore.into());
+        }
+        self.check_epoch(id, grant.epoch).await?;
+        Ok(grant)
+    }
+
+    /// The same for a change: nobody writes to what follows a remote.
+    pub(crate) async fn require_write(&self, caller: &Caller, id: i64) -> Result<Arc<Grant>, Failure> {
+        let grant = self.require(caller, id, Permission::Write).await?;
+        if grant.is_mirror {
+            return Err(GitError::MirrorReadOnly.into());
+        }
+        Ok(grant)
+    }
+
+    /// Refuses an epoch that is older than the newest one seen; remembers a newer one.
+    async fn check_epoch(&self, id: RepositoryId, epoch: i64) -> Result<(), Failure> {
+        let known = match self.places.0.get(&id) {
+            Some(known) => known,
+            None => {
+                let placed = self.repositories.find(id).await?.ok_or(GitError::RepositoryNotFound)?;
+                let known = self.placed_here(&placed)?;
+                self.places.0.insert(id, known);
+                known
+            }
+        };
+        if epoch < known {
+            return Err(GitError::WrongStore.into());
+        }
+        if epoch > known {
+            self.repositories.raise(id, epoch).await?;
+            self.places.0.insert(id, epoch);
+        }
+        Ok(())
+    }
+
+    fn placed_here(&self, placed: &Placed) -> Result<i64, GitError> {
+        if placed.deleted {
+            return Err(GitError::RepositoryNotFound);
+        }
+        if placed.store != self.store.name() { Err(GitError::WrongStore) } else { Ok(placed.epoch) }
+    }
+}

@@ -1,0 +1,58 @@
+//! Every setting of git-svc.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Parser;
+use ferrite_kit::{
+    config::{DatabaseArgs, ServeArgs, TelemetryArgs, TrustArgs, address, seconds},
+    net::Address,
+};
+
+/// Settings of `git-svc`: flags, or the variables named beside them.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "git-svc", version)]
+pub struct Config {
+    /// Where and how to serve.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+
+    /// What to report.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+
+    /// How processes trust each other.
+    #[command(flatten)]
+    pub trust: TrustArgs,
+
+    /// Where the journal is.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+
+    /// Where repo-svc listens.
+    #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = address)]
+    pub repo_address: Address,
+
+    /// The folder that holds the repositories; made if it is missing.
+    #[arg(long, env = "FERRITE_GIT_STORE_PATH")]
+    pub store_path: PathBuf,
+
+    /// The store's name, as repo-svc knows it.
+    #[arg(long, env = "FERRITE_GIT_STORE", default_value = "default")]
+    pub store: String,
+
+    /// Seconds to wait at start while another process still holds the folder.
+    #[arg(long, env = "FERRITE_GIT_STORE_PATIENCE_SECONDS", default_value = "10", value_parser = seconds)]
+    pub store_patience: Duration,
+
+    /// The program that git runs as its `proc-receive` hook; this one if left out.
+    #[arg(long, env = "FERRITE_GIT_HOOK_PROGRAM")]
+    pub hook_program: Option<PathBuf>,
+
+    /// The git program; looked for in the usual folders if left out.
+    #[arg(long, env = "FERRITE_GIT_PROGRAM")]
+    pub git_program: Option<PathBuf>,
+
+    /// The largest pack that one push may send, in bytes.
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30)]
+    pub max_push_bytes: u64,
+}

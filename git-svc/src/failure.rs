@@ -1,0 +1,75 @@
+//! Everything a call to git-svc can end in: the core's failures, and those of the parts around it.
+
+use std::time::Duration;
+
+use ferrite_kit::{auth::AuthError, db::DbError, idempotency::IdempotencyError};
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use tonic::Status;
+
+use crate::error::GitError;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The caller may not.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// git, the store, or a rule of theirs.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The key of a repeated write.
+    #[error(transparent)]
+    Idempotency(#[from] IdempotencyError),
+    /// The journal.
+    #[error("storage failure")]
+    Store(#[from] DbError),
+}
+
+impl Failure {
+    fn inner(&self) -> Option<&dyn ServiceError> {
+        match self {
+            Self::Auth(error) => Some(error),
+            Self::Git(error) => Some(error),
+            Self::Idempotency(error) => Some(error),
+            Self::Store(_) => None,
+        }
+    }
+
+    /// Logs the cause of a fault of ours: the caller is told nothing about it.
+    pub(crate) fn log(&self) {
+        if self.kind() != Kind::Internal {
+            return;
+        }
+        let cause = std::error::Error::source(self).map(ToString::to_string).unwrap_or_default();
+        tracing::error!(error = %self, cause, "a call failed");
+    }
+}
+
+impl ServiceError for Failure {
+    fn kind(&self) -> Kind {
+        self.inner().map_or(Kind::Internal, ServiceError::kind)
+    }
+
+    fn reason(&self) -> &'static str {
+        self.inner().map_or("INTERNAL", ServiceError::reason)
+    }
+
+    fn domain(&self) -> &'static str {
+        self.inner().map_or("git", ServiceError::domain)
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        self.inner().map(ServiceError::violations).unwrap_or_default()
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.inner().and_then(ServiceError::retry_after)
+    }
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        failure.log();
+        to_status(&failure)
+    }
+}

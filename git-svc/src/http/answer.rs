@@ -1,0 +1,57 @@
+//! Failures as HTTP answers.
+
+use axum::{
+    body::Body,
+    response::{IntoResponse, Response},
+};
+use ferrite_proto::error::{Kind, ServiceError as _};
+use http::{HeaderValue, StatusCode, header};
+
+use crate::{error::GitError, failure::Failure};
+
+/// Names the reason of a failure, as gRPC's error details do.
+const REASON: &str = "ferrite-reason";
+
+/// A failure on its way to the client.
+#[derive(Debug)]
+pub(super) struct Refusal(Failure);
+
+impl<E: Into<Failure>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+fn status(failure: &Failure) -> StatusCode {
+    if matches!(failure, Failure::Git(GitError::MirrorReadOnly)) {
+        return StatusCode::FORBIDDEN;
+    }
+    match failure.kind() {
+        Kind::InvalidArgument => StatusCode::BAD_REQUEST,
+        Kind::NotFound => StatusCode::NOT_FOUND,
+        Kind::AlreadyExists | Kind::Aborted | Kind::FailedPrecondition => StatusCode::CONFLICT,
+        Kind::PermissionDenied => StatusCode::FORBIDDEN,
+        Kind::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Kind::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Kind::Overloaded => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self(failure) = self;
+        failure.log();
+        let text = if failure.kind() == Kind::Internal { "internal error".to_owned() } else { failure.to_string() };
+        let mut response = Response::new(Body::from(text.replace('\n', " ") + "\n"));
+        *response.status_mut() = status(&failure);
+        let headers = response.headers_mut();
+        headers.insert(REASON, HeaderValue::from_static(failure.reason()));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if let Some(after) = failure.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+        }
+        response
+    }
+}

@@ -1,0 +1,122 @@
+//! gzip bodies, inflated a little at a time, with a ceiling: a small body can stand for a very large one.
+
+use std::io::{self, Write};
+
+use flate2::write::MultiGzDecoder;
+
+/// Bytes fed at once: gzip makes at most about a thousand of each.
+const STEP: usize = 1024;
+
+/// Inflates one body.
+pub(super) struct Inflate {
+    decoder: MultiGzDecoder<Sink>,
+}
+
+struct Sink {
+    bytes: Vec<u8>,
+    left: u64,
+    is_full: bool,
+}
+
+/// Why a body cannot be inflated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InflateError {
+    /// It is no gzip.
+    Broken,
+    /// It holds more than allowed.
+    TooLarge,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let size = bytes.len() as u64;
+        if size > self.left {
+            self.is_full = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.left -= size;
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Inflate {
+    /// For a body that holds at most `limit` bytes.
+    pub(super) fn new(limit: u64) -> Self {
+        Self { decoder: MultiGzDecoder::new(Sink { bytes: Vec::new(), left: limit, is_full: false }) }
+    }
+
+    /// Takes the front of `bytes` in and returns what came out of it; the rest of `bytes` is for the next call.
+    pub(super) fn step(&mut self, bytes: &mut bytes::Bytes) -> Result<Vec<u8>, InflateError> {
+        let part = bytes.split_to(bytes.len().min(STEP));
+        let fed = self.decoder.write_all(&part).and_then(|()| self.decoder.flush());
+        self.out(fed)
+    }
+
+    /// What is left at the end of the body.
+    pub(super) fn finish(&mut self) -> Result<Vec<u8>, InflateError> {
+        let ended = self.decoder.try_finish();
+        self.out(ended)
+    }
+
+    fn out(&mut self, outcome: io::Result<()>) -> Result<Vec<u8>, InflateError> {
+        let sink = self.decoder.get_mut();
+        if sink.is_full {
+            return Err(InflateError::TooLarge);
+        }
+        outcome.map_err(|_| InflateError::Broken)?;
+        Ok(std::mem::take(&mut sink.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use flate2::{Compression, write::GzEncoder};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn inflate(body: Vec<u8>, limit: u64) -> Result<Vec<u8>, InflateError> {
+        let (mut inflate, mut body, mut all) = (Inflate::new(limit), Bytes::from(body), Vec::new());
+        while !body.is_empty() {
+            let out = inflate.step(&mut body)?;
+            assert!(out.len() <= 4 << 20, "{} bytes at once", out.len());
+            all.extend(out);
+        }
+        all.extend(inflate.finish()?);
+        Ok(all)
+    }
+
+    fn deflate(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn a_bomb_stops_at_the_ceiling() {
+        let bomb = deflate(&vec![0; 64 << 20]);
+        assert!(bomb.len() < 100 << 10);
+        assert_eq!(inflate(bomb, 32 << 20), Err(InflateError::TooLarge));
+    }
+
+    #[test]
+    fn half_a_body_is_broken() {
+        let body = deflate(b"0032want");
+        assert_eq!(inflate(body[..body.len() / 2].to_vec(), 100), Err(InflateError::Broken));
+        assert_eq!(inflate(b"no gzip".to_vec(), 100), Err(InflateError::Broken));
+    }
+
+    proptest! {
+        #[test]
+        fn bodies_come_back(bytes in proptest::collection::vec(any::<u8>(), 0..5000), noise in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(inflate(deflate(&bytes), 5000), Ok(bytes));
+            drop(inflate(noise, 5000));
+        }
+    }
+}

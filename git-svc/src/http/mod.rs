@@ -1,0 +1,29 @@
+//! Bulk bytes over plain HTTP, on the port and behind the authentication of the gRPC services: packs and raw files.
+//!
+//! Errors are a status, the header `ferrite-reason` and one line of text.
+
+mod answer;
+mod gates;
+mod git;
+mod inflate;
+mod query;
+mod raw;
+mod transfer;
+
+use axum::{
+    Router,
+    routing::{get, post},
+};
+
+pub(crate) use self::gates::Gates;
+use crate::app::App;
+
+/// The routes.
+pub(crate) fn router(app: App) -> Router {
+    Router::new()
+        .route("/git/{id}/info-refs", get(git::info_refs))
+        .route("/git/{id}/upload-pack", post(git::upload_pack))
+        .route("/git/{id}/receive-pack", post(git::receive_pack))
+        .route("/git/{id}/raw", get(raw::raw))
+        .with_state(app)
+}

@@ -1,0 +1,248 @@
+//! A git process between a request's body and an answer's: bounded buffers both ways, and an end whatever happens.
+
+use std::{
+    io,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use axum::body::{Body, BodyDataStream};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt as _, stream};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
+    process::ChildStdin,
+    sync::mpsc,
+    time::Instant,
+};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::inflate::{Inflate, InflateError};
+use crate::{app::App, command::GitChild, error::GitError};
+
+/// Bytes read from a process at once; four such pieces may wait for the client.
+const PIECE: usize = 64 << 10;
+const PIECES: usize = 4;
+/// Neither side moved a byte for this long.
+const IDLE: Duration = Duration::from_secs(60);
+/// The whole transfer.
+const TOTAL: Duration = Duration::from_secs(3600);
+/// What is kept of a process's complaints, for the log.
+const COMPLAINTS: usize = 4 << 10;
+
+/// What a process is given.
+pub(super) struct Input {
+    body: BodyDataStream,
+    inflate: Option<Inflate>,
+    /// Bytes of the body as it comes.
+    left: u64,
+    limit: u64,
+}
+
+impl Input {
+    /// Nothing.
+    pub(super) fn empty() -> Self {
+        Self::plain(Body::empty(), 0)
+    }
+
+    /// A body as it is, of at most `limit` bytes.
+    pub(super) fn plain(body: Body, limit: u64) -> Self {
+        Self { body: body.into_data_stream(), inflate: None, left: limit, limit }
+    }
+
+    /// A gzip body that holds at most `limit` bytes.
+    pub(super) fn gzip(body: Body, limit: u64) -> Self {
+        Self { body: body.into_data_stream(), inflate: Some(Inflate::new(limit)), left: limit, limit }
+    }
+
+    /// The next bytes of the body, not inflated yet; `None` at its end.
+    async fn next(&mut self) -> Result<Option<Bytes>, GitError> {
+        let Some(bytes) = self.body.next().await else { return Ok(None) };
+        let bytes = bytes.map_err(|error| GitError::io("reading the request")(io::Error::other(error)))?;
+        let left = self.left.checked_sub(bytes.len() as u64);
+        self.left = left.ok_or(GitError::TooLarge { what: "the request", limit: self.limit })?;
+        Ok(Some(bytes))
+    }
+}
+
+/// When the last byte moved.
+struct Progress {
+    start: Instant,
+    moved_ms: AtomicU64,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { start: Instant::now(), moved_ms: AtomicU64::new(0) }
+    }
+
+    fn moved(&self) {
+        let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.moved_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// Returns when nothing moved for too long.
+    async fn stalled(&self) {
+        loop {
+            let moved = self.start + Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
+            if moved.elapsed() >= IDLE {
+                return;
+            }
+            tokio::time::sleep_until(moved + IDLE).await;
+        }
+    }
+}
+
+type Pieces = mpsc::Sender<Result<Bytes, GitError>>;
+
+/// Runs the process to its end and streams its answer; returns when its first bytes are there, so that an early failure is a
+/// status. `keep` lives as long as the process. The process is ended when the answer is dropped.
+pub(super) async fn run<K>(app: &App, child: GitChild, input: Input, prefix: Vec<u8>, keep: K) -> Result<Body, GitError>
+where
+    K: Send + 'static,
+{
+    let (sender, mut receiver) = mpsc::channel(PIECES);
+    app.life.spawn("transfer", async move {
+        serve(child, input, sender).await;
+        drop(keep);
+    });
+    let first = match receiver.recv().await {
+        Some(first) => first?,
+        None => Bytes::new(),
+    };
+    let head = stream::iter([Bytes::from(prefix), first]).filter(|bytes| std::future::ready(!bytes.is_empty()));
+    let rest = ReceiverStream::new(receiver);
+    Ok(Body::from_stream(head.map(Ok).chain(rest.map(|piece| piece.map_err(io::Error::other)))))
+}
+
+/// The bytes of a process that needs no input, cut short by an error if it fails.
+pub(super) fn output<K>(app: &App, child: GitChild, keep: K) -> impl Stream<Item = io::Result<Bytes>> + use<K>
+where
+    K: Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(PIECES);
+    app.life.spawn("transfer", async move {
+        serve(child, Input::empty(), sender).await;
+        drop(keep);
+    });
+    ReceiverStream::new(receiver).map(|piece| piece.map_err(io::Error::other))
+}
+
+async fn serve(mut child: GitChild, input: Input, sender: Pieces) {
+    let progress = Progress::new();
+    let name = child.name();
+    let outcome = tokio::select! {
+        outcome = work(&mut child, input, &sender, &progress) => outcome,
+        () = sender.closed() => {
+            tracing::debug!(name, "the client left");
+            return;
+        }
+        () = progress.stalled() => Err(GitError::TimedOut { what: "the transfer" }),
+        () = tokio::time::sleep(TOTAL) => Err(GitError::TimedOut { what: "the transfer" }),
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(name, %error, "a transfer failed");
+        // The client may be gone: then there is nobody to tell.
+        drop(tokio::time::timeout(IDLE, sender.send(Err(error))).await);
+    }
+}
+
+async fn work(child: &mut GitChild, input: Input, sender: &Pieces, progress: &Progress) -> Result<(), GitError> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let name = child.name();
+    let ((), sent, complaints) = tokio::try_join!(
+        feed(input, stdin, progress),
+        drain(stdout, sender, progress),
+        async { Ok(complaints(stderr).await) },
+    )?;
+    let status = child.wait().await?;
+    if !complaints.is_empty() {
+        tracing::debug!(name, complaints, "git complained");
+    }
+    if status.success() || (sent > 0 && name != "cat-file") {
+        // What git has to say about a failure is in its answer.
+        return Ok(());
+    }
+    if name == "cat-file" {
+        return Err(GitError::Command { command: name, status: status.to_string(), stderr: complaints });
+    }
+    Err(GitError::invalid("body", "invalid", "git did not understand the request"))
+}
+
+/// Gives the process the body. When it stops listening the rest is read and dropped, so that the client hears its answer.
+async fn feed(mut input: Input, stdin: Option<ChildStdin>, progress: &Progress) -> Result<(), GitError> {
+    let mut stdin = stdin;
+    while let Some(mut bytes) = input.next().await? {
+        progress.moved();
+        match &mut input.inflate {
+            None => write(&mut stdin, &bytes).await,
+            Some(inflate) => {
+                while !bytes.is_empty() && stdin.is_some() {
+                    let out = inflate.step(&mut bytes).map_err(|error| refuse(error, input.limit))?;
+                    write(&mut stdin, &out).await;
+                    progress.moved();
+                }
+            }
+        }
+    }
+    if let Some(inflate) = &mut input.inflate
+        && stdin.is_some()
+    {
+        let out = inflate.finish().map_err(|error| refuse(error, input.limit))?;
+        write(&mut stdin, &out).await;
+    }
+    Ok(())
+}
+
+fn refuse(error: InflateError, limit: u64) -> GitError {
+    match error {
+        InflateError::Broken => GitError::invalid("body", "invalid", "is not in gzip form"),
+        InflateError::TooLarge => GitError::TooLarge { what: "the request", limit },
+    }
+}
+
+/// Writes, or closes what does not listen any more.
+async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) {
+    if let Some(open) = stdin
+        && open.write_all(bytes).await.is_err()
+    {
+        *stdin = None;
+    }
+}
+
+/// Passes the process's answer on; returns how many bytes that were.
+async fn drain<R>(stdout: Option<R>, sender: &Pieces, progress: &Progress) -> Result<u64, GitError>
+where
+    R: AsyncRead + Unpin,
+{
+    let Some(mut stdout) = stdout else { return Ok(0) };
+    let mut sent = 0;
+    loop {
+        let mut piece = BytesMut::with_capacity(PIECE);
+        let count = stdout.read_buf(&mut piece).await.map_err(GitError::io("reading from git"))?;
+        if count == 0 {
+            return Ok(sent);
+        }
+        sent += count as u64;
+        progress.moved();
+        if sender.send(Ok(piece.freeze())).await.is_err() {
+            // The client left; whoever waits for that ends the process.
+            return std::future::pending().await;
+        }
+        progress.moved();
+    }
+}
+
+/// Reads the process's complaints to their end, and keeps the first.
+async fn complaints<R: AsyncRead + Unpin>(stderr: Option<R>) -> String {
+    let Some(mut stderr) = stderr else { return String::new() };
+    let (mut kept, mut piece) = (Vec::new(), vec![0; 4096]);
+    while let Ok(count) = stderr.read(&mut piece).await {
+        if count == 0 {
+            break;
+        }
+        let room = COMPLAINTS - kept.len();
+        kept.extend_from_slice(&piece[..count.min(room)]);
+    }
+    String::from_utf8_lossy(&kept).trim_end().to_owned()
+}

@@ -1,0 +1,10 @@
+//! Pushes: git takes the objects, and asks us through its `proc-receive` hook what becomes of the refs.
+
+mod receive;
+mod serve;
+mod sessions;
+
+pub(crate) use self::{
+    serve::{install_hook, serve_hooks},
+    sessions::{HookSocket, Push, Sessions},
+};

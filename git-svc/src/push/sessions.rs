@@ -1,0 +1,165 @@
+//! Pushes that are being served, by the secret that their hook knows.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use ferrite_proto::id::RepositoryId;
+use tokio::net::UnixListener;
+use uuid::Uuid;
+
+use crate::{error::GitError, hook};
+
+/// Longer paths do not fit into the address of a socket.
+const LONGEST: usize = 100;
+
+/// One push: whose, and to what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Push {
+    /// Where it goes.
+    pub(crate) repository: RepositoryId,
+    /// Who pushes.
+    pub(crate) user: i64,
+}
+
+/// The pushes. Clones share everything.
+#[derive(Clone, Debug)]
+pub(crate) struct Sessions(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    socket: PathBuf,
+    pushes: Mutex<HashMap<String, Push>>,
+}
+
+/// Where hooks call; its file vanishes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct HookSocket {
+    pub(super) listener: UnixListener,
+    path: PathBuf,
+    /// The folder made for it, if it does not fit into the store's.
+    folder: Option<PathBuf>,
+}
+
+/// A push that is being served, until dropped.
+#[derive(Debug)]
+pub(crate) struct Session {
+    id: String,
+    sessions: Sessions,
+}
+
+impl HookSocket {
+    /// Starts to listen, in the store's folder or, when its path is too long, in one of our own below the system's.
+    pub(crate) fn bind(store: &Path) -> Result<Self, GitError> {
+        let mut path = store.join("hook.sock");
+        let mut folder = None;
+        if path.as_os_str().len() > LONGEST {
+            let own = std::env::temp_dir().join(format!("ferrite-{}", Uuid::new_v4()));
+            let made = fs::DirBuilder::new().mode(0o700).create(&own);
+            made.map_err(GitError::io(format!("creating `{}`", own.display())))?;
+            path = own.join("hook.sock");
+            folder = Some(own);
+        }
+        let listener = listen(&path).map_err(GitError::io(format!("listening on `{}`", path.display())))?;
+        Ok(Self { listener, path, folder })
+    }
+
+    /// The pushes whose hooks call here.
+    pub(crate) fn sessions(&self) -> Sessions {
+        Sessions(Arc::new(Inner { socket: self.path.clone(), pushes: Mutex::default() }))
+    }
+}
+
+/// The store's lock keeps every other process from listening there: a file that is left is a dead one's.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+impl Drop for HookSocket {
+    fn drop(&mut self) {
+        // What cannot be removed is replaced by the next process.
+        drop(fs::remove_file(&self.path));
+        if let Some(folder) = &self.folder {
+            drop(fs::remove_dir(folder));
+        }
+    }
+}
+
+impl Sessions {
+    /// Remembers a push for as long as the answer is kept.
+    pub(crate) fn open(&self, push: Push) -> Session {
+        let id = Uuid::new_v4().simple().to_string();
+        self.pushes().insert(id.clone(), push);
+        Session { id, sessions: self.clone() }
+    }
+
+    /// The push with this secret.
+    pub(crate) fn find(&self, id: &[u8]) -> Option<Push> {
+        self.pushes().get(std::str::from_utf8(id).ok()?).copied()
+    }
+
+    /// Whether no push is being served.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pushes().is_empty()
+    }
+
+    fn pushes(&self) -> std::sync::MutexGuard<'_, HashMap<String, Push>> {
+        // Nothing panics while it is held.
+        self.0.pushes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// What the hook finds in its environment.
+    pub(crate) fn env(&self) -> Vec<(&'static str, OsString)> {
+        vec![(hook::SOCKET, self.sessions.0.socket.clone().into()), (hook::SESSION, self.id.clone().into())]
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.sessions.pushes().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_ends_with_its_push() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = HookSocket::bind(folder.path()).unwrap();
+        let sessions = socket.sessions();
+        let session = sessions.open(Push { repository: RepositoryId(3), user: 4 });
+        let id = session.id.clone();
+        assert_eq!(sessions.find(id.as_bytes()).unwrap().repository, RepositoryId(3));
+        assert!(sessions.find(b"").is_none() && sessions.find(&[0xff]).is_none());
+        drop(session);
+        assert!(sessions.find(id.as_bytes()).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_socket_finds_a_place_when_the_store_is_deep_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("d".repeat(120));
+        fs::create_dir(&deep).unwrap();
+        let socket = HookSocket::bind(&deep).unwrap();
+        let (path, own) = (socket.path.clone(), socket.folder.clone().unwrap());
+        assert!(path.exists());
+        assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
+        drop(socket);
+        assert!(!own.exists());
+    }
+}

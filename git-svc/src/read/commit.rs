@@ -1,0 +1,107 @@
+//! Branches and commits.
+
+use git2::{Oid, Repository};
+
+use crate::{
+    error::GitError,
+    name::BranchName,
+    refs::{self, Page},
+    revision::{Resolved, Revision},
+};
+
+/// Who, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    /// As stored.
+    pub name: Vec<u8>,
+    /// As stored.
+    pub email: Vec<u8>,
+    /// Seconds since 1970.
+    pub seconds: i64,
+    /// Minutes east of UTC that the instant was written with.
+    pub offset_minutes: i32,
+}
+
+/// A commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitInfo {
+    /// Its id.
+    pub id: Oid,
+    /// Its root tree.
+    pub tree: Oid,
+    /// Its parents, in order.
+    pub parents: Vec<Oid>,
+    /// The message as stored.
+    pub message: Vec<u8>,
+    /// Who wrote the change.
+    pub author: Person,
+    /// Who made the commit.
+    pub committer: Person,
+}
+
+/// A branch and its newest commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchInfo {
+    /// The short name.
+    pub name: Vec<u8>,
+    /// What it points to.
+    pub commit: CommitInfo,
+}
+
+/// A page of branches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchPage {
+    /// By name.
+    pub branches: Vec<BranchInfo>,
+    /// In all pages.
+    pub total: usize,
+}
+
+/// A page of the branches, by name.
+pub fn branches(repo: &Repository, page: Page) -> Result<BranchPage, GitError> {
+    let listed = refs::list(repo, "refs/heads/", page)?;
+    let mut branches = Vec::with_capacity(listed.entries.len());
+    for entry in listed.entries {
+        branches.push(BranchInfo { name: entry.name.short().to_vec(), commit: commit_info(repo, entry.target)? });
+    }
+    Ok(BranchPage { branches, total: listed.total })
+}
+
+/// One branch.
+///
+/// Errors: `BranchNotFound`.
+pub fn branch(repo: &Repository, name: &BranchName) -> Result<BranchInfo, GitError> {
+    let tip = refs::lookup(repo, &name.to_ref())?.ok_or(GitError::BranchNotFound)?;
+    Ok(BranchInfo { name: name.as_bytes().to_vec(), commit: commit_info(repo, tip)? })
+}
+
+/// The commit that a revision names, and how it was named.
+///
+/// Errors: `RevisionNotFound`.
+pub fn commit(repo: &Repository, revision: &Revision) -> Result<(Resolved, CommitInfo), GitError> {
+    let resolved = revision.resolve(repo)?;
+    let commit = commit_info(repo, resolved.commit)?;
+    Ok((resolved, commit))
+}
+
+/// The commit with this id.
+pub fn commit_info(repo: &Repository, id: Oid) -> Result<CommitInfo, GitError> {
+    let commit = repo.find_commit(id)?;
+    Ok(CommitInfo {
+        id,
+        tree: commit.tree_id(),
+        parents: commit.parent_ids().collect(),
+        message: commit.message_raw_bytes().to_vec(),
+        author: person(&commit.author()),
+        committer: person(&commit.committer()),
+    })
+}
+
+fn person(signature: &git2::Signature<'_>) -> Person {
+    Person {
+        name: signature.name_bytes().to_vec(),
+        email: signature.email_bytes().to_vec(),
+        seconds: signature.when().seconds(),
+        offset_minutes: signature.when().offset_minutes(),
+    }
+}

@@ -1,0 +1,94 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git::{self, CreateRepositoryRequest, CreateRepositoryResponse},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use super::finish;
+use crate::{
+    app::App,
+    error::GitError,
+    failure::Failure,
+    name::BranchName,
+    templates::ReadmeValues,
+    write::{Author, FirstCommit, initial_commit},
+};
+
+/// A repository to make, checked.
+struct Wanted {
+    id: RepositoryId,
+    epoch: i64,
+    branch: BranchName,
+    first: Option<FirstCommit>,
+    /// Who asks for the first commit.
+    user: i64,
+}
+
+/// Makes a repository; one that exists with the same epoch is left as it is.
+pub(super) async fn create_repository(
+    app: &App,
+    request: Request<CreateRepositoryRequest>,
+) -> Result<CreateRepositoryResponse, Failure> {
+    Caller::of(&request).require_service()?;
+    let wanted = parse(app, request.into_inner())?;
+    let own = app.clone();
+    finish(app, async move { create(&own, wanted).await }).await
+}
+
+async fn create(app: &App, wanted: Wanted) -> Result<CreateRepositoryResponse, Failure> {
+    let id = wanted.id;
+    let guard = app.writer.lock(id).await?;
+    let placed = app.repositories.place(id, app.store.name(), wanted.epoch, app.clock.now_us()).await?;
+    if placed.deleted || placed.store != app.store.name() || placed.epoch > wanted.epoch {
+        return Err(GitError::WrongStore.into());
+    }
+    if placed.epoch < wanted.epoch {
+        app.repositories.raise(id, wanted.epoch).await?;
+        app.places.forget(id);
+    }
+    let (branch, first) = (wanted.branch, wanted.first);
+    let fill = move |repo: &git2::Repository| first.map(|first| initial_commit(repo, &first)).transpose();
+    app.pool.run_blocking(move |store| store.create(id, &branch, fill)).await?;
+    // Also when a crash came between the repository and its first entry in the journal.
+    if placed.last_number == 0 {
+        app.writer.record_first(&guard, wanted.user).await?;
+    }
+    let size = app.pool.run_blocking(move |store| store.size(id)).await?;
+    let is_empty = app.refs.is_empty(id).await?;
+    Ok(CreateRepositoryResponse { size_bytes: i64::try_from(size).unwrap_or(i64::MAX), is_empty })
+}
+
+fn parse(app: &App, request: CreateRepositoryRequest) -> Result<Wanted, GitError> {
+    if request.repository_id <= 0 {
+        return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
+    }
+    if request.store != app.store.name() {
+        return Err(GitError::WrongStore);
+    }
+    let branch = BranchName::parse(request.default_branch.as_bytes()).map_err(|error| error.of("default_branch"))?;
+    let user = request.first_commit.as_ref().map_or(0, |first| first.user_id);
+    let seconds = i64::try_from(app.clock.now_secs()).unwrap_or(i64::MAX);
+    let first = request.first_commit.map(|first| first_commit(first, seconds));
+    if let Some(first) = &first {
+        // Unknown templates are refused before anything is made.
+        first.files()?;
+    }
+    Ok(Wanted { id: RepositoryId(request.repository_id), epoch: request.epoch, branch, first, user })
+}
+
+fn first_commit(first: git::FirstCommit, seconds: i64) -> FirstCommit {
+    let author = first.author.unwrap_or_default();
+    FirstCommit {
+        author: Author::new(&author.name, &author.email, seconds),
+        gitignores: first.gitignores,
+        license: first.license,
+        readme: first.readme,
+        values: ReadmeValues {
+            name: first.repository_name,
+            description: first.repository_description,
+            clone_url_ssh: first.clone_url_ssh,
+            clone_url_http: first.clone_url_http,
+        },
+    }
+}

@@ -1,0 +1,21 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    Permission,
+    git::{GetCommitRequest, GetCommitResponse},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use super::encode;
+use crate::{app::App, failure::Failure, read, revision::Revision};
+
+/// Returns the commit that a revision names.
+pub(super) async fn get_commit(app: &App, request: Request<GetCommitRequest>) -> Result<GetCommitResponse, Failure> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    app.require(&caller, request.repository_id, Permission::Read).await?;
+    let revision = Revision::parse(&request.revision)?;
+    let job = move |repo: &git2::Repository| read::commit(repo, &revision);
+    let (_, commit) = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    Ok(GetCommitResponse { commit: Some(encode::commit(commit)) })
+}

@@ -1,0 +1,42 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    Permission,
+    git::{Directory, GetContentsRequest, GetContentsResponse, get_contents_response::Contents},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use super::encode;
+use crate::{
+    app::App,
+    error::GitError,
+    failure::Failure,
+    path::TreePath,
+    read::{self, Target},
+    revision::Revision,
+};
+
+/// Returns what is at a path. What cannot be a path is a path where nothing is.
+pub(super) async fn get_contents(
+    app: &App,
+    request: Request<GetContentsRequest>,
+) -> Result<GetContentsResponse, Failure> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    app.require(&caller, request.repository_id, Permission::Read).await?;
+    let revision = Revision::parse(&request.revision)?;
+    let path = TreePath::clean(&request.path).map_err(|_| GitError::PathNotFound)?;
+    let job = move |repo: &git2::Repository| read::contents(repo, &revision, &path);
+    let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    let contents = match found.target {
+        Target::Entry(entry) => Contents::Entry(encode::entry(entry)),
+        Target::Directory(entries) => {
+            Contents::Directory(Directory { entries: entries.into_iter().map(encode::entry).collect() })
+        }
+    };
+    Ok(GetContentsResponse {
+        contents: Some(contents),
+        commit_id: found.commit.map(|id| id.to_string()).unwrap_or_default(),
+        display_ref: found.display_ref,
+    })
+}

@@ -1,0 +1,37 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    Permission,
+    git::{ListBranchesRequest, ListBranchesResponse},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use super::encode;
+use crate::{app::App, error::GitError, failure::Failure, read, refs::Page};
+
+const MAX_PAGE: i32 = 1000;
+
+/// Returns a page of branches.
+pub(super) async fn list_branches(
+    app: &App,
+    request: Request<ListBranchesRequest>,
+) -> Result<ListBranchesResponse, Failure> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    app.require(&caller, request.repository_id, Permission::Read).await?;
+    let page = page(&request)?;
+    let page = app.pool.run(RepositoryId(request.repository_id), move |repo| read::branches(repo, page)).await?;
+    Ok(ListBranchesResponse {
+        branches: page.branches.into_iter().map(encode::branch).collect(),
+        total_count: i64::try_from(page.total).unwrap_or(i64::MAX),
+    })
+}
+
+fn page(request: &ListBranchesRequest) -> Result<Page, GitError> {
+    let number = usize::try_from(request.page).ok().filter(|number| *number >= 1);
+    let number = number.ok_or_else(|| GitError::invalid("page", "invalid", "must be at least 1"))?;
+    if !(1..=MAX_PAGE).contains(&request.page_size) {
+        return Err(GitError::invalid("page_size", "invalid", "must be from 1 to 1000"));
+    }
+    Ok(Page { number, size: usize::try_from(request.page_size).unwrap_or(1) })
+}

@@ -1,0 +1,99 @@
+//! The gRPC services: decode, call, encode. One file per RPC.
+
+mod create_repository;
+mod delete_repository;
+mod deliver;
+mod encode;
+mod get_branch;
+mod get_commit;
+mod get_contents;
+mod list_branches;
+mod put_contents;
+
+use ferrite_kit::grpc::{GrpcServer, MESSAGE_LIMIT};
+use ferrite_proto::{
+    events::{
+        DeliverRequest, DeliverResponse,
+        event_sink_server::{EventSink, EventSinkServer},
+    },
+    git::{
+        CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
+        GetBranchRequest, GetBranchResponse, GetCommitRequest, GetCommitResponse, GetContentsRequest,
+        GetContentsResponse, ListBranchesRequest, ListBranchesResponse, PutContentsRequest, PutContentsResponse,
+        git_service_server::{GitService, GitServiceServer},
+        storage_service_server::{StorageService, StorageServiceServer},
+    },
+};
+use tonic::{Request, Response, Status};
+
+pub(crate) use self::delete_repository::remove_deleted;
+use crate::{app::App, failure::Failure};
+
+/// A file to write may have 50 MiB; the rest is small.
+const PUT_LIMIT: usize = 52 << 20;
+
+/// All services of the process.
+pub(crate) fn server(app: &App) -> GrpcServer {
+    let rpc = Rpc(app.clone());
+    GrpcServer::default()
+        .add(GitServiceServer::new(rpc.clone()).max_decoding_message_size(PUT_LIMIT))
+        .add(StorageServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
+}
+
+/// The services over the parts of the process.
+#[derive(Clone)]
+struct Rpc(App);
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// Finishes what changes something even when the caller is gone: half a change helps nobody.
+async fn finish<T, F>(app: &App, work: F) -> Result<T, Failure>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Failure>> + Send + 'static,
+{
+    let done = app.life.spawn("write", work).await;
+    done.map_err(|error| crate::error::GitError::Internal(format!("a write ended early: {error}")))?
+}
+
+#[tonic::async_trait]
+impl GitService for Rpc {
+    async fn list_branches(&self, request: Request<ListBranchesRequest>) -> Answer<ListBranchesResponse> {
+        Ok(Response::new(list_branches::list_branches(&self.0, request).await?))
+    }
+
+    async fn get_branch(&self, request: Request<GetBranchRequest>) -> Answer<GetBranchResponse> {
+        Ok(Response::new(get_branch::get_branch(&self.0, request).await?))
+    }
+
+    async fn get_commit(&self, request: Request<GetCommitRequest>) -> Answer<GetCommitResponse> {
+        Ok(Response::new(get_commit::get_commit(&self.0, request).await?))
+    }
+
+    async fn get_contents(&self, request: Request<GetContentsRequest>) -> Answer<GetContentsResponse> {
+        Ok(Response::new(get_contents::get_contents(&self.0, request).await?))
+    }
+
+    async fn put_contents(&self, request: Request<PutContentsRequest>) -> Answer<PutContentsResponse> {
+        Ok(Response::new(put_contents::put_contents(&self.0, request).await?))
+    }
+}
+
+#[tonic::async_trait]
+impl StorageService for Rpc {
+    async fn create_repository(&self, request: Request<CreateRepositoryRequest>) -> Answer<CreateRepositoryResponse> {
+        Ok(Response::new(create_repository::create_repository(&self.0, request).await?))
+    }
+
+    async fn delete_repository(&self, request: Request<DeleteRepositoryRequest>) -> Answer<DeleteRepositoryResponse> {
+        Ok(Response::new(delete_repository::delete_repository(&self.0, request).await?))
+    }
+}
+
+#[tonic::async_trait]
+impl EventSink for Rpc {
+    async fn deliver(&self, request: Request<DeliverRequest>) -> Answer<DeliverResponse> {
+        Ok(Response::new(deliver::deliver(&self.0, request).await?))
+    }
+}

@@ -1,0 +1,221 @@
+//! The journal of ref changes: what was meant to happen, and what did.
+
+use ferrite_kit::{
+    args,
+    db::{Db, DbError, Query, Tx},
+};
+use ferrite_proto::{events::RefsUpdateKind, id::RepositoryId};
+use git2::Oid;
+use uuid::Uuid;
+
+use super::Repositories;
+use crate::refs::Edit;
+
+/// Forty zeros: no object.
+pub(crate) const ZERO: &str = "0000000000000000000000000000000000000000";
+
+/// Rows of one statement.
+const CHUNK: usize = 200;
+
+const OPEN: &str = "SELECT id, batch_id, number, ref_name, old_id, new_id, user_id, kind, created_us FROM ref_journal \
+     WHERE repository_id = $1 AND state = 'open' ORDER BY id";
+const OPEN_REPOSITORIES: &str = "SELECT DISTINCT j.repository_id FROM ref_journal j JOIN repositories r ON r.repository_id = j.repository_id \
+     WHERE j.state = 'open' AND r.store = $1 ORDER BY j.repository_id";
+/// Whether a later change of the same ref started where this one ended.
+const FOLLOWED: &str = "SELECT COUNT(*) FROM ref_journal WHERE repository_id = $1 AND ref_name = $2 AND id > $3 AND old_id = $4";
+const DROP: &str = "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE id = $1 AND state = 'open'";
+const DROP_BATCH: &str = "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
+const CONFIRM: &str = "UPDATE ref_journal SET state = 'confirmed', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
+
+/// How refs came to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UpdateKind {
+    /// By a push.
+    Push,
+    /// By a commit through the API.
+    Api,
+    /// By following a remote.
+    Mirror,
+    /// By making the repository.
+    Init,
+}
+
+impl UpdateKind {
+    /// Its name in rows and metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Push => "push",
+            Self::Api => "api",
+            Self::Mirror => "mirror",
+            Self::Init => "init",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Push, Self::Api, Self::Mirror, Self::Init].into_iter().find(|kind| kind.as_str() == text)
+    }
+
+    /// Its form in events.
+    pub(crate) fn to_event(self) -> RefsUpdateKind {
+        match self {
+            Self::Push => RefsUpdateKind::Push,
+            Self::Api => RefsUpdateKind::Api,
+            Self::Mirror => RefsUpdateKind::Mirror,
+            Self::Init => RefsUpdateKind::Init,
+        }
+    }
+}
+
+/// One change of one ref in the journal, still open.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The row.
+    pub(crate) id: i64,
+    /// The update it is part of.
+    pub(crate) batch: String,
+    /// The update's number.
+    pub(crate) number: i64,
+    /// The ref's full name.
+    pub(crate) name: Vec<u8>,
+    /// Where it was; zeros for nowhere.
+    pub(crate) old: String,
+    /// Where it goes; zeros for nowhere.
+    pub(crate) new: String,
+    /// Who changes it; zero for nobody.
+    pub(crate) user: i64,
+    /// How.
+    pub(crate) kind: UpdateKind,
+    /// When it was written.
+    pub(crate) created_us: i64,
+}
+
+#[derive(sqlx::FromRow)]
+struct EntryRow {
+    id: i64,
+    batch_id: String,
+    number: i64,
+    ref_name: Vec<u8>,
+    old_id: String,
+    new_id: String,
+    user_id: i64,
+    kind: String,
+    created_us: i64,
+}
+
+/// An update that was written down and not done yet.
+#[derive(Clone, Debug)]
+pub(crate) struct NewBatch {
+    /// Its id.
+    pub(crate) id: String,
+    /// Its number in the repository.
+    pub(crate) number: i64,
+}
+
+/// The `ref_journal` table.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal {
+    db: Db,
+}
+
+impl Journal {
+    /// Over the table in `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Writes down what is about to happen; `None` when the repository is not here.
+    pub(crate) async fn intend(
+        &self,
+        repository: RepositoryId,
+        kind: UpdateKind,
+        user: i64,
+        edits: &[Edit],
+        now_us: i64,
+    ) -> Result<Option<NewBatch>, DbError> {
+        let mut tx = self.db.begin().await?;
+        let batch = Self::intend_in(&mut tx, repository, kind, user, edits, now_us).await?;
+        tx.commit().await?;
+        Ok(batch)
+    }
+
+    /// The same, as a part of a transaction.
+    pub(crate) async fn intend_in(
+        tx: &mut Tx,
+        repository: RepositoryId,
+        kind: UpdateKind,
+        user: i64,
+        edits: &[Edit],
+        now_us: i64,
+    ) -> Result<Option<NewBatch>, DbError> {
+        let Some(number) = Repositories::next_number(tx, repository).await? else { return Ok(None) };
+        let batch = Uuid::new_v4().to_string();
+        for edits in edits.chunks(CHUNK) {
+            let mut query = Query::new(
+                "INSERT INTO ref_journal (batch_id, repository_id, number, ref_name, old_id, new_id, user_id, kind, state, created_us) VALUES ",
+            );
+            for (index, edit) in edits.iter().enumerate() {
+                query.push(if index == 0 { "(" } else { ", (" });
+                query.bind(batch.as_str()).push(", ").bind(repository).push(", ").bind(number).push(", ");
+                query.bind(edit.name.as_bytes()).push(", ").bind(hex(edit.old)).push(", ").bind(hex(edit.new)).push(", ");
+                query.bind(user).push(", ").bind(kind.as_str()).push(", 'open', ").bind(now_us).push(")");
+            }
+            tx.execute(query.sql(), query.args()).await?;
+        }
+        Ok(Some(NewBatch { id: batch, number }))
+    }
+
+    /// The open entries of a repository, oldest first.
+    pub(crate) async fn open(&self, repository: RepositoryId) -> Result<Vec<Entry>, DbError> {
+        let rows: Vec<EntryRow> = self.db.all(OPEN, &args![repository]).await?;
+        Ok(rows.into_iter().filter_map(Entry::of).collect())
+    }
+
+    /// The repositories of a store that have open entries.
+    pub(crate) async fn open_repositories(&self, store: &str) -> Result<Vec<RepositoryId>, DbError> {
+        let rows: Vec<(i64,)> = self.db.all(OPEN_REPOSITORIES, &args![store]).await?;
+        Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
+    }
+
+    /// Whether a later entry of the same ref shows that this one happened.
+    pub(crate) async fn is_followed(&self, repository: RepositoryId, entry: &Entry) -> Result<bool, DbError> {
+        let args = args![repository, entry.name.as_slice(), entry.id, entry.new.as_str()];
+        let (count,): (i64,) = self.db.one(FOLLOWED, &args).await?;
+        Ok(count > 0)
+    }
+
+    /// Settles a whole update that did not happen.
+    pub(crate) async fn drop_batch(&self, batch: &str, now_us: i64) -> Result<(), DbError> {
+        self.db.execute(DROP_BATCH, &args![batch, now_us]).await.map(drop)
+    }
+
+    /// Settles one entry that did not happen.
+    pub(crate) async fn drop_entry(tx: &mut Tx, id: i64, now_us: i64) -> Result<(), DbError> {
+        tx.execute(DROP, &args![id, now_us]).await.map(drop)
+    }
+
+    /// Settles what is still open of an update: it happened. Returns how many entries that were.
+    pub(crate) async fn confirm(tx: &mut Tx, batch: &str, now_us: i64) -> Result<u64, DbError> {
+        tx.execute(CONFIRM, &args![batch, now_us]).await
+    }
+}
+
+impl Entry {
+    fn of(row: EntryRow) -> Option<Self> {
+        let kind = UpdateKind::parse(&row.kind)?;
+        Some(Self {
+            id: row.id,
+            batch: row.batch_id,
+            number: row.number,
+            name: row.ref_name,
+            old: row.old_id,
+            new: row.new_id,
+            user: row.user_id,
+            kind,
+            created_us: row.created_us,
+        })
+    }
+}
+
+fn hex(id: Option<Oid>) -> String {
+    id.map_or_else(|| ZERO.to_owned(), |id| id.to_string())
+}

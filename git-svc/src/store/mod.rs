@@ -1,0 +1,16 @@
+//! The tables of git-svc, and the only place that knows them.
+
+mod journal;
+mod repositories;
+
+use ferrite_kit::db::Migrations;
+
+pub(crate) use self::{
+    journal::{Entry, Journal, NewBatch, UpdateKind, ZERO},
+    repositories::{Placed, Repositories},
+};
+
+/// The schema.
+pub(crate) fn migrations() -> Migrations {
+    Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
+}

@@ -1,0 +1,13 @@
+//! Changing refs under the journal, and settling what a crash left open.
+
+mod locks;
+mod sweeper;
+mod writer;
+
+pub(crate) use self::{
+    sweeper::{sweep_at_start, sweep_in_background},
+    writer::{Change, Delivered, Receipt, Writer},
+};
+
+#[cfg(test)]
+mod tests;

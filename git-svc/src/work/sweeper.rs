@@ -1,0 +1,104 @@
+//! Settling updates that were left open: by a crash, or by a failure after which nobody knew.
+
+use std::time::Duration;
+
+use ferrite_kit::Lifecycle;
+use ferrite_proto::id::RepositoryId;
+
+use super::writer::{Done, Outcome, WriteGuard, Writer};
+use crate::{
+    failure::Failure,
+    name::RefName,
+    store::{Entry, NewBatch, ZERO},
+};
+
+/// A git process that its service left behind may still finish for this long.
+const ORPHAN_US: i64 = 1_000_000;
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Settles everything that is open in this store. What cannot be settled now is, before the repository is written again.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(crate) async fn sweep_at_start(writer: &Writer) -> Result<(), Failure> {
+    let inner = writer.inner();
+    for id in inner.journal.open_repositories(inner.store.name()).await? {
+        inner.set_unsettled(id, true);
+        if let Err(error) = writer.lock(id).await {
+            tracing::warn!(repo.id = %id, %error, "open updates cannot be settled yet");
+        }
+    }
+    Ok(())
+}
+
+/// Tries again what could not be settled, until the process stops.
+pub(crate) async fn sweep_in_background(writer: Writer, life: Lifecycle) {
+    while !life.is_stopping() {
+        tokio::select! {
+            () = life.stopping() => return,
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+        for id in writer.inner().unsettled() {
+            if let Err(error) = writer.lock(id).await {
+                tracing::warn!(repo.id = %id, %error, "open updates cannot be settled yet");
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// Settles what is open in a repository, by what its refs say.
+    pub(super) async fn settle(&self, guard: &WriteGuard) -> Result<(), Failure> {
+        let inner = self.inner();
+        let entries = inner.journal.open(guard.id).await?;
+        wait_for_orphans(&entries, inner.clock.now_us()).await;
+        for entries in entries.chunk_by(|one, other| one.batch == other.batch) {
+            self.settle_batch(guard, entries).await?;
+        }
+        inner.set_unsettled(guard.id, false);
+        Ok(())
+    }
+
+    async fn settle_batch(&self, guard: &WriteGuard, entries: &[Entry]) -> Result<(), Failure> {
+        let Some(first) = entries.first() else { return Ok(()) };
+        let inner = self.inner();
+        let (mut done, mut dropped) = (Vec::new(), Vec::new());
+        for entry in entries {
+            if self.has_happened(guard.id, entry).await? {
+                done.push(Done::from(entry));
+            } else {
+                dropped.push(entry.id);
+            }
+        }
+        tracing::info!(repo.id = %guard.id, confirmed = done.len(), dropped = dropped.len(), "settled an open update");
+        if done.is_empty() {
+            return Ok(inner.journal.drop_batch(&first.batch, inner.clock.now_us()).await?);
+        }
+        let batch = NewBatch { id: first.batch.clone(), number: first.number };
+        let outcome = Outcome { batch, kind: first.kind, user: first.user, done, dropped };
+        drop(self.confirm::<()>(guard, outcome, None).await?);
+        inner.relay.wake();
+        Ok(())
+    }
+
+    async fn has_happened(&self, id: RepositoryId, entry: &Entry) -> Result<bool, Failure> {
+        let inner = self.inner();
+        // Nothing happens in a repository that is gone, and a name that is none was never written.
+        let Ok(name) = RefName::parse(&entry.name) else { return Ok(false) };
+        if !inner.store.exists(id) {
+            return Ok(false);
+        }
+        let now = inner.refs.resolve(id, name).await?.map_or_else(|| ZERO.to_owned(), |id| id.to_string());
+        if now == entry.new {
+            return Ok(true);
+        }
+        Ok(now != entry.old && inner.journal.is_followed(id, entry).await?)
+    }
+}
+
+/// Waits until processes that may have outlived a crash have ended.
+async fn wait_for_orphans(entries: &[Entry], now_us: i64) {
+    let newest = entries.iter().map(|entry| entry.created_us).max().unwrap_or(0);
+    let left = (newest + ORPHAN_US - now_us).clamp(0, ORPHAN_US);
+    tokio::time::sleep(Duration::from_micros(left.unsigned_abs())).await;
+}

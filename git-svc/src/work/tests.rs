@@ -1,0 +1,224 @@
+//! What a crash may leave behind at each step, and what becomes of it.
+
+use ferrite_kit::{args, db::Db};
+use ferrite_proto::events::{Event, RefsUpdated, event::Fact};
+use git2::Oid;
+use prost::Message as _;
+
+use super::{Change, Writer, sweep_at_start};
+use crate::{
+    error::GitError,
+    failure::Failure,
+    name::RefName,
+    refs::Edit,
+    store::{NewBatch, UpdateKind},
+    testing::{Bench, on_each},
+};
+
+fn name(name: &str) -> RefName {
+    RefName::parse(format!("refs/heads/{name}").as_bytes()).unwrap()
+}
+
+fn edit(branch: &str, old: Option<Oid>, new: Option<Oid>) -> Edit {
+    Edit { name: name(branch), old, new }
+}
+
+async fn apply(bench: &Bench, writer: &Writer, edits: Vec<Edit>) -> Result<(), Failure> {
+    let guard = writer.lock(bench.id).await?;
+    let change = Change { kind: UpdateKind::Push, user: 7, edits };
+    drop(writer.apply::<()>(&guard, &change, None).await?);
+    Ok(())
+}
+
+/// What a process does before it is killed between the intent and the transaction.
+async fn intend(bench: &Bench, writer: &Writer, edits: &[Edit]) -> NewBatch {
+    writer.inner().journal.intend(bench.id, UpdateKind::Push, 7, edits, 0).await.unwrap().unwrap()
+}
+
+/// The states of all rows, oldest first.
+async fn states(db: &Db) -> Vec<String> {
+    let rows: Vec<(String,)> = db.all("SELECT state FROM ref_journal ORDER BY id", &[]).await.unwrap();
+    rows.into_iter().map(|(state,)| state).collect()
+}
+
+/// The recorded events, oldest first.
+async fn events(db: &Db) -> Vec<RefsUpdated> {
+    let rows: Vec<(Vec<u8>,)> =
+        db.all("SELECT payload FROM outbox WHERE subscriber = $1 ORDER BY id", &args!["repo-svc"]).await.unwrap();
+    rows.into_iter()
+        .map(|(payload,)| match Event::decode(payload.as_slice()).unwrap().fact {
+            Some(Fact::RefsUpdated(fact)) => fact,
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+fn names(fact: &RefsUpdated) -> Vec<String> {
+    fact.updates.iter().map(|update| String::from_utf8(update.name.clone()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn an_update_is_confirmed_with_one_event() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (writer, one, two) = (bench.writer(), bench.commit("1"), bench.commit("2"));
+        apply(&bench, &writer, vec![edit("main", None, Some(one)), edit("b", None, Some(one))]).await.unwrap();
+        apply(&bench, &writer, vec![edit("main", Some(one), Some(two))]).await.unwrap();
+        assert_eq!(states(&bench.db).await, ["confirmed"; 3]);
+        let events = events(&bench.db).await;
+        assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(names(&events[0]), ["refs/heads/main", "refs/heads/b"]);
+        let last = &events[1];
+        assert_eq!((last.updates[0].old_id.clone(), last.updates[0].new_id.clone()), (one.to_string(), two.to_string()));
+        assert!(!last.is_empty && last.size_bytes > 0 && last.user_id == 7);
+        assert_eq!(last.default_branch, b"main");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_update_leaves_no_event() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (writer, one, two) = (bench.writer(), bench.commit("1"), bench.commit("2"));
+        let refused = apply(&bench, &writer, vec![edit("a", None, Some(one)), edit("main", Some(one), Some(two))]).await;
+        assert!(matches!(refused, Err(Failure::Git(GitError::RefConflict { .. }))), "{refused:?}");
+        assert_eq!(states(&bench.db).await, ["dropped"; 2]);
+        assert!(events(&bench.db).await.is_empty());
+        assert_eq!(bench.refs.resolve(bench.id, name("a")).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_before_the_transaction_drops_the_update() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let one = bench.commit("1");
+        intend(&bench, &bench.writer(), &[edit("main", None, Some(one))]).await;
+        sweep_at_start(&bench.writer()).await.unwrap();
+        assert_eq!(states(&bench.db).await, ["dropped"]);
+        assert!(events(&bench.db).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_after_the_transaction_confirms_the_update() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let one = bench.commit("1");
+        let edits = [edit("trunk", None, Some(one))];
+        intend(&bench, &bench.writer(), &edits).await;
+        bench.refs.transact(bench.id, &edits).await.unwrap();
+        sweep_at_start(&bench.writer()).await.unwrap();
+        sweep_at_start(&bench.writer()).await.unwrap();
+        assert_eq!(states(&bench.db).await, ["confirmed"]);
+        let events = events(&bench.db).await;
+        assert_eq!(events.len(), 1);
+        // The crash came before HEAD moved as well.
+        assert_eq!(events[0].default_branch, b"trunk");
+        assert_eq!(bench.refs.head(bench.id).await.unwrap().branch.as_bytes(), b"trunk");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_inside_the_transaction_tells_what_happened() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let one = bench.commit("1");
+        let edits = [edit("main", None, Some(one)), edit("late", None, Some(one))];
+        intend(&bench, &bench.writer(), &edits).await;
+        bench.refs.transact(bench.id, &edits[..1]).await.unwrap();
+        sweep_at_start(&bench.writer()).await.unwrap();
+        assert_eq!(states(&bench.db).await, ["confirmed", "dropped"]);
+        assert_eq!(names(&events(&bench.db).await[0]), ["refs/heads/main"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_later_entry_decides_when_the_ref_moved_on() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (one, two) = (bench.commit("1"), bench.commit("2"));
+        let writer = bench.writer();
+        intend(&bench, &writer, &[edit("main", None, Some(one))]).await;
+        intend(&bench, &writer, &[edit("main", Some(one), Some(two))]).await;
+        intend(&bench, &writer, &[edit("other", Some(one), None)]).await;
+        bench.refs.transact(bench.id, &[edit("main", None, Some(two))]).await.unwrap();
+        sweep_at_start(&bench.writer()).await.unwrap();
+        // `other` is nowhere, as its deletion wanted it.
+        assert_eq!(states(&bench.db).await, ["confirmed"; 3]);
+        assert_eq!(events(&bench.db).await.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2, 3]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn open_updates_are_settled_before_the_next_write() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (one, two) = (bench.commit("1"), bench.commit("2"));
+        let edits = [edit("main", None, Some(one))];
+        let writer = bench.writer();
+        intend(&bench, &writer, &edits).await;
+        bench.refs.transact(bench.id, &edits).await.unwrap();
+        writer.inner().set_unsettled(bench.id, true);
+        apply(&bench, &writer, vec![edit("main", Some(one), Some(two))]).await.unwrap();
+        let events = events(&bench.db).await;
+        assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(events[0].updates[0].new_id, one.to_string());
+        assert!(writer.inner().unsettled().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn updates_of_a_repository_that_is_gone_are_dropped() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let one = bench.commit("1");
+        intend(&bench, &bench.writer(), &[edit("main", None, Some(one))]).await;
+        bench.store.delete(bench.id).unwrap();
+        sweep_at_start(&bench.writer()).await.unwrap();
+        assert_eq!(states(&bench.db).await, ["dropped"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_writers_at_once_get_numbers_and_events_in_one_order() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (writer, one) = (bench.writer(), bench.commit("1"));
+        let writes = (0..8).map(|index| apply(&bench, &writer, vec![edit(&format!("b{index}"), None, Some(one))]));
+        for outcome in futures_util::future::join_all(writes).await {
+            outcome.unwrap();
+        }
+        let numbers: Vec<_> = events(&bench.db).await.iter().map(|event| event.number).collect();
+        assert_eq!(numbers, (1..=8).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_update_of_very_many_refs_is_told_in_several_events() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let one = bench.commit("1");
+        let edits: Vec<_> = (0..1200).map(|index| edit(&format!("branch-{index}"), None, Some(one))).collect();
+        let writer = bench.writer();
+        intend(&bench, &writer, &edits).await;
+        // The names are packed here: writing so many files would take long.
+        let packed: String = edits.iter().map(|edit| format!("{one} {}\n", edit.name)).collect();
+        std::fs::write(bench.store.path(bench.id).join("packed-refs"), packed).unwrap();
+        sweep_at_start(&bench.writer()).await.unwrap();
+        let events = events(&bench.db).await;
+        assert!(events.len() > 1);
+        assert_eq!(events.iter().map(|event| event.updates.len()).sum::<usize>(), 1200);
+        assert!(events.iter().all(|event| event.number == 1 && event.encoded_len() < 64 << 10));
+    })
+    .await;
+}

@@ -1,0 +1,324 @@
+//! The one way to change refs: intent, transaction, confirmation with its event. Not here: who may, and which refs.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use ferrite_kit::{
+    Clock,
+    db::Db,
+    idempotency::IdempotencyKey,
+    outbox::{self, Relay},
+};
+use ferrite_proto::{
+    events::{RefUpdate, RefsUpdated, event::Fact},
+    id::RepositoryId,
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use prost::Message;
+use tokio::sync::OwnedMutexGuard;
+
+use super::locks::Locks;
+use crate::{
+    error::GitError,
+    failure::Failure,
+    layout::Store,
+    name::{BranchName, RefName},
+    pool::Pool,
+    refs::{Edit, Refs},
+    store::{Entry, Journal, NewBatch, UpdateKind, ZERO},
+};
+
+/// Who takes the events.
+const SUBSCRIBERS: &[&str] = &["repo-svc"];
+/// Bytes of one event, about: many are delivered in one message of limited size.
+const EVENT_BYTES: usize = 48 << 10;
+/// Branches that HEAD moves to first, when the one it names does not exist.
+const USUAL: &[&[u8]] = &[b"main", b"master"];
+
+/// An update of refs that somebody asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// How it came.
+    pub(crate) kind: UpdateKind,
+    /// Who asked; zero for nobody.
+    pub(crate) user: i64,
+    /// What to change: all of it, or nothing.
+    pub(crate) edits: Vec<Edit>,
+}
+
+/// The answer to a write that may be repeated, kept with the write.
+#[derive(Debug)]
+pub(crate) struct Receipt<'a, A> {
+    /// The caller's key.
+    pub(crate) key: &'a IdempotencyKey,
+    /// What was answered.
+    pub(crate) answer: &'a A,
+}
+
+/// The right to change one repository, until dropped.
+#[derive(Debug)]
+pub(crate) struct WriteGuard {
+    pub(super) id: RepositoryId,
+    _lock: OwnedMutexGuard<()>,
+}
+
+/// Waits a moment for the delivery of an event.
+pub(crate) type Delivered = BoxFuture<'static, ()>;
+
+/// Changes refs. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct Writer(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) db: Db,
+    pub(super) clock: Clock,
+    pub(super) relay: Relay,
+    pub(super) store: Arc<Store>,
+    pub(super) pool: Pool,
+    pub(super) refs: Refs,
+    pub(super) journal: Journal,
+    locks: Locks,
+    /// Repositories that have open entries which nobody is working on.
+    unsettled: Mutex<HashSet<RepositoryId>>,
+}
+
+/// What a batch did to one ref.
+pub(super) struct Done {
+    pub(super) name: Vec<u8>,
+    pub(super) old: String,
+    pub(super) new: String,
+}
+
+/// A batch that happened.
+pub(super) struct Outcome {
+    pub(super) batch: NewBatch,
+    pub(super) kind: UpdateKind,
+    pub(super) user: i64,
+    pub(super) done: Vec<Done>,
+    /// Rows of the batch that did not happen.
+    pub(super) dropped: Vec<i64>,
+}
+
+impl Writer {
+    /// A writer of the repositories in `store`, with its journal in `db`.
+    pub(crate) fn new(db: Db, clock: Clock, relay: Relay, store: Arc<Store>, pool: Pool, refs: Refs) -> Self {
+        let journal = Journal::new(db.clone());
+        let (locks, unsettled) = (Locks::default(), Mutex::default());
+        Self(Arc::new(Inner { db, clock, relay, store, pool, refs, journal, locks, unsettled }))
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    /// Waits for the right to change a repository. What a crash or a failure left open is settled first.
+    pub(crate) async fn lock(&self, id: RepositoryId) -> Result<WriteGuard, Failure> {
+        let guard = WriteGuard { id, _lock: self.0.locks.take(id).await? };
+        if self.0.is_unsettled(id) {
+            self.settle(&guard).await?;
+        }
+        Ok(guard)
+    }
+
+    /// Changes all of the refs, or none. When it returns, refs, journal and event are on disk.
+    ///
+    /// Once called it must be left to finish: run it in a task of its own.
+    ///
+    /// Errors: those of [`Refs::transact`]; after others the change may have happened, and its event is sent if so.
+    pub(crate) async fn apply<A: Message>(
+        &self,
+        guard: &WriteGuard,
+        change: &Change,
+        receipt: Option<Receipt<'_, A>>,
+    ) -> Result<Delivered, Failure> {
+        let inner = &self.0;
+        let now = inner.clock.now_us();
+        let batch = inner.journal.intend(guard.id, change.kind, change.user, &change.edits, now).await?;
+        let batch = batch.ok_or(GitError::RepositoryNotFound)?;
+        match inner.refs.transact(guard.id, &change.edits).await {
+            Ok(()) => {}
+            Err(error) if is_refusal(&error) => {
+                inner.forget(guard.id, &batch).await;
+                return Err(error.into());
+            }
+            Err(error) => {
+                inner.set_unsettled(guard.id, true);
+                if let Err(failure) = self.settle(guard).await {
+                    tracing::warn!(repo.id = %guard.id, error = %failure, "an update stays open for now");
+                }
+                return Err(error.into());
+            }
+        }
+        let outcome = Outcome::of(batch, change);
+        let confirmed = self.confirm(guard, outcome, receipt).await;
+        if confirmed.is_err() {
+            inner.set_unsettled(guard.id, true);
+        }
+        confirmed
+    }
+
+    /// Records the first commit of a new repository, which came with it: there was no ref to change.
+    pub(crate) async fn record_first(&self, guard: &WriteGuard, user: i64) -> Result<(), Failure> {
+        let inner = &self.0;
+        let head = inner.refs.head(guard.id).await?;
+        let Some(tip) = head.tip else { return Ok(()) };
+        let edits = vec![Edit { name: head.branch.to_ref(), old: None, new: Some(tip) }];
+        let change = Change { kind: UpdateKind::Init, user, edits };
+        let batch = inner.journal.intend(guard.id, change.kind, change.user, &change.edits, inner.clock.now_us()).await?;
+        let batch = batch.ok_or(GitError::RepositoryNotFound)?;
+        match self.confirm::<()>(guard, Outcome::of(batch, &change), None).await {
+            // Nobody waits for the delivery: the subscriber is the one who is asking.
+            Ok(_) => {
+                inner.relay.wake();
+                Ok(())
+            }
+            Err(failure) => {
+                inner.set_unsettled(guard.id, true);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Settles a batch that happened: rows, event and receipt in one transaction.
+    pub(super) async fn confirm<A: Message>(
+        &self,
+        guard: &WriteGuard,
+        outcome: Outcome,
+        receipt: Option<Receipt<'_, A>>,
+    ) -> Result<Delivered, Failure> {
+        let inner = &self.0;
+        let facts = inner.facts(guard.id, outcome).await?;
+        let now = inner.clock.now_us();
+        let mut tx = inner.db.begin().await?;
+        for row in &facts.dropped {
+            Journal::drop_entry(&mut tx, *row, now).await?;
+        }
+        Journal::confirm(&mut tx, &facts.batch, now).await?;
+        let mut flush = None;
+        for fact in facts.events {
+            let event = outbox::event(guard.id, now, Fact::RefsUpdated(fact));
+            outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+            flush = Some(inner.relay.flush(&event, SUBSCRIBERS.len()));
+        }
+        if let Some(receipt) = receipt {
+            receipt.key.store(&mut tx, receipt.answer, now).await?;
+        }
+        tx.commit().await?;
+        Ok(async move {
+            if let Some(flush) = flush {
+                flush.wait().await;
+            }
+        }
+        .boxed())
+    }
+}
+
+/// What the confirming transaction writes.
+struct Facts {
+    batch: String,
+    dropped: Vec<i64>,
+    events: Vec<RefsUpdated>,
+}
+
+impl Inner {
+    fn is_unsettled(&self, id: RepositoryId) -> bool {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+
+    pub(super) fn set_unsettled(&self, id: RepositoryId, is_so: bool) {
+        let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_so { unsettled.insert(id) } else { unsettled.remove(&id) };
+    }
+
+    pub(super) fn unsettled(&self) -> Vec<RepositoryId> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+
+    /// Settles a batch that was refused as a whole.
+    async fn forget(&self, id: RepositoryId, batch: &NewBatch) {
+        if let Err(error) = self.journal.drop_batch(&batch.id, self.clock.now_us()).await {
+            tracing::warn!(repo.id = %id, %error, "a refused update stays open for now");
+            self.set_unsettled(id, true);
+        }
+    }
+
+    /// What the repository is like now, as the events of a batch tell it.
+    async fn facts(&self, id: RepositoryId, outcome: Outcome) -> Result<Facts, Failure> {
+        let branch = self.settle_head(id, &outcome.done).await?;
+        let is_empty = self.refs.is_empty(id).await?;
+        let size = self.pool.run_blocking(move |store| store.size(id)).await?;
+        let whole = RefsUpdated {
+            updates: Vec::new(),
+            user_id: outcome.user,
+            kind: outcome.kind.to_event().into(),
+            number: outcome.batch.number,
+            size_bytes: i64::try_from(size).unwrap_or(i64::MAX),
+            is_empty,
+            default_branch: branch.as_bytes().to_vec(),
+        };
+        let events = split(outcome.done).into_iter().map(|updates| RefsUpdated { updates, ..whole.clone() }).collect();
+        Ok(Facts { batch: outcome.batch.id, dropped: outcome.dropped, events })
+    }
+
+    /// Points HEAD to a branch of this batch if the one it names does not exist; returns the branch it names then.
+    async fn settle_head(&self, id: RepositoryId, done: &[Done]) -> Result<BranchName, Failure> {
+        let head = self.refs.head(id).await?;
+        if head.tip.is_some() {
+            return Ok(head.branch);
+        }
+        let names = done.iter().filter(|done| done.new != ZERO);
+        let branches: Vec<_> =
+            names.filter_map(|done| RefName::parse(&done.name).ok().and_then(|name| name.branch())).collect();
+        let usual = USUAL.iter().find_map(|name| branches.iter().find(|branch| branch.as_bytes() == *name));
+        let Some(branch) = usual.or(branches.first()) else { return Ok(head.branch) };
+        self.refs.set_head(id, branch.clone()).await?;
+        Ok(branch.clone())
+    }
+}
+
+impl Outcome {
+    fn of(batch: NewBatch, change: &Change) -> Self {
+        let hex = |id: Option<git2::Oid>| id.map_or_else(|| ZERO.to_owned(), |id| id.to_string());
+        let done = |edit: &Edit| Done { name: edit.name.as_bytes().to_vec(), old: hex(edit.old), new: hex(edit.new) };
+        let done = change.edits.iter().map(done).collect();
+        Self { batch, kind: change.kind, user: change.user, done, dropped: Vec::new() }
+    }
+}
+
+impl From<&Entry> for Done {
+    fn from(entry: &Entry) -> Self {
+        Self { name: entry.name.clone(), old: entry.old.clone(), new: entry.new.clone() }
+    }
+}
+
+/// The updates in parts that fit an event; no part for none.
+fn split(done: Vec<Done>) -> Vec<Vec<RefUpdate>> {
+    let mut parts = Vec::new();
+    let mut room = 0;
+    for done in done {
+        let update = RefUpdate { name: done.name, old_id: done.old, new_id: done.new };
+        let size = update.encoded_len() + 4;
+        if size > room {
+            parts.push(Vec::new());
+            room = EVENT_BYTES.max(size);
+        }
+        room -= size;
+        if let Some(part) = parts.last_mut() {
+            part.push(update);
+        }
+    }
+    parts
+}
+
+/// Whether the transaction was refused as a whole, so that nothing happened.
+fn is_refusal(error: &GitError) -> bool {
+    matches!(
+        error,
+        GitError::RefConflict { .. }
+            | GitError::RefNameClash { .. }
+            | GitError::RefTarget { .. }
+            | GitError::RepositoryNotFound
+    )
+}

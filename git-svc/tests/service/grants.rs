@@ -1,0 +1,102 @@
+//! Who is let in.
+
+use std::time::Duration;
+
+use ed25519_dalek::{SigningKey, pkcs8::EncodePrivateKey as _};
+use ferrite_proto::{
+    Permission,
+    git::{
+        DeleteRepositoryRequest, GetCommitRequest, ListBranchesRequest, git_service_client::GitServiceClient,
+        storage_service_client::StorageServiceClient,
+    },
+    grant::Signer,
+};
+use tonic::{Code, Request};
+
+use crate::harness::{Service, creation, now, put_request, reason, with_token};
+
+fn list(id: i64) -> ListBranchesRequest {
+    ListBranchesRequest { repository_id: id, page: 1, page_size: 10 }
+}
+
+#[tokio::test]
+async fn grants_of_another_key_expired_or_for_another_repository_are_refused() {
+    let service = Service::start().await;
+    let (id, other) = (service.create().await, service.create().await);
+    let grant = service.grant(id, Permission::Owner);
+    let good = service.sign(grant.clone());
+    service.git().list_branches(with_token(list(id), &good)).await.unwrap();
+
+    let key = SigningKey::from_bytes(&[8; 32]).to_pkcs8_pem(Default::default()).unwrap();
+    let foreign = Signer::from_pem(key.as_bytes()).unwrap().sign(grant.clone(), now(), Duration::from_secs(60));
+    let expired = service.signer.sign(grant, now() - 120, Duration::from_secs(60));
+    let wrong = service.sign(service.grant(other, Permission::Owner));
+    for token in [foreign, expired, wrong, format!("{good}x"), "x.y.z".to_owned()] {
+        let error = service.git().list_branches(with_token(list(id), &token)).await.unwrap_err();
+        assert_eq!((error.code(), reason(&error).as_str()), (Code::Unauthenticated, "BAD_GRANT"));
+        let error = service.git().put_contents(with_token(put_request(id, "a", b"x"), &token)).await.unwrap_err();
+        assert_eq!(reason(&error), "BAD_GRANT");
+    }
+}
+
+#[tokio::test]
+async fn nobody_gets_in_without_credentials() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let error = GitServiceClient::new(service.stranger()).list_branches(list(id)).await.unwrap_err();
+    assert_eq!(reason(&error), "CREDENTIALS_REQUIRED");
+    // A process of ours without a grant speaks for nobody.
+    let error = service.git().list_branches(list(id)).await.unwrap_err();
+    assert_eq!(reason(&error), "CREDENTIALS_REQUIRED");
+}
+
+#[tokio::test]
+async fn reading_is_no_right_to_write() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let reader = service.sign(service.grant(id, Permission::Read));
+    service.git().list_branches(with_token(list(id), &reader)).await.unwrap();
+    let error = service.git().put_contents(with_token(put_request(id, "a", b"x"), &reader)).await.unwrap_err();
+    assert_eq!((error.code(), reason(&error).as_str()), (Code::PermissionDenied, "PERMISSION_REQUIRED"));
+    let mut mirror = service.grant(id, Permission::Owner);
+    mirror.is_mirror = true;
+    let mirror = service.sign(mirror);
+    let error = service.git().put_contents(with_token(put_request(id, "a", b"x"), &mirror)).await.unwrap_err();
+    assert_eq!((error.code(), reason(&error).as_str()), (Code::FailedPrecondition, "MIRROR_READ_ONLY"));
+    let none = service.sign(service.grant(id, Permission::None));
+    let error = service.git().list_branches(with_token(list(id), &none)).await.unwrap_err();
+    assert_eq!(reason(&error), "REPOSITORY_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn another_store_and_an_old_epoch_are_refused() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let mut request = GetCommitRequest { repository_id: id, revision: b"HEAD".to_vec() };
+    for (store, epoch, wanted) in
+        [("s2", 1, "WRONG_STORE"), ("s1", 0, "WRONG_STORE"), ("s1", 3, "REVISION_NOT_FOUND"), ("s1", 2, "WRONG_STORE")]
+    {
+        let mut grant = service.grant(id, Permission::Read);
+        (grant.store, grant.epoch) = (store.to_owned(), epoch);
+        let error = service.git().get_commit(with_token(request.clone(), &service.sign(grant))).await.unwrap_err();
+        assert_eq!(reason(&error), wanted, "{store} {epoch}");
+    }
+    request.repository_id = 4711;
+    let error = service.git().get_commit(service.with_grant(4711, request)).await.unwrap_err();
+    assert_eq!(reason(&error), "REPOSITORY_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn only_processes_of_ours_make_and_remove_repositories() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let token = service.sign(service.grant(id, Permission::Owner));
+    let mut storage = StorageServiceClient::new(service.stranger());
+    let error = storage.create_repository(with_token(creation(99), &token)).await.unwrap_err();
+    assert_eq!((error.code(), reason(&error).as_str()), (Code::PermissionDenied, "SERVICE_REQUIRED"));
+    let request = DeleteRepositoryRequest { repository_id: id };
+    let error = storage.delete_repository(with_token(request, &token)).await.unwrap_err();
+    assert_eq!(reason(&error), "SERVICE_REQUIRED");
+    let error = storage.delete_repository(Request::new(request)).await.unwrap_err();
+    assert_eq!(reason(&error), "CREDENTIALS_REQUIRED");
+}

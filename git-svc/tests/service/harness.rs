@@ -1,0 +1,284 @@
+//! One running git-svc, a repo-svc that only takes events, and the ways to talk to it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use clap::Parser as _;
+use ed25519_dalek::{
+    SigningKey,
+    pkcs8::{EncodePrivateKey as _, EncodePublicKey as _},
+};
+use ferrite_kit::{
+    Clock, Lifecycle,
+    auth::{AuthError, TokenAuthority},
+    boot::{Trust, serve_all},
+    grpc::{Channel, GrpcServer, channel},
+    net::Address,
+    serve::Limits,
+};
+use ferrite_proto::{
+    Permission,
+    events::{
+        DeliverRequest, DeliverResponse, Event, RefsUpdated,
+        event::Fact,
+        event_sink_client::EventSinkClient,
+        event_sink_server::{EventSink, EventSinkServer},
+    },
+    git::{
+        CreateRepositoryRequest, PutContentsRequest, git_service_client::GitServiceClient,
+        storage_service_client::StorageServiceClient,
+    },
+    grant::{Grant, GrantUser, Signer},
+    metadata,
+    repo::Identity,
+};
+use git_svc::Config;
+use tonic::{Request, Response, Status};
+
+/// A running service. Everything stops when it is dropped.
+pub(crate) struct Service {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) address: Address,
+    pub(crate) signer: Signer,
+    pub(crate) trust: Trust,
+    life: Lifecycle,
+    done: Option<tokio::task::JoinHandle<()>>,
+    subscriber: Subscriber,
+    next: AtomicI64,
+    others: Lifecycle,
+}
+
+/// Takes events and keeps them.
+#[derive(Clone, Default)]
+struct Subscriber(Arc<Mutex<Vec<Event>>>);
+
+#[tonic::async_trait]
+impl EventSink for Subscriber {
+    async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
+        self.0.lock().unwrap().extend(request.into_inner().events);
+        Ok(Response::new(DeliverResponse {}))
+    }
+}
+
+/// Knows no token.
+struct Nobody;
+
+#[tonic::async_trait]
+impl TokenAuthority for Nobody {
+    async fn authenticate(&self, _: &str) -> Result<Option<Identity>, AuthError> {
+        Ok(None)
+    }
+}
+
+/// The program that the example is built to; cargo builds examples with the tests.
+fn hook_program() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let program = tests.parent().and_then(Path::parent).unwrap().join("examples/proc_receive");
+    assert!(program.is_file(), "`{}` is missing: build the examples of this crate", program.display());
+    program
+}
+
+fn config(folder: &Path) -> Config {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let flags = [
+        ("--listen", format!("unix:{}", file("git.sock"))),
+        ("--database-url", format!("sqlite://{}", file("git.db"))),
+        ("--service-key-file", file("service.key")),
+        ("--grant-public-key-file", file("grant.pub.pem")),
+        ("--repo-address", format!("unix:{}", file("repo.sock"))),
+        ("--store-path", file("store")),
+        ("--store", "s1".to_owned()),
+        ("--max-push-bytes", (16 << 20).to_string()),
+        ("--hook-program", hook_program().display().to_string()),
+    ];
+    let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+    Config::try_parse_from(["git-svc".to_owned()].into_iter().chain(flags)).unwrap()
+}
+
+fn write_keys(folder: &Path) -> Signer {
+    let key = SigningKey::from_bytes(&[7; 32]);
+    let private = key.to_pkcs8_pem(ed25519_dalek::pkcs8::spki::der::pem::LineEnding::LF).unwrap();
+    let public = key.verifying_key().to_public_key_pem(ed25519_dalek::pkcs8::spki::der::pem::LineEnding::LF).unwrap();
+    std::fs::write(folder.join("grant.pub.pem"), public).unwrap();
+    std::fs::write(folder.join("service.key"), "k".repeat(32)).unwrap();
+    Signer::from_pem(private.as_bytes()).unwrap()
+}
+
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+impl Service {
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let signer = write_keys(folder.path());
+        let settings = config(folder.path());
+        let trust = settings.trust.load("gateway", &Clock::system()).unwrap();
+        let subscriber = Subscriber::default();
+        let others = Lifecycle::new(Duration::from_secs(5));
+        let listener = settings.repo_address.bind().await.unwrap();
+        let server = GrpcServer::default().add(EventSinkServer::new(subscriber.clone()));
+        let router = server.into_router(trust.layer_with(None, Arc::new(Nobody)), axum::Router::new(), &others);
+        let life = others.clone();
+        others.spawn("repo-svc", async move { serve_all(vec![listener], router, Limits::default(), &life).await });
+        let address = settings.serve.listen[0].clone();
+        let life = Lifecycle::new(Duration::from_secs(5));
+        let next = AtomicI64::new(1);
+        let mut service = Self { folder, address, signer, trust, life, done: None, subscriber, next, others };
+        service.launch().await;
+        service
+    }
+
+    /// Starts the process's work; again after [`Service::stop`].
+    pub(crate) async fn launch(&mut self) {
+        let settings = config(self.folder.path());
+        let listeners = settings.serve.bind().await.unwrap();
+        self.life = Lifecycle::new(Duration::from_secs(5));
+        let life = self.life.clone();
+        let work = async move { git_svc::run(settings, listeners, life).await.unwrap() };
+        self.done = Some(self.others.spawn("git-svc", work));
+        for _ in 0..1000 {
+            if self.life.is_ready() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("git-svc does not get ready");
+    }
+
+    /// Stops it as a signal does; how long that took.
+    pub(crate) async fn stop(&mut self) -> Duration {
+        let start = std::time::Instant::now();
+        self.life.stop();
+        self.done.take().unwrap().await.unwrap();
+        assert!(self.life.finished().await, "a task did not end");
+        start.elapsed()
+    }
+
+    /// Its repository store on disk.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    /// A channel that shows the gateway's credential.
+    pub(crate) fn channel(&self) -> Channel {
+        self.trust.channel(&self.address)
+    }
+
+    pub(crate) fn git(&self) -> GitServiceClient<Channel> {
+        GitServiceClient::new(self.channel()).max_decoding_message_size(64 << 20).max_encoding_message_size(64 << 20)
+    }
+
+    /// Clients without any credential of a process.
+    pub(crate) fn stranger(&self) -> Channel {
+        channel(&self.address, None)
+    }
+
+    pub(crate) fn storage(&self) -> StorageServiceClient<Channel> {
+        StorageServiceClient::new(self.channel())
+    }
+
+    pub(crate) fn sink(&self) -> EventSinkClient<Channel> {
+        EventSinkClient::new(self.channel())
+    }
+
+    /// A new empty repository.
+    pub(crate) async fn create(&self) -> i64 {
+        let id = self.next.fetch_add(1, Ordering::SeqCst);
+        self.storage().create_repository(creation(id)).await.unwrap();
+        id
+    }
+
+    pub(crate) fn grant(&self, repository: i64, permission: Permission) -> Grant {
+        let user = GrantUser {
+            id: 7,
+            username: "ada".into(),
+            full_name: "Ada Lovelace".into(),
+            email: "ada@example.com".into(),
+        };
+        let (store, user) = ("s1".to_owned(), Some(user));
+        Grant { user, repository, permission, issues_enabled: true, is_mirror: false, store, epoch: 1 }
+    }
+
+    pub(crate) fn sign(&self, grant: Grant) -> String {
+        self.signer.sign(grant, now(), Duration::from_secs(60))
+    }
+
+    /// `message` with a grant to write to `repository`.
+    pub(crate) fn with_grant<T>(&self, repository: i64, message: T) -> Request<T> {
+        with_token(message, &self.sign(self.grant(repository, Permission::Write)))
+    }
+
+    /// Writes a file and returns the branch's new commit.
+    pub(crate) async fn put(&self, repository: i64, path: &str, content: &[u8]) -> String {
+        let request = self.with_grant(repository, put_request(repository, path, content));
+        self.git().put_contents(request).await.unwrap().into_inner().commit.unwrap().id
+    }
+
+    /// The updates of a repository that arrived, once there are `count`.
+    pub(crate) async fn updates(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
+        for _ in 0..500 {
+            let events = self.subscriber.0.lock().unwrap().clone();
+            let facts: Vec<_> = events
+                .into_iter()
+                .filter(|event| event.repository_id == repository)
+                .filter_map(|event| match event.fact {
+                    Some(Fact::RefsUpdated(fact)) => Some(fact),
+                    _ => None,
+                })
+                .collect();
+            if facts.len() >= count {
+                assert_eq!(facts.len(), count, "{facts:?}");
+                return facts;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{count} events of {repository} did not arrive");
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.life.stop();
+        self.others.stop();
+    }
+}
+
+/// A request to make an empty repository.
+pub(crate) fn creation(id: i64) -> CreateRepositoryRequest {
+    CreateRepositoryRequest {
+        repository_id: id,
+        store: "s1".into(),
+        epoch: 1,
+        default_branch: "main".into(),
+        first_commit: None,
+    }
+}
+
+pub(crate) fn put_request(repository: i64, path: &str, content: &[u8]) -> PutContentsRequest {
+    PutContentsRequest {
+        repository_id: repository,
+        path: path.as_bytes().to_vec(),
+        content: content.to_vec().into(),
+        message: format!("Write {path}\n"),
+        branch: String::new(),
+        expected_blob_id: String::new(),
+    }
+}
+
+pub(crate) fn with_token<T>(message: T, grant: &str) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert(metadata::GRANT, grant.parse().unwrap());
+    request
+}
+
+/// The reason that a status carries.
+pub(crate) fn reason(status: &Status) -> String {
+    ferrite_proto::error::reason(status).unwrap_or_else(|| format!("{status:?}"))
+}

@@ -1,0 +1,245 @@
+//! Pushes and clones by a real git client, through a gateway that only adds the grant.
+
+use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use ferrite_kit::{Lifecycle, boot::serve_all, net::Address, serve::Limits};
+use ferrite_proto::{Permission, events::RefsUpdateKind};
+use http::StatusCode;
+use hyper_util::rt::TokioIo;
+use tokio::process::Command;
+
+use crate::harness::Service;
+
+/// `/{id}/info/refs` and so on, passed on to git-svc.
+struct Gateway {
+    url: String,
+    life: Lifecycle,
+    service: Arc<Service>,
+}
+
+impl Gateway {
+    async fn start() -> Self {
+        let service = Arc::new(Service::start().await);
+        let life = Lifecycle::new(Duration::from_secs(5));
+        let listener = "127.0.0.1:0".parse::<Address>().unwrap().bind().await.unwrap();
+        let url = format!("http://{}", listener.address().unwrap());
+        let router = Router::new().fallback(pass_on).with_state((Arc::clone(&service), life.clone()));
+        let own = life.clone();
+        life.spawn("gateway", async move { serve_all(vec![listener], router, Limits::default(), &own).await });
+        Self { url, life, service }
+    }
+
+    fn remote(&self, id: i64) -> String {
+        format!("{}/{id}", self.url)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.life.stop();
+    }
+}
+
+async fn pass_on(State((service, life)): State<(Arc<Service>, Lifecycle)>, mut request: Request) -> Response {
+    let text = request.uri().to_string();
+    let Some((id, rest)) = text.trim_start_matches('/').split_once('/') else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let (path, query) = rest.split_once("?").unwrap_or((rest, ""));
+    let path = path.replace("info/refs", "info-refs").replace("git-upload-pack", "upload-pack");
+    let path = path.replace("git-receive-pack", "receive-pack");
+    *request.uri_mut() = format!("/git/{id}/{path}?{query}").parse().unwrap();
+    let grant = service.sign(service.grant(id.parse().unwrap(), Permission::Write));
+    request.headers_mut().insert("ferrite-grant", grant.parse().unwrap());
+    let stream = service.address.connect().await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    life.spawn("exchange", async move { drop(connection.await) });
+    sender.send_request(request).await.unwrap().map(Body::new)
+}
+
+/// Runs git and returns whether it succeeded, and all it said.
+async fn try_git(folder: &Path, args: &[&str]) -> (bool, String) {
+    let mut command = Command::new("git");
+    command.current_dir(folder).args(args).stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0");
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C");
+    for (name, value) in [("NAME", "Ada"), ("EMAIL", "ada@example.com")] {
+        command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
+    }
+    let output = tokio::time::timeout(Duration::from_secs(60), command.output()).await.unwrap().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+async fn git(folder: &Path, args: &[&str]) -> String {
+    let (succeeded, text) = try_git(folder, args).await;
+    assert!(succeeded, "git {args:?}: {text}");
+    text
+}
+
+/// A work tree with some commits on `main`.
+async fn work_tree(folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    git(folder, &["init", "-q", "-b", "main"]).await;
+    for index in 0..3 {
+        std::fs::write(folder.join(format!("f{index}")), format!("{index}\n")).unwrap();
+        git(folder, &["add", "."]).await;
+        git(folder, &["commit", "-q", "-m", &format!("commit {index}")]).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_pushed_is_cloned_and_told_once() {
+    let gateway = Gateway::start().await;
+    let id = gateway.service.create().await;
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    work_tree(&work).await;
+    git(&work, &["branch", "other", "HEAD~1"]).await;
+    git(&work, &["tag", "-a", "v1", "-m", "one"]).await;
+    let remote = gateway.remote(id);
+    git(&work, &["push", &remote, "--all"]).await;
+    git(&work, &["push", &remote, "--tags"]).await;
+    let updates = gateway.service.updates(id, 2).await;
+    let names: Vec<_> = updates[0].updates.iter().map(|update| String::from_utf8_lossy(&update.name)).collect();
+    assert_eq!(names, ["refs/heads/main", "refs/heads/other"]);
+    assert_eq!((updates[0].kind(), updates[0].user_id, updates[1].number), (RefsUpdateKind::Push, 7, 2));
+    assert!(!updates[1].is_empty && updates[1].size_bytes > 0);
+
+    git(folder.path(), &["clone", "-q", "--mirror", &remote, "copy"]).await;
+    let copy = folder.path().join("copy");
+    let all = ["for-each-ref", "--format=%(objectname) %(refname)"];
+    assert_eq!(git(&copy, &all).await, git(&work, &all).await);
+    git(&copy, &["fsck", "--strict", "--no-dangling"]).await;
+    git(&work, &["commit", "-q", "--allow-empty", "-m", "more"]).await;
+    git(&work, &["push", &remote, "main"]).await;
+    gateway.service.put(id, "api.txt", b"api\n").await;
+    git(&work, &["pull", "-q", "--ff-only", &remote, "main"]).await;
+    assert!(work.join("api.txt").is_file());
+    gateway.service.updates(id, 4).await;
+}
+
+#[tokio::test]
+async fn refused_refs_do_not_hold_up_the_others() {
+    let gateway = Gateway::start().await;
+    let id = gateway.service.create().await;
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    work_tree(&work).await;
+    let remote = gateway.remote(id);
+    git(&work, &["push", &remote, "main"]).await;
+    let refs = ["HEAD:refs/heads/good", "HEAD:refs/heads/HEAD", "HEAD:refs/heads/main/below", "HEAD:refs/ferrite/x", ":refs/heads/main"];
+    let (succeeded, text) = try_git(&work, &[&["push", remote.as_str()], &refs[..]].concat()).await;
+    assert!(!succeeded);
+    assert!(text.contains("good") && text.contains("not open to pushes"), "{text}");
+    assert!(text.contains("default branch cannot be deleted") && text.contains("collides"), "{text}");
+    let listed = git(&work, &["ls-remote", &remote]).await;
+    assert!(listed.contains("refs/heads/good") && listed.contains("refs/heads/main"), "{listed}");
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    let updates = gateway.service.updates(id, 2).await;
+    assert_eq!(updates[1].updates.len(), 1);
+
+    let atomic = ["push", "--atomic", &remote, "HEAD:refs/heads/new", "HEAD:refs/heads/HEAD"];
+    let (succeeded, text) = try_git(&work, &atomic).await;
+    assert!(!succeeded && text.contains("atomic"), "{text}");
+    assert!(!git(&work, &["ls-remote", &remote]).await.contains("refs/heads/new"));
+    git(&work, &["push", "--atomic", &remote, "HEAD:refs/heads/new", ":refs/heads/good"]).await;
+    let updates = gateway.service.updates(id, 3).await;
+    assert_eq!(updates[2].updates.len(), 2);
+}
+
+#[tokio::test]
+async fn the_first_branch_becomes_the_default_one() {
+    let gateway = Gateway::start().await;
+    let id = gateway.service.create().await;
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    work_tree(&work).await;
+    git(&work, &["push", &gateway.remote(id), "main:trunk", "main:a", "main:master"]).await;
+    assert_eq!(gateway.service.updates(id, 1).await[0].default_branch, b"master");
+    let listed = git(&work, &["ls-remote", "--symref", &gateway.remote(id), "HEAD"]).await;
+    assert!(listed.contains("ref: refs/heads/master"), "{listed}");
+}
+
+#[tokio::test]
+async fn a_push_without_the_newest_commit_is_refused() {
+    let gateway = Gateway::start().await;
+    let id = gateway.service.create().await;
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    work_tree(&work).await;
+    let remote = gateway.remote(id);
+    git(&work, &["push", &remote, "main"]).await;
+    gateway.service.put(id, "api.txt", b"api\n").await;
+    let (succeeded, text) = try_git(&work, &["push", &remote, "main"]).await;
+    // The client sees the old id by itself here; what it cannot see is settled by the lease below.
+    assert!(succeeded || text.contains("fetch first"), "{text}");
+    let lease = ["push", "--force-with-lease=main:1111111111111111111111111111111111111111", &remote, "main"];
+    let (succeeded, _) = try_git(&work, &lease).await;
+    assert!(!succeeded);
+    git(&work, &["push", "--force", &remote, "main"]).await;
+    gateway.service.updates(id, 3).await;
+}
+
+#[tokio::test]
+async fn a_pack_over_the_limit_is_refused_with_a_reason() {
+    let gateway = Gateway::start().await;
+    let id = gateway.service.create().await;
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    work_tree(&work).await;
+    let noise: Vec<u8> = (0..20_000_000_u64).map(|index| (index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 ^ (index.wrapping_mul(index) >> 13) as u8).collect();
+    std::fs::write(work.join("noise"), noise).unwrap();
+    git(&work, &["add", "."]).await;
+    git(&work, &["commit", "-q", "-m", "noise"]).await;
+    let (succeeded, text) = try_git(&work, &["-c", "core.compression=0", "push", &gateway.remote(id), "main"]).await;
+    assert!(!succeeded && text.contains("maximum allowed size"), "{text}");
+    assert_eq!(git(&work, &["ls-remote", &gateway.remote(id)]).await, "");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_takes_its_processes_along() {
+    let gateway = Gateway::start().await;
+    let service = &gateway.service;
+    let id = service.create().await;
+    let stream = service.address.connect().await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let task = gateway.life.spawn("exchange", async move { drop(connection.await) });
+    let (body, hold) = endless();
+    let request = crate::bodies::request(service, http::Method::POST, &format!("/git/{id}/receive-pack"), Permission::Write, id);
+    let sending = gateway.life.spawn("request", async move { sender.send_request(request.body(body).unwrap()).await.is_ok() });
+    let store = service.store();
+    wait_until("git runs", || running_in(&store) > 0).await;
+    task.abort();
+    sending.abort();
+    drop(hold);
+    wait_until("git has ended", || running_in(&store) == 0).await;
+}
+
+/// A body that says nothing for as long as the other half lives.
+fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)
+}
+
+async fn wait_until(what: &str, check: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if check() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("not in time: {what}");
+}
+
+/// Processes that work inside the store.
+fn running_in(store: &Path) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let inside = processes.filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(store)));
+    inside.count()
+}

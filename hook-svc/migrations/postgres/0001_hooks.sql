@@ -1,0 +1,58 @@
+-- One row per repository that ever had a webhook. It outlives the repository: with `is_deleted` set, a write that comes late
+-- finds that the repository is gone.
+CREATE TABLE hook_repositories (
+    repository_id BIGINT PRIMARY KEY,
+    is_deleted    BOOLEAN NOT NULL
+);
+-- `type`, `content_type` and `events` hold the words of the contract, events joined by commas in its order. A chat option is
+-- NULL when the hook's type has no such option.
+CREATE TABLE hooks (
+    id            BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    repository_id BIGINT NOT NULL REFERENCES hook_repositories (repository_id),
+    type          TEXT NOT NULL,
+    url           TEXT NOT NULL,
+    content_type  TEXT NOT NULL,
+    secret        BYTEA,
+    channel       TEXT,
+    username      TEXT,
+    icon_url      TEXT,
+    color         TEXT,
+    events        TEXT NOT NULL,
+    is_active     BOOLEAN NOT NULL,
+    created_us    BIGINT NOT NULL,
+    updated_us    BIGINT NOT NULL
+);
+CREATE INDEX hooks_of_repository ON hooks (repository_id, id);
+
+-- Events and repeated writes: see docs/events.md.
+CREATE TABLE outbox (
+    id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    event_id         TEXT NOT NULL,
+    subscriber       TEXT NOT NULL,
+    repository_id    BIGINT NOT NULL,
+    kind             TEXT NOT NULL,
+    payload          BYTEA NOT NULL,
+    created_us       BIGINT NOT NULL,
+    next_attempt_us  BIGINT NOT NULL,
+    claimed_until_us BIGINT NOT NULL,
+    epoch            BIGINT NOT NULL,
+    attempts         BIGINT NOT NULL,
+    delivered_us     BIGINT,
+    UNIQUE (event_id, subscriber)
+);
+CREATE INDEX outbox_waiting ON outbox (subscriber, repository_id, id) WHERE delivered_us IS NULL;
+CREATE INDEX outbox_done ON outbox (delivered_us) WHERE delivered_us IS NOT NULL;
+CREATE TABLE inbox (
+    event_id      TEXT PRIMARY KEY,
+    repository_id BIGINT NOT NULL,
+    kind          TEXT NOT NULL,
+    received_us   BIGINT NOT NULL
+);
+CREATE INDEX inbox_received ON inbox (received_us);
+CREATE TABLE idempotency (
+    key_hash     TEXT PRIMARY KEY,
+    request_hash TEXT NOT NULL,
+    answer       BYTEA NOT NULL,
+    created_us   BIGINT NOT NULL
+);
+CREATE INDEX idempotency_created ON idempotency (created_us);

@@ -1,0 +1,58 @@
+use ferrite_kit::db::DbError;
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use tonic::Status;
+
+/// Everything this service can refuse to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HookError {
+    /// Fields of the request break rules.
+    #[error("request is not valid")]
+    Invalid(Vec<FieldViolation>),
+    /// The repository was deleted since the grant was signed.
+    #[error("repository does not exist")]
+    RepositoryDeleted,
+    /// A row holds a word that this version does not know.
+    #[error("hook {id} cannot be read: its {column} is not known")]
+    Unreadable { id: i64, column: &'static str },
+    /// The database failed.
+    #[error("storage failure")]
+    Store(#[from] DbError),
+}
+
+impl ServiceError for HookError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Invalid(_) => Kind::InvalidArgument,
+            Self::RepositoryDeleted => Kind::NotFound,
+            Self::Unreadable { .. } | Self::Store(_) => Kind::Internal,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "INVALID_REQUEST",
+            Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
+            Self::Unreadable { .. } | Self::Store(_) => "INTERNAL",
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        "hook"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        match self {
+            Self::Invalid(violations) => violations.clone(),
+            Self::RepositoryDeleted | Self::Unreadable { .. } | Self::Store(_) => Vec::new(),
+        }
+    }
+}
+
+impl From<HookError> for Status {
+    fn from(error: HookError) -> Self {
+        if error.kind() == Kind::Internal {
+            tracing::error!(error = &error as &dyn std::error::Error, "hook store failed");
+        }
+        to_status(&error)
+    }
+}

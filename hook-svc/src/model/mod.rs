@@ -1,0 +1,13 @@
+//! Webhooks and their parts, checked when they are made.
+
+mod event;
+mod hook;
+mod kind;
+mod page;
+mod url;
+
+pub(crate) use event::HookEvents;
+pub(crate) use hook::{ChatOptions, Hook, NewHook};
+pub(crate) use kind::{ContentType, HookType};
+pub(crate) use page::Page;
+pub(crate) use url::HookUrl;

@@ -1,0 +1,62 @@
+use ferrite_proto::error::FieldViolation;
+
+/// Which page of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Page {
+    number: i32,
+    size: i32,
+}
+
+impl Page {
+    /// Page `number`, from 1, of `size` rows, at most `max`.
+    ///
+    /// # Errors
+    /// The fields that are out of range.
+    pub(crate) fn parse(number: i32, size: i32, max: i32) -> Result<Self, Vec<FieldViolation>> {
+        let mut violations = Vec::new();
+        if number < 1 {
+            violations.push(FieldViolation::new("page", "invalid", "must be at least 1"));
+        }
+        if size < 1 || size > max {
+            violations.push(FieldViolation::new("page_size", "invalid", format!("must be from 1 to {max}")));
+        }
+        if violations.is_empty() { Ok(Self { number, size }) } else { Err(violations) }
+    }
+
+    /// Rows on the page.
+    pub(crate) fn size(self) -> i64 {
+        i64::from(self.size)
+    }
+
+    /// Rows before the page.
+    pub(crate) fn offset(self) -> i64 {
+        (i64::from(self.number) - 1) * i64::from(self.size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn both_fields_are_named_when_both_are_wrong() {
+        let fields: Vec<_> = Page::parse(0, 51, 50).unwrap_err().into_iter().map(|violation| violation.field).collect();
+        assert_eq!(fields, ["page", "page_size"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_is_accepted_exactly_in_range_and_its_offset_never_overflows(number: i32, size: i32) {
+            match Page::parse(number, size, 50) {
+                Ok(page) => {
+                    prop_assert!(number >= 1 && (1..=50).contains(&size));
+                    prop_assert_eq!(page.offset(), (i64::from(number) - 1) * i64::from(size));
+                    prop_assert_eq!(page.size(), i64::from(size));
+                }
+                Err(_) => prop_assert!(number < 1 || !(1..=50).contains(&size)),
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+use std::collections::{BTreeMap, HashMap};
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_proto::hook::{CreateHookRequest, CreateHookResponse};
+use prost::Message;
+use tonic::{Request, Status};
+
+use super::{HookRpc, decode, encode};
+use crate::error::HookError;
+use crate::model::NewHook;
+
+pub(super) async fn create_hook(
+    service: &HookRpc,
+    request: Request<CreateHookRequest>,
+) -> Result<CreateHookResponse, Status> {
+    let grant = service.administered(&request, request.get_ref().repository_id).await?;
+    let user = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
+    let key = IdempotencyKey::of(&in_fixed_order(&request), user.0, "CreateHook")?;
+    if let Some(key) = &key
+        && let Some(answer) = key.replay(service.store.db()).await?
+    {
+        return Ok(answer);
+    }
+    let new = decode::new_hook(request.into_inner())?;
+    match (register(service, &new, key.as_ref()).await, &key) {
+        // Another call with this key was faster: its answer is ours.
+        (Err(HookError::Store(error)), Some(key)) if error.is_unique() => {
+            Ok(key.replay(service.store.db()).await?.ok_or(HookError::Store(error))?)
+        }
+        (outcome, _) => Ok(outcome?),
+    }
+}
+
+/// The request as one run of bytes. Entries of a map are encoded in any order, so a repeated request would not look the same.
+fn in_fixed_order(request: &Request<CreateHookRequest>) -> Request<Vec<u8>> {
+    let message = request.get_ref();
+    let rest = CreateHookRequest { config: HashMap::new(), ..message.clone() };
+    let mut bytes = rest.encode_length_delimited_to_vec();
+    for (name, value) in message.config.iter().collect::<BTreeMap<_, _>>() {
+        bytes.extend(name.encode_length_delimited_to_vec());
+        bytes.extend(value.encode_length_delimited_to_vec());
+    }
+    let mut ordered = Request::new(bytes);
+    *ordered.metadata_mut() = request.metadata().clone();
+    ordered
+}
+
+async fn register(
+    service: &HookRpc,
+    new: &NewHook,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateHookResponse, HookError> {
+    let now_us = service.clock.now_us();
+    let mut tx = service.store.db().begin().await?;
+    let hook = service.store.insert(&mut tx, new, now_us).await?.ok_or(HookError::RepositoryDeleted)?;
+    let answer = CreateHookResponse { hook: Some(encode(hook)) };
+    if let Some(key) = key {
+        key.store(&mut tx, &answer, now_us).await?;
+    }
+    tx.commit().await?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::Permission;
+    use ferrite_proto::error::violations;
+    use ferrite_proto::hook::Hook;
+    use tonic::Code;
+
+    use super::*;
+    use crate::testing::{Caller, REPOSITORY, Service, on_both, reason};
+
+    fn request(kind: &str, config: &[(&str, &str)]) -> CreateHookRequest {
+        let config = config.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let events = vec!["release".to_owned(), "create".to_owned()];
+        CreateHookRequest { repository_id: REPOSITORY, r#type: kind.to_owned(), config, events, is_active: true }
+    }
+
+    const CONFIG: [(&str, &str); 3] = [("url", "http://example.com/"), ("content_type", "form"), ("secret", "hunter2")];
+
+    #[tokio::test]
+    async fn an_administrator_registers_a_hook_and_never_sees_its_secret_again() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let caller = Caller::user(7, Permission::Admin);
+            let hook = service.create(&caller, request("gogs", &CONFIG)).await.unwrap();
+            let expected = Hook {
+                id: hook.id,
+                repository_id: REPOSITORY,
+                r#type: "gogs".to_owned(),
+                url: "http://example.com/".to_owned(),
+                content_type: "form".to_owned(),
+                options: Default::default(),
+                events: vec!["create".to_owned(), "release".to_owned()],
+                is_active: true,
+                create_time: hook.create_time,
+                update_time: hook.create_time,
+            };
+            assert_eq!(hook, expected);
+            assert!(hook.create_time.unwrap().seconds > 1_700_000_000);
+            assert_eq!(service.secrets().await, [Some(b"hunter2".to_vec())]);
+
+            let mut slack = CONFIG.to_vec();
+            slack.push(("channel", "#ops"));
+            let slack = service.create(&caller, request("slack", &slack[..])).await.unwrap();
+            let mut options: Vec<_> = slack.options.into_iter().collect();
+            options.sort();
+            let expected = [("channel", "#ops"), ("color", ""), ("icon_url", ""), ("username", "")];
+            assert_eq!(options, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            service.stop().await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn one_key_registers_one_hook() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let caller = Caller::user(7, Permission::Admin).with_key("k1");
+            let first = service.create(&caller, request("gogs", &CONFIG)).await.unwrap();
+            for _ in 0..8 {
+                assert_eq!(service.create(&caller, request("gogs", &CONFIG)).await.unwrap(), first);
+            }
+            let other = service.create(&caller, request("native", &CONFIG)).await.unwrap_err();
+            assert_eq!(reason(&other), "IDEMPOTENCY_KEY_REUSED");
+            assert_eq!(service.secrets().await.len(), 1);
+            service.stop().await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn refusals_reach_the_caller_with_their_fields() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let status = service.create(&Caller::user(7, Permission::Admin), request("slack", &[])).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument);
+            let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
+            assert_eq!(fields, ["config.url", "config.content_type", "config.channel"]);
+            assert!(service.secrets().await.is_empty());
+            service.stop().await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn only_a_valid_grant_of_admin_level_registers_a_hook() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let refusals = [
+                (Caller::nobody(), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
+                (Caller::anonymous(Permission::Read), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
+                (Caller::user(7, Permission::Owner).with_other_key(), Code::Unauthenticated, "BAD_GRANT"),
+                (Caller::user(7, Permission::Owner).expired(), Code::Unauthenticated, "BAD_GRANT"),
+                (Caller::user(7, Permission::Owner).of_repository(REPOSITORY + 1), Code::Unauthenticated, "BAD_GRANT"),
+                (Caller::user(7, Permission::None), Code::NotFound, "REPOSITORY_NOT_FOUND"),
+                (Caller::user(7, Permission::Read), Code::PermissionDenied, "PERMISSION_REQUIRED"),
+                (Caller::user(7, Permission::Write), Code::PermissionDenied, "PERMISSION_REQUIRED"),
+            ];
+            for (caller, code, expected) in refusals {
+                let status = service.create(&caller, request("gogs", &CONFIG)).await.unwrap_err();
+                assert_eq!((status.code(), reason(&status).as_str()), (code, expected), "{caller:?}");
+            }
+            assert!(service.secrets().await.is_empty());
+            service.stop().await;
+        })
+        .await;
+    }
+}

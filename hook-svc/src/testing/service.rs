@@ -1,0 +1,109 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use ferrite_kit::boot::StartError;
+use ferrite_kit::db::Db;
+use ferrite_kit::grpc::{Channel, ServiceCredential, ServiceKey, channel};
+use ferrite_kit::net::Address;
+use ferrite_kit::{Clock, Lifecycle, Secret, args};
+use ferrite_proto::events::event_sink_client::EventSinkClient;
+use ferrite_proto::events::{DeliverRequest, Event};
+use ferrite_proto::hook::hook_service_client::HookServiceClient;
+use ferrite_proto::hook::{CreateHookRequest, Hook, ListHooksRequest, ListHooksResponse};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tonic::Status;
+
+use super::caller::{Caller, public_key_pem};
+use crate::Config;
+
+const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
+
+/// The service behind a Unix socket. Nothing here needs repo-svc: callers bring grants.
+pub(crate) struct Service {
+    channel: Channel,
+    trusted: Channel,
+    db: Db,
+    life: Lifecycle,
+    task: JoinHandle<Result<(), StartError>>,
+    _folder: TempDir,
+}
+
+impl Service {
+    pub(crate) async fn start(url: &Secret) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(path("service.key"), SERVICE_KEY).unwrap();
+        std::fs::write(path("grant.pem"), public_key_pem()).unwrap();
+        let address = format!("unix:{}", path("service.sock"));
+        let config = Config::try_parse_from([
+            "service",
+            &format!("--listen={address}"),
+            &format!("--database-url={}", url.expose()),
+            &format!("--service-key-file={}", path("service.key")),
+            &format!("--grant-public-key-file={}", path("grant.pem")),
+            &format!("--repo-address={address}"),
+        ])
+        .unwrap();
+
+        let life = Lifecycle::new(Duration::from_secs(5));
+        let listeners = config.serve.bind().await.unwrap();
+        let task = life.spawn("service", crate::run(config, listeners, life.clone()));
+        while !life.is_ready() {
+            assert!(!task.is_finished(), "the service did not start: {:?}", task.await);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let address: Address = address.parse().unwrap();
+        let key = ServiceKey::new(SERVICE_KEY).unwrap();
+        let credential = ServiceCredential::new(key, "repo-svc", Clock::system());
+        Self {
+            channel: channel(&address, None),
+            trusted: channel(&address, Some(Arc::new(credential))),
+            db: Db::open(url, 2).await.unwrap(),
+            life,
+            task,
+            _folder: folder,
+        }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.db.close().await;
+        self.life.stop();
+        assert!(self.life.finished().await, "the service did not stop in time");
+        self.task.await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn create(&self, caller: &Caller, request: CreateHookRequest) -> Result<Hook, Status> {
+        let answer = HookServiceClient::new(self.channel.clone()).create_hook(caller.request(request)).await?;
+        Ok(answer.into_inner().hook.unwrap())
+    }
+
+    pub(crate) async fn list(&self, caller: &Caller, request: ListHooksRequest) -> Result<ListHooksResponse, Status> {
+        let answer = HookServiceClient::new(self.channel.clone()).list_hooks(caller.request(request)).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// The secrets of all hooks, by id.
+    pub(crate) async fn secrets(&self) -> Vec<Option<Vec<u8>>> {
+        let rows: Vec<(Option<Vec<u8>>,)> = self.db.all("SELECT secret FROM hooks ORDER BY id", &[]).await.unwrap();
+        rows.into_iter().map(|(secret,)| secret).collect()
+    }
+
+    /// Delivers events as repo-svc does.
+    pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
+        EventSinkClient::new(self.trusted.clone()).deliver(DeliverRequest { events }).await.map(|_| ())
+    }
+
+    /// Delivers events as somebody else.
+    pub(crate) async fn deliver_as(&self, caller: &Caller, events: Vec<Event>) -> Result<(), Status> {
+        EventSinkClient::new(self.channel.clone()).deliver(caller.request(DeliverRequest { events })).await.map(|_| ())
+    }
+
+    /// How often an event was recorded.
+    pub(crate) async fn inbox(&self, event_id: &str) -> i64 {
+        let sql = "SELECT COUNT(*) FROM inbox WHERE event_id = $1";
+        let (count,): (i64,) = self.db.one(sql, &args![event_id]).await.unwrap();
+        count
+    }
+}

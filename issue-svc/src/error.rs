@@ -1,0 +1,63 @@
+use ferrite_kit::db::DbError;
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use tonic::Status;
+
+/// Everything this service can refuse to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IssueError {
+    /// Fields of the request break rules.
+    #[error("request is not valid")]
+    Invalid(Vec<FieldViolation>),
+    /// The repository has no such issue.
+    #[error("issue {number} does not exist")]
+    NotFound { number: i64 },
+    /// The repository's issue tracker is switched off.
+    #[error("issues are switched off")]
+    Disabled,
+    /// The repository was deleted since the grant was signed.
+    #[error("repository does not exist")]
+    RepositoryDeleted,
+    /// The database failed.
+    #[error("storage failure")]
+    Store(#[from] DbError),
+}
+
+impl ServiceError for IssueError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Invalid(_) => Kind::InvalidArgument,
+            Self::NotFound { .. } | Self::Disabled | Self::RepositoryDeleted => Kind::NotFound,
+            Self::Store(_) => Kind::Internal,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "INVALID_REQUEST",
+            Self::NotFound { .. } => "ISSUE_NOT_FOUND",
+            Self::Disabled => "ISSUES_DISABLED",
+            Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
+            Self::Store(_) => "INTERNAL",
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        "issue"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        match self {
+            Self::Invalid(violations) => violations.clone(),
+            Self::NotFound { .. } | Self::Disabled | Self::RepositoryDeleted | Self::Store(_) => Vec::new(),
+        }
+    }
+}
+
+impl From<IssueError> for Status {
+    fn from(error: IssueError) -> Self {
+        if let IssueError::Store(cause) = &error {
+            tracing::error!(error = cause as &dyn std::error::Error, "issue store failed");
+        }
+        to_status(&error)
+    }
+}

@@ -1,0 +1,199 @@
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::outbox;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{IssueAction, IssueChanged};
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::issue::{CreateIssueRequest, CreateIssueResponse};
+use tonic::{Request, Status};
+
+use super::{IssueRpc, SUBSCRIBER, encode};
+use crate::error::IssueError;
+use crate::model::{Body, NewIssue, Title};
+
+pub(super) async fn create_issue(
+    service: &IssueRpc,
+    request: Request<CreateIssueRequest>,
+) -> Result<CreateIssueResponse, Status> {
+    let grant = service.readable(&request, request.get_ref().repository_id).await?;
+    let author = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
+    let key = IdempotencyKey::of(&request, author.0, "CreateIssue")?;
+    if let Some(key) = &key
+        && let Some(answer) = key.replay(service.store.db()).await?
+    {
+        return Ok(answer);
+    }
+    let new = decode(author, request.into_inner())?;
+    match (open(service, &new, key.as_ref()).await, &key) {
+        // Another call with this key was faster: its answer is ours.
+        (Err(IssueError::Store(error)), Some(key)) if error.is_unique() => {
+            Ok(key.replay(service.store.db()).await?.ok_or(IssueError::Store(error))?)
+        }
+        (outcome, _) => Ok(outcome?),
+    }
+}
+
+fn decode(author: UserId, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {
+    let repository = RepositoryId(request.repository_id);
+    match (Title::parse(&request.title), Body::parse(request.body)) {
+        (Ok(title), Ok(body)) => Ok(NewIssue { repository, author, title, body, is_closed: request.is_closed }),
+        (title, body) => Err(IssueError::Invalid([title.err(), body.err()].into_iter().flatten().collect())),
+    }
+}
+
+async fn open(
+    service: &IssueRpc,
+    new: &NewIssue,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateIssueResponse, IssueError> {
+    let mut tx = service.store.db().begin().await?;
+    let counter = service.store.count_up(&mut tx, new).await?.ok_or(IssueError::RepositoryDeleted)?;
+    // Read after the number was given out, so that a higher number is never older.
+    let now_us = service.clock.now_us();
+    let issue = service.store.insert(&mut tx, new, counter.last_number, now_us).await?;
+    let changed = IssueChanged {
+        action: IssueAction::Opened.into(),
+        issue_id: issue.id.0,
+        number: issue.number,
+        user_id: issue.author.0,
+        open_issue_count: counter.open_count,
+        version: counter.version,
+    };
+    let event = outbox::event(issue.repository, now_us, Fact::IssueChanged(changed));
+    outbox::append(&mut tx, &event, &[SUBSCRIBER], now_us).await?;
+    let answer = CreateIssueResponse { issue: Some(encode(issue)) };
+    if let Some(key) = key {
+        key.store(&mut tx, &answer, now_us).await?;
+    }
+    let flush = service.relay.flush(&event, 1);
+    tx.commit().await?;
+    flush.wait().await;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use ferrite_proto::Permission;
+    use ferrite_proto::error::violations;
+    use ferrite_proto::issue::IssueState;
+    use futures_util::future::join_all;
+    use tonic::Code;
+
+    use super::*;
+    use crate::testing::{Caller, REPOSITORY, Service, on_both, reason};
+
+    fn request(title: &str) -> CreateIssueRequest {
+        CreateIssueRequest {
+            repository_id: REPOSITORY,
+            title: title.to_owned(),
+            body: "text".to_owned(),
+            is_closed: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_opens_issues_under_numbers_from_one() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let caller = Caller::user(7, Permission::Read);
+            for number in 1..=3 {
+                let closed = CreateIssueRequest { is_closed: number == 2, ..request(" Title ") };
+                let issue = service.create(&caller, closed).await.unwrap();
+                assert_eq!((issue.number, issue.user_id, issue.title.as_str()), (number, 7, "Title"));
+                let state = if number == 2 { IssueState::Closed } else { IssueState::Open };
+                assert_eq!(issue.state(), state);
+                assert_eq!((issue.body.as_str(), issue.comment_count), ("text", 0));
+                assert!(issue.create_time.unwrap().seconds > 1_700_000_000);
+                assert_eq!(issue.create_time, issue.update_time);
+            }
+            let told: Vec<_> = service
+                .told()
+                .await
+                .into_iter()
+                .map(|fact| (fact.number, fact.open_issue_count, fact.version))
+                .collect();
+            assert_eq!(told, [(1, 1, 1), (2, 1, 2), (3, 2, 3)]);
+            assert_eq!(service.settled().await, 3);
+            service.stop().await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn eight_at_once_get_eight_consecutive_numbers() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let caller = Caller::user(7, Permission::Read);
+            let calls = (0..8).map(|turn| service.create(&caller, request(&format!("issue {turn}"))));
+            let issues = join_all(calls).await;
+            let numbers: BTreeSet<_> = issues.iter().map(|issue| issue.as_ref().unwrap().number).collect();
+            assert_eq!(numbers, (1..=8).collect());
+            let told = service.told().await;
+            assert_eq!(told.iter().map(|fact| fact.version).collect::<Vec<_>>(), (1..=8).collect::<Vec<_>>());
+            assert!(told.iter().all(|fact| fact.open_issue_count == fact.version && fact.number == fact.version));
+            service.stop().await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn one_key_opens_one_issue_however_often_and_at_once_it_is_sent() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let caller = Caller::user(7, Permission::Read).with_key("k1");
+            let issues = join_all((0..4).map(|_| service.create(&caller, request("once")))).await;
+            assert!(issues.iter().all(|issue| issue.as_ref().unwrap() == issues[0].as_ref().unwrap()), "{issues:?}");
+            assert_eq!(service.create(&caller, request("once")).await.unwrap().number, 1);
+            assert_eq!(service.told().await.len(), 1);
+
+            let other = service.create(&caller, request("other")).await.unwrap_err();
+            assert_eq!((other.code(), reason(&other)), (Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED".to_owned()));
+            let somebody = Caller::user(8, Permission::Read).with_key("k1");
+            assert_eq!(service.create(&somebody, request("mine")).await.unwrap().number, 2);
+            service.stop().await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn every_field_at_fault_is_named() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let wrong = CreateIssueRequest { body: "\0".to_owned(), ..request("  ") };
+            let status = service.create(&Caller::user(7, Permission::Read), wrong).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument);
+            let fields: Vec<_> = violations(&status).into_iter().map(|(field, code, _)| (field, code)).collect();
+            let expected =
+                [("title", "required"), ("body", "invalid")].map(|(field, code)| (field.into(), code.into()));
+            assert_eq!(fields, expected);
+            assert!(service.told().await.is_empty());
+            service.stop().await;
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn only_a_valid_grant_of_this_repository_opens_an_issue() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let refusals = [
+                (Caller::nobody(), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
+                (Caller::anonymous(Permission::Read), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
+                (Caller::user(7, Permission::Owner).with_other_key(), Code::Unauthenticated, "BAD_GRANT"),
+                (Caller::user(7, Permission::Owner).expired(), Code::Unauthenticated, "BAD_GRANT"),
+                (Caller::user(7, Permission::Owner).of_repository(REPOSITORY + 1), Code::Unauthenticated, "BAD_GRANT"),
+                (Caller::user(7, Permission::None), Code::NotFound, "REPOSITORY_NOT_FOUND"),
+                (Caller::user(7, Permission::Owner).without_issues(), Code::NotFound, "ISSUES_DISABLED"),
+            ];
+            for (caller, code, expected) in refusals {
+                let status = service.create(&caller, request("no")).await.unwrap_err();
+                assert_eq!((status.code(), reason(&status).as_str()), (code, expected), "{caller:?}");
+            }
+            assert!(service.told().await.is_empty());
+            service.stop().await;
+        })
+        .await;
+    }
+}

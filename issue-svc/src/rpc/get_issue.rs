@@ -1,0 +1,48 @@
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue::{GetIssueRequest, GetIssueResponse};
+use tonic::{Request, Status};
+
+use super::{IssueRpc, encode};
+use crate::error::IssueError;
+
+pub(super) async fn get_issue(
+    service: &IssueRpc,
+    request: Request<GetIssueRequest>,
+) -> Result<GetIssueResponse, Status> {
+    service.readable(&request, request.get_ref().repository_id).await?;
+    let GetIssueRequest { repository_id, number } = request.into_inner();
+    let issue = service.store.find(RepositoryId(repository_id), number).await.map_err(IssueError::from)?;
+    let issue = issue.ok_or(IssueError::NotFound { number })?;
+    Ok(GetIssueResponse { issue: Some(encode(issue)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::Permission;
+    use ferrite_proto::issue::CreateIssueRequest;
+    use tonic::Code;
+
+    use crate::testing::{Caller, REPOSITORY, Service, on_both, reason};
+
+    #[tokio::test]
+    async fn an_issue_is_found_under_its_number_in_its_repository_only() {
+        on_both(|url| async move {
+            let service = Service::start(&url).await;
+            let caller = Caller::user(7, Permission::Read);
+            let request = CreateIssueRequest { repository_id: REPOSITORY, title: "t".to_owned(), ..Default::default() };
+            let made = service.create(&caller, request).await.unwrap();
+            let anonymous = Caller::anonymous(Permission::Read);
+            assert_eq!(service.get(&anonymous, REPOSITORY, 1).await.unwrap(), made);
+
+            for number in [2, 0, -1, i64::MIN, i64::MAX] {
+                let status = service.get(&caller, REPOSITORY, number).await.unwrap_err();
+                assert_eq!((status.code(), reason(&status).as_str()), (Code::NotFound, "ISSUE_NOT_FOUND"), "{number}");
+            }
+            let elsewhere = Caller::user(7, Permission::Read).of_repository(REPOSITORY + 1);
+            let status = service.get(&elsewhere, REPOSITORY + 1, 1).await.unwrap_err();
+            assert_eq!(reason(&status), "ISSUE_NOT_FOUND");
+            service.stop().await;
+        })
+        .await;
+    }
+}

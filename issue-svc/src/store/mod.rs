@@ -1,0 +1,152 @@
+//! SQL and rows of issues and their counters; the only place that knows these tables.
+
+#[cfg(test)]
+mod tests;
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_proto::id::{IssueId, RepositoryId, UserId};
+use sqlx::FromRow;
+
+use crate::model::{Counter, Issue, NewIssue, Page};
+
+/// Takes the row's lock until the transaction ends: writers to one repository come one after another, and so do their events.
+const COUNT_UP: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted) \
+     VALUES ($1, 1, $2, 1, FALSE) ON CONFLICT (repository_id) DO UPDATE SET last_number = issue_counters.last_number + 1, \
+     open_count = issue_counters.open_count + excluded.open_count, version = issue_counters.version + 1 \
+     RETURNING last_number, open_count, version, is_deleted";
+const MARK_DELETED: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted) \
+     VALUES ($1, 0, 0, 1, TRUE) ON CONFLICT (repository_id) DO UPDATE SET open_count = 0, \
+     version = issue_counters.version + 1, is_deleted = TRUE";
+const DELETE_ALL: &str = "DELETE FROM issues WHERE repository_id = $1";
+const INSERT: &str = "INSERT INTO issues (repository_id, number, user_id, title, body, is_closed, comment_count, created_us, \
+     updated_us) VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $7) RETURNING id";
+const FIND: &str = "SELECT id, repository_id, number, user_id, title, body, is_closed, comment_count, created_us, updated_us \
+     FROM issues WHERE repository_id = $1 AND number = $2";
+const LIST: &str = "SELECT id, repository_id, number, user_id, title, body, is_closed, comment_count, created_us, updated_us \
+     FROM issues WHERE repository_id = ";
+const COUNT: &str = "SELECT COUNT(*) FROM issues WHERE repository_id = ";
+
+/// Issues by repository.
+#[derive(Clone, Debug)]
+pub(crate) struct IssueStore {
+    db: Db,
+}
+
+#[derive(FromRow)]
+struct IssueRow {
+    id: i64,
+    repository_id: i64,
+    number: i64,
+    user_id: i64,
+    title: String,
+    body: String,
+    is_closed: bool,
+    comment_count: i64,
+    created_us: i64,
+    updated_us: i64,
+}
+
+#[derive(FromRow)]
+struct CounterRow {
+    last_number: i64,
+    open_count: i64,
+    version: i64,
+    is_deleted: bool,
+}
+
+impl From<IssueRow> for Issue {
+    fn from(row: IssueRow) -> Self {
+        Self {
+            id: IssueId(row.id),
+            repository: RepositoryId(row.repository_id),
+            number: row.number,
+            author: UserId(row.user_id),
+            title: row.title,
+            body: row.body,
+            is_closed: row.is_closed,
+            comment_count: row.comment_count,
+            created_us: row.created_us,
+            updated_us: row.updated_us,
+        }
+    }
+}
+
+impl IssueStore {
+    /// The issues in `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// The database, for transactions.
+    pub(crate) fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Gives out the repository's next number for `new` and counts it, or `None` when the repository was deleted. Nobody else
+    /// gets a number there until the transaction ends.
+    pub(crate) async fn count_up(&self, tx: &mut Tx, new: &NewIssue) -> Result<Option<Counter>, DbError> {
+        let opened = i64::from(!new.is_closed);
+        let row: CounterRow = tx.one(COUNT_UP, &args![new.repository, opened]).await?;
+        let counter = Counter { last_number: row.last_number, open_count: row.open_count, version: row.version };
+        Ok((!row.is_deleted).then_some(counter))
+    }
+
+    /// Writes `new` under a number that [`IssueStore::count_up`] gave out in the same transaction.
+    pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewIssue, number: i64, now_us: i64) -> Result<Issue, DbError> {
+        let (title, body) = (new.title.as_str(), new.body.as_str());
+        let args = args![new.repository, number, new.author, title, body, new.is_closed, now_us];
+        let (id,): (i64,) = tx.one(INSERT, &args).await?;
+        Ok(Issue {
+            id: IssueId(id),
+            repository: new.repository,
+            number,
+            author: new.author,
+            title: title.to_owned(),
+            body: body.to_owned(),
+            is_closed: new.is_closed,
+            comment_count: 0,
+            created_us: now_us,
+            updated_us: now_us,
+        })
+    }
+
+    /// The issue under `number`.
+    pub(crate) async fn find(&self, repository: RepositoryId, number: i64) -> Result<Option<Issue>, DbError> {
+        let row: Option<IssueRow> = self.db.optional(FIND, &args![repository, number]).await?;
+        Ok(row.map(Issue::from))
+    }
+
+    /// A page of the repository's issues, newest first, and how many there are in all; only the closed or only the open ones
+    /// when `is_closed` says so.
+    pub(crate) async fn list(
+        &self,
+        repository: RepositoryId,
+        is_closed: Option<bool>,
+        page: Page,
+    ) -> Result<(Vec<Issue>, i64), DbError> {
+        let mut list = filtered(LIST, repository, is_closed);
+        list.push(" ORDER BY created_us DESC, number DESC LIMIT ").bind(page.size());
+        list.push(" OFFSET ").bind(page.offset());
+        let rows: Vec<IssueRow> = self.db.all(list.sql(), list.args()).await?;
+        let count = filtered(COUNT, repository, is_closed);
+        let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
+        Ok((rows.into_iter().map(Issue::from).collect(), total))
+    }
+
+    /// Removes what there is of a deleted repository, and keeps that it was deleted: its id is never given again.
+    pub(crate) async fn purge(&self, tx: &mut Tx, repository: RepositoryId) -> Result<u64, DbError> {
+        // First the counter: its lock makes writers wait that started before, and those that come after find the mark.
+        tx.execute(MARK_DELETED, &args![repository]).await?;
+        tx.execute(DELETE_ALL, &args![repository]).await
+    }
+}
+
+fn filtered(sql: &'static str, repository: RepositoryId, is_closed: Option<bool>) -> Query {
+    let mut query = Query::new(sql);
+    query.bind(repository);
+    if let Some(is_closed) = is_closed {
+        query.push(" AND is_closed = ").bind(is_closed);
+    }
+    query
+}

@@ -1,0 +1,107 @@
+use ferrite_kit::db::Db;
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use super::IssueStore;
+use crate::model::{Body, Issue, NewIssue, Page, Title};
+use crate::testing::on_both_stores;
+
+const HERE: RepositoryId = RepositoryId(1);
+
+fn new(title: &str, is_closed: bool) -> NewIssue {
+    let (title, body) = (Title::parse(title).unwrap(), Body::parse("body".to_owned()).unwrap());
+    NewIssue { repository: HERE, author: UserId(3), title, body, is_closed }
+}
+
+async fn open(db: &Db, new: &NewIssue, now_us: i64) -> Option<Issue> {
+    let store = IssueStore::new(db.clone());
+    let mut tx = db.begin().await.unwrap();
+    let counter = store.count_up(&mut tx, new).await.unwrap()?;
+    let issue = store.insert(&mut tx, new, counter.last_number, now_us).await.unwrap();
+    tx.commit().await.unwrap();
+    Some(issue)
+}
+
+#[tokio::test]
+async fn an_issue_comes_back_as_it_went_in() {
+    on_both_stores(|db| async move {
+        let title = "'; DROP TABLE issues; -- \"\u{1f600}\\ %s $1 \u{1}";
+        let issue = open(&db, &new(title, true), 5).await.unwrap();
+        assert_eq!((issue.title.as_str(), issue.created_us, issue.is_closed), (title, 5, true));
+        let store = IssueStore::new(db);
+        assert_eq!(store.find(HERE, 1).await.unwrap(), Some(issue));
+        assert_eq!(store.find(HERE, 2).await.unwrap(), None);
+        assert_eq!(store.find(RepositoryId(2), 1).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn counting_up_counts_numbers_and_open_issues_and_an_undone_transaction_counts_nothing() {
+    on_both_stores(|db| async move {
+        let store = IssueStore::new(db.clone());
+        open(&db, &new("a", false), 1).await.unwrap();
+        let mut tx = db.begin().await.unwrap();
+        store.count_up(&mut tx, &new("b", false)).await.unwrap().unwrap();
+        tx.rollback().await.unwrap();
+        let mut tx = db.begin().await.unwrap();
+        let closed = store.count_up(&mut tx, &new("c", true)).await.unwrap().unwrap();
+        let open = store.count_up(&mut tx, &new("d", false)).await.unwrap().unwrap();
+        assert_eq!((closed.last_number, closed.open_count, closed.version), (2, 1, 2));
+        assert_eq!((open.last_number, open.open_count, open.version), (3, 2, 3));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_issues_of_one_moment_the_higher_number_comes_first() {
+    on_both_stores(|db| async move {
+        for (title, now_us) in [("1", 9), ("2", 5), ("3", 5), ("4", 7)] {
+            open(&db, &new(title, false), now_us).await.unwrap();
+        }
+        let page = Page::parse(1, 50, 50).unwrap();
+        let (issues, total) = IssueStore::new(db).list(HERE, None, page).await.unwrap();
+        assert_eq!(issues.iter().map(|issue| issue.number).collect::<Vec<_>>(), [1, 4, 3, 2]);
+        assert_eq!(total, 4);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_number_is_given_once() {
+    on_both_stores(|db| async move {
+        open(&db, &new("first", false), 1).await.unwrap();
+        let mut tx = db.begin().await.unwrap();
+        let twice = IssueStore::new(db.clone()).insert(&mut tx, &new("again", false), 1, 2).await;
+        assert!(twice.unwrap_err().is_unique());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deletion_takes_issues_along_that_were_being_written_when_it_came() {
+    on_both_stores(|db| async move {
+        let store = IssueStore::new(db.clone());
+        let (started, starts) = tokio::sync::oneshot::channel();
+        let write = async {
+            let mut tx = db.begin().await.unwrap();
+            let counter = store.count_up(&mut tx, &new("late", false)).await.unwrap().unwrap();
+            started.send(()).unwrap();
+            // Long enough for the deletion to reach the lock; shorter only makes the case weaker.
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            store.insert(&mut tx, &new("late", false), counter.last_number, 1).await.unwrap();
+            tx.commit().await.unwrap();
+        };
+        let delete = async {
+            starts.await.unwrap();
+            let mut tx = db.begin().await.unwrap();
+            let removed = store.purge(&mut tx, HERE).await.unwrap();
+            tx.commit().await.unwrap();
+            removed
+        };
+        let ((), removed) = tokio::join!(write, delete);
+        assert_eq!(removed, 1);
+        assert_eq!(open(&db, &new("later", false), 2).await, None);
+        assert_eq!(store.find(HERE, 1).await.unwrap(), None);
+    })
+    .await;
+}

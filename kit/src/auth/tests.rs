@@ -1,0 +1,4 @@
+mod access;
+mod authority;
+mod cache;
+mod layer;

@@ -1,0 +1,242 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_proto::Permission;
+use ferrite_proto::error::{ServiceError, reason};
+use ferrite_proto::grant::{LIFETIME, Signer};
+use ferrite_proto::metadata::{AUTHORIZATION, GRANT, SERVICE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tower::{Layer, ServiceExt};
+
+use super::authority::{Authority, TOKEN, ada};
+use crate::Clock;
+use crate::auth::{AuthError, AuthLayer, Caller, Tokens};
+use crate::grpc::{ServiceCredential, ServiceKey};
+use crate::testing::Site;
+
+const NOW_US: i64 = 1_800_000_000_000_000;
+const NOW: u64 = 1_800_000_000;
+
+fn headers<const N: usize>(pairs: [(&'static str, &str); N]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+    }
+    headers
+}
+
+async fn refusal(layer: &AuthLayer, headers: &HeaderMap) -> AuthError {
+    layer.authenticate(headers).await.unwrap_err()
+}
+
+async fn with_authority() -> (Site, Authority, AuthLayer) {
+    let site = Site::new(Clock::fixed(NOW_US));
+    let (authority, channel) = Authority::serve(&site).await;
+    let layer = site.layer(Tokens::new(None, Arc::new(channel)));
+    (site, authority, layer)
+}
+
+#[tokio::test]
+async fn a_request_with_nothing_is_refused() {
+    let site = Site::new(Clock::fixed(NOW_US));
+    let layer = site.layer(site.tokens());
+    assert_eq!(refusal(&layer, &HeaderMap::new()).await, AuthError::CredentialsRequired);
+    assert_eq!(refusal(&layer, &headers([("x-user", "1"), ("cookie", "a=b")])).await, AuthError::CredentialsRequired);
+}
+
+#[tokio::test]
+async fn a_known_token_is_its_user() {
+    let (_site, _authority, layer) = with_authority().await;
+    for value in [format!("Bearer {TOKEN}"), format!("token {TOKEN}"), format!("bEaReR   {TOKEN} ")] {
+        let caller = layer.authenticate(&headers([(AUTHORIZATION, &value)])).await.unwrap();
+        assert_eq!(caller.require_user().unwrap(), &ada());
+        assert_eq!(caller.require_service(), Err(AuthError::ServiceRequired));
+        assert_eq!(caller.token.unwrap().expose(), TOKEN);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_token_is_refused_and_garbage_is_not_even_asked_about() {
+    let (_site, authority, layer) = with_authority().await;
+    let unknown = format!("Bearer {}", "f".repeat(40));
+    assert_eq!(refusal(&layer, &headers([(AUTHORIZATION, &unknown)])).await, AuthError::BadCredentials);
+    assert_eq!(authority.asked(), 1);
+    for garbage in
+        ["", "Bearer", "Bearer ", "Basic YTpi", TOKEN, "Bearer x", &format!("Bearer {}", TOKEN.to_uppercase())]
+    {
+        assert_eq!(refusal(&layer, &headers([(AUTHORIZATION, garbage)])).await, AuthError::BadCredentials, "{garbage}");
+    }
+    let mut bytes = HeaderMap::new();
+    bytes.insert(AUTHORIZATION, HeaderValue::from_bytes(b"Bearer \xff\xfe").unwrap());
+    assert_eq!(refusal(&layer, &bytes).await, AuthError::BadCredentials);
+    assert_eq!(authority.asked(), 1);
+}
+
+#[tokio::test]
+async fn two_values_of_one_header_are_refused() {
+    let (site, _authority, layer) = with_authority().await;
+    let bearer = format!("Bearer {TOKEN}");
+    let grant = site.signer().sign(site.grant(1, Permission::Read), NOW, LIFETIME);
+    let service = site.credential().token();
+    for (name, value) in [(AUTHORIZATION, &bearer), (GRANT, &grant), (SERVICE, &service)] {
+        layer.authenticate(&headers([(name, value)])).await.unwrap();
+        assert_eq!(
+            refusal(&layer, &headers([(name, value), (name, value)])).await,
+            AuthError::BadCredentials,
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn one_bad_credential_spoils_the_good_ones() {
+    let (site, _authority, layer) = with_authority().await;
+    let (bearer, service) = (format!("Bearer {TOKEN}"), site.credential().token());
+    let all = headers([(AUTHORIZATION, &bearer), (SERVICE, &service), (GRANT, "x.y.z")]);
+    assert_eq!(refusal(&layer, &all).await, AuthError::BadGrant);
+    let bad_service = headers([(AUTHORIZATION, &bearer), (SERVICE, "x")]);
+    assert_eq!(refusal(&layer, &bad_service).await, AuthError::BadCredentials);
+}
+
+#[tokio::test]
+async fn a_grant_lives_until_it_expires_remembered_or_not() {
+    let site = Site::new(Clock::fixed(NOW_US));
+    let layer = site.layer(site.tokens());
+    let token = site.signer().sign(site.grant(42, Permission::Write), NOW, LIFETIME);
+    let shown = headers([(GRANT, &token)]);
+    for _ in 0..2 {
+        let grant = layer.authenticate(&shown).await.unwrap().grant.unwrap();
+        assert_eq!((grant.repository, grant.permission), (42, Permission::Write));
+    }
+    site.clock.advance(Duration::from_secs(59));
+    layer.authenticate(&shown).await.unwrap();
+    site.clock.advance(Duration::from_secs(1));
+    assert_eq!(refusal(&layer, &shown).await, AuthError::BadGrant);
+    assert_eq!(refusal(&layer, &shown).await, AuthError::BadGrant);
+}
+
+#[tokio::test]
+async fn forged_grants_are_refused() {
+    let site = Site::new(Clock::fixed(NOW_US));
+    let layer = site.layer(site.tokens());
+    let grant = || site.grant(1, Permission::Owner);
+    let other_pair = ed25519_dalek::SigningKey::from_bytes(&[8; 32]);
+    let pem = ed25519_dalek::pkcs8::EncodePrivateKey::to_pkcs8_pem(&other_pair, Default::default()).unwrap();
+    let mut claims = serde_json::to_value(grant()).unwrap();
+    for (name, value) in [("iat", NOW), ("exp", NOW + 60)] {
+        claims[name] = value.into();
+    }
+    claims["iss"] = "repo.ferrite".into();
+    claims["aud"] = "ferrite".into();
+    let hs256 = jsonwebtoken::encode(
+        &jsonwebtoken::Header::new(jsonwebtoken::Algorithm::HS256),
+        &claims,
+        &jsonwebtoken::EncodingKey::from_secret(site.public_pem.as_bytes()),
+    )
+    .unwrap();
+    claims["exp"] = (NOW + 3600).into();
+    let long = jsonwebtoken::encode(
+        &jsonwebtoken::Header::new(jsonwebtoken::Algorithm::EdDSA),
+        &claims,
+        &jsonwebtoken::EncodingKey::from_ed_pem(site.private_pem.as_bytes()).unwrap(),
+    )
+    .unwrap();
+    let good = site.signer().sign(grant(), NOW, LIFETIME);
+    let body = good.split('.').nth(1).unwrap();
+    for (what, token) in [
+        ("another key", Signer::from_pem(pem.as_bytes()).unwrap().sign(grant(), NOW, LIFETIME)),
+        ("no algorithm", format!("eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.{body}.")),
+        ("the public key as a secret", hs256),
+        ("an hour", long),
+        ("expired", site.signer().sign(grant(), NOW - 60, LIFETIME)),
+        ("a service credential", site.credential().token()),
+        ("a signature cut short", good[..good.len() - 1].to_owned()),
+        ("nothing", String::new()),
+    ] {
+        assert_eq!(refusal(&layer, &headers([(GRANT, &token)])).await, AuthError::BadGrant, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_proves_its_role_for_a_minute() {
+    let site = Site::new(Clock::fixed(NOW_US));
+    let layer = site.layer(site.tokens());
+    let credential = site.credential();
+    let shown = credential.token();
+    let caller = layer.authenticate(&headers([(SERVICE, &shown)])).await.unwrap();
+    assert_eq!(caller.require_service(), Ok("test-svc"));
+    assert_eq!(caller.require_user(), Err(AuthError::CredentialsRequired));
+    site.clock.advance(Duration::from_secs(31));
+    assert_ne!(credential.token(), shown, "it is renewed long before");
+    site.clock.advance(Duration::from_secs(300));
+    assert_eq!(refusal(&layer, &headers([(SERVICE, &shown)])).await, AuthError::BadCredentials);
+    layer.authenticate(&headers([(SERVICE, &credential.token())])).await.unwrap();
+}
+
+#[tokio::test]
+async fn another_installations_service_is_nobody() {
+    let site = Site::new(Clock::fixed(NOW_US));
+    let layer = site.layer(site.tokens());
+    let other = ServiceCredential::new(ServiceKey::new([1; 32]).unwrap(), "gateway", site.clock.clone());
+    let grant = site.signer().sign(site.grant(1, Permission::Owner), NOW, LIFETIME);
+    for token in [other.token(), grant, "a.b.c".into(), String::new()] {
+        assert_eq!(refusal(&layer, &headers([(SERVICE, &token)])).await, AuthError::BadCredentials, "{token}");
+    }
+}
+
+#[test]
+fn a_short_service_key_is_no_secret() {
+    assert!(ServiceKey::new([0; 31]).is_err());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("key");
+    assert!(ServiceKey::read(&file).is_err());
+    std::fs::write(&file, format!("\n  {}\n", "x".repeat(31))).unwrap();
+    assert!(ServiceKey::read(&file).is_err(), "white space is not part of it");
+    std::fs::write(&file, format!("{}\n", "x".repeat(32))).unwrap();
+    assert_eq!(format!("{:?}", ServiceKey::read(&file).unwrap()), "ServiceKey([secret])");
+}
+
+#[tokio::test]
+async fn a_refusal_speaks_the_protocol_of_the_request() {
+    let site = Site::new(Clock::fixed(NOW_US));
+    let inner = tower::service_fn(|request: axum::extract::Request| async move {
+        assert!(request.extensions().get::<Caller>().is_some() || request.uri().path().starts_with("/grpc."));
+        Ok::<_, std::convert::Infallible>(axum::response::Response::default())
+    });
+    let service = site.layer(site.tokens()).layer(inner);
+    let request = |path: &str, kind: &str| {
+        let builder = http::Request::post(path).header("content-type", kind);
+        builder.body(axum::body::Body::empty()).unwrap()
+    };
+    let grpc = service.clone().oneshot(request("/ferrite.repo.v1.X/Y", "application/grpc")).await.unwrap();
+    assert_eq!(grpc.status(), 200);
+    let status = tonic::Status::from_header_map(grpc.headers()).unwrap();
+    assert_eq!(
+        (status.code(), reason(&status).as_deref()),
+        (tonic::Code::Unauthenticated, Some("CREDENTIALS_REQUIRED"))
+    );
+    let http = service.clone().oneshot(request("/git/1/upload-pack", "application/x-git")).await.unwrap();
+    assert_eq!(
+        (http.status().as_u16(), &http.headers()["ferrite-reason"]),
+        (401, &HeaderValue::from_static("CREDENTIALS_REQUIRED"))
+    );
+    for open in ["/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"] {
+        assert_eq!(service.clone().oneshot(request(open, "application/grpc")).await.unwrap().status(), 200);
+    }
+}
+
+#[test]
+fn every_refusal_has_a_reason_of_its_own() {
+    let all = [
+        AuthError::CredentialsRequired,
+        AuthError::BadCredentials,
+        AuthError::BadGrant,
+        AuthError::RepositoryNotFound,
+        AuthError::PermissionRequired { needed: Permission::Write },
+        AuthError::AdminRequired,
+        AuthError::ServiceRequired,
+        AuthError::Unavailable,
+    ];
+    let reasons: std::collections::HashSet<_> = all.iter().map(ServiceError::reason).collect();
+    assert_eq!(reasons.len(), all.len());
+}

@@ -1,0 +1,112 @@
+use ferrite_proto::events::DeliverRequest;
+use tonic::Request;
+use tonic::metadata::MetadataValue;
+
+use super::*;
+use crate::testing::{on_each, service_tables};
+
+/// Any message serves as a request or an answer.
+fn message(number: i64) -> DeliverRequest {
+    let event = ferrite_proto::events::Event { repository_id: number, ..Default::default() };
+    DeliverRequest { events: vec![event] }
+}
+
+fn key(text: &str, caller: i64, method: &str, body: i64) -> Result<Option<IdempotencyKey>, IdempotencyError> {
+    let mut request = Request::new(message(body));
+    request.metadata_mut().insert(IDEMPOTENCY_KEY, MetadataValue::try_from(text).unwrap());
+    IdempotencyKey::of(&request, caller, method)
+}
+
+async fn store(db: &Db, key: &IdempotencyKey, answer: i64, now_us: i64) -> Result<(), DbError> {
+    let mut tx = db.begin().await?;
+    key.store(&mut tx, &message(answer), now_us).await?;
+    tx.commit().await
+}
+
+#[tokio::test]
+async fn the_same_write_gets_the_stored_answer() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        let first = key("k", 1, "Create", 1).unwrap().unwrap();
+        assert_eq!(first.replay::<DeliverRequest>(&test.db).await.unwrap(), None);
+        store(&test.db, &first, 99, 0).await.unwrap();
+        let again = key("k", 1, "Create", 1).unwrap().unwrap();
+        assert_eq!(again.replay(&test.db).await.unwrap(), Some(message(99)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_write_with_the_key_is_refused_by_field() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        store(&test.db, &key("k", 1, "Create", 1).unwrap().unwrap(), 99, 0).await.unwrap();
+        let other = key("k", 1, "Create", 2).unwrap().unwrap();
+        let error = other.replay::<DeliverRequest>(&test.db).await.unwrap_err();
+        assert!(matches!(error, IdempotencyError::Reused));
+        let status = Status::from(error);
+        assert_eq!(ferrite_proto::error::reason(&status).as_deref(), Some("IDEMPOTENCY_KEY_REUSED"));
+        assert_eq!(ferrite_proto::error::violations(&status)[0].0, "Idempotency-Key");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_one_caller_and_one_method() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        store(&test.db, &key("k", 1, "Create", 1).unwrap().unwrap(), 99, 0).await.unwrap();
+        for (caller, method) in [(2, "Create"), (1, "Delete")] {
+            let other = key("k", caller, method, 1).unwrap().unwrap();
+            assert_eq!(other.replay::<DeliverRequest>(&test.db).await.unwrap(), None, "{caller} {method}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_two_writes_with_one_key_one_fails() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        let key = key("k", 1, "Create", 1).unwrap().unwrap();
+        let (one, two) = tokio::join!(store(&test.db, &key, 1, 0), store(&test.db, &key, 2, 0));
+        assert!(one.is_ok() != two.is_ok(), "{one:?} {two:?}");
+        assert!(one.err().or(two.err()).unwrap().is_unique());
+        assert!(key.replay::<DeliverRequest>(&test.db).await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn answers_are_kept_for_a_day() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        let old = key("old", 1, "Create", 1).unwrap().unwrap();
+        store(&test.db, &old, 1, 0).await.unwrap();
+        store(&test.db, &key("b", 1, "Create", 1).unwrap().unwrap(), 1, KEEP_US).await.unwrap();
+        assert!(old.replay::<DeliverRequest>(&test.db).await.unwrap().is_some());
+        store(&test.db, &key("c", 1, "Create", 1).unwrap().unwrap(), 1, KEEP_US + 1).await.unwrap();
+        assert!(old.replay::<DeliverRequest>(&test.db).await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[test]
+fn a_malformed_key_is_refused_and_none_is_none() {
+    assert!(IdempotencyKey::of(&Request::new(message(1)), 1, "Create").unwrap().is_none());
+    for wrong in ["", "a\tb", &"x".repeat(256)] {
+        assert!(matches!(key(wrong, 1, "Create", 1), Err(IdempotencyError::BadKey)), "{wrong:?}");
+    }
+    assert!(key(&"x".repeat(255), 1, "Create", 1).unwrap().is_some());
+    let mut request = Request::new(message(1));
+    let bytes = http::HeaderValue::from_bytes(b"\xff\xfe").unwrap();
+    request.metadata_mut().as_mut().insert(IDEMPOTENCY_KEY, bytes);
+    assert!(matches!(IdempotencyKey::of(&request, 1, "Create"), Err(IdempotencyError::BadKey)));
+}
+
+#[test]
+fn a_failing_database_is_no_fields_fault() {
+    let status = Status::from(IdempotencyError::Store(DbError::Url));
+    assert_eq!((status.code(), status.message()), (tonic::Code::Internal, "internal error"));
+    assert!(ferrite_proto::error::violations(&status).is_empty());
+}

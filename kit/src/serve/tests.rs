@@ -1,0 +1,247 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use axum::body::{Body, Bytes};
+use axum::routing::{get, post};
+use futures_util::StreamExt;
+use hyper::client::conn::{http1, http2};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::net::{Address, Stream};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+struct Server {
+    address: Address,
+    life: Lifecycle,
+    served: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.life.stop();
+    }
+}
+
+async fn start(router: Router, limits: Limits, grace: Duration) -> Server {
+    let life = Lifecycle::new(grace);
+    let listener = Address::Tcp("127.0.0.1:0".into()).bind().await.unwrap();
+    let address = listener.address().unwrap();
+    let served = life.spawn("server", serve(listener, router, limits, life.clone()));
+    Server { address, life, served }
+}
+
+fn short() -> Limits {
+    Limits { header_timeout: SHORT, ..Limits::default() }
+}
+
+async fn slow(pause: Duration) -> &'static str {
+    tokio::time::sleep(pause).await;
+    "done"
+}
+
+/// Sends `bytes` and returns what comes back until the server closes, and how long that took.
+async fn exchange(server: &Server, bytes: &[u8]) -> (String, Duration) {
+    let mut stream = server.address.connect().await.unwrap();
+    let started = Instant::now();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await;
+    let _ = read.expect("the server closes the connection");
+    (String::from_utf8_lossy(&answer).into_owned(), started.elapsed())
+}
+
+async fn one(server: &Server) -> http1::SendRequest<Body> {
+    let stream: Stream = server.address.connect().await.unwrap();
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    server.life.spawn("client", connection);
+    sender
+}
+
+async fn two(server: &Server) -> http2::SendRequest<Body> {
+    let stream: Stream = server.address.connect().await.unwrap();
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    server.life.spawn("client", connection);
+    sender
+}
+
+fn to(path: &str, body: Body) -> http::Request<Body> {
+    http::Request::post(format!("http://localhost{path}")).header("host", "localhost").body(body).unwrap()
+}
+
+#[tokio::test]
+async fn both_versions_of_http_are_spoken_on_one_port() {
+    let router = Router::new().route("/", post(|request: Request| async move { format!("{:?}", request.version()) }));
+    let server = start(router, Limits::default(), SHORT).await;
+    let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "HTTP/1.1");
+    let answer = two(&server).await.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "HTTP/2.0");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_send_its_headers_in_time_is_cut() {
+    let server = start(Router::new(), short(), SHORT).await;
+    let beginnings: [&[u8]; 5] =
+        [b"", b"P", b"PRI * HTTP/2.0\r\n", b"GET / HTT", b"GET / HTTP/1.1\r\nhost: x\r\nx-slow: "];
+    for bytes in beginnings {
+        let (answer, took) = exchange(&server, bytes).await;
+        assert!(took >= SHORT && took < SHORT * 6, "{bytes:?}: {took:?}");
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_answer_is_no_slow_client() {
+    let router = Router::new().route("/", get(|| slow(SHORT * 3)));
+    let server = start(router, short(), SHORT).await;
+    let (answer, _) = exchange(&server, b"GET / HTTP/1.0\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("done"), "{answer}");
+}
+
+#[tokio::test]
+async fn headers_beyond_the_limit_are_refused() {
+    let limits = Limits { header_bytes: 16 * 1024, ..Limits::default() };
+    let server = start(Router::new(), limits, SHORT).await;
+    let long = format!("GET / HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n", "a".repeat(20_000));
+    let mut stream = server.address.connect().await.unwrap();
+    stream.write_all(long.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 431");
+    let mut request = to("/", Body::empty());
+    request.headers_mut().insert("x-long", "a".repeat(20_000).parse().unwrap());
+    let answer = two(&server).await.send_request(request).await;
+    assert!(answer.map_or(true, |answer| answer.status() == 431));
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_their_turn() {
+    let router = Router::new().route("/", get(|| async { "ok" }));
+    let server = start(router, Limits { connections: 1, ..Limits::default() }, SHORT).await;
+    let first = one(&server).await;
+    let mut second = server.address.connect().await.unwrap();
+    second.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    assert!(tokio::time::timeout(SHORT, second.read_to_string(&mut answer)).await.is_err());
+    drop(first);
+    tokio::time::timeout(Duration::from_secs(5), second.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.ends_with("ok"), "{answer}");
+}
+
+#[tokio::test]
+async fn an_upload_goes_no_faster_than_it_is_read() {
+    const CHUNK: usize = 64 * 1024;
+    const CHUNKS: usize = 512;
+    let go = Arc::new(Notify::new());
+    let waiting = Arc::clone(&go);
+    let count = move |body: Body| async move {
+        waiting.notified().await;
+        let bytes = body.into_data_stream().fold(0, |sum, chunk| async move { sum + chunk.unwrap().len() }).await;
+        bytes.to_string()
+    };
+    let server = start(Router::new().route("/", post(count)), Limits::default(), SHORT).await;
+    for version in [1, 2] {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&sent);
+        let chunks = futures_util::stream::iter(0..CHUNKS).map(move |_| {
+            counter.fetch_add(CHUNK, Ordering::SeqCst);
+            Ok::<_, std::io::Error>(Bytes::from(vec![0; CHUNK]))
+        });
+        let request = to("/", Body::from_stream(chunks));
+        let (mut one, mut two) = (one(&server).await, two(&server).await);
+        let answer =
+            async { if version == 1 { one.send_request(request).await } else { two.send_request(request).await } };
+        let (answer, ()) = tokio::join!(answer, async {
+            tokio::time::sleep(SHORT).await;
+            let before = sent.load(Ordering::SeqCst);
+            assert!(
+                before > 0 && before < CHUNK * CHUNKS / 2,
+                "HTTP/{version}: {before} bytes left before anybody read"
+            );
+            go.notify_one();
+        });
+        let bytes = axum::body::to_bytes(Body::new(answer.unwrap().into_body()), 99).await.unwrap();
+        assert_eq!(bytes, (CHUNK * CHUNKS).to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_request_in_flight_is_answered_and_an_idle_connection_closed() {
+    let router = Router::new().route("/", post(|| slow(SHORT))).route("/quick", post(|| async { "ok" }));
+    let mut server = start(router, Limits::default(), Duration::from_secs(5)).await;
+    let mut idle = one(&server).await;
+    idle.send_request(to("/quick", Body::empty())).await.unwrap();
+    let (mut one, mut two) = (one(&server).await, two(&server).await);
+    let (life, started) = (server.life.clone(), Instant::now());
+    let (first, second, ()) =
+        tokio::join!(one.send_request(to("/", Body::empty())), two.send_request(to("/", Body::empty())), async {
+            tokio::time::sleep(SHORT / 3).await;
+            life.stop();
+        });
+    assert_eq!((first.unwrap().status(), second.unwrap().status()), (http::StatusCode::OK, http::StatusCode::OK));
+    (&mut server.served).await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(3), "the idle connection does not take the whole grace");
+    assert!(idle.send_request(to("/quick", Body::empty())).await.is_err());
+    assert!(server.address.connect().await.is_err());
+}
+
+#[tokio::test]
+async fn a_silent_connection_does_not_hold_up_the_stop() {
+    let mut server = start(Router::new(), Limits::default(), Duration::from_secs(20)).await;
+    let _silent = server.address.connect().await.unwrap();
+    tokio::time::sleep(SHORT / 3).await;
+    server.life.stop();
+    tokio::time::timeout(Duration::from_secs(5), &mut server.served).await.expect("it ends at once").unwrap();
+}
+
+#[tokio::test]
+async fn what_does_not_end_within_the_grace_is_cut() {
+    let router = Router::new().route("/", post(|| slow(Duration::from_secs(60))));
+    let mut server = start(router, Limits::default(), SHORT).await;
+    let (mut one, mut two) = (one(&server).await, two(&server).await);
+    let (life, started) = (server.life.clone(), Instant::now());
+    let (first, second, ()) =
+        tokio::join!(one.send_request(to("/", Body::empty())), two.send_request(to("/", Body::empty())), async {
+            tokio::time::sleep(SHORT / 3).await;
+            life.stop();
+        });
+    assert!(first.is_err() && second.is_err());
+    (&mut server.served).await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_panic_ends_one_request_and_not_the_server() {
+    async fn fault() -> &'static str {
+        panic!("a fault of ours")
+    }
+    let router = Router::new().route("/", post(fault)).route("/quick", post(|| async { "ok" }));
+    let server = start(router, Limits::default(), SHORT).await;
+    assert!(one(&server).await.send_request(to("/", Body::empty())).await.is_err());
+    assert_eq!(one(&server).await.send_request(to("/quick", Body::empty())).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_client_is_known_by_its_address_over_tcp_only() {
+    let router = || {
+        Router::new().route(
+            "/",
+            post(|request: Request| async move { format!("{:?}", request.extensions().get::<Peer>().is_some()) }),
+        )
+    };
+    let server = start(router(), Limits::default(), SHORT).await;
+    let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "true");
+
+    let folder = tempfile::tempdir().unwrap();
+    let address = Address::Unix(folder.path().join("socket"));
+    let life = Lifecycle::new(SHORT);
+    let served = life.spawn("server", serve(address.bind().await.unwrap(), router(), Limits::default(), life.clone()));
+    let server = Server { address, life, served };
+    let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "false");
+}

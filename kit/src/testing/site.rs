@@ -1,0 +1,134 @@
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use ed25519_dalek::SigningKey;
+use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
+use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
+use ferrite_proto::Permission;
+use ferrite_proto::grant::{Grant, GrantUser, Signer, Verifier};
+use ferrite_proto::repo::Identity;
+use tempfile::TempDir;
+
+use crate::auth::{AuthError, AuthLayer, TokenAuthority, Tokens};
+use crate::grpc::{Channel, GrpcServer, ServiceCredential, ServiceKey, channel};
+use crate::net::Address;
+use crate::serve::{Limits, serve};
+use crate::{Clock, Lifecycle};
+
+/// The keys, the folder and the life that the processes of one test share. Everything stops when it is dropped.
+pub(crate) struct Site {
+    pub(crate) folder: TempDir,
+    pub(crate) life: Lifecycle,
+    pub(crate) clock: Clock,
+    pub(crate) key: ServiceKey,
+    pub(crate) private_pem: String,
+    pub(crate) public_pem: String,
+}
+
+/// Knows no token.
+struct Nobody;
+
+#[async_trait]
+impl TokenAuthority for Nobody {
+    async fn authenticate(&self, _: &str) -> Result<Option<Identity>, AuthError> {
+        Ok(None)
+    }
+}
+
+impl Site {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let pair = SigningKey::from_bytes(&[7; 32]);
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            life: Lifecycle::new(Duration::from_secs(5)),
+            clock,
+            key: ServiceKey::new([9; 32]).unwrap(),
+            private_pem: pair.to_pkcs8_pem(LineEnding::LF).unwrap().to_string(),
+            public_pem: pair.verifying_key().to_public_key_pem(LineEnding::LF).unwrap(),
+        }
+    }
+
+    pub(crate) fn signer(&self) -> Signer {
+        Signer::from_pem(self.private_pem.as_bytes()).unwrap()
+    }
+
+    pub(crate) fn verifier(&self) -> Arc<Verifier> {
+        Arc::new(Verifier::from_pem(self.public_pem.as_bytes()).unwrap())
+    }
+
+    pub(crate) fn socket(&self, name: &str) -> Address {
+        Address::Unix(self.folder.path().join(name))
+    }
+
+    pub(crate) fn tokens(&self) -> Tokens {
+        Tokens::new(None, Arc::new(Nobody))
+    }
+
+    pub(crate) fn layer(&self, tokens: Tokens) -> AuthLayer {
+        AuthLayer::new(tokens, self.verifier(), self.key.clone(), self.clock.clone())
+    }
+
+    pub(crate) fn credential(&self) -> Arc<ServiceCredential> {
+        Arc::new(ServiceCredential::new(self.key.clone(), "test-svc", self.clock.clone()))
+    }
+
+    pub(crate) fn channel(&self, address: &Address) -> Channel {
+        channel(address, Some(self.credential()))
+    }
+
+    /// Serves on `address` until the site's life ends, and says where.
+    pub(crate) async fn serve(&self, address: &Address, server: GrpcServer, extra: Router) -> Address {
+        self.serve_for(self.tokens(), address, server, extra).await
+    }
+
+    /// The same, for those whom `tokens` knows.
+    pub(crate) async fn serve_for(
+        &self,
+        tokens: Tokens,
+        address: &Address,
+        server: GrpcServer,
+        extra: Router,
+    ) -> Address {
+        let listener = address.bind().await.unwrap();
+        let bound = listener.address().unwrap();
+        let router = server.into_router(self.layer(tokens), extra, &self.life);
+        self.life.spawn("test", serve(listener, router, Limits::default(), self.life.clone()));
+        bound
+    }
+
+    pub(crate) fn grant(&self, repository: i64, permission: Permission) -> Grant {
+        let user =
+            GrantUser { id: 7, username: "ada".into(), full_name: String::new(), email: "ada@example.org".into() };
+        Grant {
+            user: Some(user),
+            repository,
+            permission,
+            issues_enabled: true,
+            is_mirror: false,
+            store: "default".into(),
+            epoch: 1,
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.life.stop();
+    }
+}
+
+/// Waits until `check` holds, and fails when it does not in time.
+pub(crate) async fn eventually<F, T>(fact: &str, mut check: F)
+where
+    F: FnMut() -> T,
+    T: Future<Output = bool>,
+{
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while !check().await {
+        assert!(tokio::time::Instant::now() < deadline, "never: {fact}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -1,0 +1,211 @@
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use ed25519_dalek::SigningKey;
+use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
+use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: u64 = 1_800_000_000;
+
+struct Keys {
+    private: String,
+    public: String,
+}
+
+impl Keys {
+    fn new(seed: u8) -> Self {
+        let key = SigningKey::from_bytes(&[seed; 32]);
+        Self {
+            private: key.to_pkcs8_pem(LineEnding::LF).unwrap().to_string(),
+            public: key.verifying_key().to_public_key_pem(LineEnding::LF).unwrap(),
+        }
+    }
+
+    fn signer(&self) -> Signer {
+        Signer::from_pem(self.private.as_bytes()).unwrap()
+    }
+
+    fn verifier(&self) -> Verifier {
+        Verifier::from_pem(self.public.as_bytes()).unwrap()
+    }
+
+    /// Signs whatever a test puts together.
+    fn forge(&self, claims: &Value) -> String {
+        let key = EncodingKey::from_ed_pem(self.private.as_bytes()).unwrap();
+        jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), claims, &key).unwrap()
+    }
+}
+
+fn grant() -> Grant {
+    Grant {
+        user: Some(GrantUser {
+            id: 7,
+            username: "ada".into(),
+            full_name: "Ada".into(),
+            email: "ada@example.org".into(),
+        }),
+        repository: 42,
+        permission: Permission::Write,
+        issues_enabled: true,
+        is_mirror: false,
+        store: "default".into(),
+        epoch: 3,
+    }
+}
+
+fn claims() -> Value {
+    let mut claims = serde_json::to_value(grant()).unwrap();
+    for (name, value) in
+        [("iss", json!(ISSUER)), ("aud", json!(AUDIENCE)), ("iat", json!(NOW)), ("exp", json!(NOW + 60))]
+    {
+        claims[name] = value;
+    }
+    claims
+}
+
+#[test]
+fn a_grant_says_what_was_signed() {
+    let keys = Keys::new(1);
+    let token = keys.signer().sign(grant(), NOW, LIFETIME);
+    assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant(), NOW + 60)));
+    let (back, _) = keys.verifier().verify_at(&token, NOW).unwrap();
+    assert_eq!((back.repository_id(), back.user_id()), (RepositoryId(42), Some(UserId(7))));
+}
+
+#[test]
+fn verify_goes_by_the_system_clock() {
+    let keys = Keys::new(1);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    assert!(keys.verifier().verify(&keys.signer().sign(grant(), now, LIFETIME)).is_ok());
+    assert_eq!(keys.verifier().verify(&keys.signer().sign(grant(), now - 61, LIFETIME)), Err(BadGrant));
+}
+
+#[test]
+fn a_grant_of_nobody_has_no_user() {
+    let keys = Keys::new(1);
+    let token = keys.signer().sign(Grant { user: None, ..grant() }, NOW, LIFETIME);
+    assert_eq!(keys.verifier().verify_at(&token, NOW).unwrap().0.user_id(), None);
+}
+
+#[test]
+fn a_grant_dies_in_the_second_it_expires() {
+    let keys = Keys::new(1);
+    let token = keys.signer().sign(grant(), NOW, Duration::from_secs(10));
+    assert!(keys.verifier().verify_at(&token, NOW + 9).is_ok());
+    assert_eq!(keys.verifier().verify_at(&token, NOW + 10), Err(BadGrant));
+    assert_eq!(keys.verifier().verify_at(&token, u64::MAX), Err(BadGrant));
+}
+
+#[test]
+fn no_grant_is_signed_for_longer_than_the_lifetime() {
+    let keys = Keys::new(1);
+    let token = keys.signer().sign(grant(), NOW, Duration::from_secs(86_400));
+    assert_eq!(keys.verifier().verify_at(&token, NOW).unwrap().1, NOW + 60);
+}
+
+#[test]
+fn a_grant_of_another_key_is_refused() {
+    let token = Keys::new(2).signer().sign(grant(), NOW, LIFETIME);
+    assert_eq!(Keys::new(1).verifier().verify_at(&token, NOW), Err(BadGrant));
+}
+
+#[test]
+fn a_grant_without_a_signature_is_refused() {
+    let verifier = Keys::new(1).verifier();
+    let body = BASE64.encode(claims().to_string());
+    for algorithm in ["none", "None", "NONE", ""] {
+        let header = BASE64.encode(json!({ "alg": algorithm, "typ": "JWT" }).to_string());
+        for signature in ["", ".", ".AAAA"] {
+            assert_eq!(verifier.verify_at(&format!("{header}.{body}{signature}"), NOW), Err(BadGrant), "{algorithm}");
+        }
+    }
+}
+
+#[test]
+fn the_public_key_is_not_a_shared_secret() {
+    let keys = Keys::new(1);
+    for algorithm in [Algorithm::HS256, Algorithm::HS384, Algorithm::HS512] {
+        let secret = EncodingKey::from_secret(keys.public.as_bytes());
+        let token = jsonwebtoken::encode(&Header::new(algorithm), &claims(), &secret).unwrap();
+        assert_eq!(keys.verifier().verify_at(&token, NOW), Err(BadGrant), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn every_claim_is_required_and_checked() {
+    let keys = Keys::new(1);
+    assert!(keys.verifier().verify_at(&keys.forge(&claims()), NOW).is_ok());
+    for (name, value) in [
+        ("iss", json!("elsewhere")),
+        ("aud", json!("elsewhere")),
+        ("exp", json!(NOW + 61)),
+        ("exp", json!(NOW - 1)),
+        ("exp", json!("soon")),
+        ("iat", json!(NOW + 1_000_000)),
+        ("iat", json!(-1)),
+        ("permission", json!("root")),
+        ("repository", json!("42")),
+    ] {
+        let mut changed = claims();
+        changed[name] = value.clone();
+        assert_eq!(keys.verifier().verify_at(&keys.forge(&changed), NOW), Err(BadGrant), "{name} = {value}");
+    }
+    for name in
+        ["iss", "aud", "exp", "iat", "repository", "permission", "store", "epoch", "is_mirror", "issues_enabled"]
+    {
+        let mut changed = claims();
+        changed.as_object_mut().unwrap().remove(name);
+        assert_eq!(keys.verifier().verify_at(&keys.forge(&changed), NOW), Err(BadGrant), "without {name}");
+    }
+}
+
+#[test]
+fn a_grant_from_the_far_future_is_refused_now() {
+    let keys = Keys::new(1);
+    let token = keys.signer().sign(grant(), NOW + 3600, LIFETIME);
+    assert_eq!(keys.verifier().verify_at(&token, NOW), Err(BadGrant));
+}
+
+#[test]
+fn only_ed25519_keys_in_pem_form_are_keys() {
+    let keys = Keys::new(1);
+    for wrong in ["", "x", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"] {
+        assert!(Verifier::from_pem(wrong.as_bytes()).is_err(), "{wrong}");
+        assert!(Signer::from_pem(wrong.as_bytes()).is_err(), "{wrong}");
+    }
+    assert!(Verifier::from_pem(keys.private.as_bytes()).is_err());
+    assert!(Signer::from_pem(keys.public.as_bytes()).is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_a_grant(text in ".*") {
+        prop_assert_eq!(Keys::new(1).verifier().verify_at(&text, NOW), Err(BadGrant));
+    }
+
+    #[test]
+    fn a_grant_with_one_byte_changed_is_refused(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let keys = Keys::new(1);
+        let token = keys.signer().sign(grant(), NOW, LIFETIME);
+        let mut bytes = token.clone().into_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let changed = String::from_utf8_lossy(&bytes).into_owned();
+        prop_assume!(changed != token);
+        prop_assert_eq!(keys.verifier().verify_at(&changed, NOW), Err(BadGrant));
+    }
+
+    #[test]
+    fn every_grant_survives_signing(
+        repository in any::<i64>(), epoch in any::<i64>(), store in ".*", username in ".*", mirror in any::<bool>(),
+    ) {
+        let keys = Keys::new(1);
+        let user = GrantUser { id: epoch, username, full_name: store.clone(), email: String::new() };
+        let grant = Grant { user: Some(user), repository, is_mirror: mirror, store, epoch, ..grant() };
+        let token = keys.signer().sign(grant.clone(), NOW, LIFETIME);
+        prop_assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant, NOW + 60)));
+    }
+}

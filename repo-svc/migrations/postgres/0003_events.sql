@@ -1,0 +1,31 @@
+CREATE TABLE outbox (
+    id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    event_id         TEXT NOT NULL,
+    subscriber       TEXT NOT NULL,
+    repository_id    BIGINT NOT NULL,
+    kind             TEXT NOT NULL,
+    payload          BYTEA NOT NULL,
+    created_us       BIGINT NOT NULL,
+    next_attempt_us  BIGINT NOT NULL,
+    claimed_until_us BIGINT NOT NULL,
+    epoch            BIGINT NOT NULL,
+    attempts         BIGINT NOT NULL,
+    delivered_us     BIGINT,
+    UNIQUE (event_id, subscriber)
+);
+CREATE INDEX outbox_waiting ON outbox (subscriber, repository_id, id) WHERE delivered_us IS NULL;
+CREATE INDEX outbox_done ON outbox (delivered_us) WHERE delivered_us IS NOT NULL;
+CREATE TABLE inbox (
+    event_id      TEXT PRIMARY KEY,
+    repository_id BIGINT NOT NULL,
+    kind          TEXT NOT NULL,
+    received_us   BIGINT NOT NULL
+);
+CREATE INDEX inbox_received ON inbox (received_us);
+CREATE TABLE idempotency (
+    key_hash     TEXT PRIMARY KEY,
+    request_hash TEXT NOT NULL,
+    answer       BYTEA NOT NULL,
+    created_us   BIGINT NOT NULL
+);
+CREATE INDEX idempotency_created ON idempotency (created_us);

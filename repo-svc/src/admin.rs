@@ -1,0 +1,86 @@
+//! Accounts without a running service: for the launcher's first start and for the command line.
+//!
+//! Not here: anything that a client can reach.
+
+use ferrite_kit::boot::StartError;
+use ferrite_kit::db::Db;
+use ferrite_kit::{Clock, Secret};
+
+pub use crate::model::{NewUser, User};
+
+use crate::RepoError;
+use crate::model::CheckedUser;
+use crate::password::Passwords;
+use crate::store::{AccountStore, migrations};
+
+/// The accounts of one database.
+#[derive(Clone, Debug)]
+pub struct Accounts {
+    db: Db,
+    store: AccountStore,
+    passwords: Passwords,
+    clock: Clock,
+}
+
+/// Opens the database of repo-svc and brings its schema up to date.
+///
+/// # Errors
+/// When it cannot be reached, or its schema is newer than this program.
+pub async fn open(database_url: &Secret) -> Result<Accounts, StartError> {
+    let db = Db::open(database_url, 2).await?;
+    migrations().run(&db).await?;
+    Ok(Accounts::over(db))
+}
+
+impl Accounts {
+    /// The accounts in `db`, whose schema is up to date.
+    pub(crate) fn over(db: Db) -> Self {
+        Self { store: AccountStore::new(db.clone()), db, passwords: Passwords::new(), clock: Clock::system() }
+    }
+
+    /// Makes an account.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] when a field breaks a rule, [`RepoError::UserExists`] or [`RepoError::EmailUsed`] when it is taken.
+    pub async fn create_user(&self, new: NewUser) -> Result<User, RepoError> {
+        let checked = CheckedUser::check_for_operator(&new)?;
+        let hash = self.passwords.hash(&checked.password).await?;
+        let mut tx = self.db.begin().await?;
+        let user = self.store.insert(&mut tx, &checked, &hash, self.clock.now_us()).await?;
+        tx.commit().await?;
+        Ok(user)
+    }
+
+    /// Makes a site administrator when there is no account yet. Returns whether it did. Of several at once, one does.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] when a field breaks a rule.
+    pub async fn ensure_first_administrator(
+        &self,
+        username: &str,
+        email: &str,
+        password: &Secret,
+    ) -> Result<bool, RepoError> {
+        let mut tx = self.db.begin().await?;
+        if !self.store.is_empty(&mut tx).await? {
+            return Ok(false);
+        }
+        let new = NewUser {
+            username: username.to_owned(),
+            email: email.to_owned(),
+            password: password.clone(),
+            full_name: String::new(),
+            is_admin: true,
+        };
+        let checked = CheckedUser::check_for_operator(&new)?;
+        let hash = self.passwords.hash(&checked.password).await?;
+        self.store.insert(&mut tx, &checked, &hash, self.clock.now_us()).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Closes the database.
+    pub async fn close(self) {
+        self.db.close().await;
+    }
+}

@@ -1,0 +1,83 @@
+use ferrite_kit::Secret;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::id::UserId;
+
+use super::{Email, FullName, Password, UserName, Violations};
+use crate::RepoError;
+
+/// A user, or an organization where an owner is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The account.
+    pub id: UserId,
+    /// The name in URLs, as it was spelled at creation.
+    pub username: String,
+    /// The display name, possibly empty.
+    pub full_name: String,
+    /// The primary e-mail address; empty for organizations.
+    pub email: String,
+    /// Whether this is an organization.
+    pub is_organization: bool,
+    /// Whether the account administers the whole site.
+    pub is_admin: bool,
+}
+
+/// An account to make, as somebody asked for it.
+#[derive(Clone, Debug)]
+pub struct NewUser {
+    /// The name in URLs.
+    pub username: String,
+    /// The primary e-mail address.
+    pub email: String,
+    /// The password, 8 to 255 characters.
+    pub password: Secret,
+    /// The display name, possibly empty.
+    pub full_name: String,
+    /// Whether the account is to administer the whole site.
+    pub is_admin: bool,
+}
+
+/// An account to make, every field of it valid.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckedUser {
+    pub(crate) username: UserName,
+    pub(crate) email: Email,
+    pub(crate) password: Password,
+    pub(crate) full_name: FullName,
+    pub(crate) is_admin: bool,
+}
+
+impl CheckedUser {
+    /// Checks an account that a client asks for.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] with every field that breaks a rule.
+    pub(crate) fn check(new: &NewUser) -> Result<Self, RepoError> {
+        Self::with_name(new, UserName::parse)
+    }
+
+    /// Checks an account that the operator asks for; see [`UserName::parse_administrator`].
+    ///
+    /// # Errors
+    /// As [`CheckedUser::check`].
+    pub(crate) fn check_for_operator(new: &NewUser) -> Result<Self, RepoError> {
+        Self::with_name(new, if new.is_admin { UserName::parse_administrator } else { UserName::parse })
+    }
+
+    fn with_name(
+        new: &NewUser,
+        parse_name: fn(&str, &str) -> Result<UserName, FieldViolation>,
+    ) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let username = violations.take(parse_name(&new.username, "username"));
+        let email = violations.take(Email::parse(&new.email, "email"));
+        let password = violations.take(Password::parse(&new.password, "password"));
+        let full_name = violations.take(FullName::parse(&new.full_name, "full_name"));
+        match (username, email, password, full_name) {
+            (Some(username), Some(email), Some(password), Some(full_name)) => {
+                Ok(Self { username, email, password, full_name, is_admin: new.is_admin })
+            }
+            _ => Err(violations.into_error()),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+use ferrite_proto::error::FieldViolation;
+
+const USER_NAME_MAX: usize = 35;
+const REPO_NAME_MAX: usize = 100;
+const TOKEN_NAME_MAX: usize = 255;
+
+/// Names that no user or organization may have: the first path part of a route of ours, or of one that clients know.
+const RESERVED: &[&str] = &[
+    "admin",
+    "api",
+    "assets",
+    "avatar",
+    "avatars",
+    "commits",
+    "create",
+    "css",
+    "debug",
+    "docs",
+    "explore",
+    "favicon.ico",
+    "ghost",
+    "healthz",
+    "help",
+    "img",
+    "install",
+    "issues",
+    "js",
+    "less",
+    "livez",
+    "login",
+    "logout",
+    "metrics",
+    "new",
+    "openapi.json",
+    "org",
+    "orgs",
+    "plugins",
+    "pulls",
+    "raw",
+    "readyz",
+    "repo",
+    "robots.txt",
+    "settings",
+    "stars",
+    "static",
+    "template",
+    "user",
+    "users",
+];
+
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
+}
+
+/// What a name becomes to be looked up: folded, or `None` when no user or repository can have it.
+pub(crate) fn lookup_key(text: &str) -> Option<String> {
+    let is_possible = !text.is_empty() && text.len() <= REPO_NAME_MAX && text.bytes().all(is_name_byte);
+    is_possible.then(|| text.to_ascii_lowercase())
+}
+
+/// The rules that user and repository names share: ASCII letters, digits, `-`, `_`, `.`; not only dots; no leading dash.
+fn check_plain(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
+    let refuse = |code, message: String| Err(FieldViolation::new(field, code, message));
+    if text.is_empty() {
+        return refuse("required", "is required".into());
+    }
+    // Counted before the characters are looked at, so that a long name is called long whatever it holds.
+    if text.chars().count() > max {
+        return refuse("too_long", format!("must have at most {max} characters"));
+    }
+    if !text.bytes().all(is_name_byte) {
+        return refuse("invalid", "may hold letters, digits, `-`, `_` and `.` only".into());
+    }
+    if text.bytes().all(|byte| byte == b'.') {
+        return refuse("reserved", "must not be only dots".into());
+    }
+    if text.starts_with('-') {
+        return refuse("invalid", "must not begin with `-`".into());
+    }
+    Ok(())
+}
+
+fn refuse_endings(key: &str, endings: &[&str], field: &str) -> Result<(), FieldViolation> {
+    match endings.iter().find(|ending| key.ends_with(**ending)) {
+        Some(ending) => Err(FieldViolation::new(field, "reserved", format!("must not end in `{ending}`"))),
+        None => Ok(()),
+    }
+}
+
+/// The name of a user or organization, as it was spelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UserName(String);
+
+impl UserName {
+    /// Reads a user name.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        let name = Self::parse_any(text, field)?;
+        if RESERVED.contains(&name.key().as_str()) {
+            return Err(FieldViolation::new(field, "reserved", "is reserved"));
+        }
+        Ok(name)
+    }
+
+    /// Reads the name of an administrator that the operator makes: it may be `admin`, which nobody else can take.
+    pub(crate) fn parse_administrator(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        let name = Self::parse_any(text, field)?;
+        if name.key() == "admin" { Ok(name) } else { Self::parse(text, field) }
+    }
+
+    fn parse_any(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        check_plain(text, USER_NAME_MAX, field)?;
+        refuse_endings(&text.to_ascii_lowercase(), &[".keys"], field)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was spelled.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What it is compared by.
+    pub(crate) fn key(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+}
+
+/// The name of a repository, as it was spelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RepoName(String);
+
+impl RepoName {
+    /// Reads a repository name.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        check_plain(text, REPO_NAME_MAX, field)?;
+        refuse_endings(&text.to_ascii_lowercase(), &[".git", ".wiki"], field)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was spelled.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What it is compared by.
+    pub(crate) fn key(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+}
+
+/// What a user calls a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TokenName(String);
+
+impl TokenName {
+    /// Reads a token name.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        if text.trim().is_empty() {
+            return Err(FieldViolation::new(field, "required", "is required"));
+        }
+        if text.chars().count() > TOKEN_NAME_MAX {
+            return Err(FieldViolation::new(
+                field,
+                "too_long",
+                format!("must have at most {TOKEN_NAME_MAX} characters"),
+            ));
+        }
+        if text.chars().any(char::is_control) {
+            return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was spelled.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What it is compared by.
+    pub(crate) fn key(&self) -> String {
+        self.0.to_lowercase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn code<T>(parsed: Result<T, FieldViolation>) -> &'static str {
+        parsed.err().map_or("", |violation| violation.code)
+    }
+
+    #[test]
+    fn user_names_follow_the_contract() {
+        for good in ["a", "Ada", "a_b-c.d", "x.", "40404", "ada.key"] {
+            assert_eq!(UserName::parse(good, "username").unwrap().as_str(), good);
+        }
+        for (bad, why) in [
+            ("", "required"),
+            (".", "reserved"),
+            ("...", "reserved"),
+            ("-x", "invalid"),
+            ("a b", "invalid"),
+            ("a/b", "invalid"),
+            ("ä", "invalid"),
+            ("a\0", "invalid"),
+            ("Admin", "reserved"),
+            ("API", "reserved"),
+            ("ada.KEYS", "reserved"),
+        ] {
+            assert_eq!(code(UserName::parse(bad, "username")), why, "{bad:?}");
+        }
+        assert!(UserName::parse_administrator("admin", "username").is_ok());
+        assert_eq!(code(UserName::parse_administrator("api", "username")), "reserved");
+        assert!(UserName::parse(&"a".repeat(35), "username").is_ok());
+        assert_eq!(code(UserName::parse(&"a".repeat(36), "username")), "too_long");
+    }
+
+    #[test]
+    fn repository_names_follow_the_contract() {
+        for good in ["demo", "new", "settings", "x.", "a-", "_", "git", ".git2", "admin"] {
+            assert_eq!(RepoName::parse(good, "name").unwrap().as_str(), good);
+        }
+        for (bad, why) in [
+            ("", "required"),
+            (".", "reserved"),
+            ("..", "reserved"),
+            ("-dash", "invalid"),
+            ("x.git", "reserved"),
+            ("x.GIT", "reserved"),
+            (".git", "reserved"),
+            ("x.Wiki", "reserved"),
+            ("a/b", "invalid"),
+            ("a\\b", "invalid"),
+        ] {
+            assert_eq!(code(RepoName::parse(bad, "name")), why, "{bad:?}");
+        }
+        assert!(RepoName::parse(&"a".repeat(100), "name").is_ok());
+        assert_eq!(code(RepoName::parse(&"a".repeat(101), "name")), "too_long");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_sent_a_name_is_safe_in_a_path_and_an_option(text in "\\PC*|[-._a-zA-Z0-9/\0 ]{0,40}") {
+            for name in [UserName::parse(&text, "f").map(|n| n.0), RepoName::parse(&text, "f").map(|n| n.0)].into_iter().flatten() {
+                prop_assert!(!name.starts_with('-') && !name.trim_matches('.').is_empty() && name.is_ascii());
+                prop_assert!(!name.contains(['/', '\\', '\0', ' ', '%', '?', '#', ':']));
+                prop_assert!(name.len() <= REPO_NAME_MAX && !name.to_ascii_lowercase().ends_with(".keys.git"));
+                prop_assert_eq!(lookup_key(&name), Some(name.to_ascii_lowercase()));
+            }
+        }
+
+        #[test]
+        fn a_refused_name_names_its_field(text in any::<String>()) {
+            for violation in [UserName::parse(&text, "f").err(), RepoName::parse(&text, "f").err(), TokenName::parse(&text, "f").err()]
+                .into_iter().flatten()
+            {
+                prop_assert_eq!(violation.field, "f");
+                prop_assert!(["required", "invalid", "too_long", "reserved"].contains(&violation.code));
+            }
+        }
+
+        #[test]
+        fn a_token_name_has_no_control_characters(text in any::<String>()) {
+            if let Ok(name) = TokenName::parse(&text, "name") {
+                prop_assert!(!name.as_str().chars().any(char::is_control) && name.as_str().chars().count() <= 255);
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+use ferrite_kit::Secret;
+use ferrite_proto::error::FieldViolation;
+
+const FULL_NAME_MAX: usize = 100;
+const EMAIL_MAX: usize = 254;
+const DESCRIPTION_MAX: usize = 255;
+const SEARCH_MAX: usize = 255;
+const PASSWORD_MIN: usize = 8;
+const PASSWORD_MAX: usize = 255;
+
+fn check_length(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
+    if text.chars().count() > max {
+        return Err(FieldViolation::new(field, "too_long", format!("must have at most {max} characters")));
+    }
+    Ok(())
+}
+
+fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> {
+    if text.contains('\0') {
+        return Err(FieldViolation::new(field, "invalid", "must not hold NUL characters"));
+    }
+    Ok(())
+}
+
+/// A display name, possibly empty. It ends up in commits, on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FullName(String);
+
+impl FullName {
+    /// Reads a display name.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        check_length(text, FULL_NAME_MAX, field)?;
+        if text.chars().any(char::is_control) {
+            return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was written.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// An e-mail address, as far as one can be recognised without sending to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Email(String);
+
+impl Email {
+    /// Reads an e-mail address.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        if text.is_empty() {
+            return Err(FieldViolation::new(field, "required", "is required"));
+        }
+        check_length(text, EMAIL_MAX, field)?;
+        let is_plain =
+            !text.chars().any(|char| char.is_whitespace() || char.is_control() || "<>()[],;:\\\"".contains(char));
+        let has_parts = text.split_once('@').is_some_and(|(local, domain)| {
+            !local.is_empty()
+                && !domain.contains('@')
+                && !domain.is_empty()
+                && domain.split('.').all(|label| !label.is_empty() && !label.starts_with('-') && !label.ends_with('-'))
+        });
+        if !is_plain || !has_parts || text.starts_with('-') {
+            return Err(FieldViolation::new(field, "invalid", "must be an e-mail address"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was written.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What it is compared by.
+    pub(crate) fn key(&self) -> String {
+        Self::lookup_key(&self.0)
+    }
+
+    /// What any text is compared by where an address is looked up.
+    pub(crate) fn lookup_key(text: &str) -> String {
+        text.to_lowercase()
+    }
+}
+
+/// What a repository is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Description(String);
+
+impl Description {
+    /// Reads a description.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        check_length(text, DESCRIPTION_MAX, field)?;
+        refuse_nul(text, field)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was written.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What it is searched by.
+    pub(crate) fn key(&self) -> String {
+        self.0.to_lowercase()
+    }
+}
+
+/// A new password.
+#[derive(Clone, Debug)]
+pub(crate) struct Password(Secret);
+
+impl Password {
+    /// Reads a password.
+    pub(crate) fn parse(secret: &Secret, field: &str) -> Result<Self, FieldViolation> {
+        let length = secret.expose().chars().count();
+        if length == 0 {
+            return Err(FieldViolation::new(field, "required", "is required"));
+        }
+        if length < PASSWORD_MIN {
+            return Err(FieldViolation::new(
+                field,
+                "too_short",
+                format!("must have at least {PASSWORD_MIN} characters"),
+            ));
+        }
+        check_length(secret.expose(), PASSWORD_MAX, field)?;
+        Ok(Self(secret.clone()))
+    }
+
+    /// The password itself, to be hashed.
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.0
+    }
+}
+
+/// What to search repositories for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SearchText {
+    /// Only repositories of the owner with this key.
+    pub(crate) owner_key: Option<String>,
+    /// The folded part of a name or description, or `None` for everything.
+    pub(crate) part: Option<String>,
+}
+
+impl SearchText {
+    /// Reads a query: `part`, or `owner/part`.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        check_length(text, SEARCH_MAX, field)?;
+        refuse_nul(text, field)?;
+        let (owner, part) = match text.trim().rsplit_once('/') {
+            Some((owner, part)) => (Some(owner), part),
+            None => (None, text.trim()),
+        };
+        // Clients wrote these as wildcards for everything; nothing else about them is special.
+        let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
+        Ok(Self {
+            owner_key: owner.filter(|owner| !owner.is_empty()).map(str::to_lowercase),
+            part: (!is_everything).then(|| part.to_lowercase()),
+        })
+    }
+
+    /// The pattern for `LIKE … ESCAPE '!'` that finds the part literally.
+    pub(crate) fn pattern(&self) -> Option<String> {
+        let part = self.part.as_ref()?;
+        let mut pattern = String::with_capacity(part.len() + 2);
+        pattern.push('%');
+        for char in part.chars() {
+            if matches!(char, '%' | '_' | '!') {
+                pattern.push('!');
+            }
+            pattern.push(char);
+        }
+        pattern.push('%');
+        Some(pattern)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_recognised() {
+        for good in ["a@b", "ada@example.com", "a+b@x-y.org", "ä@exämple.org"] {
+            assert!(Email::parse(good, "email").is_ok(), "{good}");
+        }
+        for bad in ["a", "@b", "a@", "a@b@c", "a b@c", "a@b..c", "a@-b", "<a@b>", "a@b\n", "a@b\0", "-a@b", "a@.b"] {
+            assert_eq!(Email::parse(bad, "email").unwrap_err().code, "invalid", "{bad:?}");
+        }
+        assert_eq!(Email::parse("", "email").unwrap_err().code, "required");
+        assert_eq!(Email::parse(&format!("{}@b", "a".repeat(253)), "email").unwrap_err().code, "too_long");
+    }
+
+    #[test]
+    fn passwords_have_eight_to_255_characters() {
+        let code =
+            |text: &str| Password::parse(&Secret::new(text), "password").err().map_or("", |violation| violation.code);
+        assert_eq!(code(""), "required");
+        assert_eq!(code("1234567"), "too_short");
+        assert_eq!(code("12345678"), "");
+        assert_eq!(code(&"ä".repeat(255)), "");
+        assert_eq!(code(&"a".repeat(256)), "too_long");
+    }
+
+    #[test]
+    fn a_query_names_an_owner_before_its_last_slash() {
+        let parse = |text| SearchText::parse(text, "q").unwrap();
+        assert_eq!(parse("Bob/De"), SearchText { owner_key: Some("bob".into()), part: Some("de".into()) });
+        assert_eq!(parse("bob/"), SearchText { owner_key: Some("bob".into()), part: None });
+        for everything in ["", "  ", "%", "_%_"] {
+            assert_eq!(parse(everything), SearchText::default(), "{everything:?}");
+        }
+        assert_eq!(parse("50%_!").pattern().as_deref(), Some("%50!%!_!!%"));
+    }
+
+    proptest! {
+        #[test]
+        fn texts_that_pass_can_be_stored(text in any::<String>()) {
+            let all = [
+                FullName::parse(&text, "f").map(|value| value.as_str().to_owned()),
+                Email::parse(&text, "f").map(|value| value.as_str().to_owned()),
+                Description::parse(&text, "f").map(|value| value.as_str().to_owned()),
+            ];
+            for parsed in all {
+                match parsed {
+                    Ok(value) => prop_assert!(value == text && !value.contains('\0')),
+                    Err(violation) => prop_assert_eq!(violation.field, "f"),
+                }
+            }
+        }
+
+        #[test]
+        fn a_pattern_has_wildcards_at_its_ends_only(text in "[a-z%_!/]{0,20}") {
+            let search = SearchText::parse(&text, "q").unwrap();
+            if let Some(pattern) = search.pattern() {
+                let inner = &pattern[1..pattern.len() - 1];
+                let mut chars = inner.chars();
+                let mut literal = String::new();
+                while let Some(char) = chars.next() {
+                    prop_assert!(!matches!(char, '%' | '_'));
+                    literal.push(if char == '!' { chars.next().unwrap() } else { char });
+                }
+                prop_assert_eq!(Some(literal), search.part);
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+use ferrite_kit::args;
+use ferrite_proto::Permission;
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
+use ferrite_proto::repo::{
+    AuthenticateRequest, BasicCredential, DeleteAccessTokenRequest, GetRepositoryRequest, RepositoryName,
+    RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, repository_ref,
+};
+use tonic::{Code, Status};
+
+use super::{refusal, refused};
+use crate::testing::{Harness, PASSWORD, basic, with_token};
+
+fn by_name(owner: &str, name: &str) -> Option<RepositoryRef> {
+    let name = RepositoryName { owner: owner.into(), name: name.into() };
+    Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
+}
+
+async fn resolve(
+    harness: &Harness,
+    token: &str,
+    credential: Option<BasicCredential>,
+    owner: &str,
+    name: &str,
+) -> Result<ResolveAccessResponse, Status> {
+    let request = ResolveAccessRequest { repository: by_name(owner, name), basic: credential };
+    Ok(harness.access().resolve_access(with_token(request, token)).await?.into_inner())
+}
+
+#[tokio::test]
+async fn a_grant_says_who_may_do_what_where() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let made = harness.create(&ada, "demo", true).await.unwrap();
+    let answer = resolve(&harness, &ada, None, "ADA", "Demo").await.unwrap();
+    let (grant, expires) = harness.trust().verifier.verify(&answer.grant).unwrap();
+    let user = grant.user.clone().unwrap();
+    assert_eq!((user.username.as_str(), user.email.as_str()), ("ada", "ada@example.com"));
+    assert_eq!(
+        (grant.repository, grant.permission, grant.store.as_str(), grant.epoch),
+        (made.id, Permission::Owner, "default", 1)
+    );
+    assert!(grant.issues_enabled && !grant.is_mirror && expires > 0);
+    assert_eq!(answer.identity.unwrap().user_id, user.id);
+    assert_eq!(answer.repository.unwrap().permission(), ferrite_proto::repo::Permission::Owner);
+}
+
+#[tokio::test]
+async fn every_role_gets_its_level_and_hidden_is_missing() {
+    let harness = Harness::start().await;
+    let (ada, bob, eve) =
+        (harness.signed_in("ada").await, harness.signed_in("bob").await, harness.signed_in("eve").await);
+    harness.user("root", true).await;
+    let root = harness.token("root", "test").await;
+    harness.create(&ada, "open", false).await.unwrap();
+    let closed = harness.create(&ada, "closed", true).await.unwrap();
+    let sql = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) SELECT $1, id, 'write', 0 FROM users WHERE name = 'bob'";
+    harness.db().await.execute(sql, &args![closed.id]).await.unwrap();
+    let missing = resolve(&harness, &eve, None, "ada", "nothing").await.unwrap_err();
+    for (who, open, shut) in [
+        (&ada, Permission::Owner, Permission::Owner),
+        (&bob, Permission::Read, Permission::Write),
+        (&eve, Permission::Read, Permission::None),
+        (&root, Permission::Owner, Permission::Owner),
+        (&String::new(), Permission::Read, Permission::None),
+    ] {
+        for (name, expected) in [("open", open), ("closed", shut)] {
+            match resolve(&harness, who, None, "ada", name).await {
+                Ok(answer) => {
+                    let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
+                    assert_eq!((grant.permission, grant.user.is_some()), (expected, !who.is_empty()));
+                }
+                Err(status) => {
+                    assert_eq!(expected, Permission::None);
+                    assert_eq!(
+                        (status.code(), status.message(), status.details()),
+                        (missing.code(), missing.message(), missing.details())
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn names_that_nothing_can_have_are_missing() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    for (owner, name) in [("ada", "a\0b"), ("a/b", "x"), ("", ""), ("ada", "../x"), ("ada", "%"), ("ada", "--help")] {
+        let outcome = resolve(&harness, &ada, None, owner, name).await;
+        assert_eq!(refusal(outcome), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"), "{owner:?} {name:?}");
+    }
+    let outcome = harness.access().resolve_access(with_token(ResolveAccessRequest::default(), &ada)).await;
+    assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "INVALID_FIELDS"));
+}
+
+#[tokio::test]
+async fn git_signs_in_by_password_or_by_a_token_in_either_place() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "demo", true).await.unwrap();
+    for credential in [
+        basic("ada", PASSWORD),
+        basic("ADA@example.com", PASSWORD),
+        basic(&ada, ""),
+        basic(&ada, "x-oauth-basic"),
+        basic("anything", &ada),
+    ] {
+        let answer = resolve(&harness, "", Some(credential), "ada", "demo").await.unwrap();
+        assert_eq!(answer.identity.unwrap().username, "ada");
+    }
+    for credential in [
+        basic("ada", "wrong password"),
+        basic("nobody", PASSWORD),
+        basic("", ""),
+        basic("ada\0", PASSWORD),
+        basic(&"0".repeat(40), ""),
+        basic(&ada.to_uppercase(), ""),
+    ] {
+        let outcome = resolve(&harness, "", Some(credential), "ada", "demo").await;
+        assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
+    }
+}
+
+#[tokio::test]
+async fn basic_wins_over_the_token() {
+    let harness = Harness::start().await;
+    let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+    harness.create(&ada, "demo", true).await.unwrap();
+    let outcome = resolve(&harness, &ada, Some(basic(&bob, "")), "ada", "demo").await;
+    assert_eq!(refusal(outcome), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn a_site_administrator_by_password_may_only_read() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.user("root", true).await;
+    harness.create(&ada, "demo", true).await.unwrap();
+    let answer = resolve(&harness, "", Some(basic("root", PASSWORD)), "ada", "demo").await.unwrap();
+    assert_eq!(harness.trust().verifier.verify(&answer.grant).unwrap().0.permission, Permission::Read);
+}
+
+#[tokio::test]
+async fn a_password_cannot_be_guessed_by_trying() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "demo", false).await.unwrap();
+    for _ in 0..20 {
+        let outcome = resolve(&harness, "", Some(basic("ada", "wrong password")), "ada", "demo").await;
+        assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
+    }
+    let outcome = resolve(&harness, "", Some(basic("ADA", PASSWORD)), "ada", "demo").await;
+    assert_eq!(refusal(outcome), refused(Code::ResourceExhausted, "TOO_MANY_ATTEMPTS"));
+    assert!(resolve(&harness, "", Some(basic(&ada, "")), "ada", "demo").await.is_ok(), "tokens still work");
+}
+
+#[tokio::test]
+async fn only_services_may_ask_whose_a_token_is() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let request = AuthenticateRequest { token: ada.clone() };
+    let identity = harness.access().authenticate(request.clone()).await.unwrap().into_inner().identity.unwrap();
+    assert_eq!((identity.username.as_str(), identity.is_admin), ("ada", false));
+    assert!(identity.token_id > 0);
+    let mut stranger = AccessServiceClient::new(harness.stranger.clone());
+    let outcome = stranger.authenticate(with_token(request, &ada)).await;
+    assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
+    let outcome = harness.access().authenticate(AuthenticateRequest { token: "f".repeat(40) }).await;
+    assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
+}
+
+#[tokio::test]
+async fn a_token_is_enough_without_a_service_and_nothing_is_not() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "demo", false).await.unwrap();
+    let request = GetRepositoryRequest { repository: by_name("ada", "demo") };
+    let mut stranger = RepositoryServiceClient::new(harness.stranger.clone());
+    assert!(stranger.get_repository(with_token(request.clone(), &ada)).await.is_ok());
+    let outcome = stranger.get_repository(with_token(request.clone(), "")).await;
+    assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+    let outcome = stranger.get_repository(with_token(request, &"0".repeat(40))).await;
+    assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
+}
+
+#[tokio::test]
+async fn a_revoked_token_fails_at_the_next_call() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "demo", false).await.unwrap();
+    let request = DeleteAccessTokenRequest {
+        credential: Some(basic("ada", PASSWORD)),
+        username: "ada".into(),
+        name: "test".into(),
+    };
+    harness.account().delete_access_token(request.clone()).await.unwrap();
+    assert_eq!(
+        refusal(resolve(&harness, &ada, None, "ada", "demo").await),
+        refused(Code::Unauthenticated, "BAD_CREDENTIALS")
+    );
+    let outcome = harness.access().authenticate(AuthenticateRequest { token: ada }).await;
+    assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
+    assert_eq!(
+        refusal(harness.account().delete_access_token(request).await),
+        refused(Code::NotFound, "TOKEN_NOT_FOUND")
+    );
+}
+
+#[tokio::test]
+async fn a_disabled_user_is_nobody() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "demo", false).await.unwrap();
+    harness.db().await.execute("UPDATE users SET is_active = $1", &args![false]).await.unwrap();
+    for (token, credential) in [(ada.as_str(), None), ("", Some(basic("ada", PASSWORD))), ("", Some(basic(&ada, "")))] {
+        let outcome = resolve(&harness, token, credential, "ada", "demo").await;
+        assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
+    }
+}

@@ -1,0 +1,236 @@
+use ferrite_kit::Secret;
+use ferrite_kit::db::Db;
+use ferrite_proto::error::violations;
+use ferrite_proto::repo::{
+    CreateAccessTokenRequest, CreateUserRequest, DeleteAccessTokenRequest, GetAuthenticatedUserRequest, GetUserRequest,
+    GetUsersRequest, ListAccessTokensRequest,
+};
+use tonic::Code;
+
+use super::{refusal, refused};
+use crate::RepoError;
+use crate::admin::{self, Accounts, NewUser};
+use crate::testing::{Harness, PASSWORD, basic, on_both, with_token};
+
+fn new_user(name: &str) -> CreateUserRequest {
+    CreateUserRequest {
+        username: name.into(),
+        email: format!("{name}@example.com"),
+        password: PASSWORD.into(),
+        ..CreateUserRequest::default()
+    }
+}
+
+async fn administrator(harness: &Harness) -> String {
+    harness.user("root", true).await;
+    harness.token("root", "test").await
+}
+
+#[tokio::test]
+async fn only_administrators_make_accounts() {
+    let harness = Harness::start().await;
+    let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
+    let outcome = harness.account().create_user(with_token(new_user("bob"), &ada)).await;
+    assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
+    let outcome = harness.account().create_user(with_token(new_user("bob"), "")).await;
+    assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+    let user =
+        harness.account().create_user(with_token(new_user("Bob"), &root)).await.unwrap().into_inner().user.unwrap();
+    assert_eq!((user.username.as_str(), user.email.as_str(), user.is_admin), ("Bob", "Bob@example.com", false));
+    let outcome = harness.account().create_user(with_token(new_user("bOB"), &root)).await;
+    assert_eq!(refusal(outcome), refused(Code::AlreadyExists, "USER_ALREADY_EXISTS"));
+    let same_address = CreateUserRequest { email: "BOB@example.com".into(), ..new_user("eve") };
+    let outcome = harness.account().create_user(with_token(same_address, &root)).await;
+    assert_eq!(refusal(outcome), refused(Code::AlreadyExists, "EMAIL_ALREADY_USED"));
+}
+
+#[tokio::test]
+async fn a_bad_account_hears_of_every_field() {
+    let harness = Harness::start().await;
+    let root = administrator(&harness).await;
+    let request = CreateUserRequest {
+        username: "api".into(),
+        email: "nowhere".into(),
+        password: "short".into(),
+        full_name: "x".repeat(101),
+        is_admin: false,
+    };
+    let status = harness.account().create_user(with_token(request, &root)).await.unwrap_err();
+    let found: Vec<_> = violations(&status).into_iter().map(|(field, code, _)| (field, code)).collect();
+    let expected =
+        [("username", "reserved"), ("email", "invalid"), ("password", "too_short"), ("full_name", "too_long")];
+    assert_eq!(found, expected.map(|(field, code)| (field.to_owned(), code.to_owned())));
+    assert_eq!(status.code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn the_same_key_makes_one_account() {
+    let harness = Harness::start().await;
+    let root = administrator(&harness).await;
+    let keyed = |request| {
+        let mut request = with_token(request, &root);
+        request.metadata_mut().insert("idempotency-key", "k1".parse().unwrap());
+        request
+    };
+    let first = harness.account().create_user(keyed(new_user("bob"))).await.unwrap().into_inner();
+    let second = harness.account().create_user(keyed(new_user("bob"))).await.unwrap().into_inner();
+    assert_eq!(first, second);
+    let outcome = harness.account().create_user(keyed(new_user("eve"))).await;
+    assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
+}
+
+#[tokio::test]
+async fn anonymous_callers_see_no_addresses() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let request = GetUserRequest { username: "ADA".into() };
+    for (token, email) in [("", ""), (ada.as_str(), "ada@example.com")] {
+        let user =
+            harness.account().get_user(with_token(request.clone(), token)).await.unwrap().into_inner().user.unwrap();
+        assert_eq!((user.username.as_str(), user.email.as_str()), ("ada", email));
+        let many = GetUsersRequest { usernames: vec!["ada".into()], ..GetUsersRequest::default() };
+        let users = harness.account().get_users(with_token(many, token)).await.unwrap().into_inner().users;
+        assert_eq!(users[0].email, email);
+    }
+    for name in ["nobody", "", "a\0", "a/b"] {
+        let outcome = harness.account().get_user(with_token(GetUserRequest { username: name.into() }, "")).await;
+        assert_eq!(refusal(outcome), refused(Code::NotFound, "USER_NOT_FOUND"));
+    }
+}
+
+#[tokio::test]
+async fn the_caller_is_who_the_token_says() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let request = || GetAuthenticatedUserRequest {};
+    let user =
+        harness.account().get_authenticated_user(with_token(request(), &ada)).await.unwrap().into_inner().user.unwrap();
+    assert_eq!((user.username.as_str(), user.email.as_str()), ("ada", "ada@example.com"));
+    let outcome = harness.account().get_authenticated_user(with_token(request(), "")).await;
+    assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+}
+
+#[tokio::test]
+async fn users_are_found_in_one_call_and_unknown_ones_left_out() {
+    let harness = Harness::start().await;
+    let ada = harness.user("ada", false).await;
+    let bob = harness.user("bob", false).await;
+    let request = GetUsersRequest {
+        user_ids: vec![ada.id.0, 999, -1],
+        emails: vec![
+            "BOB@example.com".into(),
+            "bob@example.com".into(),
+            "no@example.com".into(),
+            "\0".into(),
+            String::new(),
+        ],
+        usernames: vec!["ADA".into(), "nobody".into(), "a\0b".into()],
+    };
+    let answer = harness.account().get_users(request).await.unwrap().into_inner();
+    assert_eq!(answer.users.iter().map(|user| user.id).collect::<Vec<_>>(), [ada.id.0, bob.id.0]);
+    assert_eq!(answer.user_id_by_email.len(), 2);
+    assert_eq!(answer.user_id_by_email["BOB@example.com"], bob.id.0);
+    let too_many = GetUsersRequest { user_ids: (0..1001).collect(), ..GetUsersRequest::default() };
+    assert_eq!(refusal(harness.account().get_users(too_many).await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
+    let full = GetUsersRequest { user_ids: (0..1000).collect(), ..GetUsersRequest::default() };
+    assert_eq!(harness.account().get_users(full).await.unwrap().into_inner().users.len(), 2);
+}
+
+#[tokio::test]
+async fn a_token_is_shown_once_and_listed_unusable() {
+    let harness = Harness::start().await;
+    harness.user("ada", false).await;
+    let first = harness.token("ada", "first").await;
+    let second = harness.token("ada", "second").await;
+    assert!(
+        first.len() == 40 && first.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) && first != second
+    );
+    let list = |page, page_size| ListAccessTokensRequest {
+        credential: Some(basic("ada@example.com", PASSWORD)),
+        username: "ADA".into(),
+        page,
+        page_size,
+    };
+    let answer = harness.account().list_access_tokens(list(1, 1000)).await.unwrap().into_inner();
+    assert_eq!(answer.tokens.iter().map(|token| token.name.as_str()).collect::<Vec<_>>(), ["second", "first"]);
+    for token in &answer.tokens {
+        assert!(token.digest.len() == 40 && token.digest != first && token.digest != second);
+        let request = with_token(GetAuthenticatedUserRequest {}, &token.digest);
+        let outcome = harness.account().get_authenticated_user(request).await;
+        assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
+    }
+    let page = harness.account().list_access_tokens(list(2, 1)).await.unwrap().into_inner();
+    assert_eq!((page.tokens[0].name.as_str(), page.total_count), ("first", 2));
+    let rest = harness.account().list_access_tokens(list(-5, 0)).await.unwrap().into_inner();
+    assert_eq!(rest.tokens[0].name, "second");
+}
+
+#[tokio::test]
+async fn tokens_are_made_by_password_for_oneself_under_a_new_name() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.user("bob", false).await;
+    let create = async |credential, username: &str, name: &str| {
+        let request = CreateAccessTokenRequest { credential, username: username.into(), name: name.into() };
+        refusal(harness.account().create_access_token(request).await)
+    };
+    let me = || Some(basic("ada", PASSWORD));
+    assert_eq!(create(None, "ada", "x").await, refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+    assert_eq!(create(Some(basic(&ada, "")), "ada", "x").await, refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
+    assert_eq!(
+        create(Some(basic("ada", "wrong")), "nobody", "x").await,
+        refused(Code::Unauthenticated, "BAD_CREDENTIALS")
+    );
+    assert_eq!(create(me(), "nobody", "x").await, refused(Code::NotFound, "USER_NOT_FOUND"));
+    assert_eq!(create(me(), "bob", "x").await, refused(Code::PermissionDenied, "NOT_YOUR_TOKENS"));
+    assert_eq!(create(me(), "ada", "").await, refused(Code::InvalidArgument, "INVALID_FIELDS"));
+    assert_eq!(create(me(), "ada", "TEST").await, refused(Code::AlreadyExists, "TOKEN_ALREADY_EXISTS"));
+    let delete = DeleteAccessTokenRequest { credential: me(), username: "bob".into(), name: "test".into() };
+    assert_eq!(
+        refusal(harness.account().delete_access_token(delete).await),
+        refused(Code::PermissionDenied, "NOT_YOUR_TOKENS")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_several_first_starts_at_once_one_makes_the_administrator() {
+    on_both(async |db: Db| {
+        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let tasks: Vec<_> = (0..4)
+            .map(|_| {
+                let accounts = Accounts::over(db.clone());
+                let password = Secret::new(PASSWORD);
+                life.spawn("first", async move {
+                    accounts.ensure_first_administrator("admin", "admin@localhost", &password).await.unwrap()
+                })
+            })
+            .collect();
+        let mut made = 0;
+        for task in tasks {
+            made += usize::from(task.await.unwrap());
+        }
+        assert_eq!(made, 1);
+        let accounts = Accounts::over(db);
+        let nothing = Secret::default();
+        assert!(!accounts.ensure_first_administrator("x", "bad", &nothing).await.unwrap(), "there is one already");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_operator_may_name_an_administrator_admin_and_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = Secret::new(format!("sqlite://{}", folder.path().join("repo.db").display()));
+    let accounts = admin::open(&url).await.unwrap();
+    let new = |is_admin| NewUser {
+        username: "admin".into(),
+        email: "admin@localhost".into(),
+        password: Secret::new(PASSWORD),
+        full_name: String::new(),
+        is_admin,
+    };
+    assert!(matches!(accounts.create_user(new(false)).await, Err(RepoError::Invalid(_))));
+    assert!(accounts.create_user(new(true)).await.unwrap().is_admin);
+    assert!(matches!(accounts.create_user(new(true)).await, Err(RepoError::UserExists(_))));
+    accounts.close().await;
+}

@@ -1,0 +1,17 @@
+mod access;
+mod accounts;
+mod events;
+mod repositories;
+
+use ferrite_proto::error::reason;
+use tonic::{Code, Status};
+
+/// The code and reason of a refusal.
+fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
+    let status = answer.unwrap_err();
+    (status.code(), reason(&status).unwrap_or_default())
+}
+
+fn refused(code: Code, reason: &str) -> (Code, String) {
+    (code, reason.to_owned())
+}

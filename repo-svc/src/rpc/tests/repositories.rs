@@ -1,0 +1,245 @@
+use std::collections::HashSet;
+use std::time::Duration;
+
+use ferrite_kit::args;
+use ferrite_proto::error::violations;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::repo::{
+    AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, GetRepositoryRequest, ListRepositoriesRequest,
+    Permission, RepositoryRef, SearchRepositoriesRequest, repository_ref,
+};
+use tonic::{Code, Request};
+
+use super::{refusal, refused};
+use crate::testing::{Harness, StoreMode, with_token};
+
+fn by_id(id: i64) -> Option<RepositoryRef> {
+    Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) })
+}
+
+fn named(name: &str) -> CreateRepositoryRequest {
+    CreateRepositoryRequest { name: name.into(), ..CreateRepositoryRequest::default() }
+}
+
+fn keyed<T>(message: T, token: &str, key: &str) -> Request<T> {
+    let mut request = with_token(message, token);
+    request.metadata_mut().insert("idempotency-key", key.parse().unwrap());
+    request
+}
+
+#[tokio::test]
+async fn a_repository_is_made_on_its_store_and_answered_as_it_is() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let request = CreateRepositoryRequest {
+        description: "A demo".into(),
+        auto_init: Some(AutoInit {
+            gitignores: vec!["Rust".into()],
+            license: "MIT License".into(),
+            readme: String::new(),
+        }),
+        ..named("Demo")
+    };
+    let made = harness
+        .repository()
+        .create_repository(with_token(request, &ada))
+        .await
+        .unwrap()
+        .into_inner()
+        .repository
+        .unwrap();
+    assert_eq!((made.name.as_str(), made.default_branch.as_str(), made.size_bytes), ("Demo", "main", 42));
+    assert!(!made.is_empty && !made.is_private && made.create_time.is_some() && made.watcher_count == 1);
+    assert_eq!((made.permission(), made.owner.as_ref().unwrap().username.as_str()), (Permission::Owner, "ada"));
+    assert_eq!(harness.stored(), HashSet::from([made.id]));
+    let asked = harness.asked().remove(0);
+    assert_eq!((asked.store.as_str(), asked.epoch, asked.default_branch.as_str()), ("default", 1, "main"));
+    let commit = asked.first_commit.unwrap();
+    assert_eq!(commit.clone_url_http, "http://git.example.com/ada/Demo.git");
+    assert_eq!(commit.clone_url_ssh, "git@git.example.com:ada/Demo.git");
+    assert_eq!(
+        (commit.author.as_ref().unwrap().name.as_str(), commit.gitignores.as_slice()),
+        ("ada", ["Rust".to_owned()].as_slice())
+    );
+    let got = harness
+        .repository()
+        .get_repository(with_token(GetRepositoryRequest { repository: by_id(made.id) }, &ada))
+        .await;
+    assert_eq!(got.unwrap().into_inner().repository, Some(made));
+}
+
+#[tokio::test]
+async fn a_bad_request_names_its_fields_and_makes_nothing() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let request = CreateRepositoryRequest { description: "x".repeat(256), ..named("a b") };
+    let status = harness.repository().create_repository(with_token(request, &ada)).await.unwrap_err();
+    let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
+    assert_eq!((status.code(), fields), (Code::InvalidArgument, vec!["name".to_owned(), "description".to_owned()]));
+    for name in ["", ".", "x.git", "-x", "a/../b", "a\0b"] {
+        assert_eq!(refusal(harness.create(&ada, name, false).await).0, Code::InvalidArgument, "{name:?}");
+    }
+    assert_eq!(
+        refusal(harness.create("", "demo", false).await),
+        refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED")
+    );
+    assert!(harness.asked().is_empty());
+}
+
+#[tokio::test]
+async fn what_the_store_refuses_or_fails_leaves_nothing_behind() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.set_store(StoreMode::Refuses);
+    let status = harness.create(&ada, "demo", false).await.unwrap_err();
+    assert_eq!(violations(&status), [("license".to_owned(), "unknown".to_owned(), "no such template".to_owned())]);
+    harness.set_store(StoreMode::FailsAfterwards);
+    assert_eq!(refusal(harness.create(&ada, "demo", false).await), refused(Code::Internal, "INTERNAL"));
+    assert!(harness.stored().is_empty());
+    harness.set_store(StoreMode::Works);
+    harness.create(&ada, "demo", false).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_leaves_the_rest_to_the_sweeper() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.set_store(StoreMode::Down);
+    assert_eq!(refusal(harness.create(&ada, "demo", false).await), refused(Code::Unavailable, "STORE_UNAVAILABLE"));
+    harness.set_store(StoreMode::Works);
+    let db = harness.db().await;
+    let count = async || db.one::<(i64,)>("SELECT COUNT(*) FROM repositories", &[]).await.unwrap().0;
+    assert_eq!(count().await, 1);
+    harness.create(&ada, "demo", false).await.unwrap();
+    db.execute("UPDATE repositories SET created_us = created_us - $1", &args![121_000_000_i64]).await.unwrap();
+    let core = harness.core().await;
+    crate::work::sweep(&core).await.unwrap();
+    assert_eq!(count().await, 1, "the one that was finished stays");
+    assert_eq!(harness.stored().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_eight_creations_of_one_name_one_wins() {
+    let harness = std::sync::Arc::new(Harness::start().await);
+    let ada = harness.signed_in("ada").await;
+    let life = ferrite_kit::Lifecycle::new(Duration::from_secs(5));
+    let tasks: Vec<_> = (0..8)
+        .map(|number| {
+            let (harness, ada) = (harness.clone(), ada.clone());
+            let name = if number % 2 == 0 { "demo" } else { "DEMO" };
+            life.spawn("create", async move { harness.create(&ada, name, false).await })
+        })
+        .collect();
+    let mut made = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(_) => made += 1,
+            outcome => assert_eq!(refusal(outcome), refused(Code::AlreadyExists, "REPOSITORY_ALREADY_EXISTS")),
+        }
+    }
+    assert_eq!((made, harness.stored().len()), (1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_key_makes_one_repository_even_at_once() {
+    let harness = std::sync::Arc::new(Harness::start().await);
+    let ada = harness.signed_in("ada").await;
+    let life = ferrite_kit::Lifecycle::new(Duration::from_secs(5));
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let (mut client, request) = (harness.repository(), keyed(named("demo"), &ada, "k1"));
+            life.spawn("create", async move { client.create_repository(request).await.unwrap().into_inner() })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap());
+    }
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+    assert_eq!(harness.stored().len(), 1);
+    let outcome = harness.repository().create_repository(keyed(named("other"), &ada, "k1")).await;
+    assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
+    let outcome = harness.repository().create_repository(keyed(named("demo"), &ada, "k2")).await;
+    assert_eq!(refusal(outcome), refused(Code::AlreadyExists, "REPOSITORY_ALREADY_EXISTS"));
+}
+
+#[tokio::test]
+async fn an_account_has_its_limit() {
+    let harness = Harness::start_with(&["--repository-limit", "1"]).await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "one", false).await.unwrap();
+    assert_eq!(
+        refusal(harness.create(&ada, "two", false).await),
+        refused(Code::FailedPrecondition, "REPOSITORY_LIMIT_REACHED")
+    );
+}
+
+#[tokio::test]
+async fn only_the_owner_deletes_and_the_subscribers_hear_of_it() {
+    let harness = Harness::start().await;
+    let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+    let (open, closed) =
+        (harness.create(&ada, "open", false).await.unwrap(), harness.create(&ada, "closed", true).await.unwrap());
+    let delete = async |id, token: &str| {
+        harness
+            .repository()
+            .delete_repository(with_token(DeleteRepositoryRequest { repository: by_id(id) }, token))
+            .await
+    };
+    assert_eq!(refusal(delete(open.id, "").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+    assert_eq!(refusal(delete(open.id, &bob).await), refused(Code::PermissionDenied, "OWNER_REQUIRED"));
+    assert_eq!(refusal(delete(closed.id, &bob).await), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
+    let key = || keyed(DeleteRepositoryRequest { repository: by_id(open.id) }, &ada, "k1");
+    harness.repository().delete_repository(key()).await.unwrap();
+    harness.repository().delete_repository(key()).await.unwrap();
+    assert_eq!(refusal(delete(open.id, &ada).await), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
+    for _ in 0..500 {
+        if harness.events().len() >= 3 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let events = harness.events();
+    assert_eq!(events.len(), 3, "one for each of issue-svc, hook-svc and git-svc");
+    assert!(
+        events
+            .iter()
+            .all(|event| event.repository_id == open.id && matches!(event.fact, Some(Fact::RepositoryDeleted(_))))
+    );
+    harness.create(&ada, "open", false).await.unwrap();
+}
+
+#[tokio::test]
+async fn lists_and_searches_hide_what_the_caller_may_not_see() {
+    let harness = Harness::start().await;
+    let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+    harness.create(&ada, "open", false).await.unwrap();
+    harness.create(&ada, "closed", true).await.unwrap();
+    harness.create(&bob, "bobs", false).await.unwrap();
+    let list = async |owner: &str, token: &str| {
+        let request = ListRepositoriesRequest { owner: owner.into(), page: 1, page_size: 1000 };
+        let answer = harness.repository().list_repositories(with_token(request, token)).await?.into_inner();
+        Ok::<_, tonic::Status>(
+            answer.repositories.into_iter().map(|row| (row.name.clone(), row.permission())).collect::<Vec<_>>(),
+        )
+    };
+    let row = |name: &str, permission| (name.to_owned(), permission);
+    assert_eq!(list("ada", &bob).await.unwrap(), [row("open", Permission::Read)]);
+    assert_eq!(list("ADA", &ada).await.unwrap(), [row("closed", Permission::Owner), row("open", Permission::Owner)]);
+    assert_eq!(list("", &bob).await.unwrap(), [row("bobs", Permission::Owner)]);
+    assert_eq!(refusal(list("nobody", &ada).await), refused(Code::NotFound, "USER_NOT_FOUND"));
+    assert_eq!(refusal(list("ada", "").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+
+    let search = async |query: &str, token: &str| {
+        let request = SearchRepositoriesRequest { query: query.into(), page: 1, page_size: 2, ..Default::default() };
+        harness.repository().search_repositories(with_token(request, token)).await.map(tonic::Response::into_inner)
+    };
+    let answer = search("", "").await.unwrap();
+    assert_eq!((answer.repositories.len(), answer.total_count), (2, 2));
+    assert!(answer.repositories.iter().all(|row| row.owner.as_ref().unwrap().email.is_empty()));
+    let answer = search("", &ada).await.unwrap();
+    assert_eq!((answer.repositories.len(), answer.total_count), (2, 3));
+    assert_eq!(search("ada/o", &bob).await.unwrap().repositories[0].name, "open");
+    assert_eq!(refusal(search("a\0", "").await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
+    assert_eq!(refusal(search(&"a".repeat(256), "").await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
+}

@@ -1,0 +1,276 @@
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clap::Parser;
+use ed25519_dalek::SigningKey;
+use ed25519_dalek::pkcs8::EncodePrivateKey;
+use ed25519_dalek::pkcs8::spki::EncodePublicKey;
+use ferrite_kit::boot::{Trust, serve_all};
+use ferrite_kit::db::Db;
+use ferrite_kit::grpc::{Channel, channel};
+use ferrite_kit::net::Address;
+use ferrite_kit::serve::Limits;
+use ferrite_kit::{Clock, Lifecycle, Secret};
+use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
+use ferrite_proto::git;
+use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_proto::repo::account_service_client::AccountServiceClient;
+use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
+use ferrite_proto::repo::{BasicCredential, CreateAccessTokenRequest, CreateRepositoryRequest, Repository};
+use tonic::{Request, Response, Status};
+
+use crate::Config;
+use crate::admin::{self, Accounts, NewUser, User};
+use crate::core::Core;
+
+pub(crate) const PASSWORD: &str = "correct horse";
+
+/// How the store of a test behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreMode {
+    Works,
+    /// Refuses the template, as git-svc does.
+    Refuses,
+    /// Fails when it makes a repository, after it was made.
+    FailsAfterwards,
+    /// Fails whatever it is asked.
+    Down,
+}
+
+/// Stands where git-svc and the subscribers of events would.
+#[derive(Clone, Debug)]
+struct Neighbour(Arc<Neighbourhood>);
+
+#[derive(Debug)]
+struct Neighbourhood {
+    mode: Mutex<StoreMode>,
+    made: Mutex<HashSet<i64>>,
+    asked: Mutex<Vec<git::CreateRepositoryRequest>>,
+    events: Mutex<Vec<Event>>,
+}
+
+#[tonic::async_trait]
+impl StorageService for Neighbour {
+    async fn create_repository(
+        &self,
+        request: Request<git::CreateRepositoryRequest>,
+    ) -> Result<Response<git::CreateRepositoryResponse>, Status> {
+        let request = request.into_inner();
+        let (id, is_empty) = (request.repository_id, request.first_commit.is_none());
+        self.0.asked.lock().unwrap().push(request);
+        let mode = *self.0.mode.lock().unwrap();
+        match mode {
+            StoreMode::Down => return Err(Status::unavailable("down")),
+            StoreMode::Refuses => {
+                return Err(crate::RepoError::field("license", "unknown", "no such template").into());
+            }
+            StoreMode::Works | StoreMode::FailsAfterwards => self.0.made.lock().unwrap().insert(id),
+        };
+        if mode == StoreMode::FailsAfterwards {
+            return Err(Status::internal("internal error"));
+        }
+        Ok(Response::new(git::CreateRepositoryResponse { size_bytes: 42, is_empty }))
+    }
+
+    async fn delete_repository(
+        &self,
+        request: Request<git::DeleteRepositoryRequest>,
+    ) -> Result<Response<git::DeleteRepositoryResponse>, Status> {
+        if *self.0.mode.lock().unwrap() == StoreMode::Down {
+            return Err(Status::unavailable("down"));
+        }
+        self.0.made.lock().unwrap().remove(&request.get_ref().repository_id);
+        Ok(Response::new(git::DeleteRepositoryResponse {}))
+    }
+}
+
+#[tonic::async_trait]
+impl EventSink for Neighbour {
+    async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
+        self.0.events.lock().unwrap().extend(request.into_inner().events);
+        Ok(Response::new(DeliverResponse {}))
+    }
+}
+
+/// repo-svc on a Unix socket, with a database of its own, and neighbours.
+pub(crate) struct Harness {
+    folder: tempfile::TempDir,
+    life: Lifecycle,
+    neighbour: Neighbour,
+    trust: Trust,
+    accounts: Accounts,
+    /// As one of Ferrite's own processes.
+    pub(crate) service: Channel,
+    /// As anybody.
+    pub(crate) stranger: Channel,
+}
+
+impl Drop for Harness {
+    fn drop(&mut self) {
+        self.life.stop();
+    }
+}
+
+fn write_keys(folder: &Path) {
+    let key = SigningKey::from_bytes(&rand::random());
+    std::fs::write(folder.join("grant.pem"), key.to_pkcs8_pem(Default::default()).unwrap()).unwrap();
+    std::fs::write(folder.join("grant.pub.pem"), key.verifying_key().to_public_key_pem(Default::default()).unwrap())
+        .unwrap();
+    std::fs::write(folder.join("service.key"), hex::encode(rand::random::<[u8; 32]>())).unwrap();
+}
+
+fn config(folder: &Path, extra: &[&str]) -> Config {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let socket = |name: &str| format!("unix:{}", file(name));
+    let flags = [
+        ("--listen", socket("repo.sock")),
+        ("--database-url", format!("sqlite://{}", file("repo.db"))),
+        ("--service-key-file", file("service.key")),
+        ("--grant-public-key-file", file("grant.pub.pem")),
+        ("--grant-key-file", file("grant.pem")),
+        ("--issue-address", socket("others.sock")),
+        ("--hook-address", socket("others.sock")),
+        ("--git-address", socket("others.sock")),
+        ("--public-url", "http://git.example.com/".to_owned()),
+        ("--ssh", "git.example.com:22".to_owned()),
+    ];
+    let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+    let all = ["repo-svc".to_owned()].into_iter().chain(flags).chain(extra.iter().map(|&flag| flag.to_owned()));
+    Config::try_parse_from(all).unwrap()
+}
+
+impl Harness {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    pub(crate) async fn start_with(extra: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        write_keys(folder.path());
+        let config = config(folder.path(), extra);
+        let life = Lifecycle::new(Duration::from_secs(5));
+        let neighbour = Neighbour(Arc::new(Neighbourhood {
+            mode: Mutex::new(StoreMode::Works),
+            made: Mutex::default(),
+            asked: Mutex::default(),
+            events: Mutex::default(),
+        }));
+        let others = Address::Unix(folder.path().join("others.sock")).bind().await.unwrap();
+        let mut routes = tonic::service::Routes::builder();
+        routes.add_service(StorageServiceServer::new(neighbour.clone()));
+        routes.add_service(EventSinkServer::new(neighbour.clone()));
+        let (router, life2) = (routes.routes().into_axum_router(), life.clone());
+        life.spawn("others", async move { serve_all(vec![others], router, Limits::default(), &life2).await });
+
+        let trust = config.trust.load("gateway", &Clock::system()).unwrap();
+        let accounts = admin::open(&config.database.database_url).await.unwrap();
+        let address = config.serve.listen[0].clone();
+        let listeners = config.serve.bind().await.unwrap();
+        let life2 = life.clone();
+        life.spawn("repo-svc", async move { crate::run(config, listeners, life2).await.unwrap() });
+        while !life.is_ready() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let (service, stranger) = (trust.channel(&address), channel(&address, None));
+        Self { folder, life, neighbour, trust, accounts, service, stranger }
+    }
+
+    /// The database, to arrange or look at what no RPC shows.
+    pub(crate) async fn db(&self) -> Db {
+        let url = format!("sqlite://{}", self.folder.path().join("repo.db").display());
+        Db::open(&Secret::new(url), 2).await.unwrap()
+    }
+
+    /// What the service works with, a second time over the same database: for work that no RPC starts.
+    pub(crate) async fn core(&self) -> Core {
+        let config = config(self.folder.path(), &[]);
+        let trust = config.trust.load("repo-svc", &Clock::system()).unwrap();
+        let signer = crate::signer(&config, &trust, &Clock::system()).unwrap();
+        crate::core(config, &trust, signer, self.db().await, Clock::system(), self.life.clone())
+    }
+
+    pub(crate) fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    pub(crate) fn set_store(&self, mode: StoreMode) {
+        *self.neighbour.0.mode.lock().unwrap() = mode;
+    }
+
+    /// Ids of the repositories on the store.
+    pub(crate) fn stored(&self) -> HashSet<i64> {
+        self.neighbour.0.made.lock().unwrap().clone()
+    }
+
+    /// What the store was asked to make.
+    pub(crate) fn asked(&self) -> Vec<git::CreateRepositoryRequest> {
+        self.neighbour.0.asked.lock().unwrap().clone()
+    }
+
+    /// Events that the subscribers took.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.neighbour.0.events.lock().unwrap().clone()
+    }
+
+    pub(crate) fn access(&self) -> AccessServiceClient<Channel> {
+        AccessServiceClient::new(self.service.clone())
+    }
+
+    pub(crate) fn account(&self) -> AccountServiceClient<Channel> {
+        AccountServiceClient::new(self.service.clone())
+    }
+
+    pub(crate) fn repository(&self) -> RepositoryServiceClient<Channel> {
+        RepositoryServiceClient::new(self.service.clone())
+    }
+
+    pub(crate) async fn user(&self, name: &str, is_admin: bool) -> User {
+        let new = NewUser {
+            username: name.to_owned(),
+            email: format!("{name}@example.com"),
+            password: Secret::new(PASSWORD),
+            full_name: String::new(),
+            is_admin,
+        };
+        self.accounts.create_user(new).await.unwrap()
+    }
+
+    /// A new token of a user.
+    pub(crate) async fn token(&self, username: &str, name: &str) -> String {
+        let request = CreateAccessTokenRequest {
+            credential: Some(basic(username, PASSWORD)),
+            username: username.to_owned(),
+            name: name.to_owned(),
+        };
+        self.account().create_access_token(request).await.unwrap().into_inner().value
+    }
+
+    /// A new user with a token.
+    pub(crate) async fn signed_in(&self, name: &str) -> String {
+        self.user(name, false).await;
+        self.token(name, "test").await
+    }
+
+    pub(crate) async fn create(&self, token: &str, name: &str, is_private: bool) -> Result<Repository, Status> {
+        let request = CreateRepositoryRequest { name: name.to_owned(), is_private, ..Default::default() };
+        let answer = self.repository().create_repository(with_token(request, token)).await?;
+        Ok(answer.into_inner().repository.unwrap())
+    }
+}
+
+pub(crate) fn basic(username: &str, password: &str) -> BasicCredential {
+    BasicCredential { username: username.to_owned(), password: password.to_owned() }
+}
+
+/// A request that shows a token; none if it is empty.
+pub(crate) fn with_token<T>(message: T, token: &str) -> Request<T> {
+    let mut request = Request::new(message);
+    if !token.is_empty() {
+        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    }
+    request
+}

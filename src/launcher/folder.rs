@@ -1,0 +1,78 @@
+//! The data folder: one launcher at a time, and nobody else looks inside.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+const PRIVATE_FOLDER: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
+
+/// The data folder, held until this is dropped.
+#[derive(Debug)]
+pub(super) struct DataFolder {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl DataFolder {
+    /// Makes the folder if need be and takes it.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("data folder {}: {error}", path.display());
+        private_folder(path).map_err(failed)?;
+        let path = path.canonicalize().map_err(failed)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(PRIVATE_FILE)
+            .open(path.join("lock"))
+            .map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(format!("data folder {}: another launcher holds it", path.display()));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        private_folder(&path.join("run")).map_err(failed)?;
+        private_folder(&path.join("git")).map_err(failed)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Makes it the working folder of this process and its children: paths of Unix sockets have to be short.
+    pub(super) fn enter(&self) -> Result<(), String> {
+        std::env::set_current_dir(&self.path).map_err(|error| format!("data folder {}: {error}", self.path.display()))
+    }
+}
+
+/// A folder that only its owner may use, made if need be.
+pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_held_once_and_private() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("a/b");
+        let held = DataFolder::open(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let message = DataFolder::open(&path).unwrap_err();
+        assert!(message.contains("another launcher"), "{message}");
+        drop(held);
+        DataFolder::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        let message = DataFolder::open(&path).unwrap_err();
+        assert!(message.contains("file"), "{message}");
+    }
+}

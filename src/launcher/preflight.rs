@@ -1,0 +1,47 @@
+//! What can be known to be wrong before anything is started.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+/// Fails unless there is a git program.
+pub(super) async fn git() -> Result<(), String> {
+    let status = Command::new("git")
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .await
+        .map_err(|_| "git is not installed: the program `git` is not on PATH".to_owned())?;
+    if status.success() { Ok(()) } else { Err(format!("`git --version` fails ({status})")) }
+}
+
+/// The address that `text` names, once it is sure that nobody listens there; a free port for port 0.
+pub(super) fn free_port(text: &str) -> Result<SocketAddr, String> {
+    let address = text
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut addresses| addresses.next())
+        .ok_or_else(|| format!("`{text}` is not an address: HOST:PORT is expected"))?;
+    let listener = TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    listener.local_addr().map_err(|error| format!("cannot listen on {address}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_is_named() {
+        let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = holder.local_addr().unwrap();
+        let message = free_port(&taken.to_string()).unwrap_err();
+        assert!(message.contains(&taken.to_string()), "{message}");
+        assert_ne!(free_port("127.0.0.1:0").unwrap().port(), 0);
+        for wrong in ["", "3000", "nowhere", "127.0.0.1:99999"] {
+            assert!(free_port(wrong).is_err(), "{wrong}");
+        }
+    }
+}

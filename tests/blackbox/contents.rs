@@ -1,0 +1,231 @@
+//! Files through the API: read, and written one commit at a time.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::harness::{Cluster, Git, User};
+
+on_both_profiles! {
+    a_file_is_written_and_read_back
+    a_write_names_branch_and_blob
+    the_first_write_fills_an_empty_repository
+    refused_writes_name_their_field
+    no_path_leaves_the_tree_or_enters_git
+    only_writers_write
+    simultaneous_writes_all_land
+    directories_links_and_submodules_are_told_apart
+}
+
+fn file(text: &str) -> String {
+    STANDARD.encode(text)
+}
+
+fn written(user: &User, repository: &str, path: &str) -> String {
+    user.repo(repository, &format!("/contents/{path}"))
+}
+
+async fn a_file_is_written_and_read_back(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("files", json!({"auto_init": true})).await;
+    let path = written(&ada, "files", "docs/a%20b.txt");
+    let body = json!({"message": "Add it", "content": file("hello\n")});
+    let answer = ada.put(&path, &body).await.expect(201).json();
+    let (content, commit) = (&answer["content"], &answer["commit"]);
+    assert_eq!(content["sha"], "ce013625030ba8dba906f756967f9e9ca394464a");
+    assert_eq!(
+        (&content["type"], &content["encoding"], &content["size"]),
+        (&json!("file"), &json!("base64"), &json!(6))
+    );
+    assert_eq!((&content["name"], &content["path"]), (&json!("a b.txt"), &json!("docs/a b.txt")));
+    assert_eq!(content["content"], file("hello\n"));
+    let api = format!("{}/api/v1/repos/{}/files", cluster.url, ada.name);
+    assert_eq!(content["url"], format!("{api}/contents/docs/a%20b.txt"));
+    assert_eq!(content["_links"]["self"], content["url"]);
+    assert_eq!(content["git_url"], format!("{api}/git/blobs/{}", content["sha"].as_str().unwrap()));
+    assert_eq!(content["download_url"], format!("{}/{}/files/raw/main/docs/a%20b.txt", cluster.url, ada.name));
+    let sha = commit["sha"].as_str().unwrap();
+    assert_eq!((&commit["url"], &commit["commit"]["url"]), (&json!(format!("{api}/commits/{sha}")), &commit["url"]));
+    assert_eq!(commit["commit"]["message"], "Add it");
+    assert_eq!(commit["commit"]["author"]["email"], ada.email.as_str());
+    assert_eq!(commit["author"]["username"], ada.name.as_str());
+    assert_eq!(commit["parents"].as_array().unwrap().len(), 1);
+    assert_eq!(ada.get(&path).await.expect(200).json(), *content);
+    assert_eq!(&ada.get(&ada.repo("files", &format!("/commits/{sha}"))).await.expect(200).json(), commit);
+    assert_eq!(ada.get(&ada.repo("files", "/raw/main/docs/a%20b.txt")).await.expect(200).text(), "hello\n");
+    let names =
+        |list: Value| list.as_array().unwrap().iter().map(|entry| entry["path"].to_string()).collect::<String>();
+    let root = ada.get(&ada.repo("files", "/contents")).await.expect(200).json();
+    assert_eq!(names(root), "\"README.md\"\"docs\"");
+    assert_eq!(names(ada.get(&written(&ada, "files", "docs/")).await.expect(200).json()), "\"docs/a b.txt\"");
+    let with_ref = ada.get(&format!("{path}?ref=main")).await.expect(200).json();
+    assert_eq!(with_ref["url"], format!("{api}/contents/docs/a%20b.txt?ref=main"));
+}
+
+async fn a_write_names_branch_and_blob(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("files", json!({"auto_init": true})).await;
+    let path = written(&ada, "files", "a.txt");
+    let (user, target) = (&ada, &path);
+    let put = |body: Value| async move { user.put(target, &body).await };
+    let first = put(json!({"message": "1", "content": file("1"), "branch": "side/way"})).await;
+    let first = first.expect(201).json();
+    ada.get(&path).await.refused(404);
+    assert_eq!(ada.get(&format!("{path}?ref=side/way")).await.expect(200).json()["content"], file("1"));
+    let blob = &first["content"]["sha"];
+    let second = json!({"message": "2", "content": file("2"), "branch": "side/way", "sha": blob});
+    put(second.clone()).await.expect(201);
+    let mut stale = second;
+    stale["content"] = json!(file("3"));
+    put(stale).await.refused(409);
+    let branch = ada.get(&ada.repo("files", "/branches/side/way")).await.expect(200).json();
+    assert_eq!(branch["commit"]["message"].as_str().unwrap().trim_end(), "2");
+    let git = Git::new();
+    git.run("", &["clone", "-q", "-b", "side/way", &ada.git_url(&ada.name, "files"), "work"]).await;
+    assert_eq!(git.run("work", &["rev-list", "--count", "HEAD"]).await, "3");
+    git.run("work", &["fsck", "--strict"]).await;
+}
+
+async fn the_first_write_fills_an_empty_repository(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("blank", json!({})).await;
+    assert_eq!(ada.get(&ada.repo("blank", "/contents")).await.expect(200).text(), "[]");
+    assert_eq!(ada.get(&ada.repo("blank", "/branches")).await.expect(200).text(), "[]");
+    for rest in ["/contents/x", "/branches/main", "/commits/main", "/commits/HEAD", "/raw/main/x"] {
+        ada.get(&ada.repo("blank", rest)).await.refused(404);
+    }
+    ada.put(&written(&ada, "blank", "x"), &json!({"message": "first", "content": ""})).await.expect(201);
+    let repository = ada.get(&ada.repo("blank", "")).await.expect(200).json();
+    assert_eq!((&repository["empty"], &repository["default_branch"]), (&json!(false), &json!("main")));
+    let empty = ada.get(&ada.repo("blank", "/raw/main/x")).await.expect(200);
+    assert!(empty.body.is_empty());
+    assert_eq!(ada.get(&written(&ada, "blank", "x")).await.expect(200).json()["content"], "");
+}
+
+async fn refused_writes_name_their_field(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("strict", json!({"auto_init": true})).await;
+    let path = written(&ada, "strict", "new.txt");
+    let good = json!({"message": "m", "content": file("x")});
+    let cases = [
+        ("content", json!("not base64!"), "content"),
+        ("content", json!("YQ"), "content"),
+        ("content", json!(5), "content"),
+        ("content", Value::Null, "content"),
+        ("message", json!(["x"]), "message"),
+        ("branch", json!("-x"), "branch"),
+        ("branch", json!("a..b"), "branch"),
+        ("branch", json!("refs/heads/x"), "branch"),
+        ("branch", json!("a\u{0}b"), "branch"),
+        ("branch", json!("HEAD"), "branch"),
+    ];
+    for (name, value, field) in cases {
+        let mut body = good.clone();
+        body[name] = value.clone();
+        let refused = ada.put(&path, &body).await.refused(422).json();
+        assert_eq!(refused["errors"][0]["field"], field, "{name} = {value}: {refused}");
+    }
+    ada.put(&path, &good).await.expect(201);
+    ada.put(&path, &good).await.refused(422);
+    for wrong in ["new.txt/below", "README.md/x"] {
+        ada.put(&written(&ada, "strict", wrong), &good).await.refused_fields(&[("path", "invalid")]);
+    }
+    ada.put(&written(&ada, "strict", "dir/x"), &good).await.expect(201);
+    ada.put(&written(&ada, "strict", "dir"), &good).await.refused_fields(&[("path", "invalid")]);
+    ada.put(&ada.repo("strict", "/contents"), &good).await.refused_any(&[404, 405, 422]);
+    let lines = json!({"message": "m", "content": "aGVs\nbG8=\n"});
+    ada.put(&written(&ada, "strict", "lines"), &lines).await.expect(201);
+    assert_eq!(ada.get(&ada.repo("strict", "/raw/main/lines")).await.expect(200).text(), "hello");
+}
+
+async fn no_path_leaves_the_tree_or_enters_git(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("walls", json!({"auto_init": true})).await;
+    let body = json!({"message": "m", "content": file("x")});
+    for wrong in [
+        ".git/config",
+        ".GIT/config",
+        "a/.git/hooks/x",
+        ".git%20/x",
+        ".git./x",
+        "git~1/x",
+        ".g%E2%80%8Cit/x",
+        "a%00b",
+        "a%5Cb",
+        ".git%3A%3A$INDEX_ALLOCATION/x",
+        "a%0Ab",
+        "%FF",
+        "%2Fetc%2Fpasswd%2F",
+        "a//b",
+    ] {
+        let answer = ada.put(&written(&ada, "walls", wrong), &body).await;
+        answer.refused_any(&[422, 404]);
+    }
+    for wrong in ["%2e%2e/x", "a/%2e%2e/%2e%2e/x", "%2e/x", "a/../../../../user"] {
+        let head = format!("PUT /api/v1/repos/{}/walls/contents/{wrong} HTTP/1.1", ada.name);
+        let status = crate::protocol::raw_status(cluster, &head, &ada, &body.to_string()).await;
+        assert!(matches!(status, 404 | 422), "{wrong}: {status}");
+    }
+    let git = Git::new();
+    git.run("", &["clone", "-q", &ada.git_url(&ada.name, "walls"), "work"]).await;
+    assert_eq!(git.run("work", &["rev-list", "--count", "--all"]).await, "1");
+    ada.put(&written(&ada, "walls", "-rf"), &body).await.expect(201);
+    ada.put(&written(&ada, "walls", ".github/x"), &body).await.expect(201);
+}
+
+async fn only_writers_write(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    ada.new_repository("open", json!({"auto_init": true})).await;
+    let path = written(&ada, "open", "x");
+    let body = json!({"message": "m", "content": file("x")});
+    bob.put(&path, &body).await.refused(403);
+    bob.put(&path, &json!({})).await.refused(403);
+    cluster.anonymous().put(&path, &body).await.refused(401);
+    bob.put(&written(&ada, "absent", "x"), &body).await.refused(404);
+    ada.get(&path).await.refused(404);
+}
+
+async fn simultaneous_writes_all_land(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("busy", json!({"auto_init": true})).await;
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..16 {
+        let ada = ada.clone();
+        calls.spawn(async move {
+            let body = json!({"message": format!("{number}"), "content": file(&format!("{number}"))});
+            ada.put(&written(&ada, "busy", &format!("dir/{number}")), &body).await.expect(201);
+        });
+    }
+    calls.join_all().await;
+    let git = Git::new();
+    git.run("", &["clone", "-q", &ada.git_url(&ada.name, "busy"), "work"]).await;
+    assert_eq!(git.run("work", &["rev-list", "--count", "HEAD"]).await, "17");
+    assert_eq!(std::fs::read_dir(git.path().join("work/dir")).unwrap().count(), 16);
+    git.run("work", &["fsck", "--strict"]).await;
+}
+
+async fn directories_links_and_submodules_are_told_apart(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("kinds", json!({})).await;
+    let git = Git::new();
+    let work = git.small("work").await;
+    std::os::unix::fs::symlink("README.md", work.join("link")).unwrap();
+    std::fs::write(work.join(".gitmodules"), "[submodule \"s\"]\n\tpath = sub\n\turl = https://example.com/s.git\n")
+        .unwrap();
+    let head = git.run("work", &["rev-parse", "HEAD"]).await;
+    git.run("work", &["update-index", "--add", "--cacheinfo", &format!("160000,{head},sub")]).await;
+    git.run("work", &["add", ".gitmodules", "link"]).await;
+    git.run("work", &["commit", "-q", "-m", "Kinds"]).await;
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "kinds"), "main"]).await;
+    let link = ada.get(&written(&ada, "kinds", "link")).await.expect(200).json();
+    assert_eq!((&link["type"], &link["target"], &link["size"]), (&json!("symlink"), &json!("README.md"), &json!(9)));
+    assert!(link.get("content").is_none() && link.get("encoding").is_none(), "{link}");
+    let sub = ada.get(&written(&ada, "kinds", "sub")).await.expect(200).json();
+    assert_eq!((&sub["type"], &sub["sha"], &sub["size"]), (&json!("submodule"), &json!(head), &json!(0)));
+    assert_eq!(sub["submodule_git_url"], "https://example.com/s.git");
+    assert_eq!(ada.get(&ada.repo("kinds", "/raw/main/link")).await.expect(200).text(), "README.md");
+    let body = json!({"message": "m", "content": file("x")});
+    for wrong in ["link", "link/x", "sub", "sub/x"] {
+        ada.put(&written(&ada, "kinds", wrong), &body).await.refused_fields(&[("path", "invalid")]);
+    }
+}

@@ -1,0 +1,155 @@
+//! Who may fetch and push over HTTP, and what everybody else is told.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::harness::{Answer, Cluster, Git, User};
+
+on_both_profiles! {
+    anonymous_callers_fetch_what_is_public
+    every_form_of_credential_opens_the_door
+    strangers_cannot_tell_hidden_from_missing
+    only_writers_push
+    requests_that_are_not_git_are_refused
+    advertisements_are_not_cached
+    names_match_without_case_and_suffix
+}
+
+fn refs(user: &User, owner: &User, name: &str, service: &str) -> reqwest::RequestBuilder {
+    user.raw(Method::GET, &format!("/{}/{name}.git/info/refs?service=git-{service}", owner.name))
+}
+
+async fn anonymous_callers_fetch_what_is_public(cluster: &Cluster) {
+    let (ada, nobody) = (cluster.user("ada").await, cluster.anonymous());
+    ada.new_repository("open", json!({"auto_init": true})).await;
+    ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
+    Answer::of(refs(&nobody, &ada, "open", "upload-pack")).await.expect(200);
+    for (name, service) in
+        [("hidden", "upload-pack"), ("absent", "upload-pack"), ("open", "receive-pack"), ("hidden", "receive-pack")]
+    {
+        let asked = Answer::of(refs(&nobody, &ada, name, service)).await.expect(401);
+        assert!(asked.header("www-authenticate").starts_with("Basic realm="), "{:?}", asked.headers);
+        assert!(asked.header("content-type").starts_with("text/plain"));
+    }
+    let git = Git::new();
+    git.run("", &["clone", "-q", &nobody.git_url(&ada.name, "open"), "work"]).await;
+    git.fails("", &["clone", "-q", &nobody.git_url(&ada.name, "hidden"), "no"]).await;
+}
+
+async fn every_form_of_credential_opens_the_door(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
+    let token = ada.token.clone().unwrap();
+    let good = [
+        (ada.name.as_str(), ada.password.as_str()),
+        (&ada.email, &ada.password),
+        (&token, ""),
+        (&token, "x-oauth-basic"),
+        ("x", &token),
+        (&ada.name, &token),
+    ];
+    for (user, password) in good {
+        let request = refs(&ada, &ada, "hidden", "upload-pack").basic_auth(user, Some(password));
+        Answer::of(request).await.expect(200);
+    }
+    for (user, password) in
+        [(ada.name.as_str(), "wrong"), ("nobody-at-all", "wrong"), (&ada.name, ""), ("", ""), ("", &ada.password)]
+    {
+        let request = refs(&ada, &ada, "hidden", "upload-pack").basic_auth(user, Some(password));
+        let asked = Answer::of(request).await.expect(401);
+        assert!(asked.header("www-authenticate").starts_with("Basic"));
+    }
+    for value in [format!("token {token}"), format!("Bearer {token}"), "Basic".to_owned(), "Basic !!!".to_owned()] {
+        Answer::of(refs(&ada, &ada, "hidden", "upload-pack").header("authorization", value)).await.expect(401);
+    }
+}
+
+async fn strangers_cannot_tell_hidden_from_missing(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
+    for service in ["upload-pack", "receive-pack"] {
+        let mut answers = Vec::new();
+        for name in ["hidden", "absent"] {
+            let request = refs(&bob, &ada, name, service).basic_auth(&bob.name, bob.token.as_ref());
+            let answer = Answer::of(request).await.expect(404);
+            answers.push(answer.text());
+        }
+        assert_eq!(answers[0], answers[1]);
+    }
+    let unknown = bob.raw(Method::GET, "/nobody-at-all/x.git/info/refs?service=git-upload-pack");
+    Answer::of(unknown.basic_auth(&bob.name, bob.token.as_ref())).await.expect(404);
+    let git = Git::new();
+    git.small("work").await;
+    git.fails("work", &["push", "-q", &ada.git_url(&ada.name, "absent"), "main"]).await;
+    ada.get(&ada.repo("absent", "")).await.refused(404);
+}
+
+async fn only_writers_push(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    ada.new_repository("open", json!({"auto_init": true})).await;
+    Answer::of(refs(&bob, &ada, "open", "upload-pack").basic_auth(&bob.name, bob.token.as_ref())).await.expect(200);
+    Answer::of(refs(&bob, &ada, "open", "receive-pack").basic_auth(&bob.name, bob.token.as_ref())).await.expect(403);
+    let post = bob.raw(Method::POST, &format!("/{}/open.git/git-receive-pack", ada.name)).body("0000");
+    let post = post.header("content-type", "application/x-git-receive-pack-request");
+    Answer::of(post.try_clone().unwrap().basic_auth(&bob.name, bob.token.as_ref())).await.expect(403);
+    Answer::of(post).await.expect(401);
+    let git = Git::new();
+    git.run("", &["clone", "-q", &bob.git_url(&ada.name, "open"), "work"]).await;
+    git.commit("work", "x", "x").await;
+    git.fails("work", &["push", "-q", "origin", "main"]).await;
+}
+
+async fn requests_that_are_not_git_are_refused(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("open", json!({"auto_init": true})).await;
+    let root = format!("/{}/open.git", ada.name);
+    for (method, path, statuses) in [
+        (Method::GET, "/info/refs", &[403, 404, 400][..]),
+        (Method::GET, "/info/refs?service=git-upload-archive", &[403, 400]),
+        (Method::GET, "/info/refs?service=--help", &[403, 400]),
+        (Method::GET, "/HEAD", &[404]),
+        (Method::GET, "/objects/info/packs", &[404]),
+        (Method::GET, "/config", &[404]),
+        (Method::GET, "/git-upload-pack", &[404, 405]),
+        (Method::POST, "/info/refs?service=git-upload-pack", &[404, 405]),
+        (Method::POST, "/git-upload-pack", &[415]),
+    ] {
+        let request = ada.raw(method.clone(), &format!("{root}{path}")).basic_auth(&ada.name, ada.token.as_ref());
+        let answer = Answer::of(request).await;
+        assert!(statuses.contains(&answer.status.as_u16()), "{method} {path}: {} {}", answer.status, answer.text());
+    }
+    let post = ada.raw(Method::POST, &format!("{root}/git-upload-pack")).header("content-type", "text/plain");
+    Answer::of(post.body("0000")).await.expect(415);
+    for version in ["version=2\u{0}x", &"version=2:".repeat(100), "--upload-pack=x", "version=9", "x"] {
+        let Ok(value) = reqwest::header::HeaderValue::from_str(version) else { continue };
+        let answer = Answer::of(refs(&ada, &ada, "open", "upload-pack").header("git-protocol", value)).await;
+        assert!(answer.status.as_u16() < 500, "{version}: {}", answer.status);
+    }
+}
+
+async fn advertisements_are_not_cached(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("open", json!({})).await;
+    let answer = Answer::of(refs(&ada, &ada, "open", "upload-pack")).await.expect(200);
+    assert_eq!(answer.header("content-type"), "application/x-git-upload-pack-advertisement");
+    assert_eq!(answer.header("cache-control"), "no-cache, max-age=0, must-revalidate");
+    assert_eq!(answer.header("pragma"), "no-cache");
+    assert_eq!(answer.header("expires"), "Fri, 01 Jan 1980 00:00:00 GMT");
+    assert!(answer.text().starts_with("001e# service=git-upload-pack\n0000"), "{}", answer.text());
+    assert!(answer.text().contains("capabilities^{}"), "{}", answer.text());
+    let second = refs(&ada, &ada, "open", "upload-pack").header("git-protocol", "version=2");
+    assert!(Answer::of(second).await.expect(200).text().contains("version 2"));
+}
+
+async fn names_match_without_case_and_suffix(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("Open", json!({"auto_init": true})).await;
+    for path in [format!("{}/oPEN.git", ada.name.to_uppercase()), format!("{}/open", ada.name)] {
+        Answer::of(ada.raw(Method::GET, &format!("/{path}/info/refs?service=git-upload-pack"))).await.expect(200);
+        let git = Git::new();
+        git.run("", &["clone", "-q", &format!("{}/{path}", cluster.url), "work"]).await;
+        git.run("", &["clone", "-q", &format!("{}/{path}/", cluster.url), "slash"]).await;
+    }
+    let wiki = ada.raw(Method::GET, &format!("/{}/Open.wiki.git/info/refs?service=git-upload-pack", ada.name));
+    Answer::of(wiki.basic_auth(&ada.name, ada.token.as_ref())).await.expect(404);
+}

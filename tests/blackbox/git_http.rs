@@ -1,0 +1,264 @@
+//! Repositories through the real git program: pushed, cloned, fetched.
+
+use std::process::Stdio;
+
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+
+use crate::harness::{Answer, Cluster, Git};
+
+on_both_profiles! {
+    a_large_mirror_comes_back_identical
+    every_version_of_the_protocol_clones
+    parts_of_a_history_can_be_fetched
+    compressed_requests_are_read
+    internal_refs_are_refused
+    the_default_branch_cannot_be_deleted
+    each_ref_stands_alone_unless_the_push_is_atomic
+    the_first_pushed_branch_becomes_the_default
+    simultaneous_pushes_all_land
+    a_broken_pack_changes_nothing
+    a_client_that_leaves_harms_nobody
+}
+
+async fn a_large_mirror_comes_back_identical(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    git.large("origin.git", 1200).await;
+    git.run("", &["clone", "-q", "--mirror", "origin.git", "mirror.git"]).await;
+    ada.new_repository("large", json!({"private": true})).await;
+    let url = ada.git_url(&ada.name, "large");
+    git.run("mirror.git", &["push", "-q", "--mirror", &url]).await;
+    git.run("", &["clone", "-q", "--mirror", &url, "back.git"]).await;
+    let refs = git.refs("mirror.git").await;
+    assert_eq!(git.refs("back.git").await, refs);
+    assert!(refs.lines().count() > 25, "{refs}");
+    git.run("back.git", &["fsck", "--strict"]).await;
+    assert!(git.run("back.git", &["rev-list", "--count", "--all"]).await.parse::<u32>().unwrap() >= 1000);
+
+    let repository = ada.get(&ada.repo("large", "")).await.expect(200).json();
+    assert_eq!((&repository["empty"], &repository["default_branch"]), (&json!(false), &json!("main")));
+    assert!(repository["size"].as_i64().unwrap() > 50_000, "{repository}");
+    let branches = ada.get(&ada.repo("large", "/branches")).await.expect(200).json();
+    let listed: Vec<_> = branches.as_array().unwrap().iter().map(|branch| branch["name"].as_str().unwrap()).collect();
+    assert_eq!(listed, ["feature/one", "fix/other", "main"]);
+    for branch in branches.as_array().unwrap() {
+        let tip = git.run("mirror.git", &["rev-parse", branch["name"].as_str().unwrap()]).await;
+        assert_eq!(branch["commit"]["id"], tip.as_str());
+    }
+    let commit = git.run("mirror.git", &["rev-parse", "v500^{commit}"]).await;
+    let seen = ada.get(&ada.repo("large", "/commits/v500")).await.expect(200).json();
+    assert_eq!((&seen["sha"], &seen["commit"]["author"]["name"]), (&json!(commit), &json!("Ada Ex\u{e4}mple")));
+    let text = git.run("mirror.git", &["show", "main:dir-3/file-3.txt"]).await;
+    assert_eq!(ada.get(&ada.repo("large", "/raw/main/dir-3/file-3.txt")).await.expect(200).text().trim_end(), text);
+    let root = ada.get(&ada.repo("large", "/contents?ref=v500")).await.expect(200).json();
+    assert_eq!(root.as_array().unwrap().len(), 10, "{root}");
+
+    git.run("", &["clone", "-q", &url, "work"]).await;
+    let body = json!({"message": "By API", "content": "aGVsbG8K"});
+    let put = ada.put(&ada.repo("large", "/contents/dir-3/new.txt"), &body).await.expect(201).json();
+    git.run("work", &["pull", "-q", "--ff-only"]).await;
+    assert_eq!(git.run("work", &["rev-parse", "HEAD"]).await, put["commit"]["sha"].as_str().unwrap());
+    assert_eq!(std::fs::read_to_string(git.path().join("work/dir-3/new.txt")).unwrap(), "hello\n");
+    git.run("work", &["fsck", "--strict"]).await;
+}
+
+async fn every_version_of_the_protocol_clones(cluster: &Cluster) {
+    let (ada, source) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("any", json!({})).await;
+    source.large("origin.git", 120).await;
+    source.run("origin.git", &["push", "-q", "--mirror", &ada.git_url(&ada.name, "any")]).await;
+    let refs = source.refs("origin.git").await;
+    for version in [0, 1, 2] {
+        let git = Git::speaking(version);
+        git.run("", &["clone", "-q", "--mirror", &cluster.anonymous().git_url(&ada.name, "any"), "back.git"]).await;
+        assert_eq!(git.refs("back.git").await, refs, "version {version}");
+        git.run("", &["clone", "-q", &ada.git_url(&ada.name, "any"), "work"]).await;
+        let branch = format!("by-version-{version}");
+        git.run("work", &["checkout", "-q", "-b", &branch]).await;
+        let tip = git.commit("work", "new", &branch).await;
+        git.run("work", &["push", "-q", "origin", &branch]).await;
+        let seen = git.run("work", &["ls-remote", "origin", &branch]).await;
+        assert_eq!(seen, format!("{tip}\trefs/heads/{branch}"));
+    }
+}
+
+async fn parts_of_a_history_can_be_fetched(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("parts", json!({})).await;
+    git.large("origin.git", 150).await;
+    let url = ada.git_url(&ada.name, "parts");
+    git.run("origin.git", &["push", "-q", "--mirror", &url]).await;
+    git.run("", &["clone", "-q", "--depth", "5", &url, "shallow"]).await;
+    assert!(git.run("shallow", &["rev-list", "--count", "HEAD"]).await.parse::<u32>().unwrap() < 20);
+    git.run("shallow", &["fetch", "-q", "--deepen", "3"]).await;
+    git.run("shallow", &["fetch", "-q", "--unshallow"]).await;
+    let count = git.run("origin.git", &["rev-list", "--count", "main"]).await;
+    assert_eq!(git.run("shallow", &["rev-list", "--count", "HEAD"]).await, count);
+    git.run("", &["clone", "-q", "--filter=blob:none", "--no-checkout", &url, "partial"]).await;
+    let missing = git.run("partial", &["rev-list", "--objects", "--missing=print", "HEAD"]).await;
+    assert!(missing.lines().any(|line| line.starts_with('?')), "the filter was ignored");
+    git.run("partial", &["checkout", "-q", "main"]).await;
+    assert!(git.path().join("partial/run.sh").exists());
+    git.run("", &["clone", "-q", "--single-branch", "--branch", "v100", &url, "tag"]).await;
+}
+
+fn line(text: &str) -> String {
+    format!("{:04x}{text}", text.len() + 4)
+}
+
+async fn compressed_requests_are_read(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("zip", json!({"auto_init": true})).await;
+    git.run("", &["clone", "-q", &ada.git_url(&ada.name, "zip"), "work"]).await;
+    let tip = git.run("work", &["rev-parse", "HEAD"]).await;
+    let wants = [line(&format!("want {tip} ofs-delta\n")), "0000".to_owned(), line("done\n")].concat();
+    let mut gzip =
+        tokio::process::Command::new("gzip").arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    gzip.stdin.take().unwrap().write_all(wants.as_bytes()).await.unwrap();
+    let packed = gzip.wait_with_output().await.unwrap().stdout;
+    let path = format!("/{}/zip.git/git-upload-pack", ada.name);
+    let post = |body: Vec<u8>| {
+        let request = ada.raw(Method::POST, &path).header("content-encoding", "gzip").body(body);
+        Answer::of(request.header("content-type", "application/x-git-upload-pack-request"))
+    };
+    let answer = post(packed.clone()).await.expect(200);
+    assert_eq!(answer.header("content-type"), "application/x-git-upload-pack-result");
+    assert!(answer.body.windows(4).any(|window| window == b"PACK"), "{:?}", answer.text());
+    let broken = post(packed[..packed.len() / 2].to_vec()).await;
+    assert!(!broken.body.windows(4).any(|window| window == b"PACK"));
+    // git itself compresses what is longer than 1,024 bytes: a fetch from far behind.
+    git.large("other.git", 300).await;
+    git.run("other.git", &["push", "-q", &ada.git_url(&ada.name, "zip"), "main:refs/heads/long"]).await;
+    git.run("other.git", &["update-ref", "refs/heads/mine", "main~3"]).await;
+    git.run("other.git", &["fetch", "-q", &ada.git_url(&ada.name, "zip"), "main:refs/heads/theirs"]).await;
+}
+
+async fn internal_refs_are_refused(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("refs", json!({})).await;
+    git.small("work").await;
+    let url = ada.git_url(&ada.name, "refs");
+    git.run("work", &["push", "-q", &url, "main", "main:refs/notes/x"]).await;
+    for wrong in ["refs/pull/1/head", "refs/pull/9/merge", "refs/ferrite/x", "refs/ferrite/keep/y", "refs/replace/abc"]
+    {
+        let told = git.fails("work", &["push", &url, &format!("main:{wrong}")]).await;
+        assert!(told.contains("remote rejected") || told.contains("[rejected]"), "{wrong}: {told}");
+    }
+    let refs = git.run("work", &["ls-remote", &url]).await;
+    assert_eq!(refs.lines().count(), 3, "{refs}");
+}
+
+async fn the_default_branch_cannot_be_deleted(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("keep", json!({})).await;
+    git.small("work").await;
+    let url = ada.git_url(&ada.name, "keep");
+    git.run("work", &["push", "-q", &url, "main", "main:side", "main:refs/tags/t"]).await;
+    let told = git.fails("work", &["push", &url, ":main"]).await;
+    assert!(told.contains("remote rejected"), "{told}");
+    git.run("work", &["push", "-q", &url, ":side", ":refs/tags/t"]).await;
+    git.commit("work", "second", "2").await;
+    git.run("work", &["push", "-q", &url, "main"]).await;
+    git.run("work", &["reset", "-q", "--hard", "HEAD~1"]).await;
+    git.fails("work", &["push", "-q", &url, "main"]).await;
+    git.run("work", &["push", "-q", "--force", &url, "main"]).await;
+    let tip = git.run("work", &["rev-parse", "HEAD"]).await;
+    let refs = git.run("work", &["ls-remote", &url]).await;
+    assert_eq!(refs, format!("{tip}\tHEAD\n{tip}\trefs/heads/main"));
+}
+
+async fn each_ref_stands_alone_unless_the_push_is_atomic(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("several", json!({})).await;
+    git.small("work").await;
+    let url = ada.git_url(&ada.name, "several");
+    let list = ["main:refs/heads/good-1", "main:refs/pull/1/head", "main:refs/heads/good-2"];
+    let told = git.fails("work", &[&["push", "--atomic", &url], &list[..]].concat()).await;
+    assert!(told.contains("rejected"), "{told}");
+    assert_eq!(git.run("work", &["ls-remote", &url]).await, "");
+    git.fails("work", &[&["push", &url], &list[..]].concat()).await;
+    let refs = git.run("work", &["ls-remote", "--heads", &url]).await;
+    assert_eq!(refs.lines().count(), 2, "{refs}");
+    git.run("work", &["push", "-q", "--atomic", &url, "main", ":good-2"]).await;
+}
+
+async fn the_first_pushed_branch_becomes_the_default(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("trunk", json!({})).await;
+    git.small("work").await;
+    let url = ada.git_url(&ada.name, "trunk");
+    git.run("work", &["push", "-q", &url, "main:refs/heads/trunk"]).await;
+    let repository = ada.get(&ada.repo("trunk", "")).await.expect(200).json();
+    assert_eq!((&repository["default_branch"], &repository["empty"]), (&json!("trunk"), &json!(false)));
+    git.run("", &["clone", "-q", &url, "back"]).await;
+    assert_eq!(git.run("back", &["rev-parse", "--abbrev-ref", "HEAD"]).await, "trunk");
+    git.run("work", &["push", "-q", &url, "main"]).await;
+    assert_eq!(ada.get(&ada.repo("trunk", "")).await.expect(200).json()["default_branch"], "trunk");
+    assert!(ada.get(&ada.repo("trunk", "/contents/README.md")).await.expect(200).json()["size"].as_i64().unwrap() > 0);
+}
+
+async fn simultaneous_pushes_all_land(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("busy", json!({"auto_init": true})).await;
+    let mut pushes = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let ada = ada.clone();
+        pushes.spawn(async move {
+            let git = Git::new();
+            git.run("", &["clone", "-q", &ada.git_url(&ada.name, "busy"), "work"]).await;
+            let tip = git.commit("work", "file", &format!("{number}")).await;
+            git.run("work", &["push", "-q", "origin", &format!("HEAD:refs/heads/b{number}")]).await;
+            (format!("refs/heads/b{number}"), tip)
+        });
+    }
+    let done = pushes.join_all().await;
+    let git = Git::new();
+    git.run("", &["clone", "-q", "--mirror", &ada.git_url(&ada.name, "busy"), "back.git"]).await;
+    git.run("back.git", &["fsck", "--strict"]).await;
+    let refs = git.refs("back.git").await;
+    for (name, tip) in done {
+        assert!(refs.contains(&format!("{name} {tip}")), "{name}: {refs}");
+    }
+}
+
+async fn a_broken_pack_changes_nothing(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("solid", json!({"auto_init": true})).await;
+    let url = ada.git_url(&ada.name, "solid");
+    let before = git.run("", &["ls-remote", &url]).await;
+    let command = format!("{} {} refs/heads/bad\0 report-status\n", "0".repeat(40), "1".repeat(40));
+    let path = format!("/{}/solid.git/git-receive-pack", ada.name);
+    for pack in [&b"PACK\0\0\0\x02\0\0\0\x01nonsense"[..], b"", b"\0\0\0\0"] {
+        let body = [line(&command).as_bytes(), b"0000", pack].concat();
+        let request = ada.raw(Method::POST, &path).basic_auth(&ada.name, ada.token.as_ref()).body(body);
+        let answer = Answer::of(request.header("content-type", "application/x-git-receive-pack-request")).await;
+        assert!(!answer.text().contains("ok refs/heads/bad"), "{}", answer.text());
+    }
+    assert_eq!(git.run("", &["ls-remote", &url]).await, before);
+    assert_eq!(ada.get(&ada.repo("solid", "/branches")).await.expect(200).json().as_array().unwrap().len(), 1);
+}
+
+async fn a_client_that_leaves_harms_nobody(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("left", json!({"auto_init": true})).await;
+    let host = cluster.url.trim_start_matches("http://");
+    let credential = base64::Engine::encode(
+        &base64::engine::general_purpose::STANDARD,
+        format!("{}:{}", ada.name, ada.token.as_ref().unwrap()),
+    );
+    for service in ["upload-pack", "receive-pack"] {
+        for _ in 0..12 {
+            let head = format!(
+                "POST /{}/left.git/git-{service} HTTP/1.1\r\nhost: {host}\r\nauthorization: Basic {credential}\r\n\
+                 content-type: application/x-git-{service}-request\r\ncontent-length: 100000\r\n\r\n0032want",
+                ada.name,
+            );
+            let mut stream = tokio::net::TcpStream::connect(host).await.unwrap();
+            stream.write_all(head.as_bytes()).await.unwrap();
+        }
+    }
+    git.run("", &["clone", "-q", &ada.git_url(&ada.name, "left"), "work"]).await;
+    git.commit("work", "x", "x").await;
+    git.run("work", &["push", "-q", "origin", "main"]).await;
+}

@@ -1,0 +1,212 @@
+//! Users of an installation, and what it answers them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use reqwest::header::{HeaderMap, HeaderName};
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+
+use super::cluster::{ADMIN, Cluster};
+
+/// Everything of one answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Sends a request.
+    pub(crate) async fn of(request: RequestBuilder) -> Self {
+        Self::try_of(request).await.unwrap()
+    }
+
+    /// Sends a request to a gateway that may be down.
+    pub(crate) async fn try_of(request: RequestBuilder) -> Result<Self, reqwest::Error> {
+        let response = request.send().await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        Ok(Self { status, headers, body: response.bytes().await?.into() })
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {} {:?}", self.status, self.text()))
+    }
+
+    /// A header's text; empty when absent.
+    pub(crate) fn header(&self, name: &str) -> String {
+        self.headers.get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    }
+
+    /// Fails unless the status is this.
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text());
+        self
+    }
+
+    /// Fails unless this is the contract's error object with this status.
+    #[track_caller]
+    pub(crate) fn refused(self, status: u16) -> Self {
+        let answer = self.expect(status);
+        let value = answer.json();
+        assert!(value["message"].as_str().is_some_and(|text| !text.is_empty()), "{value}");
+        assert!(value["url"].as_str().is_some_and(|text| text.starts_with("http")), "{value}");
+        assert_eq!(answer.header("content-type"), "application/json; charset=UTF-8");
+        answer
+    }
+
+    /// Fails unless this is the error object with one of these statuses.
+    #[track_caller]
+    pub(crate) fn refused_any(self, statuses: &[u16]) -> Self {
+        let status = self.status.as_u16();
+        assert!(statuses.contains(&status), "{status}: {}", self.text());
+        self.refused(status)
+    }
+
+    /// Fails unless this is a refusal of exactly these fields, with these codes.
+    #[track_caller]
+    pub(crate) fn refused_fields(self, fields: &[(&str, &str)]) -> Self {
+        let answer = self.refused(422);
+        let value = answer.json();
+        let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+        let found: Vec<_> = value["errors"].as_array().into_iter().flatten().collect();
+        let pairs: Vec<_> = found.iter().map(|entry| (text(entry, "field"), text(entry, "code"))).collect();
+        let wanted: Vec<_> = fields.iter().map(|(field, code)| ((*field).to_owned(), (*code).to_owned())).collect();
+        assert_eq!(pairs, wanted, "{value}");
+        assert!(found.iter().all(|entry| !text(entry, "message").is_empty()), "{value}");
+        answer
+    }
+}
+
+/// Somebody who sends requests: a user with a token, or nobody.
+#[derive(Clone)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) password: String,
+    pub(crate) email: String,
+    pub(crate) token: Option<String>,
+    pub(crate) id: i64,
+    pub(crate) url: String,
+    http: reqwest::Client,
+}
+
+/// A name that no other test uses.
+pub(crate) fn unique(stem: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{stem}-{}", NEXT.fetch_add(1, Ordering::SeqCst))
+}
+
+impl Cluster {
+    /// Nobody in particular.
+    pub(crate) fn anonymous(&self) -> User {
+        User {
+            name: String::new(),
+            password: String::new(),
+            email: String::new(),
+            token: None,
+            id: 0,
+            url: self.url.clone(),
+            http: reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap(),
+        }
+    }
+
+    /// The site administrator.
+    pub(crate) async fn admin(&self) -> User {
+        let mut admin = self.anonymous();
+        (admin.name, admin.password) = (ADMIN.0.to_owned(), ADMIN.1.to_owned());
+        let token = self.admin_token.get_or_init(|| async { admin.new_token("tests").await }).await;
+        admin.token = Some(token.clone());
+        admin
+    }
+
+    /// A new user with a token; `stem` begins the name.
+    pub(crate) async fn user(&self, stem: &str) -> User {
+        let mut user = self.anonymous();
+        user.name = unique(stem);
+        user.password = format!("password of {}", user.name);
+        user.email = format!("{}@example.com", user.name);
+        let body = json!({
+            "username": user.name, "email": user.email, "password": user.password, "full_name": format!("The {stem}"),
+        });
+        let made = self.admin().await.post("/admin/users", &body).await.expect(201).json();
+        user.id = made["id"].as_i64().unwrap();
+        user.token = Some(user.new_token("tests").await);
+        user
+    }
+}
+
+impl User {
+    /// A new token of this user's, made with the password.
+    pub(crate) async fn new_token(&self, name: &str) -> String {
+        let request = self.raw(Method::POST, &format!("/api/v1/users/{}/tokens", self.name));
+        let request = request.basic_auth(&self.name, Some(&self.password)).json(&json!({ "name": name }));
+        Answer::of(request).await.expect(201).json()["sha1"].as_str().unwrap().to_owned()
+    }
+
+    /// The same user with another token, or none.
+    pub(crate) fn with_token(&self, token: Option<&str>) -> Self {
+        Self { token: token.map(str::to_owned), ..self.clone() }
+    }
+
+    /// A request without any credential; the path starts after the host.
+    pub(crate) fn raw(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url))
+    }
+
+    /// A request with the token; the path starts after `/api/v1`.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.raw(method, &format!("/api/v1{path}"));
+        match &self.token {
+            Some(token) => request.header("authorization", format!("token {token}")),
+            None => request,
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn get_with(&self, path: &str, name: HeaderName, value: &str) -> Answer {
+        Answer::of(self.request(Method::GET, path).header(name, value)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        Answer::of(self.request(Method::POST, path).json(body)).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        Answer::of(self.request(Method::PUT, path).json(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::DELETE, path)).await
+    }
+
+    /// A new repository of this user's; `more` is added to the request.
+    pub(crate) async fn new_repository(&self, name: &str, more: Value) -> Value {
+        let mut body = json!({ "name": name });
+        body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+        self.post("/user/repos", &body).await.expect(201).json()
+    }
+
+    /// The path of this user's repository below the API, with something behind it.
+    pub(crate) fn repo(&self, name: &str, rest: &str) -> String {
+        format!("/repos/{}/{name}{rest}", self.name)
+    }
+
+    /// The URL that git uses for a repository, with this user's token when there is one.
+    pub(crate) fn git_url(&self, owner: &str, name: &str) -> String {
+        let host = self.url.trim_start_matches("http://");
+        match &self.token {
+            Some(token) => format!("http://{}:{token}@{host}/{owner}/{name}.git", self.name),
+            None => format!("http://{host}/{owner}/{name}.git"),
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! One installation: five processes, and what they store.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use ferrite_kit::net::Address;
+
+use super::process::{Lines, Process, child_of, send};
+use super::servers::{self, Redis};
+
+/// The name and password of the first administrator.
+pub(crate) const ADMIN: (&str, &str) = ("root-admin", "correct horse battery");
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How an installation is made up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// `ferrite up`: SQLite, no Redis, Unix sockets.
+    Embedded,
+    /// PostgreSQL and Redis, one process per role, TCP.
+    Production,
+}
+
+/// A process of an installation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    /// repo-svc.
+    Repo,
+    /// issue-svc.
+    Issue,
+    /// hook-svc.
+    Hook,
+    /// git-svc.
+    Git,
+    /// gateway.
+    Gateway,
+}
+
+impl Role {
+    /// Those with a database, then the gateway.
+    pub(crate) const ALL: [Self; 5] = [Self::Repo, Self::Issue, Self::Hook, Self::Git, Self::Gateway];
+
+    /// The name on the command line.
+    pub(crate) fn command(self) -> &'static str {
+        match self {
+            Self::Repo => "repo-svc",
+            Self::Issue => "issue-svc",
+            Self::Hook => "hook-svc",
+            Self::Git => "git-svc",
+            Self::Gateway => "gateway",
+        }
+    }
+
+    /// The short name, of files and databases.
+    pub(crate) fn name(self) -> &'static str {
+        self.command().trim_end_matches("-svc")
+    }
+
+    fn port(self) -> u16 {
+        match self {
+            Self::Repo => 7001,
+            Self::Issue => 7002,
+            Self::Hook => 7003,
+            Self::Git => 7004,
+            Self::Gateway => 3000,
+        }
+    }
+}
+
+/// What is special about an installation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// Leave Redis out of the production profile.
+    pub(crate) without_redis: bool,
+    /// Where traces go.
+    pub(crate) otlp: Option<String>,
+}
+
+enum Processes {
+    Launcher(Mutex<Process>),
+    Roles(Mutex<HashMap<Role, Process>>),
+}
+
+/// A running installation. Dropping it stops everything it started.
+pub(crate) struct Cluster {
+    /// How it is made up.
+    pub(crate) profile: Profile,
+    /// The root URL of its gateway, without a slash at the end.
+    pub(crate) url: String,
+    /// Its folder.
+    pub(crate) folder: PathBuf,
+    pub(super) admin_token: tokio::sync::OnceCell<String>,
+    processes: Processes,
+    redis: Mutex<Option<Redis>>,
+    databases: HashMap<Role, String>,
+    host: String,
+    log: Lines,
+    options: Options,
+}
+
+/// The shipped binary with an environment of its own.
+pub(crate) fn ferrite() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
+    let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
+    command.env_clear().env("PATH", path).env("FERRITE_LOG", "info").env("RUST_BACKTRACE", "1");
+    command
+}
+
+impl Cluster {
+    /// Starts an installation and waits until it is ready. Not to be called from async code.
+    pub(crate) fn start(profile: Profile, options: &Options) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let folder = servers::folder().join(NEXT.fetch_add(1, Ordering::SeqCst).to_string());
+        std::fs::create_dir(&folder).unwrap();
+        match profile {
+            Profile::Embedded => Self::embedded(folder, options),
+            Profile::Production => Self::production(folder, options),
+        }
+    }
+
+    fn embedded(folder: PathBuf, options: &Options) -> Self {
+        let log = Lines::default();
+        let host = servers::address();
+        let data = folder.join("data");
+        let mut command = ferrite();
+        command.args(["up", "--stop-with-stdin", "--http", &format!("{host}:0"), "--data"]).arg(&data);
+        command.envs([("FERRITE_ADMIN_USERNAME", ADMIN.0), ("FERRITE_ADMIN_PASSWORD", ADMIN.1)]);
+        if let Some(endpoint) = &options.otlp {
+            command.args(["--otlp-endpoint", endpoint]);
+        }
+        let process = Process::start(&mut command, &log);
+        let ready = process.out.wait_for(PATIENCE, |line| line.starts_with("ready: "));
+        let ready = ready.unwrap_or_else(|| panic!("`ferrite up` does not become ready:\n{}", log.all().join("\n")));
+        let databases = Role::ALL[..4]
+            .iter()
+            .map(|role| (*role, format!("sqlite://{}", data.join(format!("{}.db", role.name())).display())));
+        Self {
+            profile: Profile::Embedded,
+            url: ready.trim_start_matches("ready: ").to_owned(),
+            folder,
+            admin_token: tokio::sync::OnceCell::new(),
+            processes: Processes::Launcher(Mutex::new(process)),
+            redis: Mutex::new(None),
+            databases: databases.collect(),
+            host,
+            log,
+            options: options.clone(),
+        }
+    }
+
+    fn production(folder: PathBuf, options: &Options) -> Self {
+        let host = servers::address();
+        let prefix = format!("ferrite_{}", host.replace('.', "_"));
+        let databases =
+            Role::ALL[..4].iter().map(|role| (*role, servers::database(&format!("{prefix}_{}", role.name()))));
+        let databases: HashMap<_, _> = databases.collect();
+        write_keys(&folder);
+        let mut admin = ferrite();
+        admin.args(["admin", "create-user", "--admin", "--email", "root@example.com", "--username", ADMIN.0]);
+        let made = admin.env("FERRITE_USER_PASSWORD", ADMIN.1).env("FERRITE_DATABASE_URL", &databases[&Role::Repo]);
+        let made = made.output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let cluster = Self {
+            profile: Profile::Production,
+            url: format!("http://{host}:3000"),
+            folder,
+            admin_token: tokio::sync::OnceCell::new(),
+            processes: Processes::Roles(Mutex::default()),
+            redis: Mutex::new((!options.without_redis).then(Redis::start)),
+            databases,
+            host,
+            log: Lines::default(),
+            options: options.clone(),
+        };
+        for role in Role::ALL {
+            cluster.start_role(role);
+        }
+        for role in Role::ALL {
+            cluster.wait_ready(role);
+        }
+        cluster
+    }
+
+    /// Starts a process of the production profile.
+    fn start_role(&self, role: Role) {
+        let Processes::Roles(processes) = &self.processes else { panic!("the launcher starts processes itself") };
+        let host = &self.host;
+        let mut command = ferrite();
+        command.current_dir(&self.folder).arg(role.command()).arg("--stop-with-stdin");
+        command.args(["--listen", &format!("{host}:{}", role.port())]);
+        command.args(["--admin-listen", &format!("{host}:{}", role.port() + 2000)]);
+        command.args(["--service-key-file", "service.key", "--grant-public-key-file", "grant.pub.pem"]);
+        if let Some(redis) = &*self.redis.lock().unwrap() {
+            command.args(["--redis-url", &redis.url()]);
+        }
+        if let Some(endpoint) = &self.options.otlp {
+            command.args(["--otlp-endpoint", endpoint]);
+        }
+        if let Some(url) = self.databases.get(&role) {
+            command.args(["--database-url", url, "--database-connections", "6"]);
+        }
+        let links: &[Role] = match role {
+            Role::Gateway => &Role::ALL[..4],
+            Role::Repo => &[Role::Issue, Role::Hook, Role::Git],
+            Role::Issue | Role::Hook | Role::Git => &[Role::Repo],
+        };
+        for link in links {
+            command.args([format!("--{}-address", link.name()), format!("{host}:{}", link.port())]);
+        }
+        if matches!(role, Role::Gateway | Role::Repo) {
+            command.args(["--public-url", &self.url]);
+        }
+        match role {
+            Role::Repo => command.args(["--grant-key-file", "grant.pem"]),
+            Role::Git => command.args(["--store-path", "git"]),
+            _ => &mut command,
+        };
+        processes.lock().unwrap().insert(role, Process::start(&mut command, &self.log));
+    }
+
+    /// The processes' log lines.
+    pub(crate) fn log(&self) -> &Lines {
+        &self.log
+    }
+
+    /// Where a role serves.
+    pub(crate) fn address(&self, role: Role) -> Address {
+        match self.profile {
+            Profile::Embedded if role == Role::Gateway => self.url.parse().unwrap(),
+            Profile::Embedded => Address::Unix(self.folder.join(format!("data/run/{}.sock", role.name()))),
+            Profile::Production => Address::Tcp(format!("{}:{}", self.host, role.port())),
+        }
+    }
+
+    /// The URL of a role's database.
+    pub(crate) fn database(&self, role: Role) -> &str {
+        &self.databases[&role]
+    }
+
+    /// Where the keys are.
+    pub(crate) fn keys(&self) -> PathBuf {
+        match self.profile {
+            Profile::Embedded => self.folder.join("data/keys"),
+            Profile::Production => self.folder.clone(),
+        }
+    }
+
+    /// Where the store of repositories is.
+    pub(crate) fn store(&self) -> PathBuf {
+        match self.profile {
+            Profile::Embedded => self.folder.join("data/git"),
+            Profile::Production => self.folder.join("git"),
+        }
+    }
+
+    /// The id of a role's process.
+    pub(crate) fn process_id(&self, role: Role) -> Option<u32> {
+        match &self.processes {
+            Processes::Launcher(launcher) => child_of(launcher.lock().unwrap().id(), role.command()),
+            Processes::Roles(processes) => processes.lock().unwrap().get(&role).map(Process::id),
+        }
+    }
+
+    /// Kills a process as a crash would. In the embedded profile the launcher brings it back; in the other one this does.
+    pub(crate) fn crash(&self, role: Role) {
+        match &self.processes {
+            Processes::Launcher(_) => {
+                let id = self.process_id(role).unwrap_or_else(|| panic!("{role:?} does not run"));
+                send(id, rustix::process::Signal::KILL);
+                let deadline = Instant::now() + PATIENCE;
+                while self.process_id(role).is_none_or(|now| now == id) {
+                    assert!(Instant::now() < deadline, "the launcher does not bring {role:?} back");
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            Processes::Roles(processes) => {
+                processes.lock().unwrap().get_mut(&role).unwrap().kill();
+                self.start_role(role);
+            }
+        }
+        self.wait_ready(role);
+    }
+
+    /// Stops Redis for the rest of this installation's life.
+    pub(crate) fn stop_redis(&self) {
+        if let Some(redis) = self.redis.lock().unwrap().take() {
+            redis.stop();
+        }
+    }
+
+    /// Waits until a role says that it is ready.
+    pub(crate) fn wait_ready(&self, role: Role) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.is_ready(role) {
+            assert!(Instant::now() < deadline, "{role:?} does not become ready:\n{}", self.log.all().join("\n"));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn is_ready(&self, role: Role) -> bool {
+        let address = match self.profile {
+            Profile::Embedded => Address::Unix(self.folder.join(format!("data/run/{}.admin.sock", role.name()))),
+            Profile::Production => Address::Tcp(format!("{}:{}", self.host, role.port() + 2000)),
+        };
+        ask(&address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    }
+}
+
+/// What a private listener answers, head and body.
+pub(crate) fn ask(address: &Address, path: &str) -> Option<String> {
+    let question = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    let mut answer = String::new();
+    match address {
+        Address::Tcp(authority) => {
+            let address = authority.to_socket_addrs().ok()?.next()?;
+            let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+            stream.write_all(question.as_bytes()).ok()?;
+            stream.read_to_string(&mut answer).ok()?;
+        }
+        Address::Unix(path) => {
+            let mut stream = UnixStream::connect(path).ok()?;
+            stream.write_all(question.as_bytes()).ok()?;
+            stream.read_to_string(&mut answer).ok()?;
+        }
+    }
+    Some(answer)
+}
+
+fn write_keys(folder: &Path) {
+    use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
+    use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
+    let key = ed25519_dalek::SigningKey::from_bytes(&rand::random());
+    std::fs::write(folder.join("grant.pem"), key.to_pkcs8_pem(LineEnding::LF).unwrap().as_bytes()).unwrap();
+    let public = key.verifying_key().to_public_key_pem(LineEnding::LF).unwrap();
+    std::fs::write(folder.join("grant.pub.pem"), public).unwrap();
+    std::fs::write(folder.join("service.key"), hex::encode(rand::random::<[u8; 32]>())).unwrap();
+}

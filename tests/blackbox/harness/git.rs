@@ -1,0 +1,138 @@
+//! The real git program, in a folder of its own.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+/// A folder in which git runs, with nobody's configuration.
+pub(crate) struct Git {
+    folder: tempfile::TempDir,
+    version: Option<u8>,
+}
+
+impl Git {
+    /// An empty folder.
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir_in(super::servers::folder()).unwrap(), version: None }
+    }
+
+    /// The same with a fixed version of the wire protocol.
+    pub(crate) fn speaking(version: u8) -> Self {
+        Self { version: Some(version), ..Self::new() }
+    }
+
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The command `git` with these arguments, in a folder below.
+    pub(crate) fn command(&self, folder: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
+        command.env_clear().env("PATH", path).env("HOME", self.path()).env("LC_ALL", "C");
+        command.envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_ASKPASS", "true")]);
+        command.envs([("GIT_AUTHOR_NAME", "Tester"), ("GIT_AUTHOR_EMAIL", "tester@example.com")]);
+        command.envs([("GIT_COMMITTER_NAME", "Tester"), ("GIT_COMMITTER_EMAIL", "tester@example.com")]);
+        command.args(["-c", "init.defaultBranch=main", "-c", "advice.detachedHead=false", "-c", "gc.auto=0"]);
+        command.args(["-c", "protocol.file.allow=always"]);
+        if let Some(version) = self.version {
+            command.args(["-c", &format!("protocol.version={version}")]);
+        }
+        command.args(arguments).current_dir(self.path().join(folder)).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs git; how it went.
+    pub(crate) async fn attempt(&self, folder: &str, arguments: &[&str]) -> Output {
+        self.command(folder, arguments).output().await.unwrap()
+    }
+
+    /// Runs git, which has to succeed; what it printed.
+    pub(crate) async fn run(&self, folder: &str, arguments: &[&str]) -> String {
+        let output = self.attempt(folder, arguments).await;
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "git {arguments:?}: {}\n{told}", output.status);
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// Runs git, which has to fail; what it said.
+    pub(crate) async fn fails(&self, folder: &str, arguments: &[&str]) -> String {
+        let output = self.attempt(folder, arguments).await;
+        assert!(!output.status.success(), "git {arguments:?} succeeded");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// A work tree named `name` with one commit on `main`.
+    pub(crate) async fn small(&self, name: &str) -> PathBuf {
+        self.run("", &["init", "-q", name]).await;
+        self.commit(name, "README.md", "# small\n").await;
+        self.path().join(name)
+    }
+
+    /// Writes a file and commits it; the id of the commit.
+    pub(crate) async fn commit(&self, folder: &str, file: &str, content: &str) -> String {
+        let path = self.path().join(folder).join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+        self.run(folder, &["add", "-A"]).await;
+        self.run(folder, &["commit", "-q", "-m", &format!("Change {file}")]).await;
+        self.run(folder, &["rev-parse", "HEAD"]).await
+    }
+
+    /// A bare repository named `name` that looks like a real one: many commits, merges, branches with slashes, light and annotated
+    /// tags, files of several kinds.
+    pub(crate) async fn large(&self, name: &str, commits: u32) -> PathBuf {
+        self.run("", &["init", "-q", "--bare", name]).await;
+        let mut import = self.command(name, &["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().unwrap();
+        import.stdin.take().unwrap().write_all(history(commits).as_bytes()).await.unwrap();
+        let done = import.wait_with_output().await.unwrap();
+        assert!(done.status.success(), "{done:?}");
+        self.path().join(name)
+    }
+
+    /// All refs of a repository, sorted.
+    pub(crate) async fn refs(&self, folder: &str) -> String {
+        self.run(folder, &["for-each-ref", "--format=%(refname) %(objectname)"]).await
+    }
+}
+
+/// Input for `git fast-import`.
+fn history(commits: u32) -> String {
+    let mut text = String::new();
+    for number in 1..=commits {
+        let branch = match number % 40 {
+            11..=14 => "feature/one",
+            25..=27 => "fix/other",
+            _ => "main",
+        };
+        let message = format!("Commit {number}\n\nWhat it is for: <{number}> & more.\n");
+        let time = 1_600_000_000 + number * 60;
+        writeln!(text, "commit refs/heads/{branch}\nmark :{number}").unwrap();
+        writeln!(text, "author Ada Ex\u{e4}mple <ada@example.com> {time} +0200").unwrap();
+        writeln!(text, "committer Bob <bob@example.com> {time} -0500").unwrap();
+        writeln!(text, "data {}\n{message}", message.len()).unwrap();
+        if number % 40 == 11 || number % 40 == 25 {
+            writeln!(text, "from :{}", number - 1).unwrap();
+        } else if number % 40 == 16 {
+            writeln!(text, "merge :{}", number - 2).unwrap();
+        }
+        let body = format!("line {number}\n").repeat(usize::try_from(number % 50).unwrap() + 1);
+        writeln!(text, "M 100644 inline dir-{}/file-{}.txt\ndata {}\n{body}", number % 7, number % 31, body.len())
+            .unwrap();
+        if number == 1 {
+            text.push_str("M 100755 inline run.sh\ndata 10\n#!/bin/sh\n\nM 120000 inline link\ndata 6\nrun.sh\n");
+            text.push_str("M 100644 inline bytes.bin\ndata 4\na\u{0}b\n\n");
+        }
+        if number % 100 == 0 {
+            writeln!(text, "reset refs/tags/light-{number}\nfrom :{number}\n").unwrap();
+            writeln!(text, "tag v{number}\nfrom :{number}\ntagger Bob <bob@example.com> {time} +0000").unwrap();
+            writeln!(text, "data 8\nRelease\n").unwrap();
+        }
+    }
+    text
+}

@@ -1,0 +1,45 @@
+//! Direct calls to the services.
+
+use std::time::Duration;
+
+use ferrite_kit::net::Address;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+
+use super::cluster::{Cluster, Role};
+
+impl Cluster {
+    /// A connection to a role, with no credential of its own.
+    pub(crate) async fn channel(&self, role: Role) -> Channel {
+        let target = match self.address(role) {
+            Address::Tcp(authority) => format!("http://{authority}"),
+            Address::Unix(path) => format!("unix:{}", path.display()),
+        };
+        let endpoint = Endpoint::from_shared(target).unwrap().timeout(Duration::from_secs(20));
+        endpoint.connect().await.unwrap()
+    }
+}
+
+/// A request with a personal access token.
+pub(crate) fn with_token<T>(message: T, token: &str) -> Request<T> {
+    with(message, "authorization", &format!("Bearer {token}"))
+}
+
+/// A request with a grant.
+pub(crate) fn with_grant<T>(message: T, grant: &str) -> Request<T> {
+    with(message, "ferrite-grant", grant)
+}
+
+fn with<T>(message: T, name: &'static str, value: &str) -> Request<T> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert(name, value.parse().unwrap());
+    request
+}
+
+/// Fails unless the call was refused with this code.
+#[track_caller]
+pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>, code: Code) -> Status {
+    let status = outcome.expect_err("the call succeeded");
+    assert_eq!(status.code(), code, "{status:?}");
+    status
+}

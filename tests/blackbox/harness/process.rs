@@ -1,0 +1,126 @@
+//! Child processes whose lines are collected.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Lines that processes wrote, in the order they arrived.
+#[derive(Clone, Default)]
+pub(crate) struct Lines(Arc<(Mutex<Vec<String>>, Condvar)>);
+
+impl Lines {
+    fn collect(&self, source: impl Read + Send + 'static) {
+        let lines = self.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(source).lines() {
+                let Ok(line) = line else { break };
+                lines.0.0.lock().unwrap().push(line);
+                lines.0.1.notify_all();
+            }
+        });
+    }
+
+    /// All lines so far.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.0.lock().unwrap().clone()
+    }
+
+    /// Lines that report a fault of ours.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let is_error = |line: &String| line.contains("\"level\":\"ERROR\"") || line.contains("panicked at");
+        self.all().into_iter().filter(is_error).collect()
+    }
+
+    /// Waits for a line that `wanted` accepts.
+    pub(crate) fn wait_for(&self, patience: Duration, wanted: impl Fn(&str) -> bool) -> Option<String> {
+        let deadline = Instant::now() + patience;
+        let mut lines = self.0.0.lock().unwrap();
+        loop {
+            if let Some(line) = lines.iter().find(|line| wanted(line)) {
+                return Some(line.clone());
+            }
+            let left = deadline.checked_duration_since(Instant::now())?;
+            lines = self.0.1.wait_timeout(lines, left).unwrap().0;
+        }
+    }
+}
+
+/// A running process. Dropping it ends it: first by closing its standard input, then by force.
+pub(crate) struct Process {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    /// What it prints.
+    pub(crate) out: Lines,
+}
+
+impl Process {
+    /// Starts `command`; lines of its standard error go to `log`.
+    pub(crate) fn start(command: &mut Command, log: &Lines) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let out = Lines::default();
+        out.collect(child.stdout.take().unwrap());
+        log.collect(child.stderr.take().unwrap());
+        Self { stdin: child.stdin.take(), child, out }
+    }
+
+    /// The process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        send(self.id(), signal);
+    }
+
+    /// Waits for its end; nothing when it takes longer.
+    pub(crate) fn ended_within(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            if Instant::now() > deadline {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        if self.ended_within(Duration::from_secs(15)).is_none() {
+            self.kill();
+        }
+    }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn send(id: u32, signal: rustix::process::Signal) {
+    let id = rustix::process::Pid::from_raw(id.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(id, signal).unwrap();
+}
+
+/// A child process of `parent` whose first argument is `argument`.
+pub(crate) fn child_of(parent: u32, argument: &str) -> Option<u32> {
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let id: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The second field is the name in parentheses, which may hold anything.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let (state, owner) = (fields.next()?, fields.next()?);
+        let command = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let first = command.split(|byte| *byte == 0).nth(1)?;
+        (state != "Z" && owner == parent.to_string() && first == argument.as_bytes()).then_some(id)
+    })
+}

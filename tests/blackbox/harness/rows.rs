@@ -1,0 +1,42 @@
+//! What the services stored, read from their databases.
+
+use sqlx::{Connection, PgConnection, SqliteConnection};
+
+use super::cluster::{Cluster, Profile, Role};
+
+impl Cluster {
+    /// The numbers that a query of one column gives, from a role's database.
+    pub(crate) async fn numbers(&self, role: Role, query: &'static str) -> Vec<i64> {
+        let url = self.database(role);
+        match self.profile {
+            Profile::Embedded => {
+                let mut connection = SqliteConnection::connect(url).await.unwrap();
+                sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
+            }
+            Profile::Production => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
+            }
+        }
+    }
+
+    /// The one number that a query gives.
+    pub(crate) async fn number(&self, role: Role, query: &'static str) -> i64 {
+        self.numbers(role, query).await[0]
+    }
+
+    /// The texts that a query of one column gives.
+    pub(crate) async fn texts(&self, role: Role, query: &'static str) -> Vec<String> {
+        let url = self.database(role);
+        match self.profile {
+            Profile::Embedded => {
+                let mut connection = SqliteConnection::connect(url).await.unwrap();
+                sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
+            }
+            Profile::Production => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
+            }
+        }
+    }
+}

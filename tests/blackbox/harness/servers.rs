@@ -1,0 +1,101 @@
+//! PostgreSQL for the whole test process, and a Redis per installation that wants one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sqlx::Connection;
+
+use super::process::{Lines, Process};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A loopback address that nobody else uses: no two processes, and no two calls.
+pub(crate) fn address() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let id = std::process::id();
+    let number = NEXT.fetch_add(1, Ordering::SeqCst);
+    assert!(number < 90, "out of loopback addresses");
+    format!("127.{}.{}.{}", number + 2, id / 240 % 250 + 1, id % 240 + 10)
+}
+
+/// A folder for this test process, removed after it.
+pub(crate) fn folder() -> &'static Path {
+    static FOLDER: OnceLock<(PathBuf, Process)> = OnceLock::new();
+    &FOLDER
+        .get_or_init(|| {
+            let path = tempfile::Builder::new().prefix("ferrite-test-").tempdir().unwrap().keep();
+            let script = "cat; sleep 2; rm -rf -- \"$0\"; sleep 8; rm -rf -- \"$0\"";
+            let janitor = Process::start(Command::new("sh").arg("-c").arg(script).arg(&path), &Lines::default());
+            (path, janitor)
+        })
+        .0
+}
+
+/// The URL of a PostgreSQL server in which databases may be made.
+pub(crate) fn postgres() -> &'static str {
+    static SERVER: OnceLock<(String, Option<Process>)> = OnceLock::new();
+    &SERVER
+        .get_or_init(|| {
+            if let Some(url) = std::env::vars().find(|(name, _)| name == "FERRITE_TEST_POSTGRES_URL") {
+                return (url.1, None);
+            }
+            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers.sh");
+            let log = Lines::default();
+            let hold = "echo \"$FERRITE_TEST_POSTGRES_URL\"; cat";
+            let process = Process::start(Command::new(script).args(["sh", "-c", hold]), &log);
+            let url = process.out.wait_for(PATIENCE, |line| line.starts_with("postgres://"));
+            (url.unwrap_or_else(|| panic!("PostgreSQL does not start: {:?}", log.all())), Some(process))
+        })
+        .0
+}
+
+/// Makes an empty database and returns its URL.
+pub(crate) fn database(name: &str) -> String {
+    let server = postgres();
+    let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
+    let make = async {
+        let mut connection = sqlx::PgConnection::connect(server).await.unwrap();
+        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    };
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(make);
+    format!("{}/{name}", server.rsplit_once('/').unwrap().0)
+}
+
+/// A Redis of one installation.
+pub(crate) struct Redis {
+    address: String,
+    process: Process,
+}
+
+impl Redis {
+    /// Starts one.
+    pub(crate) fn start() -> Self {
+        let address = address();
+        let process = Self::process(&address);
+        Self { address, process }
+    }
+
+    fn process(address: &str) -> Process {
+        // The shell is there to end the server when standard input ends.
+        let script = "redis-server --bind \"$0\" --port 6379 --save '' --appendonly no --dir /tmp --protected-mode no \
+                      </dev/null & pid=$!; cat >/dev/null; kill -KILL $pid; wait";
+        let process = Process::start(Command::new("sh").args(["-c", script, address]), &Lines::default());
+        let ready = process.out.wait_for(PATIENCE, |line| line.contains("Ready to accept connections"));
+        assert!(ready.is_some(), "Redis does not start: {:?}", process.out.all());
+        process
+    }
+
+    /// Its URL.
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}:6379", self.address)
+    }
+
+    /// Stops it; whoever asks it is refused.
+    pub(crate) fn stop(self) {
+        drop(self.process);
+    }
+}

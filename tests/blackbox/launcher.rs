@@ -1,0 +1,345 @@
+//! `ferrite up` and `ferrite admin`, as people and scripts use them.
+
+use std::collections::HashSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use rustix::process::Signal;
+
+use crate::harness::cluster::{ask, ferrite};
+use crate::harness::process::{Lines, Process, child_of, send};
+use crate::harness::{Role, servers};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A launcher on a new folder.
+struct Up {
+    process: Process,
+    log: Lines,
+    data: PathBuf,
+    url: String,
+}
+
+fn folder() -> PathBuf {
+    tempfile::tempdir_in(servers::folder()).unwrap().keep()
+}
+
+fn command(data: &Path, http: &str) -> Command {
+    let mut command = ferrite();
+    command.args(["up", "--stop-with-stdin", "--http", http, "--data"]).arg(data);
+    command
+}
+
+impl Up {
+    fn start(data: &Path, http: &str, more: &[&str]) -> Self {
+        let log = Lines::default();
+        let process = Process::start(command(data, http).args(more), &log);
+        let ready = process.out.wait_for(PATIENCE, |line| line.starts_with("ready: "));
+        let ready = ready.unwrap_or_else(|| panic!("not ready:\n{}", log.all().join("\n")));
+        let url = ready.trim_start_matches("ready: ").to_owned();
+        Self { process, log, data: data.to_owned(), url }
+    }
+
+    fn children(&self) -> Vec<u32> {
+        let find = |role: &Role| {
+            child_of(self.process.id(), role.command()).unwrap_or_else(|| panic!("{role:?} does not run"))
+        };
+        Role::ALL.iter().map(find).collect()
+    }
+
+    fn http_status(&self) -> Option<u16> {
+        let answer = ask(&self.url.parse().unwrap(), "/api/v1/repos/search")?;
+        answer.split(' ').nth(1)?.parse().ok()
+    }
+}
+
+/// Runs a command that is expected to end by itself.
+fn outcome(command: &mut Command) -> Output {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().unwrap()
+}
+
+/// The one line a failure says.
+#[track_caller]
+fn complaint(output: &Output) -> String {
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    told
+}
+
+fn runs(id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+#[track_caller]
+fn all_end(ids: &[u32]) {
+    let deadline = Instant::now() + PATIENCE;
+    while ids.iter().any(|id| runs(*id)) {
+        assert!(Instant::now() < deadline, "some of {ids:?} still run");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_second_launcher_is_refused_and_the_first_goes_on() {
+    let data = folder();
+    let first = Up::start(&data, &format!("{}:0", servers::address()), &[]);
+    let told = complaint(&outcome(&mut command(&data, &format!("{}:0", servers::address()))));
+    assert!(told.contains("another launcher"), "{told}");
+    assert_eq!(first.http_status(), Some(200));
+}
+
+#[test]
+fn what_cannot_work_is_said_in_one_line_and_leaves_nothing_running() {
+    let data = folder();
+    let holder = std::net::TcpListener::bind(format!("{}:0", servers::address())).unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
+    let told = complaint(&outcome(&mut command(&data, &taken)));
+    assert!(told.contains(&taken), "{told}");
+    let free = format!("{}:0", servers::address());
+    let told = complaint(&outcome(command(&data, &free).env("PATH", "/nonexistent")));
+    assert!(told.contains("git"), "{told}");
+    let file = data.join("file");
+    std::fs::write(&file, "").unwrap();
+    for wrong in [file.as_path(), &file.join("below"), Path::new("/proc/ferrite-data")] {
+        let told = complaint(&outcome(&mut command(wrong, &free)));
+        assert!(told.contains(&wrong.display().to_string()), "{told}");
+    }
+    let told = complaint(&outcome(&mut command(&data, "nonsense")));
+    assert!(told.contains("nonsense"), "{told}");
+    let short = command(&data, &free).env("FERRITE_ADMIN_PASSWORD", "x").output().unwrap();
+    assert!(complaint(&short).contains("password"), "{short:?}");
+    let bad = outcome(command(&data, &free).args(["--log", "a=b=c"]));
+    assert_eq!(bad.status.code(), Some(1), "{bad:?}");
+    Up::start(&data, &free, &[]);
+}
+
+#[test]
+fn a_child_that_cannot_start_ends_the_launcher() {
+    let data = folder();
+    std::fs::create_dir(data.join("issue.db")).unwrap();
+    let output = outcome(&mut command(&data, &format!("{}:0", servers::address())));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.lines().last().unwrap().contains("issue-svc does not start"), "{told}");
+    assert!(output.stdout.iter().filter(|byte| **byte == b'\n').count() <= 1, "{output:?}");
+}
+
+#[test]
+fn signals_stop_everything_in_order_and_it_starts_again() {
+    let data = folder();
+    let http = {
+        let holder = std::net::TcpListener::bind(format!("{}:0", servers::address())).unwrap();
+        holder.local_addr().unwrap().to_string()
+    };
+    for signal in [Signal::TERM, Signal::INT] {
+        let started = Instant::now();
+        let mut up = Up::start(&data, &http, &["--log", "debug"]);
+        eprintln!("ready after {:?}", started.elapsed());
+        assert_eq!(up.url, format!("http://{http}"));
+        assert_eq!(up.http_status(), Some(200));
+        let children = up.children();
+        up.process.signal(signal);
+        let status = up.process.ended_within(PATIENCE).expect("it stops within the grace period");
+        assert_eq!(status.code(), Some(0));
+        assert!(children.iter().all(|id| !runs(*id)), "{children:?}");
+        let stopped: Vec<_> = up.log.all().into_iter().filter(|line| line.contains("child stopped")).collect();
+        let place = |role: &str| {
+            stopped.iter().position(|line| line.contains(role)).unwrap_or_else(|| panic!("{role}: {stopped:#?}"))
+        };
+        assert!(place("gateway") < place("issue-svc").min(place("hook-svc")));
+        assert!(place("issue-svc").max(place("hook-svc")) < place("git-svc"));
+        assert!(place("git-svc") < place("repo-svc"));
+        assert!(stopped.iter().all(|line| line.contains("exit status: 0")), "{stopped:#?}");
+        assert_eq!(up.log.errors(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn children_do_not_outlive_a_launcher_that_was_killed() {
+    let data = folder();
+    let http = format!("{}:0", servers::address());
+    let mut up = Up::start(&data, &http, &[]);
+    let children = up.children();
+    up.process.kill();
+    all_end(&children);
+    let again = Up::start(&data, &http, &[]);
+    assert_eq!(again.http_status(), Some(200));
+}
+
+#[test]
+fn a_dead_child_comes_back_at_the_same_place() {
+    let data = folder();
+    let up = Up::start(&data, &format!("{}:0", servers::address()), &[]);
+    for role in Role::ALL {
+        let old = child_of(up.process.id(), role.command()).unwrap();
+        send(old, Signal::KILL);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let new = child_of(up.process.id(), role.command());
+            if new.is_some_and(|new| new != old) && up.http_status() == Some(200) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{role:?} does not come back: {:#?}", up.log.all());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    let ready = up.process.out.all().iter().filter(|line| line.starts_with("ready: ")).count();
+    assert_eq!(ready, 1, "ready is said once");
+}
+
+#[test]
+fn a_made_password_is_printed_once_and_works() {
+    let data = folder();
+    let http = format!("{}:0", servers::address());
+    let up = Up::start(&data, &http, &[]);
+    let line = up.process.out.all().into_iter().find(|line| line.contains("password")).expect("it prints the password");
+    assert!(line.contains("admin"), "{line}");
+    let password = line.rsplit(' ').next().unwrap().to_owned();
+    let make = |url: String, password: String| async move {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.post(format!("{url}/api/v1/users/admin/tokens")).basic_auth("admin", Some(password));
+        request.json(&serde_json::json!({"name": "x"})).send().await.unwrap().status()
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    assert_eq!(runtime.block_on(make(up.url.clone(), password.clone())), StatusCode::CREATED);
+    assert_eq!(runtime.block_on(make(up.url.clone(), "wrong".to_owned())), StatusCode::UNAUTHORIZED);
+    let told: String = up.log.all().join("\n");
+    assert!(!told.contains(&password), "the password is in the log");
+    drop(up);
+    let again = Up::start(&data, &http, &[]);
+    assert!(!again.process.out.all().iter().any(|line| line.contains("password")), "{:?}", again.process.out.all());
+}
+
+#[test]
+fn nothing_is_open_but_the_door() {
+    let up = Up::start(&folder(), &format!("{}:0", servers::address()), &[]);
+    let ids: Vec<_> = up.children().into_iter().chain([up.process.id()]).collect();
+    let port = up.url.rsplit_once(':').unwrap().1.parse().unwrap();
+    assert_eq!(listening(&ids), HashSet::from([port]));
+    assert_eq!(up.data.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    for name in ["grant.pem", "grant.pub.pem", "service.key"] {
+        let mode = up.data.join("keys").join(name).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    for id in ids {
+        let arguments = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap();
+        let key = std::fs::read_to_string(up.data.join("keys/service.key")).unwrap();
+        assert!(!arguments.contains(key.trim()), "a key is on a command line");
+    }
+}
+
+#[test]
+fn grpc_ports_open_on_request() {
+    let up = Up::start(&folder(), &format!("{}:0", servers::address()), &["--grpc-tcp"]);
+    let port: u16 = up.url.rsplit_once(':').unwrap().1.parse().unwrap();
+    assert_eq!(listening(&up.children()), HashSet::from([port, 7001, 7002, 7003, 7004]));
+    let told = complaint(&outcome(command(&folder(), &format!("{}:0", servers::address())).arg("--grpc-tcp")));
+    assert!(told.contains("127.0.0.1:7001"), "{told}");
+}
+
+/// TCP ports on which these processes listen.
+fn listening(ids: &[u32]) -> HashSet<u16> {
+    let mut sockets = HashSet::new();
+    for id in ids {
+        for file in std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().flatten() {
+            if let Ok(target) = std::fs::read_link(file.path())
+                && let Some(inode) = target.to_str().and_then(|text| text.strip_prefix("socket:["))
+            {
+                sockets.insert(inode.trim_end_matches(']').to_owned());
+            }
+        }
+    }
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    let rows = tables.iter().flat_map(|table| table.lines().skip(1));
+    let ports = rows.filter_map(|row| {
+        let fields: Vec<_> = row.split_whitespace().collect();
+        let is_listening = fields[3] == "0A" && sockets.contains(fields[9]);
+        let port = fields[1].rsplit_once(':')?.1;
+        is_listening.then(|| u16::from_str_radix(port, 16).unwrap())
+    });
+    ports.collect()
+}
+
+#[test]
+fn accounts_are_made_from_the_command_line() {
+    let up = Up::start(&folder(), &format!("{}:0", servers::address()), &[]);
+    let create = |name: &str, more: &[&str]| {
+        let mut command = ferrite();
+        command.args(["admin", "create-user", "--username", name, "--email", &format!("{name}@example.com"), "--data"]);
+        command.arg(&up.data).args(more);
+        command
+    };
+    let made = outcome(&mut create("one", &["--admin", "--full-name", "Number One"]));
+    let line = String::from_utf8(made.stdout).unwrap();
+    assert!(made.status.success() && line.starts_with("created user one, password: "), "{line}");
+    let given = outcome(create("two", &[]).env("FERRITE_USER_PASSWORD", "long enough"));
+    assert_eq!(String::from_utf8(given.stdout).unwrap(), "created user two\n");
+    let typed = Command::new("sh")
+        .args(["-c", "echo 'from standard input' | \"$0\" \"$@\"", env!("CARGO_BIN_EXE_ferrite")])
+        .args(create("three", &["--password-stdin"]).get_args())
+        .output()
+        .unwrap();
+    assert!(typed.status.success(), "{typed:?}");
+    let told = complaint(&outcome(create("ONE", &[]).env("FERRITE_USER_PASSWORD", "long enough")));
+    assert!(told.to_lowercase().contains("one") || told.contains("exist"), "{told}");
+    complaint(&outcome(&mut create("a/b", &[])));
+    complaint(&outcome(create("four", &[]).env("FERRITE_USER_PASSWORD", "short")));
+    let nowhere = outcome(ferrite().args([
+        "admin",
+        "create-user",
+        "--username",
+        "x",
+        "--email",
+        "x@example.com",
+        "--data",
+        "/nonexistent",
+    ]));
+    assert!(complaint(&nowhere).contains("/nonexistent"));
+    assert_eq!(ask(&up.url.parse().unwrap(), "/api/v1/users/one").unwrap().split(' ').nth(1), Some("200"));
+    assert_eq!(up.log.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn the_command_line_explains_itself() {
+    let version = outcome(ferrite().arg("--version"));
+    assert_eq!(String::from_utf8(version.stdout).unwrap(), concat!("ferrite ", env!("CARGO_PKG_VERSION"), "\n"));
+    let help = String::from_utf8(outcome(ferrite().arg("help")).stdout).unwrap();
+    for command in ["up", "gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "admin"] {
+        assert!(help.contains(command), "{command}: {help}");
+    }
+    for arguments in
+        [&[][..], &["nonsense"], &["repo-svc"], &["up", "--nonsense"], &["git-svc", "--listen", "nonsense"]]
+    {
+        let output = outcome(ferrite().args(arguments));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+    }
+    let missing =
+        outcome(ferrite().args(["gateway", "--listen", "127.0.0.1:0", "--service-key-file", "/nonexistent/k"]).args([
+            "--grant-public-key-file",
+            "/nonexistent/p",
+            "--repo-address",
+            "127.0.0.1:1",
+            "--issue-address",
+            "127.0.0.1:1",
+            "--hook-address",
+            "127.0.0.1:1",
+            "--git-address",
+            "127.0.0.1:1",
+        ]));
+    assert_eq!(missing.status.code(), Some(1), "{missing:?}");
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("/nonexistent/"), "{missing:?}");
+}

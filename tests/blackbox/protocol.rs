@@ -1,0 +1,268 @@
+//! What holds for every operation: forms of requests and of answers.
+
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{Answer, Cluster, User};
+
+on_both_profiles! {
+    unknown_paths_and_methods_answer_json
+    bodies_of_another_type_are_refused
+    bodies_that_are_not_json_are_refused
+    bodies_over_the_limit_are_refused
+    every_answer_has_a_request_id
+    reads_have_an_entity_tag
+    a_write_with_a_key_happens_once
+    pages_are_numbers_or_the_first
+    links_keep_the_query
+    heads_and_options_are_answered
+    odd_requests_harm_nobody
+}
+
+/// The status of the answer to a request that no well-behaved client would send. `head` is the request line.
+pub(crate) async fn raw_status(cluster: &Cluster, head: &str, user: &User, body: &str) -> u16 {
+    let host = cluster.url.trim_start_matches("http://");
+    let token = user.token.as_deref().unwrap_or_default();
+    let request = format!(
+        "{head}\r\nhost: {host}\r\nauthorization: token {token}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len(),
+    );
+    let mut stream = TcpStream::connect(host).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8_lossy(&answer);
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    status.unwrap_or_else(|| panic!("{head}: no answer: {answer:?}"))
+}
+
+async fn unknown_paths_and_methods_answer_json(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for path in
+        ["/api/v1", "/api/v1/", "/api/v1/nope", "/api/v2/user", "/", "/nope", "/api/v1/repos/a", "/api/v1/user//repos"]
+    {
+        for caller in [&ada, &cluster.anonymous()] {
+            let request = caller.raw(Method::GET, path);
+            Answer::of(request).await.refused(404);
+        }
+    }
+    for (method, path) in [
+        (Method::DELETE, "/user"),
+        (Method::PATCH, "/user/repos"),
+        (Method::POST, "/repos/search"),
+        (Method::PUT, "/user"),
+    ] {
+        let answer = Answer::of(ada.request(method, path)).await.refused_any(&[404, 405]);
+        assert!(answer.status != 405 || !answer.header("allow").is_empty());
+    }
+    ada.new_repository("plain", json!({})).await;
+    ada.get(&ada.repo("plain.git", "")).await.refused(404);
+    ada.get("/user/").await.expect(200);
+    ada.get(&ada.repo("plain", "/")).await.expect(200);
+    for path in
+        ["/api/v1/../v1/user", "/api/v1/%2e%2e/v1/user", "//api/v1/user", "/api/v1/users/%2e%2e", "/api/v1/users/a%2fb"]
+    {
+        let status = raw_status(cluster, &format!("GET {path} HTTP/1.1"), &ada, "").await;
+        assert_eq!(status, 404, "{path}");
+    }
+}
+
+async fn bodies_of_another_type_are_refused(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let post = |kind: Option<&'static str>, body: &'static str| {
+        let mut request = ada.request(Method::POST, "/user/repos");
+        if let Some(kind) = kind {
+            request = request.header(CONTENT_TYPE, kind);
+        }
+        Answer::of(if body.is_empty() { request } else { request.body(body) })
+    };
+    for kind in
+        ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml", ""]
+    {
+        if !kind.is_empty() {
+            post(Some(kind), "name=x").await.refused(415);
+        }
+    }
+    post(None, "").await.refused_fields(&[("name", "required")]);
+    post(Some("application/json"), "").await.refused_fields(&[("name", "required")]);
+    post(None, r#"{"name":"typed-1"}"#).await.expect(201);
+    post(Some("APPLICATION/JSON; charset=utf-8"), r#"{"name":"typed-2"}"#).await.expect(201);
+    post(Some("application/vnd.x+json"), r#"{"name":"typed-3","unknown":{"a":[1]}}"#).await.expect(201);
+}
+
+async fn bodies_that_are_not_json_are_refused(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let post = |body: Vec<u8>| {
+        Answer::of(ada.request(Method::POST, "/user/repos").header(CONTENT_TYPE, "application/json").body(body))
+    };
+    for broken in [
+        r#"{"name":"#,
+        "{",
+        "nonsense",
+        r#"{"name":"x"} trailing"#,
+        r#"{"name":"x"}{}"#,
+        r"{'name':'x'}",
+        r#"{"name":"x",}"#,
+    ] {
+        post(broken.into()).await.refused(400);
+    }
+    post(b"{\"name\":\"\xff\"}".to_vec()).await.refused(400);
+    post(vec![0]).await.refused(400);
+    post("[".repeat(100_000).into()).await.refused(400);
+    for wrong in ["[]", "\"x\"", "7", "true"] {
+        post(wrong.into()).await.refused(422);
+    }
+    cluster.anonymous().post("/user/repos", &json!({})).await.refused(401);
+}
+
+async fn bodies_over_the_limit_are_refused(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("big", json!({"auto_init": true})).await;
+    let body = json!({"title": "t", "body": "b".repeat(5 << 20)});
+    ada.post(&ada.repo("big", "/issues"), &body).await.refused(413);
+    let fits = json!({"title": "t", "body": "b".repeat(2 << 20)});
+    ada.post(&ada.repo("big", "/issues"), &fits).await.refused_fields(&[("body", "too_long")]);
+    let content = "QUFB".repeat(3 << 20);
+    let file = ada.put(&ada.repo("big", "/contents/big.bin"), &json!({"message": "m", "content": content})).await;
+    let file = file.expect(201).json();
+    assert_eq!(file["content"]["size"], 9 << 20);
+    assert_eq!(file["content"]["encoding"], "none");
+    assert!(file["content"].get("content").is_none());
+    assert_eq!(ada.get(&ada.repo("big", "/raw/main/big.bin")).await.expect(200).body.len(), 9 << 20);
+    let too_big = vec![b' '; 97 << 20];
+    let request = ada.request(Method::PUT, &ada.repo("big", "/contents/x")).header(CONTENT_TYPE, "application/json");
+    Answer::of(request.body(too_big)).await.refused(413);
+}
+
+async fn every_answer_has_a_request_id(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let first = ada.get("/user").await.expect(200).header("x-request-id");
+    let second = ada.get("/user").await.expect(200).header("x-request-id");
+    assert!(!first.is_empty() && first != second, "{first} {second}");
+    let name = reqwest::header::HeaderName::from_static("x-request-id");
+    let kept = ada.get_with("/user", name.clone(), "my-request.7").await.expect(200);
+    assert_eq!(kept.header("x-request-id"), "my-request.7");
+    for odd in ["a b", &"x".repeat(1000), "<script>"] {
+        let replaced = ada.get_with("/user", name.clone(), odd).await.expect(200).header("x-request-id");
+        assert!(!replaced.is_empty() && replaced != odd, "{replaced}");
+    }
+    assert_ne!(ada.get("/nope").await.refused(404).header("x-request-id"), "");
+    assert_ne!(Answer::of(ada.raw(Method::GET, "/x/y.git/info/refs")).await.header("x-request-id"), "");
+}
+
+async fn reads_have_an_entity_tag(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("tagged", json!({"auto_init": true})).await;
+    for rest in ["", "/branches", "/contents/README.md", "/commits/main", "/issues"] {
+        let path = ada.repo("tagged", rest);
+        let first = ada.get(&path).await.expect(200);
+        let tag = first.header(ETAG.as_str());
+        assert!(tag.starts_with('"') && tag.ends_with('"'), "{rest}: {tag:?}");
+        assert_eq!(ada.get(&path).await.header(ETAG.as_str()), tag);
+        for value in [tag.clone(), format!("\"x\", {tag}"), format!("W/{tag}"), "*".to_owned()] {
+            let unchanged = ada.get_with(&path, IF_NONE_MATCH, &value).await.expect(304);
+            assert!(unchanged.body.is_empty());
+            assert_eq!(unchanged.header(ETAG.as_str()), tag);
+        }
+        ada.get_with(&path, IF_NONE_MATCH, "\"other\"").await.expect(200);
+    }
+    let path = ada.repo("tagged", "/branches");
+    let tag = ada.get(&path).await.expect(200).header(ETAG.as_str());
+    ada.put(&ada.repo("tagged", "/contents/x"), &json!({"message": "m", "content": ""})).await.expect(201);
+    ada.get_with(&path, IF_NONE_MATCH, &tag).await.expect(200);
+}
+
+async fn a_write_with_a_key_happens_once(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let post = |user: &User, method: Method, path: String, key: &str, body: serde_json::Value| {
+        Answer::of(user.request(method, &path).header("idempotency-key", key).json(&body))
+    };
+    let made = post(&ada, Method::POST, "/user/repos".into(), "k1", json!({"name": "once", "auto_init": true})).await;
+    let again = post(&ada, Method::POST, "/user/repos".into(), "k1", json!({"name": "once", "auto_init": true})).await;
+    assert_eq!((made.expect(201).json()["id"].clone(), 201), (again.json()["id"].clone(), again.status.as_u16()));
+    post(&ada, Method::POST, "/user/repos".into(), "k1", json!({"name": "other"})).await.refused(422);
+    let issues = ada.repo("once", "/issues");
+    let one = post(&ada, Method::POST, issues.clone(), "k1", json!({"title": "one"})).await.expect(201).json();
+    let same = post(&ada, Method::POST, issues.clone(), "k1", json!({"title": "one"})).await.expect(201).json();
+    assert_eq!(one, same);
+    post(&ada, Method::POST, issues.clone(), "k1", json!({"title": "two"})).await.refused(422);
+    let of_bob = post(&bob, Method::POST, issues.clone(), "k1", json!({"title": "one"})).await.expect(201).json();
+    assert_eq!((&one["number"], &of_bob["number"]), (&json!(1), &json!(2)));
+    let file = ada.repo("once", "/contents/x");
+    let body = json!({"message": "m", "content": "eA=="});
+    let first = post(&ada, Method::PUT, file.clone(), "k1", body.clone()).await.expect(201).json();
+    let second = post(&ada, Method::PUT, file.clone(), "k1", body.clone()).await.expect(201).json();
+    assert_eq!(first["commit"]["sha"], second["commit"]["sha"]);
+    post(&ada, Method::PUT, file, "k1", json!({"message": "m", "content": "eQ=="})).await.refused(422);
+    let long = "k".repeat(2000);
+    post(&ada, Method::POST, issues, &long, json!({"title": "one"})).await.refused_any(&[400, 422]);
+}
+
+async fn pages_are_numbers_or_the_first(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for name in ["a", "b", "c"] {
+        ada.new_repository(name, json!({})).await;
+    }
+    let first = ada.get("/user/repos?limit=2").await.expect(200).json();
+    assert_eq!(first.as_array().unwrap().len(), 2);
+    for page in ["", "0", "-1", "x", "1", "1.5"] {
+        assert_eq!(ada.get(&format!("/user/repos?limit=2&page={page}")).await.expect(200).json(), first, "{page}");
+    }
+    for page in ["3", "99999999", "9223372036854775808", "99999999999999999999999"] {
+        assert_eq!(ada.get(&format!("/user/repos?limit=2&page={page}")).await.expect(200).text(), "[]", "{page}");
+    }
+    for limit in ["0", "-5", "x", "99999999999999999999999"] {
+        ada.get(&format!("/user/repos?limit={limit}")).await.expect(200);
+        ada.get(&format!("/repos/search?limit={limit}")).await.expect(200);
+    }
+}
+
+async fn links_keep_the_query(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for name in ["a", "b", "c", "d", "e"] {
+        ada.new_repository(name, json!({})).await;
+    }
+    let answer = ada.get(&format!("/repos/search?q=&page=2&limit=2&uid={}", ada.id)).await.expect(200);
+    let to = |page: u32, rel: &str| {
+        format!("<{}/api/v1/repos/search?q=&limit=2&uid={}&page={page}>; rel=\"{rel}\"", cluster.url, ada.id)
+    };
+    assert_eq!(answer.header("link"), [to(3, "next"), to(3, "last"), to(1, "first"), to(1, "prev")].join(","));
+}
+
+async fn heads_and_options_are_answered(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("head", json!({})).await;
+    for (path, status) in [("/user".to_owned(), 200), (ada.repo("head", ""), 200), (ada.repo("nope", ""), 404)] {
+        let head = Answer::of(ada.request(Method::HEAD, &path)).await.expect(status);
+        assert!(head.body.is_empty());
+    }
+    let options = Answer::of(cluster.anonymous().request(Method::OPTIONS, "/user/repos")).await.expect(200);
+    assert!(options.body.is_empty());
+}
+
+async fn odd_requests_harm_nobody(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for head in [
+        "GET /api/v1/user%00 HTTP/1.1",
+        "GET /api/v1/users/%FF%FE HTTP/1.1",
+        "GET /%zz HTTP/1.1",
+        "BREW /api/v1/user HTTP/1.1",
+        "GET /api/v1/repos/%00/%00 HTTP/1.1",
+        "GET http://elsewhere.example/api/v1/nope HTTP/1.1",
+        "GET /api/v1/repos/search?q=%FF%00&uid=%00 HTTP/1.1",
+    ] {
+        let status = raw_status(cluster, head, &ada, "").await;
+        assert!(status < 500, "{head}: {status}");
+    }
+    let long = format!("GET /api/v1/{} HTTP/1.1", "x".repeat(60_000));
+    assert!(raw_status(cluster, &long, &ada, "").await < 500);
+    let host = cluster.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).await.unwrap();
+    stream.write_all(b"\x16\x03\x01\x00\xff\x01\x00").await.unwrap();
+    drop(stream);
+    ada.get("/user").await.expect(200);
+}

@@ -1,0 +1,109 @@
+//! What one request costs, shown by its trace.
+
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use serde_json::json;
+use tonic::{Request, Response, Status};
+
+use crate::harness::{Cluster, Options, User};
+
+on_own_installations! {
+    reading_a_repository_takes_one_hop(Options { otlp: Some(collector()), ..Options::default() })
+}
+
+/// A span: the trace it belongs to, its service, its name, and whether it is a server's.
+#[derive(Clone, Debug)]
+struct Seen {
+    trace: String,
+    service: String,
+    name: String,
+    is_server: bool,
+}
+
+static SEEN: Mutex<Vec<Seen>> = Mutex::new(Vec::new());
+
+struct Collector;
+
+#[tonic::async_trait]
+impl TraceService for Collector {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        for resource in request.into_inner().resource_spans {
+            let attributes = resource.resource.map(|resource| resource.attributes).unwrap_or_default();
+            let service = attributes.into_iter().find(|attribute| attribute.key == "service.name");
+            let service = format!("{:?}", service.and_then(|attribute| attribute.value));
+            for span in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
+                SEEN.lock().unwrap().push(Seen {
+                    trace: hex::encode(&span.trace_id),
+                    service: service.clone(),
+                    is_server: span.kind == SpanKind::Server as i32,
+                    name: span.name,
+                });
+            }
+        }
+        Ok(Response::new(ExportTraceServiceResponse { partial_success: None }))
+    }
+}
+
+/// The endpoint of a collector that lives as long as the test process.
+fn collector() -> String {
+    static ENDPOINT: OnceLock<String> = OnceLock::new();
+    ENDPOINT
+        .get_or_init(|| {
+            let address: std::net::SocketAddr = format!("{}:4317", crate::harness::servers::address()).parse().unwrap();
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                let server = tonic::transport::Server::builder().add_service(TraceServiceServer::new(Collector));
+                runtime.block_on(server.serve(address)).unwrap();
+            });
+            while std::net::TcpStream::connect(address).is_err() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            format!("http://{address}")
+        })
+        .clone()
+}
+
+/// Sends a request within a new trace, and returns the trace's id.
+async fn traced(user: &User, path: &str, number: u8) -> String {
+    let trace = hex::encode([number; 16]);
+    let parent = format!("00-{trace}-{}-01", hex::encode([number; 8]));
+    let name = reqwest::header::HeaderName::from_static("traceparent");
+    user.get_with(path, name, &parent).await.expect(200);
+    trace
+}
+
+fn servers(trace: &str) -> Vec<Seen> {
+    SEEN.lock().unwrap().iter().filter(|span| span.trace == trace && span.is_server).cloned().collect()
+}
+
+async fn reading_a_repository_takes_one_hop(cluster: &Cluster) {
+    // The collector is shared by both profiles: trace ids tell them apart.
+    let base = if cluster.profile == crate::harness::Profile::Embedded { 0x10 } else { 0x60 };
+    let ada = cluster.user("ada").await;
+    ada.new_repository("traced", json!({"auto_init": true})).await;
+    let path = ada.repo("traced", "");
+    for (offset, caller) in [(0, ada.clone()), (2, cluster.anonymous())] {
+        let trace = traced(&caller, &path, base + offset).await;
+        // Processes send their spans in order: when those of a later request are there, no earlier one is missing.
+        let later = traced(&caller, &path, base + offset + 1).await;
+        for _ in 0..200 {
+            if servers(&later).len() >= 2 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let spans = servers(&trace);
+        let calls: Vec<_> = spans.iter().filter(|span| !span.service.contains("gateway")).collect();
+        assert_eq!(spans.len(), 2, "{spans:?}");
+        assert_eq!(calls.len(), 1, "{spans:?}");
+        assert!(calls[0].name.ends_with("RepositoryService/GetRepository"), "{calls:?}");
+        assert!(calls[0].service.contains("repo-svc"), "{calls:?}");
+    }
+}
