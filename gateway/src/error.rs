@@ -107,7 +107,6 @@ fn http_status(code: Code, reason: &str) -> StatusCode {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
         (_, "WRONG_STORE") => StatusCode::SERVICE_UNAVAILABLE,
         (_, "BAD_GRANT" | "SERVICE_REQUIRED") => StatusCode::INTERNAL_SERVER_ERROR,
-        (Code::Aborted, "STALE_BLOB") => StatusCode::UNPROCESSABLE_ENTITY,
         (Code::Ok, _) => StatusCode::OK,
         (Code::InvalidArgument | Code::AlreadyExists | Code::FailedPrecondition, _) => StatusCode::UNPROCESSABLE_ENTITY,
         (Code::NotFound, _) => StatusCode::NOT_FOUND,
@@ -115,10 +114,9 @@ fn http_status(code: Code, reason: &str) -> StatusCode {
         (Code::Unauthenticated, _) => StatusCode::UNAUTHORIZED,
         (Code::ResourceExhausted, _) => StatusCode::TOO_MANY_REQUESTS,
         (Code::OutOfRange, _) => StatusCode::PAYLOAD_TOO_LARGE,
-        // The contract has no 409: a race that was lost may be run again.
-        (Code::Aborted | Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        // Only for callers that named what they replace, or raced for one branch: clients of Gogs never see it.
+        (Code::Aborted, _) => StatusCode::CONFLICT,
+        (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => StatusCode::SERVICE_UNAVAILABLE,
         (Code::Unknown | Code::Unimplemented | Code::Internal | Code::DataLoss, _) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -241,7 +239,7 @@ mod tests {
             (Kind::AlreadyExists, 422),
             (Kind::PermissionDenied, 403),
             (Kind::Unauthenticated, 401),
-            (Kind::Aborted, 503),
+            (Kind::Aborted, 409),
             (Kind::FailedPrecondition, 422),
             (Kind::RateLimited, 429),
             (Kind::TooLarge, 413),
@@ -261,8 +259,12 @@ mod tests {
         for number in 1..=16 {
             let code = Code::from_i32(number);
             let error = ApiError::from(Status::new(code, "text of a stranger"));
-            let absent = matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted);
-            assert_eq!(error.status.as_u16(), if absent { 503 } else { 500 }, "{code:?}");
+            let expected = match code {
+                Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => 503,
+                Code::Aborted => 409,
+                _ => 500,
+            };
+            assert_eq!(error.status.as_u16(), expected, "{code:?}");
             assert!(!error.message.contains("stranger"));
         }
     }
@@ -271,7 +273,7 @@ mod tests {
     fn some_reasons_decide_for_themselves() {
         assert_eq!(of(Kind::FailedPrecondition, "MIRROR_READ_ONLY").status.as_u16(), 403);
         assert_eq!(of(Kind::FailedPrecondition, "WRONG_STORE").status.as_u16(), 503);
-        assert_eq!(of(Kind::Aborted, "STALE_BLOB").status.as_u16(), 422);
+        assert_eq!(of(Kind::Aborted, "STALE_BLOB").status.as_u16(), 409);
         assert_eq!(of(Kind::Unauthenticated, "BAD_GRANT").status.as_u16(), 500);
         assert_eq!(of(Kind::NotFound, "REPOSITORY_NOT_FOUND").message, REPOSITORY_NOT_FOUND);
     }

@@ -11,6 +11,7 @@ mod body;
 mod bulk;
 mod clients;
 mod config;
+mod docs;
 mod door;
 mod dto;
 mod error;
@@ -55,6 +56,7 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
 fn router(gateway: Gateway) -> Router {
     let routes = api::routes()
         .layer(from_fn(etag::conditional))
+        .merge(docs::routes())
         .merge(git::routes())
         .fallback(door::unknown_path)
         .method_not_allowed_fallback(door::wrong_method)

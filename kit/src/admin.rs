@@ -18,6 +18,8 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Failures in a row before a process says that it is not ready: one slow answer is not an outage.
 const FAILURES: u32 = 3;
+/// Probes of a process that was never ready, one every 50 ms, before their failures are worth a line.
+const STARTING: u32 = 60;
 
 /// Serves the private listener until the process stops.
 pub async fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycle) {
@@ -46,16 +48,21 @@ where
     E: std::fmt::Display + Send,
 {
     let mut failures = 0;
+    let mut has_been_ready = false;
     while !life.is_stopping() {
         let outcome = tokio::time::timeout(PROBE_TIMEOUT, probe()).await;
         match outcome {
             Ok(Ok(())) => {
                 failures = 0;
+                has_been_ready = true;
                 life.set_ready(true);
             }
             Ok(Err(error)) => {
                 failures += 1;
-                tracing::warn!(%error, failures, "readiness probe failed");
+                // Before the first success the others are still starting: that is no news until it lasts.
+                if has_been_ready || failures > STARTING {
+                    tracing::warn!(%error, failures, "readiness probe failed");
+                }
             }
             Err(_) => {
                 failures += 1;
@@ -66,7 +73,7 @@ where
             life.set_ready(false);
         }
         // Before the first success nothing else can be done: ask again soon.
-        let pause = if life.is_ready() || failures >= FAILURES { PROBE_INTERVAL } else { PROBE_INTERVAL / 20 };
+        let pause = if has_been_ready || failures >= STARTING { PROBE_INTERVAL } else { PROBE_INTERVAL / 20 };
         tokio::select! {
             () = life.stopping() => break,
             () = tokio::time::sleep(pause) => {}

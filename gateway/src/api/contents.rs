@@ -44,7 +44,7 @@ pub(crate) async fn put(
     let (request, _slot) = decode(fields, access.id, path.rest)?;
     let asked = Some(request.branch.clone()).filter(|branch| !branch.is_empty());
     let request = within(call.granted(&access.grant, request), LONG_DEADLINE);
-    let answer = gateway.clients.git().put_contents(request).await?.into_inner();
+    let answer = gateway.clients.git().put_contents(request).await.map_err(refused)?.into_inner();
     let commit = present(answer.commit, "commit")?;
     let accounts = gateway.accounts_by_email(&call, Emails::of([&commit])).await?;
     let asked = asked.as_deref().map(str::as_bytes);
@@ -53,6 +53,11 @@ pub(crate) async fn put(
         content: Content::new(present(answer.entry, "entry")?, &place)?,
         commit: Commit::new(commit, &accounts, &access.urls)?,
     }))
+}
+
+/// A message that git-svc does not take for its length is the client's file.
+fn refused(status: tonic::Status) -> ApiError {
+    if status.code() == tonic::Code::OutOfRange { ApiError::too_large() } else { status.into() }
 }
 
 fn decode(mut fields: Fields, repository_id: i64, path: Vec<u8>) -> Result<(PutContentsRequest, Slot), ApiError> {
@@ -81,6 +86,12 @@ fn base64(text: String) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_too_large_for_git_svc_is_too_large_for_us() {
+        assert_eq!(refused(tonic::Status::out_of_range("decoded message length too large")).status.as_u16(), 413);
+        assert_eq!(refused(tonic::Status::unavailable("away")).status.as_u16(), 503);
+    }
 
     #[test]
     fn base64_has_padding_and_may_have_line_breaks() {

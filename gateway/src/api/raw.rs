@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, BodyStream};
 use hyper::body::Incoming;
 
 use crate::auth::{Headers, Signed};
+use crate::clients::DEADLINE;
 use crate::error::ApiError;
 use crate::links::encode;
 use crate::path::{RepoPath, decode};
@@ -40,16 +41,22 @@ pub(crate) async fn get(
         }
     }
     let request = request.body(Body::empty()).map_err(|_| ApiError::not_found("file does not exist"))?;
-    let answer = gateway.bulk.send(request).await.map_err(|error| {
-        tracing::warn!(%error, "a file cannot be read from git-svc");
-        // Reading again harms nothing, whether the request was lost or the answer.
-        if error.status() == StatusCode::INTERNAL_SERVER_ERROR { ApiError::internal() } else { ApiError::unavailable() }
-    })?;
+    // The file itself may take as long as the client does.
+    let answer =
+        tokio::time::timeout(DEADLINE, opened(&gateway, request)).await.map_err(|_| ApiError::unavailable())??;
     match answer.status() {
-        StatusCode::OK => file(answer).await,
+        StatusCode::OK => tokio::time::timeout(DEADLINE, file(answer)).await.map_err(|_| ApiError::unavailable())?,
         StatusCode::NOT_MODIFIED => Ok(not_modified(&answer)),
         _ => Err(refused(&answer)),
     }
+}
+
+async fn opened(gateway: &Gateway, request: Request<Body>) -> Result<Response<Incoming>, ApiError> {
+    gateway.bulk.send(request).await.map_err(|error| {
+        tracing::warn!(%error, "a file cannot be read from git-svc");
+        // Reading again harms nothing, whether the request was lost or the answer.
+        if error.status() == StatusCode::INTERNAL_SERVER_ERROR { ApiError::internal() } else { ApiError::unavailable() }
+    })
 }
 
 fn refused(answer: &Response<Incoming>) -> ApiError {

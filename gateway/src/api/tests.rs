@@ -1,24 +1,27 @@
 //! The order in which a client hears of its mistakes, and the number of calls an answer costs: with a stand-in for repo-svc that
 //! knows a few tokens and repositories, over a real socket.
 
+use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::grpc::channel;
+use ferrite_kit::grpc::{ServiceCredential, ServiceKey, channel};
 use ferrite_kit::net::Address;
 use ferrite_kit::serve::{Limits, serve};
-use ferrite_kit::{Lifecycle, timestamp};
+use ferrite_kit::{Clock, Lifecycle, timestamp};
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::repository_service_server::{RepositoryService, RepositoryServiceServer};
 use ferrite_proto::repo::{self, Permission, repository_ref};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use tonic::{Response, Status};
 use tower::ServiceExt;
 
+use crate::bulk::Bulk;
 use crate::router;
 use crate::tests::lonely;
 
@@ -133,30 +136,58 @@ impl RepositoryService for StandIn {
     }
 }
 
+/// git-svc's answers for a few paths; everybody else's request lacks the grant.
+async fn raw(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
+    assert_eq!(headers["ferrite-grant"], "grant");
+    assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));
+    let mut answer = HeaderMap::new();
+    answer.insert("etag", HeaderValue::from_static("\"x\""));
+    let path = uri.query().unwrap_or_default();
+    let (status, body) = match path.strip_prefix("path=").unwrap_or_default() {
+        "main%2Fa%20b.txt" if headers.contains_key("if-none-match") => (StatusCode::NOT_MODIFIED, Body::empty()),
+        "main%2Fa%20b.txt" => (StatusCode::OK, Body::from("<b>text</b>")),
+        "main%2F%FF.bin" => {
+            answer.insert("ferrite-file-name", HeaderValue::from_static("%FF.bin"));
+            let chunks = (0..64).map(|_| Ok::<_, Infallible>(vec![0_u8; 8 * 1024]));
+            (StatusCode::OK, Body::from_stream(futures_util::stream::iter(chunks)))
+        }
+        "main%2Fbusy" => (StatusCode::SERVICE_UNAVAILABLE, Body::from("wait")),
+        "main%2Fbroken" => (StatusCode::INTERNAL_SERVER_ERROR, Body::from("/srv/secret/path")),
+        _ => (StatusCode::NOT_FOUND, Body::from("path not found")),
+    };
+    (status, answer, body)
+}
+
 struct World {
     router: axum::Router,
     calls: Arc<AtomicUsize>,
     life: Lifecycle,
+    socket: PathBuf,
 }
 
 impl Drop for World {
     fn drop(&mut self) {
         self.life.stop();
+        let _ = std::fs::remove_file(&self.socket);
     }
 }
 
 impl World {
     async fn new() -> Self {
-        let address = Address::Unix(std::env::temp_dir().join(format!("ferrite-{}.sock", uuid::Uuid::new_v4())));
+        let socket = std::env::temp_dir().join(format!("ferrite-{}.sock", uuid::Uuid::new_v4()));
+        let address = Address::Unix(socket.clone());
         let service = StandIn::default();
         let routes = tonic::service::Routes::new(AccessServiceServer::new(service.clone()))
             .add_service(RepositoryServiceServer::new(service.clone()))
-            .into_axum_router();
+            .into_axum_router()
+            .route("/git/7/raw", axum::routing::get(raw));
         let life = Lifecycle::new(Duration::from_millis(100));
         life.spawn("stand-in", serve(address.bind().await.unwrap(), routes, Limits::default(), life.clone()));
         let mut gateway = lonely();
         gateway.clients.repo = channel(&address, None);
-        Self { router: router(gateway), calls: service.0, life }
+        let key = ServiceKey::new(vec![7; 32]).unwrap();
+        gateway.bulk = Bulk::new(address, Arc::new(ServiceCredential::new(key, "gateway", Clock::system())));
+        Self { router: router(gateway), calls: service.0, life, socket }
     }
 
     async fn ask(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, HeaderMap, String) {
@@ -167,7 +198,7 @@ impl World {
         let response = self.router.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
-        (parts.status.as_u16(), parts.headers, String::from_utf8(bytes.to_vec()).unwrap())
+        (parts.status.as_u16(), parts.headers, String::from_utf8_lossy(&bytes).into_owned())
     }
 
     async fn status(&self, method: &str, path: &str, token: &str, body: &str) -> u16 {
@@ -280,4 +311,39 @@ async fn a_repository_is_created_from_what_the_body_says() {
     assert_eq!(status, 201);
     let value: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&value["full_name"], &value["permissions"]["push"]), (&"bob/write".into(), &true.into()));
+}
+
+#[tokio::test]
+async fn a_file_is_plain_text_and_a_binary_one_is_offered_for_saving() {
+    let world = World::new().await;
+    let (status, headers, body) = world.ask("GET", "/repos/bob/read/raw/main/a%20b.txt", Some(GOOD), "").await;
+    assert_eq!((status, body.as_str()), (200, "<b>text</b>"));
+    assert_eq!(
+        (&headers["content-type"], &headers["etag"]),
+        (&"text/plain; charset=utf-8".parse().unwrap(), &"\"x\"".parse().unwrap())
+    );
+    assert_eq!(headers["x-content-type-options"], "nosniff");
+    assert!(!headers.contains_key("content-disposition"));
+    let (status, headers, body) = world.ask("GET", "/repos/bob/read/raw/main%2F%ff.bin", Some(GOOD), "").await;
+    assert_eq!((status, body.len()), (200, 512 * 1024));
+    assert_eq!(headers["content-disposition"], "attachment; filename=\"_.bin\"; filename*=UTF-8''%FF.bin");
+    assert_eq!(world.ask("HEAD", "/repos/bob/read/raw/main/a%20b.txt", Some(GOOD), "").await.2, "");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_told_in_our_words() {
+    let world = World::new().await;
+    for (path, expected) in [("main/none", 404), ("main/busy", 503), ("main/broken", 500)] {
+        let (status, _, body) = world.ask("GET", &format!("/repos/bob/read/raw/{path}"), Some(GOOD), "").await;
+        assert_eq!(status, expected, "{path}");
+        assert!(body.starts_with("{\"message\":") && !body.contains("secret"), "{body}");
+    }
+    let request = Request::get("/api/v1/repos/bob/read/raw/main/a%20b.txt")
+        .header("authorization", GOOD)
+        .header("if-none-match", "\"x\"");
+    let response = world.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(
+        (response.status(), &response.headers()["etag"]),
+        (StatusCode::NOT_MODIFIED, &HeaderValue::from_static("\"x\""))
+    );
 }
