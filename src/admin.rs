@@ -9,7 +9,7 @@ use ferrite_kit::Secret;
 use repo_svc::admin::NewUser;
 
 use crate::launcher::password;
-use crate::output::say;
+use crate::output::{explain, say};
 use crate::role::in_runtime;
 
 /// Work on an installation from its machine.
@@ -79,7 +79,7 @@ async fn create_user(args: CreateUserArgs) -> Result<(), String> {
             (Secret::new(made.clone()), Some(made))
         }
     };
-    let accounts = repo_svc::admin::open(&database).await.map_err(|error| error.to_string())?;
+    let accounts = repo_svc::admin::open(&database).await.map_err(|error| explain(&error))?;
     let user = NewUser {
         username: args.username,
         email: args.email,
@@ -87,7 +87,7 @@ async fn create_user(args: CreateUserArgs) -> Result<(), String> {
         full_name: args.full_name,
         is_admin: args.admin,
     };
-    let user = accounts.create_user(user).await.map_err(|error| error.to_string())?;
+    let user = accounts.create_user(user).await.map_err(|error| explain(&error))?;
     match made {
         Some(made) => say(&format!("created user {}, password: {made}", user.username)),
         None => say(&format!("created user {}", user.username)),

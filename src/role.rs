@@ -12,7 +12,7 @@ use ferrite_kit::{Lifecycle, admin, telemetry};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::output::{complain, say};
+use crate::output::{complain, explain, say};
 
 /// What the runner needs to know of a role's settings.
 pub(crate) trait Role: Send + 'static {
@@ -113,7 +113,7 @@ async fn serve<R: Role>(config: R) -> Result<(), String> {
     }
     telemetry.flush();
     match outcome {
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(explain(&error)),
         Ok(()) if expected => Ok(()),
         Ok(()) => Err("stopped serving without being asked to".to_owned()),
     }

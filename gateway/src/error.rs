@@ -261,7 +261,6 @@ mod tests {
             let error = ApiError::from(Status::new(code, "text of a stranger"));
             let expected = match code {
                 Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => 503,
-                Code::Aborted => 409,
                 _ => 500,
             };
             assert_eq!(error.status.as_u16(), expected, "{code:?}");

@@ -95,8 +95,8 @@ async fn the_first_write_fills_an_empty_repository(cluster: &Cluster) {
         ada.get(&ada.repo("blank", rest)).await.refused(404);
     }
     ada.put(&written(&ada, "blank", "x"), &json!({"message": "first", "content": ""})).await.expect(201);
-    let repository = ada.get(&ada.repo("blank", "")).await.expect(200).json();
-    assert_eq!((&repository["empty"], &repository["default_branch"]), (&json!(false), &json!("main")));
+    let repository = ada.eventually(&ada.repo("blank", ""), |repository| repository["empty"] == false).await;
+    assert_eq!(repository["default_branch"], "main");
     let empty = ada.get(&ada.repo("blank", "/raw/main/x")).await.expect(200);
     assert!(empty.body.is_empty());
     assert_eq!(ada.get(&written(&ada, "blank", "x")).await.expect(200).json()["content"], "");

@@ -2,6 +2,7 @@ use std::fs::{File, TryLockError};
 use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::postgres::PgPoolOptions;
 
 use super::{Db, DbError, Pools};
 
@@ -28,8 +29,15 @@ impl Migrations {
     /// When a migration fails, or the schema is newer than this program.
     pub async fn run(&self, db: &Db) -> Result<(), DbError> {
         match &db.0 {
-            // The migrator takes an advisory lock there.
-            Pools::Postgres(pool) => self.postgres.run(pool).await?,
+            // The migrator takes an advisory lock there, which belongs to its connection and stays when a migration fails: the
+            // connection is one of its own and ends with it.
+            Pools::Postgres(pool) => {
+                let options = pool.connect_options().as_ref().clone();
+                let own = PgPoolOptions::new().max_connections(1).connect_with(options).await?;
+                let outcome = self.postgres.run(&own).await;
+                own.close().await;
+                outcome?;
+            }
             Pools::Sqlite { write, file, .. } => {
                 let mut name = file.clone().into_os_string();
                 name.push(".migrate");

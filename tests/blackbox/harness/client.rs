@@ -1,6 +1,7 @@
 //! Users of an installation, and what it answers them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName};
 use reqwest::{Method, RequestBuilder, StatusCode};
@@ -171,6 +172,19 @@ impl User {
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
         Answer::of(self.request(Method::GET, path)).await
+    }
+
+    /// Reads until the answer is as `wanted`: for what one service hears of another a moment later.
+    pub(crate) async fn eventually(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut answer = Value::Null;
+        for _ in 0..400 {
+            answer = self.get(path).await.expect(200).json();
+            if wanted(&answer) {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("{path} never is as it should be: {answer}");
     }
 
     pub(crate) async fn get_with(&self, path: &str, name: HeaderName, value: &str) -> Answer {

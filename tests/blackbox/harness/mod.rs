@@ -36,7 +36,8 @@ pub(crate) fn run(cluster: &Cluster, test: impl Future<Output = ()>) {
     runtime.block_on(test);
     runtime.shutdown_background();
     let errors = cluster.log().errors().split_off(before);
-    assert!(errors.is_empty(), "the installation logged errors:\n{}", errors.join("\n"));
+    let first: Vec<_> = errors.iter().take(5).map(|line| line.chars().take(600).collect::<String>()).collect();
+    assert!(errors.is_empty(), "the installation logged {} errors:\n{}", errors.len(), first.join("\n"));
 }
 
 /// Makes two tests of every function: one on each profile's shared installation.

@@ -24,19 +24,4 @@ impl Cluster {
     pub(crate) async fn number(&self, role: Role, query: &'static str) -> i64 {
         self.numbers(role, query).await[0]
     }
-
-    /// The texts that a query of one column gives.
-    pub(crate) async fn texts(&self, role: Role, query: &'static str) -> Vec<String> {
-        let url = self.database(role);
-        match self.profile {
-            Profile::Embedded => {
-                let mut connection = SqliteConnection::connect(url).await.unwrap();
-                sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
-            }
-            Profile::Production => {
-                let mut connection = PgConnection::connect(url).await.unwrap();
-                sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
-            }
-        }
-    }
 }
