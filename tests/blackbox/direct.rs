@@ -114,8 +114,12 @@ async fn services_describe_themselves(cluster: &Cluster) {
         assert!(services.service.iter().any(|found| found.name == service), "{services:?}");
         let file: prost_types::FileDescriptorProto =
             prost::Message::decode(&files.file_descriptor_proto[0][..]).unwrap();
-        let calls: Vec<_> =
-            file.service.iter().flat_map(|service| &service.method).map(|method| method.name()).collect();
+        let calls: Vec<_> = file
+            .service
+            .iter()
+            .flat_map(|service| &service.method)
+            .map(prost_types::MethodDescriptorProto::name)
+            .collect();
         assert!(calls.contains(&call), "{calls:?}");
     }
 }

@@ -34,7 +34,7 @@ async fn put(user: &User, number: usize) -> (usize, Option<String>) {
                 return (number, None);
             }
             Ok(answer) => {
-                assert!(answer.status.as_u16() >= 500 || answer.status == 409, "{}: {}", answer.status, answer.text())
+                assert!(answer.status.as_u16() >= 500 || answer.status == 409, "{}: {}", answer.status, answer.text());
             }
             Err(_) => {}
         }
@@ -102,7 +102,9 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
         tokio::select! {
             done = &mut writing => break done,
             () = tokio::time::sleep(Duration::from_millis(300)), if crashes < 2 * Role::ALL.len() => {
-                tokio::task::block_in_place(|| cluster.crash(Role::ALL[crashes % Role::ALL.len()]));
+                let (role, start) = (Role::ALL[crashes % Role::ALL.len()], std::time::Instant::now());
+                tokio::task::block_in_place(|| cluster.crash(role));
+                eprintln!("{role:?} was back after {:?}", start.elapsed());
                 crashes += 1;
             }
         }

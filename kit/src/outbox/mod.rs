@@ -10,7 +10,7 @@ mod relay;
 mod rows;
 
 pub use inbox::first_seen;
-pub use relay::{Relay, Subscribers};
+pub use relay::{Flush, Relay, Subscribers};
 pub use rows::append;
 
 use ferrite_proto::events::Event;
