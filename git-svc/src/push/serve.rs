@@ -45,9 +45,7 @@ pub(crate) async fn serve_hooks(app: App, socket: HookSocket) {
             Ok((stream, _)) => {
                 let own = app.clone();
                 app.life.spawn("hook", async move {
-                    eprintln!("hook in {:?}", std::time::SystemTime::now());
                     if let Err(error) = talk(&own, stream).await {
-                        eprintln!("hook error {error:?} {:?}", std::time::SystemTime::now());
                         tracing::debug!(%error, "a hook left early");
                     }
                 });
@@ -65,12 +63,9 @@ async fn talk(app: &App, stream: UnixStream) -> io::Result<()> {
     let mut reader = BufReader::new(reader);
     let asked = tokio::time::timeout(PATIENCE, greet(app, &mut reader, &mut writer));
     let Some((push, is_atomic)) = asked.await.map_err(|_| io::ErrorKind::TimedOut)?? else { return Ok(()) };
-    eprintln!("greeted {:?}", std::time::SystemTime::now());
     let asked = tokio::time::timeout(PATIENCE, commands(&mut reader));
     let commands = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
-    eprintln!("commands {:?}", std::time::SystemTime::now());
     let answers = receive(app, push, commands, is_atomic).await;
-    eprintln!("answered {:?}", std::time::SystemTime::now());
     let mut bytes = Vec::new();
     for (name, answer) in answers {
         let line = match answer {

@@ -1,17 +1,12 @@
-use std::fs::{File, TryLockError};
-use std::time::Duration;
-
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgPoolOptions;
 
+use super::lock::exclusive;
 use super::{Db, DbError, Pools};
 
 const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
 const HAS_TABLE_POSTGRES: &str = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
 const HAS_TABLE_SQLITE: &str = "SELECT COUNT(*) > 0 FROM sqlite_master WHERE name = '_sqlx_migrations'";
-/// How long one process waits for another's migration.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
-const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// The migrations of one service, the same numbers in both dialects.
 #[derive(Debug)]
@@ -39,12 +34,8 @@ impl Migrations {
                 outcome?;
             }
             Pools::Sqlite { write, file, .. } => {
-                let mut name = file.clone().into_os_string();
-                name.push(".migrate");
-                let lock = File::create(name)?;
-                hold(&lock).await?;
+                let _lock = exclusive(file).await?;
                 self.sqlite.run(write).await?;
-                lock.unlock()?;
             }
         }
         Ok(())
@@ -69,21 +60,6 @@ impl Migrations {
         match applied.iter().find(|(version,)| !wanted.version_exists(*version)) {
             Some((version,)) => Err(MigrateError::VersionMissing(*version).into()),
             None => Ok(()),
-        }
-    }
-}
-
-/// Waits for a file lock without holding up the runtime's threads: its holder may be another task of this very thread.
-async fn hold(lock: &File) -> std::io::Result<()> {
-    let deadline = tokio::time::Instant::now() + LOCK_TIMEOUT;
-    loop {
-        match lock.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if tokio::time::Instant::now() >= deadline => {
-                return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, "another process is migrating"));
-            }
-            Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_POLL).await,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! Not here: an ORM, and any table of a service.
 
 mod error;
+mod lock;
 mod migrate;
 mod query;
 mod value;
@@ -100,6 +101,7 @@ impl Db {
         }
         // One writer for the process: SQLite has one per file, and a queue in memory is fairer than its busy loop.
         let pool = || SqlitePoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_lifetime(None).idle_timeout(None);
+        let _lock = lock::exclusive(&file).await?;
         let write = pool().max_connections(1).connect_with(options.clone()).await?;
         let read = pool().max_connections(SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
         Ok(Self(Pools::Sqlite { read, write, file }))

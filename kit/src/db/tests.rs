@@ -342,3 +342,13 @@ async fn a_closed_database_does_not_answer() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_new_sqlite_file_is_opened_by_many_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = Secret::new(format!("sqlite://{}", folder.path().join("new.db").display()));
+    let opened = futures_util::future::join_all((0..8).map(|_| Db::open(&url, 1))).await;
+    for db in opened {
+        db.unwrap().ping().await.unwrap();
+    }
+}
