@@ -1,9 +1,6 @@
-use std::collections::{BTreeMap, HashMap};
-
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::hook::{CreateHookRequest, CreateHookResponse};
-use prost::Message;
 use tonic::{Request, Status};
 
 use super::{HookRpc, decode, encode};
@@ -16,7 +13,7 @@ pub(super) async fn create_hook(
 ) -> Result<CreateHookResponse, Status> {
     let grant = service.administered(&request, request.get_ref().repository_id).await?;
     let user = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
-    let key = IdempotencyKey::of(&in_fixed_order(&request), user.0, "CreateHook")?;
+    let key = IdempotencyKey::of(&request, user.0, "CreateHook")?;
     if let Some(key) = &key
         && let Some(answer) = key.replay(service.store.db()).await?
     {
@@ -30,20 +27,6 @@ pub(super) async fn create_hook(
         }
         (outcome, _) => Ok(outcome?),
     }
-}
-
-/// The request as one run of bytes. Entries of a map are encoded in any order, so a repeated request would not look the same.
-fn in_fixed_order(request: &Request<CreateHookRequest>) -> Request<Vec<u8>> {
-    let message = request.get_ref();
-    let rest = CreateHookRequest { config: HashMap::new(), ..message.clone() };
-    let mut bytes = rest.encode_length_delimited_to_vec();
-    for (name, value) in message.config.iter().collect::<BTreeMap<_, _>>() {
-        bytes.extend(name.encode_length_delimited_to_vec());
-        bytes.extend(value.encode_length_delimited_to_vec());
-    }
-    let mut ordered = Request::new(bytes);
-    *ordered.metadata_mut() = request.metadata().clone();
-    ordered
 }
 
 async fn register(

@@ -1,6 +1,6 @@
 //! From the options a client sent to a checked webhook. Every refusal names its field as the REST body does.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use ferrite_kit::Secret;
 use ferrite_proto::error::FieldViolation;
@@ -15,7 +15,7 @@ const MAX_ICON_URL_CHARS: usize = 2048;
 
 /// The options of one request and everything that is wrong with them so far.
 struct Config {
-    values: HashMap<String, String>,
+    values: BTreeMap<String, String>,
     violations: Vec<FieldViolation>,
 }
 
@@ -146,7 +146,7 @@ mod tests {
         #[test]
         fn arbitrary_options_are_accepted_or_refused_by_name(
             kind in "(native|gogs|slack|discord|dingtalk|.{0,5})",
-            config in proptest::collection::hash_map(
+            config in proptest::collection::btree_map(
                 "(url|content_type|secret|channel|username|icon_url|color|.{0,4})",
                 "(http://a/|json|form|.{0,20})",
                 0..8,

@@ -5,7 +5,7 @@ mod decode;
 mod deliver;
 mod list_hooks;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ferrite_kit::auth::{Access, Caller};
@@ -63,7 +63,7 @@ fn encode(hook: Hook) -> ferrite_proto::hook::Hook {
         ("icon_url", hook.options.icon_url),
         ("color", hook.options.color),
     ];
-    let options: HashMap<_, _> =
+    let options: BTreeMap<_, _> =
         options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     ferrite_proto::hook::Hook {
         id: hook.id.0,

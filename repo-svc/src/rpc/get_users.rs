@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ferrite_kit::auth::Caller;
 use ferrite_proto::repo::{GetUsersRequest, GetUsersResponse};
@@ -32,7 +32,7 @@ fn is_possible(email: &str) -> bool {
     !email.is_empty() && email.len() <= 1024 && !email.contains('\0')
 }
 
-fn by_email(asked: &[String], users: &[User]) -> HashMap<String, i64> {
+fn by_email(asked: &[String], users: &[User]) -> BTreeMap<String, i64> {
     let ids: HashMap<String, i64> = users
         .iter()
         .filter(|user| !user.email.is_empty() && !user.is_organization)
