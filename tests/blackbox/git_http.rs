@@ -16,6 +16,7 @@ on_both_profiles! {
     internal_refs_are_refused
     the_default_branch_cannot_be_deleted
     each_ref_stands_alone_unless_the_push_is_atomic
+    an_atomic_push_moves_all_refs_or_none
     the_first_pushed_branch_becomes_the_default
     simultaneous_pushes_all_land
     a_broken_pack_changes_nothing
@@ -184,6 +185,20 @@ async fn each_ref_stands_alone_unless_the_push_is_atomic(cluster: &Cluster) {
     let refs = git.run("work", &["ls-remote", "--heads", &url]).await;
     assert_eq!(refs.lines().count(), 2, "{refs}");
     git.run("work", &["push", "-q", "--atomic", &url, "main", ":good-2"]).await;
+}
+
+async fn an_atomic_push_moves_all_refs_or_none(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("whole", json!({})).await;
+    git.small("work").await;
+    let url = ada.git_url(&ada.name, "whole");
+    git.run("work", &["push", "-q", "--atomic", &url, "main", "main:side"]).await;
+    let before = git.run("work", &["ls-remote", &url]).await;
+    git.commit("work", "next", "next").await;
+    let told = git.fails("work", &["push", "--atomic", &url, "main:side", "main:other", ":main"]).await;
+    assert_eq!(told.matches("rejected]").count(), 3, "{told}");
+    assert_eq!(git.run("work", &["ls-remote", &url]).await, before);
+    git.run("work", &["push", "-q", "--atomic", &url, "main:side", "main:other", "main"]).await;
 }
 
 async fn the_first_pushed_branch_becomes_the_default(cluster: &Cluster) {

@@ -244,6 +244,12 @@ fn nothing_is_open_but_the_door() {
 
 #[test]
 fn grpc_ports_open_on_request() {
+    // These ports are the same for everybody on the machine: another run of this test may hold them for a moment.
+    let deadline = Instant::now() + PATIENCE;
+    while (7001..7005).any(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_err()) {
+        assert!(Instant::now() < deadline, "somebody holds one of the ports 7001 to 7004");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     let up = Up::start(&folder(), &format!("{}:0", servers::address()), &["--grpc-tcp"]);
     let port: u16 = up.url.rsplit_once(':').unwrap().1.parse().unwrap();
     assert_eq!(listening(&up.children()), HashSet::from([port, 7001, 7002, 7003, 7004]));
