@@ -64,6 +64,7 @@ fn decode(mut fields: Fields, repository_id: i64, path: Vec<u8>) -> Result<(PutC
     let message = fields.required("message");
     let encoded = fields.present("content");
     let branch = fields.text_or_empty("branch");
+    let expected_blob_id = fields.text_or_empty("sha");
     let content = base64(encoded).unwrap_or_else(|| {
         fields.refuse("content", "invalid", "must be base64 in the standard alphabet, with padding");
         Vec::new()
@@ -73,7 +74,7 @@ fn decode(mut fields: Fields, repository_id: i64, path: Vec<u8>) -> Result<(PutC
     }
     let slot = fields.finish()?;
     let content = content.into();
-    Ok((PutContentsRequest { repository_id, path, content, message, branch, expected_blob_id: String::new() }, slot))
+    Ok((PutContentsRequest { repository_id, path, content, message, branch, expected_blob_id }, slot))
 }
 
 /// The bytes that `text` stands for; line breaks inside are allowed.

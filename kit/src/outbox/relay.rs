@@ -13,12 +13,12 @@ use crate::db::{Db, DbError};
 use crate::grpc::Channel;
 use crate::{Clock, Lifecycle};
 
-/// A claim is given up after this long: longer than any delivery takes.
-const LEASE: Duration = Duration::from_secs(60);
+/// A claim is given up after this long: longer than any delivery takes, and as long as events wait after a relay was killed.
+const LEASE: Duration = Duration::from_secs(20);
 /// How long one delivery may take.
-const DELIVERY: Duration = Duration::from_secs(10);
+const DELIVERY: Duration = Duration::from_secs(5);
 /// How long a refused batch is tried in parts; with the deliveries before and after, less than a lease.
-const SPLIT: Duration = Duration::from_secs(30);
+const SPLIT: Duration = Duration::from_secs(12);
 const POLL: Duration = Duration::from_secs(1);
 /// How long a writer waits for its own event before it answers.
 const FLUSH: Duration = Duration::from_millis(50);
