@@ -102,8 +102,7 @@ async fn assemble(
     let socket = HookSocket::bind(disk.root()).map_err(other)?;
     let relay = Relay::new(db.clone(), clock.clone(), Subscribers::from([("repo-svc", repo.clone())]));
     let refs = Refs::new(Arc::clone(&disk), pool.clone(), Arc::clone(&git));
-    let writer =
-        Writer::new(db.clone(), clock.clone(), relay.clone(), Arc::clone(&disk), pool.clone(), refs.clone());
+    let writer = Writer::new(db.clone(), clock.clone(), relay.clone(), Arc::clone(&disk), pool.clone(), refs.clone());
     let app = App::new(Parts {
         repositories: Repositories::new(db.clone()),
         sessions: socket.sessions(),

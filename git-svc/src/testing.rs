@@ -119,7 +119,8 @@ fn postgres() -> Option<String> {
 
 /// `server` with its database (the path) replaced.
 fn with_database(server: &str, name: &str) -> String {
-    let (address, options) = server.split_once('?').map_or((server, None), |(address, options)| (address, Some(options)));
+    let (address, options) =
+        server.split_once('?').map_or((server, None), |(address, options)| (address, Some(options)));
     let authority = address.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
     options.map_or_else(|| format!("{authority}/{name}"), |options| format!("{authority}/{name}?{options}"))
 }

@@ -71,7 +71,13 @@ pub(crate) struct Turn {
 
 impl Gate {
     fn new(name: &'static str, store: usize, per_repository: usize) -> Self {
-        Self { name, patience: PATIENCE, store: Arc::new(Semaphore::new(store)), per_repository, repositories: Mutex::default() }
+        Self {
+            name,
+            patience: PATIENCE,
+            store: Arc::new(Semaphore::new(store)),
+            per_repository,
+            repositories: Mutex::default(),
+        }
     }
 
     /// Waits for a turn.

@@ -27,7 +27,8 @@ pub(super) async fn raw(
     app.require(&caller, id, Permission::Read).await?;
     let id = RepositoryId(id);
     let path = query::value(request.uri().query().unwrap_or_default(), "path");
-    let path = path.ok_or_else(|| GitError::invalid("path", "required", "must be a ref and a path, percent-encoded"))?;
+    let path =
+        path.ok_or_else(|| GitError::invalid("path", "required", "must be a ref and a path, percent-encoded"))?;
     let file = app.pool.run(id, move |repo| read::raw(repo, &path)).await?;
     let etag = format!("\"{}\"", file.blob);
     if is_known(request.headers(), &etag) {
@@ -61,7 +62,10 @@ fn answer(body: Body, status: StatusCode, etag: &str, name: &[u8]) -> Response {
 /// Whether the client has this very file.
 fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    known.flat_map(|value| value.split(',')).map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
+    known
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
 }
 
 #[cfg(test)]
@@ -70,7 +74,9 @@ mod tests {
 
     #[test]
     fn every_form_of_the_condition_is_understood() {
-        for (value, known) in [("\"a\"", true), ("W/\"a\"", true), ("\"b\", \"a\"", true), ("*", true), ("\"b\"", false), ("a", false)] {
+        for (value, known) in
+            [("\"a\"", true), ("W/\"a\"", true), ("\"b\", \"a\"", true), ("*", true), ("\"b\"", false), ("a", false)]
+        {
             let mut headers = HeaderMap::new();
             headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static(value));
             assert_eq!(is_known(&headers, "\"a\""), known, "{value}");

@@ -150,11 +150,10 @@ async fn serve(mut child: GitChild, input: Input, sender: Pieces) {
 async fn work(child: &mut GitChild, input: Input, sender: &Pieces, progress: &Progress) -> Result<(), GitError> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let name = child.name();
-    let ((), sent, complaints) = tokio::try_join!(
-        feed(input, stdin, progress),
-        drain(stdout, sender, progress),
-        async { Ok(complaints(stderr).await) },
-    )?;
+    let ((), sent, complaints) =
+        tokio::try_join!(feed(input, stdin, progress), drain(stdout, sender, progress), async {
+            Ok(complaints(stderr).await)
+        },)?;
     let status = child.wait().await?;
     if !complaints.is_empty() {
         tracing::debug!(name, complaints, "git complained");

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Refs of one transaction, unless the push is atomic: each has to reach the disk before its deadline.
-const PART: usize = 500;
+const PART: usize = 200;
 /// Refs of one part that may be refused one after the other, each by a transaction that failed.
 const TRIES: usize = 16;
 
@@ -163,7 +163,12 @@ async fn change_part(
 }
 
 /// Compares the commands with the refs as they are; returns those that are left to do.
-async fn look(app: &App, push: Push, part: Vec<Wanted>, answers: &mut [Option<Answer>]) -> Result<Vec<Wanted>, Failure> {
+async fn look(
+    app: &App,
+    push: Push,
+    part: Vec<Wanted>,
+    answers: &mut [Option<Answer>],
+) -> Result<Vec<Wanted>, Failure> {
     let names = part.iter().map(|wanted| wanted.edit.name.clone()).collect();
     let now = app.refs.resolve_all(push.repository, names).await?;
     let head = app.refs.head(push.repository).await?.branch.to_ref();

@@ -143,8 +143,17 @@ mod tests {
     fn commands_are_two_ids_and_a_name() {
         let (zero, one) = ("0".repeat(40), "1".repeat(40));
         let command = parse(format!("{zero} {one} refs/heads/a b").as_bytes()).unwrap();
-        assert_eq!((command.old, command.new.unwrap().to_string(), command.name.as_slice()), (None, one.clone(), &b"refs/heads/a b"[..]));
-        for wrong in [String::new(), zero.clone(), format!("{zero} {one}"), format!("{zero} {one}refs/x"), format!("{} {one} x", "g".repeat(40))] {
+        assert_eq!(
+            (command.old, command.new.unwrap().to_string(), command.name.as_slice()),
+            (None, one.clone(), &b"refs/heads/a b"[..])
+        );
+        for wrong in [
+            String::new(),
+            zero.clone(),
+            format!("{zero} {one}"),
+            format!("{zero} {one}refs/x"),
+            format!("{} {one} x", "g".repeat(40)),
+        ] {
             assert!(parse(wrong.as_bytes()).is_none(), "{wrong}");
         }
     }

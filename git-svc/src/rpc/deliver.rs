@@ -24,7 +24,8 @@ fn check(events: &[Event]) -> Result<(), GitError> {
     if events.len() > MAX_EVENTS {
         return Err(GitError::invalid("events", "too_long", "must be at most 64"));
     }
-    match events.iter().find(|event| event.fact.is_none() || event.event_id.is_empty() || event.event_id.contains('\0')) {
+    match events.iter().find(|event| event.fact.is_none() || event.event_id.is_empty() || event.event_id.contains('\0'))
+    {
         Some(_) => Err(GitError::invalid("events", "unknown", "holds an event that this version does not know")),
         None => Ok(()),
     }

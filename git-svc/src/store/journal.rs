@@ -22,10 +22,13 @@ const OPEN: &str = "SELECT id, batch_id, number, ref_name, old_id, new_id, user_
 const OPEN_REPOSITORIES: &str = "SELECT DISTINCT j.repository_id FROM ref_journal j JOIN repositories r ON r.repository_id = j.repository_id \
      WHERE j.state = 'open' AND r.store = $1 ORDER BY j.repository_id";
 /// Whether a later change of the same ref started where this one ended.
-const FOLLOWED: &str = "SELECT COUNT(*) FROM ref_journal WHERE repository_id = $1 AND ref_name = $2 AND id > $3 AND old_id = $4";
+const FOLLOWED: &str =
+    "SELECT COUNT(*) FROM ref_journal WHERE repository_id = $1 AND ref_name = $2 AND id > $3 AND old_id = $4";
 const DROP: &str = "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE id = $1 AND state = 'open'";
-const DROP_BATCH: &str = "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
-const CONFIRM: &str = "UPDATE ref_journal SET state = 'confirmed', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
+const DROP_BATCH: &str =
+    "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
+const CONFIRM: &str =
+    "UPDATE ref_journal SET state = 'confirmed', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
 
 /// How refs came to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +159,13 @@ impl Journal {
             for (index, edit) in edits.iter().enumerate() {
                 query.push(if index == 0 { "(" } else { ", (" });
                 query.bind(batch.as_str()).push(", ").bind(repository).push(", ").bind(number).push(", ");
-                query.bind(edit.name.as_bytes()).push(", ").bind(hex(edit.old)).push(", ").bind(hex(edit.new)).push(", ");
+                query
+                    .bind(edit.name.as_bytes())
+                    .push(", ")
+                    .bind(hex(edit.old))
+                    .push(", ")
+                    .bind(hex(edit.new))
+                    .push(", ");
                 query.bind(user).push(", ").bind(kind.as_str()).push(", 'open', ").bind(now_us).push(")");
             }
             tx.execute(query.sql(), query.args()).await?;

@@ -46,7 +46,13 @@ impl Repositories {
     }
 
     /// Records a repository unless it is there, and returns what is there then.
-    pub(crate) async fn place(&self, id: RepositoryId, store: &str, epoch: i64, now_us: i64) -> Result<Placed, DbError> {
+    pub(crate) async fn place(
+        &self,
+        id: RepositoryId,
+        store: &str,
+        epoch: i64,
+        now_us: i64,
+    ) -> Result<Placed, DbError> {
         let mut tx = self.db.begin().await?;
         tx.execute(PLACE, &args![id, store, epoch, now_us, false]).await?;
         let placed = tx.one(FIND, &args![id]).await?;

@@ -69,7 +69,10 @@ async fn an_update_is_confirmed_with_one_event() {
         assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(names(&events[0]), ["refs/heads/main", "refs/heads/b"]);
         let last = &events[1];
-        assert_eq!((last.updates[0].old_id.clone(), last.updates[0].new_id.clone()), (one.to_string(), two.to_string()));
+        assert_eq!(
+            (last.updates[0].old_id.clone(), last.updates[0].new_id.clone()),
+            (one.to_string(), two.to_string())
+        );
         assert!(!last.is_empty && last.size_bytes > 0 && last.user_id == 7);
         assert_eq!(last.default_branch, b"main");
     })
@@ -81,7 +84,8 @@ async fn a_refused_update_leaves_no_event() {
     on_each(async |db| {
         let bench = Bench::new(db).await;
         let (writer, one, two) = (bench.writer(), bench.commit("1"), bench.commit("2"));
-        let refused = apply(&bench, &writer, vec![edit("a", None, Some(one)), edit("main", Some(one), Some(two))]).await;
+        let refused =
+            apply(&bench, &writer, vec![edit("a", None, Some(one)), edit("main", Some(one), Some(two))]).await;
         assert!(matches!(refused, Err(Failure::Git(GitError::RefConflict { .. }))), "{refused:?}");
         assert_eq!(states(&bench.db).await, ["dropped"; 2]);
         assert!(events(&bench.db).await.is_empty());
@@ -171,6 +175,27 @@ async fn open_updates_are_settled_before_the_next_write() {
         assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(events[0].updates[0].new_id, one.to_string());
         assert!(writer.inner().unsettled().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_writer_that_is_cut_off_leaves_its_update_to_the_next_one() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (writer, one, two) = (bench.writer(), bench.commit("1"), bench.commit("2"));
+        for pause_us in [0, 500, 2_000, 8_000, 20_000] {
+            let name = format!("b{pause_us}");
+            let cut = apply(&bench, &writer, vec![edit(&name, None, Some(one))]);
+            drop(tokio::time::timeout(std::time::Duration::from_micros(pause_us), cut).await);
+        }
+        apply(&bench, &writer, vec![edit("main", None, Some(two))]).await.unwrap();
+        assert!(!states(&bench.db).await.contains(&"open".to_owned()));
+        let told: Vec<_> = events(&bench.db).await.iter().flat_map(names).collect();
+        let there = bench.refs.list(bench.id, "refs/heads/", crate::refs::Page { number: 1, size: 10 }).await.unwrap();
+        let mut there: Vec<_> = there.entries.iter().map(|entry| entry.name.to_string()).collect();
+        there.sort_by_key(|name| told.iter().position(|told| told == name));
+        assert_eq!(told, there);
     })
     .await;
 }

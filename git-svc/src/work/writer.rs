@@ -134,9 +134,7 @@ impl Writer {
         receipt: Option<Receipt<'_, A>>,
     ) -> Result<Delivered, Failure> {
         let inner = &self.0;
-        let now = inner.clock.now_us();
-        let batch = inner.journal.intend(guard.id, change.kind, change.user, &change.edits, now).await?;
-        let batch = batch.ok_or(GitError::RepositoryNotFound)?;
+        let batch = self.intend(guard, change).await?;
         match inner.refs.transact(guard.id, &change.edits).await {
             Ok(()) => {}
             Err(error) if is_refusal(&error) => {
@@ -144,19 +142,28 @@ impl Writer {
                 return Err(error.into());
             }
             Err(error) => {
-                inner.set_unsettled(guard.id, true);
                 if let Err(failure) = self.settle(guard).await {
                     tracing::warn!(repo.id = %guard.id, error = %failure, "an update stays open for now");
                 }
                 return Err(error.into());
             }
         }
-        let outcome = Outcome::of(batch, change);
-        let confirmed = self.confirm(guard, outcome, receipt).await;
-        if confirmed.is_err() {
-            inner.set_unsettled(guard.id, true);
+        let delivered = self.confirm(guard, Outcome::of(batch, change), receipt).await?;
+        inner.set_unsettled(guard.id, false);
+        Ok(delivered)
+    }
+
+    /// Writes down what is about to happen. From here on the repository counts as unsettled until somebody says otherwise, so
+    /// that whatever goes wrong is looked at before the next write.
+    async fn intend(&self, guard: &WriteGuard, change: &Change) -> Result<NewBatch, Failure> {
+        let inner = &self.0;
+        inner.set_unsettled(guard.id, true);
+        let now = inner.clock.now_us();
+        let batch = inner.journal.intend(guard.id, change.kind, change.user, &change.edits, now).await?;
+        if batch.is_none() {
+            inner.set_unsettled(guard.id, false);
         }
-        confirmed
+        Ok(batch.ok_or(GitError::RepositoryNotFound)?)
     }
 
     /// Records the first commit of a new repository, which came with it: there was no ref to change.
@@ -166,19 +173,12 @@ impl Writer {
         let Some(tip) = head.tip else { return Ok(()) };
         let edits = vec![Edit { name: head.branch.to_ref(), old: None, new: Some(tip) }];
         let change = Change { kind: UpdateKind::Init, user, edits };
-        let batch = inner.journal.intend(guard.id, change.kind, change.user, &change.edits, inner.clock.now_us()).await?;
-        let batch = batch.ok_or(GitError::RepositoryNotFound)?;
-        match self.confirm::<()>(guard, Outcome::of(batch, &change), None).await {
-            // Nobody waits for the delivery: the subscriber is the one who is asking.
-            Ok(_) => {
-                inner.relay.wake();
-                Ok(())
-            }
-            Err(failure) => {
-                inner.set_unsettled(guard.id, true);
-                Err(failure)
-            }
-        }
+        let batch = self.intend(guard, &change).await?;
+        // Nobody waits for the delivery: the subscriber is the one who is asking.
+        drop(self.confirm::<()>(guard, Outcome::of(batch, &change), None).await?);
+        inner.set_unsettled(guard.id, false);
+        inner.relay.wake();
+        Ok(())
     }
 
     /// Settles a batch that happened: rows, event and receipt in one transaction.
@@ -229,7 +229,11 @@ impl Inner {
 
     pub(super) fn set_unsettled(&self, id: RepositoryId, is_so: bool) {
         let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_so { unsettled.insert(id) } else { unsettled.remove(&id) };
+        if is_so {
+            unsettled.insert(id)
+        } else {
+            unsettled.remove(&id)
+        };
     }
 
     pub(super) fn unsettled(&self) -> Vec<RepositoryId> {
@@ -238,9 +242,9 @@ impl Inner {
 
     /// Settles a batch that was refused as a whole.
     async fn forget(&self, id: RepositoryId, batch: &NewBatch) {
-        if let Err(error) = self.journal.drop_batch(&batch.id, self.clock.now_us()).await {
-            tracing::warn!(repo.id = %id, %error, "a refused update stays open for now");
-            self.set_unsettled(id, true);
+        match self.journal.drop_batch(&batch.id, self.clock.now_us()).await {
+            Ok(()) => self.set_unsettled(id, false),
+            Err(error) => tracing::warn!(repo.id = %id, %error, "a refused update stays open for now"),
         }
     }
 

@@ -28,7 +28,13 @@ pub(crate) async fn send(service: &Service, request: Request<Body>) -> (StatusCo
     }
 }
 
-pub(crate) fn request(service: &Service, method: Method, path: &str, permission: Permission, id: i64) -> http::request::Builder {
+pub(crate) fn request(
+    service: &Service,
+    method: Method,
+    path: &str,
+    permission: Permission,
+    id: i64,
+) -> http::request::Builder {
     let grant = service.sign(service.grant(id, permission));
     Request::builder().method(method).uri(path).header("host", "git-svc").header("ferrite-grant", grant)
 }
@@ -61,11 +67,19 @@ async fn raw_files_come_with_their_length_name_and_tag() {
     let path = format!("/git/{id}/raw?path=main/dir/a%20b.txt");
     let (status, headers, body) = get(&service, id, &path).await;
     assert_eq!((status, &body[..]), (StatusCode::OK, &b"hello\n"[..]));
-    assert_eq!((&headers["content-length"], &headers["ferrite-file-name"]), (&"6".parse().unwrap(), &"a%20b.txt".parse().unwrap()));
+    assert_eq!(
+        (&headers["content-length"], &headers["ferrite-file-name"]),
+        (&"6".parse().unwrap(), &"a%20b.txt".parse().unwrap())
+    );
     let known = request(&service, Method::GET, &path, Permission::Read, id).header("if-none-match", &headers["etag"]);
     let (status, _, body) = send(&service, known.body(Body::empty()).unwrap()).await;
     assert_eq!((status, body.len()), (StatusCode::NOT_MODIFIED, 0));
-    for (path, reason) in [("main/none", "PATH_NOT_FOUND"), ("nowhere/x", "REVISION_NOT_FOUND"), ("main/..%2f..%2fetc", "PATH_NOT_FOUND"), ("main/dir", "PATH_NOT_FOUND")] {
+    for (path, reason) in [
+        ("main/none", "PATH_NOT_FOUND"),
+        ("nowhere/x", "REVISION_NOT_FOUND"),
+        ("main/..%2f..%2fetc", "PATH_NOT_FOUND"),
+        ("main/dir", "PATH_NOT_FOUND"),
+    ] {
         let (status, headers, _) = get(&service, id, &format!("/git/{id}/raw?path={path}")).await;
         assert_eq!((status, headers["ferrite-reason"].to_str().unwrap()), (StatusCode::NOT_FOUND, reason), "{path}");
     }

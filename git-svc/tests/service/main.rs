@@ -1,7 +1,12 @@
 //! git-svc as a whole: real sockets, real keys, real git, a real database, and a subscriber that takes its events.
 
+#[cfg(test)]
 mod bodies;
+#[cfg(test)]
 mod grants;
+#[cfg(test)]
 mod harness;
+#[cfg(test)]
 mod push;
+#[cfg(test)]
 mod rpc;

@@ -133,7 +133,13 @@ async fn refused_refs_do_not_hold_up_the_others() {
     work_tree(&work).await;
     let remote = gateway.remote(id);
     git(&work, &["push", &remote, "main"]).await;
-    let refs = ["HEAD:refs/heads/good", "HEAD:refs/heads/HEAD", "HEAD:refs/heads/main/below", "HEAD:refs/ferrite/x", ":refs/heads/main"];
+    let refs = [
+        "HEAD:refs/heads/good",
+        "HEAD:refs/heads/HEAD",
+        "HEAD:refs/heads/main/below",
+        "HEAD:refs/ferrite/x",
+        ":refs/heads/main",
+    ];
     let (succeeded, text) = try_git(&work, &[&["push", remote.as_str()], &refs[..]].concat()).await;
     assert!(!succeeded);
     assert!(text.contains("good") && text.contains("not open to pushes"), "{text}");
@@ -167,6 +173,23 @@ async fn the_first_branch_becomes_the_default_one() {
 }
 
 #[tokio::test]
+async fn many_refs_are_taken_in_parts_with_the_default_branch_first() {
+    let gateway = Gateway::start().await;
+    let id = gateway.service.create().await;
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    work_tree(&work).await;
+    let head = git(&work, &["rev-parse", "HEAD"]).await;
+    let packed: String = (0..250).map(|index| format!("{head} refs/heads/a{index:03}\n")).collect();
+    std::fs::write(work.join(".git/packed-refs"), packed).unwrap();
+    git(&work, &["push", "-q", "--mirror", &gateway.remote(id)]).await;
+    let updates = gateway.service.updates(id, 2).await;
+    assert_eq!(updates.iter().map(|update| update.updates.len()).sum::<usize>(), 251);
+    assert_eq!(updates[0].updates[0].name, b"refs/heads/main");
+    assert_eq!(git(&work, &["ls-remote", &gateway.remote(id)]).await.lines().count(), 252);
+}
+
+#[tokio::test]
 async fn a_push_without_the_newest_commit_is_refused() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
@@ -193,7 +216,9 @@ async fn a_pack_over_the_limit_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let work = folder.path().join("work");
     work_tree(&work).await;
-    let noise: Vec<u8> = (0..20_000_000_u64).map(|index| (index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 ^ (index.wrapping_mul(index) >> 13) as u8).collect();
+    let noise: Vec<u8> = (0..20_000_000_u64)
+        .map(|index| (index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 ^ (index.wrapping_mul(index) >> 13) as u8)
+        .collect();
     std::fs::write(work.join("noise"), noise).unwrap();
     git(&work, &["add", "."]).await;
     git(&work, &["commit", "-q", "-m", "noise"]).await;
@@ -211,8 +236,10 @@ async fn a_client_that_leaves_takes_its_processes_along() {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     let task = gateway.life.spawn("exchange", async move { drop(connection.await) });
     let (body, hold) = endless();
-    let request = crate::bodies::request(service, http::Method::POST, &format!("/git/{id}/receive-pack"), Permission::Write, id);
-    let sending = gateway.life.spawn("request", async move { sender.send_request(request.body(body).unwrap()).await.is_ok() });
+    let request =
+        crate::bodies::request(service, http::Method::POST, &format!("/git/{id}/receive-pack"), Permission::Write, id);
+    let sending =
+        gateway.life.spawn("request", async move { sender.send_request(request.body(body).unwrap()).await.is_ok() });
     let store = service.store();
     wait_until("git runs", || running_in(&store) > 0).await;
     task.abort();
@@ -240,6 +267,7 @@ async fn wait_until(what: &str, check: impl Fn() -> bool) {
 /// Processes that work inside the store.
 fn running_in(store: &Path) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let inside = processes.filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(store)));
+    let inside =
+        processes.filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(store)));
     inside.count()
 }

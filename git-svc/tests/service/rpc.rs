@@ -90,7 +90,8 @@ async fn what_was_put_is_read_and_told() {
     let revision = GetCommitRequest { repository_id: id, revision: b"feature/x".to_vec() };
     let commit = service.git().get_commit(service.with_grant(id, revision)).await.unwrap().into_inner().commit.unwrap();
     assert_eq!((&commit.parent_ids, commit.author.unwrap().name), (&vec![one.clone()], b"Ada Lovelace".to_vec()));
-    let file = service.git().get_contents(service.with_grant(id, contents(id, "src/one.txt"))).await.unwrap().into_inner();
+    let file =
+        service.git().get_contents(service.with_grant(id, contents(id, "src/one.txt"))).await.unwrap().into_inner();
     let Some(Contents::Entry(entry)) = file.contents else { panic!("{file:?}") };
     assert_eq!((entry.kind(), entry.content.as_deref()), (EntryKind::File, Some(&b"one\n"[..])));
     assert_eq!((file.commit_id, file.display_ref), (one.clone(), b"main".to_vec()));
@@ -125,7 +126,11 @@ async fn refused_writes_name_the_field() {
     ];
     for (request, field, code) in cases {
         let error = service.git().put_contents(service.with_grant(id, request.clone())).await.unwrap_err();
-        assert_eq!((error.code(), ferrite_proto::error::violations(&error)[0].0.as_str()), (code, field), "{request:?}");
+        assert_eq!(
+            (error.code(), ferrite_proto::error::violations(&error)[0].0.as_str()),
+            (code, field),
+            "{request:?}"
+        );
     }
     for request in [ListBranchesRequest { page: 0, ..list(id) }, ListBranchesRequest { page_size: 1001, ..list(id) }] {
         let error = service.git().list_branches(service.with_grant(id, request)).await.unwrap_err();
