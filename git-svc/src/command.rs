@@ -50,12 +50,13 @@ const SETTINGS: &[&str] = &[
     "receive.fsckObjects=true",
     "receive.unpackLimit=1",
     "transfer.fsckObjects=true",
-    "transfer.hideRefs=refs/ferrite",
-    "transfer.hideRefs=refs/pull",
-    "transfer.hideRefs=refs/replace",
     "transfer.unpackLimit=1",
     "uploadpack.allowFilter=true",
     "uploadpack.allowReachableSHA1InWant=true",
+    // Hidden from readers only: receive-pack would refuse them by itself, and then an atomic push would lose a part.
+    "uploadpack.hideRefs=refs/ferrite",
+    "uploadpack.hideRefs=refs/pull",
+    "uploadpack.hideRefs=refs/replace",
     "uploadpack.keepAlive=5",
 ];
 

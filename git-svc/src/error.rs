@@ -104,6 +104,9 @@ pub enum GitError {
         /// Why it failed.
         source: io::Error,
     },
+    /// The client ended its request in the middle; nobody hears the answer.
+    #[error("the request was broken off")]
+    ClientGone,
     /// A fault of ours.
     #[error("{0}")]
     Internal(String),
@@ -134,7 +137,9 @@ impl ServiceError for GitError {
             Self::RepositoryNotFound | Self::BranchNotFound | Self::RevisionNotFound | Self::PathNotFound => {
                 Kind::NotFound
             }
-            Self::Invalid(_) | Self::RefNameClash { .. } | Self::RefTarget { .. } => Kind::InvalidArgument,
+            Self::Invalid(_) | Self::RefNameClash { .. } | Self::RefTarget { .. } | Self::ClientGone => {
+                Kind::InvalidArgument
+            }
             Self::UnchangedContent | Self::MirrorReadOnly | Self::WrongStore => Kind::FailedPrecondition,
             Self::StaleBlob | Self::RefConflict { .. } => Kind::Aborted,
             Self::TooLarge { .. } => Kind::TooLarge,
@@ -163,6 +168,7 @@ impl ServiceError for GitError {
             Self::RefNameClash { .. } => "REF_NAME_CLASH",
             Self::RefTarget { .. } => "REF_TARGET",
             Self::WrongStore => "WRONG_STORE",
+            Self::ClientGone => "REQUEST_BROKEN_OFF",
             Self::TooLarge { .. } => "TOO_LARGE",
             Self::Overloaded => "OVERLOADED",
             Self::TimedOut { .. } => "TIMED_OUT",
@@ -195,6 +201,7 @@ impl ServiceError for GitError {
             | Self::MirrorReadOnly
             | Self::RefConflict { .. }
             | Self::WrongStore
+            | Self::ClientGone
             | Self::TooLarge { .. }
             | Self::Overloaded
             | Self::TimedOut { .. }

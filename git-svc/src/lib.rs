@@ -65,6 +65,7 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
     relay.start(&life);
     life.spawn("hooks", push::serve_hooks(app.clone(), socket));
     life.spawn("sweeper", work::sweep_in_background(app.writer.clone(), life.clone()));
+    life.spawn("journal purge", work::purge_in_background(app.writer.clone(), life.clone()));
     let db = app.db.clone();
     let probe = move || {
         let db = db.clone();

@@ -18,6 +18,7 @@ const KEEP_US: i64 = 24 * 3600 * 1_000_000;
 
 const FIND: &str = "SELECT request_hash, answer FROM idempotency WHERE key_hash = $1";
 const STORE: &str = "INSERT INTO idempotency (key_hash, request_hash, answer, created_us) VALUES ($1, $2, $3, $4)";
+const WITHDRAW: &str = "DELETE FROM idempotency WHERE key_hash = $1";
 const PURGE: &str = "DELETE FROM idempotency WHERE created_us < $1";
 
 /// A key that a caller sent with a write.
@@ -104,6 +105,12 @@ impl IdempotencyKey {
         Ok(Some(Self { key_hash, request_hash }))
     }
 
+    /// The name under which [`IdempotencyKey::store`] keeps the answer, for [`withdraw`].
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.key_hash
+    }
+
     /// The answer stored for this key, if the write was done before.
     ///
     /// # Errors
@@ -128,6 +135,14 @@ impl IdempotencyKey {
         tx.execute(STORE, &args).await?;
         Ok(())
     }
+}
+
+/// Removes the answer stored under [`IdempotencyKey::id`]: the write that it was stored with, ahead of the effect, did not happen.
+///
+/// # Errors
+/// When the database fails.
+pub async fn withdraw(tx: &mut Tx, id: &str) -> Result<(), DbError> {
+    tx.execute(WITHDRAW, &args![id]).await.map(drop)
 }
 
 #[cfg(test)]

@@ -18,10 +18,12 @@ CREATE TABLE ref_journal (
     kind          TEXT NOT NULL,
     state         TEXT NOT NULL CHECK (state IN ('open', 'confirmed', 'dropped')),
     created_us    BIGINT NOT NULL,
-    settled_us    BIGINT
+    settled_us    BIGINT,
+    receipt       TEXT
 );
 CREATE INDEX ref_journal_batch ON ref_journal (batch_id);
 CREATE INDEX ref_journal_repository ON ref_journal (repository_id, number);
+CREATE INDEX ref_journal_settled ON ref_journal (settled_us);
 CREATE INDEX ref_journal_open ON ref_journal (repository_id, id) WHERE state = 'open';
 CREATE TABLE outbox (
     id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -18,10 +18,12 @@ CREATE TABLE ref_journal (
     kind          TEXT NOT NULL,
     state         TEXT NOT NULL CHECK (state IN ('open', 'confirmed', 'dropped')),
     created_us    INTEGER NOT NULL,
-    settled_us    INTEGER
+    settled_us    INTEGER,
+    receipt       TEXT
 ) STRICT;
 CREATE INDEX ref_journal_batch ON ref_journal (batch_id);
 CREATE INDEX ref_journal_repository ON ref_journal (repository_id, number);
+CREATE INDEX ref_journal_settled ON ref_journal (settled_us);
 CREATE INDEX ref_journal_open ON ref_journal (repository_id, id) WHERE state = 'open';
 CREATE TABLE outbox (
     id               INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -58,7 +58,7 @@ impl Input {
     /// The next bytes of the body, not inflated yet; `None` at its end.
     async fn next(&mut self) -> Result<Option<Bytes>, GitError> {
         let Some(bytes) = self.body.next().await else { return Ok(None) };
-        let bytes = bytes.map_err(|error| GitError::io("reading the request")(io::Error::other(error)))?;
+        let bytes = bytes.map_err(|_| GitError::ClientGone)?;
         let left = self.left.checked_sub(bytes.len() as u64);
         self.left = left.ok_or(GitError::TooLarge { what: "the request", limit: self.limit })?;
         Ok(Some(bytes))

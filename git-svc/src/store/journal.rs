@@ -3,6 +3,7 @@
 use ferrite_kit::{
     args,
     db::{Db, DbError, Query, Tx},
+    idempotency,
 };
 use ferrite_proto::{events::RefsUpdateKind, id::RepositoryId};
 use git2::Oid;
@@ -27,6 +28,9 @@ const FOLLOWED: &str =
 const DROP: &str = "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE id = $1 AND state = 'open'";
 const DROP_BATCH: &str =
     "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
+const PURGE: &str = "DELETE FROM ref_journal WHERE settled_us < $1";
+/// The answer that was stored with an update, if one was.
+const RECEIPT: &str = "SELECT receipt FROM ref_journal WHERE batch_id = $1 AND receipt IS NOT NULL LIMIT 1";
 const CONFIRM: &str =
     "UPDATE ref_journal SET state = 'confirmed', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
 
@@ -126,35 +130,22 @@ impl Journal {
         Self { db }
     }
 
-    /// Writes down what is about to happen; `None` when the repository is not here.
+    /// Writes down what is about to happen; `None` when the repository is not here. `receipt` names an answer that is stored in the
+    /// same transaction and withdrawn if nothing comes of it.
     pub(crate) async fn intend(
-        &self,
-        repository: RepositoryId,
-        kind: UpdateKind,
-        user: i64,
-        edits: &[Edit],
-        now_us: i64,
-    ) -> Result<Option<NewBatch>, DbError> {
-        let mut tx = self.db.begin().await?;
-        let batch = Self::intend_in(&mut tx, repository, kind, user, edits, now_us).await?;
-        tx.commit().await?;
-        Ok(batch)
-    }
-
-    /// The same, as a part of a transaction.
-    pub(crate) async fn intend_in(
         tx: &mut Tx,
         repository: RepositoryId,
         kind: UpdateKind,
         user: i64,
         edits: &[Edit],
+        receipt: Option<&str>,
         now_us: i64,
     ) -> Result<Option<NewBatch>, DbError> {
         let Some(number) = Repositories::next_number(tx, repository).await? else { return Ok(None) };
         let batch = Uuid::new_v4().to_string();
         for edits in edits.chunks(CHUNK) {
             let mut query = Query::new(
-                "INSERT INTO ref_journal (batch_id, repository_id, number, ref_name, old_id, new_id, user_id, kind, state, created_us) VALUES ",
+                "INSERT INTO ref_journal (batch_id, repository_id, number, ref_name, old_id, new_id, user_id, kind, state, created_us, receipt) VALUES ",
             );
             for (index, edit) in edits.iter().enumerate() {
                 query.push(if index == 0 { "(" } else { ", (" });
@@ -166,7 +157,15 @@ impl Journal {
                     .push(", ")
                     .bind(hex(edit.new))
                     .push(", ");
-                query.bind(user).push(", ").bind(kind.as_str()).push(", 'open', ").bind(now_us).push(")");
+                query
+                    .bind(user)
+                    .push(", ")
+                    .bind(kind.as_str())
+                    .push(", 'open', ")
+                    .bind(now_us)
+                    .push(", ")
+                    .bind(receipt)
+                    .push(")");
             }
             tx.execute(query.sql(), query.args()).await?;
         }
@@ -194,7 +193,13 @@ impl Journal {
 
     /// Settles a whole update that did not happen.
     pub(crate) async fn drop_batch(&self, batch: &str, now_us: i64) -> Result<(), DbError> {
-        self.db.execute(DROP_BATCH, &args![batch, now_us]).await.map(drop)
+        let mut tx = self.db.begin().await?;
+        tx.execute(DROP_BATCH, &args![batch, now_us]).await?;
+        let receipt: Option<(String,)> = tx.optional(RECEIPT, &args![batch]).await?;
+        if let Some((receipt,)) = receipt {
+            idempotency::withdraw(&mut tx, &receipt).await?;
+        }
+        tx.commit().await
     }
 
     /// Settles one entry that did not happen.
@@ -205,6 +210,11 @@ impl Journal {
     /// Settles what is still open of an update: it happened. Returns how many entries that were.
     pub(crate) async fn confirm(tx: &mut Tx, batch: &str, now_us: i64) -> Result<u64, DbError> {
         tx.execute(CONFIRM, &args![batch, now_us]).await
+    }
+
+    /// Removes what was settled before `before_us`.
+    pub(crate) async fn purge(&self, before_us: i64) -> Result<(), DbError> {
+        self.db.execute(PURGE, &args![before_us]).await.map(drop)
     }
 }
 

@@ -5,7 +5,7 @@ mod sweeper;
 mod writer;
 
 pub(crate) use self::{
-    sweeper::{sweep_at_start, sweep_in_background},
+    sweeper::{purge_in_background, sweep_at_start, sweep_in_background},
     writer::{Change, Delivered, Receipt, Writer},
 };
 

@@ -15,6 +15,9 @@ use crate::{
 /// A git process that its service left behind may still finish for this long.
 const ORPHAN_US: i64 = 1_000_000;
 const PAUSE: Duration = Duration::from_secs(2);
+const PURGE_EVERY: Duration = Duration::from_secs(3600);
+/// How long settled rows stay for people to look at: 30 days.
+const KEEP_US: i64 = 30 * 24 * 3600 * 1_000_000;
 
 /// Settles everything that is open in this store. What cannot be settled now is, before the repository is written again.
 ///
@@ -29,6 +32,20 @@ pub(crate) async fn sweep_at_start(writer: &Writer) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Removes rows that were settled long ago, until the process stops.
+pub(crate) async fn purge_in_background(writer: Writer, life: Lifecycle) {
+    while !life.is_stopping() {
+        let inner = writer.inner();
+        if let Err(error) = inner.journal.purge(inner.clock.now_us() - KEEP_US).await {
+            tracing::warn!(%error, "the journal cannot be purged");
+        }
+        tokio::select! {
+            () = life.stopping() => {}
+            () = tokio::time::sleep(PURGE_EVERY) => {}
+        }
+    }
 }
 
 /// Tries again what could not be settled, until the process stops.
@@ -76,7 +93,7 @@ impl Writer {
         }
         let batch = NewBatch { id: first.batch.clone(), number: first.number };
         let outcome = Outcome { batch, kind: first.kind, user: first.user, done, dropped };
-        drop(self.confirm::<()>(guard, outcome, None).await?);
+        drop(self.confirm(guard, outcome).await?);
         inner.relay.wake();
         Ok(())
     }

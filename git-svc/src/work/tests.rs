@@ -1,11 +1,18 @@
 //! What a crash may leave behind at each step, and what becomes of it.
 
-use ferrite_kit::{args, db::Db};
-use ferrite_proto::events::{Event, RefsUpdated, event::Fact};
+use ferrite_kit::{
+    args,
+    db::Db,
+    idempotency::{IdempotencyError, IdempotencyKey},
+};
+use ferrite_proto::{
+    events::{Event, RefsUpdated, event::Fact},
+    git::{PutContentsRequest, PutContentsResponse},
+};
 use git2::Oid;
 use prost::Message as _;
 
-use super::{Change, Writer, sweep_at_start};
+use super::{Change, Receipt, Writer, sweep_at_start, writer::WriteGuard};
 use crate::{
     error::GitError,
     failure::Failure,
@@ -32,7 +39,44 @@ async fn apply(bench: &Bench, writer: &Writer, edits: Vec<Edit>) -> Result<(), F
 
 /// What a process does before it is killed between the intent and the transaction.
 async fn intend(bench: &Bench, writer: &Writer, edits: &[Edit]) -> NewBatch {
-    writer.inner().journal.intend(bench.id, UpdateKind::Push, 7, edits, 0).await.unwrap().unwrap()
+    intend_with(bench, writer, edits, None).await
+}
+
+/// The same, for a write that may be repeated.
+async fn intend_with(bench: &Bench, writer: &Writer, edits: &[Edit], key: Option<&IdempotencyKey>) -> NewBatch {
+    let guard = WriteGuard::unsettled(writer, bench.id).await;
+    let change = Change { kind: UpdateKind::Push, user: 7, edits: edits.to_vec() };
+    let answer = PutContentsResponse { branch: b"main".to_vec(), ..PutContentsResponse::default() };
+    let receipt = key.map(|key| Receipt { key, answer: &answer });
+    writer.intend(&guard, &change, receipt).await.unwrap()
+}
+
+fn key(path: &[u8]) -> IdempotencyKey {
+    let mut request = tonic::Request::new(PutContentsRequest { path: path.to_vec(), ..PutContentsRequest::default() });
+    request.metadata_mut().insert("idempotency-key", "once".parse().unwrap());
+    IdempotencyKey::of(&request, 7, "PutContents").unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_outlives_a_crash_exactly_when_its_write_does() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let one = bench.commit("1");
+        let edits = [edit("main", None, Some(one))];
+        intend_with(&bench, &bench.writer(), &edits, Some(&key(b"a"))).await;
+        sweep_at_start(&bench.writer()).await.unwrap();
+        assert_eq!(key(b"a").replay::<PutContentsResponse>(&bench.db).await.unwrap(), None);
+
+        intend_with(&bench, &bench.writer(), &edits, Some(&key(b"a"))).await;
+        bench.refs.transact(bench.id, &edits).await.unwrap();
+        sweep_at_start(&bench.writer()).await.unwrap();
+        let answer: PutContentsResponse = key(b"a").replay(&bench.db).await.unwrap().unwrap();
+        assert_eq!(answer.branch, b"main");
+        let other = key(b"b").replay::<PutContentsResponse>(&bench.db).await;
+        assert!(matches!(other, Err(IdempotencyError::Reused)));
+        assert_eq!(states(&bench.db).await, ["dropped", "confirmed"]);
+    })
+    .await;
 }
 
 /// The states of all rows, oldest first.

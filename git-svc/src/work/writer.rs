@@ -8,7 +8,7 @@ use std::{
 use ferrite_kit::{
     Clock,
     db::Db,
-    idempotency::IdempotencyKey,
+    idempotency::{IdempotencyError, IdempotencyKey},
     outbox::{self, Relay},
 };
 use ferrite_proto::{
@@ -48,7 +48,7 @@ pub(crate) struct Change {
     pub(crate) edits: Vec<Edit>,
 }
 
-/// The answer to a write that may be repeated, kept with the write.
+/// The answer to a write that may be repeated, kept with its intent: a crash after the refs changed must not lose it.
 #[derive(Debug)]
 pub(crate) struct Receipt<'a, A> {
     /// The caller's key.
@@ -62,6 +62,14 @@ pub(crate) struct Receipt<'a, A> {
 pub(crate) struct WriteGuard {
     pub(super) id: RepositoryId,
     _lock: OwnedMutexGuard<()>,
+}
+
+#[cfg(test)]
+impl WriteGuard {
+    /// The lock alone, whatever is open.
+    pub(super) async fn unsettled(writer: &Writer, id: RepositoryId) -> Self {
+        Self { id, _lock: writer.0.locks.take(id).await.unwrap() }
+    }
 }
 
 /// Waits a moment for the delivery of an event.
@@ -134,7 +142,7 @@ impl Writer {
         receipt: Option<Receipt<'_, A>>,
     ) -> Result<Delivered, Failure> {
         let inner = &self.0;
-        let batch = self.intend(guard, change).await?;
+        let batch = self.intend(guard, change, receipt).await?;
         match inner.refs.transact(guard.id, &change.edits).await {
             Ok(()) => {}
             Err(error) if is_refusal(&error) => {
@@ -148,22 +156,33 @@ impl Writer {
                 return Err(error.into());
             }
         }
-        let delivered = self.confirm(guard, Outcome::of(batch, change), receipt).await?;
+        let delivered = self.confirm(guard, Outcome::of(batch, change)).await?;
         inner.set_unsettled(guard.id, false);
         Ok(delivered)
     }
 
-    /// Writes down what is about to happen. From here on the repository counts as unsettled until somebody says otherwise, so
-    /// that whatever goes wrong is looked at before the next write.
-    async fn intend(&self, guard: &WriteGuard, change: &Change) -> Result<NewBatch, Failure> {
+    /// Writes down what is about to happen, and what will have been answered. From here on the repository counts as unsettled until
+    /// somebody says otherwise, so that whatever goes wrong is looked at before the next write.
+    pub(super) async fn intend<A: Message>(
+        &self,
+        guard: &WriteGuard,
+        change: &Change,
+        receipt: Option<Receipt<'_, A>>,
+    ) -> Result<NewBatch, Failure> {
         let inner = &self.0;
-        inner.set_unsettled(guard.id, true);
         let now = inner.clock.now_us();
-        let batch = inner.journal.intend(guard.id, change.kind, change.user, &change.edits, now).await?;
-        if batch.is_none() {
-            inner.set_unsettled(guard.id, false);
+        let key = receipt.as_ref().map(|receipt| receipt.key.id());
+        let mut tx = inner.db.begin().await?;
+        let batch = Journal::intend(&mut tx, guard.id, change.kind, change.user, &change.edits, key, now).await?;
+        let batch = batch.ok_or(GitError::RepositoryNotFound)?;
+        if let Some(receipt) = receipt {
+            // The key was free a moment ago and this repository is ours: it was used for another one meanwhile.
+            let stored = receipt.key.store(&mut tx, receipt.answer, now).await;
+            stored.map_err(|error| if error.is_unique() { IdempotencyError::Reused } else { error.into() })?;
         }
-        Ok(batch.ok_or(GitError::RepositoryNotFound)?)
+        inner.set_unsettled(guard.id, true);
+        tx.commit().await?;
+        Ok(batch)
     }
 
     /// Records the first commit of a new repository, which came with it: there was no ref to change.
@@ -173,21 +192,16 @@ impl Writer {
         let Some(tip) = head.tip else { return Ok(()) };
         let edits = vec![Edit { name: head.branch.to_ref(), old: None, new: Some(tip) }];
         let change = Change { kind: UpdateKind::Init, user, edits };
-        let batch = self.intend(guard, &change).await?;
+        let batch = self.intend::<()>(guard, &change, None).await?;
         // Nobody waits for the delivery: the subscriber is the one who is asking.
-        drop(self.confirm::<()>(guard, Outcome::of(batch, &change), None).await?);
+        drop(self.confirm(guard, Outcome::of(batch, &change)).await?);
         inner.set_unsettled(guard.id, false);
         inner.relay.wake();
         Ok(())
     }
 
-    /// Settles a batch that happened: rows, event and receipt in one transaction.
-    pub(super) async fn confirm<A: Message>(
-        &self,
-        guard: &WriteGuard,
-        outcome: Outcome,
-        receipt: Option<Receipt<'_, A>>,
-    ) -> Result<Delivered, Failure> {
+    /// Settles a batch that happened: rows and event in one transaction.
+    pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: Outcome) -> Result<Delivered, Failure> {
         let inner = &self.0;
         let facts = inner.facts(guard.id, outcome).await?;
         let now = inner.clock.now_us();
@@ -201,9 +215,6 @@ impl Writer {
             let event = outbox::event(guard.id, now, Fact::RefsUpdated(fact));
             outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
             flush = Some(inner.relay.flush(&event, SUBSCRIBERS.len()));
-        }
-        if let Some(receipt) = receipt {
-            receipt.key.store(&mut tx, receipt.answer, now).await?;
         }
         tx.commit().await?;
         Ok(async move {
