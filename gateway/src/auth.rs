@@ -80,17 +80,15 @@ impl Credential {
 pub(crate) struct Call {
     token: Option<Secret>,
     request_id: Option<MetadataValue<Ascii>>,
+    client: Option<MetadataValue<Ascii>>,
     idempotency_key: Option<MetadataValue<Ascii>>,
 }
 
 impl Call {
     fn of(parts: &Parts, token: Option<Secret>) -> Result<Self, ApiError> {
-        let request_id = parts
-            .headers
-            .get(metadata::REQUEST_ID)
-            .and_then(|id| id.to_str().ok())
-            .and_then(|id| MetadataValue::try_from(id).ok());
-        Ok(Self { token, request_id, idempotency_key: idempotency_key(parts)? })
+        let header = |name| parts.headers.get(name).and_then(|value| MetadataValue::try_from(value.as_bytes()).ok());
+        let (request_id, client) = (header(metadata::REQUEST_ID), header(metadata::CLIENT));
+        Ok(Self { token, request_id, client, idempotency_key: idempotency_key(parts)? })
     }
 
     /// Whether nobody has signed in.
@@ -131,6 +129,9 @@ impl Call {
         request.set_timeout(DEADLINE);
         if let Some(id) = &self.request_id {
             request.metadata_mut().insert(metadata::REQUEST_ID, id.clone());
+        }
+        if let Some(client) = &self.client {
+            request.metadata_mut().insert(metadata::CLIENT, client.clone());
         }
         if let Some(key) = &self.idempotency_key {
             request.metadata_mut().insert(metadata::IDEMPOTENCY_KEY, key.clone());

@@ -101,19 +101,6 @@ pub(crate) enum Value {
     Map(BTreeMap<String, Value>),
 }
 
-impl Value {
-    /// Whether it stands for nothing where something is created.
-    fn is_zero(&self) -> bool {
-        match self {
-            Self::Null | Self::Bool(false) | Self::Int(0) => true,
-            Self::Bool(true) | Self::Int(_) | Self::Number => false,
-            Self::Text(text) => text.is_empty(),
-            Self::List(items) => items.is_empty(),
-            Self::Map(items) => items.is_empty(),
-        }
-    }
-}
-
 /// The object in `bytes`; nothing at all is an empty one.
 fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Value>, ApiError> {
     if bytes.trim_ascii().is_empty() {
@@ -219,11 +206,6 @@ impl Fields {
         self.values.remove(name).filter(|value| *value != Value::Null)
     }
 
-    /// Whether a field says something: neither absent nor a zero value.
-    pub(crate) fn says(&self, name: &str) -> bool {
-        self.values.get(name).is_some_and(|value| !value.is_zero())
-    }
-
     /// Notes a mistake.
     pub(crate) fn refuse(&mut self, field: &str, code: &'static str, message: &str) {
         self.errors.push(FieldError { field: field.to_owned(), code: code.into(), message: message.to_owned() });
@@ -314,6 +296,21 @@ impl Fields {
                 Vec::new()
             }
         }
+    }
+
+    /// A list of whole numbers, empty when absent.
+    pub(crate) fn numbers(&mut self, name: &str) -> Vec<i64> {
+        let wanted = "a list of whole numbers";
+        let Some(value) = self.take(name) else { return Vec::new() };
+        let Value::List(items) = value else {
+            self.errors.push(wrong_type(name, wanted));
+            return Vec::new();
+        };
+        let numbers = items.iter().map(|item| if let Value::Int(number) = item { Some(*number) } else { None });
+        numbers.collect::<Option<_>>().unwrap_or_else(|| {
+            self.errors.push(wrong_type(name, wanted));
+            Vec::new()
+        })
     }
 
     /// An object of texts that must be there, and may be empty. Keys with `null` are left out.

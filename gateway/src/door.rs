@@ -1,6 +1,7 @@
 //! What every request passes on its way in, and every response on its way out.
 
 use std::any::Any;
+use std::net::{IpAddr, Ipv6Addr};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -9,6 +10,7 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use ferrite_kit::serve::Peer;
 use ferrite_proto::metadata;
 use http_body::Body as _;
 
@@ -17,6 +19,7 @@ use crate::path::decode;
 use crate::state::Gateway;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
+const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);
 const MAX_ID_BYTES: usize = 128;
 const API: &str = "/api/v1";
 
@@ -26,6 +29,10 @@ pub(crate) async fn pass(State(gateway): State<Gateway>, mut request: Request, n
     let id = request_id(request.headers());
     strip(request.headers_mut());
     request.headers_mut().insert(REQUEST_ID, id.clone());
+    let client = request.extensions().get::<Peer>().and_then(|Peer(peer)| client(peer.ip()));
+    if let Some(client) = client {
+        request.headers_mut().insert(CLIENT, client);
+    }
     let is_head = request.method() == Method::HEAD;
     let is_api = request.uri().path().strip_prefix(API).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let response = if is_api { api(request, next).await } else { next.run(request).await };
@@ -97,6 +104,15 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
         .filter(is_sane)
         .cloned()
         .unwrap_or_else(|| HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).expect("a UUID is printable"))
+}
+
+/// What stands for a client where its mistakes are counted: its address, or for IPv6 the network, of which a client has all.
+fn client(address: IpAddr) -> Option<HeaderValue> {
+    let counted = match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
+        address @ IpAddr::V4(_) => address,
+    };
+    HeaderValue::try_from(counted.to_string()).ok()
 }
 
 /// Removes headers that only Ferrite's own processes may send.
@@ -202,11 +218,23 @@ mod tests {
     #[test]
     fn our_own_metadata_is_not_taken_from_outside() {
         let mut headers = HeaderMap::new();
-        for name in [metadata::GRANT, metadata::SERVICE, "ferrite-other", "accept"] {
+        for name in [metadata::GRANT, metadata::SERVICE, metadata::CLIENT, "ferrite-other", "accept"] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static("x"));
         }
         strip(&mut headers);
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
+    }
+
+    #[test]
+    fn a_client_is_its_address_or_its_network() {
+        for (address, expected) in [
+            ("192.0.2.7", "192.0.2.7"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+            ("::1", "::"),
+        ] {
+            assert_eq!(client(address.parse().unwrap()).unwrap(), expected);
+        }
     }
 
     proptest! {

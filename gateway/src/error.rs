@@ -19,6 +19,8 @@ pub(crate) const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=
 /// One text for missing and hidden repositories.
 const REPOSITORY_NOT_FOUND: &str = "repository does not exist";
 const RETRY_SECONDS: u64 = 1;
+/// Mistakes told at once: a small body can hold very many.
+const MAX_ERRORS: usize = 100;
 
 /// A refusal on its way to the client. Its body is written by [`render`], which knows the documentation's address.
 #[derive(Clone, Debug)]
@@ -86,7 +88,8 @@ impl ApiError {
     }
 
     /// Fields of the request that break a rule.
-    pub(crate) fn invalid(errors: Vec<FieldError>) -> Self {
+    pub(crate) fn invalid(mut errors: Vec<FieldError>) -> Self {
+        errors.truncate(MAX_ERRORS);
         let message = match errors.first() {
             Some(first) => format!("`{}`: {}", first.field, first.message).into(),
             None => Cow::Borrowed("validation failed"),
@@ -153,6 +156,10 @@ fn from_transport(status: &Status) -> ApiError {
     let is_connection = std::error::Error::source(status).is_some();
     let is_absent = http_status(status.code(), "") == StatusCode::SERVICE_UNAVAILABLE;
     tracing::warn!(code = ?status.code(), "a call failed: {}", status.message());
+    if status.code() == Code::OutOfRange {
+        // A message beyond what its reader takes: the body was within our limit, and too large together with what goes along.
+        return ApiError::too_large();
+    }
     if is_connection || is_absent { ApiError::unavailable() } else { ApiError::internal() }
 }
 
@@ -255,12 +262,20 @@ mod tests {
     }
 
     #[test]
-    fn every_code_without_our_details_becomes_a_bare_503_or_500() {
+    fn many_mistakes_are_told_in_part() {
+        let one = FieldError { field: "x".into(), code: "type".into(), message: "must be a string".into() };
+        assert_eq!(ApiError::invalid(vec![one; 5_000]).errors.len(), MAX_ERRORS);
+    }
+
+    #[test]
+    fn every_code_without_our_details_becomes_a_bare_503_413_or_500() {
         for number in 1..=16 {
             let code = Code::from_i32(number);
             let error = ApiError::from(Status::new(code, "text of a stranger"));
             let expected = match code {
                 Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => 503,
+                // What the transport says of a message that is too long.
+                Code::OutOfRange => 413,
                 _ => 500,
             };
             assert_eq!(error.status.as_u16(), expected, "{code:?}");

@@ -309,6 +309,14 @@ impl GitChild {
         Ok(status)
     }
 
+    /// Ends it and everything in its group, and waits for that.
+    pub(crate) async fn end(mut self) {
+        if let Some(child) = self.child.take() {
+            // The sender says nothing; it goes.
+            drop(self.reaper.end(child).await);
+        }
+    }
+
     /// Gives it `input`, waits for at most `deadline`, and returns what it wrote, up to 1 MiB. For short commands.
     ///
     /// Errors: [`GitError::Command`] unless it exits with zero, [`GitError::TimedOut`].
@@ -340,7 +348,7 @@ impl GitChild {
 impl Drop for GitChild {
     fn drop(&mut self) {
         if let Some(child) = self.child.take() {
-            self.reaper.end(child);
+            drop(self.reaper.end(child));
         }
     }
 }

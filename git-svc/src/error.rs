@@ -107,6 +107,9 @@ pub enum GitError {
     /// The client ended its request in the middle; nobody hears the answer.
     #[error("the request was broken off")]
     ClientGone,
+    /// The client sends its request so slowly that it keeps others from their turn.
+    #[error("the request came too slowly")]
+    TooSlow,
     /// A fault of ours.
     #[error("{0}")]
     Internal(String),
@@ -137,9 +140,11 @@ impl ServiceError for GitError {
             Self::RepositoryNotFound | Self::BranchNotFound | Self::RevisionNotFound | Self::PathNotFound => {
                 Kind::NotFound
             }
-            Self::Invalid(_) | Self::RefNameClash { .. } | Self::RefTarget { .. } | Self::ClientGone => {
-                Kind::InvalidArgument
-            }
+            Self::Invalid(_)
+            | Self::RefNameClash { .. }
+            | Self::RefTarget { .. }
+            | Self::ClientGone
+            | Self::TooSlow => Kind::InvalidArgument,
             Self::UnchangedContent | Self::MirrorReadOnly | Self::WrongStore => Kind::FailedPrecondition,
             Self::StaleBlob | Self::RefConflict { .. } => Kind::Aborted,
             Self::TooLarge { .. } => Kind::TooLarge,
@@ -169,6 +174,7 @@ impl ServiceError for GitError {
             Self::RefTarget { .. } => "REF_TARGET",
             Self::WrongStore => "WRONG_STORE",
             Self::ClientGone => "REQUEST_BROKEN_OFF",
+            Self::TooSlow => "REQUEST_TOO_SLOW",
             Self::TooLarge { .. } => "TOO_LARGE",
             Self::Overloaded => "OVERLOADED",
             Self::TimedOut { .. } => "TIMED_OUT",
@@ -202,6 +208,7 @@ impl ServiceError for GitError {
             | Self::RefConflict { .. }
             | Self::WrongStore
             | Self::ClientGone
+            | Self::TooSlow
             | Self::TooLarge { .. }
             | Self::Overloaded
             | Self::TimedOut { .. }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::{auth::AuthError, db::DbError, idempotency::IdempotencyError};
+use ferrite_kit::{auth::AuthError, db::DbError, idempotency::IdempotencyError, outbox::DeliveryError};
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use tonic::Status;
 
@@ -20,6 +20,9 @@ pub(crate) enum Failure {
     /// The key of a repeated write.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
+    /// Facts of other services.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
     /// The journal.
     #[error("storage failure")]
     Store(#[from] DbError),
@@ -31,6 +34,7 @@ impl Failure {
             Self::Auth(error) => Some(error),
             Self::Git(error) => Some(error),
             Self::Idempotency(error) => Some(error),
+            Self::Delivery(error) => Some(error),
             Self::Store(_) => None,
         }
     }

@@ -22,6 +22,8 @@ const TRASH: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How long a temporary file may have an owner: a transfer ends after one hour.
 const ABANDONED: Duration = Duration::from_secs(2 * 3600);
+/// How far the times of files may be behind the clock.
+const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 /// A new repository's configuration: its format and nothing else, because every setting is given to each process.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
@@ -171,6 +173,19 @@ impl Store {
                 for repository in list(&inner.path())? {
                     tidy_repository(&repository.path(), now);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the quarantines of pushes that were ended `before` that time: git does not when it is ended by a signal. Blocking.
+    pub fn remove_quarantines(&self, id: RepositoryId, before: SystemTime) -> Result<(), GitError> {
+        for entry in list(&self.path(id).join("objects"))? {
+            let is_quarantine = entry.file_name().to_string_lossy().starts_with("tmp_objdir-incoming-");
+            // The system's clock for files is a little behind.
+            let changed = entry.metadata().and_then(|data| data.modified()).map(|changed| changed + CLOCK_STEP);
+            if is_quarantine && changed.is_ok_and(|changed| changed < before) {
+                remove(&entry.path())?;
             }
         }
         Ok(())
@@ -403,6 +418,22 @@ mod tests {
         store.tidy(SystemTime::now() + ABANDONED + Duration::from_secs(60)).unwrap();
         assert!(!left.iter().any(|file| path.join(file).exists()));
         assert!(store.exists(id) && path.join("config").exists() && path.join("refs/heads/tmp_branch").exists());
+    }
+
+    #[tokio::test]
+    async fn quarantines_of_ended_pushes_are_removed_and_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        let id = RepositoryId(1);
+        store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
+        let objects = store.path(id).join("objects");
+        let quarantine = objects.join("tmp_objdir-incoming-x");
+        fs::create_dir_all(quarantine.join("pack")).unwrap();
+        let begun = SystemTime::now();
+        store.remove_quarantines(id, begun - Duration::from_secs(1)).unwrap();
+        assert!(quarantine.exists(), "a push that began before it was made may still use it");
+        store.remove_quarantines(id, begun + Duration::from_secs(1)).unwrap();
+        assert!(!quarantine.exists() && objects.join("pack").exists() && objects.join("info").exists());
     }
 
     #[tokio::test]

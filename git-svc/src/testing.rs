@@ -1,25 +1,17 @@
 //! Real databases and repositories for the tests of this crate.
 
-use std::{
-    future::Future,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use ferrite_kit::{
-    Clock, Secret,
+    Clock,
     db::Db,
     grpc::channel,
     net::Address,
     outbox::{Relay, Subscribers},
+    testing::on_each_schema,
 };
 use ferrite_proto::id::RepositoryId;
 use git2::Oid;
-use tokio::task::JoinSet;
 
 use crate::{
     command::{Git, GitOptions},
@@ -43,7 +35,6 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) async fn new(db: Db) -> Self {
-        migrations().run(&db).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(folder.path(), "s", Duration::ZERO).await.unwrap());
         let pool = Pool::new(Arc::clone(&store), PoolOptions { workers: 2, ..PoolOptions::default() }).unwrap();
@@ -72,55 +63,10 @@ impl Bench {
     }
 }
 
-/// Runs `test` on SQLite, and on PostgreSQL when `FERRITE_TEST_POSTGRES_URL` names a server; in CI it must.
-pub(crate) async fn on_each<F, T>(test: F)
+/// Runs `test` on a database of each kind, with the schema in place.
+pub(crate) async fn on_each<T>(test: impl Fn(Db) -> T)
 where
-    F: Fn(Db) -> T,
     T: Future<Output = ()> + Send + 'static,
 {
-    let folder = tempfile::tempdir().unwrap();
-    test(sqlite(folder.path()).await).await;
-    let Some(server) = postgres() else { return };
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let name = format!("ferrite_git_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    statement(&server, &format!("CREATE DATABASE {name}")).await;
-    let db = Db::open(&Secret::new(with_database(&server, &name)), 8).await.unwrap();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(test(db.clone()));
-    let outcome = tasks.join_next().await.expect("there is one");
-    db.close().await;
-    statement(&server, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
-    outcome.unwrap();
-}
-
-async fn sqlite(folder: &Path) -> Db {
-    Db::open(&Secret::new(format!("sqlite://{}/test.db", folder.display())), 1).await.unwrap()
-}
-
-async fn statement(server: &str, sql: &str) {
-    let pool = sqlx::PgPool::connect(server).await.unwrap();
-    sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&pool).await.unwrap();
-    pool.close().await;
-}
-
-#[expect(clippy::disallowed_methods, reason = "settings of tests are no settings of a service")]
-fn setting(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-fn postgres() -> Option<String> {
-    let url = setting("FERRITE_TEST_POSTGRES_URL");
-    if url.is_none() {
-        assert!(setting("CI").is_none_or(|ci| ci != "true"), "FERRITE_TEST_POSTGRES_URL must be set in CI");
-        eprintln!("FERRITE_TEST_POSTGRES_URL is not set: PostgreSQL is not tested");
-    }
-    url
-}
-
-/// `server` with its database (the path) replaced.
-fn with_database(server: &str, name: &str) -> String {
-    let (address, options) =
-        server.split_once('?').map_or((server, None), |(address, options)| (address, Some(options)));
-    let authority = address.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
-    options.map_or_else(|| format!("{authority}/{name}"), |options| format!("{authority}/{name}?{options}"))
+    on_each_schema(&migrations(), test).await;
 }

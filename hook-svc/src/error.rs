@@ -1,4 +1,5 @@
 use ferrite_kit::db::DbError;
+use ferrite_kit::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use tonic::Status;
 
@@ -14,6 +15,9 @@ pub(crate) enum HookError {
     /// A row holds a word that this version does not know.
     #[error("hook {id} cannot be read: its {column} is not known")]
     Unreadable { id: i64, column: &'static str },
+    /// A repeated write that cannot be answered.
+    #[error(transparent)]
+    Idempotency(#[from] IdempotencyError),
     /// The database failed.
     #[error("storage failure")]
     Store(#[from] DbError),
@@ -25,6 +29,7 @@ impl ServiceError for HookError {
             Self::Invalid(_) => Kind::InvalidArgument,
             Self::RepositoryDeleted => Kind::NotFound,
             Self::Unreadable { .. } | Self::Store(_) => Kind::Internal,
+            Self::Idempotency(error) => error.kind(),
         }
     }
 
@@ -33,6 +38,7 @@ impl ServiceError for HookError {
             Self::Invalid(_) => "INVALID_REQUEST",
             Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
             Self::Unreadable { .. } | Self::Store(_) => "INTERNAL",
+            Self::Idempotency(error) => error.reason(),
         }
     }
 
@@ -43,6 +49,7 @@ impl ServiceError for HookError {
     fn violations(&self) -> Vec<FieldViolation> {
         match self {
             Self::Invalid(violations) => violations.clone(),
+            Self::Idempotency(error) => error.violations(),
             Self::RepositoryDeleted | Self::Unreadable { .. } | Self::Store(_) => Vec::new(),
         }
     }
@@ -50,6 +57,10 @@ impl ServiceError for HookError {
 
 impl From<HookError> for Status {
     fn from(error: HookError) -> Self {
+        // Theirs to tell: every service says these in the same words.
+        if let HookError::Idempotency(error) = error {
+            return error.into();
+        }
         if error.kind() == Kind::Internal {
             tracing::error!(error = &error as &dyn std::error::Error, "hook store failed");
         }

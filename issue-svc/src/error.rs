@@ -1,4 +1,5 @@
 use ferrite_kit::db::DbError;
+use ferrite_kit::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use tonic::Status;
 
@@ -17,6 +18,9 @@ pub(crate) enum IssueError {
     /// The repository was deleted since the grant was signed.
     #[error("repository does not exist")]
     RepositoryDeleted,
+    /// A repeated write that cannot be answered.
+    #[error(transparent)]
+    Idempotency(#[from] IdempotencyError),
     /// The database failed.
     #[error("storage failure")]
     Store(#[from] DbError),
@@ -28,6 +32,7 @@ impl ServiceError for IssueError {
             Self::Invalid(_) => Kind::InvalidArgument,
             Self::NotFound { .. } | Self::Disabled | Self::RepositoryDeleted => Kind::NotFound,
             Self::Store(_) => Kind::Internal,
+            Self::Idempotency(error) => error.kind(),
         }
     }
 
@@ -38,6 +43,7 @@ impl ServiceError for IssueError {
             Self::Disabled => "ISSUES_DISABLED",
             Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
             Self::Store(_) => "INTERNAL",
+            Self::Idempotency(error) => error.reason(),
         }
     }
 
@@ -48,6 +54,7 @@ impl ServiceError for IssueError {
     fn violations(&self) -> Vec<FieldViolation> {
         match self {
             Self::Invalid(violations) => violations.clone(),
+            Self::Idempotency(error) => error.violations(),
             Self::NotFound { .. } | Self::Disabled | Self::RepositoryDeleted | Self::Store(_) => Vec::new(),
         }
     }
@@ -55,6 +62,10 @@ impl ServiceError for IssueError {
 
 impl From<IssueError> for Status {
     fn from(error: IssueError) -> Self {
+        // Theirs to tell: every service says these in the same words.
+        if let IssueError::Idempotency(error) = error {
+            return error.into();
+        }
         if let IssueError::Store(cause) = &error {
             tracing::error!(error = cause as &dyn std::error::Error, "issue store failed");
         }

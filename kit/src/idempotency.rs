@@ -3,6 +3,8 @@
 //! The key, the hash of the request and the answer are written in the transaction of the effect, to the service's `idempotency`
 //! table. A key belongs to one caller and one method.
 
+use std::future::Future;
+
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::metadata::IDEMPOTENCY_KEY;
 use prost::Message;
@@ -143,6 +145,26 @@ impl IdempotencyKey {
 /// When the database fails.
 pub async fn withdraw(tx: &mut Tx, id: &str) -> Result<(), DbError> {
     tx.execute(WITHDRAW, &args![id]).await.map(drop)
+}
+
+/// Does `work`, unless the key's answer is stored already. When the work fails, because a twin of this request was faster or for
+/// any other reason, an answer that was stored meanwhile is the answer.
+///
+/// # Errors
+/// When the key was used with another request, or the work fails.
+pub async fn once<A, E>(db: &Db, key: Option<&IdempotencyKey>, work: impl Future<Output = Result<A, E>>) -> Result<A, E>
+where
+    A: Message + Default,
+    E: From<IdempotencyError>,
+{
+    let Some(key) = key else { return work.await };
+    if let Some(answer) = key.replay(db).await? {
+        return Ok(answer);
+    }
+    match work.await {
+        Ok(answer) => Ok(answer),
+        Err(error) => key.replay(db).await?.ok_or(error),
+    }
 }
 
 #[cfg(test)]

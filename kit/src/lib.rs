@@ -14,11 +14,13 @@ pub mod idempotency;
 mod lifecycle;
 pub mod net;
 pub mod outbox;
+pub mod page;
 mod secret;
 pub mod serve;
 pub mod telemetry;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+#[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+pub mod testing;
 
 pub use clock::{Clock, timestamp};
 pub use lifecycle::Lifecycle;

@@ -19,9 +19,9 @@ pub(crate) struct Viewer {
 enum Site {
     /// Nobody special.
     Nobody,
-    /// A site administrator who showed a password: may look, as git over HTTP allows.
+    /// A site administrator at the doors of git, or one who showed a password: may look.
     Reads,
-    /// A site administrator who showed a token.
+    /// A site administrator who called the API with a token.
     Owns,
 }
 
@@ -35,6 +35,12 @@ impl Viewer {
             (true, _) => Site::Owns,
         };
         Self { user: Some(UserId(identity.user_id)), site }
+    }
+
+    /// The viewer that an identity is to git: being a site administrator opens every repository for reading, and none for pushes.
+    pub(crate) fn over_git(identity: &Identity) -> Self {
+        let viewer = Self::of(Some(identity));
+        Self { site: if viewer.site == Site::Owns { Site::Reads } else { viewer.site }, ..viewer }
     }
 
     /// The account, unless anonymous.
@@ -123,6 +129,19 @@ mod tests {
                 let facts = Facts { owner: UserId(1), is_private, collaborator };
                 assert_eq!(level(viewer, facts), expected, "{who:?} {collaborator} private={is_private}");
             }
+        }
+    }
+
+    #[test]
+    fn git_knows_no_site_administrators_but_for_reading() {
+        for (admin, owner, expected) in [
+            (identity(2, true, 7), 1, Permission::Read),
+            (identity(2, true, 0), 1, Permission::Read),
+            (identity(2, true, 7), 2, Permission::Owner),
+            (identity(2, false, 7), 1, Permission::None),
+        ] {
+            let facts = Facts { owner: UserId(owner), is_private: true, collaborator: Permission::None };
+            assert_eq!(level(Viewer::over_git(&admin), facts), expected, "{admin:?}");
         }
     }
 }

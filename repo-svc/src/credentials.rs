@@ -1,21 +1,39 @@
 //! What HTTP Basic carries: a user name or an address with a password, or a token in either place.
 
 use ferrite_kit::Secret;
-use ferrite_kit::auth::{AuthError, TokenHash};
+use ferrite_kit::auth::{AuthError, Caller, TokenHash};
+use ferrite_proto::metadata;
 use ferrite_proto::repo::{BasicCredential, Identity};
+use tonic::Request;
 
 use crate::RepoError;
 use crate::core::Core;
 use crate::model::Email;
+use crate::throttle::Attempt;
 
 /// Longer than any user name or address.
 const LOGIN_MAX_BYTES: usize = 1024;
+/// Longer than any address in text form.
+const ORIGIN_MAX_BYTES: usize = 64;
+
+/// Where a credential came from, for counting wrong ones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin(String);
+
+impl Origin {
+    /// What the gateway says about its client. Everybody else's word about it counts for nothing: those share one place.
+    pub(crate) fn of<T>(request: &Request<T>) -> Self {
+        let is_ours = Caller::of(request).service.is_some();
+        let said = request.metadata().get(metadata::CLIENT).filter(|_| is_ours).and_then(|value| value.to_str().ok());
+        Self(said.filter(|said| said.len() <= ORIGIN_MAX_BYTES).unwrap_or_default().to_owned())
+    }
+}
 
 /// The identity that a credential of git proves: a token as user name, a token as password, or a password.
 ///
 /// A token is looked up before a password is hashed, because that is cheap. No user name or address has the form of a token,
 /// and no password is any token's twin, so the order changes nothing else.
-pub(crate) async fn basic(core: &Core, credential: &BasicCredential) -> Result<Identity, RepoError> {
+pub(crate) async fn basic(core: &Core, credential: &BasicCredential, origin: &Origin) -> Result<Identity, RepoError> {
     for text in [&credential.username, &credential.password] {
         if is_token(text)
             && let Some(identity) = core.tokens.identity(&TokenHash::of(text)).await?
@@ -23,24 +41,32 @@ pub(crate) async fn basic(core: &Core, credential: &BasicCredential) -> Result<I
             return Ok(identity);
         }
     }
-    password(core, credential).await
+    password(core, credential, origin).await
 }
 
 /// The identity that a password proves.
-pub(crate) async fn password(core: &Core, credential: &BasicCredential) -> Result<Identity, RepoError> {
+pub(crate) async fn password(
+    core: &Core,
+    credential: &BasicCredential,
+    origin: &Origin,
+) -> Result<Identity, RepoError> {
     let login = credential.username.as_str();
     let is_possible = !login.is_empty() && login.len() <= LOGIN_MAX_BYTES && !login.contains('\0');
     let key = if is_possible { Email::lookup_key(login) } else { String::new() };
-    core.throttle.check(&key, core.clock.now_us())?;
+    let attempt = Attempt { login: key, origin: origin.0.clone() };
+    core.throttle.check(&attempt, core.clock.now_us())?;
     let found = if is_possible { core.accounts.login(login).await? } else { None };
     let (hash, user) = match found {
         Some(found) if found.is_active => (found.password_hash, Some(found.user)),
         Some(_) | None => (None, None),
     };
-    let is_right = core.passwords.verify(&Secret::new(credential.password.as_str()), hash).await?;
+    let turn = core.passwords.turn().await?;
+    // Once more: many may have failed while this one waited, and trying them all at once must not buy more guesses.
+    core.throttle.check(&attempt, core.clock.now_us())?;
+    let is_right = turn.verify(&Secret::new(credential.password.as_str()), hash).await?;
     match user.filter(|_| is_right) {
         Some(user) => {
-            core.throttle.succeeded(&key);
+            core.throttle.succeeded(&attempt);
             Ok(Identity {
                 user_id: user.id.0,
                 username: user.username,
@@ -51,7 +77,7 @@ pub(crate) async fn password(core: &Core, credential: &BasicCredential) -> Resul
             })
         }
         None => {
-            core.throttle.failed(&key, core.clock.now_us());
+            core.throttle.failed(&attempt, core.clock.now_us());
             Err(AuthError::BadCredentials.into())
         }
     }

@@ -6,7 +6,7 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use ferrite_kit::Secret;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::RepoError;
 use crate::model::Password;
@@ -32,10 +32,18 @@ impl Passwords {
         Self { queue: Arc::new(Semaphore::new(WAITING)), cores: Arc::new(Semaphore::new(cores)) }
     }
 
+    /// Waits for a turn to hash once.
+    pub(crate) async fn turn(&self) -> Result<Turn, RepoError> {
+        let _waiting = self.queue.try_acquire().map_err(|_| RepoError::Busy)?;
+        let core = Arc::clone(&self.cores).acquire_owned().await.map_err(|_| RepoError::Busy)?;
+        Ok(Turn(core))
+    }
+
     /// The hash to keep of a new password.
     pub(crate) async fn hash(&self, password: &Password) -> Result<String, RepoError> {
         let secret = password.secret().clone();
-        self.run(move || {
+        let turn = self.turn().await?;
+        turn.run(move || {
             let hash: PasswordHash = Argon2::default()
                 .hash_password(secret.expose().as_bytes())
                 .map_err(|error| RepoError::Hashing(error.to_string()))?;
@@ -43,9 +51,15 @@ impl Passwords {
         })
         .await
     }
+}
 
+/// The right to hash once.
+#[derive(Debug)]
+pub(crate) struct Turn(OwnedSemaphorePermit);
+
+impl Turn {
     /// Whether `password` is the one that was hashed. Without a hash it is not, after the same time.
-    pub(crate) async fn verify(&self, password: &Secret, hash: Option<String>) -> Result<bool, RepoError> {
+    pub(crate) async fn verify(self, password: &Secret, hash: Option<String>) -> Result<bool, RepoError> {
         let password = password.clone();
         self.run(move || {
             let is_possible = hash.is_some() && password.expose().len() <= MAX_BYTES;
@@ -58,18 +72,16 @@ impl Passwords {
     }
 
     async fn run<T: Send + 'static>(
-        &self,
+        self,
         work: impl FnOnce() -> Result<T, RepoError> + Send + 'static,
     ) -> Result<T, RepoError> {
-        let _waiting = self.queue.try_acquire().map_err(|_| RepoError::Busy)?;
-        let core = Arc::clone(&self.cores).acquire_owned().await.map_err(|_| RepoError::Busy)?;
         #[expect(
             clippy::disallowed_methods,
             reason = "bounded by the semaphore, whose permit the task holds to its end"
         )]
         let task = tokio::task::spawn_blocking(move || {
             let outcome = work();
-            drop(core);
+            drop(self.0);
             outcome
         });
         task.await.map_err(|error| RepoError::Hashing(error.to_string()))?
@@ -85,10 +97,12 @@ mod tests {
         let passwords = Passwords::new();
         let secret = Secret::new("correct horse");
         let hash = passwords.hash(&Password::parse(&secret, "password").unwrap()).await.unwrap();
-        assert!(passwords.verify(&secret, Some(hash.clone())).await.unwrap());
-        assert!(!passwords.verify(&Secret::new("Correct horse"), Some(hash.clone())).await.unwrap());
-        assert!(!passwords.verify(&Secret::new("x".repeat(100_000)), Some(hash)).await.unwrap());
-        assert!(!passwords.verify(&secret, None).await.unwrap());
+        assert!(passwords.turn().await.unwrap().verify(&secret, Some(hash.clone())).await.unwrap());
+        assert!(
+            !passwords.turn().await.unwrap().verify(&Secret::new("Correct horse"), Some(hash.clone())).await.unwrap()
+        );
+        assert!(!passwords.turn().await.unwrap().verify(&Secret::new("x".repeat(100_000)), Some(hash)).await.unwrap());
+        assert!(!passwords.turn().await.unwrap().verify(&secret, None).await.unwrap());
     }
 
     #[tokio::test]

@@ -13,9 +13,6 @@ use crate::page::{MANY, Query};
 use crate::path::{RepoPath, number};
 use crate::state::Gateway;
 
-/// What only writers may set. Callers below that level are not even told of mistakes in them.
-const WRITERS_ONLY: [&str; 3] = ["assignee", "milestone", "labels"];
-
 /// `GET /repos/{owner}/{repo}/issues`
 pub(crate) async fn list(
     State(gateway): State<Gateway>,
@@ -78,11 +75,19 @@ fn decode(mut fields: Fields, access: &Access) -> Result<(CreateIssueRequest, Sl
         body: fields.text_or_empty("body"),
         is_closed: fields.flag("closed"),
     };
+    let (assignee, milestone, labels) =
+        (fields.text_or_empty("assignee"), fields.number("milestone"), fields.numbers("labels"));
+    // Only writers may set these. Callers below that level are not even told that what they name does not exist.
     if access.permission >= Permission::Write {
-        for name in WRITERS_ONLY {
-            if fields.says(name) {
-                fields.refuse(name, "unsupported", "is not supported yet");
-            }
+        if !assignee.is_empty() {
+            fields.refuse("assignee", "unsupported", "cannot be set yet");
+        }
+        // No repository has a milestone or a label as long as no operation makes one.
+        if milestone != 0 {
+            fields.refuse("milestone", "unknown", "there is no such milestone");
+        }
+        if !labels.is_empty() {
+            fields.refuse("labels", "unknown", "there is no such label");
         }
     }
     Ok((request, fields.finish()?))

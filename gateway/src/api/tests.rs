@@ -281,9 +281,11 @@ async fn bodies_are_refused_with_the_field_at_fault() {
 #[tokio::test]
 async fn a_reader_who_names_labels_is_not_refused_for_them() {
     let world = World::new().await;
-    let body = r#"{"title":"t","labels":["x"],"assignee":"nobody","milestone":9}"#;
+    let body = r#"{"title":"t","labels":[7],"assignee":"nobody","milestone":9}"#;
     // Nothing is behind the issue routes here: what gets that far is 503.
     assert_eq!(world.status("POST", "/repos/bob/read/issues", GOOD, body).await, 503);
+    let names = r#"{"title":"t","labels":["x"]}"#;
+    assert_eq!(world.status("POST", "/repos/bob/read/issues", GOOD, names).await, 422, "a wrong type is told to all");
     let zeros = r#"{"title":"t","labels":null,"assignee":"","milestone":0}"#;
     assert_eq!(world.status("POST", "/repos/bob/write/issues", GOOD, zeros).await, 503);
 }

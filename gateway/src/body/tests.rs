@@ -56,9 +56,21 @@ fn every_wrong_type_names_its_field() {
 }
 
 #[test]
+fn a_list_of_numbers_has_nothing_else() {
+    let mut body = fields(r#"{"good":[1,2],"text":[1,"2"],"null":[null],"fraction":[1.5],"single":3}"#);
+    assert_eq!(body.numbers("good"), [1, 2]);
+    for wrong in ["text", "null", "fraction", "single"] {
+        assert_eq!(body.numbers(wrong), Vec::<i64>::new());
+        let error = body.errors.pop().unwrap();
+        assert_eq!((error.field.as_str(), error.code.as_ref()), (wrong, "type"));
+    }
+}
+
+#[test]
 fn null_and_zero_values_are_absent() {
     let mut body = fields(r#"{"name":null,"private":null,"labels":null,"milestone":0,"assignee":"","title":""}"#);
-    assert!(!body.says("labels") && !body.says("milestone") && !body.says("assignee") && !body.says("missing"));
+    assert_eq!((body.numbers("labels"), body.number("milestone")), (Vec::new(), 0));
+    assert_eq!((body.text_or_empty("assignee"), body.numbers("missing")), (String::new(), Vec::new()));
     assert_eq!(body.text("name"), None);
     assert!(!body.flag("private"));
     body.required("title");
@@ -134,6 +146,7 @@ proptest! {
         body.required_map("config");
         body.texts("events");
         body.number("id");
+        body.numbers("labels");
         body.flag("private");
         if let Err(error) = body.finish() {
             prop_assert_eq!(error.status.as_u16(), 422);

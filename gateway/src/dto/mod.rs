@@ -7,6 +7,8 @@ mod issue;
 mod repository;
 mod user;
 
+use std::ops::RangeInclusive;
+
 use chrono::DateTime;
 use prost_types::Timestamp;
 
@@ -36,9 +38,13 @@ pub(crate) fn present<T>(part: Option<T>, name: &'static str) -> Result<T, Incom
     part.ok_or(Incomplete(name))
 }
 
-/// A time as `YYYY-MM-DDTHH:MM:SSZ`.
+/// What RFC 3339 has a form for: the years 0 to 9999.
+const WRITABLE: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
+
+/// A time as `YYYY-MM-DDTHH:MM:SSZ`. Commits carry any date that their author made up; one outside of what can be written becomes
+/// the nearest that can.
 fn time(timestamp: Option<Timestamp>, name: &'static str) -> Result<String, Incomplete> {
-    let seconds = present(timestamp, name)?.seconds;
+    let seconds = present(timestamp, name)?.seconds.clamp(*WRITABLE.start(), *WRITABLE.end());
     let time = DateTime::from_timestamp(seconds, 0).ok_or(Incomplete(name))?;
     Ok(time.format("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
@@ -57,7 +63,9 @@ mod tests {
         let at = |seconds| time(Some(Timestamp { seconds, nanos: 999_999_999 }), "x");
         assert_eq!(at(0).unwrap(), "1970-01-01T00:00:00Z");
         assert_eq!(at(1_767_315_845).unwrap(), "2026-01-02T01:04:05Z");
-        assert_eq!(at(i64::MAX), Err(Incomplete("x")));
+        assert_eq!(at(253_402_300_800).unwrap(), "9999-12-31T23:59:59Z");
+        assert_eq!(at(i64::MAX).unwrap(), "9999-12-31T23:59:59Z");
+        assert_eq!(at(i64::MIN).unwrap(), "0000-01-01T00:00:00Z");
         assert_eq!(time(None, "x"), Err(Incomplete("x")));
     }
 }

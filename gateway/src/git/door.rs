@@ -122,6 +122,11 @@ impl Door {
         {
             question.metadata_mut().insert(metadata::REQUEST_ID, id);
         }
+        if let Some(client) = headers.get(metadata::CLIENT)
+            && let Ok(client) = client.as_bytes().try_into()
+        {
+            question.metadata_mut().insert(metadata::CLIENT, client);
+        }
         let answer = self.access.clone().resolve_access(question).await;
         let answer = answer.map_err(|status| Refusal::of_status(&status, is_anonymous))?.into_inner();
         let (Some(repository), Ok(grant)) = (answer.repository, HeaderValue::try_from(answer.grant)) else {

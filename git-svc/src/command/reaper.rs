@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use tokio::process::Child;
+use tokio::{process::Child, sync::oneshot};
 
 use crate::error::GitError;
 
@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// A handle of the thread; it ends when the last handle is gone and nothing is left to wait for.
 #[derive(Clone, Debug)]
 pub(super) struct Reaper {
-    ending: mpsc::Sender<Child>,
+    ending: mpsc::Sender<Ending>,
 }
 
 impl Reaper {
@@ -32,22 +32,27 @@ impl Reaper {
         Ok(Self { ending })
     }
 
-    /// Ends `child` and everything in its group.
-    pub(super) fn end(&self, child: Child) {
+    /// Ends `child` and everything in its group; the other half of what is returned goes when that is done.
+    pub(super) fn end(&self, child: Child) -> oneshot::Receiver<()> {
         signal(&child, Signal::TERM);
-        if let Err(mpsc::SendError(child)) = self.ending.send(child) {
-            // The thread is gone, which it is not while a handle lives; the drop of `child` kills the leader as well.
-            signal(&child, Signal::KILL);
+        let (ended, told) = oneshot::channel();
+        let ending = Ending { child, kill_at: Instant::now() + GRACE, _ended: ended };
+        if let Err(mpsc::SendError(ending)) = self.ending.send(ending) {
+            // The thread is gone, which it is not while a handle lives; the drop of the child kills the leader as well.
+            signal(&ending.child, Signal::KILL);
         }
+        told
     }
 }
 
 struct Ending {
     child: Child,
     kill_at: Instant,
+    /// Whoever waits hears when this is dropped.
+    _ended: oneshot::Sender<()>,
 }
 
-fn reap(children: &mpsc::Receiver<Child>) {
+fn reap(children: &mpsc::Receiver<Ending>) {
     let mut ending: Vec<Ending> = Vec::new();
     let mut open = true;
     while open || !ending.is_empty() {
@@ -60,7 +65,7 @@ fn reap(children: &mpsc::Receiver<Child>) {
             Err(mpsc::RecvTimeoutError::Timeout)
         };
         match next {
-            Ok(child) => ending.push(Ending { child, kill_at: Instant::now() + GRACE }),
+            Ok(child) => ending.push(child),
             Err(mpsc::RecvTimeoutError::Timeout) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => open = false,
         }

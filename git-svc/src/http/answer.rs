@@ -26,6 +26,9 @@ fn status(failure: &Failure) -> StatusCode {
     if matches!(failure, Failure::Git(GitError::MirrorReadOnly)) {
         return StatusCode::FORBIDDEN;
     }
+    if matches!(failure, Failure::Git(GitError::TooSlow)) {
+        return StatusCode::REQUEST_TIMEOUT;
+    }
     match failure.kind() {
         Kind::InvalidArgument => StatusCode::BAD_REQUEST,
         Kind::NotFound => StatusCode::NOT_FOUND,

@@ -75,7 +75,8 @@ impl Gate {
             name,
             patience: PATIENCE,
             store: Arc::new(Semaphore::new(store)),
-            per_repository,
+            // One is always left for the others, however small the machine.
+            per_repository: per_repository.min(store.saturating_sub(1)).max(1),
             repositories: Mutex::default(),
         }
     }
@@ -133,6 +134,14 @@ mod tests {
         drop(busy);
         let again = gate.enter(RepositoryId(1)).await.unwrap();
         drop((other, again));
+    }
+
+    #[test]
+    fn no_gate_lets_one_repository_take_all_turns() {
+        for store in 2..20 {
+            assert!(Gate::new("test", store, 8).per_repository < store);
+        }
+        assert_eq!(Gate::new("test", 1, 8).per_repository, 1);
     }
 
     #[tokio::test]

@@ -17,8 +17,9 @@ use tokio::{
 };
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::gates::Turn;
 use super::inflate::{Inflate, InflateError};
-use crate::{app::App, command::GitChild, error::GitError};
+use crate::{app::App, command::GitChild, error::GitError, push::Session};
 
 /// Bytes read from a process at once; four such pieces may wait for the client.
 const PIECE: usize = 64 << 10;
@@ -27,6 +28,10 @@ const PIECES: usize = 4;
 const IDLE: Duration = Duration::from_secs(60);
 /// The whole transfer.
 const TOTAL: Duration = Duration::from_secs(3600);
+/// How long a client may pause inside its request.
+const PAUSE: Duration = Duration::from_secs(30);
+/// The fewest bytes a second that a request may come in; a client that pauses more than [`PAUSE`] in all is measured by it.
+const SLOWEST: u64 = 1024;
 /// What is kept of a process's complaints, for the log.
 const COMPLAINTS: usize = 4 << 10;
 
@@ -37,6 +42,35 @@ pub(super) struct Input {
     /// Bytes of the body as it comes.
     left: u64,
     limit: u64,
+    /// How long the client may pause, and was waited for.
+    pause: Duration,
+    waited: Duration,
+}
+
+/// What a process leaves to do when it has ended.
+pub(super) trait Keep: Send + 'static {
+    /// Does it. `ended_well` says that nobody ended the process before its time.
+    fn end(self, app: &App, ended_well: bool) -> impl Future<Output = ()> + Send;
+}
+
+impl Keep for Turn {
+    async fn end(self, _: &App, _: bool) {}
+}
+
+/// A push: what it brought is still in quarantine when it was ended early.
+impl Keep for (Turn, Session) {
+    async fn end(self, app: &App, ended_well: bool) {
+        let (_turn, session) = self;
+        let repository = session.repository();
+        drop(session);
+        if ended_well {
+            return;
+        }
+        let before = app.sessions.oldest(repository);
+        if let Err(error) = app.pool.run_blocking(move |store| store.remove_quarantines(repository, before)).await {
+            tracing::warn!(repo.id = %repository, %error, "what a broken push left waits to be tidied");
+        }
+    }
 }
 
 impl Input {
@@ -47,17 +81,22 @@ impl Input {
 
     /// A body as it is, of at most `limit` bytes.
     pub(super) fn plain(body: Body, limit: u64) -> Self {
-        Self { body: body.into_data_stream(), inflate: None, left: limit, limit }
+        Self { body: body.into_data_stream(), inflate: None, left: limit, limit, pause: PAUSE, waited: Duration::ZERO }
     }
 
     /// A gzip body that holds at most `limit` bytes.
     pub(super) fn gzip(body: Body, limit: u64) -> Self {
-        Self { body: body.into_data_stream(), inflate: Some(Inflate::new(limit)), left: limit, limit }
+        Self { inflate: Some(Inflate::new(limit)), ..Self::plain(body, limit) }
     }
 
     /// The next bytes of the body, not inflated yet; `None` at its end.
     async fn next(&mut self) -> Result<Option<Bytes>, GitError> {
-        let Some(bytes) = self.body.next().await else { return Ok(None) };
+        let earned = Duration::from_secs((self.limit - self.left) / SLOWEST);
+        let allowed = (self.pause + earned).saturating_sub(self.waited).min(self.pause);
+        let asked = Instant::now();
+        let next = tokio::time::timeout(allowed, self.body.next()).await.map_err(|_| GitError::TooSlow)?;
+        self.waited += asked.elapsed();
+        let Some(bytes) = next else { return Ok(None) };
         let bytes = bytes.map_err(|_| GitError::ClientGone)?;
         let left = self.left.checked_sub(bytes.len() as u64);
         self.left = left.ok_or(GitError::TooLarge { what: "the request", limit: self.limit })?;
@@ -97,14 +136,18 @@ type Pieces = mpsc::Sender<Result<Bytes, GitError>>;
 
 /// Runs the process to its end and streams its answer; returns when its first bytes are there, so that an early failure is a
 /// status. `keep` lives as long as the process. The process is ended when the answer is dropped.
-pub(super) async fn run<K>(app: &App, child: GitChild, input: Input, prefix: Vec<u8>, keep: K) -> Result<Body, GitError>
-where
-    K: Send + 'static,
-{
+pub(super) async fn run<K: Keep>(
+    app: &App,
+    child: GitChild,
+    input: Input,
+    prefix: Vec<u8>,
+    keep: K,
+) -> Result<Body, GitError> {
     let (sender, mut receiver) = mpsc::channel(PIECES);
+    let own = app.clone();
     app.life.spawn("transfer", async move {
-        serve(child, input, sender).await;
-        drop(keep);
+        let ended_well = serve(child, input, sender).await;
+        keep.end(&own, ended_well).await;
     });
     let first = match receiver.recv().await {
         Some(first) => first?,
@@ -128,23 +171,28 @@ where
     ReceiverStream::new(receiver).map(|piece| piece.map_err(io::Error::other))
 }
 
-async fn serve(mut child: GitChild, input: Input, sender: Pieces) {
+/// Returns whether the process came to its own end.
+async fn serve(mut child: GitChild, input: Input, sender: Pieces) -> bool {
     let progress = Progress::new();
     let name = child.name();
     let outcome = tokio::select! {
         outcome = work(&mut child, input, &sender, &progress) => outcome,
         () = sender.closed() => {
             tracing::debug!(name, "the client left");
-            return;
+            child.end().await;
+            return false;
         }
         () = progress.stalled() => Err(GitError::TimedOut { what: "the transfer" }),
         () = tokio::time::sleep(TOTAL) => Err(GitError::TimedOut { what: "the transfer" }),
     };
-    if let Err(error) = outcome {
-        tracing::debug!(name, %error, "a transfer failed");
+    let Err(error) = outcome else { return true };
+    tracing::debug!(name, %error, "a transfer failed");
+    let told = async {
         // The client may be gone: then there is nobody to tell.
         drop(tokio::time::timeout(IDLE, sender.send(Err(error))).await);
-    }
+    };
+    tokio::join!(told, child.end());
+    false
 }
 
 async fn work(child: &mut GitChild, input: Input, sender: &Pieces, progress: &Progress) -> Result<(), GitError> {
@@ -244,4 +292,38 @@ async fn complaints<R: AsyncRead + Unpin>(stderr: Option<R>) -> String {
         kept.extend_from_slice(&piece[..count.min(room)]);
     }
     String::from_utf8_lossy(&kept).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces of a body, each after a pause.
+    fn slow(piece: usize, pause: Duration) -> Body {
+        Body::from_stream(stream::unfold((), move |()| async move {
+            tokio::time::sleep(pause).await;
+            Some((Ok::<_, io::Error>(Bytes::from(vec![0; piece])), ()))
+        }))
+    }
+
+    /// The time after which a body is refused, if it is within two seconds.
+    async fn refused_after(body: Body) -> Option<Duration> {
+        let pause = Duration::from_millis(300);
+        let (mut input, start) = (Input { pause, ..Input::plain(body, 1 << 40) }, Instant::now());
+        while start.elapsed() < Duration::from_secs(2) {
+            match input.next().await {
+                Err(GitError::TooSlow) => return Some(start.elapsed()),
+                other => assert!(other.unwrap().is_some()),
+            }
+        }
+        None
+    }
+
+    #[tokio::test]
+    async fn a_client_that_pauses_or_drips_loses_its_turn() {
+        let ms = Duration::from_millis;
+        assert!(refused_after(slow(1 << 20, ms(1000))).await.unwrap() < ms(1000));
+        assert!(refused_after(slow(1, ms(50))).await.unwrap() < ms(1000));
+        assert_eq!(refused_after(slow(64 << 10, ms(50))).await, None);
+    }
 }

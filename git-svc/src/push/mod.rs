@@ -6,5 +6,5 @@ mod sessions;
 
 pub(crate) use self::{
     serve::{install_hook, serve_hooks},
-    sessions::{HookSocket, Push, Sessions},
+    sessions::{HookSocket, Push, Session, Sessions},
 };

@@ -196,7 +196,7 @@ fn refused(failure: &Failure) -> Option<&str> {
         Failure::Git(
             GitError::RefConflict { name } | GitError::RefNameClash { name } | GitError::RefTarget { name },
         ) => Some(name),
-        Failure::Git(_) | Failure::Auth(_) | Failure::Idempotency(_) | Failure::Store(_) => None,
+        Failure::Git(_) | Failure::Auth(_) | Failure::Idempotency(_) | Failure::Delivery(_) | Failure::Store(_) => None,
     }
 }
 
@@ -205,6 +205,8 @@ fn reason(failure: &Failure) -> &'static str {
         Failure::Git(GitError::RefConflict { .. }) => "is being changed by somebody else",
         Failure::Git(GitError::RefNameClash { .. }) => "the name collides with another ref",
         Failure::Git(GitError::RefTarget { .. }) => "cannot point to that object",
-        Failure::Git(_) | Failure::Auth(_) | Failure::Idempotency(_) | Failure::Store(_) => "not done",
+        Failure::Git(_) | Failure::Auth(_) | Failure::Idempotency(_) | Failure::Delivery(_) | Failure::Store(_) => {
+            "not done"
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
 };
 
 use ferrite_proto::id::RepositoryId;
@@ -34,7 +35,7 @@ pub(crate) struct Sessions(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     socket: PathBuf,
-    pushes: Mutex<HashMap<String, Push>>,
+    pushes: Mutex<HashMap<String, (Push, SystemTime)>>,
 }
 
 /// Where hooks call; its file vanishes when this is dropped.
@@ -50,6 +51,7 @@ pub(crate) struct HookSocket {
 #[derive(Debug)]
 pub(crate) struct Session {
     id: String,
+    repository: RepositoryId,
     sessions: Sessions,
 }
 
@@ -100,13 +102,23 @@ impl Sessions {
     /// Remembers a push for as long as the answer is kept.
     pub(crate) fn open(&self, push: Push) -> Session {
         let id = Uuid::new_v4().simple().to_string();
-        self.pushes().insert(id.clone(), push);
-        Session { id, sessions: self.clone() }
+        self.pushes().insert(id.clone(), (push, SystemTime::now()));
+        Session { id, repository: push.repository, sessions: self.clone() }
     }
 
     /// The push with this secret.
     pub(crate) fn find(&self, id: &[u8]) -> Option<Push> {
-        self.pushes().get(std::str::from_utf8(id).ok()?).copied()
+        Some(self.pushes().get(std::str::from_utf8(id).ok()?)?.0)
+    }
+
+    /// When the longest of the pushes to a repository that are being served began; now when there is none. What a push left in the
+    /// repository before that time is nobody's.
+    pub(crate) fn oldest(&self, repository: RepositoryId) -> SystemTime {
+        // Read first: a push that begins meanwhile is not older.
+        let now = SystemTime::now();
+        let pushes = self.pushes();
+        let begun = pushes.values().filter(|(push, _)| push.repository == repository).map(|(_, begun)| *begun);
+        begun.min().map_or(now, |begun| begun.min(now))
     }
 
     /// Whether no push is being served.
@@ -114,13 +126,18 @@ impl Sessions {
         self.pushes().is_empty()
     }
 
-    fn pushes(&self) -> std::sync::MutexGuard<'_, HashMap<String, Push>> {
+    fn pushes(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Push, SystemTime)>> {
         // Nothing panics while it is held.
         self.0.pushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Session {
+    /// Where the push goes.
+    pub(crate) fn repository(&self) -> RepositoryId {
+        self.repository
+    }
+
     /// What the hook finds in its environment.
     pub(crate) fn env(&self) -> Vec<(&'static str, OsString)> {
         vec![(hook::SOCKET, self.sessions.0.socket.clone().into()), (hook::SESSION, self.id.clone().into())]
@@ -146,8 +163,12 @@ mod tests {
         let id = session.id.clone();
         assert_eq!(sessions.find(id.as_bytes()).unwrap().repository, RepositoryId(3));
         assert!(sessions.find(b"").is_none() && sessions.find(&[0xff]).is_none());
+        let (before, begun) = (SystemTime::UNIX_EPOCH, SystemTime::now());
+        assert!(
+            (before..=begun).contains(&sessions.oldest(RepositoryId(3))) && sessions.oldest(RepositoryId(4)) >= begun
+        );
         drop(session);
-        assert!(sessions.find(id.as_bytes()).is_none());
+        assert!(sessions.find(id.as_bytes()).is_none() && sessions.oldest(RepositoryId(3)) >= begun);
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-use ferrite_kit::{auth::Caller, outbox};
+use ferrite_kit::outbox;
 use ferrite_proto::{
     events::{DeliverRequest, DeliverResponse, Event, event::Fact},
     id::RepositoryId,
@@ -6,29 +6,14 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::{delete_repository::delete, finish};
-use crate::{app::App, error::GitError, failure::Failure};
-
-const MAX_EVENTS: usize = 64;
+use crate::{app::App, failure::Failure};
 
 /// Applies facts that other services tell: repositories that are gone.
 pub(super) async fn deliver(app: &App, request: Request<DeliverRequest>) -> Result<DeliverResponse, Failure> {
-    Caller::of(&request).require_service()?;
-    let events = request.into_inner().events;
-    check(&events)?;
+    let events = outbox::delivered(request)?;
     let own = app.clone();
     finish(app, async move { apply(&own, events).await }).await?;
     Ok(DeliverResponse {})
-}
-
-fn check(events: &[Event]) -> Result<(), GitError> {
-    if events.len() > MAX_EVENTS {
-        return Err(GitError::invalid("events", "too_long", "must be at most 64"));
-    }
-    match events.iter().find(|event| event.fact.is_none() || event.event_id.is_empty() || event.event_id.contains('\0'))
-    {
-        Some(_) => Err(GitError::invalid("events", "unknown", "holds an event that this version does not know")),
-        None => Ok(()),
-    }
 }
 
 /// Deleting twice does nothing more than deleting once, so an event that was seen is simply applied again when the one before

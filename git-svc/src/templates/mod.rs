@@ -34,7 +34,8 @@ pub fn readme(template: &str, values: &ReadmeValues) -> Result<String, GitError>
     if !template.is_empty() && !template.eq_ignore_ascii_case("default") {
         return Err(unknown("readme", template));
     }
-    Ok(filled(README, values))
+    // Without a description, nothing but the heading.
+    Ok(format!("{}\n", filled(README, values).trim_end()))
 }
 
 /// One pass from left to right, so that a placeholder inside a value stays as it is.
@@ -93,6 +94,8 @@ mod tests {
         let values =
             ReadmeValues { name: "demo".into(), description: "A {Name} thing".into(), ..ReadmeValues::default() };
         assert_eq!(readme("", &values).unwrap(), "# demo\n\nA {Name} thing\n");
+        let bare = ReadmeValues { description: String::new(), ..values.clone() };
+        assert_eq!(readme("", &bare).unwrap(), "# demo\n");
         assert_eq!(readme("Default", &values).unwrap(), readme("default", &values).unwrap());
         assert_eq!(readme("Nope", &values).unwrap_err().violations()[0].field, "readme");
         let urls = ReadmeValues { clone_url_ssh: "s".into(), clone_url_http: "h".into(), ..ReadmeValues::default() };

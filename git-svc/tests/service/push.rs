@@ -248,6 +248,45 @@ async fn a_client_that_leaves_takes_its_processes_along() {
     wait_until("git has ended", || running_in(&store) == 0).await;
 }
 
+#[tokio::test]
+async fn a_push_cut_off_in_its_pack_leaves_no_quarantine() {
+    let gateway = Gateway::start().await;
+    let service = &gateway.service;
+    let id = service.create().await;
+    let objects = find_repository(&service.store()).join("objects");
+    let command = format!("{} {} refs/heads/cut\0report-status", "0".repeat(40), "1".repeat(40));
+    let begun = format!("{:04x}{command}0000PACK\0\0\0\x02\0\0\0\x05", command.len() + 4);
+    let stream = service.address.connect().await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let task = gateway.life.spawn("exchange", async move { drop(connection.await) });
+    let (body, hold) = endless();
+    hold.send(Ok(begun.into())).await.unwrap();
+    let path = format!("/git/{id}/receive-pack");
+    let request = crate::bodies::request(service, http::Method::POST, &path, Permission::Write, id);
+    let sending =
+        gateway.life.spawn("request", async move { sender.send_request(request.body(body).unwrap()).await.is_ok() });
+    let quarantines = || {
+        let entries = std::fs::read_dir(&objects).unwrap().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("tmp_objdir")).count()
+    };
+    wait_until("the pack is being read", || quarantines() == 1).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    task.abort();
+    sending.abort();
+    drop(hold);
+    wait_until("the quarantine is gone", || quarantines() == 0).await;
+    assert_eq!(git(service.folder.path(), &["ls-remote", &gateway.remote(id)]).await, "");
+}
+
+/// The only repository of a store.
+fn find_repository(store: &Path) -> std::path::PathBuf {
+    let mut path = store.join("repos");
+    for _ in 0..3 {
+        path = std::fs::read_dir(&path).unwrap().next().unwrap().unwrap().path();
+    }
+    path
+}
+
 /// A body that says nothing for as long as the other half lives.
 fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);

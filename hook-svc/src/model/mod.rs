@@ -3,11 +3,9 @@
 mod event;
 mod hook;
 mod kind;
-mod page;
 mod url;
 
 pub(crate) use event::HookEvents;
 pub(crate) use hook::{ChatOptions, Hook, NewHook};
 pub(crate) use kind::{ContentType, HookType};
-pub(crate) use page::Page;
 pub(crate) use url::HookUrl;

@@ -1,5 +1,5 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::hook::{CreateHookRequest, CreateHookResponse};
 use tonic::{Request, Status};
 
@@ -14,19 +14,11 @@ pub(super) async fn create_hook(
     let grant = service.administered(&request, request.get_ref().repository_id).await?;
     let user = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
     let key = IdempotencyKey::of(&request, user.0, "CreateHook")?;
-    if let Some(key) = &key
-        && let Some(answer) = key.replay(service.store.db()).await?
-    {
-        return Ok(answer);
-    }
-    let new = decode::new_hook(request.into_inner())?;
-    match (register(service, &new, key.as_ref()).await, &key) {
-        // Another call with this key was faster: its answer is ours.
-        (Err(HookError::Store(error)), Some(key)) if error.is_unique() => {
-            Ok(key.replay(service.store.db()).await?.ok_or(HookError::Store(error))?)
-        }
-        (outcome, _) => Ok(outcome?),
-    }
+    let work = async {
+        let new = decode::new_hook(request.into_inner())?;
+        register(service, &new, key.as_ref()).await
+    };
+    Ok(once(service.store.db(), key.as_ref(), work).await?)
 }
 
 async fn register(
@@ -53,7 +45,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_both, reason};
+    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
 
     fn request(kind: &str, config: &[(&str, &str)]) -> CreateHookRequest {
         let config = config.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -65,7 +57,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_administrator_registers_a_hook_and_never_sees_its_secret_again() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Admin);
             let hook = service.create(&caller, request("gogs", &CONFIG)).await.unwrap();
@@ -99,7 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_key_registers_one_hook() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Admin).with_key("k1");
             let first = service.create(&caller, request("gogs", &CONFIG)).await.unwrap();
@@ -116,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn refusals_reach_the_caller_with_their_fields() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let status = service.create(&Caller::user(7, Permission::Admin), request("slack", &[])).await.unwrap_err();
             assert_eq!(status.code(), Code::InvalidArgument);
@@ -130,7 +122,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_valid_grant_of_admin_level_registers_a_hook() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let refusals = [
                 (Caller::nobody(), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),

@@ -1,67 +1,22 @@
-use ferrite_kit::auth::Caller;
-use ferrite_kit::db::DbError;
-use ferrite_kit::outbox::first_seen;
-use ferrite_proto::error::FieldViolation;
+use ferrite_kit::db::{DbError, Tx};
+use ferrite_kit::outbox::Apply;
+use ferrite_proto::events::Event;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::id::RepositoryId;
-use tonic::{Request, Status};
 
 use super::HookRpc;
-use crate::error::HookError;
 
-const MAX_EVENTS: usize = 64;
-/// A UUID has 36.
-const MAX_ID_BYTES: usize = 64;
-
-pub(super) async fn deliver(service: &HookRpc, request: Request<DeliverRequest>) -> Result<DeliverResponse, Status> {
-    Caller::of(&request).require_service()?;
-    let events = request.into_inner().events;
-    let violations = check(&events);
-    if !violations.is_empty() {
-        return Err(HookError::Invalid(violations).into());
-    }
-    apply(service, &events).await.map_err(HookError::from)?;
-    Ok(DeliverResponse {})
-}
-
-async fn apply(service: &HookRpc, events: &[Event]) -> Result<(), DbError> {
-    let now_us = service.clock.now_us();
-    let mut tx = service.store.db().begin().await?;
-    for event in events {
-        if !first_seen(&mut tx, event, now_us).await? {
-            continue;
-        }
+impl Apply for HookRpc {
+    async fn apply(&self, tx: &mut Tx, event: &Event, _now_us: i64) -> Result<(), DbError> {
         match &event.fact {
             Some(Fact::RepositoryDeleted(_)) => {
-                let count = service.store.purge(&mut tx, RepositoryId(event.repository_id)).await?;
+                let count = self.store.purge(tx, RepositoryId(event.repository_id)).await?;
                 tracing::info!(repo.id = event.repository_id, count, "removed the webhooks of a deleted repository");
             }
             Some(Fact::RepositoryCreated(_) | Fact::RefsUpdated(_) | Fact::IssueChanged(_)) | None => {}
         }
+        Ok(())
     }
-    tx.commit().await
-}
-
-fn check(events: &[Event]) -> Vec<FieldViolation> {
-    if events.len() > MAX_EVENTS {
-        return vec![FieldViolation::new("events", "too_long", "must be at most 64")];
-    }
-    let mut violations = Vec::new();
-    for (index, event) in events.iter().enumerate() {
-        let field = |name| format!("events[{index}].{name}");
-        let id = event.event_id.as_str();
-        if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains('\0') {
-            violations.push(FieldViolation::new(field("event_id"), "invalid", "must be a UUID"));
-        }
-        if event.repository_id < 1 {
-            violations.push(FieldViolation::new(field("repository_id"), "invalid", "must be at least 1"));
-        }
-        if event.fact.is_none() {
-            violations.push(FieldViolation::new(field("fact"), "unknown", "is not known to this version"));
-        }
-    }
-    violations
 }
 
 #[cfg(test)]
@@ -74,7 +29,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_both, reason};
+    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
 
     fn hook(repository_id: i64) -> CreateHookRequest {
         let config = [("url", "http://a/"), ("content_type", "json"), ("secret", "s")];
@@ -88,7 +43,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_deleted_repository_loses_its_hooks_once_and_gets_no_new_ones() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Admin);
             service.create(&caller, hook(REPOSITORY)).await.unwrap();
@@ -111,7 +66,7 @@ mod tests {
 
     #[tokio::test]
     async fn of_a_request_with_an_unknown_event_nothing_is_applied() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             service.create(&Caller::user(7, Permission::Admin), hook(REPOSITORY)).await.unwrap();
             let unknown = Event { fact: None, repository_id: 0, event_id: String::new(), event_time: None };
@@ -132,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_service_delivers_events() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let owner = Caller::user(7, Permission::Owner);
             let status = service.deliver_as(&owner, vec![deleted(REPOSITORY)]).await.unwrap_err();

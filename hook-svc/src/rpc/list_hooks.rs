@@ -1,10 +1,10 @@
+use ferrite_kit::page::Page;
 use ferrite_proto::hook::{ListHooksRequest, ListHooksResponse};
 use ferrite_proto::id::RepositoryId;
 use tonic::{Request, Status};
 
 use super::{HookRpc, encode};
 use crate::error::HookError;
-use crate::model::Page;
 
 const MAX_PAGE_SIZE: i32 = 1000;
 
@@ -26,7 +26,7 @@ mod tests {
     use ferrite_proto::hook::CreateHookRequest;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_both, reason};
+    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
 
     fn page(page: i32, page_size: i32) -> ListHooksRequest {
         ListHooksRequest { repository_id: REPOSITORY, page, page_size }
@@ -34,7 +34,7 @@ mod tests {
 
     #[tokio::test]
     async fn hooks_are_listed_by_id_as_they_were_made() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Admin);
             let mut made = Vec::new();
@@ -64,7 +64,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_refuses_pages_out_of_range_and_callers_below_admin() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let status = service.list(&Caller::user(7, Permission::Admin), page(0, 1001)).await.unwrap_err();
             let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();

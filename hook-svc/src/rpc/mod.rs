@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ferrite_kit::auth::{Access, Caller};
-use ferrite_kit::{Clock, timestamp};
+use ferrite_kit::{Clock, outbox, timestamp};
 use ferrite_proto::Permission;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
@@ -52,7 +52,7 @@ impl HookService for HookRpc {
 #[tonic::async_trait]
 impl EventSink for HookRpc {
     async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
-        deliver::deliver(self, request).await.map(Response::new)
+        Ok(Response::new(outbox::deliver(self, self.store.db(), self.clock.now_us(), request).await?))
     }
 }
 

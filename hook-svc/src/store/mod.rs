@@ -5,11 +5,12 @@ mod tests;
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx, Value};
+use ferrite_kit::page::Page;
 use ferrite_proto::id::{HookId, RepositoryId};
 use sqlx::FromRow;
 
 use crate::error::HookError;
-use crate::model::{ChatOptions, ContentType, Hook, HookEvents, HookType, NewHook, Page};
+use crate::model::{ChatOptions, ContentType, Hook, HookEvents, HookType, NewHook};
 
 /// Takes the row's lock until the transaction ends, so that a deletion of the repository comes before or after, never between.
 const ENTER: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, FALSE) \

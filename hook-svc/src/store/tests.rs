@@ -1,11 +1,12 @@
 use ferrite_kit::db::{Db, Tx};
+use ferrite_kit::page::Page;
 use ferrite_kit::{Secret, args};
 use ferrite_proto::id::RepositoryId;
 
 use super::HookStore;
 use crate::error::HookError;
-use crate::model::{ChatOptions, ContentType, Hook, HookEvents, HookType, HookUrl, NewHook, Page};
-use crate::testing::on_both_stores;
+use crate::model::{ChatOptions, ContentType, Hook, HookEvents, HookType, HookUrl, NewHook};
+use crate::testing::on_each_schema;
 
 const HERE: RepositoryId = RepositoryId(1);
 
@@ -39,7 +40,7 @@ async fn all(db: &Db) -> Result<(Vec<Hook>, i64), HookError> {
 
 #[tokio::test]
 async fn a_hook_comes_back_as_it_went_in_without_its_secret() {
-    on_both_stores(|db| async move {
+    on_each_schema(&crate::migrations(), |db| async move {
         let store = HookStore::new(db.clone());
         let first = write(db.begin().await.unwrap(), &store, &new(Some("hunter2"))).await.unwrap();
         let second = write(db.begin().await.unwrap(), &store, &new(None)).await.unwrap();
@@ -56,7 +57,7 @@ async fn a_hook_comes_back_as_it_went_in_without_its_secret() {
 
 #[tokio::test]
 async fn a_word_that_this_version_does_not_know_is_a_fault_of_ours() {
-    on_both_stores(|db| async move {
+    on_each_schema(&crate::migrations(), |db| async move {
         let hook = write(db.begin().await.unwrap(), &HookStore::new(db.clone()), &new(None)).await.unwrap();
         db.execute("UPDATE hooks SET events = 'push,wiki' WHERE id = $1", &args![hook.id]).await.unwrap();
         assert!(matches!(all(&db).await, Err(HookError::Unreadable { column: "events", .. })));
@@ -66,7 +67,7 @@ async fn a_word_that_this_version_does_not_know_is_a_fault_of_ours() {
 
 #[tokio::test]
 async fn a_deletion_takes_hooks_along_that_were_being_written_when_it_came() {
-    on_both_stores(|db| async move {
+    on_each_schema(&crate::migrations(), |db| async move {
         let store = HookStore::new(db.clone());
         let (started, starts) = tokio::sync::oneshot::channel();
         let register = async {

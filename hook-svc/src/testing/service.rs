@@ -6,6 +6,7 @@ use ferrite_kit::boot::StartError;
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::{Channel, ServiceCredential, ServiceKey, channel};
 use ferrite_kit::net::Address;
+use ferrite_kit::testing::public_key_pem;
 use ferrite_kit::{Clock, Lifecycle, Secret, args};
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{DeliverRequest, Event};
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tonic::Status;
 
-use super::caller::{Caller, public_key_pem};
+use super::Caller;
 use crate::Config;
 
 const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";

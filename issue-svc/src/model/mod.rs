@@ -1,9 +1,7 @@
 //! Issues and their parts, checked when they are made.
 
 mod issue;
-mod page;
 mod text;
 
 pub(crate) use issue::{Counter, Issue, NewIssue};
-pub(crate) use page::Page;
 pub(crate) use text::{Body, Title};

@@ -1,5 +1,5 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_kit::outbox;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{IssueAction, IssueChanged};
@@ -18,19 +18,11 @@ pub(super) async fn create_issue(
     let grant = service.readable(&request, request.get_ref().repository_id).await?;
     let author = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
     let key = IdempotencyKey::of(&request, author.0, "CreateIssue")?;
-    if let Some(key) = &key
-        && let Some(answer) = key.replay(service.store.db()).await?
-    {
-        return Ok(answer);
-    }
-    let new = decode(author, request.into_inner())?;
-    match (open(service, &new, key.as_ref()).await, &key) {
-        // Another call with this key was faster: its answer is ours.
-        (Err(IssueError::Store(error)), Some(key)) if error.is_unique() => {
-            Ok(key.replay(service.store.db()).await?.ok_or(IssueError::Store(error))?)
-        }
-        (outcome, _) => Ok(outcome?),
-    }
+    let work = async {
+        let new = decode(author, request.into_inner())?;
+        open(service, &new, key.as_ref()).await
+    };
+    Ok(once(service.store.db(), key.as_ref(), work).await?)
 }
 
 fn decode(author: UserId, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {
@@ -82,7 +74,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_both, reason};
+    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
 
     fn request(title: &str) -> CreateIssueRequest {
         CreateIssueRequest {
@@ -95,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_opens_issues_under_numbers_from_one() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Read);
             for number in 1..=3 {
@@ -123,7 +115,7 @@ mod tests {
 
     #[tokio::test]
     async fn eight_at_once_get_eight_consecutive_numbers() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Read);
             let calls = (0..8).map(|turn| service.create(&caller, request(&format!("issue {turn}"))));
@@ -140,7 +132,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_key_opens_one_issue_however_often_and_at_once_it_is_sent() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Read).with_key("k1");
             let issues = join_all((0..4).map(|_| service.create(&caller, request("once")))).await;
@@ -159,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_field_at_fault_is_named() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let wrong = CreateIssueRequest { body: "\0".to_owned(), ..request("  ") };
             let status = service.create(&Caller::user(7, Permission::Read), wrong).await.unwrap_err();
@@ -176,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_valid_grant_of_this_repository_opens_an_issue() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let refusals = [
                 (Caller::nobody(), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),

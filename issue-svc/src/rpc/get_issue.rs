@@ -22,11 +22,11 @@ mod tests {
     use ferrite_proto::issue::CreateIssueRequest;
     use tonic::Code;
 
-    use crate::testing::{Caller, REPOSITORY, Service, on_both, reason};
+    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
 
     #[tokio::test]
     async fn an_issue_is_found_under_its_number_in_its_repository_only() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Read);
             let request = CreateIssueRequest { repository_id: REPOSITORY, title: "t".to_owned(), ..Default::default() };

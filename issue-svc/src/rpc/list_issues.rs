@@ -1,3 +1,4 @@
+use ferrite_kit::page::Page;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{IssueState, ListIssuesRequest, ListIssuesResponse};
@@ -5,7 +6,6 @@ use tonic::{Request, Status};
 
 use super::{IssueRpc, encode};
 use crate::error::IssueError;
-use crate::model::Page;
 
 const MAX_PAGE_SIZE: i32 = 50;
 
@@ -45,7 +45,7 @@ mod tests {
     use ferrite_proto::issue::CreateIssueRequest;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_both, reason};
+    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
 
     fn request(state: IssueState, page: i32, page_size: i32) -> ListIssuesRequest {
         ListIssuesRequest { repository_id: REPOSITORY, state: state.into(), page, page_size }
@@ -53,7 +53,7 @@ mod tests {
 
     #[tokio::test]
     async fn pages_are_newest_first_and_count_everything_that_matches() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Read);
             for number in 1..=5 {
@@ -87,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_page_of_the_largest_issues_is_answered() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Read);
             let body = "x".repeat(1024 * 1024);
@@ -105,7 +105,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_refuses_what_it_cannot_mean_and_who_may_not_see() {
-        on_both(|url| async move {
+        on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Read);
             let wrong = ListIssuesRequest { state: 9, ..request(IssueState::Open, 0, 51) };

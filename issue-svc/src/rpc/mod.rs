@@ -8,7 +8,7 @@ mod list_issues;
 use std::sync::Arc;
 
 use ferrite_kit::auth::{Access, Caller};
-use ferrite_kit::outbox::Relay;
+use ferrite_kit::outbox::{self, Relay};
 use ferrite_kit::{Clock, timestamp};
 use ferrite_proto::Permission;
 use ferrite_proto::events::event_sink_server::EventSink;
@@ -71,7 +71,7 @@ impl IssueService for IssueRpc {
 #[tonic::async_trait]
 impl EventSink for IssueRpc {
     async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
-        deliver::deliver(self, request).await.map(Response::new)
+        Ok(Response::new(outbox::deliver(self, self.store.db(), self.clock.now_us(), request).await?))
     }
 }
 

@@ -5,10 +5,11 @@ mod tests;
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::page::Page;
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use sqlx::FromRow;
 
-use crate::model::{Counter, Issue, NewIssue, Page};
+use crate::model::{Counter, Issue, NewIssue};
 
 /// Takes the row's lock until the transaction ends: writers to one repository come one after another, and so do their events.
 const COUNT_UP: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted) \

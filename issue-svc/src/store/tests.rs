@@ -1,9 +1,10 @@
 use ferrite_kit::db::Db;
+use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::IssueStore;
-use crate::model::{Body, Issue, NewIssue, Page, Title};
-use crate::testing::on_both_stores;
+use crate::model::{Body, Issue, NewIssue, Title};
+use crate::testing::on_each_schema;
 
 const HERE: RepositoryId = RepositoryId(1);
 
@@ -23,7 +24,7 @@ async fn open(db: &Db, new: &NewIssue, now_us: i64) -> Option<Issue> {
 
 #[tokio::test]
 async fn an_issue_comes_back_as_it_went_in() {
-    on_both_stores(|db| async move {
+    on_each_schema(&crate::migrations(), |db| async move {
         let title = "'; DROP TABLE issues; -- \"\u{1f600}\\ %s $1 \u{1}";
         let issue = open(&db, &new(title, true), 5).await.unwrap();
         assert_eq!((issue.title.as_str(), issue.created_us, issue.is_closed), (title, 5, true));
@@ -37,7 +38,7 @@ async fn an_issue_comes_back_as_it_went_in() {
 
 #[tokio::test]
 async fn counting_up_counts_numbers_and_open_issues_and_an_undone_transaction_counts_nothing() {
-    on_both_stores(|db| async move {
+    on_each_schema(&crate::migrations(), |db| async move {
         let store = IssueStore::new(db.clone());
         open(&db, &new("a", false), 1).await.unwrap();
         let mut tx = db.begin().await.unwrap();
@@ -54,7 +55,7 @@ async fn counting_up_counts_numbers_and_open_issues_and_an_undone_transaction_co
 
 #[tokio::test]
 async fn of_issues_of_one_moment_the_higher_number_comes_first() {
-    on_both_stores(|db| async move {
+    on_each_schema(&crate::migrations(), |db| async move {
         for (title, now_us) in [("1", 9), ("2", 5), ("3", 5), ("4", 7)] {
             open(&db, &new(title, false), now_us).await.unwrap();
         }
@@ -68,7 +69,7 @@ async fn of_issues_of_one_moment_the_higher_number_comes_first() {
 
 #[tokio::test]
 async fn a_number_is_given_once() {
-    on_both_stores(|db| async move {
+    on_each_schema(&crate::migrations(), |db| async move {
         open(&db, &new("first", false), 1).await.unwrap();
         let mut tx = db.begin().await.unwrap();
         let twice = IssueStore::new(db.clone()).insert(&mut tx, &new("again", false), 1, 2).await;
@@ -79,7 +80,7 @@ async fn a_number_is_given_once() {
 
 #[tokio::test]
 async fn a_deletion_takes_issues_along_that_were_being_written_when_it_came() {
-    on_both_stores(|db| async move {
+    on_each_schema(&crate::migrations(), |db| async move {
         let store = IssueStore::new(db.clone());
         let (started, starts) = tokio::sync::oneshot::channel();
         let write = async {

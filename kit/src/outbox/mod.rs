@@ -5,10 +5,12 @@
 //!
 //! Not here: what an event means. Payloads are [`ferrite_proto::events::Event`]s, decoded by the subscriber.
 
+mod delivery;
 mod inbox;
 mod relay;
 mod rows;
 
+pub use delivery::{Apply, DeliveryError, deliver, delivered};
 pub use inbox::first_seen;
 pub use relay::{Flush, Relay, Subscribers};
 pub use rows::append;

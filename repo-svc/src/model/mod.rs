@@ -9,7 +9,7 @@ mod text;
 pub(crate) use account::CheckedUser;
 pub use account::{NewUser, User};
 pub(crate) use name::{RepoName, TokenName, UserName, lookup_key};
-pub(crate) use text::{Description, Email, FullName, Password, SearchText};
+pub(crate) use text::{Description, Email, FullName, Password, SearchText, Templates};
 
 use ferrite_proto::error::FieldViolation;
 

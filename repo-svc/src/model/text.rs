@@ -1,10 +1,13 @@
 use ferrite_kit::Secret;
 use ferrite_proto::error::FieldViolation;
+use ferrite_proto::repo::AutoInit;
 
 const FULL_NAME_MAX: usize = 100;
 const EMAIL_MAX: usize = 254;
 const DESCRIPTION_MAX: usize = 255;
 const SEARCH_MAX: usize = 255;
+const TEMPLATE_MAX: usize = 255;
+const GITIGNORES_MAX: usize = 100;
 const PASSWORD_MIN: usize = 8;
 const PASSWORD_MAX: usize = 255;
 
@@ -134,6 +137,26 @@ impl Password {
     }
 }
 
+/// The names of the templates that a repository begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Templates;
+
+impl Templates {
+    /// Checks that there are few and that they are short. Whether they exist is the store's to say.
+    pub(crate) fn check(init: Option<AutoInit>) -> Result<Option<AutoInit>, FieldViolation> {
+        let Some(init) = init else { return Ok(None) };
+        if init.gitignores.len() > GITIGNORES_MAX {
+            let message = format!("must name at most {GITIGNORES_MAX} templates");
+            return Err(FieldViolation::new("gitignores", "too_long", message));
+        }
+        let gitignores = init.gitignores.iter().map(|name| (name, "gitignores"));
+        for (name, field) in gitignores.chain([(&init.license, "license"), (&init.readme, "readme")]) {
+            check_length(name, TEMPLATE_MAX, field)?;
+        }
+        Ok(Some(init))
+    }
+}
+
 /// What to search repositories for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SearchText {
@@ -203,6 +226,23 @@ mod tests {
         assert_eq!(code("12345678"), "");
         assert_eq!(code(&"ä".repeat(255)), "");
         assert_eq!(code(&"a".repeat(256)), "too_long");
+    }
+
+    #[test]
+    fn templates_are_few_and_short() {
+        let check = |init| Templates::check(Some(init)).map_err(|violation| (violation.field, violation.code));
+        let few = AutoInit { gitignores: vec!["Rust".into(); 100], ..AutoInit::default() };
+        assert_eq!(check(few.clone()), Ok(Some(few)));
+        let (many, long) = (vec!["Rust".to_owned(); 101], "x".repeat(256));
+        for (init, field) in [
+            (AutoInit { gitignores: many, ..AutoInit::default() }, "gitignores"),
+            (AutoInit { gitignores: vec![long.clone()], ..AutoInit::default() }, "gitignores"),
+            (AutoInit { license: long.clone(), ..AutoInit::default() }, "license"),
+            (AutoInit { readme: long, ..AutoInit::default() }, "readme"),
+        ] {
+            assert_eq!(check(init), Err((field.to_owned(), "too_long")));
+        }
+        assert_eq!(Templates::check(None).unwrap(), None);
     }
 
     #[test]

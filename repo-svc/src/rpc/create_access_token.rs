@@ -7,6 +7,7 @@ use tonic::Request;
 use super::{encode, lookup};
 use crate::RepoError;
 use crate::core::Core;
+use crate::credentials::Origin;
 use crate::model::TokenName;
 
 /// Takes no idempotency key: its answer holds the token, which is kept nowhere.
@@ -14,8 +15,9 @@ pub(super) async fn handle(
     core: &Core,
     request: Request<CreateAccessTokenRequest>,
 ) -> Result<CreateAccessTokenResponse, RepoError> {
+    let origin = Origin::of(&request);
     let request = request.into_inner();
-    let user = lookup::token_owner(core, request.credential, &request.username).await?;
+    let user = lookup::token_owner(core, request.credential, &origin, &request.username).await?;
     let name = TokenName::parse(&request.name, "name").map_err(|violation| RepoError::Invalid(vec![violation]))?;
     let value = new_token()?;
     let row = core.tokens.insert(user, &name, &TokenHash::of(&value), core.clock.now_us()).await?;

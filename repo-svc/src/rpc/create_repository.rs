@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::auth::Caller;
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::error::reason;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::git::{self, FirstCommit, Signature};
@@ -11,10 +11,9 @@ use ferrite_proto::repo::{AutoInit, CreateRepositoryRequest, CreateRepositoryRes
 use tonic::{Code, Request, Status};
 
 use super::encode;
-use super::once::once;
 use crate::access::Viewer;
 use crate::core::Core;
-use crate::model::{Description, RepoName, Violations};
+use crate::model::{Description, RepoName, Templates, Violations};
 use crate::store::{Finished, NewRepository};
 use crate::{Config, RepoError};
 
@@ -41,7 +40,7 @@ pub(super) async fn handle(
         let task = core.life.spawn("create repository", create(Arc::clone(core), owner, wanted, key.clone()));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
-    once(core, key.as_ref(), work).await
+    once(&core.db, key.as_ref(), work).await
 }
 
 impl Wanted {
@@ -49,7 +48,10 @@ impl Wanted {
         let mut violations = Violations::default();
         let name = violations.take(RepoName::parse(&request.name, "name"));
         let description = violations.take(Description::parse(&request.description, "description"));
-        let (Some(name), Some(description)) = (name, description) else { return Err(violations.into_error()) };
+        let auto_init = violations.take(Templates::check(request.auto_init));
+        let (Some(name), Some(description), Some(auto_init)) = (name, description, auto_init) else {
+            return Err(violations.into_error());
+        };
         let new = NewRepository {
             name,
             description,
@@ -57,7 +59,7 @@ impl Wanted {
             default_branch: config.default_branch.clone(),
             store: config.store.clone(),
         };
-        Ok(Self { new, auto_init: request.auto_init })
+        Ok(Self { new, auto_init })
     }
 }
 

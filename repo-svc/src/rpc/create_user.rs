@@ -1,11 +1,10 @@
 use ferrite_kit::Secret;
 use ferrite_kit::auth::{AuthError, Caller};
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{CreateUserRequest, CreateUserResponse};
 use tonic::Request;
 
 use super::encode;
-use super::once::once;
 use crate::RepoError;
 use crate::access::Viewer;
 use crate::core::Core;
@@ -31,7 +30,7 @@ pub(super) async fn handle(
         full_name: request.full_name,
         is_admin: request.is_admin,
     };
-    once(core, key.as_ref(), create(core, &new, Viewer::of(Some(administrator)), key.as_ref())).await
+    once(&core.db, key.as_ref(), create(core, &new, Viewer::of(Some(administrator)), key.as_ref())).await
 }
 
 async fn create(

@@ -1,5 +1,5 @@
 use ferrite_kit::auth::{AuthError, Caller};
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_kit::outbox;
 use ferrite_proto::Permission;
 use ferrite_proto::events::RepositoryDeleted;
@@ -8,7 +8,6 @@ use ferrite_proto::repo::{DeleteRepositoryRequest, DeleteRepositoryResponse};
 use tonic::Request;
 
 use super::lookup;
-use super::once::once;
 use crate::RepoError;
 use crate::access::Viewer;
 use crate::core::Core;
@@ -23,7 +22,7 @@ pub(super) async fn handle(
     let user = caller.require_user()?;
     let viewer = Viewer::of(Some(user));
     let key = IdempotencyKey::of(&request, user.user_id, "DeleteRepository")?;
-    once(core, key.as_ref(), delete(core, request.into_inner(), viewer, key.as_ref())).await
+    once(&core.db, key.as_ref(), delete(core, request.into_inner(), viewer, key.as_ref())).await
 }
 
 async fn delete(

@@ -1,4 +1,5 @@
 use ferrite_kit::auth::Caller;
+use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListRepositoriesRequest, ListRepositoriesResponse};
 use tonic::Request;
 
@@ -6,7 +7,6 @@ use super::{encode, lookup};
 use crate::RepoError;
 use crate::access::Viewer;
 use crate::core::Core;
-use crate::store::Page;
 
 const MAX_PAGE_SIZE: i32 = 1_000;
 
@@ -21,7 +21,7 @@ pub(super) async fn handle(
         "" => None,
         name => Some(lookup::user(core, name).await?.id),
     };
-    let page = Page::new(request.page, request.page_size, MAX_PAGE_SIZE);
+    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
     let (rows, total_count) = core.repositories.list(owner, viewer, page).await?;
     let repositories = rows.into_iter().map(|row| encode::repository(row, viewer)).collect();
     Ok(ListRepositoriesResponse { repositories, total_count })

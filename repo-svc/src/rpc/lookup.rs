@@ -7,6 +7,7 @@ use ferrite_proto::repo::{BasicCredential, RepositoryRef, repository_ref};
 
 use crate::access::Viewer;
 use crate::core::Core;
+use crate::credentials::Origin;
 use crate::model::{User, lookup_key};
 use crate::store::{Repository, RepositoryKey};
 use crate::{RepoError, credentials};
@@ -41,10 +42,11 @@ pub(super) async fn user(core: &Core, name: &str) -> Result<User, RepoError> {
 pub(super) async fn token_owner(
     core: &Core,
     credential: Option<BasicCredential>,
+    origin: &Origin,
     username: &str,
 ) -> Result<UserId, RepoError> {
     let credential = credential.ok_or(AuthError::CredentialsRequired)?;
-    let identity = credentials::password(core, &credential).await?;
+    let identity = credentials::password(core, &credential, origin).await?;
     let meant = user(core, username).await?;
     if meant.id.0 != identity.user_id {
         return Err(RepoError::NotYourTokens);

@@ -17,7 +17,6 @@ mod get_users;
 mod list_access_tokens;
 mod list_repositories;
 mod lookup;
-mod once;
 mod resolve_access;
 mod search_repositories;
 

@@ -6,6 +6,7 @@ use tonic::Request;
 use super::{encode, lookup};
 use crate::access::Viewer;
 use crate::core::Core;
+use crate::credentials::Origin;
 use crate::store::Repository;
 use crate::{RepoError, credentials};
 
@@ -14,12 +15,18 @@ pub(super) async fn handle(
     request: Request<ResolveAccessRequest>,
 ) -> Result<ResolveAccessResponse, RepoError> {
     let caller = Caller::of(&request);
+    // A grant outlives the token it was given for by a minute: it is not for the users themselves.
+    caller.require_service()?;
+    let origin = Origin::of(&request);
     let request = request.into_inner();
-    let identity = match &request.basic {
-        Some(credential) => Some(credentials::basic(core, credential).await?),
-        None => caller.identity,
+    // Only git sends a name and a password, or a token in the place of one of them.
+    let (viewer, identity) = match &request.basic {
+        Some(credential) => {
+            let identity = credentials::basic(core, credential, &origin).await?;
+            (Viewer::over_git(&identity), Some(identity))
+        }
+        None => (Viewer::of(caller.identity.as_ref()), caller.identity),
     };
-    let viewer = Viewer::of(identity.as_ref());
     let repository = lookup::visible(core, request.repository, viewer).await?;
     let grant = core.signer.sign(grant(&repository, viewer, identity.as_ref()), core.clock.now_secs(), LIFETIME);
     Ok(ResolveAccessResponse { repository: Some(encode::repository(repository, viewer)), grant, identity })

@@ -1,4 +1,5 @@
 use ferrite_kit::auth::Caller;
+use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{SearchRepositoriesRequest, SearchRepositoriesResponse};
 use tonic::Request;
@@ -8,7 +9,6 @@ use crate::RepoError;
 use crate::access::Viewer;
 use crate::core::Core;
 use crate::model::SearchText;
-use crate::store::Page;
 
 const MAX_PAGE_SIZE: i32 = 50;
 
@@ -20,7 +20,7 @@ pub(super) async fn handle(
     let request = request.into_inner();
     let text = SearchText::parse(&request.query, "q").map_err(|violation| RepoError::Invalid(vec![violation]))?;
     let owner = (request.owner_id != 0).then_some(UserId(request.owner_id));
-    let page = Page::new(request.page, request.page_size, MAX_PAGE_SIZE);
+    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
     let (rows, total_count) = core.repositories.search(&text, owner, viewer, page).await?;
     let repositories = rows.into_iter().map(|row| encode::repository(row, viewer)).collect();
     Ok(SearchRepositoriesResponse { repositories, total_count })

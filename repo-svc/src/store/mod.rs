@@ -17,22 +17,5 @@ pub(crate) fn migrations() -> Migrations {
     Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
 }
 
-/// One page of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Page {
-    /// How many rows.
-    pub(crate) limit: i64,
-    /// How many rows come before it.
-    pub(crate) offset: i64,
-}
-
-impl Page {
-    /// Page `number` (from 1; less counts as 1) of `size` rows, where a size out of range becomes the nearest one in it.
-    pub(crate) fn new(number: i32, size: i32, max: i32) -> Self {
-        let limit = i64::from(size.clamp(1, max));
-        Self { limit, offset: (i64::from(number.max(1)) - 1) * limit }
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::events::{IssueChanged, RefsUpdated};
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::Page;
 use crate::RepoError;
 use crate::access::{self, Facts, Viewer};
 use crate::model::{Description, RepoName, SearchText, lookup_key};
@@ -232,7 +232,7 @@ impl RepositoryStore {
     ) -> Result<(Vec<Repository>, i64), DbError> {
         let mut rows = select(COLUMNS, viewer);
         filter(&mut rows);
-        rows.push(order).bind(page.limit).push(" OFFSET ").bind(page.offset);
+        rows.push(order).bind(page.size()).push(" OFFSET ").bind(page.offset());
         let mut count = select(COUNT, viewer);
         filter(&mut count);
         let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use ferrite_kit::auth::TokenHash;
 use ferrite_kit::db::Db;
+use ferrite_kit::page::Page;
 use ferrite_kit::{Secret, args};
 use ferrite_proto::Permission;
 use ferrite_proto::events::{IssueChanged, RefsUpdated};
@@ -15,7 +16,9 @@ use crate::model::{CheckedUser, Description, NewUser, RepoName, SearchText, Toke
 use crate::testing::on_both;
 
 const NOW: i64 = 1_000_000;
-const ALL: Page = Page { limit: 100, offset: 0 };
+fn all() -> Page {
+    Page::nearest(1, 100, 100)
+}
 
 async fn add_user(db: &Db, name: &str, email: &str) -> Result<User, RepoError> {
     let new = NewUser {
@@ -146,13 +149,13 @@ async fn a_token_is_its_owners_until_it_is_deleted_or_the_owner_disabled() {
         assert!(store.insert(bob.id, &name, &two, NOW).await.unwrap().is_some());
         let identity = store.identity(&one).await.unwrap().unwrap();
         assert_eq!((identity.user_id, identity.username.as_str(), identity.token_id), (ada.id.0, "ada", row.id));
-        assert_eq!(store.list(ada.id, ALL).await.unwrap(), (vec![row.clone()], 1));
-        assert_eq!(store.list(ada.id, Page { limit: 1, offset: 5 }).await.unwrap(), (vec![], 1));
+        assert_eq!(store.list(ada.id, all()).await.unwrap(), (vec![row.clone()], 1));
+        assert_eq!(store.list(ada.id, Page::nearest(6, 1, 1)).await.unwrap(), (vec![], 1));
 
         assert_eq!(store.delete(bob.id, &row.id.to_string()).await.unwrap(), None);
         assert_eq!(store.delete(ada.id, "LAPTOP").await.unwrap(), Some(one));
         assert_eq!(store.identity(&one).await.unwrap(), None);
-        let two_id = store.list(bob.id, ALL).await.unwrap().0[0].id;
+        let two_id = store.list(bob.id, all()).await.unwrap().0[0].id;
         db.execute("UPDATE users SET is_active = $1 WHERE id = $2", &args![false, bob.id]).await.unwrap();
         assert_eq!(store.identity(&two).await.unwrap(), None);
         assert_eq!(store.delete(bob.id, &two_id.to_string()).await.unwrap(), Some(two));
@@ -268,16 +271,16 @@ async fn lists_hold_what_the_viewer_may_see_last_updated_first() {
         collaborate(&db, shared.id(), &bob, "read").await;
         let admin = Viewer::of(Some(&Identity { user_id: 999, is_admin: true, token_id: 1, ..Identity::default() }));
         let list =
-            async |owner: Option<&User>, viewer| store.list(owner.map(|owner| owner.id), viewer, ALL).await.unwrap();
+            async |owner: Option<&User>, viewer| store.list(owner.map(|owner| owner.id), viewer, all()).await.unwrap();
         assert_eq!(names(&list(Some(&ada), viewer(&ada)).await), ["twin", "hidden", "shared", "old"]);
         assert_eq!(names(&list(Some(&ada), viewer(&bob)).await), ["twin", "shared", "old"]);
         assert_eq!(names(&list(Some(&ada), Viewer::of(None)).await), ["twin", "old"]);
         assert_eq!(names(&list(Some(&ada), admin).await), ["twin", "hidden", "shared", "old"]);
         assert_eq!(names(&list(None, viewer(&bob)).await), ["bobs", "shared"]);
         assert_eq!(names(&list(None, admin).await), Vec::<&str>::new());
-        let second = store.list(Some(ada.id), viewer(&ada), Page::new(2, 3, 1000)).await.unwrap();
+        let second = store.list(Some(ada.id), viewer(&ada), Page::nearest(2, 3, 1000)).await.unwrap();
         assert_eq!((second.0.len(), second.0[0].name.as_str(), second.1), (1, "old", 4));
-        let beyond = store.list(Some(ada.id), viewer(&ada), Page::new(i32::MAX, i32::MAX, 1000)).await.unwrap();
+        let beyond = store.list(Some(ada.id), viewer(&ada), Page::nearest(i32::MAX, i32::MAX, 1000)).await.unwrap();
         assert_eq!((beyond.0.len(), beyond.1), (0, 4));
     })
     .await;
@@ -293,7 +296,7 @@ async fn search_is_literal_and_shows_no_more_than_the_viewer_may_see() {
         ready(&db, &store, &bob, &new("demo-secret", "", true), NOW).await;
         let search = async |query: &str, owner: Option<UserId>, viewer| {
             let text = SearchText::parse(query, "q").unwrap();
-            let rows = store.search(&text, owner, viewer, ALL).await.unwrap();
+            let rows = store.search(&text, owner, viewer, all()).await.unwrap();
             names(&rows).into_iter().map(str::to_owned).collect::<Vec<_>>()
         };
         let nobody = Viewer::of(None);

@@ -1,10 +1,10 @@
 use ferrite_kit::args;
 use ferrite_kit::auth::TokenHash;
 use ferrite_kit::db::{Db, DbError};
+use ferrite_kit::page::Page;
 use ferrite_proto::id::{TokenId, UserId};
 use ferrite_proto::repo::Identity;
 
-use super::Page;
 use crate::model::TokenName;
 
 const IDENTITY: &str = "SELECT t.id AS token_id, u.id AS user_id, u.name, u.full_name, u.email, u.is_admin \
@@ -83,7 +83,7 @@ impl TokenStore {
 
     /// A page of the user's tokens, newest first, and how many there are in all.
     pub(crate) async fn list(&self, user: UserId, page: Page) -> Result<(Vec<TokenRow>, i64), DbError> {
-        let rows = self.db.all(LIST, &args![user, page.limit, page.offset]).await?;
+        let rows = self.db.all(LIST, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(COUNT, &args![user]).await?;
         Ok((rows, count))
     }

@@ -1,7 +1,16 @@
 //! What the tests of this crate stand on: both databases, and the service itself on a real socket.
 
-mod database;
 mod harness;
 
-pub(crate) use database::on_both;
 pub(crate) use harness::{Harness, PASSWORD, StoreMode, basic, with_token};
+
+use ferrite_kit::db::Db;
+use ferrite_kit::testing::on_each_schema;
+
+/// Runs a test on a database of each kind, with the schema in place.
+pub(crate) async fn on_both<T>(test: impl Fn(Db) -> T)
+where
+    T: Future<Output = ()> + Send + 'static,
+{
+    on_each_schema(&crate::store::migrations(), test).await;
+}

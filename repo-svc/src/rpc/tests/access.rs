@@ -132,13 +132,16 @@ async fn basic_wins_over_the_token() {
 }
 
 #[tokio::test]
-async fn a_site_administrator_by_password_may_only_read() {
+async fn a_site_administrator_may_only_read_over_git() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.user("root", true).await;
     harness.create(&ada, "demo", true).await.unwrap();
-    let answer = resolve(&harness, "", Some(basic("root", PASSWORD)), "ada", "demo").await.unwrap();
-    assert_eq!(harness.trust().verifier.verify(&answer.grant).unwrap().0.permission, Permission::Read);
+    let token = harness.token("root", "test").await;
+    for credential in [basic("root", PASSWORD), basic(&token, ""), basic("root", &token)] {
+        let answer = resolve(&harness, "", Some(credential), "ada", "demo").await.unwrap();
+        assert_eq!(harness.trust().verifier.verify(&answer.grant).unwrap().0.permission, Permission::Read);
+    }
 }
 
 #[tokio::test]
@@ -156,7 +159,7 @@ async fn a_password_cannot_be_guessed_by_trying() {
 }
 
 #[tokio::test]
-async fn only_services_may_ask_whose_a_token_is() {
+async fn only_services_may_ask_whose_a_token_is_and_get_grants() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let request = AuthenticateRequest { token: ada.clone() };
@@ -165,6 +168,10 @@ async fn only_services_may_ask_whose_a_token_is() {
     assert!(identity.token_id > 0);
     let mut stranger = AccessServiceClient::new(harness.stranger.clone());
     let outcome = stranger.authenticate(with_token(request, &ada)).await;
+    assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
+    harness.create(&ada, "demo", false).await.unwrap();
+    let request = ResolveAccessRequest { repository: by_name("ada", "demo"), basic: None };
+    let outcome = stranger.resolve_access(with_token(request, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
     let outcome = harness.access().authenticate(AuthenticateRequest { token: "f".repeat(40) }).await;
     assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));

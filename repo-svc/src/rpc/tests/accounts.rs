@@ -1,11 +1,13 @@
 use ferrite_kit::Secret;
 use ferrite_kit::db::Db;
+use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::violations;
+use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::{
     CreateAccessTokenRequest, CreateUserRequest, DeleteAccessTokenRequest, GetAuthenticatedUserRequest, GetUserRequest,
     GetUsersRequest, ListAccessTokensRequest,
 };
-use tonic::Code;
+use tonic::{Code, Request};
 
 use super::{refusal, refused};
 use crate::RepoError;
@@ -190,6 +192,69 @@ async fn tokens_are_made_by_password_for_oneself_under_a_new_name() {
         refusal(harness.account().delete_access_token(delete).await),
         refused(Code::PermissionDenied, "NOT_YOUR_TOKENS")
     );
+}
+
+/// Tries a password, from the address that the gateway would name.
+async fn try_from(client: &mut AccountServiceClient<Channel>, password: &str, origin: &str) -> Option<Code> {
+    let mut request = Request::new(ListAccessTokensRequest {
+        credential: Some(basic("ada", password)),
+        username: "ada".into(),
+        page: 1,
+        page_size: 1,
+    });
+    request.metadata_mut().insert("ferrite-client", origin.parse().unwrap());
+    client.list_access_tokens(request).await.err().map(|status| status.code())
+}
+
+#[tokio::test]
+async fn guessing_from_one_place_does_not_lock_the_owner_out_elsewhere() {
+    let harness = Harness::start().await;
+    harness.signed_in("ada").await;
+    let mut client = harness.account();
+    for _ in 0..20 {
+        assert_eq!(try_from(&mut client, "wrong", "192.0.2.1").await, Some(Code::Unauthenticated));
+    }
+    assert_eq!(try_from(&mut client, PASSWORD, "192.0.2.1").await, Some(Code::ResourceExhausted));
+    assert_eq!(try_from(&mut client, PASSWORD, "192.0.2.2").await, None);
+}
+
+#[tokio::test]
+async fn guesses_made_all_at_once_are_no_more_guesses() {
+    let harness = Harness::start().await;
+    harness.signed_in("ada").await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..120 {
+        let mut client = harness.account();
+        tasks.spawn(async move { try_from(&mut client, "wrong", "192.0.2.1").await });
+    }
+    let codes = tasks.join_all().await;
+    let tried = codes.iter().filter(|code| **code == Some(Code::Unauthenticated)).count();
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    // A few more may be under way when the last one is counted, as many as are hashed at once.
+    assert!((20..=20 + 2 * cores).contains(&tried), "{tried} passwords were tried");
+    assert!(codes.iter().all(|code| matches!(code, Some(Code::Unauthenticated | Code::ResourceExhausted))));
+}
+
+#[tokio::test]
+async fn a_stranger_does_not_choose_where_guesses_are_counted() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let mut client = AccountServiceClient::new(harness.stranger.clone());
+    let mut last = None;
+    for number in 0..21 {
+        let mut request = with_token(
+            ListAccessTokensRequest {
+                credential: Some(basic("ada", "wrong")),
+                username: "ada".into(),
+                page: 1,
+                page_size: 1,
+            },
+            &ada,
+        );
+        request.metadata_mut().insert("ferrite-client", format!("192.0.2.{number}").parse().unwrap());
+        last = client.list_access_tokens(request).await.err().map(|status| status.code());
+    }
+    assert_eq!(last, Some(Code::ResourceExhausted));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -50,16 +50,16 @@ async fn a_delivery_is_applied_as_a_whole_or_not_at_all() {
     let mut sink = EventSinkClient::new(harness.service.clone());
     let unknown = Event { fact: None, ..refs(made.id, 1, 1) };
     let status = sink.deliver(DeliverRequest { events: vec![refs(made.id, 2, 200), unknown] }).await.unwrap_err();
-    assert_eq!((status.code(), violations(&status)[0].0.as_str()), (Code::InvalidArgument, "events.fact"));
+    assert_eq!((status.code(), violations(&status)[0].0.as_str()), (Code::InvalidArgument, "events[1].fact"));
     assert_eq!(get(&harness, made.id, &ada).await.size_bytes, 42);
     let many = (0..65).map(|number| refs(made.id, number, 1)).collect();
     assert_eq!(
         refusal(sink.deliver(DeliverRequest { events: many }).await),
-        refused(Code::InvalidArgument, "INVALID_FIELDS")
+        refused(Code::InvalidArgument, "INVALID_EVENTS")
     );
     let nameless = Event { event_id: "a\0".into(), ..refs(made.id, 1, 1) };
     let outcome = sink.deliver(DeliverRequest { events: vec![nameless] }).await;
-    assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "INVALID_FIELDS"));
+    assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "INVALID_EVENTS"));
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
+//! Which part of a list is asked for, and the limit and offset that this is in SQL.
+
 use ferrite_proto::error::FieldViolation;
 
 /// Which page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Page {
+pub struct Page {
     number: i32,
     size: i32,
 }
@@ -11,8 +13,8 @@ impl Page {
     /// Page `number`, from 1, of `size` rows, at most `max`.
     ///
     /// # Errors
-    /// The fields that are out of range.
-    pub(crate) fn parse(number: i32, size: i32, max: i32) -> Result<Self, Vec<FieldViolation>> {
+    /// The fields that are out of range: `page`, `page_size`.
+    pub fn parse(number: i32, size: i32, max: i32) -> Result<Self, Vec<FieldViolation>> {
         let mut violations = Vec::new();
         if number < 1 {
             violations.push(FieldViolation::new("page", "invalid", "must be at least 1"));
@@ -23,13 +25,21 @@ impl Page {
         if violations.is_empty() { Ok(Self { number, size }) } else { Err(violations) }
     }
 
+    /// Page `number` of `size` rows, where what is out of range becomes the nearest value in it. `max` is at least 1.
+    #[must_use]
+    pub fn nearest(number: i32, size: i32, max: i32) -> Self {
+        Self { number: number.max(1), size: size.clamp(1, max) }
+    }
+
     /// Rows on the page.
-    pub(crate) fn size(self) -> i64 {
+    #[must_use]
+    pub fn size(self) -> i64 {
         i64::from(self.size)
     }
 
     /// Rows before the page.
-    pub(crate) fn offset(self) -> i64 {
+    #[must_use]
+    pub fn offset(self) -> i64 {
         (i64::from(self.number) - 1) * i64::from(self.size)
     }
 }
@@ -54,9 +64,16 @@ mod tests {
                     prop_assert!(number >= 1 && (1..=50).contains(&size));
                     prop_assert_eq!(page.offset(), (i64::from(number) - 1) * i64::from(size));
                     prop_assert_eq!(page.size(), i64::from(size));
+                    prop_assert_eq!(page, Page::nearest(number, size, 50));
                 }
                 Err(_) => prop_assert!(number < 1 || !(1..=50).contains(&size)),
             }
+        }
+
+        #[test]
+        fn the_nearest_page_is_in_range(number: i32, size: i32) {
+            let page = Page::nearest(number, size, i32::MAX);
+            prop_assert!(page.offset() >= 0 && page.size() >= 1);
         }
     }
 }

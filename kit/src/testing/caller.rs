@@ -3,20 +3,21 @@ use std::time::Duration;
 use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
-use ferrite_kit::Clock;
 use ferrite_proto::Permission;
 use ferrite_proto::grant::{Grant, GrantUser, LIFETIME, Signer};
 use ferrite_proto::metadata;
 
+use crate::Clock;
+
 /// The repository that tests work with.
-pub(crate) const REPOSITORY: i64 = 42;
+pub const REPOSITORY: i64 = 42;
 
 const KEY: [u8; 32] = [7; 32];
 const OTHER_KEY: [u8; 32] = [8; 32];
 
 /// Somebody who calls, by the grant they bring.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub struct Caller {
     grant: Option<Grant>,
     key: [u8; 32],
     age: Duration,
@@ -25,7 +26,8 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// A signed-in user with a level on [`REPOSITORY`].
-    pub(crate) fn user(id: i64, permission: Permission) -> Self {
+    #[must_use]
+    pub fn user(id: i64, permission: Permission) -> Self {
         let (username, email) = (format!("user{id}"), format!("user{id}@example.com"));
         let user = GrantUser { id, username, full_name: String::new(), email };
         let mut caller = Self::anonymous(permission);
@@ -34,7 +36,8 @@ impl Caller {
     }
 
     /// Nobody in particular, with a grant.
-    pub(crate) fn anonymous(permission: Permission) -> Self {
+    #[must_use]
+    pub fn anonymous(permission: Permission) -> Self {
         let grant = Grant {
             user: None,
             repository: REPOSITORY,
@@ -48,32 +51,43 @@ impl Caller {
     }
 
     /// Somebody who brings nothing.
-    pub(crate) fn nobody() -> Self {
+    #[must_use]
+    pub fn nobody() -> Self {
         Self { grant: None, ..Self::anonymous(Permission::None) }
     }
 
-    pub(crate) fn with_key(&self, idempotency_key: &'static str) -> Self {
+    /// With an idempotency key.
+    #[must_use]
+    pub fn with_key(&self, idempotency_key: &'static str) -> Self {
         Self { idempotency_key: Some(idempotency_key), ..self.clone() }
     }
 
-    pub(crate) fn with_other_key(&self) -> Self {
+    /// With a grant that somebody else signed.
+    #[must_use]
+    pub fn with_other_key(&self) -> Self {
         Self { key: OTHER_KEY, ..self.clone() }
     }
 
-    pub(crate) fn expired(&self) -> Self {
+    /// With a grant that was good once.
+    #[must_use]
+    pub fn expired(&self) -> Self {
         Self { age: LIFETIME + Duration::from_secs(1), ..self.clone() }
     }
 
-    pub(crate) fn of_repository(&self, repository: i64) -> Self {
+    /// With a grant for another repository.
+    #[must_use]
+    pub fn of_repository(&self, repository: i64) -> Self {
         Self { grant: self.grant.clone().map(|grant| Grant { repository, ..grant }), ..self.clone() }
     }
 
-    pub(crate) fn without_issues(&self) -> Self {
+    /// With a grant that says that the repository's issues are switched off.
+    #[must_use]
+    pub fn without_issues(&self) -> Self {
         Self { grant: self.grant.clone().map(|grant| Grant { issues_enabled: false, ..grant }), ..self.clone() }
     }
 
     /// A request of this caller.
-    pub(crate) fn request<T>(&self, message: T) -> tonic::Request<T> {
+    pub fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         if let Some(grant) = &self.grant {
             let pem = SigningKey::from_bytes(&self.key).to_pkcs8_pem(LineEnding::LF).unwrap();
@@ -89,6 +103,7 @@ impl Caller {
 }
 
 /// The public half of the key that good grants are signed with.
-pub(super) fn public_key_pem() -> String {
+#[must_use]
+pub fn public_key_pem() -> String {
     SigningKey::from_bytes(&KEY).verifying_key().to_public_key_pem(LineEnding::LF).unwrap()
 }

@@ -1,0 +1,211 @@
+//! Who gets which answer from which operation, and which mistake is told first.
+
+use reqwest::Method;
+use serde_json::json;
+
+use crate::harness::{Answer, Cluster, Git, User};
+
+on_both_profiles! {
+    every_operation_answers_each_caller_by_the_matrix
+    rights_are_checked_before_the_body
+    paths_may_end_with_a_slash
+    every_read_answers_head
+    options_need_no_credentials
+    one_token_is_deleted_by_its_name
+    site_administrators_read_over_git_and_push_nowhere
+    binary_files_are_plain_text_to_save
+}
+
+/// Every operation on a repository that a reader may call, or not, and the status for that reader.
+const OPERATIONS: [(Method, &str, u16); 13] = [
+    (Method::GET, "", 200),
+    (Method::GET, "/branches", 200),
+    (Method::GET, "/branches/main", 200),
+    (Method::GET, "/commits/main", 200),
+    (Method::GET, "/raw/main/README.md", 200),
+    (Method::GET, "/contents", 200),
+    (Method::GET, "/contents/README.md", 200),
+    (Method::GET, "/issues", 200),
+    (Method::PUT, "/contents/new", 403),
+    (Method::GET, "/hooks", 403),
+    (Method::POST, "/hooks", 403),
+    (Method::POST, "/issues", 400),
+    (Method::DELETE, "", 403),
+];
+
+fn broken(caller: &User, method: &Method, path: &str) -> reqwest::RequestBuilder {
+    caller.request(method.clone(), path).header("content-type", "application/json").body("{\"title\":")
+}
+
+async fn every_operation_answers_each_caller_by_the_matrix(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    ada.new_repository("open", json!({"auto_init": true})).await;
+    ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
+    let (nobody, liar) = (cluster.anonymous(), bob.with_token(Some(&"0".repeat(40))));
+    for (method, rest, reader) in OPERATIONS {
+        // A body is read by nobody who may not send one.
+        let ask = async |caller: &User, name: &str| Answer::of(broken(caller, &method, &ada.repo(name, rest))).await;
+        let anonymous = if rest.is_empty() && method == Method::GET { 200 } else { 401 };
+        for (caller, name, status) in [
+            (&nobody, "open", anonymous),
+            (&nobody, "hidden", if anonymous == 200 { 404 } else { 401 }),
+            (&nobody, "absent", if anonymous == 200 { 404 } else { 401 }),
+            (&liar, "open", 401),
+            (&liar, "absent", 401),
+            (&bob, "open", reader),
+            (&bob, "hidden", 404),
+            (&bob, "absent", 404),
+        ] {
+            let answer = ask(caller, name).await;
+            assert_eq!(answer.status, status, "{method} {name}{rest} as {:?}: {}", caller.name, answer.text());
+            if status >= 400 {
+                answer.refused(status);
+            }
+        }
+    }
+}
+
+async fn rights_are_checked_before_the_body(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let (nobody, liar) = (cluster.anonymous(), ada.with_token(Some(&"0".repeat(40))));
+    for (caller, path, status) in [
+        (&nobody, "/user/repos", 401),
+        (&liar, "/user/repos", 401),
+        (&ada, "/user/repos", 400),
+        (&nobody, "/admin/users", 401),
+        (&liar, "/admin/users", 401),
+        (&bob, "/admin/users", 403),
+    ] {
+        Answer::of(broken(caller, &Method::POST, path)).await.refused(status);
+        let typed = caller.request(Method::POST, path).header("content-type", "text/xml").body("<x/>");
+        Answer::of(typed).await.refused(if status == 400 { 415 } else { status });
+    }
+    for (name, status) in [(ada.name.as_str(), 400), (&bob.name, 403), ("nobody-at-all", 404)] {
+        let post = broken(&ada.with_token(None), &Method::POST, &format!("/users/{name}/tokens"));
+        Answer::of(post.basic_auth(&ada.name, Some(&ada.password))).await.refused(status);
+    }
+}
+
+async fn paths_may_end_with_a_slash(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let made = ada.post("/user/repos/", &json!({"name": "slash", "auto_init": true})).await.expect(201).json();
+    assert_eq!(made["name"], "slash");
+    ada.post(&ada.repo("slash", "/issues/"), &json!({"title": "x"})).await.expect(201);
+    let hook = json!({"type": "gogs", "config": {"url": "https://example.com", "content_type": "json"}});
+    ada.post(&ada.repo("slash", "/hooks/"), &hook).await.expect(201);
+    for path in reads(&ada, "slash") {
+        let with = ada.get(&format!("{path}/")).await.expect(200);
+        assert_eq!(with.body, ada.get(&path).await.expect(200).body, "{path}");
+    }
+    ada.delete(&ada.repo("slash", "/")).await.expect(204);
+}
+
+/// Every path that reads something of a repository with one issue, or of its owner.
+fn reads(user: &User, name: &str) -> Vec<String> {
+    let mut paths = vec!["/user".to_owned(), "/user/repos".to_owned(), "/repos/search".to_owned()];
+    paths.extend([format!("/users/{}", user.name), format!("/users/{}/repos", user.name)]);
+    let below =
+        OPERATIONS.iter().filter(|(method, _, _)| method == Method::GET).map(|(_, rest, _)| user.repo(name, rest));
+    paths.extend(below);
+    paths.push(user.repo(name, "/issues/1"));
+    paths
+}
+
+async fn every_read_answers_head(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("head", json!({"auto_init": true})).await;
+    ada.post(&ada.repo("head", "/issues"), &json!({"title": "x"})).await.expect(201);
+    for path in reads(&ada, "head") {
+        let get = ada.get(&path).await.expect(200);
+        let head = Answer::of(ada.request(Method::HEAD, &path)).await.expect(200);
+        assert!(head.body.is_empty(), "{path}");
+        assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
+    }
+    let refused = Answer::of(cluster.anonymous().request(Method::HEAD, "/user")).await.expect(401);
+    assert!(refused.body.is_empty());
+}
+
+async fn options_need_no_credentials(cluster: &Cluster) {
+    let nobody = cluster.anonymous();
+    for path in ["/user", "/nope", "/repos/search", "/users/x/tokens", "/repos/a/b/contents/x", "/admin/users"] {
+        let answer = Answer::of(nobody.request(Method::OPTIONS, path)).await.expect(200);
+        assert!(answer.body.is_empty() && answer.header("content-type").is_empty(), "{path}: {:?}", answer.headers);
+        assert!(answer.header("access-control-allow-origin").is_empty() && answer.header("set-cookie").is_empty());
+    }
+}
+
+async fn one_token_is_deleted_by_its_name(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let value = ada.new_token("my/laptop \u{e9}").await;
+    let path = format!("/api/v1/users/{}/tokens", ada.name);
+    let delete = |user: &User, name: &str| {
+        let request = user.raw(Method::DELETE, &format!("{path}/{name}"));
+        Answer::of(request.basic_auth(&user.name, Some(&user.password)))
+    };
+    delete(&bob, "my%2Flaptop%20%C3%A9").await.refused(403);
+    delete(&ada, "other").await.refused(404);
+    ada.delete(&format!("/users/{}/tokens/tests", ada.name)).await.refused(401);
+    assert!(delete(&ada, "my%2Flaptop%20%C3%A9").await.expect(204).body.is_empty());
+    delete(&ada, "my%2Flaptop%20%C3%A9").await.refused(404);
+    ada.with_token(Some(&value)).get("/user").await.refused(401);
+    ada.get("/user").await.expect(200);
+}
+
+async fn site_administrators_read_over_git_and_push_nowhere(cluster: &Cluster) {
+    let (ada, admin) = (cluster.user("ada").await, cluster.admin().await);
+    for (name, private) in [("open", false), ("hidden", true)] {
+        ada.new_repository(name, json!({"auto_init": true, "private": private})).await;
+        let token = admin.token.as_deref().unwrap();
+        for (user, password) in [(admin.name.as_str(), admin.password.as_str()), (&admin.name, token), (token, "")] {
+            for (service, status) in [("upload-pack", 200), ("receive-pack", 403)] {
+                let path = format!("/{}/{name}.git/info/refs?service=git-{service}", ada.name);
+                let request = admin.raw(Method::GET, &path).basic_auth(user, Some(password));
+                assert_eq!(Answer::of(request).await.status, status, "{name} {service}");
+            }
+        }
+        let git = Git::new();
+        git.run("", &["clone", "-q", &admin.git_url(&ada.name, name), "work"]).await;
+        git.commit("work", "x", "x").await;
+        git.fails("work", &["push", "-q", "origin", "main"]).await;
+        // The API is another matter.
+        let body = json!({"message": "By the administrator", "content": ""});
+        admin.put(&ada.repo(name, "/contents/x"), &body).await.expect(201);
+    }
+}
+
+async fn binary_files_are_plain_text_to_save(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("bytes", json!({})).await;
+    let git = Git::new();
+    let work = git.small("work").await;
+    let late = [vec![b'a'; 1024], vec![0]].concat();
+    let files: [(&str, &[u8], bool); 7] = [
+        ("image.png", b"\x89PNG\r\n\x1a\n\0\0", false),
+        ("bin.dat", &[0, 1, 2, 255], false),
+        ("late.dat", &late, true),
+        ("empty", b"", true),
+        ("page.html", b"<script>alert(1)</script>", true),
+        ("image.svg", b"<svg onload=\"x\"/>", true),
+        ("latin.txt", b"caf\xe9\n", true),
+    ];
+    for (name, bytes, _) in files {
+        std::fs::write(work.join(name), bytes).unwrap();
+    }
+    git.run("work", &["add", "-A"]).await;
+    git.run("work", &["commit", "-q", "-m", "Files"]).await;
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "bytes"), "main"]).await;
+    for (name, bytes, is_text) in files {
+        let raw = ada.get(&ada.repo("bytes", &format!("/raw/main/{name}"))).await.expect(200);
+        assert_eq!(raw.body, bytes, "{name}");
+        assert_eq!(raw.header("content-length"), bytes.len().to_string(), "{name}");
+        assert_eq!(raw.header("x-content-type-options"), "nosniff", "{name}");
+        let (kind, disposition, transfer) = if is_text {
+            ("text/plain; charset=utf-8", String::new(), "")
+        } else {
+            ("text/plain", format!("attachment; filename=\"{name}\""), "binary")
+        };
+        assert_eq!(raw.header("content-type"), kind, "{name}");
+        assert_eq!(raw.header("content-disposition"), disposition, "{name}");
+        assert_eq!(raw.header("content-transfer-encoding"), transfer, "{name}");
+    }
+}
