@@ -12,6 +12,9 @@ const PLACE: &str = "INSERT INTO repositories (repository_id, store, epoch, last
      ON CONFLICT (repository_id) DO NOTHING";
 const RAISE: &str = "UPDATE repositories SET epoch = $2 WHERE repository_id = $1 AND epoch < $2";
 const NUMBER: &str = "UPDATE repositories SET last_number = last_number + 1 WHERE repository_id = $1 AND NOT deleted RETURNING last_number";
+/// Waits for a transaction that took a number and has not ended. SQLite's writer excludes others by itself.
+const TURN: &str = "SELECT last_number FROM repositories WHERE repository_id = $1 FOR UPDATE";
+const NO_TURN: &str = "SELECT last_number FROM repositories WHERE repository_id = $1";
 const DELETED: &str = "SELECT repository_id FROM repositories WHERE store = $1 AND deleted ORDER BY repository_id";
 const DELETE: &str = "UPDATE repositories SET deleted = $2 WHERE repository_id = $1";
 
@@ -69,6 +72,14 @@ impl Repositories {
     pub(crate) async fn delete(tx: &mut Tx, id: RepositoryId, store: &str, now_us: i64) -> Result<(), DbError> {
         tx.execute(PLACE, &args![id, store, 0_i64, now_us, true]).await?;
         tx.execute(DELETE, &args![id, true]).await.map(drop)
+    }
+
+    /// Waits until every transaction that took a number has ended: one whose caller left may still commit.
+    pub(crate) async fn wait_for_numbers(&self, id: RepositoryId) -> Result<(), DbError> {
+        let mut tx = self.db.begin().await?;
+        let turn = tx.pick(TURN, NO_TURN);
+        let _: Option<(i64,)> = tx.optional(turn, &args![id]).await?;
+        tx.rollback().await
     }
 
     /// Every repository of a store that was deleted.

@@ -67,6 +67,7 @@ impl Writer {
     /// Settles what is open in a repository, by what its refs say.
     pub(super) async fn settle(&self, guard: &WriteGuard) -> Result<(), Failure> {
         let inner = self.inner();
+        inner.repositories.wait_for_numbers(guard.id).await?;
         let entries = inner.journal.open(guard.id).await?;
         wait_for_orphans(&entries, inner.clock.now_us()).await;
         for entries in entries.chunk_by(|one, other| one.batch == other.batch) {

@@ -12,13 +12,16 @@ use ferrite_proto::{
 use git2::Oid;
 use prost::Message as _;
 
-use super::{Change, Receipt, Writer, sweep_at_start, writer::WriteGuard};
+use super::{
+    Change, Receipt, Writer, sweep_at_start,
+    writer::{Outcome, WriteGuard},
+};
 use crate::{
     error::GitError,
     failure::Failure,
     name::RefName,
     refs::Edit,
-    store::{NewBatch, UpdateKind},
+    store::{Journal, NewBatch, UpdateKind},
     testing::{Bench, on_each},
 };
 
@@ -240,6 +243,44 @@ async fn a_writer_that_is_cut_off_leaves_its_update_to_the_next_one() {
         let mut there: Vec<_> = there.entries.iter().map(|entry| entry.name.to_string()).collect();
         there.sort_by_key(|name| told.iter().position(|told| told == name));
         assert_eq!(told, there);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_update_that_is_confirmed_twice_is_told_once() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (writer, one) = (bench.writer(), bench.commit("1"));
+        let edits = vec![edit("main", None, Some(one))];
+        let batch = intend(&bench, &writer, &edits).await;
+        bench.refs.transact(bench.id, &edits).await.unwrap();
+        let change = Change { kind: UpdateKind::Push, user: 7, edits };
+        let guard = WriteGuard::unsettled(&writer, bench.id).await;
+        drop(writer.confirm(&guard, Outcome::of(batch.clone(), &change)).await.unwrap());
+        drop(writer.confirm(&guard, Outcome::of(batch, &change)).await.unwrap());
+        assert_eq!(events(&bench.db).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_intent_that_commits_late_is_settled_all_the_same() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (writer, one) = (bench.writer(), bench.commit("1"));
+        let mut tx = bench.db.begin().await.unwrap();
+        let edits = [edit("main", None, Some(one))];
+        Journal::intend(&mut tx, bench.id, UpdateKind::Push, 7, &edits, None, 0).await.unwrap();
+        writer.inner().set_unsettled(bench.id, true);
+        let commit = async {
+            // Long enough for a writer that does not wait to look too early.
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tx.commit().await.unwrap();
+        };
+        let (locked, ()) = tokio::join!(writer.lock(bench.id), commit);
+        drop(locked.unwrap());
+        assert_eq!(states(&bench.db).await, ["dropped"]);
     })
     .await;
 }

@@ -27,7 +27,7 @@ use crate::{
     name::{BranchName, RefName},
     pool::Pool,
     refs::{Edit, Refs},
-    store::{Entry, Journal, NewBatch, UpdateKind, ZERO},
+    store::{Entry, Journal, NewBatch, Repositories, UpdateKind, ZERO},
 };
 
 /// Who takes the events.
@@ -87,6 +87,7 @@ pub(super) struct Inner {
     pub(super) pool: Pool,
     pub(super) refs: Refs,
     pub(super) journal: Journal,
+    pub(super) repositories: Repositories,
     locks: Locks,
     /// Repositories that have open entries which nobody is working on.
     unsettled: Mutex<HashSet<RepositoryId>>,
@@ -112,9 +113,9 @@ pub(super) struct Outcome {
 impl Writer {
     /// A writer of the repositories in `store`, with its journal in `db`.
     pub(crate) fn new(db: Db, clock: Clock, relay: Relay, store: Arc<Store>, pool: Pool, refs: Refs) -> Self {
-        let journal = Journal::new(db.clone());
+        let (journal, repositories) = (Journal::new(db.clone()), Repositories::new(db.clone()));
         let (locks, unsettled) = (Locks::default(), Mutex::default());
-        Self(Arc::new(Inner { db, clock, relay, store, pool, refs, journal, locks, unsettled }))
+        Self(Arc::new(Inner { db, clock, relay, store, pool, refs, journal, repositories, locks, unsettled }))
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -209,7 +210,11 @@ impl Writer {
         for row in &facts.dropped {
             Journal::drop_entry(&mut tx, *row, now).await?;
         }
-        Journal::confirm(&mut tx, &facts.batch, now).await?;
+        if Journal::confirm(&mut tx, &facts.batch, now).await? == 0 {
+            // A confirmation whose caller left committed late: its event is the one.
+            tx.rollback().await?;
+            return Ok(std::future::ready(()).boxed());
+        }
         let mut flush = None;
         for fact in facts.events {
             let event = outbox::event(guard.id, now, Fact::RefsUpdated(fact));
@@ -294,7 +299,7 @@ impl Inner {
 }
 
 impl Outcome {
-    fn of(batch: NewBatch, change: &Change) -> Self {
+    pub(super) fn of(batch: NewBatch, change: &Change) -> Self {
         let hex = |id: Option<git2::Oid>| id.map_or_else(|| ZERO.to_owned(), |id| id.to_string());
         let done = |edit: &Edit| Done { name: edit.name.as_bytes().to_vec(), old: hex(edit.old), new: hex(edit.new) };
         let done = change.edits.iter().map(done).collect();
