@@ -12,7 +12,8 @@ build: ## builds the release binary, target/release/ferrite
 	cargo build --release --locked
 
 test: needs check ## installs what tests need, checks formats and lints, runs every test on both profiles
-	tests/servers.sh cargo test --workspace --locked
+	cargo test --workspace --locked --doc
+	tests/servers.sh cargo test --workspace --locked --all-targets
 
 needs: ## installs PostgreSQL, Redis and git if they are missing
 	tests/needs.sh
