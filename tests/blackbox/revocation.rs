@@ -1,5 +1,9 @@
 //! A token that is not valid fails on every process at the next call, whatever Redis does.
 
+use std::time::Duration;
+
+use ferrite_kit::auth::{TokenCache, TokenHash};
+use ferrite_kit::{Clock, Secret};
 use reqwest::Method;
 use serde_json::json;
 use tonic::Code;
@@ -25,8 +29,21 @@ async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name
                 .unwrap_or_else(|status| panic!("{role:?}: {status:?}"));
         }
     }
+    let cache = cluster
+        .redis_url()
+        .map(|url| TokenCache::new(&Secret::new(url), Duration::from_secs(5), Clock::system()).unwrap());
+    let hash = TokenHash::of(&token);
+    if let Some(cache) = &cache {
+        // What is remembered expires by itself: a use brings it back.
+        while cache.get(&hash).await.is_none() {
+            list(cluster, Role::Issue, repository_id, &Proof::Token(&token)).await.unwrap();
+        }
+    }
     let revoke = user.raw(Method::DELETE, &format!("/api/v1/users/{}/tokens/{name}", user.name));
     Answer::of(revoke.basic_auth(&user.name, Some(&user.password))).await.expect(204);
+    if let Some(cache) = &cache {
+        assert!(cache.get(&hash).await.is_none(), "Redis still knows a token that was revoked");
+    }
     for token in [token, "f".repeat(40)] {
         let owner = user.with_token(Some(&token));
         for role in &Role::ALL[..4] {

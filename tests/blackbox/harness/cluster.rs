@@ -288,6 +288,11 @@ impl Cluster {
         self.wait_ready(role);
     }
 
+    /// Where this installation's Redis is, while there is one.
+    pub(crate) fn redis_url(&self) -> Option<String> {
+        self.redis.lock().unwrap().as_ref().map(Redis::url)
+    }
+
     /// Stops Redis for the rest of this installation's life.
     pub(crate) fn stop_redis(&self) {
         if let Some(redis) = self.redis.lock().unwrap().take() {
