@@ -76,14 +76,6 @@ impl TokenAuthority for Nobody {
     }
 }
 
-/// The program that the example is built to; cargo builds examples with the tests.
-fn hook_program() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let program = tests.parent().and_then(Path::parent).unwrap().join("examples/proc_receive");
-    assert!(program.is_file(), "`{}` is missing: build the examples of this crate", program.display());
-    program
-}
-
 fn config(folder: &Path) -> Config {
     let file = |name: &str| folder.join(name).display().to_string();
     let flags = [
@@ -95,7 +87,7 @@ fn config(folder: &Path) -> Config {
         ("--store-path", file("store")),
         ("--store", "s1".to_owned()),
         ("--max-push-bytes", (16 << 20).to_string()),
-        ("--hook-program", hook_program().display().to_string()),
+        ("--hook-program", env!("CARGO_BIN_EXE_proc_receive").to_owned()),
     ];
     let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
     Config::try_parse_from(["git-svc".to_owned()].into_iter().chain(flags)).unwrap()
