@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test needs check bench-idle
+.PHONY: help run build test needs check bench-idle bench-search
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -24,3 +24,6 @@ check: ## formats and lints
 
 bench-idle: build ## prints the idle memory of the five processes
 	tests/idle.sh target/release/ferrite
+
+bench-search: needs ## measures searches and lists with 10,000 to 1,000,000 repositories; SIZES="10000" for fewer
+	tests/servers.sh cargo bench --locked --bench search -- $(SIZES)

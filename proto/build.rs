@@ -10,6 +10,10 @@ const PROTOS: &[&str] = &[
     "ferrite/issue/v1/issue.proto",
     "ferrite/repo/v1/access.proto",
     "ferrite/repo/v1/account.proto",
+    "ferrite/repo/v1/administration.proto",
+    "ferrite/repo/v1/collaboration.proto",
+    "ferrite/repo/v1/organization.proto",
+    "ferrite/repo/v1/profile.proto",
     "ferrite/repo/v1/repository.proto",
 ];
 

@@ -11,7 +11,9 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
+use chrono::DateTime;
 use futures_util::StreamExt;
+use prost_types::Timestamp;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -47,6 +49,20 @@ impl<S: Send + Sync> FromRequest<S> for Payload {
 impl Payload {
     /// The fields of the JSON object in the body, which may have up to `limit` bytes.
     pub(crate) async fn fields(self, gateway: &Gateway, limit: usize) -> Result<Fields, ApiError> {
+        self.fields_of(gateway, limit, parse).await
+    }
+
+    /// The same, where a bare list may stand for an object with the one field `name`.
+    pub(crate) async fn fields_or_list(self, gateway: &Gateway, limit: usize, name: &str) -> Result<Fields, ApiError> {
+        self.fields_of(gateway, limit, |bytes| parse_or_list(bytes, name)).await
+    }
+
+    async fn fields_of(
+        self,
+        gateway: &Gateway,
+        limit: usize,
+        parse: impl FnOnce(&[u8]) -> Result<BTreeMap<String, Value>, ApiError>,
+    ) -> Result<Fields, ApiError> {
         if !is_json(&self.headers) {
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content type must be JSON"));
         }
@@ -103,18 +119,46 @@ pub(crate) enum Value {
 
 /// The object in `bytes`; nothing at all is an empty one.
 fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Value>, ApiError> {
+    match document(bytes)? {
+        Value::Map(fields) => Ok(fields),
+        Value::Null => Ok(BTreeMap::new()),
+        Value::Bool(_) | Value::Int(_) | Value::Number | Value::Text(_) | Value::List(_) => {
+            Err(ApiError::invalid(vec![wrong_type(ROOT, "an object")]))
+        }
+    }
+}
+
+/// The object in `bytes`, or one whose field `name` is the list in `bytes`.
+fn parse_or_list(bytes: &[u8], name: &str) -> Result<BTreeMap<String, Value>, ApiError> {
+    match document(bytes)? {
+        Value::Map(fields) => Ok(fields),
+        Value::Null => Ok(BTreeMap::new()),
+        list @ Value::List(_) => Ok(BTreeMap::from([(name.to_owned(), list)])),
+        Value::Bool(_) | Value::Int(_) | Value::Number | Value::Text(_) => {
+            Err(ApiError::invalid(vec![wrong_type(ROOT, "an object or a list")]))
+        }
+    }
+}
+
+fn document(bytes: &[u8]) -> Result<Value, ApiError> {
     if bytes.trim_ascii().is_empty() {
-        return Ok(BTreeMap::new());
+        return Ok(Value::Null);
     }
     let budget = Cell::new(MAX_VALUES);
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = Seed(&budget).deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
-    match value {
-        Ok(Value::Map(fields)) => Ok(fields),
-        Ok(Value::Null) => Ok(BTreeMap::new()),
-        Ok(_) => Err(ApiError::invalid(vec![wrong_type(ROOT, "an object")])),
-        Err(error) => Err(ApiError::bad_request(format!("request body is not valid JSON: {error}"))),
-    }
+    value.map_err(|error| ApiError::bad_request(format!("request body is not valid JSON: {error}")))
+}
+
+/// What a time must be.
+pub(crate) const RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
+
+/// The time that `text` is, by RFC 3339.
+pub(crate) fn timestamp(text: &str) -> Option<Timestamp> {
+    let time = DateTime::parse_from_rfc3339(text).ok()?;
+    // A leap second counts as the end of the second before it.
+    let nanos = time.timestamp_subsec_nanos().min(999_999_999);
+    Some(Timestamp { seconds: time.timestamp(), nanos: i32::try_from(nanos).ok()? })
 }
 
 /// Builds values and counts them: a few bytes of JSON can become many in memory.
@@ -225,15 +269,30 @@ impl Fields {
         }
     }
 
-    /// A text, if there is one.
-    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
+    /// A text, if there is one; it may be empty.
+    pub(crate) fn optional_text(&mut self, name: &str) -> Option<String> {
         let value = self.take(name)?;
         self.checked(name, value)
     }
 
+    /// A text for which empty means absent.
+    pub(crate) fn optional_word(&mut self, name: &str) -> Option<String> {
+        self.optional_text(name).filter(|text| !text.is_empty())
+    }
+
+    /// A time by RFC 3339, if there is one; an empty text is none.
+    pub(crate) fn optional_time(&mut self, name: &str) -> Option<Timestamp> {
+        let text = self.optional_word(name)?;
+        let time = timestamp(&text);
+        if time.is_none() {
+            self.refuse(name, "invalid", RFC_3339);
+        }
+        time
+    }
+
     /// A text, empty when absent.
     pub(crate) fn text_or_empty(&mut self, name: &str) -> String {
-        self.text(name).unwrap_or_default()
+        self.optional_text(name).unwrap_or_default()
     }
 
     /// A text that must be there, and may be empty.
@@ -262,28 +321,36 @@ impl Fields {
         }
     }
 
+    /// A truth value, if there is one.
+    pub(crate) fn optional_flag(&mut self, name: &str) -> Option<bool> {
+        match self.take(name)? {
+            Value::Bool(value) => Some(value),
+            _ => {
+                self.errors.push(wrong_type(name, "true or false"));
+                None
+            }
+        }
+    }
+
     /// A truth value, false when absent.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
-        match self.take(name) {
-            Some(Value::Bool(value)) => value,
-            None => false,
-            Some(_) => {
-                self.errors.push(wrong_type(name, "true or false"));
-                false
+        self.optional_flag(name).unwrap_or_default()
+    }
+
+    /// A whole number, if there is one.
+    pub(crate) fn optional_number(&mut self, name: &str) -> Option<i64> {
+        match self.take(name)? {
+            Value::Int(value) => Some(value),
+            _ => {
+                self.errors.push(wrong_type(name, "a whole number"));
+                None
             }
         }
     }
 
     /// A whole number, zero when absent.
     pub(crate) fn number(&mut self, name: &str) -> i64 {
-        match self.take(name) {
-            Some(Value::Int(value)) => value,
-            None => 0,
-            Some(_) => {
-                self.errors.push(wrong_type(name, "a whole number"));
-                0
-            }
-        }
+        self.optional_number(name).unwrap_or_default()
     }
 
     /// A list of texts, empty when absent.
@@ -296,6 +363,20 @@ impl Fields {
                 Vec::new()
             }
         }
+    }
+
+    /// A list of texts that must be there and not empty.
+    pub(crate) fn required_texts(&mut self, name: &str) -> Vec<String> {
+        let is_missing = match self.values.get(name) {
+            None | Some(Value::Null) => true,
+            Some(Value::List(items)) => items.is_empty(),
+            Some(_) => false,
+        };
+        if is_missing {
+            self.refuse(name, "required", "is required");
+            return Vec::new();
+        }
+        self.texts(name)
     }
 
     /// A list of whole numbers, empty when absent.

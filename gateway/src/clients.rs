@@ -8,7 +8,14 @@ use ferrite_proto::hook::hook_service_client::HookServiceClient;
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
+use ferrite_proto::repo::administration_service_client::AdministrationServiceClient;
+use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;
+use ferrite_proto::repo::deploy_key_service_client::DeployKeyServiceClient;
+use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
+use ferrite_proto::repo::profile_service_client::ProfileServiceClient;
+use ferrite_proto::repo::public_key_service_client::PublicKeyServiceClient;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
+use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -40,6 +47,34 @@ impl Clients {
 
     pub(crate) fn repositories(&self) -> RepositoryServiceClient<Channel> {
         RepositoryServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn profiles(&self) -> ProfileServiceClient<Channel> {
+        ProfileServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn public_keys(&self) -> PublicKeyServiceClient<Channel> {
+        PublicKeyServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn organizations(&self) -> OrganizationServiceClient<Channel> {
+        OrganizationServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn teams(&self) -> TeamServiceClient<Channel> {
+        TeamServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn collaborators(&self) -> CollaboratorServiceClient<Channel> {
+        CollaboratorServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn deploy_keys(&self) -> DeployKeyServiceClient<Channel> {
+        DeployKeyServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn administration(&self) -> AdministrationServiceClient<Channel> {
+        AdministrationServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn issues(&self) -> IssueServiceClient<Channel> {

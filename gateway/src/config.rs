@@ -43,6 +43,11 @@ pub struct Config {
     /// The `HOST:PORT` that SSH clone addresses name.
     #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = ssh)]
     pub ssh: String,
+
+    /// Take `?token=` and `?access_token=` for the token of a request to the API. Addresses end up in the logs of others: only for
+    /// clients that know no other way.
+    #[arg(long, env = "FERRITE_GATEWAY_ALLOW_QUERY_TOKEN")]
+    pub allow_query_token: bool,
 }
 
 /// An absolute http or https URL without query, without its slashes at the end.
@@ -75,6 +80,16 @@ mod tests {
         for wrong in ["", "git.example.com", "/x", "ftp://h", "http://", "http://h/?a=b", "http://h/#x"] {
             assert!(public_url(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn tokens_in_the_query_are_off_unless_asked_for() {
+        let needed = ["gateway", "--listen=127.0.0.1:0", "--service-key-file=key", "--grant-public-key-file=public"];
+        let parsed = |more: &[&'static str]| {
+            Config::try_parse_from(needed.iter().chain(more)).map(|config| config.allow_query_token).unwrap()
+        };
+        assert!(!parsed(&[]));
+        assert!(parsed(&["--allow-query-token"]));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use http_body::Body as _;
 
 use crate::error::{ApiError, render};
 use crate::path::decode;
+use crate::query_token;
 use crate::state::Gateway;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
@@ -35,7 +36,7 @@ pub(crate) async fn pass(State(gateway): State<Gateway>, mut request: Request, n
     }
     let is_head = request.method() == Method::HEAD;
     let is_api = request.uri().path().strip_prefix(API).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let response = if is_api { api(request, next).await } else { next.run(request).await };
+    let response = if is_api { api(&gateway, request, next).await } else { next.run(request).await };
     let mut response = render(response, &gateway.links);
     if is_head && is_api {
         response = without_body(response);
@@ -45,13 +46,14 @@ pub(crate) async fn pass(State(gateway): State<Gateway>, mut request: Request, n
     response
 }
 
-async fn api(mut request: Request, next: Next) -> Response {
+async fn api(gateway: &Gateway, mut request: Request, next: Next) -> Response {
     match *request.method() {
         Method::OPTIONS => return StatusCode::OK.into_response(),
         // The same work and the same tag as GET; the body is dropped on the way out.
         Method::HEAD => *request.method_mut() = Method::GET,
         _ => {}
     }
+    query_token::settle(&mut request, gateway.allow_query_token);
     match mended(request.method(), request.uri()) {
         Some(uri) => *request.uri_mut() = uri,
         None => return ApiError::not_found("not found").into_response(),

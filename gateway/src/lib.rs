@@ -21,6 +21,8 @@ mod json;
 mod links;
 mod page;
 mod path;
+mod query_token;
+mod routes;
 mod state;
 
 use axum::Router;
@@ -52,12 +54,18 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
     Ok(())
 }
 
+/// Every route of the gateway: its method, and its path as the router knows it.
+#[must_use]
+pub fn routes() -> Vec<(&'static str, &'static str)> {
+    api::routes().chain(docs::ROUTES.iter().copied()).chain(git::ROUTES.iter().copied()).collect()
+}
+
 /// Every route, inside what all requests pass.
 fn router(gateway: Gateway) -> Router {
-    let routes = api::routes()
+    let routes = api::router()
         .layer(from_fn(etag::conditional))
-        .merge(docs::routes())
-        .merge(git::routes())
+        .merge(docs::router())
+        .merge(git::router())
         .fallback(door::unknown_path)
         .method_not_allowed_fallback(door::wrong_method)
         .layer(CatchPanicLayer::custom(door::contain_panic))

@@ -43,6 +43,10 @@ impl Links {
         format!("{}/avatars/{user_id}", self.root)
     }
 
+    pub(crate) fn public_key(&self, id: i64) -> String {
+        format!("{}/api/v1/user/keys/{id}", self.root)
+    }
+
     /// The addresses of one repository.
     pub(crate) fn repository(&self, owner: &str, name: &str) -> RepositoryLinks {
         RepositoryLinks {
@@ -77,6 +81,10 @@ impl RepositoryLinks {
 
     fn api(&self) -> String {
         format!("{}/api/v1/repos/{}", self.links.root, self.path)
+    }
+
+    pub(crate) fn deploy_key(&self, id: i64) -> String {
+        format!("{}/keys/{id}", self.api())
     }
 
     pub(crate) fn commit(&self, id: &str) -> String {

@@ -35,6 +35,11 @@ pub(crate) const WHOLE: Sizes = Sizes { usual: 1000, most: 1000 };
 /// Lists of which there may be very many.
 pub(crate) const MANY: Sizes = Sizes { usual: 10, most: 50 };
 
+/// Followers and the followed.
+pub(crate) const FOLLOWS: Sizes = Sizes { usual: 40, most: 40 };
+/// The audit log.
+pub(crate) const AUDIT: Sizes = Sizes { usual: 50, most: 100 };
+
 /// The path and query of a request, as the client wrote them.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
@@ -52,7 +57,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
 }
 
 impl Query {
-    fn new(path: &str, query: &str) -> Self {
+    pub(crate) fn new(path: &str, query: &str) -> Self {
         Self { path: path.to_owned(), query: query.to_owned() }
     }
 
@@ -71,6 +76,12 @@ impl Query {
     /// The first value of a parameter as text; bytes that are none become U+FFFD.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.bytes(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The first value of a parameter as text to look for, empty when absent.
+    pub(crate) fn filter(&self, name: &str) -> String {
+        // No stored text has a NUL, and databases refuse the question.
+        self.text(name).unwrap_or_default().replace('\0', "\u{fffd}")
     }
 
     /// A whole number; too large ones are as large as possible, what is no number is `None`.
@@ -125,7 +136,7 @@ impl Query {
     }
 }
 
-fn is_named(key: &str, name: &str) -> bool {
+pub(crate) fn is_named(key: &str, name: &str) -> bool {
     decode(&key.replace('+', " ")) == name.as_bytes()
 }
 

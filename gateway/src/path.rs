@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use ferrite_proto::repo::{RepositoryName, RepositoryRef, repository_ref};
 use percent_encoding::percent_decode_str;
@@ -19,6 +19,11 @@ pub(crate) fn name(part: &str) -> Option<String> {
     let name = String::from_utf8(decode(part)).ok()?;
     let is_sane = (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control);
     is_sane.then_some(name)
+}
+
+/// A name that passes for one and is none by the rules for names.
+fn nobody() -> String {
+    "\u{fffd}".to_owned()
 }
 
 /// A positive 64-bit number in plain digits.
@@ -45,14 +50,12 @@ impl RepoPath {
         Self { owner, repo, rest }
     }
 
-    /// The repository named, unless nothing can have such a name.
-    pub(crate) fn repository(&self) -> Option<RepositoryRef> {
-        let name = name(&self.repo)?;
-        if name.to_ascii_lowercase().ends_with(".git") {
-            return None;
-        }
-        let name = RepositoryName { owner: self::name(&self.owner)?, name };
-        Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
+    /// The repository named. What nothing can be named stands as a name that nothing has, so that repo-svc says the same of it as
+    /// of anything else that is missing.
+    pub(crate) fn repository(&self) -> RepositoryRef {
+        let owner = name(&self.owner).unwrap_or_else(nobody);
+        let name = name(&self.repo).filter(|name| !name.to_ascii_lowercase().ends_with(".git")).unwrap_or_else(nobody);
+        RepositoryRef { by: Some(repository_ref::By::Name(RepositoryName { owner, name })) }
     }
 }
 
@@ -64,29 +67,40 @@ impl<S: Send + Sync> FromRequestParts<S> for RepoPath {
     }
 }
 
-/// The path of an operation on an account: `/api/v1/users/{username}/{operation}/{name}`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct UserPath {
-    /// The account, unless nobody can have such a name.
-    pub(crate) username: Option<String>,
-    /// What follows the operation.
-    pub(crate) rest: Option<String>,
-}
+/// The parameters of a route, as they stand in the path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Params(Vec<(String, String)>);
 
-impl UserPath {
-    fn parse(path: &str) -> Self {
-        let mut parts = path.splitn(7, '/').skip(4);
-        let username = parts.next().and_then(name);
-        let rest = parts.nth(1).and_then(name);
-        Self { username, rest }
+impl Params {
+    fn parse(template: &str, path: &str) -> Self {
+        let pairs = template.split('/').zip(path.split('/')).filter_map(|(part, text)| {
+            let parameter = part.strip_prefix('{')?.strip_suffix('}')?;
+            Some((parameter.to_owned(), text.to_owned()))
+        });
+        Self(pairs.collect())
+    }
+
+    fn raw(&self, parameter: &str) -> &str {
+        self.0.iter().find(|(name, _)| name == parameter).map_or("", |(_, text)| text)
+    }
+
+    /// A name. One that nobody can have becomes another that nobody has: it is for the service to say what is missing, and when.
+    pub(crate) fn name(&self, parameter: &str) -> String {
+        name(self.raw(parameter)).unwrap_or_else(nobody)
+    }
+
+    /// An id. What is none becomes one that nothing has.
+    pub(crate) fn id(&self, parameter: &str) -> i64 {
+        number(self.raw(parameter).as_bytes()).unwrap_or(i64::MAX)
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for UserPath {
+impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self::parse(parts.uri.path()))
+        let template = parts.extensions.get::<MatchedPath>();
+        Ok(template.map(|template| Self::parse(template.as_str(), parts.uri.path())).unwrap_or_default())
     }
 }
 
@@ -101,28 +115,38 @@ mod tests {
         let path = RepoPath::parse("/api/v1/repos/bob/demo/branches/feature%2Fone/%ff");
         assert_eq!((path.owner.as_str(), path.repo.as_str()), ("bob", "demo"));
         assert_eq!(path.rest, b"feature/one/\xff");
-        assert!(path.repository().is_some());
         assert_eq!(RepoPath::parse("/api/v1/repos/bob/demo").rest, b"");
+    }
+
+    fn named(path: &str) -> (String, String) {
+        match RepoPath::parse(path).repository().by {
+            Some(repository_ref::By::Name(name)) => (name.owner, name.name),
+            Some(repository_ref::By::Id(_)) | None => panic!("by name"),
+        }
     }
 
     #[test]
     fn names_that_cannot_exist_are_nobodys() {
-        for path in [
-            "/api/v1/repos/bob/demo.git",
-            "/api/v1/repos/bob/demo.GIT",
-            "/api/v1/repos/b%00b/demo",
-            "/api/v1/repos/bob/%ff",
-        ] {
-            assert_eq!(RepoPath::parse(path).repository(), None, "{path}");
+        let expected = ("bob".to_owned(), "demo".to_owned());
+        assert_eq!(named("/api/v1/repos/b%6Fb/demo/keys/1"), expected);
+        for path in ["/api/v1/repos/bob/demo.git", "/api/v1/repos/bob/demo.GIT", "/api/v1/repos/bob/%ff"] {
+            assert_eq!(named(path).1, nobody(), "{path}");
         }
-        assert_eq!(UserPath::parse("/api/v1/users/a%0Ab").username, None);
+        assert_eq!(named("/api/v1/repos/b%00b/demo").0, nobody());
     }
 
     #[test]
-    fn a_user_path_has_a_name_and_a_rest() {
-        let path = UserPath::parse("/api/v1/users/bob/tokens/my%20token");
-        assert_eq!(path, UserPath { username: Some("bob".into()), rest: Some("my token".into()) });
-        assert_eq!(UserPath::parse("/api/v1/users/bob/tokens").rest, None);
+    fn parameters_are_found_by_their_names() {
+        let path = Params::parse("/api/v1/users/{username}/tokens/{name}", "/api/v1/users/b%6fb/tokens/my%20token");
+        assert_eq!((path.name("username"), path.name("name")), ("bob".into(), "my token".into()));
+        let team = |id: &str| Params::parse("/api/v1/teams/{id}", &format!("/api/v1/teams/{id}"));
+        assert_eq!(team("7").id("id"), 7);
+        for wrong in ["0", "-1", "x", "%37", "99999999999999999999"] {
+            assert_eq!(team(wrong).id("id"), i64::MAX, "{wrong}");
+        }
+        for wrong in ["%ff", "a%0Ab", ""] {
+            assert_eq!(team(wrong).name("id"), nobody(), "{wrong}");
+        }
     }
 
     #[test]
@@ -138,7 +162,8 @@ mod tests {
         #[test]
         fn no_path_panics(path in any::<String>()) {
             let _ = RepoPath::parse(&path).repository();
-            let _ = UserPath::parse(&path);
+            let params = Params::parse("/{a}/{b}", &path);
+            prop_assert!(!params.name("a").is_empty() && params.id("b") > 0);
             let _ = number(path.as_bytes());
         }
     }

@@ -23,6 +23,8 @@ pub(crate) struct Gateway {
     pub(crate) bulk: Bulk,
     /// Addresses inside answers.
     pub(crate) links: Links,
+    /// Whether the API takes a token from the query.
+    pub(crate) allow_query_token: bool,
     /// Slots for large bodies.
     pub(crate) large_bodies: Arc<Semaphore>,
 }
@@ -41,6 +43,7 @@ impl Gateway {
             clients,
             bulk: Bulk::new(config.git_address.clone(), Arc::clone(&trust.credential)),
             links: Links::new(&config.public_url, &config.ssh),
+            allow_query_token: config.allow_query_token,
             large_bodies: Arc::new(Semaphore::new(LARGE_BODIES)),
         })
     }

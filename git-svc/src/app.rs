@@ -7,7 +7,7 @@ use ferrite_kit::{
     auth::{Access, Caller},
     db::Db,
 };
-use ferrite_proto::{Permission, grant::Grant, id::RepositoryId};
+use ferrite_proto::{grant::Grant, id::RepositoryId, operation};
 use moka::sync::Cache;
 
 use crate::{
@@ -25,6 +25,15 @@ use crate::{
 
 /// Repositories whose epoch is kept in memory.
 const PLACES: u64 = 100_000;
+/// What leaves a repository as it is. Everything else is a change.
+const READS: [&str; 6] = [
+    operation::LIST_BRANCHES,
+    operation::GET_BRANCH,
+    operation::GET_COMMIT,
+    operation::GET_CONTENTS,
+    operation::UPLOAD_PACK,
+    operation::RAW,
+];
 
 /// The parts of the service. Clones share everything.
 #[derive(Clone)]
@@ -80,21 +89,20 @@ impl App {
         Self(Arc::new(parts))
     }
 
-    /// The caller's grant for a repository that is on this store.
-    pub(crate) async fn require(&self, caller: &Caller, id: i64, needed: Permission) -> Result<Arc<Grant>, Failure> {
+    /// The caller's grant to do to a repository on this store what it is calling.
+    pub(crate) async fn authorize(&self, caller: &Caller, id: i64) -> Result<Arc<Grant>, Failure> {
+        self.authorize_as(caller, &caller.operation, id).await
+    }
+
+    /// The same for one of the bodies. Nobody writes to what follows a remote.
+    pub(crate) async fn authorize_as(&self, caller: &Caller, operation: &str, id: i64) -> Result<Arc<Grant>, Failure> {
         let id = RepositoryId(id);
-        let grant = self.access.require(caller, id, needed).await?;
+        let grant = self.access.authorize_as(caller, operation, id).await?;
         if grant.store != self.store.name() {
             return Err(GitError::WrongStore.into());
         }
         self.check_epoch(id, grant.epoch).await?;
-        Ok(grant)
-    }
-
-    /// The same for a change: nobody writes to what follows a remote.
-    pub(crate) async fn require_write(&self, caller: &Caller, id: i64) -> Result<Arc<Grant>, Failure> {
-        let grant = self.require(caller, id, Permission::Write).await?;
-        if grant.is_mirror {
+        if grant.is_mirror && !READS.contains(&operation) {
             return Err(GitError::MirrorReadOnly.into());
         }
         Ok(grant)

@@ -8,8 +8,10 @@ use crate::auth::{Access, AuthLayer, TokenAuthority, TokenCache, Tokens};
 use crate::config::{DatabaseArgs, ServeArgs, TrustArgs};
 use crate::db::{Db, DbError, Migrations};
 use crate::grpc::{Channel, ServiceCredential, ServiceKey, ServiceKeyError, channel};
+use crate::limit::Limiter;
 use crate::net::{Address, Listener};
 use crate::serve::{Limits, serve};
+use crate::shared::Shared;
 use crate::{Clock, Lifecycle};
 
 /// Why a process cannot start.
@@ -92,6 +94,8 @@ pub struct Trust {
     pub credential: Arc<ServiceCredential>,
     /// The shared memory of validated tokens, when there is one.
     pub cache: Option<TokenCache>,
+    /// Counts what may happen only so often; shared as well, when Redis is there.
+    pub limiter: Limiter,
     clock: Clock,
 }
 
@@ -113,15 +117,14 @@ impl TrustArgs {
         let verifier = Verifier::from_pem(&pem)
             .map_err(|source| StartError::GrantKey { file: file.display().to_string(), source })?;
         let key = ServiceKey::read(&self.service_key_file)?;
-        let cache = match &self.redis_url {
-            Some(url) => Some(TokenCache::new(url, self.token_cache, clock.clone()).map_err(|_| StartError::Redis)?),
-            None => None,
-        };
+        let shared = self.redis_url.as_ref().map(|url| Shared::new(url, clock.clone())).transpose();
+        let shared = shared.map_err(|_| StartError::Redis)?;
         Ok(Trust {
             verifier: Arc::new(verifier),
             credential: Arc::new(ServiceCredential::new(key.clone(), role, clock.clone())),
             key,
-            cache,
+            cache: shared.clone().map(|shared| TokenCache::over(shared, self.token_cache)),
+            limiter: Limiter::new(shared, clock.clone()),
             clock: clock.clone(),
         })
     }
@@ -143,7 +146,8 @@ impl Trust {
     /// The authentication layer of a service that knows tokens itself, or asks somebody else.
     #[must_use]
     pub fn layer_with(&self, cache: Option<TokenCache>, authority: Arc<dyn TokenAuthority>) -> AuthLayer {
-        AuthLayer::new(Tokens::new(cache, authority), Arc::clone(&self.verifier), self.key.clone(), self.clock.clone())
+        let tokens = Tokens::new(cache, authority, self.clock.clone());
+        AuthLayer::new(tokens, Arc::clone(&self.verifier), self.key.clone(), self.clock.clone())
     }
 
     /// Decisions on repositories for a service that asks `repo` (repo-svc).

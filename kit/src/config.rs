@@ -80,7 +80,8 @@ pub struct TrustArgs {
     #[arg(long, env = "FERRITE_GRANT_PUBLIC_KEY_FILE")]
     pub grant_public_key_file: PathBuf,
 
-    /// The Redis that token validation shares, `redis://…`; without it every validation asks repo-svc.
+    /// The Redis that token validation and limits share, `redis://…`; without it every validation asks repo-svc, and each
+    /// process counts for itself.
     #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true)]
     pub redis_url: Option<Secret>,
 

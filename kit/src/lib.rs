@@ -12,11 +12,13 @@ pub mod db;
 pub mod grpc;
 pub mod idempotency;
 mod lifecycle;
+pub mod limit;
 pub mod net;
 pub mod outbox;
 pub mod page;
 mod secret;
 pub mod serve;
+pub mod shared;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 #[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]

@@ -5,12 +5,16 @@
 mod caller;
 mod databases;
 #[cfg(test)]
+mod redis;
+#[cfg(test)]
 mod site;
 #[cfg(test)]
 mod tables;
 
 pub use caller::{Caller, REPOSITORY, public_key_pem};
 pub use databases::{TestDb, on_each, on_each_schema, on_each_url, setting};
+#[cfg(test)]
+pub(crate) use redis::Redis;
 #[cfg(test)]
 pub(crate) use site::{Site, eventually};
 #[cfg(test)]

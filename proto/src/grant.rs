@@ -26,7 +26,9 @@ pub struct Grant {
     pub user: Option<GrantUser>,
     /// The repository the grant is for, and no other.
     pub repository: i64,
-    /// The caller's level on it.
+    /// What the caller may do to it, and nothing else: one of the names in [`crate::operation`].
+    pub operation: String,
+    /// The caller's level on the part of the repository that the operation belongs to, as far as its token reaches.
     pub permission: Permission,
     /// Whether the issue tracker is switched on.
     pub issues_enabled: bool,

@@ -29,6 +29,12 @@ ids! {
     RepositoryId
     /// An access token, given by repo-svc.
     TokenId
+    /// A team of an organization, given by repo-svc.
+    TeamId
+    /// A public key of a user, given by repo-svc.
+    PublicKeyId
+    /// A deploy key of a repository, given by repo-svc.
+    DeployKeyId
     /// An issue, given by issue-svc.
     IssueId
     /// A webhook, given by hook-svc.

@@ -6,9 +6,12 @@ pub mod error;
 pub mod grant;
 pub mod id;
 pub mod metadata;
+pub mod operation;
 mod permission;
+mod scope;
 
 pub use permission::Permission;
+pub use scope::{Scope, Scopes, UnknownScope};
 
 /// The compiled contracts, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -3,7 +3,7 @@
 //! Not here: anything that a client can reach.
 
 use ferrite_kit::boot::StartError;
-use ferrite_kit::db::Db;
+use ferrite_kit::db::{Db, Tx};
 use ferrite_kit::{Clock, Secret};
 
 pub use crate::model::{NewUser, User};
@@ -11,7 +11,7 @@ pub use crate::model::{NewUser, User};
 use crate::RepoError;
 use crate::model::CheckedUser;
 use crate::password::Passwords;
-use crate::store::{AccountStore, migrations};
+use crate::store::{AccountStore, Action, Actor, Entry, Target, append, migrations};
 
 /// The accounts of one database.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ impl Accounts {
         let checked = CheckedUser::check_for_operator(&new)?;
         let hash = self.passwords.hash(&checked.password).await?;
         let mut tx = self.db.begin().await?;
-        let user = self.store.insert(&mut tx, &checked, &hash, self.clock.now_us()).await?;
+        let user = self.insert(&mut tx, &checked, &hash).await?;
         tx.commit().await?;
         Ok(user)
     }
@@ -74,9 +74,23 @@ impl Accounts {
         };
         let checked = CheckedUser::check_for_operator(&new)?;
         let hash = self.passwords.hash(&checked.password).await?;
-        self.store.insert(&mut tx, &checked, &hash, self.clock.now_us()).await?;
+        self.insert(&mut tx, &checked, &hash).await?;
         tx.commit().await?;
         Ok(true)
+    }
+
+    /// Makes an account, and says so in the audit log.
+    async fn insert(&self, tx: &mut Tx, checked: &CheckedUser, hash: &str) -> Result<User, RepoError> {
+        let now = self.clock.now_us();
+        let user = self.store.insert(tx, checked, hash, now).await?;
+        let entry = Entry {
+            actor: &Actor::operator(),
+            action: Action::UserCreate,
+            target: Target::user(user.id, &user.username),
+            details: &[("admin", user.is_admin.to_string())],
+        };
+        append(tx, entry, now).await?;
+        Ok(user)
     }
 
     /// Closes the database.

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Args, Parser, value_parser};
 use ferrite_kit::config::{DatabaseArgs, ServeArgs, TelemetryArgs, TrustArgs};
 use ferrite_kit::net::Address;
 
@@ -52,6 +52,14 @@ pub struct Config {
     #[arg(long, env = "FERRITE_REPO_REPOSITORY_LIMIT")]
     pub repository_limit: Option<u32>,
 
+    /// How many wrong passwords are too many.
+    #[command(flatten)]
+    pub sign_in: SignInArgs,
+
+    /// How much one account may create.
+    #[command(flatten)]
+    pub creations: CreationArgs,
+
     /// The address that clients use, for URLs in README templates.
     #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000")]
     pub public_url: String,
@@ -59,6 +67,38 @@ pub struct Config {
     /// The host and port that ssh URLs name.
     #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222")]
     pub ssh: String,
+}
+
+/// How many wrong passwords are too many. Counted in windows of time; sign-ins beyond are refused until the window ends.
+#[derive(Args, Clone, Debug)]
+pub struct SignInArgs {
+    /// Wrong passwords for one account from one address.
+    #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_PAIR", default_value_t = 20, value_parser = value_parser!(u32).range(1..))]
+    pub sign_in_failures_pair: u32,
+
+    /// Wrong passwords from one address, for whatever accounts.
+    #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ADDRESS", default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
+    pub sign_in_failures_address: u32,
+
+    /// Wrong passwords for one account, from wherever. Addresses that signed in to it within 24 hours are let through beyond that.
+    #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ACCOUNT", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
+    pub sign_in_failures_account: u32,
+
+    /// How long wrong passwords are counted together, in seconds.
+    #[arg(long, env = "FERRITE_REPO_SIGN_IN_WINDOW", default_value_t = 600, value_parser = value_parser!(u32).range(1..=86_400))]
+    pub sign_in_window: u32,
+}
+
+/// How much one account may create within an hour: repositories, organizations, keys, access tokens and e-mail addresses together.
+#[derive(Args, Clone, Debug)]
+pub struct CreationArgs {
+    /// What an account may create within an hour; 0 for no limit.
+    #[arg(long, env = "FERRITE_REPO_CREATIONS_PER_HOUR", default_value_t = 1_000)]
+    pub creations_per_hour: u32,
+
+    /// The same for administrators of the site.
+    #[arg(long, env = "FERRITE_REPO_ADMINISTRATOR_CREATIONS_PER_HOUR", default_value_t = 100_000)]
+    pub administrator_creations_per_hour: u32,
 }
 
 /// A branch name from the settings. Narrower than git's own rule on purpose: nobody needs more here.
@@ -76,6 +116,30 @@ fn branch(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Parser)]
+    struct Limits {
+        #[command(flatten)]
+        sign_in: SignInArgs,
+        #[command(flatten)]
+        creations: CreationArgs,
+    }
+
+    #[test]
+    fn sign_ins_are_always_limited_and_creations_unless_told_otherwise() {
+        let parse = |flags: &[&str]| Limits::try_parse_from(["x"].iter().chain(flags)).ok();
+        let Limits { sign_in, creations } = parse(&[]).unwrap();
+        let failures =
+            (sign_in.sign_in_failures_pair, sign_in.sign_in_failures_address, sign_in.sign_in_failures_account);
+        assert_eq!((failures, sign_in.sign_in_window), ((20, 200, 100), 600));
+        assert_eq!((creations.creations_per_hour, creations.administrator_creations_per_hour), (1_000, 100_000));
+        for flag in ["pair", "address", "account"] {
+            let flag = format!("--sign-in-failures-{flag}");
+            assert!(parse(&[&flag, "1"]).is_some() && parse(&[&flag, "0"]).is_none(), "{flag}");
+        }
+        assert!(parse(&["--sign-in-window", "0"]).is_none() && parse(&["--sign-in-window", "86401"]).is_none());
+        assert!(parse(&["--creations-per-hour", "0", "--administrator-creations-per-hour", "0"]).is_some());
+    }
 
     #[test]
     fn a_default_branch_is_a_plain_branch_name() {

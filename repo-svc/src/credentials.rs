@@ -2,8 +2,8 @@
 
 use ferrite_kit::Secret;
 use ferrite_kit::auth::{AuthError, Caller, TokenHash};
-use ferrite_proto::metadata;
 use ferrite_proto::repo::{BasicCredential, Identity};
+use ferrite_proto::{Scopes, metadata};
 use tonic::Request;
 
 use crate::RepoError;
@@ -27,6 +27,11 @@ impl Origin {
         let said = request.metadata().get(metadata::CLIENT).filter(|_| is_ours).and_then(|value| value.to_str().ok());
         Self(said.filter(|said| said.len() <= ORIGIN_MAX_BYTES).unwrap_or_default().to_owned())
     }
+
+    /// An address, or the network of one; empty when nobody says.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The identity that a credential of git proves: a token as user name, a token as password, or a password.
@@ -36,51 +41,60 @@ impl Origin {
 pub(crate) async fn basic(core: &Core, credential: &BasicCredential, origin: &Origin) -> Result<Identity, RepoError> {
     for text in [&credential.username, &credential.password] {
         if is_token(text)
-            && let Some(identity) = core.tokens.identity(&TokenHash::of(text)).await?
+            && let Some(identity) = core.identity(&TokenHash::of(text)).await?
         {
             return Ok(identity);
         }
     }
-    password(core, credential, origin).await
+    if is_token(&credential.username) {
+        return Err(AuthError::BadCredentials.into());
+    }
+    password(core, credential, origin).await.map(|proven| proven.identity)
+}
+
+/// What a password proved.
+#[derive(Clone, Debug)]
+pub(crate) struct Proven {
+    /// Whose it is.
+    pub(crate) identity: Identity,
+    /// What it was checked against, to be checked again by those who must know that it still holds.
+    pub(crate) password_hash: Secret,
 }
 
 /// The identity that a password proves.
-pub(crate) async fn password(
-    core: &Core,
-    credential: &BasicCredential,
-    origin: &Origin,
-) -> Result<Identity, RepoError> {
+pub(crate) async fn password(core: &Core, credential: &BasicCredential, origin: &Origin) -> Result<Proven, RepoError> {
     let login = credential.username.as_str();
     let is_possible = !login.is_empty() && login.len() <= LOGIN_MAX_BYTES && !login.contains('\0');
     let key = if is_possible { Email::lookup_key(login) } else { String::new() };
-    let attempt = Attempt { login: key, origin: origin.0.clone() };
-    core.throttle.check(&attempt, core.clock.now_us())?;
     let found = if is_possible { core.accounts.login(login).await? } else { None };
     let (hash, user) = match found {
         Some(found) if found.is_active => (found.password_hash, Some(found.user)),
         Some(_) | None => (None, None),
     };
+    let attempt = Attempt { login: key, origin: origin.0.clone(), user: user.as_ref().map(|user| user.id) };
+    core.throttle.check(&attempt).await?;
     let turn = core.passwords.turn().await?;
     // Once more: many may have failed while this one waited, and trying them all at once must not buy more guesses.
-    core.throttle.check(&attempt, core.clock.now_us())?;
-    let is_right = turn.verify(&Secret::new(credential.password.as_str()), hash).await?;
-    match user.filter(|_| is_right) {
-        Some(user) => {
-            core.throttle.succeeded(&attempt);
-            Ok(Identity {
-                user_id: user.id.0,
-                username: user.username,
-                full_name: user.full_name,
-                email: user.email,
-                is_admin: user.is_admin,
-                token_id: 0,
-            })
+    core.throttle.check(&attempt).await?;
+    let is_right = turn.verify(&Secret::new(credential.password.as_str()), hash.clone()).await?;
+    let (Some(user), Some(password_hash), true) = (user, hash, is_right) else {
+        // A token that was revoked or has expired, most likely, used by a machine that will go on trying. Guessing one is hopeless.
+        if !is_token(&credential.password) {
+            core.throttle.failed(&attempt).await;
         }
-        None => {
-            core.throttle.failed(&attempt, core.clock.now_us());
-            Err(AuthError::BadCredentials.into())
-        }
-    }
+        return Err(AuthError::BadCredentials.into());
+    };
+    core.throttle.succeeded(&attempt).await;
+    let identity = Identity {
+        user_id: user.id.0,
+        username: user.username,
+        full_name: user.full_name,
+        email: user.email,
+        is_admin: user.is_admin,
+        scopes: Scopes::all().to_proto(),
+        ..Identity::default()
+    };
+    Ok(Proven { identity, password_hash: Secret::new(password_hash) })
 }
 
 fn is_token(text: &str) -> bool {

@@ -18,6 +18,63 @@ pub enum RepoError {
     /// The user has no such token.
     #[error("token does not exist")]
     TokenNotFound,
+    /// No such organization; a user of that name is none.
+    #[error("organization does not exist")]
+    OrganizationNotFound,
+    /// No such team, or the caller may not know of it.
+    #[error("team does not exist")]
+    TeamNotFound,
+    /// The user is not a member, or the caller may not know that it is.
+    #[error("member does not exist")]
+    MemberNotFound,
+    /// No such key where it was looked for.
+    #[error("key does not exist")]
+    KeyNotFound,
+    /// The user was not added to the repository.
+    #[error("collaborator does not exist")]
+    CollaboratorNotFound,
+    /// The caller is not a member of the organization.
+    #[error("members of the organization only")]
+    OrganizationMemberRequired,
+    /// The caller does not own the organization.
+    #[error("owners of the organization only")]
+    OrganizationOwnerRequired,
+    /// The key stands for somebody or something else already.
+    #[error("key is already in use")]
+    KeyUsed,
+    /// There is a key of that title.
+    #[error("key title `{0}` is already in use")]
+    KeyTitleUsed(String),
+    /// The organization has a team of that name.
+    #[error("team `{0}` already exists")]
+    TeamExists(String),
+    /// An organization must keep an owner.
+    #[error("the last owner of an organization cannot be removed")]
+    LastOwner,
+    /// The team of owners is as it is.
+    #[error("the team of owners cannot be changed in this way")]
+    OwnersTeam,
+    /// The account owns repositories.
+    #[error("the account still owns repositories")]
+    OwnsRepositories,
+    /// The user is a member of organizations.
+    #[error("the user still belongs to organizations")]
+    BelongsToOrganizations,
+    /// The site must keep an administrator.
+    #[error("the last administrator of the site cannot be removed")]
+    LastAdministrator,
+    /// The caller has created much within a short time.
+    #[error("too much was created in a short time; try again later")]
+    TooManyCreations {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// An operation that nobody has entered in the permission table, or that looks for what its entry does not speak of.
+    #[error("`{operation}` is not in the permission table")]
+    Forgotten {
+        /// The operation.
+        operation: String,
+    },
     /// The owner has a repository of that name.
     #[error("repository `{owner}/{name}` already exists")]
     RepositoryExists {
@@ -30,7 +87,7 @@ pub enum RepoError {
     #[error("the account owns {limit} repositories, which is its limit")]
     RepositoryLimit {
         /// How many it may own.
-        limit: u32,
+        limit: i64,
     },
     /// A user or organization has that name.
     #[error("user `{0}` already exists")]
@@ -44,9 +101,6 @@ pub enum RepoError {
     /// The tokens are somebody else's.
     #[error("tokens of another user")]
     NotYourTokens,
-    /// Only the repository's owner may.
-    #[error("only the owner may delete a repository")]
-    OwnerRequired,
     /// Too many wrong passwords for one account.
     #[error("too many wrong passwords; try again later")]
     TooManyAttempts {
@@ -100,16 +154,33 @@ impl ServiceError for RepoError {
     fn kind(&self) -> Kind {
         match self {
             Self::Invalid(_) | Self::Refused(_) => Kind::InvalidArgument,
-            Self::UserNotFound | Self::TokenNotFound => Kind::NotFound,
-            Self::RepositoryExists { .. } | Self::UserExists(_) | Self::EmailUsed | Self::TokenExists(_) => {
-                Kind::AlreadyExists
+            Self::UserNotFound
+            | Self::TokenNotFound
+            | Self::OrganizationNotFound
+            | Self::TeamNotFound
+            | Self::MemberNotFound
+            | Self::KeyNotFound
+            | Self::CollaboratorNotFound => Kind::NotFound,
+            Self::RepositoryExists { .. }
+            | Self::UserExists(_)
+            | Self::EmailUsed
+            | Self::TokenExists(_)
+            | Self::KeyUsed
+            | Self::KeyTitleUsed(_)
+            | Self::TeamExists(_) => Kind::AlreadyExists,
+            Self::RepositoryLimit { .. }
+            | Self::LastOwner
+            | Self::OwnersTeam
+            | Self::OwnsRepositories
+            | Self::BelongsToOrganizations
+            | Self::LastAdministrator => Kind::FailedPrecondition,
+            Self::NotYourTokens | Self::OrganizationMemberRequired | Self::OrganizationOwnerRequired => {
+                Kind::PermissionDenied
             }
-            Self::RepositoryLimit { .. } => Kind::FailedPrecondition,
-            Self::NotYourTokens | Self::OwnerRequired => Kind::PermissionDenied,
-            Self::TooManyAttempts { .. } => Kind::RateLimited,
+            Self::TooManyAttempts { .. } | Self::TooManyCreations { .. } => Kind::RateLimited,
             Self::Busy | Self::StoreUnavailable => Kind::Overloaded,
             Self::Interrupted => Kind::Aborted,
-            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) => Kind::Internal,
+            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) | Self::Forgotten { .. } => Kind::Internal,
             Self::Auth(error) => error.kind(),
             Self::Idempotency(error) => error.kind(),
         }
@@ -120,18 +191,33 @@ impl ServiceError for RepoError {
             Self::Invalid(_) | Self::Refused(_) => "INVALID_FIELDS",
             Self::UserNotFound => "USER_NOT_FOUND",
             Self::TokenNotFound => "TOKEN_NOT_FOUND",
+            Self::OrganizationNotFound => "ORGANIZATION_NOT_FOUND",
+            Self::TeamNotFound => "TEAM_NOT_FOUND",
+            Self::MemberNotFound => "MEMBER_NOT_FOUND",
+            Self::KeyNotFound => "KEY_NOT_FOUND",
+            Self::CollaboratorNotFound => "COLLABORATOR_NOT_FOUND",
+            Self::OrganizationMemberRequired => "ORGANIZATION_MEMBER_REQUIRED",
+            Self::OrganizationOwnerRequired => "ORGANIZATION_OWNER_REQUIRED",
+            Self::KeyUsed => "KEY_ALREADY_USED",
+            Self::KeyTitleUsed(_) => "KEY_TITLE_ALREADY_USED",
+            Self::TeamExists(_) => "TEAM_ALREADY_EXISTS",
+            Self::LastOwner => "LAST_OWNER",
+            Self::OwnersTeam => "OWNERS_TEAM",
+            Self::OwnsRepositories => "ACCOUNT_OWNS_REPOSITORIES",
+            Self::BelongsToOrganizations => "USER_BELONGS_TO_ORGANIZATIONS",
+            Self::LastAdministrator => "LAST_ADMINISTRATOR",
+            Self::TooManyCreations { .. } => "TOO_MANY_CREATIONS",
             Self::RepositoryExists { .. } => "REPOSITORY_ALREADY_EXISTS",
             Self::RepositoryLimit { .. } => "REPOSITORY_LIMIT_REACHED",
             Self::UserExists(_) => "USER_ALREADY_EXISTS",
             Self::EmailUsed => "EMAIL_ALREADY_USED",
             Self::TokenExists(_) => "TOKEN_ALREADY_EXISTS",
             Self::NotYourTokens => "NOT_YOUR_TOKENS",
-            Self::OwnerRequired => "OWNER_REQUIRED",
             Self::TooManyAttempts { .. } => "TOO_MANY_ATTEMPTS",
             Self::Busy => "BUSY",
             Self::StoreUnavailable => "STORE_UNAVAILABLE",
             Self::Interrupted => "INTERRUPTED",
-            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) => "INTERNAL",
+            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) | Self::Forgotten { .. } => "INTERNAL",
             Self::Auth(error) => error.reason(),
             Self::Idempotency(error) => error.reason(),
         }
@@ -150,7 +236,7 @@ impl ServiceError for RepoError {
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::TooManyAttempts { retry_after } => Some(*retry_after),
+            Self::TooManyAttempts { retry_after } | Self::TooManyCreations { retry_after } => Some(*retry_after),
             Self::Busy | Self::StoreUnavailable => Some(Duration::from_secs(1)),
             _ => None,
         }

@@ -3,7 +3,7 @@
 //!
 //! Not here: bytes of repositories (git-svc), issues, webhooks, JSON.
 
-mod access;
+pub mod access;
 pub mod admin;
 mod config;
 mod core;
@@ -37,8 +37,12 @@ pub use error::RepoError;
 
 use crate::core::{Core, LocalAuthority};
 use crate::password::Passwords;
-use crate::store::{AccountStore, RepositoryStore, TokenStore};
+use crate::store::{
+    AccountStore, AuditStore, CollaboratorStore, DeployKeyStore, OrganizationStore, ProfileStore, PublicKeyStore,
+    RepositoryStore, TeamStore, TokenStore,
+};
 use crate::throttle::Throttle;
+use crate::work::LastUse;
 
 /// Serves accounts and repositories on `listeners` until `life` stops and requests in flight are done.
 ///
@@ -54,6 +58,7 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
 
     core.relay.start(&life);
     work::start_sweeper(Arc::clone(&core), &life);
+    work::start_last_use(Arc::clone(&core), &life);
     let probe = move || {
         let db = db.clone();
         async move { db.ping().await }
@@ -61,8 +66,9 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
     life.spawn("readiness", watch_readiness(probe, life.clone()));
 
     let auth = trust.layer_with(None, Arc::new(LocalAuthority(Arc::clone(&core))));
-    let router = rpc::register(GrpcServer::default(), core).into_router(auth, axum::Router::new(), &life);
+    let router = rpc::register(GrpcServer::default(), Arc::clone(&core)).into_router(auth, axum::Router::new(), &life);
     serve_all(listeners, router, Limits::default(), &life).await;
+    work::write_last_use(&core).await;
     Ok(())
 }
 
@@ -76,8 +82,17 @@ fn core(config: Config, trust: &Trust, signer: Signer, db: Db, clock: Clock, lif
         accounts: AccountStore::new(db.clone()),
         tokens: TokenStore::new(db.clone()),
         repositories: RepositoryStore::new(db.clone()),
+        collaborators: CollaboratorStore::new(db.clone()),
+        deploy_keys: DeployKeyStore::new(db.clone()),
+        organizations: OrganizationStore::new(db.clone()),
+        teams: TeamStore::new(db.clone()),
+        profiles: ProfileStore::new(db.clone()),
+        public_keys: PublicKeyStore::new(db.clone()),
+        audit: AuditStore::new(db.clone()),
         passwords: Passwords::new(),
-        throttle: Throttle::default(),
+        throttle: Throttle::new(trust.limiter.clone(), config.sign_in.clone()),
+        limiter: trust.limiter.clone(),
+        last_use: LastUse::default(),
         signer,
         cache: trust.cache.clone(),
         storage: trust.channel(&config.git_address),
@@ -98,6 +113,7 @@ fn signer(config: &Config, trust: &Trust, clock: &Clock) -> Result<Signer, Start
     let grant = Grant {
         user: None,
         repository: 0,
+        operation: String::new(),
         permission: Permission::None,
         issues_enabled: false,
         is_mirror: false,

@@ -1,111 +1,127 @@
-//! Counts wrong passwords per account name and address they came from, so that one cannot be guessed by trying, and nobody can lock
-//! an account's owner out from elsewhere. Tokens are too long to guess and are not counted.
+//! Counts wrong passwords, so that none can be guessed by trying, not even from many addresses: per account name and address they
+//! came from, per address, and per account name. Nobody can lock an account's owner out from elsewhere: addresses that signed in to
+//! it lately are let through when only the account has had too many. Tokens are too long to guess and are not counted.
 //!
-//! Kept in memory: a restart forgives, and each replica counts for itself.
+//! The counts are the limiter's: shared between replicas with Redis, each process's own without it.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
+use ferrite_kit::limit::Limiter;
+use ferrite_proto::id::UserId;
+
 use crate::RepoError;
+use crate::config::SignInArgs;
 
-const FAILURES: u32 = 20;
-const WINDOW_US: i64 = 10 * 60 * 1_000_000;
-/// Pairs counted at once; the oldest make room.
-const PAIRS: usize = 10_000;
+/// How long an address is remembered that signed in to an account.
+const KNOWN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+const REFUSED: &str = "ferrite_sign_ins_refused_total";
 
-/// What is counted together.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// One try of a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    /// The account name, folded.
+    /// What the account was called, folded. Not the account that it means: two names that count together would tell everybody that
+    /// they are one account's.
     pub(crate) login: String,
     /// Where the attempt comes from; empty when nobody says.
     pub(crate) origin: String,
+    /// The account, if there is one.
+    pub(crate) user: Option<UserId>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    since_us: i64,
-    failures: u32,
+// Neither a login nor an origin holds a NUL, so no two of these meet.
+impl Attempt {
+    fn pair_key(&self) -> String {
+        format!("sign-in pair\0{}\0{}", self.origin, self.login)
+    }
+
+    fn address_key(&self) -> String {
+        format!("sign-in address\0{}", self.origin)
+    }
+
+    fn account_key(&self) -> String {
+        format!("sign-in account\0{}", self.login)
+    }
+
+    /// Remembers by the account: its owner may call it this or that.
+    fn known_key(&self) -> Option<String> {
+        let user = self.user.filter(|_| !self.origin.is_empty())?;
+        Some(format!("sign-in known\0{}\0{user}", self.origin))
+    }
 }
 
 /// Wrong passwords of the last minutes.
-#[derive(Debug, Default)]
-pub(crate) struct Throttle(Mutex<HashMap<Attempt, Window>>);
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    limiter: Limiter,
+    limits: SignInArgs,
+}
 
 impl Throttle {
+    /// Nothing is counted yet, unless another replica did.
+    pub(crate) fn new(limiter: Limiter, limits: SignInArgs) -> Self {
+        Self { limiter, limits }
+    }
+
+    fn window(&self) -> Duration {
+        Duration::from_secs(self.limits.sign_in_window.into())
+    }
+
     /// Refuses an attempt after too many wrong passwords.
     ///
     /// # Errors
     /// [`RepoError::TooManyAttempts`] with the time to wait.
-    pub(crate) fn check(&self, attempt: &Attempt, now_us: i64) -> Result<(), RepoError> {
-        let windows = self.0.lock().expect("nothing panics while it is held");
-        let Some(window) = windows.get(attempt) else { return Ok(()) };
-        let left_us = window.since_us + WINDOW_US - now_us;
-        if window.failures < FAILURES || left_us <= 0 {
+    pub(crate) async fn check(&self, attempt: &Attempt) -> Result<(), RepoError> {
+        let window = self.window();
+        let (pair, address, account) = (attempt.pair_key(), attempt.address_key(), attempt.account_key());
+        let (pair, address, account) = tokio::join!(
+            self.limiter.peek(&pair, window),
+            self.limiter.peek(&address, window),
+            self.limiter.peek(&account, window),
+        );
+        let limits = &self.limits;
+        let (reason, left) = if pair.0 >= limits.sign_in_failures_pair {
+            ("pair", pair.1)
+        } else if address.0 >= limits.sign_in_failures_address {
+            ("address", address.1)
+        } else if account.0 >= limits.sign_in_failures_account && !self.is_known(attempt).await {
+            ("account", account.1)
+        } else {
             return Ok(());
+        };
+        metrics::counter!(REFUSED, "reason" => reason).increment(1);
+        Err(RepoError::TooManyAttempts { retry_after: left.max(Duration::from_secs(1)) })
+    }
+
+    /// Whether the attempt comes from where its account was signed in to lately.
+    async fn is_known(&self, attempt: &Attempt) -> bool {
+        match attempt.known_key() {
+            Some(key) => self.limiter.peek(&key, KNOWN_FOR).await.0 > 0,
+            None => false,
         }
-        Err(RepoError::TooManyAttempts { retry_after: Duration::from_micros(left_us.unsigned_abs()) })
     }
 
     /// Counts a wrong password.
-    pub(crate) fn failed(&self, attempt: &Attempt, now_us: i64) {
-        let mut windows = self.0.lock().expect("nothing panics while it is held");
-        if !windows.contains_key(attempt) && windows.len() >= PAIRS {
-            windows.retain(|_, window| now_us - window.since_us < WINDOW_US);
-            let oldest = windows.iter().min_by_key(|(_, window)| window.since_us).map(|(attempt, _)| attempt.clone());
-            if let Some(oldest) = oldest.filter(|_| windows.len() >= PAIRS) {
-                windows.remove(&oldest);
-            }
-        }
-        let window = windows.entry(attempt.clone()).or_insert(Window { since_us: now_us, failures: 0 });
-        if now_us - window.since_us >= WINDOW_US {
-            *window = Window { since_us: now_us, failures: 0 };
-        }
-        window.failures = window.failures.saturating_add(1);
+    pub(crate) async fn failed(&self, attempt: &Attempt) {
+        metrics::counter!(REFUSED, "reason" => "password").increment(1);
+        let window = self.window();
+        let (pair, address, account) = (attempt.pair_key(), attempt.address_key(), attempt.account_key());
+        tokio::join!(
+            self.limiter.count(&pair, window),
+            self.limiter.count(&address, window),
+            self.limiter.count(&account, window),
+        );
     }
 
-    /// Forgives an account whose owner has signed in.
-    pub(crate) fn succeeded(&self, attempt: &Attempt) {
-        self.0.lock().expect("nothing panics while it is held").remove(attempt);
+    /// Forgives an account whose owner has signed in what was tried from there, and remembers where that was.
+    pub(crate) async fn succeeded(&self, attempt: &Attempt) {
+        self.limiter.clear(&attempt.pair_key()).await;
+        if let Some(key) = attempt.known_key() {
+            // Anew, so that it lasts from now on.
+            self.limiter.clear(&key).await;
+            self.limiter.count(&key, KNOWN_FOR).await;
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn from(login: &str, origin: &str) -> Attempt {
-        Attempt { login: login.into(), origin: origin.into() }
-    }
-
-    #[test]
-    fn the_twenty_first_wrong_password_within_ten_minutes_is_not_tried() {
-        let throttle = Throttle::default();
-        let ada = from("ada", "192.0.2.1");
-        for second in 0..20 {
-            assert!(throttle.check(&ada, second * 1_000_000).is_ok());
-            throttle.failed(&ada, second * 1_000_000);
-        }
-        assert!(matches!(throttle.check(&ada, 20_000_000), Err(RepoError::TooManyAttempts { .. })));
-        assert!(throttle.check(&from("bob", "192.0.2.1"), 20_000_000).is_ok());
-        assert!(throttle.check(&from("ada", "192.0.2.2"), 20_000_000).is_ok());
-        assert!(throttle.check(&ada, WINDOW_US).is_ok());
-    }
-
-    #[test]
-    fn signing_in_forgives() {
-        let throttle = Throttle::default();
-        let ada = from("ada", "");
-        (0..20).for_each(|_| throttle.failed(&ada, 0));
-        throttle.succeeded(&ada);
-        assert!(throttle.check(&ada, 0).is_ok());
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let throttle = Throttle::default();
-        (0..PAIRS + 50).for_each(|number| throttle.failed(&from(&number.to_string(), ""), 0));
-        assert_eq!(throttle.0.lock().unwrap().len(), PAIRS);
-    }
-}
+mod tests;

@@ -93,6 +93,7 @@ mod tests {
         let grant = Grant {
             user: None,
             repository: 1,
+            operation: String::new(),
             permission: ferrite_proto::Permission::Read,
             issues_enabled: true,
             is_mirror: false,

@@ -11,12 +11,12 @@ use ferrite_proto::hook::ListHooksRequest;
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::issue::{CreateIssueRequest, ListIssuesRequest};
-use ferrite_proto::metadata;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::{
     AuthenticateRequest, GetAuthenticatedUserRequest, RepositoryRef, ResolveAccessRequest, repository_ref,
 };
+use ferrite_proto::{metadata, operation};
 use serde_json::json;
 use tokio_stream::StreamExt;
 use tonic::{Code, Request};
@@ -83,9 +83,20 @@ impl Proof<'_> {
     }
 }
 
-async fn grant_for(cluster: &Cluster, user: &User, repository_id: i64) -> String {
+/// The operation that [`list`] does.
+fn listing(role: Role) -> &'static str {
+    match role {
+        Role::Issue => operation::LIST_ISSUES,
+        Role::Hook => operation::LIST_HOOKS,
+        Role::Git => operation::LIST_BRANCHES,
+        Role::Repo | Role::Gateway => panic!("nothing of {role:?} takes a grant"),
+    }
+}
+
+async fn grant_for(cluster: &Cluster, user: &User, repository_id: i64, operation: &str) -> String {
     let message = ResolveAccessRequest {
         repository: Some(RepositoryRef { by: Some(repository_ref::By::Id(repository_id)) }),
+        operation: operation.to_owned(),
         basic: None,
     };
     let mut access = AccessServiceClient::new(cluster.channel(Role::Repo).await);
@@ -197,21 +208,25 @@ async fn forged_grants_are_refused(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let here = ada.new_repository("here", json!({"auto_init": true})).await["id"].as_i64().unwrap();
     let there = ada.new_repository("there", json!({"auto_init": true})).await["id"].as_i64().unwrap();
-    let good = grant_for(cluster, &ada, here).await;
-    let public = std::fs::read(cluster.keys().join("grant.pub.pem")).unwrap();
-    let (grant, _) = Verifier::from_pem(&public).unwrap().verify(&good).unwrap();
     let ours = Signer::from_pem(&std::fs::read(cluster.keys().join("grant.pem")).unwrap()).unwrap();
+    let public = std::fs::read(cluster.keys().join("grant.pub.pem")).unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let minute = Duration::from_secs(60);
-    let forged = [
-        ("of another repository", grant_for(cluster, &ada, there).await),
-        ("expired", ours.sign(grant.clone(), now - 120, minute)),
-        ("signed by another key", other_signer().sign(grant.clone(), now, minute)),
-        ("without a signature", good.rsplit_once('.').unwrap().0.to_owned() + "."),
-        ("nonsense", "nonsense".to_owned()),
-        ("empty", String::new()),
-    ];
     for role in INSIDE {
+        let good = grant_for(cluster, &ada, here, listing(role)).await;
+        let (grant, _) = Verifier::from_pem(&public).unwrap().verify(&good).unwrap();
+        let grant = Grant::clone(&grant);
+        let another = INSIDE.into_iter().find(|other| *other != role).unwrap();
+        let forged = [
+            ("of another repository", grant_for(cluster, &ada, there, listing(role)).await),
+            ("of another operation", grant_for(cluster, &ada, here, listing(another)).await),
+            ("of a push", grant_for(cluster, &ada, here, operation::RECEIVE_PACK).await),
+            ("expired", ours.sign(grant.clone(), now - 120, minute)),
+            ("signed by another key", other_signer().sign(grant.clone(), now, minute)),
+            ("without a signature", good.rsplit_once('.').unwrap().0.to_owned() + "."),
+            ("nonsense", "nonsense".to_owned()),
+            ("empty", String::new()),
+        ];
         list(cluster, role, here, &Proof::Grant(&good)).await.unwrap();
         list(cluster, role, here, &Proof::Grant(&ours.sign(grant.clone(), now, minute))).await.unwrap();
         for (what, forged) in &forged {
@@ -222,9 +237,11 @@ async fn forged_grants_are_refused(cluster: &Cluster) {
                 "{role:?}, {what}: {outcome:?}"
             );
         }
+        if role == Role::Git {
+            let elsewhere = ours.sign(Grant { store: "elsewhere".into(), ..grant }, now, minute);
+            refused(list(cluster, Role::Git, here, &Proof::Grant(&elsewhere)).await, Code::FailedPrecondition);
+        }
     }
-    let elsewhere = ours.sign(Grant { store: "elsewhere".into(), ..grant }, now, minute);
-    refused(list(cluster, Role::Git, here, &Proof::Grant(&elsewhere)).await, Code::FailedPrecondition);
 }
 
 fn other_signer() -> Signer {

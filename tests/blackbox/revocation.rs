@@ -1,20 +1,36 @@
-//! A token that is not valid fails on every process at the next call, whatever Redis does.
+//! Who has lost access is refused on every process at the next call, whatever Redis does.
 
 use std::time::Duration;
 
 use ferrite_kit::auth::{TokenCache, TokenHash};
 use ferrite_kit::{Clock, Secret};
+use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
+use ferrite_proto::repo::{GetRepositoryRequest, RepositoryRef, repository_ref};
 use reqwest::Method;
 use serde_json::json;
 use tonic::Code;
 
 use crate::direct::{Proof, list};
-use crate::harness::grpc::refused;
-use crate::harness::{Answer, Cluster, Options, Role, User};
+use crate::harness::grpc::{refused, with_token};
+use crate::harness::{Answer, Cluster, Git, Options, Role, User};
 
-on_own_installations! {
-    a_revoked_token_fails_everywhere_with_redis_up_and_stopped(Options::default())
-    a_revoked_token_fails_everywhere_without_redis(Options { without_redis: true, ..Options::default() })
+on_both_profiles! {
+    a_removed_collaborator_is_shut_out_at_once
+    a_lowered_collaborator_may_less_at_once
+    whoever_loses_a_team_is_shut_out_at_once
+    a_deleted_token_is_refused_at_once_and_the_password_is_not
+    a_disabled_user_is_refused_at_once_until_enabled_again
+    a_deleted_user_is_refused_at_once
+}
+
+mod alone {
+    use super::*;
+
+    on_own_installations! {
+        a_revoked_token_fails_everywhere_with_redis_up_and_stopped(Options::default())
+        whoever_loses_access_is_shut_out_at_once_with_redis_stopped(Options::default())
+        a_revoked_token_fails_everywhere_without_redis(Options { without_redis: true, ..Options::default() })
+    }
 }
 
 /// Uses a new token everywhere, so that whoever remembers tokens knows it; revokes it; and uses it everywhere again.
@@ -69,4 +85,206 @@ async fn a_revoked_token_fails_everywhere_without_redis(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let id = ada.new_repository("guarded", json!({"auto_init": true, "private": true})).await["id"].as_i64().unwrap();
     revoke_and_try(cluster, &ada, id, "first").await;
+}
+
+/// Every door to a repository, and a user before them.
+struct Doors<'a> {
+    cluster: &'a Cluster,
+    user: &'a User,
+    owner: String,
+    id: i64,
+    git: Git,
+}
+
+impl<'a> Doors<'a> {
+    /// The doors of the repository `guarded` of this owner, with a clone of it.
+    async fn of(cluster: &'a Cluster, user: &'a User, owner: &str, id: i64) -> Self {
+        let git = Git::new();
+        git.run("", &["clone", "-q", &user.git_url(owner, "guarded"), "work"]).await;
+        Self { cluster, user, owner: owner.to_owned(), id, git }
+    }
+
+    /// What the API and git say to the token.
+    async fn by_token(&self) -> [u16; 6] {
+        let repo = format!("/repos/{}/guarded", self.owner);
+        let token = self.user.token.as_deref().unwrap();
+        [
+            self.user.git_status("receive-pack", &self.owner, "guarded", token).await,
+            self.user.get(&repo).await.status.as_u16(),
+            self.user.get(&format!("{repo}/branches")).await.status.as_u16(),
+            self.user.get(&format!("{repo}/issues")).await.status.as_u16(),
+            self.user.get(&format!("{repo}/hooks")).await.status.as_u16(),
+            self.user.git_status("upload-pack", &self.owner, "guarded", token).await,
+        ]
+    }
+
+    /// What git says to the password.
+    async fn by_password(&self) -> [u16; 2] {
+        let password = &self.user.password;
+        [
+            self.user.git_status("receive-pack", &self.owner, "guarded", password).await,
+            self.user.git_status("upload-pack", &self.owner, "guarded", password).await,
+        ]
+    }
+
+    /// What git-svc, hook-svc, issue-svc and repo-svc say to the token.
+    async fn direct(&self) -> [Code; 4] {
+        let token = self.user.token.as_deref().unwrap();
+        let mut codes = [Code::Ok; 4];
+        for (code, role) in codes.iter_mut().zip([Role::Git, Role::Hook, Role::Issue]) {
+            let outcome = list(self.cluster, role, self.id, &Proof::Token(token)).await;
+            *code = outcome.err().map_or(Code::Ok, |status| status.code());
+        }
+        let repository = Some(RepositoryRef { by: Some(repository_ref::By::Id(self.id)) });
+        let mut repositories = RepositoryServiceClient::new(self.cluster.channel(Role::Repo).await);
+        let outcome = repositories.get_repository(with_token(GetRepositoryRequest { repository }, token)).await;
+        codes[3] = outcome.err().map_or(Code::Ok, |status| status.code());
+        codes
+    }
+
+    /// Whether git itself can fetch and push with the token, and with the password.
+    async fn git(&self) -> [bool; 4] {
+        let urls = [self.user.git_url(&self.owner, "guarded"), self.user.git_url_with_password(&self.owner, "guarded")];
+        self.git.commit("work", "file", &crate::harness::client::unique("content")).await;
+        let mut works = Vec::new();
+        for url in &urls {
+            let branch = format!("HEAD:refs/heads/{}", crate::harness::client::unique("branch"));
+            works.push(self.git.attempt("work", &["push", "-q", url, &branch]).await.status.success());
+            works.push(self.git.attempt("work", &["fetch", "-q", url]).await.status.success());
+        }
+        [works[0], works[1], works[2], works[3]]
+    }
+
+    /// Goes through all doors, so that whoever remembers something remembers it now.
+    async fn are_open(&self) {
+        for _ in 0..2 {
+            assert_eq!(self.by_token().await, [200; 6]);
+            assert_eq!(self.direct().await, [Code::Ok; 4]);
+            assert_eq!(self.by_password().await, [200; 2]);
+        }
+        assert_eq!(self.git().await, [true; 4]);
+    }
+
+    /// Fails unless the repository looks as if it did not exist.
+    async fn hide_it(&self, why: &str) {
+        assert_eq!(self.by_token().await, [404; 6], "{why}");
+        assert_eq!(self.direct().await, [Code::NotFound; 4], "{why}");
+        assert_eq!(self.by_password().await, [404; 2], "{why}");
+        assert_eq!(self.git().await, [false; 4], "{why}");
+    }
+
+    /// Fails unless the user is nobody any more.
+    async fn refuse(&self, why: &str) {
+        assert_eq!(self.by_token().await, [401; 6], "{why}");
+        assert_eq!(self.direct().await, [Code::Unauthenticated; 4], "{why}");
+        assert_eq!(self.by_password().await, [401; 2], "{why}");
+        assert_eq!(self.git().await, [false; 4], "{why}");
+        self.user.get("/user").await.refused(401);
+        Answer::of(self.user.tokens(Method::GET, "")).await.refused(401);
+    }
+}
+
+/// A private repository of this user's; its id.
+async fn guarded(owner: &User) -> i64 {
+    let made = owner.new_repository("guarded", json!({"auto_init": true, "private": true})).await;
+    made["id"].as_i64().unwrap()
+}
+
+async fn a_removed_collaborator_is_shut_out_at_once(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let id = guarded(&ada).await;
+    let path = ada.repo("guarded", &format!("/collaborators/{}", bob.name));
+    let admin = json!({"permission": "admin"});
+    ada.put(&path, &admin).await.empty(204);
+    let doors = Doors::of(cluster, &bob, &ada.name, id).await;
+    doors.are_open().await;
+    ada.delete(&path).await.empty(204);
+    doors.hide_it("removed").await;
+    ada.put(&path, &admin).await.empty(204);
+    doors.are_open().await;
+}
+
+async fn a_lowered_collaborator_may_less_at_once(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let id = guarded(&ada).await;
+    let path = ada.repo("guarded", &format!("/collaborators/{}", bob.name));
+    ada.put(&path, &json!({"permission": "admin"})).await.empty(204);
+    let doors = Doors::of(cluster, &bob, &ada.name, id).await;
+    doors.are_open().await;
+    ada.put(&path, &json!({"permission": "read"})).await.empty(204);
+    assert_eq!(doors.by_token().await, [403, 200, 200, 200, 403, 200]);
+    assert_eq!(doors.direct().await, [Code::Ok, Code::PermissionDenied, Code::Ok, Code::Ok]);
+    assert_eq!(doors.by_password().await, [403, 200]);
+    assert_eq!(doors.git().await, [false, true, false, true]);
+}
+
+async fn whoever_loses_a_team_is_shut_out_at_once(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let name = ada.new_organization("acme").await;
+    let id = ada.new_repository_of(&name, "guarded", true).await;
+    let team = ada.new_team(&name, "crew", "admin").await;
+    let (member, repository) = (format!("{team}/members/{}", bob.name), format!("{team}/repos/guarded"));
+    let give = async || {
+        ada.put_nothing(&member).await.empty(204);
+        ada.put_nothing(&repository).await.empty(204);
+    };
+    give().await;
+    let doors = Doors::of(cluster, &bob, &name, id).await;
+    let owner = format!("/orgs/{name}/members/{}", bob.name);
+    for taken in [&member, &repository, &owner, &team] {
+        give().await;
+        doors.are_open().await;
+        ada.delete(taken).await.empty(204);
+        doors.hide_it(taken).await;
+    }
+    // And whoever stops to own.
+    ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
+    doors.are_open().await;
+    ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "member"})).await.empty(204);
+    doors.hide_it("no owner any more").await;
+}
+
+async fn a_deleted_token_is_refused_at_once_and_the_password_is_not(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let id = guarded(&ada).await;
+    let doors = Doors::of(cluster, &ada, &ada.name, id).await;
+    doors.are_open().await;
+    Answer::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
+    assert_eq!(doors.by_token().await, [401; 6]);
+    assert_eq!(doors.direct().await, [Code::Unauthenticated; 4]);
+    assert_eq!(doors.by_password().await, [200; 2]);
+    assert_eq!(doors.git().await, [false, false, true, true]);
+}
+
+async fn a_disabled_user_is_refused_at_once_until_enabled_again(cluster: &Cluster) {
+    let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
+    let id = guarded(&ada).await;
+    let doors = Doors::of(cluster, &ada, &ada.name, id).await;
+    doors.are_open().await;
+    let path = format!("/admin/users/{}", ada.name);
+    admin.patch(&path, &json!({"active": false})).await.expect(200);
+    doors.refuse("disabled").await;
+    ada.make_token(&json!({"name": "late"})).await.refused(401);
+    admin.get(&ada.repo("guarded", "")).await.expect(200);
+    admin.patch(&path, &json!({"active": true})).await.expect(200);
+    doors.are_open().await;
+}
+
+async fn a_deleted_user_is_refused_at_once(cluster: &Cluster) {
+    let (admin, ada, bob) = (cluster.admin().await, cluster.user("ada").await, cluster.user("bob").await);
+    let id = guarded(&ada).await;
+    let path = ada.repo("guarded", &format!("/collaborators/{}", bob.name));
+    ada.put(&path, &json!({"permission": "admin"})).await.empty(204);
+    let doors = Doors::of(cluster, &bob, &ada.name, id).await;
+    doors.are_open().await;
+    admin.delete(&format!("/admin/users/{}", bob.name)).await.empty(204);
+    doors.refuse("deleted").await;
+}
+
+async fn whoever_loses_access_is_shut_out_at_once_with_redis_stopped(cluster: &Cluster) {
+    cluster.user("warm").await.get("/user").await.expect(200);
+    cluster.stop_redis();
+    a_removed_collaborator_is_shut_out_at_once(cluster).await;
+    a_disabled_user_is_refused_at_once_until_enabled_again(cluster).await;
+    a_deleted_user_is_refused_at_once(cluster).await;
 }

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 use crate::harness::{Cluster, Options, User};
 
 on_own_installations! {
-    reading_a_repository_takes_one_hop(Options { otlp: Some(collector()), ..Options::default() })
+    reads_of_one_repository_and_of_many_take_one_hop(Options { otlp: Some(collector()), ..Options::default() })
 }
 
 /// A span: the trace it belongs to, its service, its name, and whether it is a server's.
@@ -83,16 +83,26 @@ fn servers(trace: &str) -> Vec<Seen> {
     SEEN.lock().unwrap().iter().filter(|span| span.trace == trace && span.is_server).cloned().collect()
 }
 
-async fn reading_a_repository_takes_one_hop(cluster: &Cluster) {
+async fn reads_of_one_repository_and_of_many_take_one_hop(cluster: &Cluster) {
     // The collector is shared by both profiles: trace ids tell them apart.
     let base = if cluster.profile == crate::harness::Profile::Embedded { 0x10 } else { 0x60 };
     let ada = cluster.user("ada").await;
-    ada.new_repository("traced", json!({"auto_init": true})).await;
-    let path = ada.repo("traced", "");
-    for (offset, caller) in [(0, ada.clone()), (2, cluster.anonymous())] {
-        let trace = traced(&caller, &path, base + offset).await;
+    for name in ["traced", "second", "third"] {
+        ada.new_repository(name, json!({"auto_init": true})).await;
+    }
+    let one = ada.repo("traced", "");
+    let reads = [
+        (ada.clone(), one.clone(), "RepositoryService/GetRepository"),
+        (cluster.anonymous(), one, "RepositoryService/GetRepository"),
+        (ada.clone(), "/user/repos?limit=1000".to_owned(), "RepositoryService/ListRepositories"),
+        (ada.clone(), format!("/users/{}/repos", ada.name), "RepositoryService/ListRepositories"),
+        (ada.clone(), "/repos/search?q=traced&limit=50".to_owned(), "RepositoryService/SearchRepositories"),
+        (ada.clone(), ada.repo("traced", "/collaborators"), "CollaboratorService/ListCollaborators"),
+    ];
+    for ((caller, path, rpc), number) in reads.into_iter().zip((base..).step_by(2)) {
+        let trace = traced(&caller, &path, number).await;
         // Processes send their spans in order: when those of a later request are there, no earlier one is missing.
-        let later = traced(&caller, &path, base + offset + 1).await;
+        let later = traced(&caller, &path, number + 1).await;
         for _ in 0..200 {
             if servers(&later).len() >= 2 {
                 break;
@@ -103,7 +113,7 @@ async fn reading_a_repository_takes_one_hop(cluster: &Cluster) {
         let calls: Vec<_> = spans.iter().filter(|span| !span.service.contains("gateway")).collect();
         assert_eq!(spans.len(), 2, "{spans:?}");
         assert_eq!(calls.len(), 1, "{spans:?}");
-        assert!(calls[0].name.ends_with("RepositoryService/GetRepository"), "{calls:?}");
+        assert!(calls[0].name.ends_with(rpc), "{calls:?}");
         assert!(calls[0].service.contains("repo-svc"), "{calls:?}");
     }
 }

@@ -4,10 +4,15 @@ use std::collections::BTreeSet;
 
 use ferrite_proto::Permission;
 use ferrite_proto::git::Commit;
-use ferrite_proto::repo::{AuthenticateRequest, GetUsersRequest, Identity, ResolveAccessRequest};
+use ferrite_proto::repo::check_access_request::Target;
+use ferrite_proto::repo::{
+    self, AuthenticateRequest, CheckAccessRequest, GetRepositoryRequest, GetUsersRequest, Identity, RepositoryRef,
+    ResolveAccessRequest,
+};
 
 use crate::auth::Call;
-use crate::dto::{Accounts, present};
+use crate::body::{Fields, JSON_BYTES, Payload};
+use crate::dto::{Accounts, User, present};
 use crate::error::ApiError;
 use crate::links::RepositoryLinks;
 use crate::path::RepoPath;
@@ -18,7 +23,7 @@ const LOOKUP: usize = 1000;
 /// Longer ones belong to nobody.
 const MAX_EMAIL_BYTES: usize = 254;
 
-/// A repository that the caller may see.
+/// A repository to which the caller may do what it asked for.
 pub(crate) struct Access {
     pub(crate) id: i64,
     pub(crate) grant: String,
@@ -26,13 +31,33 @@ pub(crate) struct Access {
     pub(crate) urls: RepositoryLinks,
 }
 
-impl Access {
-    /// Refuses callers below a level before their request is looked at any further. The service behind checks again.
-    pub(crate) fn require(&self, needed: Permission) -> Result<(), ApiError> {
-        if self.permission >= needed {
-            return Ok(());
-        }
-        Err(ApiError::new(axum::http::StatusCode::FORBIDDEN, format!("{needed} permission is required")))
+/// What a request was about to do when a mistake was found in it.
+pub(crate) struct Attempt(CheckAccessRequest);
+
+impl Attempt {
+    /// One of [`super::operation`].
+    pub(crate) fn of(operation: &str) -> Self {
+        Self(CheckAccessRequest { operation: operation.to_owned(), as_administrator: false, target: None })
+    }
+
+    pub(crate) fn by_administrator(mut self, as_administrator: bool) -> Self {
+        self.0.as_administrator = as_administrator;
+        self
+    }
+
+    pub(crate) fn on_repository(mut self, repository: RepositoryRef) -> Self {
+        self.0.target = Some(Target::Repository(repository));
+        self
+    }
+
+    pub(crate) fn on_organization(mut self, name: &str) -> Self {
+        self.0.target = Some(Target::Organization(name.to_owned()));
+        self
+    }
+
+    pub(crate) fn on_team(mut self, id: i64) -> Self {
+        self.0.target = Some(Target::TeamId(id));
+        self
     }
 }
 
@@ -51,21 +76,17 @@ impl Emails {
 }
 
 impl Gateway {
-    /// The repository of a path, as the caller may see it.
-    pub(crate) async fn access(&self, call: &Call, path: &RepoPath) -> Result<Access, ApiError> {
-        let Some(repository) = path.repository() else {
-            return Err(self.refusal(call, ApiError::repository_not_found()).await);
-        };
-        let request = call.request(ResolveAccessRequest { repository: Some(repository), basic: None });
-        let answer = self.clients.access().resolve_access(request).await?.into_inner();
+    /// The repository of a path, when the caller may do `operation` to it: one of [`ferrite_proto::operation`].
+    pub(crate) async fn access(&self, call: &Call, path: &RepoPath, operation: &str) -> Result<Access, ApiError> {
+        let request =
+            ResolveAccessRequest { repository: Some(path.repository()), operation: operation.to_owned(), basic: None };
+        let answer = self.clients.access().resolve_access(call.request(request)).await?.into_inner();
         let repository = present(answer.repository, "repository")?;
-        let permission = Permission::from(repository.permission());
-        let owner = present(repository.owner, "owner")?;
         Ok(Access {
             id: repository.id,
             grant: answer.grant,
-            permission,
-            urls: self.links.repository(&owner.username, &repository.name),
+            permission: Permission::from(repository.permission()),
+            urls: self.urls(repository)?,
         })
     }
 
@@ -76,15 +97,69 @@ impl Gateway {
         Ok(present(answer.identity, "identity")?)
     }
 
-    /// What to refuse a request with when `error` was found before anybody checked its token: a bad token comes first.
-    pub(crate) async fn refusal(&self, call: &Call, error: ApiError) -> ApiError {
-        if call.is_anonymous() {
-            return error;
-        }
-        match self.identity(call).await {
+    /// What to refuse a request with when `error` was found in the request itself: that the caller may not make it at all comes
+    /// first.
+    pub(crate) async fn refusal(&self, call: &Call, attempt: Attempt, error: ApiError) -> ApiError {
+        match self.clients.access().check_access(call.request(attempt.0)).await {
             Ok(_) => error,
-            Err(first) => first,
+            Err(first) => first.into(),
         }
+    }
+
+    /// What `decode` makes of a JSON body. Of mistakes in it only those hear who may make the attempt.
+    pub(crate) async fn decoded<T>(
+        &self,
+        call: &Call,
+        attempt: Attempt,
+        payload: Payload,
+        decode: impl FnOnce(&mut Fields) -> T,
+    ) -> Result<T, ApiError> {
+        let decoded = payload.fields(self, JSON_BYTES).await;
+        self.checked(call, attempt, decoded, decode).await
+    }
+
+    /// The same, from fields that are at hand.
+    pub(crate) async fn checked<T>(
+        &self,
+        call: &Call,
+        attempt: Attempt,
+        fields: Result<Fields, ApiError>,
+        decode: impl FnOnce(&mut Fields) -> T,
+    ) -> Result<T, ApiError> {
+        let decoded = fields.and_then(|mut fields| {
+            let decoded = decode(&mut fields);
+            // An ordinary body takes no slot.
+            fields.finish().map(|_slot| decoded)
+        });
+        match decoded {
+            Ok(decoded) => Ok(decoded),
+            Err(error) => Err(self.refusal(call, attempt, error).await),
+        }
+    }
+
+    /// Addresses inside a repository, which answers of its parts do not name.
+    pub(crate) async fn links_of(&self, call: &Call, path: &RepoPath) -> Result<RepositoryLinks, ApiError> {
+        let request = call.request(GetRepositoryRequest { repository: Some(path.repository()) });
+        let answer = self.clients.repositories().get_repository(request).await?.into_inner();
+        self.urls(present(answer.repository, "repository")?)
+    }
+
+    fn urls(&self, repository: repo::Repository) -> Result<RepositoryLinks, ApiError> {
+        let owner = present(repository.owner, "owner")?;
+        Ok(self.links.repository(&owner.username, &repository.name))
+    }
+
+    /// A user as the caller may see it.
+    pub(crate) fn user(&self, call: &Call, mut user: repo::User) -> User {
+        if call.is_anonymous() {
+            user.email.clear();
+        }
+        User::new(user, &self.links)
+    }
+
+    /// Users as the caller may see them.
+    pub(crate) fn users(&self, call: &Call, users: Vec<repo::User>) -> Vec<User> {
+        users.into_iter().map(|user| self.user(call, user)).collect()
     }
 
     /// The accounts with the given ids.

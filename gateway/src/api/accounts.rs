@@ -1,35 +1,38 @@
 use axum::extract::State;
 use axum::response::Response;
-use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetUserRequest};
+use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetUserRequest, SearchUsersRequest};
 
 use crate::auth::{Anyone, Signed};
-use crate::dto::{User, present};
+use crate::dto::{Found, present};
 use crate::error::ApiError;
 use crate::json;
-use crate::path::UserPath;
+use crate::page::{MANY, Query};
+use crate::path::Params;
+use crate::routes::routes;
 use crate::state::Gateway;
 
-/// `GET /user`
-pub(crate) async fn me(State(gateway): State<Gateway>, Signed(call): Signed) -> Result<Response, ApiError> {
-    let request = call.request(GetAuthenticatedUserRequest {});
-    let answer = gateway.clients.accounts().get_authenticated_user(request).await?.into_inner();
-    Ok(json::ok(User::new(present(answer.user, "user")?, &gateway.links)))
+routes! { Gateway:
+    "/api/v1/user" => get me;
+    "/api/v1/users/search" => get search;
+    "/api/v1/users/{username}" => get get;
 }
 
-/// `GET /users/{username}`
-pub(crate) async fn get(
-    State(gateway): State<Gateway>,
-    Anyone(call): Anyone,
-    path: UserPath,
-) -> Result<Response, ApiError> {
-    let Some(username) = path.username else {
-        return Err(gateway.refusal(&call, ApiError::not_found("user does not exist")).await);
-    };
-    let request = call.request(GetUserRequest { username });
+async fn me(State(gateway): State<Gateway>, Signed(call): Signed) -> Result<Response, ApiError> {
+    let request = call.request(GetAuthenticatedUserRequest {});
+    let answer = gateway.clients.accounts().get_authenticated_user(request).await?.into_inner();
+    Ok(json::ok(gateway.user(&call, present(answer.user, "user")?)))
+}
+
+async fn get(State(gateway): State<Gateway>, Anyone(call): Anyone, path: Params) -> Result<Response, ApiError> {
+    let request = call.request(GetUserRequest { username: path.name("username") });
     let answer = gateway.clients.accounts().get_user(request).await?.into_inner();
-    let mut user = present(answer.user, "user")?;
-    if call.is_anonymous() {
-        user.email.clear();
-    }
-    Ok(json::ok(User::new(user, &gateway.links)))
+    Ok(json::ok(gateway.user(&call, present(answer.user, "user")?)))
+}
+
+async fn search(State(gateway): State<Gateway>, Anyone(call): Anyone, query: Query) -> Result<Response, ApiError> {
+    let page = query.page(MANY);
+    let request = SearchUsersRequest { query: query.filter("q"), page: page.number, page_size: page.size };
+    let answer = gateway.clients.accounts().search_users(call.request(request)).await?.into_inner();
+    let found = Found { data: gateway.users(&call, answer.users), ok: true };
+    Ok(json::page(found, query.headers(page, answer.total_count, &gateway.links)))
 }

@@ -1,43 +1,113 @@
+//! What administrators of the site do: to accounts, and in the name of others.
+
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
-use ferrite_proto::repo::CreateUserRequest;
+use axum::response::{IntoResponse, Response};
+use ferrite_proto::repo::{CreateUserRequest, DeleteUserRequest, UpdateUserRequest};
 
+use super::access::Attempt;
+use super::{keys, operation, orgs, repos, teams};
 use crate::auth::Signed;
-use crate::body::{Fields, JSON_BYTES, Payload, Slot};
-use crate::dto::{User, present};
+use crate::body::{Fields, Payload};
+use crate::dto::present;
 use crate::error::ApiError;
 use crate::json;
+use crate::path::Params;
+use crate::routes::routes;
 use crate::state::Gateway;
 
-/// `POST /admin/users`
-pub(crate) async fn create_user(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
-    payload: Payload,
-) -> Result<Response, ApiError> {
-    let (request, _slot) = match payload.fields(&gateway, JSON_BYTES).await.and_then(decode) {
-        Ok(decoded) => decoded,
-        Err(error) => {
-            let identity = gateway.identity(&call).await?;
-            let forbidden = || ApiError::new(StatusCode::FORBIDDEN, "site administrators only");
-            return Err(if identity.is_admin { error } else { forbidden() });
-        }
-    };
-    let answer = gateway.clients.accounts().create_user(call.request(request)).await?.into_inner();
-    Ok(json::created(User::new(present(answer.user, "user")?, &gateway.links)))
+routes! { Gateway:
+    "/api/v1/admin/users" => post create;
+    "/api/v1/admin/users/{username}" => patch update, delete remove;
+    "/api/v1/admin/users/{username}/keys" => post create_key;
+    "/api/v1/admin/users/{username}/orgs" => post create_organization;
+    "/api/v1/admin/users/{username}/repos" => post create_repository;
+    "/api/v1/admin/orgs/{org}/teams" => post teams::create::<true>;
+    "/api/v1/admin/teams/{id}/members" => get teams::members::<true>;
+    "/api/v1/admin/teams/{id}/members/{username}" =>
+        put teams::add_member::<true>, delete teams::remove_member::<true>;
+    "/api/v1/admin/teams/{id}/repos/{repo}" =>
+        put teams::add_repository::<true>, delete teams::remove_repository::<true>;
 }
 
-fn decode(mut fields: Fields) -> Result<(CreateUserRequest, Slot), ApiError> {
-    let request = CreateUserRequest {
-        username: fields.required("username"),
-        email: fields.required("email"),
-        password: fields.required("password"),
-        full_name: fields.text_or_empty("full_name"),
-        is_admin: false,
-    };
+async fn create(State(gateway): State<Gateway>, Signed(call): Signed, payload: Payload) -> Result<Response, ApiError> {
+    let attempt = Attempt::of(operation::CREATE_USER);
+    let decode = gateway.decoded(&call, attempt, payload, |fields| {
+        refuse_source(fields);
+        CreateUserRequest {
+            username: fields.required("username"),
+            email: fields.required("email"),
+            password: fields.required("password"),
+            full_name: fields.text_or_empty("full_name"),
+            is_admin: false,
+        }
+    });
+    let request = call.request(decode.await?);
+    let answer = gateway.clients.administration().create_user(request).await?.into_inner();
+    Ok(json::created(gateway.user(&call, present(answer.user, "user")?)))
+}
+
+async fn update(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: Params,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    let attempt = Attempt::of(operation::UPDATE_USER);
+    let decode = gateway.decoded(&call, attempt, payload, |fields| {
+        refuse_source(fields);
+        UpdateUserRequest {
+            username: path.name("username"),
+            email: fields.optional_word("email"),
+            full_name: fields.optional_text("full_name"),
+            password: fields.optional_word("password"),
+            website: fields.optional_text("website"),
+            location: fields.optional_text("location"),
+            is_active: fields.optional_flag("active"),
+            is_admin: fields.optional_flag("admin"),
+            repository_limit: fields.optional_number("max_repo_creation"),
+        }
+    });
+    let request = call.request(decode.await?);
+    let answer = gateway.clients.administration().update_user(request).await?.into_inner();
+    Ok(json::ok(gateway.user(&call, present(answer.user, "user")?)))
+}
+
+fn refuse_source(fields: &mut Fields) {
     if fields.number("source_id") != 0 {
         fields.refuse("source_id", "unknown", "there are local accounts only");
     }
-    Ok((request, fields.finish()?))
+}
+
+async fn remove(State(gateway): State<Gateway>, Signed(call): Signed, path: Params) -> Result<Response, ApiError> {
+    let request = call.request(DeleteUserRequest { username: path.name("username") });
+    gateway.clients.administration().delete_user(request).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn create_key(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: Params,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    keys::add(&gateway, &call, payload, Some(path.name("username"))).await
+}
+
+async fn create_organization(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: Params,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    orgs::add(&gateway, &call, payload, Some(path.name("username"))).await
+}
+
+async fn create_repository(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: Params,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    repos::add(&gateway, &call, payload, repos::Owner::AsAdministrator(path.name("username"))).await
 }

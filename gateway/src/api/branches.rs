@@ -1,6 +1,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use ferrite_proto::git::{GetBranchRequest, ListBranchesRequest};
+use ferrite_proto::operation;
 
 use super::access::Emails;
 use crate::auth::Signed;
@@ -9,16 +10,21 @@ use crate::error::ApiError;
 use crate::json;
 use crate::page::{Query, WHOLE};
 use crate::path::RepoPath;
+use crate::routes::routes;
 use crate::state::Gateway;
 
-/// `GET /repos/{owner}/{repo}/branches`
-pub(crate) async fn list(
+routes! { Gateway:
+    "/api/v1/repos/{owner}/{repo}/branches" => get list;
+    "/api/v1/repos/{owner}/{repo}/branches/{*branch}" => get get;
+}
+
+async fn list(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
+    let access = gateway.access(&call, &path, operation::LIST_BRANCHES).await?;
     let page = query.page(WHOLE);
     let request = ListBranchesRequest { repository_id: access.id, page: page.number, page_size: page.size };
     let answer = gateway.clients.git().list_branches(call.granted(&access.grant, request)).await?.into_inner();
@@ -29,13 +35,8 @@ pub(crate) async fn list(
     Ok(json::page(branches, query.headers(page, answer.total_count, &gateway.links)))
 }
 
-/// `GET /repos/{owner}/{repo}/branches/{branch}`
-pub(crate) async fn get(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
-    path: RepoPath,
-) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
+async fn get(State(gateway): State<Gateway>, Signed(call): Signed, path: RepoPath) -> Result<Response, ApiError> {
+    let access = gateway.access(&call, &path, operation::GET_BRANCH).await?;
     let request = GetBranchRequest { repository_id: access.id, name: path.rest };
     let answer = gateway.clients.git().get_branch(call.granted(&access.grant, request)).await?.into_inner();
     let branch = present(answer.branch, "branch")?;

@@ -4,6 +4,7 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use ferrite_proto::git::GetCommitRequest;
+use ferrite_proto::operation;
 
 use super::access::Emails;
 use crate::auth::{Headers, Signed};
@@ -11,16 +12,20 @@ use crate::dto::{Commit, present};
 use crate::error::ApiError;
 use crate::json;
 use crate::path::RepoPath;
+use crate::routes::routes;
 use crate::state::Gateway;
 
-/// `GET /repos/{owner}/{repo}/commits/{sha}`
-pub(crate) async fn get(
+routes! { Gateway:
+    "/api/v1/repos/{owner}/{repo}/commits/{*sha}" => get get;
+}
+
+async fn get(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
     Headers(headers): Headers,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
+    let access = gateway.access(&call, &path, operation::GET_COMMIT).await?;
     let request = GetCommitRequest { repository_id: access.id, revision: path.rest };
     let answer = gateway.clients.git().get_commit(call.granted(&access.grant, request)).await?.into_inner();
     let commit = present(answer.commit, "commit")?;

@@ -2,8 +2,8 @@ use axum::extract::State;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ferrite_proto::Permission;
 use ferrite_proto::git::{GetContentsRequest, PutContentsRequest};
+use ferrite_proto::operation;
 
 use super::access::Emails;
 use crate::auth::{Signed, within};
@@ -14,16 +14,21 @@ use crate::error::ApiError;
 use crate::json;
 use crate::page::Query;
 use crate::path::RepoPath;
+use crate::routes::routes;
 use crate::state::Gateway;
 
-/// `GET /repos/{owner}/{repo}/contents[/{path}]`
-pub(crate) async fn get(
+routes! { Gateway:
+    "/api/v1/repos/{owner}/{repo}/contents" => get get, put put;
+    "/api/v1/repos/{owner}/{repo}/contents/{*file}" => get get, put put;
+}
+
+async fn get(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
+    let access = gateway.access(&call, &path, operation::GET_CONTENTS).await?;
     let asked = query.bytes("ref").filter(|revision| !revision.is_empty());
     let revision = asked.clone().unwrap_or_default();
     let request = GetContentsRequest { repository_id: access.id, revision, path: path.rest };
@@ -31,15 +36,13 @@ pub(crate) async fn get(
     Ok(json::ok(Contents::new(answer, &access.urls, asked.as_deref())?))
 }
 
-/// `PUT /repos/{owner}/{repo}/contents/{path}`
-pub(crate) async fn put(
+async fn put(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
     payload: Payload,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
-    access.require(Permission::Write)?;
+    let access = gateway.access(&call, &path, operation::PUT_CONTENTS).await?;
     let fields = payload.fields(&gateway, FILE_BYTES).await?;
     let (request, _slot) = decode(fields, access.id, path.rest)?;
     let asked = Some(request.branch.clone()).filter(|branch| !branch.is_empty());

@@ -1,7 +1,7 @@
 use axum::extract::State;
 use axum::response::Response;
-use ferrite_proto::Permission;
 use ferrite_proto::hook::{CreateHookRequest, ListHooksRequest};
+use ferrite_proto::operation;
 
 use crate::auth::Signed;
 use crate::body::{Fields, JSON_BYTES, Payload, Slot};
@@ -10,17 +10,20 @@ use crate::error::ApiError;
 use crate::json;
 use crate::page::{Query, WHOLE};
 use crate::path::RepoPath;
+use crate::routes::routes;
 use crate::state::Gateway;
 
-/// `GET /repos/{owner}/{repo}/hooks`
-pub(crate) async fn list(
+routes! { Gateway:
+    "/api/v1/repos/{owner}/{repo}/hooks" => get list, post create;
+}
+
+async fn list(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
-    access.require(Permission::Admin)?;
+    let access = gateway.access(&call, &path, operation::LIST_HOOKS).await?;
     let page = query.page(WHOLE);
     let request = ListHooksRequest { repository_id: access.id, page: page.number, page_size: page.size };
     let answer = gateway.clients.hooks().list_hooks(call.granted(&access.grant, request)).await?.into_inner();
@@ -28,15 +31,13 @@ pub(crate) async fn list(
     Ok(json::page(hooks, query.headers(page, answer.total_count, &gateway.links)))
 }
 
-/// `POST /repos/{owner}/{repo}/hooks`
-pub(crate) async fn create(
+async fn create(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
     payload: Payload,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
-    access.require(Permission::Admin)?;
+    let access = gateway.access(&call, &path, operation::CREATE_HOOK).await?;
     let fields = payload.fields(&gateway, JSON_BYTES).await?;
     let (request, _slot) = decode(fields, access.id)?;
     let answer = gateway.clients.hooks().create_hook(call.granted(&access.grant, request)).await?.into_inner();

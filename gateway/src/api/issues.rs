@@ -1,7 +1,7 @@
 use axum::extract::State;
 use axum::response::Response;
-use ferrite_proto::Permission;
 use ferrite_proto::issue::{CreateIssueRequest, GetIssueRequest, IssueState, ListIssuesRequest};
+use ferrite_proto::{Permission, operation};
 
 use super::access::Access;
 use crate::auth::Signed;
@@ -11,16 +11,21 @@ use crate::error::ApiError;
 use crate::json;
 use crate::page::{MANY, Query};
 use crate::path::{RepoPath, number};
+use crate::routes::routes;
 use crate::state::Gateway;
 
-/// `GET /repos/{owner}/{repo}/issues`
-pub(crate) async fn list(
+routes! { Gateway:
+    "/api/v1/repos/{owner}/{repo}/issues" => get list, post create;
+    "/api/v1/repos/{owner}/{repo}/issues/{index}" => get get;
+}
+
+async fn list(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
+    let access = gateway.access(&call, &path, operation::LIST_ISSUES).await?;
     let page = query.page(MANY);
     let state = match query.text("state").as_deref() {
         Some("closed") => IssueState::Closed,
@@ -36,13 +41,8 @@ pub(crate) async fn list(
     Ok(json::page(issues, query.headers(page, answer.total_count, &gateway.links)))
 }
 
-/// `GET /repos/{owner}/{repo}/issues/{index}`
-pub(crate) async fn get(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
-    path: RepoPath,
-) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
+async fn get(State(gateway): State<Gateway>, Signed(call): Signed, path: RepoPath) -> Result<Response, ApiError> {
+    let access = gateway.access(&call, &path, operation::GET_ISSUE).await?;
     let number = number(&path.rest).ok_or_else(|| ApiError::not_found("issue does not exist"))?;
     let request = GetIssueRequest { repository_id: access.id, number };
     let answer = gateway.clients.issues().get_issue(call.granted(&access.grant, request)).await?.into_inner();
@@ -51,15 +51,13 @@ pub(crate) async fn get(
     Ok(json::ok(Issue::new(issue, &accounts, &gateway.links)?))
 }
 
-/// `POST /repos/{owner}/{repo}/issues`
-pub(crate) async fn create(
+async fn create(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
     payload: Payload,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path).await?;
-    access.require(Permission::Read)?;
+    let access = gateway.access(&call, &path, operation::CREATE_ISSUE).await?;
     let fields = payload.fields(&gateway, JSON_BYTES).await?;
     let (request, _slot) = decode(fields, &access)?;
     let answer = gateway.clients.issues().create_issue(call.granted(&access.grant, request)).await?.into_inner();

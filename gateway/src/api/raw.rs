@@ -6,7 +6,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use bytes::{Bytes, BytesMut};
-use ferrite_proto::metadata;
+use ferrite_proto::{metadata, operation};
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, BodyStream};
 use hyper::body::Incoming;
@@ -16,6 +16,7 @@ use crate::clients::DEADLINE;
 use crate::error::ApiError;
 use crate::links::encode;
 use crate::path::{RepoPath, decode};
+use crate::routes::routes;
 use crate::state::Gateway;
 
 /// Bytes of a file that decide whether it is text.
@@ -24,14 +25,17 @@ const FILE_NAME: &str = "ferrite-file-name";
 const REASON: &str = "ferrite-reason";
 const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
-/// `GET /repos/{owner}/{repo}/raw/{ref}/{path}`
-pub(crate) async fn get(
+routes! { Gateway:
+    "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get;
+}
+
+async fn get(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
     Headers(headers): Headers,
 ) -> Result<Response<Body>, ApiError> {
-    let access = gateway.access(&call, &path).await?;
+    let access = gateway.access(&call, &path, operation::RAW).await?;
     let mut request = Request::builder()
         .uri(format!("/git/{}/raw?path={}", access.id, encode(&path.rest)))
         .header(metadata::GRANT, access.grant.as_str());

@@ -8,70 +8,84 @@ use ferrite_proto::repo::{
 };
 
 use crate::auth::{Call, Password};
-use crate::body::{JSON_BYTES, Payload};
-use crate::dto::{AccessToken, present};
+use crate::body::{Fields, JSON_BYTES, Payload};
+use crate::dto::{AccessToken, ListedToken, NewToken, present};
 use crate::error::ApiError;
 use crate::json;
 use crate::page::{Query, WHOLE};
-use crate::path::UserPath;
+use crate::path::Params;
+use crate::routes::routes;
 use crate::state::Gateway;
 
-/// `GET /users/{username}/tokens`
-pub(crate) async fn list(
+routes! { Gateway:
+    "/api/v1/users/{username}/tokens" => get list, post create;
+    "/api/v1/users/{username}/tokens/{name}" => delete remove;
+}
+
+async fn list(
     State(gateway): State<Gateway>,
     Password(call, credential): Password,
-    path: UserPath,
+    path: Params,
     query: Query,
 ) -> Result<Response, ApiError> {
     let page = query.page(WHOLE);
     let request = ListAccessTokensRequest {
         credential: Some(credential),
-        username: path.username.unwrap_or_default(),
+        username: path.name("username"),
         page: page.number,
         page_size: page.size,
     };
     let answer =
         gateway.clients.accounts().list_access_tokens(call.bare(request)).await.map_err(challenged)?.into_inner();
-    let tokens: Vec<_> =
-        answer.tokens.into_iter().map(|token| AccessToken { name: token.name, sha1: token.digest }).collect();
+    let tokens = answer.tokens.into_iter().map(ListedToken::new).collect::<Result<Vec<_>, _>>()?;
     Ok(json::page(tokens, query.headers(page, answer.total_count, &gateway.links)))
 }
 
-/// `POST /users/{username}/tokens`
-pub(crate) async fn create(
+async fn create(
     State(gateway): State<Gateway>,
     Password(call, credential): Password,
-    path: UserPath,
+    path: Params,
     payload: Payload,
 ) -> Result<Response, ApiError> {
-    let username = path.username.unwrap_or_default();
-    let named = payload.fields(&gateway, JSON_BYTES).await.and_then(|mut fields| {
-        let name = fields.required("name");
-        fields.finish().map(|_slot| name)
-    });
-    let name = match named {
-        Ok(name) => name,
+    let username = path.name("username");
+    let request = match payload.fields(&gateway, JSON_BYTES).await.and_then(decode) {
+        Ok(decoded) => CreateAccessTokenRequest { credential: Some(credential), username, ..decoded },
         Err(error) => return Err(refusal(&gateway, &call, credential, username, error).await),
     };
-    let request = CreateAccessTokenRequest { credential: Some(credential), username, name };
+    let is_plain = request.scopes.is_empty() && request.expire_time.is_none() && request.repositories.is_empty();
     let answer =
         gateway.clients.accounts().create_access_token(call.bare(request)).await.map_err(challenged)?.into_inner();
     let token = present(answer.token, "token")?;
-    Ok(json::created(AccessToken { name: token.name, sha1: answer.value }))
+    if is_plain {
+        // Who sent what clients have always sent gets what they have always got.
+        return Ok(json::created(AccessToken { name: token.name, sha1: answer.value }));
+    }
+    Ok(json::created(NewToken::new(token, answer.value)?))
 }
 
-/// `DELETE /users/{username}/tokens/{name}`
-pub(crate) async fn remove(
+/// What a body says; whose token it is to be, and who asks, is for the caller to add.
+fn decode(mut fields: Fields) -> Result<CreateAccessTokenRequest, ApiError> {
+    let decoded = CreateAccessTokenRequest {
+        credential: None,
+        username: String::new(),
+        name: fields.required("name"),
+        scopes: fields.texts("scopes"),
+        expire_time: fields.optional_time("expires_at"),
+        repositories: fields.texts("repositories"),
+    };
+    fields.finish().map(|_slot| decoded)
+}
+
+async fn remove(
     State(gateway): State<Gateway>,
     Password(call, credential): Password,
-    path: UserPath,
+    path: Params,
 ) -> Result<Response, ApiError> {
-    let username = path.username.unwrap_or_default();
-    let Some(name) = path.rest else {
-        let error = ApiError::not_found("token does not exist");
-        return Err(refusal(&gateway, &call, credential, username, error).await);
+    let request = DeleteAccessTokenRequest {
+        credential: Some(credential),
+        username: path.name("username"),
+        name: path.name("name"),
     };
-    let request = DeleteAccessTokenRequest { credential: Some(credential), username, name };
     gateway.clients.accounts().delete_access_token(call.bare(request)).await.map_err(challenged)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -71,7 +71,7 @@ fn null_and_zero_values_are_absent() {
     let mut body = fields(r#"{"name":null,"private":null,"labels":null,"milestone":0,"assignee":"","title":""}"#);
     assert_eq!((body.numbers("labels"), body.number("milestone")), (Vec::new(), 0));
     assert_eq!((body.text_or_empty("assignee"), body.numbers("missing")), (String::new(), Vec::new()));
-    assert_eq!(body.text("name"), None);
+    assert_eq!(body.optional_text("name"), None);
     assert!(!body.flag("private"));
     body.required("title");
     assert_eq!(body.errors.len(), 1);
@@ -90,7 +90,7 @@ fn a_text_may_be_empty_where_only_presence_is_asked() {
 #[test]
 fn a_nul_is_refused_with_its_field() {
     let mut body = fields(r#"{"title":"a\u0000b"}"#);
-    body.text("title");
+    body.optional_text("title");
     assert_eq!((body.errors[0].field.as_str(), body.errors[0].code.as_ref()), ("title", "invalid"));
 }
 
@@ -195,4 +195,68 @@ async fn large_bodies_wait_for_no_slot_and_free_theirs() {
     assert!(large().fields(&gateway, FILE_BYTES).await.is_err());
     drop(slot);
     assert!(large().fields(&gateway, FILE_BYTES).await.is_ok());
+}
+
+#[test]
+fn what_may_be_absent_is_told_from_what_is_empty() {
+    let mut body = fields(r#"{"a":"","b":null,"c":"x","on":false,"off":null,"n":0,"m":null}"#);
+    assert_eq!(body.optional_text("a").as_deref(), Some(""));
+    assert_eq!((body.optional_text("b"), body.optional_text("missing")), (None, None));
+    assert_eq!(body.optional_word("c").as_deref(), Some("x"));
+    assert_eq!((body.optional_flag("on"), body.optional_flag("off")), (Some(false), None));
+    assert_eq!((body.optional_number("n"), body.optional_number("m")), (Some(0), None));
+    assert_eq!(fields(r#"{"a":""}"#).optional_word("a"), None);
+    assert!(body.finish().is_ok());
+}
+
+#[test]
+fn optional_fields_name_themselves_when_they_are_of_the_wrong_type() {
+    let mut body = fields(r#"{"text":1,"flag":"true","number":"7","time":7,"other":"soon"}"#);
+    assert_eq!((body.optional_text("text"), body.optional_flag("flag")), (None, None));
+    assert_eq!((body.optional_number("number"), body.optional_time("time")), (None, None));
+    assert_eq!(body.optional_time("other"), None);
+    let names: Vec<_> = body.errors.iter().map(|error| (error.field.as_str(), error.code.as_ref())).collect();
+    let expected = [("text", "type"), ("flag", "type"), ("number", "type"), ("time", "type"), ("other", "invalid")];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn times_are_rfc_3339_with_any_offset() {
+    let mut body = fields(r#"{"a":"2026-01-02T03:04:05+02:00","b":"","c":null,"d":"2016-12-31T23:59:60.5Z"}"#);
+    assert_eq!(body.optional_time("a"), Some(Timestamp { seconds: 1_767_315_845, nanos: 0 }));
+    assert_eq!((body.optional_time("b"), body.optional_time("c")), (None, None));
+    assert_eq!(body.optional_time("d"), Some(Timestamp { seconds: 1_483_228_799, nanos: 999_999_999 }));
+    for wrong in ["2026-01-02", "2026-01-02T03:04:05", "+12026-01-02T03:04:05Z", "x", "2026-02-30T00:00:00Z"] {
+        assert_eq!(timestamp(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn a_bare_list_stands_for_the_one_field() {
+    let list = |text: &str| parse_or_list(text.as_bytes(), "emails").map_err(|error| error.status.as_u16());
+    let expected = BTreeMap::from([("emails".to_owned(), Value::List(vec![Value::Text("a@b".into())]))]);
+    assert_eq!(list(r#"["a@b"]"#), Ok(expected.clone()));
+    assert_eq!(list(r#"{"emails":["a@b"]}"#), Ok(expected));
+    assert_eq!((list(""), list("null")), (Ok(BTreeMap::new()), Ok(BTreeMap::new())));
+    assert_eq!((list("\"a@b\""), list("[")), (Err(422), Err(400)));
+}
+
+#[test]
+fn a_list_that_must_be_there_has_something_in_it() {
+    for text in ["{}", r#"{"emails":null}"#, r#"{"emails":[]}"#] {
+        let mut body = fields(text);
+        assert!(body.required_texts("emails").is_empty());
+        assert_eq!(body.errors[0].code, "required", "{text}");
+    }
+    let mut body = fields(r#"{"emails":["a"],"other":"a"}"#);
+    assert_eq!(body.required_texts("emails"), ["a"]);
+    body.required_texts("other");
+    assert_eq!(body.errors[0].code, "type");
+}
+
+proptest! {
+    #[test]
+    fn no_text_breaks_the_reading_of_times(text in any::<String>()) {
+        let _ = timestamp(&text);
+    }
 }

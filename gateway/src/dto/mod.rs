@@ -1,9 +1,12 @@
 //! The JSON shapes of the contract. They are the gateway's own: what a service adds to a message changes no answer here.
 
+mod account;
+mod audit;
 mod commit;
 mod content;
 mod hook;
 mod issue;
+mod organization;
 mod repository;
 mod user;
 
@@ -11,15 +14,26 @@ use std::ops::RangeInclusive;
 
 use chrono::DateTime;
 use prost_types::Timestamp;
+use serde::Serialize;
 
+pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, PublicKey};
+pub(crate) use audit::AuditEvent;
 pub(crate) use commit::{Branch, Commit};
 pub(crate) use content::{Content, Contents, FileWritten, Place};
 pub(crate) use hook::Hook;
 pub(crate) use issue::Issue;
+pub(crate) use organization::{Collaborator, Membership, Organization, Team};
 pub(crate) use repository::{Repository, Viewer};
-pub(crate) use user::{AccessToken, Accounts, User};
+pub(crate) use user::{Accounts, User};
 
 use crate::error::ApiError;
+
+/// What searches answer with.
+#[derive(Debug, Serialize)]
+pub(crate) struct Found<T> {
+    pub(crate) data: Vec<T>,
+    pub(crate) ok: bool,
+}
 
 /// Something that a service must send was not in its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -45,7 +45,7 @@ pub(crate) struct Repository {
 
 /// What the caller may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-struct Permissions {
+pub(super) struct Permissions {
     admin: bool,
     push: bool,
     pull: bool,

@@ -57,10 +57,3 @@ impl Accounts {
         self.by_id.get(self.id_by_email.get(email)?)
     }
 }
-
-/// An access token: its value at creation, in lists a digest of no use.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct AccessToken {
-    pub(crate) name: String,
-    pub(crate) sha1: String,
-}

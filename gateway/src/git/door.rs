@@ -5,9 +5,9 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRef, Path, RawQuery, Request, State};
 use axum::response::Response;
 use ferrite_kit::grpc::Channel;
+use ferrite_proto::repo::ResolveAccessRequest;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::repo::{Repository, ResolveAccessRequest};
-use ferrite_proto::{Permission, metadata};
+use ferrite_proto::{metadata, operation};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
@@ -115,7 +115,11 @@ impl Door {
         let is_anonymous = credentials.is_anonymous();
         let repository = names.ok().and_then(|Path((owner, repo))| target::repository(&owner, &repo));
         let repository = repository.ok_or_else(|| Refusal::missing(is_anonymous))?;
-        let question = ResolveAccessRequest { repository: Some(repository), basic: credentials.into_basic() };
+        let question = ResolveAccessRequest {
+            repository: Some(repository),
+            operation: operation(service).to_owned(),
+            basic: credentials.into_basic(),
+        };
         let mut question = tonic::Request::new(question);
         if let Some(id) = request_id(headers)
             && let Ok(id) = id.parse()
@@ -133,7 +137,9 @@ impl Door {
             tracing::error!("repo-svc let a git client in without a repository or a grant");
             return Err(Refusal::Internal);
         };
-        permit(service, &repository, is_anonymous)?;
+        if service == Service::ReceivePack && repository.is_mirror {
+            return Err(Refusal::Mirror);
+        }
         Ok(Admitted { repository_id: repository.id, grant, is_anonymous })
     }
 
@@ -186,15 +192,11 @@ fn refuse_strangers(service: Service, credentials: &Credentials) -> Result<(), R
     }
 }
 
-/// Whether `service` is open to the caller of a repository that repo-svc has shown.
-fn permit(service: Service, repository: &Repository, is_anonymous: bool) -> Result<(), Refusal> {
-    let permission = Permission::from(repository.permission());
+/// What repo-svc knows a service as. Whether the caller may is decided there.
+fn operation(service: Service) -> &'static str {
     match service {
-        _ if permission < Permission::Read => Err(Refusal::missing(is_anonymous)),
-        Service::UploadPack => Ok(()),
-        Service::ReceivePack if permission < Permission::Write => Err(Refusal::ReadOnly),
-        Service::ReceivePack if repository.is_mirror => Err(Refusal::Mirror),
-        Service::ReceivePack => Ok(()),
+        Service::UploadPack => operation::UPLOAD_PACK,
+        Service::ReceivePack => operation::RECEIVE_PACK,
     }
 }
 
@@ -257,44 +259,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     line
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn repository(permission: Permission, is_mirror: bool) -> Repository {
-        let permission = ferrite_proto::repo::Permission::from(permission) as i32;
-        Repository { id: 7, permission, is_mirror, ..Repository::default() }
-    }
-
-    #[test]
-    fn reading_takes_read_and_pushing_takes_write() {
-        use Permission::{Admin, None, Owner, Read, Write};
-        for (permission, fetch, push) in [
-            (None, Err(Refusal::NotFound), Err(Refusal::NotFound)),
-            (Read, Ok(()), Err(Refusal::ReadOnly)),
-            (Write, Ok(()), Ok(())),
-            (Admin, Ok(()), Ok(())),
-            (Owner, Ok(()), Ok(())),
-        ] {
-            let repository = repository(permission, false);
-            assert_eq!(permit(Service::UploadPack, &repository, false), fetch, "{permission}");
-            assert_eq!(permit(Service::ReceivePack, &repository, false), push, "{permission}");
-        }
-        assert_eq!(permit(Service::UploadPack, &repository(None, false), true), Err(Refusal::Challenge));
-    }
-
-    #[test]
-    fn nobody_pushes_to_a_mirror() {
-        let mirror = repository(Permission::Owner, true);
-        assert_eq!(permit(Service::ReceivePack, &mirror, false), Err(Refusal::Mirror));
-        assert_eq!(permit(Service::UploadPack, &mirror, false), Ok(()));
-    }
-
-    #[test]
-    fn an_unknown_level_is_no_level() {
-        let repository = Repository { id: 7, permission: 99, ..Repository::default() };
-        assert_eq!(permit(Service::UploadPack, &repository, false), Err(Refusal::NotFound));
-    }
 }

@@ -17,27 +17,18 @@ mod protocol;
 mod refusal;
 mod target;
 
-use axum::Router;
-use axum::extract::FromRef;
-use axum::routing::{get, post};
 use door::Door;
 
-/// The routes of git over HTTP.
-///
-/// Request bodies are packs: no layer around these routes may limit or collect them.
-pub(crate) fn routes<S>() -> Router<S>
-where
-    S: Clone + Send + Sync + 'static,
-    Door: FromRef<S>,
-{
-    let mut router = Router::new();
-    for end in ["", "/"] {
-        router = router
-            .route(&format!("/{{owner}}/{{repo}}/info/refs{end}"), get(door::advertise))
-            .route(&format!("/{{owner}}/{{repo}}/git-upload-pack{end}"), post(door::upload_pack))
-            .route(&format!("/{{owner}}/{{repo}}/git-receive-pack{end}"), post(door::receive_pack));
-    }
-    router
+use crate::routes::routes;
+
+// Request bodies are packs: no layer around these routes may limit or collect them.
+routes! { Door:
+    "/{owner}/{repo}/info/refs" => get door::advertise;
+    "/{owner}/{repo}/info/refs/" => get door::advertise;
+    "/{owner}/{repo}/git-upload-pack" => post door::upload_pack;
+    "/{owner}/{repo}/git-upload-pack/" => post door::upload_pack;
+    "/{owner}/{repo}/git-receive-pack" => post door::receive_pack;
+    "/{owner}/{repo}/git-receive-pack/" => post door::receive_pack;
 }
 
 #[cfg(test)]

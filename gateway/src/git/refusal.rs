@@ -22,8 +22,6 @@ pub(super) enum Refusal {
     BadCredentials,
     /// It does not exist, or not for this caller.
     NotFound,
-    /// The caller may read only.
-    ReadOnly,
     /// The repository follows another one; nobody pushes to it.
     Mirror,
     /// The caller is known and not let in, and told why.
@@ -80,7 +78,7 @@ impl Refusal {
         match self {
             Self::Challenge | Self::BadCredentials => StatusCode::UNAUTHORIZED,
             Self::NotFound | Self::Dumb => StatusCode::NOT_FOUND,
-            Self::ReadOnly | Self::Mirror | Self::Denied(_) | Self::UnknownService => StatusCode::FORBIDDEN,
+            Self::Mirror | Self::Denied(_) | Self::UnknownService => StatusCode::FORBIDDEN,
             Self::BadProtocol => StatusCode::BAD_REQUEST,
             Self::ContentType(_) | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooManyAttempts(_) => StatusCode::TOO_MANY_REQUESTS,
@@ -96,7 +94,6 @@ impl Refusal {
             Self::Challenge => "credentials are required".into(),
             Self::BadCredentials => "credentials are not valid".into(),
             Self::NotFound => "repository does not exist".into(),
-            Self::ReadOnly => "write permission is required".into(),
             Self::Mirror => "mirror repository is read-only".into(),
             Self::UnknownService => "service is not offered".into(),
             Self::Dumb => "only the smart protocol is served; please upgrade git".into(),
@@ -190,7 +187,7 @@ mod tests {
         for refusal in [Refusal::Challenge, Refusal::BadCredentials] {
             assert_eq!(refusal.into_response().headers()[WWW_AUTHENTICATE], "Basic realm=\"Ferrite\"");
         }
-        for refusal in [Refusal::NotFound, Refusal::ReadOnly, Refusal::Mirror, Refusal::Internal] {
+        for refusal in [Refusal::NotFound, Refusal::Mirror, Refusal::Internal] {
             assert!(!refusal.into_response().headers().contains_key(WWW_AUTHENTICATE));
         }
     }

@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use tower::ServiceExt;
 
 use super::door::Door;
-use super::routes;
+use super::router;
 use crate::bulk::Bulk;
 
 /// `ada:secret`
@@ -22,12 +22,12 @@ const ADA: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");
 const FETCH: (&str, &str) = ("content-type", "application/x-git-upload-pack-request");
 const PUSH: (&str, &str) = ("content-type", "application/x-git-receive-pack-request");
 
-fn router() -> Router {
+fn door() -> Router {
     let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
     let key = ServiceKey::new(vec![7; 32]).unwrap();
     let credential = Arc::new(ServiceCredential::new(key, "gateway", Clock::system()));
     let access = AccessServiceClient::new(channel(&nowhere, Some(Arc::clone(&credential))));
-    routes().with_state(Door { access, bulk: Bulk::new(nowhere, credential) })
+    router().with_state(Door { access, bulk: Bulk::new(nowhere, credential) })
 }
 
 async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, String) {
@@ -35,7 +35,7 @@ async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> (StatusCode,
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let response = router().oneshot(request.body(Body::from("0000")).unwrap()).await.unwrap();
+    let response = door().oneshot(request.body(Body::from("0000")).unwrap()).await.unwrap();
     let (parts, body) = response.into_parts();
     let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     (parts.status, parts.headers, text)

@@ -7,7 +7,10 @@ use axum::{
     response::Response,
 };
 use ferrite_kit::auth::Caller;
-use ferrite_proto::{Permission, id::RepositoryId};
+use ferrite_proto::{
+    id::RepositoryId,
+    operation::{RECEIVE_PACK, UPLOAD_PACK},
+};
 use http::{HeaderMap, HeaderValue, header};
 
 use super::{
@@ -74,7 +77,7 @@ pub(super) async fn info_refs(
     let path = app.store.path(RepositoryId(id));
     match service.as_deref() {
         Some(b"git-upload-pack") => {
-            app.require(&caller, id, Permission::Read).await?;
+            app.authorize_as(&caller, UPLOAD_PACK, id).await?;
             let turn = app.gates.advertise.enter(RepositoryId(id)).await?;
             let child = app.git.upload_pack(&path, Exchange::Advertise, protocol(request.headers()).as_ref())?;
             // Version 2 has no header: its answer says what it is.
@@ -83,7 +86,7 @@ pub(super) async fn info_refs(
             Ok(answer(body, "application/x-git-upload-pack-advertisement"))
         }
         Some(b"git-receive-pack") => {
-            app.require_write(&caller, id).await?;
+            app.authorize_as(&caller, RECEIVE_PACK, id).await?;
             let turn = app.gates.advertise.enter(RepositoryId(id)).await?;
             let receive =
                 ReceivePack { exchange: Exchange::Advertise, protocol: None, hooks: None, hook_env: Vec::new() };
@@ -103,7 +106,7 @@ pub(super) async fn upload_pack(
     request: Request,
 ) -> Result<Response, Refusal> {
     let id = repository(&id)?;
-    app.require(&caller, id, Permission::Read).await?;
+    app.authorize_as(&caller, UPLOAD_PACK, id).await?;
     let turn = app.gates.fetch.enter(RepositoryId(id)).await?;
     let protocol = protocol(request.headers());
     let input = input(request, FETCH_REQUEST)?;
@@ -122,7 +125,7 @@ pub(super) async fn receive_pack(
     request: Request,
 ) -> Result<Response, Refusal> {
     let id = repository(&id)?;
-    let grant = app.require_write(&caller, id).await?;
+    let grant = app.authorize_as(&caller, RECEIVE_PACK, id).await?;
     let turn = app.gates.push.enter(RepositoryId(id)).await?;
     let input = input(request, app.max_push_bytes.saturating_add(COMMANDS))?;
     let user = grant.user_id().map_or(0, |user| user.0);

@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 use ferrite_kit::auth::Caller;
-use ferrite_proto::{Permission, id::RepositoryId};
+use ferrite_proto::{id::RepositoryId, operation::RAW};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::{answer::Refusal, git::repository, query, transfer::output};
@@ -24,7 +24,7 @@ pub(super) async fn raw(
     request: Request,
 ) -> Result<Response, Refusal> {
     let id = repository(&id)?;
-    app.require(&caller, id, Permission::Read).await?;
+    app.authorize_as(&caller, RAW, id).await?;
     let id = RepositoryId(id);
     let path = query::value(request.uri().query().unwrap_or_default(), "path");
     let path =

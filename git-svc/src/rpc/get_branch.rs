@@ -1,6 +1,5 @@
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
-    Permission,
     git::{GetBranchRequest, GetBranchResponse},
     id::RepositoryId,
 };
@@ -13,7 +12,7 @@ use crate::{app::App, error::GitError, failure::Failure, name::BranchName, read}
 pub(super) async fn get_branch(app: &App, request: Request<GetBranchRequest>) -> Result<GetBranchResponse, Failure> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.require(&caller, request.repository_id, Permission::Read).await?;
+    app.authorize(&caller, request.repository_id).await?;
     let name = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;
     let branch = app.pool.run(RepositoryId(request.repository_id), move |repo| read::branch(repo, &name)).await?;
     Ok(GetBranchResponse { branch: Some(encode::branch(branch)) })

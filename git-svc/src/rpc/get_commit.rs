@@ -1,6 +1,5 @@
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
-    Permission,
     git::{GetCommitRequest, GetCommitResponse},
     id::RepositoryId,
 };
@@ -13,7 +12,7 @@ use crate::{app::App, failure::Failure, read, revision::Revision};
 pub(super) async fn get_commit(app: &App, request: Request<GetCommitRequest>) -> Result<GetCommitResponse, Failure> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.require(&caller, request.repository_id, Permission::Read).await?;
+    app.authorize(&caller, request.repository_id).await?;
     let revision = Revision::parse(&request.revision)?;
     let job = move |repo: &git2::Repository| read::commit(repo, &revision);
     let (_, commit) = app.pool.run(RepositoryId(request.repository_id), job).await?;

@@ -1,6 +1,5 @@
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
-    Permission,
     git::{Directory, GetContentsRequest, GetContentsResponse, get_contents_response::Contents},
     id::RepositoryId,
 };
@@ -23,7 +22,7 @@ pub(super) async fn get_contents(
 ) -> Result<GetContentsResponse, Failure> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.require(&caller, request.repository_id, Permission::Read).await?;
+    app.authorize(&caller, request.repository_id).await?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|_| GitError::PathNotFound)?;
     let job = move |repo: &git2::Repository| read::contents(repo, &revision, &path);

@@ -1,6 +1,5 @@
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
-    Permission,
     git::{ListBranchesRequest, ListBranchesResponse},
     id::RepositoryId,
 };
@@ -18,7 +17,7 @@ pub(super) async fn list_branches(
 ) -> Result<ListBranchesResponse, Failure> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.require(&caller, request.repository_id, Permission::Read).await?;
+    app.authorize(&caller, request.repository_id).await?;
     let page = page(&request)?;
     let page = app.pool.run(RepositoryId(request.repository_id), move |repo| read::branches(repo, page)).await?;
     Ok(ListBranchesResponse {

@@ -28,7 +28,7 @@ pub(super) async fn put_contents(
 ) -> Result<PutContentsResponse, Failure> {
     let caller = Caller::of(&request);
     let id = request.get_ref().repository_id;
-    let grant = app.require_write(&caller, id).await?;
+    let grant = app.authorize(&caller, id).await?;
     let user = grant.user_id().map_or(0, |user| user.0);
     let key = IdempotencyKey::of(&request, user, "PutContents")?;
     let put = parse(request.into_inner(), author(&grant, app))?;

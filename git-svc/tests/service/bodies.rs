@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use axum::body::Body;
 use bytes::Bytes;
-use ferrite_proto::Permission;
+use ferrite_proto::operation::{PUT_CONTENTS, RAW, RECEIVE_PACK, UPLOAD_PACK};
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
@@ -32,20 +32,21 @@ pub(crate) fn request(
     service: &Service,
     method: Method,
     path: &str,
-    permission: Permission,
+    operation: &str,
     id: i64,
 ) -> http::request::Builder {
-    let grant = service.sign(service.grant(id, permission));
+    let grant = service.sign(service.grant(id, operation));
     Request::builder().method(method).uri(path).header("host", "git-svc").header("ferrite-grant", grant)
 }
 
 async fn get(service: &Service, id: i64, path: &str) -> (StatusCode, HeaderMap, Bytes) {
-    let request = request(service, Method::GET, path, Permission::Read, id).body(Body::empty()).unwrap();
+    let operation = if path.contains("/raw?") { RAW } else { UPLOAD_PACK };
+    let request = request(service, Method::GET, path, operation, id).body(Body::empty()).unwrap();
     send(service, request).await
 }
 
 async fn fetch(service: &Service, id: i64, body: Vec<u8>, encoding: Option<&str>) -> (StatusCode, HeaderMap, Bytes) {
-    let mut request = request(service, Method::POST, &format!("/git/{id}/upload-pack"), Permission::Read, id);
+    let mut request = request(service, Method::POST, &format!("/git/{id}/upload-pack"), UPLOAD_PACK, id);
     request = request.header("git-protocol", "version=2");
     if let Some(encoding) = encoding {
         request = request.header("content-encoding", encoding);
@@ -71,7 +72,7 @@ async fn raw_files_come_with_their_length_name_and_tag() {
         (&headers["content-length"], &headers["ferrite-file-name"]),
         (&"6".parse().unwrap(), &"a%20b.txt".parse().unwrap())
     );
-    let known = request(&service, Method::GET, &path, Permission::Read, id).header("if-none-match", &headers["etag"]);
+    let known = request(&service, Method::GET, &path, RAW, id).header("if-none-match", &headers["etag"]);
     let (status, _, body) = send(&service, known.body(Body::empty()).unwrap()).await;
     assert_eq!((status, body.len()), (StatusCode::NOT_MODIFIED, 0));
     for (path, reason) in [
@@ -109,7 +110,7 @@ async fn refs_are_advertised_in_both_protocols() {
     assert_eq!(headers["content-type"], "application/x-git-upload-pack-advertisement");
     assert!(body.starts_with(b"001e# service=git-upload-pack\n0000"), "{body:?}");
     assert!(String::from_utf8_lossy(&body).contains(&format!("{commit} refs/heads/main")));
-    let second = request(&service, Method::GET, &path, Permission::Read, id).header("git-protocol", "version=2");
+    let second = request(&service, Method::GET, &path, UPLOAD_PACK, id).header("git-protocol", "version=2");
     let (_, _, body) = send(&service, second.body(Body::empty()).unwrap()).await;
     assert!(body.starts_with(b"000eversion 2\n"), "{body:?}");
     let (status, headers, _) = get(&service, id, &format!("/git/{id}/info-refs?service=git-archive")).await;
@@ -117,16 +118,38 @@ async fn refs_are_advertised_in_both_protocols() {
 }
 
 #[tokio::test]
-async fn pushing_needs_more_than_reading() {
+async fn a_grant_opens_one_kind_of_body() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    service.put(id, "a.txt", b"a").await;
+    let doors = [
+        (UPLOAD_PACK, Method::GET, format!("/git/{id}/info-refs?service=git-upload-pack")),
+        (UPLOAD_PACK, Method::POST, format!("/git/{id}/upload-pack")),
+        (RECEIVE_PACK, Method::GET, format!("/git/{id}/info-refs?service=git-receive-pack")),
+        (RECEIVE_PACK, Method::POST, format!("/git/{id}/receive-pack")),
+        (RAW, Method::GET, format!("/git/{id}/raw?path=main/a.txt")),
+    ];
+    for operation in [UPLOAD_PACK, RECEIVE_PACK, RAW, PUT_CONTENTS, ""] {
+        for (wanted, method, path) in &doors {
+            let request = request(&service, method.clone(), path, operation, id);
+            let (status, headers, _) = send(&service, request.body(Body::from("0000")).unwrap()).await;
+            let reason = headers.get("ferrite-reason").map(|reason| reason.to_str().unwrap());
+            let expected = if operation == *wanted {
+                (StatusCode::OK, None)
+            } else {
+                (StatusCode::UNAUTHORIZED, Some("BAD_GRANT"))
+            };
+            assert_eq!((status, reason), expected, "{operation} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_pushes_to_a_mirror_or_without_credentials() {
     let service = Service::start().await;
     let id = service.create().await;
     let path = format!("/git/{id}/info-refs?service=git-receive-pack");
-    let (status, headers, _) = get(&service, id, &path).await;
-    assert_eq!((status, headers["ferrite-reason"].to_str().unwrap()), (StatusCode::FORBIDDEN, "PERMISSION_REQUIRED"));
-    let post = request(&service, Method::POST, &format!("/git/{id}/receive-pack"), Permission::Read, id);
-    let (status, _, _) = send(&service, post.body(Body::from("0000")).unwrap()).await;
-    assert_eq!(status, StatusCode::FORBIDDEN);
-    let mut mirror = service.grant(id, Permission::Owner);
+    let mut mirror = service.grant(id, RECEIVE_PACK);
     mirror.is_mirror = true;
     let mirror = Request::get(&path).header("host", "x").header("ferrite-grant", service.sign(mirror));
     let (status, headers, _) = send(&service, mirror.body(Body::empty()).unwrap()).await;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use ed25519_dalek::{SigningKey, pkcs8::EncodePrivateKey as _};
 use ferrite_proto::{
-    Permission,
     git::{
         DeleteRepositoryRequest, GetCommitRequest, ListBranchesRequest, git_service_client::GitServiceClient,
         storage_service_client::StorageServiceClient,
     },
-    grant::Signer,
+    grant::{Grant, Signer},
+    operation::{GET_COMMIT, LIST_BRANCHES, PUT_CONTENTS, UPLOAD_PACK},
 };
 use tonic::{Code, Request};
 
@@ -23,14 +23,14 @@ fn list(id: i64) -> ListBranchesRequest {
 async fn grants_of_another_key_expired_or_for_another_repository_are_refused() {
     let service = Service::start().await;
     let (id, other) = (service.create().await, service.create().await);
-    let grant = service.grant(id, Permission::Owner);
+    let grant = service.grant(id, LIST_BRANCHES);
     let good = service.sign(grant.clone());
     service.git().list_branches(with_token(list(id), &good)).await.unwrap();
 
     let key = SigningKey::from_bytes(&[8; 32]).to_pkcs8_pem(Default::default()).unwrap();
     let foreign = Signer::from_pem(key.as_bytes()).unwrap().sign(grant.clone(), now(), Duration::from_secs(60));
     let expired = service.signer.sign(grant, now() - 120, Duration::from_secs(60));
-    let wrong = service.sign(service.grant(other, Permission::Owner));
+    let wrong = service.sign(service.grant(other, LIST_BRANCHES));
     for token in [foreign, expired, wrong, format!("{good}x"), "x.y.z".to_owned()] {
         let error = service.git().list_branches(with_token(list(id), &token)).await.unwrap_err();
         assert_eq!((error.code(), reason(&error).as_str()), (Code::Unauthenticated, "BAD_GRANT"));
@@ -51,21 +51,29 @@ async fn nobody_gets_in_without_credentials() {
 }
 
 #[tokio::test]
-async fn reading_is_no_right_to_write() {
+async fn a_grant_opens_one_call() {
     let service = Service::start().await;
     let id = service.create().await;
-    let reader = service.sign(service.grant(id, Permission::Read));
-    service.git().list_branches(with_token(list(id), &reader)).await.unwrap();
-    let error = service.git().put_contents(with_token(put_request(id, "a", b"x"), &reader)).await.unwrap_err();
-    assert_eq!((error.code(), reason(&error).as_str()), (Code::PermissionDenied, "PERMISSION_REQUIRED"));
-    let mut mirror = service.grant(id, Permission::Owner);
-    mirror.is_mirror = true;
-    let mirror = service.sign(mirror);
-    let error = service.git().put_contents(with_token(put_request(id, "a", b"x"), &mirror)).await.unwrap_err();
+    for operation in [LIST_BRANCHES, GET_COMMIT, UPLOAD_PACK, ""] {
+        let token = service.sign(service.grant(id, operation));
+        let error = service.git().put_contents(with_token(put_request(id, "a", b"x"), &token)).await.unwrap_err();
+        assert_eq!((error.code(), reason(&error).as_str()), (Code::Unauthenticated, "BAD_GRANT"), "{operation}");
+    }
+    let writer = service.sign(service.grant(id, PUT_CONTENTS));
+    let error = service.git().list_branches(with_token(list(id), &writer)).await.unwrap_err();
+    assert_eq!(reason(&error), "BAD_GRANT");
+    service.git().put_contents(with_token(put_request(id, "a", b"x"), &writer)).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_commits_to_a_mirror() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let mirror = |operation| service.sign(Grant { is_mirror: true, ..service.grant(id, operation) });
+    let put = with_token(put_request(id, "a", b"x"), &mirror(PUT_CONTENTS));
+    let error = service.git().put_contents(put).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::FailedPrecondition, "MIRROR_READ_ONLY"));
-    let none = service.sign(service.grant(id, Permission::None));
-    let error = service.git().list_branches(with_token(list(id), &none)).await.unwrap_err();
-    assert_eq!(reason(&error), "REPOSITORY_NOT_FOUND");
+    service.git().list_branches(with_token(list(id), &mirror(LIST_BRANCHES))).await.unwrap();
 }
 
 #[tokio::test]
@@ -76,7 +84,7 @@ async fn another_store_and_an_old_epoch_are_refused() {
     for (store, epoch, wanted) in
         [("s2", 1, "WRONG_STORE"), ("s1", 0, "WRONG_STORE"), ("s1", 3, "REVISION_NOT_FOUND"), ("s1", 2, "WRONG_STORE")]
     {
-        let mut grant = service.grant(id, Permission::Read);
+        let mut grant = service.grant(id, GET_COMMIT);
         (grant.store, grant.epoch) = (store.to_owned(), epoch);
         let error = service.git().get_commit(with_token(request.clone(), &service.sign(grant))).await.unwrap_err();
         assert_eq!(reason(&error), wanted, "{store} {epoch}");
@@ -90,7 +98,7 @@ async fn another_store_and_an_old_epoch_are_refused() {
 async fn only_processes_of_ours_make_and_remove_repositories() {
     let service = Service::start().await;
     let id = service.create().await;
-    let token = service.sign(service.grant(id, Permission::Owner));
+    let token = service.sign(service.grant(id, PUT_CONTENTS));
     let mut storage = StorageServiceClient::new(service.stranger());
     let error = storage.create_repository(with_token(creation(99), &token)).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::PermissionDenied, "SERVICE_REQUIRED"));

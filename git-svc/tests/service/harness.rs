@@ -187,24 +187,32 @@ impl Service {
         id
     }
 
-    pub(crate) fn grant(&self, repository: i64, permission: Permission) -> Grant {
+    pub(crate) fn grant(&self, repository: i64, operation: &str) -> Grant {
         let user = GrantUser {
             id: 7,
             username: "ada".into(),
             full_name: "Ada Lovelace".into(),
             email: "ada@example.com".into(),
         };
-        let (store, user) = ("s1".to_owned(), Some(user));
-        Grant { user, repository, permission, issues_enabled: true, is_mirror: false, store, epoch: 1 }
+        Grant {
+            user: Some(user),
+            repository,
+            operation: operation.to_owned(),
+            permission: Permission::Write,
+            issues_enabled: true,
+            is_mirror: false,
+            store: "s1".to_owned(),
+            epoch: 1,
+        }
     }
 
     pub(crate) fn sign(&self, grant: Grant) -> String {
         self.signer.sign(grant, now(), Duration::from_secs(60))
     }
 
-    /// `message` with a grant to write to `repository`.
-    pub(crate) fn with_grant<T>(&self, repository: i64, message: T) -> Request<T> {
-        with_token(message, &self.sign(self.grant(repository, Permission::Write)))
+    /// `message` with a grant to do with it what it is for.
+    pub(crate) fn with_grant<T: Operation>(&self, repository: i64, message: T) -> Request<T> {
+        with_token(message, &self.sign(self.grant(repository, T::OPERATION)))
     }
 
     /// Writes a file and returns the branch's new commit.
@@ -240,6 +248,28 @@ impl Drop for Service {
         self.life.stop();
         self.others.stop();
     }
+}
+
+/// A message that one operation takes.
+pub(crate) trait Operation {
+    /// Its name.
+    const OPERATION: &'static str;
+}
+
+macro_rules! operations {
+    ($($message:ident = $name:ident),* $(,)?) => {
+        $(impl Operation for ferrite_proto::git::$message {
+            const OPERATION: &'static str = ferrite_proto::operation::$name;
+        })*
+    };
+}
+
+operations! {
+    ListBranchesRequest = LIST_BRANCHES,
+    GetBranchRequest = GET_BRANCH,
+    GetCommitRequest = GET_COMMIT,
+    GetContentsRequest = GET_CONTENTS,
+    PutContentsRequest = PUT_CONTENTS,
 }
 
 /// A request to make an empty repository.

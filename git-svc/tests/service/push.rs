@@ -9,7 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use ferrite_kit::{Lifecycle, boot::serve_all, net::Address, serve::Limits};
-use ferrite_proto::{Permission, events::RefsUpdateKind};
+use ferrite_proto::{
+    events::RefsUpdateKind,
+    operation::{RECEIVE_PACK, UPLOAD_PACK},
+};
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
 use tokio::process::Command;
@@ -55,7 +58,8 @@ async fn pass_on(State((service, life)): State<(Arc<Service>, Lifecycle)>, mut r
     let path = path.replace("info/refs", "info-refs").replace("git-upload-pack", "upload-pack");
     let path = path.replace("git-receive-pack", "receive-pack");
     *request.uri_mut() = format!("/git/{id}/{path}?{query}").parse().unwrap();
-    let grant = service.sign(service.grant(id.parse().unwrap(), Permission::Write));
+    let operation = if text.contains("receive-pack") { RECEIVE_PACK } else { UPLOAD_PACK };
+    let grant = service.sign(service.grant(id.parse().unwrap(), operation));
     request.headers_mut().insert("ferrite-grant", grant.parse().unwrap());
     let stream = service.address.connect().await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -237,7 +241,7 @@ async fn a_client_that_leaves_takes_its_processes_along() {
     let task = gateway.life.spawn("exchange", async move { drop(connection.await) });
     let (body, hold) = endless();
     let request =
-        crate::bodies::request(service, http::Method::POST, &format!("/git/{id}/receive-pack"), Permission::Write, id);
+        crate::bodies::request(service, http::Method::POST, &format!("/git/{id}/receive-pack"), RECEIVE_PACK, id);
     let sending =
         gateway.life.spawn("request", async move { sender.send_request(request.body(body).unwrap()).await.is_ok() });
     let store = service.store();
@@ -262,7 +266,7 @@ async fn a_push_cut_off_in_its_pack_leaves_no_quarantine() {
     let (body, hold) = endless();
     hold.send(Ok(begun.into())).await.unwrap();
     let path = format!("/git/{id}/receive-pack");
-    let request = crate::bodies::request(service, http::Method::POST, &path, Permission::Write, id);
+    let request = crate::bodies::request(service, http::Method::POST, &path, RECEIVE_PACK, id);
     let sending =
         gateway.life.spawn("request", async move { sender.send_request(request.body(body).unwrap()).await.is_ok() });
     let quarantines = || {

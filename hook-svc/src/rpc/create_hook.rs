@@ -11,7 +11,7 @@ pub(super) async fn create_hook(
     service: &HookRpc,
     request: Request<CreateHookRequest>,
 ) -> Result<CreateHookResponse, Status> {
-    let grant = service.administered(&request, request.get_ref().repository_id).await?;
+    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
     let user = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
     let key = IdempotencyKey::of(&request, user.0, "CreateHook")?;
     let work = async {
@@ -42,6 +42,7 @@ mod tests {
     use ferrite_proto::Permission;
     use ferrite_proto::error::violations;
     use ferrite_proto::hook::Hook;
+    use ferrite_proto::operation::LIST_HOOKS;
     use tonic::Code;
 
     use super::*;
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_valid_grant_of_admin_level_registers_a_hook() {
+    async fn only_a_valid_grant_for_this_call_and_repository_registers_a_hook() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let refusals = [
@@ -130,9 +131,8 @@ mod tests {
                 (Caller::user(7, Permission::Owner).with_other_key(), Code::Unauthenticated, "BAD_GRANT"),
                 (Caller::user(7, Permission::Owner).expired(), Code::Unauthenticated, "BAD_GRANT"),
                 (Caller::user(7, Permission::Owner).of_repository(REPOSITORY + 1), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::None), Code::NotFound, "REPOSITORY_NOT_FOUND"),
-                (Caller::user(7, Permission::Read), Code::PermissionDenied, "PERMISSION_REQUIRED"),
-                (Caller::user(7, Permission::Write), Code::PermissionDenied, "PERMISSION_REQUIRED"),
+                (Caller::user(7, Permission::Owner).granted(LIST_HOOKS), Code::Unauthenticated, "BAD_GRANT"),
+                (Caller::user(7, Permission::Owner).granted(""), Code::Unauthenticated, "BAD_GRANT"),
             ];
             for (caller, code, expected) in refusals {
                 let status = service.create(&caller, request("gogs", &CONFIG)).await.unwrap_err();

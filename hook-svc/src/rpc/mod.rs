@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use ferrite_kit::auth::{Access, Caller};
 use ferrite_kit::{Clock, outbox, timestamp};
-use ferrite_proto::Permission;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
 use ferrite_proto::grant::Grant;
@@ -31,10 +30,9 @@ pub(crate) struct HookRpc {
 }
 
 impl HookRpc {
-    /// The caller's grant for a repository that it administers.
-    async fn administered<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, Status> {
-        let caller = Caller::of(request);
-        Ok(self.access.require(&caller, RepositoryId(repository), Permission::Admin).await?)
+    /// The caller's grant to do to a repository what it is calling.
+    async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, Status> {
+        Ok(self.access.authorize(&Caller::of(request), RepositoryId(repository)).await?)
     }
 }
 

@@ -12,6 +12,7 @@ use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{DeliverRequest, Event};
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
 use ferrite_proto::hook::{CreateHookRequest, Hook, ListHooksRequest, ListHooksResponse};
+use ferrite_proto::operation;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tonic::Status;
@@ -20,6 +21,7 @@ use super::Caller;
 use crate::Config;
 
 const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
+const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
 /// The service behind a Unix socket. Nothing here needs repo-svc: callers bring grants.
 pub(crate) struct Service {
@@ -76,12 +78,16 @@ impl Service {
     }
 
     pub(crate) async fn create(&self, caller: &Caller, request: CreateHookRequest) -> Result<Hook, Status> {
-        let answer = HookServiceClient::new(self.channel.clone()).create_hook(caller.request(request)).await?;
+        let answer = HookServiceClient::new(self.channel.clone())
+            .create_hook(caller.request(operation::CREATE_HOOK, request))
+            .await?;
         Ok(answer.into_inner().hook.unwrap())
     }
 
     pub(crate) async fn list(&self, caller: &Caller, request: ListHooksRequest) -> Result<ListHooksResponse, Status> {
-        let answer = HookServiceClient::new(self.channel.clone()).list_hooks(caller.request(request)).await?;
+        let answer = HookServiceClient::new(self.channel.clone())
+            .list_hooks(caller.request(operation::LIST_HOOKS, request))
+            .await?;
         Ok(answer.into_inner())
     }
 
@@ -98,7 +104,8 @@ impl Service {
 
     /// Delivers events as somebody else.
     pub(crate) async fn deliver_as(&self, caller: &Caller, events: Vec<Event>) -> Result<(), Status> {
-        EventSinkClient::new(self.channel.clone()).deliver(caller.request(DeliverRequest { events })).await.map(|_| ())
+        let request = caller.request(DELIVER, DeliverRequest { events });
+        EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
     }
 
     /// How often an event was recorded.

@@ -15,7 +15,7 @@ pub(super) async fn create_issue(
     service: &IssueRpc,
     request: Request<CreateIssueRequest>,
 ) -> Result<CreateIssueResponse, Status> {
-    let grant = service.readable(&request, request.get_ref().repository_id).await?;
+    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
     let author = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
     let key = IdempotencyKey::of(&request, author.0, "CreateIssue")?;
     let work = async {
@@ -70,6 +70,7 @@ mod tests {
     use ferrite_proto::Permission;
     use ferrite_proto::error::violations;
     use ferrite_proto::issue::IssueState;
+    use ferrite_proto::operation::LIST_ISSUES;
     use futures_util::future::join_all;
     use tonic::Code;
 
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_valid_grant_of_this_repository_opens_an_issue() {
+    async fn only_a_valid_grant_for_this_call_and_repository_opens_an_issue() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let refusals = [
@@ -176,7 +177,8 @@ mod tests {
                 (Caller::user(7, Permission::Owner).with_other_key(), Code::Unauthenticated, "BAD_GRANT"),
                 (Caller::user(7, Permission::Owner).expired(), Code::Unauthenticated, "BAD_GRANT"),
                 (Caller::user(7, Permission::Owner).of_repository(REPOSITORY + 1), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::None), Code::NotFound, "REPOSITORY_NOT_FOUND"),
+                (Caller::user(7, Permission::Owner).granted(LIST_ISSUES), Code::Unauthenticated, "BAD_GRANT"),
+                (Caller::user(7, Permission::Owner).granted(""), Code::Unauthenticated, "BAD_GRANT"),
                 (Caller::user(7, Permission::Owner).without_issues(), Code::NotFound, "ISSUES_DISABLED"),
             ];
             for (caller, code, expected) in refusals {

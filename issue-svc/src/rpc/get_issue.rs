@@ -9,7 +9,7 @@ pub(super) async fn get_issue(
     service: &IssueRpc,
     request: Request<GetIssueRequest>,
 ) -> Result<GetIssueResponse, Status> {
-    service.readable(&request, request.get_ref().repository_id).await?;
+    service.authorize(&request, request.get_ref().repository_id).await?;
     let GetIssueRequest { repository_id, number } = request.into_inner();
     let issue = service.store.find(RepositoryId(repository_id), number).await.map_err(IssueError::from)?;
     let issue = issue.ok_or(IssueError::NotFound { number })?;
@@ -20,6 +20,7 @@ pub(super) async fn get_issue(
 mod tests {
     use ferrite_proto::Permission;
     use ferrite_proto::issue::CreateIssueRequest;
+    use ferrite_proto::operation::CREATE_ISSUE;
     use tonic::Code;
 
     use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
@@ -38,6 +39,8 @@ mod tests {
                 let status = service.get(&caller, REPOSITORY, number).await.unwrap_err();
                 assert_eq!((status.code(), reason(&status).as_str()), (Code::NotFound, "ISSUE_NOT_FOUND"), "{number}");
             }
+            let status = service.get(&caller.granted(CREATE_ISSUE), REPOSITORY, 1).await.unwrap_err();
+            assert_eq!(reason(&status), "BAD_GRANT");
             let elsewhere = Caller::user(7, Permission::Read).of_repository(REPOSITORY + 1);
             let status = service.get(&elsewhere, REPOSITORY + 1, 1).await.unwrap_err();
             assert_eq!(reason(&status), "ISSUE_NOT_FOUND");

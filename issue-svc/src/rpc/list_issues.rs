@@ -13,7 +13,7 @@ pub(super) async fn list_issues(
     service: &IssueRpc,
     request: Request<ListIssuesRequest>,
 ) -> Result<ListIssuesResponse, Status> {
-    service.readable(&request, request.get_ref().repository_id).await?;
+    service.authorize(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let (is_closed, page) = decode(&request)?;
     let repository = RepositoryId(request.repository_id);
@@ -43,6 +43,7 @@ mod tests {
     use ferrite_proto::Permission;
     use ferrite_proto::error::violations;
     use ferrite_proto::issue::CreateIssueRequest;
+    use ferrite_proto::operation::GET_ISSUE;
 
     use super::*;
     use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_refuses_what_it_cannot_mean_and_who_may_not_see() {
+    async fn a_list_refuses_what_it_cannot_mean_and_grants_for_anything_else() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = Caller::user(7, Permission::Read);
@@ -115,8 +116,8 @@ mod tests {
 
             let off = service.list(&caller.without_issues(), request(IssueState::Open, 1, 10)).await.unwrap_err();
             assert_eq!(reason(&off), "ISSUES_DISABLED");
-            let hidden = service.list(&Caller::anonymous(Permission::None), request(IssueState::Open, 1, 10)).await;
-            assert_eq!(reason(&hidden.unwrap_err()), "REPOSITORY_NOT_FOUND");
+            let other = service.list(&caller.granted(GET_ISSUE), request(IssueState::Open, 1, 10)).await;
+            assert_eq!(reason(&other.unwrap_err()), "BAD_GRANT");
             service.stop().await;
         })
         .await;

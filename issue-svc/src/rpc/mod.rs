@@ -10,7 +10,6 @@ use std::sync::Arc;
 use ferrite_kit::auth::{Access, Caller};
 use ferrite_kit::outbox::{self, Relay};
 use ferrite_kit::{Clock, timestamp};
-use ferrite_proto::Permission;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
 use ferrite_proto::grant::Grant;
@@ -39,10 +38,9 @@ pub(crate) struct IssueRpc {
 }
 
 impl IssueRpc {
-    /// The caller's grant for a repository that it may read and whose issue tracker is on.
-    async fn readable<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, Status> {
-        let caller = Caller::of(request);
-        let grant = self.access.require(&caller, RepositoryId(repository), Permission::Read).await?;
+    /// The caller's grant to do to a repository what it is calling, when the issue tracker is on.
+    async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, Status> {
+        let grant = self.access.authorize(&Caller::of(request), RepositoryId(repository)).await?;
         if !grant.issues_enabled {
             return Err(IssueError::Disabled.into());
         }

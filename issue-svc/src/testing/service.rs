@@ -13,6 +13,7 @@ use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{DeliverRequest, Event, IssueChanged};
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::issue::{CreateIssueRequest, GetIssueRequest, Issue, ListIssuesRequest, ListIssuesResponse};
+use ferrite_proto::operation;
 use prost::Message;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -22,6 +23,7 @@ use super::Caller;
 use crate::Config;
 
 const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
+const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
 /// The service behind a Unix socket. It is its own subscriber, in repo-svc's place: an event sink takes what is not for it.
 pub(crate) struct Service {
@@ -78,17 +80,18 @@ impl Service {
     }
 
     pub(crate) async fn create(&self, caller: &Caller, request: CreateIssueRequest) -> Result<Issue, Status> {
-        let answer = self.client().create_issue(caller.request(request)).await?;
+        let answer = self.client().create_issue(caller.request(operation::CREATE_ISSUE, request)).await?;
         Ok(answer.into_inner().issue.unwrap())
     }
 
     pub(crate) async fn get(&self, caller: &Caller, repository_id: i64, number: i64) -> Result<Issue, Status> {
-        let answer = self.client().get_issue(caller.request(GetIssueRequest { repository_id, number })).await?;
+        let request = caller.request(operation::GET_ISSUE, GetIssueRequest { repository_id, number });
+        let answer = self.client().get_issue(request).await?;
         Ok(answer.into_inner().issue.unwrap())
     }
 
     pub(crate) async fn list(&self, caller: &Caller, request: ListIssuesRequest) -> Result<ListIssuesResponse, Status> {
-        Ok(self.client().list_issues(caller.request(request)).await?.into_inner())
+        Ok(self.client().list_issues(caller.request(operation::LIST_ISSUES, request)).await?.into_inner())
     }
 
     fn client(&self) -> IssueServiceClient<Channel> {
@@ -124,7 +127,8 @@ impl Service {
 
     /// Delivers events as somebody else.
     pub(crate) async fn deliver_as(&self, caller: &Caller, events: Vec<Event>) -> Result<(), Status> {
-        EventSinkClient::new(self.channel.clone()).deliver(caller.request(DeliverRequest { events })).await.map(|_| ())
+        let request = caller.request(DELIVER, DeliverRequest { events });
+        EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
     }
 
     /// How often an event was recorded.

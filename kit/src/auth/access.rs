@@ -1,18 +1,18 @@
 use std::sync::Arc;
 
-use ferrite_proto::Permission;
+use ferrite_proto::error::reason;
 use ferrite_proto::grant::{Grant, Verifier};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest, repository_ref};
-use tonic::{Code, Request};
+use tonic::{Request, Status};
 
 use super::{AuthError, Caller};
 use crate::grpc::Channel;
 
-/// Decides whether a caller has a level on a repository: by the grant that came along, or by asking repo-svc with the caller's
-/// token. Remembers nothing of its own.
+/// Decides whether a caller may do an operation to a repository: by the grant that came along, or by asking repo-svc with the
+/// caller's token. Remembers nothing of its own.
 #[derive(Clone)]
 pub struct Access {
     authority: Channel,
@@ -32,59 +32,61 @@ impl Access {
         Self { authority, verifier }
     }
 
-    /// The caller's grant for `repository`, of at least level `needed`.
+    /// The caller's grant to do to `repository` what it is calling ([`Caller::operation`]). To have one is the permission.
     ///
     /// # Errors
-    /// [`AuthError::BadGrant`] for a grant of another repository, [`AuthError::RepositoryNotFound`] for what the caller may not
-    /// see, [`AuthError::PermissionRequired`] for what it may see and not do, [`AuthError::CredentialsRequired`] when it is nobody
-    /// and somebody is needed.
-    pub async fn require(
+    /// [`AuthError::BadGrant`] for a grant of another repository or operation, [`AuthError::RepositoryNotFound`] for what the
+    /// caller may not see, [`AuthError::Refused`] for what it may see and not do, [`AuthError::CredentialsRequired`] when it is
+    /// nobody and somebody is needed.
+    pub async fn authorize(&self, caller: &Caller, repository: RepositoryId) -> Result<Arc<Grant>, AuthError> {
+        self.authorize_as(caller, &caller.operation, repository).await
+    }
+
+    /// The same for an operation that is no RPC, by its name in [`ferrite_proto::operation`].
+    ///
+    /// # Errors
+    /// As [`Access::authorize`].
+    pub async fn authorize_as(
         &self,
         caller: &Caller,
+        operation: &str,
         repository: RepositoryId,
-        needed: Permission,
     ) -> Result<Arc<Grant>, AuthError> {
         let grant = match &caller.grant {
-            Some(grant) if grant.repository_id() == repository => Arc::clone(grant),
-            Some(_) => return Err(AuthError::BadGrant),
-            None => self.resolve(caller, repository).await?,
+            Some(grant) => Arc::clone(grant),
+            None => Arc::new(self.resolve(caller, operation, repository).await?),
         };
-        check(&grant, needed)?;
+        if grant.repository_id() != repository || grant.operation != operation {
+            return Err(AuthError::BadGrant);
+        }
         Ok(grant)
     }
 
-    async fn resolve(&self, caller: &Caller, wanted: RepositoryId) -> Result<Arc<Grant>, AuthError> {
+    async fn resolve(&self, caller: &Caller, operation: &str, repository: RepositoryId) -> Result<Grant, AuthError> {
         let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
-        let repository = RepositoryRef { by: Some(repository_ref::By::Id(wanted.0)) };
-        let mut request = Request::new(ResolveAccessRequest { repository: Some(repository), basic: None });
+        let repository = RepositoryRef { by: Some(repository_ref::By::Id(repository.0)) };
+        let operation = operation.to_owned();
+        let mut request = Request::new(ResolveAccessRequest { repository: Some(repository), operation, basic: None });
         let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
         request.metadata_mut().insert(AUTHORIZATION, bearer);
-        match AccessServiceClient::new(self.authority.clone()).resolve_access(request).await {
-            Ok(response) => {
-                let grant = self.verifier.verify(&response.into_inner().grant).map_err(|_| AuthError::BadGrant)?.0;
-                if grant.repository_id() != wanted {
-                    return Err(AuthError::BadGrant);
-                }
-                Ok(Arc::new(grant))
-            }
-            Err(status) => Err(match status.code() {
-                Code::NotFound => AuthError::RepositoryNotFound,
-                Code::Unauthenticated => AuthError::BadCredentials,
-                _ => AuthError::Unavailable,
-            }),
-        }
+        let answer = AccessServiceClient::new(self.authority.clone()).resolve_access(request).await;
+        let grant = answer.map_err(|status| refusal(&status))?.into_inner().grant;
+        self.verifier.verify(&grant).map(|(grant, _)| grant).map_err(|_| AuthError::BadGrant)
     }
 }
 
-fn check(grant: &Grant, needed: Permission) -> Result<(), AuthError> {
-    if grant.permission == Permission::None {
-        return Err(AuthError::RepositoryNotFound);
+/// What repo-svc says about the caller, for the caller; what it says about us, or does not say, is a fault on our side.
+fn refusal(status: &Status) -> AuthError {
+    let refused = |reason| AuthError::Refused { reason, message: status.message().to_owned() };
+    match reason(status).as_deref() {
+        Some("REPOSITORY_NOT_FOUND") => AuthError::RepositoryNotFound,
+        Some("CREDENTIALS_REQUIRED") => AuthError::CredentialsRequired,
+        Some("BAD_CREDENTIALS") => AuthError::BadCredentials,
+        Some("PERMISSION_REQUIRED") => refused("PERMISSION_REQUIRED"),
+        Some("INSUFFICIENT_SCOPE") => refused("INSUFFICIENT_SCOPE"),
+        other => {
+            tracing::warn!(code = ?status.code(), reason = other, "cannot ask repo-svc about a caller");
+            AuthError::Unavailable
+        }
     }
-    if grant.permission < needed {
-        return Err(match grant.user {
-            Some(_) => AuthError::PermissionRequired { needed },
-            None => AuthError::CredentialsRequired,
-        });
-    }
-    Ok(())
 }

@@ -1,17 +1,12 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use ferrite_proto::repo::Identity;
 use prost::Message;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 
 use super::tokens::TokenHash;
+use crate::shared::{ANSWER_TIMEOUT, Shared, millis};
 use crate::{Clock, Secret};
 
-/// A cache that does not answer in this time is asked nothing more for a moment.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(250);
-const BREAK: Duration = Duration::from_millis(500);
 /// An answer of repo-svc that took longer than this is not remembered: the token may have been revoked meanwhile, and the trace of
 /// that be gone again.
 const FRESH: Duration = Duration::from_secs(1);
@@ -24,10 +19,8 @@ const TOMBSTONE: &[u8] = b"-";
 /// it does not know, or cannot say, is asked of repo-svc.
 #[derive(Clone)]
 pub struct TokenCache {
-    redis: ConnectionManager,
+    shared: Shared,
     lifetime: Duration,
-    clock: Clock,
-    broken_until_us: Arc<AtomicI64>,
 }
 
 impl std::fmt::Debug for TokenCache {
@@ -42,46 +35,22 @@ impl TokenCache {
     /// # Errors
     /// When the URL is malformed.
     pub fn new(url: &Secret, lifetime: Duration, clock: Clock) -> Result<Self, redis::RedisError> {
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(ANSWER_TIMEOUT))
-            .set_response_timeout(Some(ANSWER_TIMEOUT))
-            .set_number_of_retries(1)
-            .set_min_delay(Duration::from_millis(20))
-            .set_max_delay(Duration::from_millis(100));
-        let redis = redis::Client::open(url.expose())?.get_connection_manager_lazy(config)?;
-        Ok(Self {
-            redis,
-            lifetime: lifetime.clamp(Duration::from_secs(1), MAX_LIFETIME),
-            clock,
-            broken_until_us: Arc::default(),
-        })
+        Ok(Self::over(Shared::new(url, clock)?, lifetime))
+    }
+
+    /// A cache in a Redis that others use as well.
+    #[must_use]
+    pub fn over(shared: Shared, lifetime: Duration) -> Self {
+        Self { shared, lifetime: lifetime.clamp(Duration::from_secs(1), MAX_LIFETIME) }
     }
 
     fn key(hash: &TokenHash) -> String {
         format!("ferrite:token:{}", hash.to_hex())
     }
 
-    async fn ask<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> Option<T> {
-        if self.clock.now_us() < self.broken_until_us.load(Ordering::Relaxed) {
-            return None;
-        }
-        let mut redis = self.redis.clone();
-        match tokio::time::timeout(ANSWER_TIMEOUT, command.query_async::<T>(&mut redis)).await {
-            Ok(Ok(value)) => Some(value),
-            outcome => {
-                let until = self.clock.now_us() + i64::try_from(BREAK.as_micros()).unwrap_or(i64::MAX);
-                self.broken_until_us.store(until, Ordering::Relaxed);
-                metrics::counter!("ferrite_token_cache_failures_total").increment(1);
-                let error = outcome.err().map_or_else(|| "command failed".to_owned(), |late| late.to_string());
-                tracing::warn!(error, "token cache does not answer; asking repo-svc instead");
-                None
-            }
-        }
-    }
-
     /// The identity remembered for a token, if it is.
     pub async fn get(&self, hash: &TokenHash) -> Option<Identity> {
-        let bytes: Option<Vec<u8>> = self.ask(redis::cmd("GET").arg(Self::key(hash))).await?;
+        let bytes: Option<Vec<u8>> = self.shared.ask(redis::cmd("GET").arg(Self::key(hash))).await?;
         let bytes = bytes.filter(|bytes| bytes != TOMBSTONE)?;
         // Whatever else somebody wrote there is not an identity; no bytes at all would decode to one.
         Identity::decode(bytes.as_slice()).ok().filter(|identity| identity.user_id > 0)
@@ -98,7 +67,7 @@ impl TokenCache {
     pub async fn put(&self, hash: &TokenHash, identity: &Identity) {
         let mut command = redis::cmd("SET");
         command.arg(Self::key(hash)).arg(identity.encode_to_vec()).arg("NX").arg("PX").arg(millis(self.lifetime));
-        let _: Option<redis::Value> = self.ask(&command).await;
+        let _: Option<redis::Value> = self.shared.ask(&command).await;
     }
 
     /// Forgets tokens and keeps them forgotten until every answer that was on its way has gone stale. Returns only when nobody can
@@ -114,9 +83,7 @@ impl TokenCache {
             pipe.cmd("SET").arg(Self::key(hash)).arg(TOMBSTONE).arg("PX").arg(millis(self.lifetime * 2)).ignore();
         }
         loop {
-            let mut redis = self.redis.clone();
-            let attempt = tokio::time::timeout(ANSWER_TIMEOUT, pipe.query_async::<()>(&mut redis)).await;
-            if matches!(attempt, Ok(Ok(()))) {
+            if self.shared.insist(&pipe).await {
                 return;
             }
             if tokio::time::Instant::now() >= deadline {
@@ -126,8 +93,4 @@ impl TokenCache {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,5 +1,5 @@
-use ferrite_proto::Permission;
 use ferrite_proto::error::{Kind, ServiceError, to_status};
+use ferrite_proto::{Permission, Scope};
 use tonic::Status;
 
 /// Why a caller is refused.
@@ -11,7 +11,7 @@ pub enum AuthError {
     /// What was shown is not valid: unknown, revoked, expired, or of a disabled user.
     #[error("credentials are not valid")]
     BadCredentials,
-    /// The grant is not valid, or is for another repository.
+    /// The grant is not valid, or is for another repository or operation.
     #[error("grant is not valid")]
     BadGrant,
     /// The caller may not know that the repository exists, or it does not.
@@ -22,6 +22,20 @@ pub enum AuthError {
     PermissionRequired {
         /// The level that the operation needs.
         needed: Permission,
+    },
+    /// The caller's token was not made for this.
+    #[error("token lacks scope `{scope}`")]
+    InsufficientScope {
+        /// The scope that the operation needs.
+        scope: Scope,
+    },
+    /// repo-svc said no to a known caller; in its words.
+    #[error("{message}")]
+    Refused {
+        /// Its reason.
+        reason: &'static str,
+        /// What it said.
+        message: String,
     },
     /// Only site administrators may.
     #[error("site administrators only")]
@@ -39,7 +53,11 @@ impl ServiceError for AuthError {
         match self {
             Self::CredentialsRequired | Self::BadCredentials | Self::BadGrant => Kind::Unauthenticated,
             Self::RepositoryNotFound => Kind::NotFound,
-            Self::PermissionRequired { .. } | Self::AdminRequired | Self::ServiceRequired => Kind::PermissionDenied,
+            Self::PermissionRequired { .. }
+            | Self::InsufficientScope { .. }
+            | Self::Refused { .. }
+            | Self::AdminRequired
+            | Self::ServiceRequired => Kind::PermissionDenied,
             Self::Unavailable => Kind::Overloaded,
         }
     }
@@ -51,6 +69,8 @@ impl ServiceError for AuthError {
             Self::BadGrant => "BAD_GRANT",
             Self::RepositoryNotFound => "REPOSITORY_NOT_FOUND",
             Self::PermissionRequired { .. } => "PERMISSION_REQUIRED",
+            Self::InsufficientScope { .. } => "INSUFFICIENT_SCOPE",
+            Self::Refused { reason, .. } => reason,
             Self::AdminRequired => "ADMIN_REQUIRED",
             Self::ServiceRequired => "SERVICE_REQUIRED",
             Self::Unavailable => "AUTHORITY_UNAVAILABLE",

@@ -36,6 +36,8 @@ pub struct Caller {
     pub token: Option<Secret>,
     /// The grant, when one came along.
     pub grant: Option<Arc<Grant>>,
+    /// What is being called: the path of the request without its leading slash, which for an RPC is its full method name.
+    pub operation: String,
 }
 
 impl Caller {
@@ -187,7 +189,8 @@ where
             if !OPEN.iter().any(|prefix| request.uri().path().starts_with(prefix)) {
                 match layer.authenticate(request.headers()).await {
                     Ok(caller) => {
-                        request.extensions_mut().insert(caller);
+                        let operation = request.uri().path().trim_start_matches('/').to_owned();
+                        request.extensions_mut().insert(Caller { operation, ..caller });
                     }
                     Err(error) => return Ok(refuse(&request, error)),
                 }

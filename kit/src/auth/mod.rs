@@ -2,9 +2,9 @@
 //!
 //! A request proves itself by a grant, a personal access token, or a service credential (metadata names in
 //! [`ferrite_proto::metadata`]). [`AuthLayer`] checks whatever came along and refuses requests that bring nothing; an RPC then
-//! takes the [`Caller`] from the request and asks [`Access`] for the level it needs.
+//! takes the [`Caller`] from the request and asks [`Access`] for its grant.
 //!
-//! Not here: what a level allows. That is repo-svc's to know; this module only carries its answers.
+//! Not here: who may do what. That is repo-svc's to know; this module only carries its answers.
 
 mod access;
 mod cache;

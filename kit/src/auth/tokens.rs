@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use tonic::Code;
 
 use super::{AuthError, TokenCache};
+use crate::Clock;
 use crate::grpc::Channel;
 
 /// The SHA-256 of a token: the only form in which one is stored or compared.
@@ -55,6 +56,7 @@ impl TokenAuthority for Channel {
 pub struct Tokens {
     cache: Option<TokenCache>,
     authority: Arc<dyn TokenAuthority>,
+    clock: Clock,
 }
 
 impl std::fmt::Debug for Tokens {
@@ -66,8 +68,8 @@ impl std::fmt::Debug for Tokens {
 impl Tokens {
     /// Validation that asks `authority` for what `cache` does not know.
     #[must_use]
-    pub fn new(cache: Option<TokenCache>, authority: Arc<dyn TokenAuthority>) -> Self {
-        Self { cache, authority }
+    pub fn new(cache: Option<TokenCache>, authority: Arc<dyn TokenAuthority>, clock: Clock) -> Self {
+        Self { cache, authority, clock }
     }
 
     /// The identity behind a token.
@@ -82,14 +84,20 @@ impl Tokens {
         if let Some(cache) = &self.cache
             && let Some(identity) = cache.get(&hash).await
         {
-            return Ok(identity);
+            return self.unexpired(identity);
         }
         let asked = Instant::now();
         let identity = self.authority.authenticate(token).await?.ok_or(AuthError::BadCredentials)?;
         if let Some(cache) = &self.cache {
             cache.put_fresh(&hash, &identity, asked).await;
         }
-        Ok(identity)
+        self.unexpired(identity)
+    }
+
+    /// The identity, unless the token behind it has expired since it was remembered.
+    fn unexpired(&self, identity: Identity) -> Result<Identity, AuthError> {
+        let is_expired = identity.expire_us != 0 && identity.expire_us <= self.clock.now_us();
+        if is_expired { Err(AuthError::BadCredentials) } else { Ok(identity) }
     }
 }
 

@@ -23,7 +23,7 @@ impl Migrations {
     /// # Errors
     /// When a migration fails, or the schema is newer than this program.
     pub async fn run(&self, db: &Db) -> Result<(), DbError> {
-        match &db.0 {
+        match &db.pools {
             // The migrator takes an advisory lock there, which belongs to its connection and stays when a migration fails: the
             // connection is one of its own and ends with it.
             Pools::Postgres(pool) => {
@@ -48,7 +48,7 @@ impl Migrations {
     pub async fn check(&self, db: &Db) -> Result<(), DbError> {
         let (exists,): (bool,) = db.one(db.pick(HAS_TABLE_POSTGRES, HAS_TABLE_SQLITE), &[]).await?;
         let applied: Vec<(i64,)> = if exists { db.all(APPLIED, &[]).await? } else { Vec::new() };
-        let wanted = match db.0 {
+        let wanted = match db.pools {
             Pools::Postgres(_) => &self.postgres,
             Pools::Sqlite { .. } => &self.sqlite,
         };

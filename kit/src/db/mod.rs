@@ -13,6 +13,8 @@ mod value;
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
@@ -38,7 +40,10 @@ impl<T> Row for T where T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, Sqli
 
 /// A database, chosen by the scheme of its URL.
 #[derive(Clone, Debug)]
-pub struct Db(Pools);
+pub struct Db {
+    pools: Pools,
+    statements: Arc<AtomicU64>,
+}
 
 #[derive(Clone, Debug)]
 enum Pools {
@@ -48,7 +53,10 @@ enum Pools {
 
 /// A transaction. Rolled back when dropped without [`Tx::commit`].
 #[derive(Debug)]
-pub struct Tx(TxKind);
+pub struct Tx {
+    kind: TxKind,
+    statements: Arc<AtomicU64>,
+}
 
 #[derive(Debug)]
 enum TxKind {
@@ -78,7 +86,7 @@ impl Db {
                 .acquire_timeout(ACQUIRE_TIMEOUT)
                 .connect_with(options)
                 .await?;
-            return Ok(Self(Pools::Postgres(pool)));
+            return Ok(Self::over(Pools::Postgres(pool)));
         }
         if text.starts_with("sqlite://") {
             return Self::open_sqlite(text).await;
@@ -104,13 +112,24 @@ impl Db {
         let _lock = lock::exclusive(&file).await?;
         let write = pool().max_connections(1).connect_with(options.clone()).await?;
         let read = pool().max_connections(SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
-        Ok(Self(Pools::Sqlite { read, write, file }))
+        Ok(Self::over(Pools::Sqlite { read, write, file }))
     }
 
-    /// The first of two constants on PostgreSQL, the second on SQLite.
+    fn over(pools: Pools) -> Self {
+        Self { pools, statements: Arc::default() }
+    }
+
+    /// How many statements this handle, its clones and their transactions have run; starting and ending transactions not counted.
+    /// For tests that hold a call to a fixed number of them.
     #[must_use]
-    pub fn pick<'a>(&self, postgres: &'a str, sqlite: &'a str) -> &'a str {
-        match self.0 {
+    pub fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
+    /// The first of two values on PostgreSQL, the second on SQLite.
+    #[must_use]
+    pub fn pick<T>(&self, postgres: T, sqlite: T) -> T {
+        match self.pools {
             Pools::Postgres(_) => postgres,
             Pools::Sqlite { .. } => sqlite,
         }
@@ -122,10 +141,11 @@ impl Db {
     /// # Errors
     /// When no connection is free in time, or the database is gone.
     pub async fn begin(&self) -> Result<Tx, DbError> {
-        Ok(Tx(match &self.0 {
+        let kind = match &self.pools {
             Pools::Postgres(pool) => TxKind::Postgres(pool.begin().await?),
             Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?),
-        }))
+        };
+        Ok(Tx { kind, statements: Arc::clone(&self.statements) })
     }
 
     /// Asks the database for the number one.
@@ -138,7 +158,7 @@ impl Db {
 
     /// Closes all connections.
     pub async fn close(&self) {
-        match &self.0 {
+        match &self.pools {
             Pools::Postgres(pool) => pool.close().await,
             Pools::Sqlite { read, write, .. } => {
                 read.close().await;
@@ -149,10 +169,10 @@ impl Db {
 }
 
 impl Tx {
-    /// The first of two constants on PostgreSQL, the second on SQLite.
+    /// The first of two values on PostgreSQL, the second on SQLite.
     #[must_use]
-    pub fn pick<'a>(&self, postgres: &'a str, sqlite: &'a str) -> &'a str {
-        match self.0 {
+    pub fn pick<T>(&self, postgres: T, sqlite: T) -> T {
+        match self.kind {
             TxKind::Postgres(_) => postgres,
             TxKind::Sqlite(_) => sqlite,
         }
@@ -163,7 +183,7 @@ impl Tx {
     /// # Errors
     /// When the database did not confirm; the writes may or may not have happened then.
     pub async fn commit(self) -> Result<(), DbError> {
-        match self.0 {
+        match self.kind {
             TxKind::Postgres(tx) => tx.commit().await?,
             TxKind::Sqlite(tx) => tx.commit().await?,
         }
@@ -175,7 +195,7 @@ impl Tx {
     /// # Errors
     /// When the database is gone; nothing was written then either.
     pub async fn rollback(self) -> Result<(), DbError> {
-        match self.0 {
+        match self.kind {
             TxKind::Postgres(tx) => tx.rollback().await?,
             TxKind::Sqlite(tx) => tx.rollback().await?,
         }

@@ -1,5 +1,7 @@
 //! Running statements, alike on a [`Db`] and inside a [`Tx`], and building those whose filters vary.
 
+use std::sync::atomic::Ordering;
+
 use sqlx::query::{Query as SqlxQuery, QueryAs};
 use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 
@@ -43,7 +45,8 @@ impl Db {
     /// # Errors
     /// When there is none, or the database fails.
     pub async fn one<T: Row>(&self, sql: &str, args: &[Value]) -> Result<T, DbError> {
-        Ok(match &self.0 {
+        self.count();
+        Ok(match &self.pools {
             Pools::Postgres(pool) => pg_as(sql, args).fetch_one(pool).await?,
             Pools::Sqlite { read, .. } => lite_as(sql, args).fetch_one(read).await?,
         })
@@ -54,7 +57,8 @@ impl Db {
     /// # Errors
     /// When the database fails.
     pub async fn optional<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
-        Ok(match &self.0 {
+        self.count();
+        Ok(match &self.pools {
             Pools::Postgres(pool) => pg_as(sql, args).fetch_optional(pool).await?,
             Pools::Sqlite { read, .. } => lite_as(sql, args).fetch_optional(read).await?,
         })
@@ -65,7 +69,8 @@ impl Db {
     /// # Errors
     /// When the database fails.
     pub async fn all<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
-        Ok(match &self.0 {
+        self.count();
+        Ok(match &self.pools {
             Pools::Postgres(pool) => pg_as(sql, args).fetch_all(pool).await?,
             Pools::Sqlite { read, .. } => lite_as(sql, args).fetch_all(read).await?,
         })
@@ -81,6 +86,10 @@ impl Db {
         tx.commit().await?;
         Ok(rows)
     }
+
+    fn count(&self) {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Tx {
@@ -89,7 +98,8 @@ impl Tx {
     /// # Errors
     /// When there is none, a constraint refuses the statement, or the database fails.
     pub async fn one<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<T, DbError> {
-        Ok(match &mut self.0 {
+        self.count();
+        Ok(match &mut self.kind {
             TxKind::Postgres(tx) => pg_as(sql, args).fetch_one(&mut **tx).await?,
             TxKind::Sqlite(tx) => lite_as(sql, args).fetch_one(&mut **tx).await?,
         })
@@ -100,7 +110,8 @@ impl Tx {
     /// # Errors
     /// When a constraint refuses the statement, or the database fails.
     pub async fn optional<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
-        Ok(match &mut self.0 {
+        self.count();
+        Ok(match &mut self.kind {
             TxKind::Postgres(tx) => pg_as(sql, args).fetch_optional(&mut **tx).await?,
             TxKind::Sqlite(tx) => lite_as(sql, args).fetch_optional(&mut **tx).await?,
         })
@@ -111,7 +122,8 @@ impl Tx {
     /// # Errors
     /// When a constraint refuses the statement, or the database fails.
     pub async fn all<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
-        Ok(match &mut self.0 {
+        self.count();
+        Ok(match &mut self.kind {
             TxKind::Postgres(tx) => pg_as(sql, args).fetch_all(&mut **tx).await?,
             TxKind::Sqlite(tx) => lite_as(sql, args).fetch_all(&mut **tx).await?,
         })
@@ -122,10 +134,15 @@ impl Tx {
     /// # Errors
     /// [`DbError::Violation`] when a constraint refuses it, or when the database fails.
     pub async fn execute(&mut self, sql: &str, args: &[Value]) -> Result<u64, DbError> {
-        Ok(match &mut self.0 {
+        self.count();
+        Ok(match &mut self.kind {
             TxKind::Postgres(tx) => pg(sql, args).execute(&mut **tx).await?.rows_affected(),
             TxKind::Sqlite(tx) => lite(sql, args).execute(&mut **tx).await?.rows_affected(),
         })
+    }
+
+    fn count(&self) {
+        self.statements.fetch_add(1, Ordering::Relaxed);
     }
 }
 

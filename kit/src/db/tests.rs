@@ -352,3 +352,21 @@ async fn a_new_sqlite_file_is_opened_by_many_at_once() {
         db.unwrap().ping().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn statements_are_counted_in_and_outside_of_transactions() {
+    on_each(|TestDb { db, .. }| async move {
+        let before = db.statements();
+        db.ping().await.unwrap();
+        db.all::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.unwrap();
+        assert_eq!(db.statements() - before, 2);
+        let mut tx = db.clone().begin().await.unwrap();
+        tx.one::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.unwrap();
+        tx.optional::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(db.statements() - before, 4);
+        db.execute("CREATE TABLE counted (id BIGINT)", &[]).await.unwrap();
+        assert_eq!(db.statements() - before, 5);
+    })
+    .await;
+}

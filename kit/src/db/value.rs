@@ -1,4 +1,4 @@
-use ferrite_proto::id::{HookId, IssueId, RepositoryId, TokenId, UserId};
+use ferrite_proto::id::{DeployKeyId, HookId, IssueId, PublicKeyId, RepositoryId, TeamId, TokenId, UserId};
 
 /// One argument of a statement: the types that both databases store alike. The inner `None` is SQL's `NULL` of that type.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +38,9 @@ from! {
     TokenId => Int(id) id.0;
     IssueId => Int(id) id.0;
     HookId => Int(id) id.0;
+    TeamId => Int(id) id.0;
+    PublicKeyId => Int(id) id.0;
+    DeployKeyId => Int(id) id.0;
     bool => Bool(value) value;
     String => Text(value) value;
     &str => Text(value) value.to_owned();

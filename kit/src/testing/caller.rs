@@ -22,6 +22,7 @@ pub struct Caller {
     key: [u8; 32],
     age: Duration,
     idempotency_key: Option<&'static str>,
+    operation: Option<&'static str>,
 }
 
 impl Caller {
@@ -41,13 +42,14 @@ impl Caller {
         let grant = Grant {
             user: None,
             repository: REPOSITORY,
+            operation: String::new(),
             permission,
             issues_enabled: true,
             is_mirror: false,
             store: "default".to_owned(),
             epoch: 1,
         };
-        Self { grant: Some(grant), key: KEY, age: Duration::ZERO, idempotency_key: None }
+        Self { grant: Some(grant), key: KEY, age: Duration::ZERO, idempotency_key: None, operation: None }
     }
 
     /// Somebody who brings nothing.
@@ -80,19 +82,27 @@ impl Caller {
         Self { grant: self.grant.clone().map(|grant| Grant { repository, ..grant }), ..self.clone() }
     }
 
+    /// With a grant for this operation, whatever is called.
+    #[must_use]
+    pub fn granted(&self, operation: &'static str) -> Self {
+        Self { operation: Some(operation), ..self.clone() }
+    }
+
     /// With a grant that says that the repository's issues are switched off.
     #[must_use]
     pub fn without_issues(&self) -> Self {
         Self { grant: self.grant.clone().map(|grant| Grant { issues_enabled: false, ..grant }), ..self.clone() }
     }
 
-    /// A request of this caller.
-    pub fn request<T>(&self, message: T) -> tonic::Request<T> {
+    /// A request of this caller to do `operation`, with a grant for it.
+    pub fn request<T>(&self, operation: &str, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         if let Some(grant) = &self.grant {
+            let operation = self.operation.unwrap_or(operation).to_owned();
+            let grant = Grant { operation, ..grant.clone() };
             let pem = SigningKey::from_bytes(&self.key).to_pkcs8_pem(LineEnding::LF).unwrap();
             let now = Clock::system().now_secs() - self.age.as_secs();
-            let token = Signer::from_pem(pem.as_bytes()).unwrap().sign(grant.clone(), now, LIFETIME);
+            let token = Signer::from_pem(pem.as_bytes()).unwrap().sign(grant, now, LIFETIME);
             request.metadata_mut().insert(metadata::GRANT, token.parse().unwrap());
         }
         if let Some(key) = self.idempotency_key {

@@ -64,7 +64,7 @@ impl Site {
     }
 
     pub(crate) fn tokens(&self) -> Tokens {
-        Tokens::new(None, Arc::new(Nobody))
+        Tokens::new(None, Arc::new(Nobody), self.clock.clone())
     }
 
     pub(crate) fn layer(&self, tokens: Tokens) -> AuthLayer {
@@ -99,13 +99,14 @@ impl Site {
         bound
     }
 
-    pub(crate) fn grant(&self, repository: i64, permission: Permission) -> Grant {
+    pub(crate) fn grant(&self, repository: i64, operation: &str) -> Grant {
         let user =
             GrantUser { id: 7, username: "ada".into(), full_name: String::new(), email: "ada@example.org".into() };
         Grant {
             user: Some(user),
             repository,
-            permission,
+            operation: operation.to_owned(),
+            permission: Permission::Write,
             issues_enabled: true,
             is_mirror: false,
             store: "default".into(),

@@ -48,6 +48,7 @@ fn grant() -> Grant {
             email: "ada@example.org".into(),
         }),
         repository: 42,
+        operation: crate::operation::LIST_ISSUES.into(),
         permission: Permission::Write,
         issues_enabled: true,
         is_mirror: false,
@@ -148,14 +149,25 @@ fn every_claim_is_required_and_checked() {
         ("iat", json!(-1)),
         ("permission", json!("root")),
         ("repository", json!("42")),
+        ("operation", json!(7)),
     ] {
         let mut changed = claims();
         changed[name] = value.clone();
         assert_eq!(keys.verifier().verify_at(&keys.forge(&changed), NOW), Err(BadGrant), "{name} = {value}");
     }
-    for name in
-        ["iss", "aud", "exp", "iat", "repository", "permission", "store", "epoch", "is_mirror", "issues_enabled"]
-    {
+    for name in [
+        "iss",
+        "aud",
+        "exp",
+        "iat",
+        "repository",
+        "operation",
+        "permission",
+        "store",
+        "epoch",
+        "is_mirror",
+        "issues_enabled",
+    ] {
         let mut changed = claims();
         changed.as_object_mut().unwrap().remove(name);
         assert_eq!(keys.verifier().verify_at(&keys.forge(&changed), NOW), Err(BadGrant), "without {name}");
@@ -200,11 +212,12 @@ proptest! {
 
     #[test]
     fn every_grant_survives_signing(
-        repository in any::<i64>(), epoch in any::<i64>(), store in ".*", username in ".*", mirror in any::<bool>(),
+        repository in any::<i64>(), epoch in any::<i64>(), store in ".*", username in ".*", operation in ".*",
+        mirror in any::<bool>(),
     ) {
         let keys = Keys::new(1);
         let user = GrantUser { id: epoch, username, full_name: store.clone(), email: String::new() };
-        let grant = Grant { user: Some(user), repository, is_mirror: mirror, store, epoch, ..grant() };
+        let grant = Grant { user: Some(user), repository, operation, is_mirror: mirror, store, epoch, ..grant() };
         let token = keys.signer().sign(grant.clone(), NOW, LIFETIME);
         prop_assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant, NOW + 60)));
     }

@@ -3,13 +3,23 @@
 //! Not here: rows, messages, permissions.
 
 mod account;
+mod collaborator;
+mod key;
 mod name;
+mod organization;
+mod profile;
 mod text;
+mod token;
 
 pub(crate) use account::CheckedUser;
 pub use account::{NewUser, User};
+pub(crate) use collaborator::{level_named, parse_level};
+pub(crate) use key::{KeyTitle, SshKey};
 pub(crate) use name::{RepoName, TokenName, UserName, lookup_key};
+pub(crate) use organization::{CheckedOrganization, CheckedTeam, OrganizationChange, TeamChange};
+pub(crate) use profile::{Location, Website};
 pub(crate) use text::{Description, Email, FullName, Password, SearchText, Templates};
+pub(crate) use token::{Expiry, RepositoryPath, TokenScopes};
 
 use ferrite_proto::error::FieldViolation;
 

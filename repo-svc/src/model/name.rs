@@ -59,7 +59,7 @@ pub(crate) fn lookup_key(text: &str) -> Option<String> {
 }
 
 /// The rules that user and repository names share: ASCII letters, digits, `-`, `_`, `.`; not only dots; no leading dash.
-fn check_plain(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
+pub(super) fn check_plain(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
     let refuse = |code, message: String| Err(FieldViolation::new(field, code, message));
     if text.is_empty() {
         return refuse("required", "is required".into());

@@ -11,7 +11,7 @@ const GITIGNORES_MAX: usize = 100;
 const PASSWORD_MIN: usize = 8;
 const PASSWORD_MAX: usize = 255;
 
-fn check_length(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
+pub(super) fn check_length(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
     if text.chars().count() > max {
         return Err(FieldViolation::new(field, "too_long", format!("must have at most {max} characters")));
     }
@@ -30,6 +30,11 @@ fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> {
 pub(crate) struct FullName(String);
 
 impl FullName {
+    /// Folded, to be searched for.
+    pub(crate) fn key(&self) -> String {
+        self.0.to_lowercase()
+    }
+
     /// Reads a display name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         check_length(text, FULL_NAME_MAX, field)?;
@@ -181,6 +186,26 @@ impl SearchText {
             owner_key: owner.filter(|owner| !owner.is_empty()).map(str::to_lowercase),
             part: (!is_everything).then(|| part.to_lowercase()),
         })
+    }
+
+    /// Reads a query for a part of a name, in which nothing is an owner. `None` for an empty one, which finds nothing.
+    pub(crate) fn parse_name(text: &str, field: &str) -> Result<Option<Self>, FieldViolation> {
+        check_length(text, SEARCH_MAX, field)?;
+        refuse_nul(text, field)?;
+        let part = text.trim();
+        let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
+        let part = (!is_everything).then(|| part.to_lowercase());
+        Ok((!text.trim().is_empty()).then_some(Self { owner_key: None, part }))
+    }
+
+    /// Whether the part is long enough for the indexes, which hold groups of three characters.
+    pub(crate) fn is_indexed(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.chars().count() >= 3)
+    }
+
+    /// The phrase for SQLite's `MATCH` that finds the part literally.
+    pub(crate) fn phrase(&self) -> Option<String> {
+        self.part.as_ref().map(|part| format!("\"{}\"", part.replace('"', "\"\"")))
     }
 
     /// The pattern for `LIKE … ESCAPE '!'` that finds the part literally.

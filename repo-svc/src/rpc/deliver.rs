@@ -5,9 +5,14 @@ use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::id::RepositoryId;
 use tonic::Request;
 
+use crate::access::Permit;
 use crate::core::Core;
 
-pub(super) async fn handle(core: &Core, request: Request<DeliverRequest>) -> Result<DeliverResponse, DeliveryError> {
+pub(super) async fn handle(
+    core: &Core,
+    _: Permit,
+    request: Request<DeliverRequest>,
+) -> Result<DeliverResponse, DeliveryError> {
     outbox::deliver(core, &core.db, core.clock.now_us(), request).await
 }
 

@@ -1,14 +1,16 @@
 //! From domain values to messages.
 
+use std::collections::HashMap;
+
 use ferrite_kit::timestamp;
 use ferrite_proto::repo;
 
 use crate::access::Viewer;
 use crate::model::User;
-use crate::store::{Repository, TokenRow};
+use crate::store::{Repository, RepositoryName, TokenRow};
 
 /// A user as `viewer` sees it.
-pub(super) fn user(user: User, viewer: Viewer) -> repo::User {
+pub(super) fn user(user: User, viewer: &Viewer) -> repo::User {
     repo::User {
         id: user.id.0,
         username: user.username,
@@ -20,7 +22,7 @@ pub(super) fn user(user: User, viewer: Viewer) -> repo::User {
 }
 
 /// A repository as `viewer`, whom it was read for, sees it.
-pub(super) fn repository(row: Repository, viewer: Viewer) -> repo::Repository {
+pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
     let permission = row.level(viewer);
     let owner = repo::User {
         id: row.owner_id,
@@ -53,11 +55,23 @@ pub(super) fn repository(row: Repository, viewer: Viewer) -> repo::Repository {
     }
 }
 
-/// A token as its owner sees it in lists.
-pub(super) fn token(row: TokenRow) -> repo::AccessToken {
-    repo::AccessToken { id: row.id, name: row.name, digest: row.digest, create_time: Some(timestamp(row.created_us)) }
+/// A token as its owner sees it in lists, with the names of those of its repositories that are among `names`.
+pub(super) fn token(row: TokenRow, names: &HashMap<i64, RepositoryName>) -> repo::AccessToken {
+    let only = row.only();
+    let known = only.iter().flatten().filter_map(|id| names.get(id));
+    repo::AccessToken {
+        id: row.id,
+        scopes: row.scopes().to_proto(),
+        expire_time: (row.expire_us > 0).then(|| timestamp(row.expire_us)),
+        last_use_time: (row.last_use_us > 0).then(|| timestamp(row.last_use_us)),
+        is_limited: only.is_some(),
+        repositories: known.map(RepositoryName::full).collect(),
+        create_time: Some(timestamp(row.created_us)),
+        name: row.name,
+        digest: row.digest,
+    }
 }
 
-fn shown(email: String, viewer: Viewer) -> String {
+fn shown(email: String, viewer: &Viewer) -> String {
     if viewer.sees_emails() { email } else { String::new() }
 }

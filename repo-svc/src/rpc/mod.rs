@@ -1,43 +1,41 @@
-//! The services of `ferrite.repo.v1` and the event sink: one RPC per file. Each decodes, asks the stores, encodes.
+//! The services of `ferrite.repo.v1` and the event sink: one folder per service, one RPC per file. Each decodes, asks the stores,
+//! encodes.
+//!
+//! Every request passes the permission table before its RPC sees it, and brings the [`Permit`](crate::access::Permit) that it got
+//! there.
 //!
 //! Not here: SQL, and the rules of names and levels.
 
-mod authenticate;
-mod create_access_token;
-mod create_repository;
-mod create_user;
-mod delete_access_token;
-mod delete_repository;
+mod access;
+mod accounts;
+mod administration;
+mod change;
+mod collaborators;
 mod deliver;
+mod deploy_keys;
 mod encode;
-mod get_authenticated_user;
-mod get_repository;
-mod get_user;
-mod get_users;
-mod list_access_tokens;
-mod list_repositories;
+mod keys;
 mod lookup;
-mod resolve_access;
-mod search_repositories;
+mod organizations;
+mod profile;
+mod repositories;
+mod teams;
 
 use std::sync::Arc;
 
 use ferrite_kit::grpc::{GrpcServer, MESSAGE_LIMIT};
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
-use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
-use ferrite_proto::repo::account_service_server::{AccountService, AccountServiceServer};
-use ferrite_proto::repo::repository_service_server::{RepositoryService, RepositoryServiceServer};
-use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, CreateAccessTokenRequest, CreateAccessTokenResponse,
-    CreateRepositoryRequest, CreateRepositoryResponse, CreateUserRequest, CreateUserResponse, DeleteAccessTokenRequest,
-    DeleteAccessTokenResponse, DeleteRepositoryRequest, DeleteRepositoryResponse, GetAuthenticatedUserRequest,
-    GetAuthenticatedUserResponse, GetRepositoryRequest, GetRepositoryResponse, GetUserRequest, GetUserResponse,
-    GetUsersRequest, GetUsersResponse, ListAccessTokensRequest, ListAccessTokensResponse, ListRepositoriesRequest,
-    ListRepositoriesResponse, ResolveAccessRequest, ResolveAccessResponse, SearchRepositoriesRequest,
-    SearchRepositoriesResponse,
-};
-use tonic::{Request, Response, Status};
+use ferrite_proto::repo::access_service_server::AccessServiceServer;
+use ferrite_proto::repo::account_service_server::AccountServiceServer;
+use ferrite_proto::repo::administration_service_server::AdministrationServiceServer;
+use ferrite_proto::repo::collaborator_service_server::CollaboratorServiceServer;
+use ferrite_proto::repo::deploy_key_service_server::DeployKeyServiceServer;
+use ferrite_proto::repo::organization_service_server::OrganizationServiceServer;
+use ferrite_proto::repo::profile_service_server::ProfileServiceServer;
+use ferrite_proto::repo::public_key_service_server::PublicKeyServiceServer;
+use ferrite_proto::repo::repository_service_server::RepositoryServiceServer;
+use ferrite_proto::repo::team_service_server::TeamServiceServer;
 
 use crate::core::Core;
 
@@ -47,6 +45,13 @@ pub(crate) fn register(server: GrpcServer, core: Arc<Core>) -> GrpcServer {
     server
         .add(AccessServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
         .add(AccountServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(AdministrationServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(OrganizationServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(TeamServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(ProfileServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(PublicKeyServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(CollaboratorServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(DeployKeyServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
         .add(RepositoryServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
 }
@@ -54,40 +59,25 @@ pub(crate) fn register(server: GrpcServer, core: Arc<Core>) -> GrpcServer {
 #[derive(Clone, Debug)]
 struct Rpc(Arc<Core>);
 
-/// The methods of one service, each answered by the module of its name.
+/// The methods of one service, each answered by the module of its name once the request has passed the permission table. `acting`
+/// after a method's request says that the request names the capacity in which its caller acts.
 macro_rules! service {
-    ($service:ident { $($method:ident($request:ty) -> $response:ty;)* }) => {
+    ($service:ident { $($method:ident($request:ty $(, $acting:ident)?) -> $response:ty;)* }) => {
         #[tonic::async_trait]
-        impl $service for Rpc {
-            $(async fn $method(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
-                Ok(Response::new($method::handle(&self.0, request).await?))
+        impl $service for $crate::rpc::Rpc {
+            $(async fn $method(
+                &self,
+                request: tonic::Request<$request>,
+            ) -> Result<tonic::Response<$response>, tonic::Status> {
+                let permit = $crate::access::Permit::of(&request, service!(@acting request $($acting)?))?;
+                Ok(tonic::Response::new($method::handle(&self.0, permit, request).await?))
             })*
         }
     };
+    (@acting $request:ident) => { $crate::access::Acting::Itself };
+    (@acting $request:ident acting) => { $crate::access::Mode::acting($request.get_ref()) };
 }
-
-service!(AccessService {
-    authenticate(AuthenticateRequest) -> AuthenticateResponse;
-    resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
-});
-
-service!(AccountService {
-    get_authenticated_user(GetAuthenticatedUserRequest) -> GetAuthenticatedUserResponse;
-    get_user(GetUserRequest) -> GetUserResponse;
-    get_users(GetUsersRequest) -> GetUsersResponse;
-    create_user(CreateUserRequest) -> CreateUserResponse;
-    create_access_token(CreateAccessTokenRequest) -> CreateAccessTokenResponse;
-    list_access_tokens(ListAccessTokensRequest) -> ListAccessTokensResponse;
-    delete_access_token(DeleteAccessTokenRequest) -> DeleteAccessTokenResponse;
-});
-
-service!(RepositoryService {
-    create_repository(CreateRepositoryRequest) -> CreateRepositoryResponse;
-    get_repository(GetRepositoryRequest) -> GetRepositoryResponse;
-    list_repositories(ListRepositoriesRequest) -> ListRepositoriesResponse;
-    search_repositories(SearchRepositoriesRequest) -> SearchRepositoriesResponse;
-    delete_repository(DeleteRepositoryRequest) -> DeleteRepositoryResponse;
-});
+use service;
 
 service!(EventSink {
     deliver(DeliverRequest) -> DeliverResponse;

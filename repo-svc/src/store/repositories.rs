@@ -1,26 +1,31 @@
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
-use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::events::{IssueChanged, RefsUpdated};
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::collaborators::stored_level;
+use super::{level_of, release_repository_keys};
 use crate::RepoError;
-use crate::access::{self, Facts, Viewer};
-use crate::model::{Description, RepoName, SearchText, lookup_key};
+use crate::access::{self, Facts, Unit, Viewer};
+use crate::model::{Description, RepoName, lookup_key};
 
 const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_private, r.is_mirror, r.is_empty, r.is_issues_enabled, \
      r.default_branch, r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.created_us, r.updated_us, \
      r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, u.email AS owner_email, u.kind AS owner_kind, \
-     u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator";
-const COUNT: &str = "SELECT COUNT(*)";
+     u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator, ";
 /// Followed by the viewer's id.
 const FROM: &str = " FROM repositories r JOIN users u ON u.id = r.owner_id JOIN placements p ON p.repository_id = r.id \
      LEFT JOIN collaborators c ON c.repository_id = r.id AND c.user_id = ";
 const READY: &str = " WHERE r.state = 'ready'";
+const ADD_TEXT: &str = "INSERT INTO repositories_text (rowid, name_key, description_key) VALUES ($1, $2, $3)";
+const REMOVE_TEXT: &str = "DELETE FROM repositories_text WHERE rowid = $1";
+/// Changes of what belongs to one repository take turns, and find it still there. SQLite's writer excludes others by itself.
+const TURN: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready' FOR NO KEY UPDATE";
+const SOLE_TURN: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready'";
 /// Creations of one owner take turns while their number is limited. SQLite's writer excludes others by itself.
-const OWNER_TURN: &str = "SELECT id FROM users WHERE id = $1 FOR UPDATE";
-const NO_TURN: &str = "SELECT id FROM users WHERE id = $1";
+const OWNER_TURN: &str = "SELECT repository_limit FROM users WHERE id = $1 FOR UPDATE";
+const NO_TURN: &str = "SELECT repository_limit FROM users WHERE id = $1";
 const COUNT_OWNED: &str = "SELECT COUNT(*) FROM repositories WHERE owner_id = $1";
 const INSERT: &str = "INSERT INTO repositories (owner_id, name, name_key, description, description_key, website, state, is_private, \
      is_mirror, is_empty, is_issues_enabled, default_branch, size_bytes, star_count, fork_count, watcher_count, open_issue_count, \
@@ -79,6 +84,7 @@ pub(crate) struct Repository {
     pub(crate) store: String,
     pub(crate) epoch: i64,
     collaborator: Option<String>,
+    team_level: Option<i64>,
 }
 
 impl Repository {
@@ -87,15 +93,20 @@ impl Repository {
         RepositoryId(self.id)
     }
 
-    /// The level of the viewer it was read for.
-    pub(crate) fn level(&self, viewer: Viewer) -> Permission {
-        let collaborator = match self.collaborator.as_deref() {
-            Some("read") => Permission::Read,
-            Some("write") => Permission::Write,
-            Some("admin") => Permission::Admin,
-            Some(_) | None => Permission::None,
-        };
-        access::level(viewer, Facts { owner: UserId(self.owner_id), is_private: self.is_private, collaborator })
+    /// What decides about the viewer it was read for.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            repository: self.id(),
+            owner: UserId(self.owner_id),
+            is_private: self.is_private,
+            collaborator: stored_level(self.collaborator.as_deref()),
+            team: level_of(self.team_level),
+        }
+    }
+
+    /// The level of the viewer it was read for on the repository itself.
+    pub(crate) fn level(&self, viewer: &Viewer) -> Permission {
+        self.facts().level(viewer, Unit::Repository)
     }
 }
 
@@ -140,13 +151,21 @@ pub(crate) struct Finished {
 /// Repositories, their placement and their collaborators.
 #[derive(Clone, Debug)]
 pub(crate) struct RepositoryStore {
-    db: Db,
+    pub(super) db: Db,
 }
 
-fn select(what: &'static str, viewer: Viewer) -> Query {
-    let mut query = Query::new(what);
-    query.push(FROM).bind(viewer.user().map_or(0, |user| user.0)).push(READY);
+/// The repositories as rows for `viewer`.
+fn rows(viewer: &Viewer) -> Query {
+    let mut query = Query::new("");
+    columns(&mut query, FROM, viewer);
+    query.push(READY);
     query
+}
+
+pub(super) fn columns(query: &mut Query, from: &'static str, viewer: &Viewer) {
+    query.push(COLUMNS);
+    access::team_level(query, viewer);
+    query.push(" AS team_level").push(from).bind(viewer.user().map_or(0, |user| user.0));
 }
 
 fn by_key(query: &mut Query, key: &RepositoryKey) {
@@ -170,79 +189,40 @@ impl RepositoryStore {
     }
 
     /// The repository, as it is to `viewer`, or `None`. Whether the viewer may know of it is the caller's to check.
-    pub(crate) async fn find(&self, key: &RepositoryKey, viewer: Viewer) -> Result<Option<Repository>, DbError> {
-        let mut query = select(COLUMNS, viewer);
+    pub(crate) async fn find(&self, key: &RepositoryKey, viewer: &Viewer) -> Result<Option<Repository>, DbError> {
+        let mut query = rows(viewer);
         by_key(&mut query, key);
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// A page of what the viewer may see, last updated first, and how many there are in all: of one owner, or all that the
-    /// viewer owns or collaborates on.
-    pub(crate) async fn list(
-        &self,
-        owner: Option<UserId>,
-        viewer: Viewer,
-        page: Page,
-    ) -> Result<(Vec<Repository>, i64), DbError> {
-        let filter = |query: &mut Query| {
-            match owner {
-                Some(owner) => {
-                    query.push(" AND r.owner_id = ").bind(owner);
-                    access::only_visible(query, viewer);
-                }
-                None => access::only_own(query, viewer),
-            };
-        };
-        self.page(filter, " ORDER BY r.updated_us DESC, r.id DESC LIMIT ", viewer, page).await
+    /// Waits for a turn to change what belongs to a repository, in the transaction of the caller. The account that owns it, or
+    /// `None` when it is gone.
+    pub(crate) async fn turn(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<UserId>, DbError> {
+        let owner: Option<(i64,)> = tx.optional(tx.pick(TURN, SOLE_TURN), &args![id]).await?;
+        Ok(owner.map(|(owner,)| UserId(owner)))
     }
 
-    /// A page of what the viewer may see and the search finds, by id, and how many there are in all.
-    pub(crate) async fn search(
-        &self,
-        text: &SearchText,
-        owner: Option<UserId>,
-        viewer: Viewer,
-        page: Page,
-    ) -> Result<(Vec<Repository>, i64), DbError> {
-        let filter = |query: &mut Query| {
-            if let Some(owner) = owner {
-                query.push(" AND r.owner_id = ").bind(owner);
-            }
-            if let Some(key) = &text.owner_key {
-                query.push(" AND u.name_key = ").bind(key);
-            }
-            if let Some(pattern) = text.pattern() {
-                query
-                    .push(" AND (r.name_key LIKE ")
-                    .bind(pattern.as_str())
-                    .push(" ESCAPE '!' OR r.description_key LIKE ");
-                query.bind(pattern).push(" ESCAPE '!')");
-            }
-            access::only_visible(query, viewer);
-        };
-        self.page(filter, " ORDER BY r.id LIMIT ", viewer, page).await
+    /// Makes the texts of a repository searchable; PostgreSQL's index sees to that by itself.
+    async fn index(&self, tx: &mut Tx, id: i64, name_key: &str, description_key: &str) -> Result<(), DbError> {
+        if tx.pick(false, true) {
+            tx.execute(ADD_TEXT, &args![id, name_key, description_key]).await?;
+        }
+        Ok(())
     }
 
-    async fn page(
-        &self,
-        filter: impl Fn(&mut Query),
-        order: &'static str,
-        viewer: Viewer,
-        page: Page,
-    ) -> Result<(Vec<Repository>, i64), DbError> {
-        let mut rows = select(COLUMNS, viewer);
-        filter(&mut rows);
-        rows.push(order).bind(page.size()).push(" OFFSET ").bind(page.offset());
-        let mut count = select(COUNT, viewer);
-        filter(&mut count);
-        let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
-        Ok((self.db.all(rows.sql(), rows.args()).await?, total))
+    /// Forgets the texts of a repository where [`RepositoryStore::index`] keeps them.
+    async fn unindex(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
+        if tx.pick(false, true) {
+            tx.execute(REMOVE_TEXT, &args![id]).await?;
+        }
+        Ok(())
     }
 
     /// Registers a repository that is yet to be made, with its placement. `None` when the owner has one of that name.
     ///
     /// # Errors
-    /// [`RepoError::RepositoryLimit`] when the owner has as many as `limit` already.
+    /// [`RepoError::RepositoryLimit`] when the owner has as many as its own limit, or else `limit`, already;
+    /// [`RepoError::UserNotFound`] when the owner is gone.
     pub(crate) async fn insert(
         &self,
         owner: UserId,
@@ -251,11 +231,12 @@ impl RepositoryStore {
         now_us: i64,
     ) -> Result<Option<(RepositoryId, i64)>, RepoError> {
         let mut tx = self.db.begin().await?;
-        if let Some(limit) = limit {
-            let turn = tx.pick(OWNER_TURN, NO_TURN);
-            let _: (i64,) = tx.one(turn, &args![owner]).await?;
+        let turn = tx.pick(OWNER_TURN, NO_TURN);
+        let own_limit: Option<(Option<i64>,)> = tx.optional(turn, &args![owner]).await?;
+        let (own_limit,) = own_limit.ok_or(RepoError::UserNotFound)?;
+        if let Some(limit) = own_limit.or(limit.map(i64::from)) {
             let (count,): (i64,) = tx.one(COUNT_OWNED, &args![owner]).await?;
-            if count >= i64::from(limit) {
+            if count >= limit {
                 return Err(RepoError::RepositoryLimit { limit });
             }
         }
@@ -274,6 +255,7 @@ impl RepositoryStore {
         ];
         let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else { return Ok(None) };
         tx.execute(PLACE, &args![id, new.store.as_str(), FIRST_EPOCH]).await?;
+        self.index(&mut tx, id, &new.name.key(), &new.description.key()).await?;
         tx.commit().await?;
         Ok(Some((RepositoryId(id), FIRST_EPOCH)))
     }
@@ -291,12 +273,12 @@ impl RepositoryStore {
         tx: &mut Tx,
         id: RepositoryId,
         finished: Finished,
-        viewer: Viewer,
+        viewer: &Viewer,
     ) -> Result<Option<Repository>, DbError> {
         if tx.execute(FINISH, &args![id, finished.size_bytes, finished.is_empty]).await? == 0 {
             return Ok(None);
         }
-        let mut query = select(COLUMNS, viewer);
+        let mut query = rows(viewer);
         by_key(&mut query, &RepositoryKey::Id(id));
         tx.optional(query.sql(), query.args()).await
     }
@@ -308,12 +290,20 @@ impl RepositoryStore {
 
     /// Forgets a repository that was never finished.
     pub(crate) async fn abandon(&self, id: RepositoryId) -> Result<(), DbError> {
-        self.db.execute(ABANDON, &args![id]).await.map(|_| ())
+        let mut tx = self.db.begin().await?;
+        if tx.execute(ABANDON, &args![id]).await? == 1 {
+            self.unindex(&mut tx, id).await?;
+        }
+        tx.commit().await
     }
 
     /// Frees the name of a repository that was never finished and that its store cannot forget now.
     pub(crate) async fn set_aside(&self, id: RepositoryId) -> Result<(), DbError> {
-        self.db.execute(SET_ASIDE, &args![id]).await.map(|_| ())
+        let mut tx = self.db.begin().await?;
+        if tx.execute(SET_ASIDE, &args![id]).await? == 1 {
+            self.unindex(&mut tx, id).await?;
+        }
+        tx.commit().await
     }
 
     /// Repositories that were begun before a time and never finished, at most 100.
@@ -324,6 +314,11 @@ impl RepositoryStore {
 
     /// Deletes a repository with all that hangs on it, in the transaction of the caller. `false` when it is gone already.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: RepositoryId) -> Result<bool, DbError> {
+        if self.turn(tx, id).await?.is_none() {
+            return Ok(false);
+        }
+        release_repository_keys(tx, id).await?;
+        self.unindex(tx, id).await?;
         Ok(tx.execute(DELETE, &args![id]).await? == 1)
     }
 

@@ -1,19 +1,24 @@
+mod organizations;
+mod people;
+mod teams;
+
 use std::sync::Arc;
 
-use ferrite_kit::auth::TokenHash;
 use ferrite_kit::db::Db;
 use ferrite_kit::page::Page;
 use ferrite_kit::{Secret, args};
-use ferrite_proto::Permission;
 use ferrite_proto::events::{IssueChanged, RefsUpdated};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::Identity;
+use ferrite_proto::{Permission, Scopes};
 
 use super::*;
 use crate::RepoError;
 use crate::access::Viewer;
-use crate::model::{CheckedUser, Description, NewUser, RepoName, SearchText, TokenName, User};
+use crate::model::{CheckedUser, Description, NewUser, RepoName, SearchText, User};
 use crate::testing::on_both;
+
+mod tokens;
 
 const NOW: i64 = 1_000_000;
 fn all() -> Page {
@@ -39,7 +44,13 @@ async fn user(db: &Db, name: &str) -> User {
 }
 
 fn viewer(user: &User) -> Viewer {
-    Viewer::of(Some(&Identity { user_id: user.id.0, token_id: 1, is_admin: user.is_admin, ..Identity::default() }))
+    Viewer::of(Some(&Identity {
+        user_id: user.id.0,
+        token_id: 1,
+        is_admin: user.is_admin,
+        scopes: Scopes::all().to_proto(),
+        ..Identity::default()
+    }))
 }
 
 fn new(name: &str, description: &str, is_private: bool) -> NewRepository {
@@ -63,7 +74,7 @@ async fn ready(db: &Db, store: &RepositoryStore, owner: &User, new: &NewReposito
     let (id, _) = store.insert(owner.id, new, None, now_us).await.unwrap().unwrap();
     let mut tx = db.begin().await.unwrap();
     let finished = Finished { size_bytes: 7, is_empty: true };
-    let repository = store.finish(&mut tx, id, finished, viewer(owner)).await.unwrap().unwrap();
+    let repository = store.finish(&mut tx, id, finished, &viewer(owner)).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     repository
 }
@@ -137,33 +148,6 @@ async fn many_accounts_are_found_at_once_and_each_once() {
 }
 
 #[tokio::test]
-async fn a_token_is_its_owners_until_it_is_deleted_or_the_owner_disabled() {
-    on_both(async |db: Db| {
-        let store = TokenStore::new(db.clone());
-        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
-        let name = TokenName::parse("Laptop", "name").unwrap();
-        let (one, two) = (TokenHash::of("one"), TokenHash::of("two"));
-        let row = store.insert(ada.id, &name, &one, NOW).await.unwrap().unwrap();
-        assert_eq!((row.name.as_str(), row.digest.as_str()), ("Laptop", &one.to_hex()[..40]));
-        assert_eq!(store.insert(ada.id, &TokenName::parse("laptop", "name").unwrap(), &two, NOW).await.unwrap(), None);
-        assert!(store.insert(bob.id, &name, &two, NOW).await.unwrap().is_some());
-        let identity = store.identity(&one).await.unwrap().unwrap();
-        assert_eq!((identity.user_id, identity.username.as_str(), identity.token_id), (ada.id.0, "ada", row.id));
-        assert_eq!(store.list(ada.id, all()).await.unwrap(), (vec![row.clone()], 1));
-        assert_eq!(store.list(ada.id, Page::nearest(6, 1, 1)).await.unwrap(), (vec![], 1));
-
-        assert_eq!(store.delete(bob.id, &row.id.to_string()).await.unwrap(), None);
-        assert_eq!(store.delete(ada.id, "LAPTOP").await.unwrap(), Some(one));
-        assert_eq!(store.identity(&one).await.unwrap(), None);
-        let two_id = store.list(bob.id, all()).await.unwrap().0[0].id;
-        db.execute("UPDATE users SET is_active = $1 WHERE id = $2", &args![false, bob.id]).await.unwrap();
-        assert_eq!(store.identity(&two).await.unwrap(), None);
-        assert_eq!(store.delete(bob.id, &two_id.to_string()).await.unwrap(), Some(two));
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_repository_is_seen_once_it_is_finished() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
@@ -171,7 +155,7 @@ async fn a_repository_is_seen_once_it_is_finished() {
         let wanted = new("Demo", "A demo", false);
         let key = RepositoryKey::of("ADA", "demo").unwrap();
         let (id, epoch) = store.insert(ada.id, &wanted, None, NOW).await.unwrap().unwrap();
-        assert_eq!(store.find(&key, viewer(&ada)).await.unwrap(), None);
+        assert_eq!(store.find(&key, &viewer(&ada)).await.unwrap(), None);
         assert!(store.is_being_made(ada.id, &wanted.name).await.unwrap() && store.is_creating(id).await.unwrap());
         assert_eq!(store.insert(ada.id, &new("dEMO", "", true), None, NOW).await.unwrap(), None);
         assert_eq!(store.half_made(NOW).await.unwrap(), []);
@@ -179,17 +163,17 @@ async fn a_repository_is_seen_once_it_is_finished() {
 
         let mut tx = db.begin().await.unwrap();
         let finished = Finished { size_bytes: 9, is_empty: false };
-        let made = store.finish(&mut tx, id, finished, viewer(&ada)).await.unwrap().unwrap();
+        let made = store.finish(&mut tx, id, finished, &viewer(&ada)).await.unwrap().unwrap();
         tx.commit().await.unwrap();
         assert_eq!(
             (made.size_bytes, made.is_empty, made.watcher_count, made.store.as_str(), made.epoch),
             (9, false, 1, "default", epoch)
         );
-        assert_eq!(store.find(&key, viewer(&ada)).await.unwrap(), Some(made.clone()));
-        assert_eq!(store.find(&RepositoryKey::Id(id), viewer(&ada)).await.unwrap(), Some(made));
+        assert_eq!(store.find(&key, &viewer(&ada)).await.unwrap(), Some(made.clone()));
+        assert_eq!(store.find(&RepositoryKey::Id(id), &viewer(&ada)).await.unwrap(), Some(made));
         assert!(!store.is_being_made(ada.id, &wanted.name).await.unwrap() && !store.is_creating(id).await.unwrap());
         store.abandon(id).await.unwrap();
-        assert!(store.find(&key, viewer(&ada)).await.unwrap().is_some(), "what is finished is not abandoned");
+        assert!(store.find(&key, &viewer(&ada)).await.unwrap().is_some(), "what is finished is not abandoned");
     })
     .await;
 }
@@ -203,7 +187,7 @@ async fn what_is_abandoned_frees_its_name_and_not_its_id() {
         store.abandon(id).await.unwrap();
         let mut tx = db.begin().await.unwrap();
         let finished = Finished { size_bytes: 0, is_empty: true };
-        assert_eq!(store.finish(&mut tx, id, finished, viewer(&ada)).await.unwrap(), None);
+        assert_eq!(store.finish(&mut tx, id, finished, &viewer(&ada)).await.unwrap(), None);
         drop(tx);
         let (again, _) = store.insert(ada.id, &new("demo", "", false), None, NOW).await.unwrap().unwrap();
         assert!(again > id);
@@ -211,7 +195,7 @@ async fn what_is_abandoned_frees_its_name_and_not_its_id() {
         let third = ready(&db, &store, &ada, &new("demo", "", false), NOW).await;
         store.set_aside(third.id()).await.unwrap();
         assert_eq!(store.half_made(NOW + 1).await.unwrap(), [again]);
-        assert!(store.find(&RepositoryKey::of("ada", "demo").unwrap(), viewer(&ada)).await.unwrap().is_some());
+        assert!(store.find(&RepositoryKey::of("ada", "demo").unwrap(), &viewer(&ada)).await.unwrap().is_some());
     })
     .await;
 }
@@ -247,10 +231,10 @@ async fn levels_come_with_the_row() {
         collaborate(&db, repository.id(), &bob, "write").await;
         let key = RepositoryKey::Id(repository.id());
         for (viewer, level) in [
-            (viewer(&ada), Permission::Owner),
-            (viewer(&bob), Permission::Write),
-            (viewer(&eve), Permission::None),
-            (Viewer::of(None), Permission::None),
+            (&viewer(&ada), Permission::Owner),
+            (&viewer(&bob), Permission::Write),
+            (&viewer(&eve), Permission::None),
+            (&Viewer::of(None), Permission::None),
         ] {
             assert_eq!(store.find(&key, viewer).await.unwrap().unwrap().level(viewer), level);
         }
@@ -269,18 +253,25 @@ async fn lists_hold_what_the_viewer_may_see_last_updated_first() {
         ready(&db, &store, &ada, &new("twin", "", false), NOW + 2).await;
         ready(&db, &store, &bob, &new("bobs", "", true), NOW + 9).await;
         collaborate(&db, shared.id(), &bob, "read").await;
-        let admin = Viewer::of(Some(&Identity { user_id: 999, is_admin: true, token_id: 1, ..Identity::default() }));
-        let list =
-            async |owner: Option<&User>, viewer| store.list(owner.map(|owner| owner.id), viewer, all()).await.unwrap();
+        let admin = Viewer::of(Some(&Identity {
+            user_id: 999,
+            is_admin: true,
+            token_id: 1,
+            scopes: Scopes::all().to_proto(),
+            ..Identity::default()
+        }));
+        let list = async |owner: Option<&User>, viewer: Viewer| {
+            store.list(owner.map(|owner| owner.id), &viewer, all()).await.unwrap()
+        };
         assert_eq!(names(&list(Some(&ada), viewer(&ada)).await), ["twin", "hidden", "shared", "old"]);
         assert_eq!(names(&list(Some(&ada), viewer(&bob)).await), ["twin", "shared", "old"]);
         assert_eq!(names(&list(Some(&ada), Viewer::of(None)).await), ["twin", "old"]);
-        assert_eq!(names(&list(Some(&ada), admin).await), ["twin", "hidden", "shared", "old"]);
+        assert_eq!(names(&list(Some(&ada), admin.clone()).await), ["twin", "hidden", "shared", "old"]);
         assert_eq!(names(&list(None, viewer(&bob)).await), ["bobs", "shared"]);
         assert_eq!(names(&list(None, admin).await), Vec::<&str>::new());
-        let second = store.list(Some(ada.id), viewer(&ada), Page::nearest(2, 3, 1000)).await.unwrap();
+        let second = store.list(Some(ada.id), &viewer(&ada), Page::nearest(2, 3, 1000)).await.unwrap();
         assert_eq!((second.0.len(), second.0[0].name.as_str(), second.1), (1, "old", 4));
-        let beyond = store.list(Some(ada.id), viewer(&ada), Page::nearest(i32::MAX, i32::MAX, 1000)).await.unwrap();
+        let beyond = store.list(Some(ada.id), &viewer(&ada), Page::nearest(i32::MAX, i32::MAX, 1000)).await.unwrap();
         assert_eq!((beyond.0.len(), beyond.1), (0, 4));
     })
     .await;
@@ -294,23 +285,23 @@ async fn search_is_literal_and_shows_no_more_than_the_viewer_may_see() {
         ready(&db, &store, &ada, &new("Demo_one", "Ein GRÜSS", false), NOW).await;
         ready(&db, &store, &ada, &new("demoXone", "100% done!", false), NOW).await;
         ready(&db, &store, &bob, &new("demo-secret", "", true), NOW).await;
-        let search = async |query: &str, owner: Option<UserId>, viewer| {
+        let search = async |query: &str, owner: Option<UserId>, viewer: &Viewer| {
             let text = SearchText::parse(query, "q").unwrap();
             let rows = store.search(&text, owner, viewer, all()).await.unwrap();
             names(&rows).into_iter().map(str::to_owned).collect::<Vec<_>>()
         };
         let nobody = Viewer::of(None);
-        assert_eq!(search("", None, nobody).await, ["Demo_one", "demoXone"]);
-        assert_eq!(search("%_", None, nobody).await, ["Demo_one", "demoXone"]);
-        assert_eq!(search("DEMO_", None, nobody).await, ["Demo_one"]);
-        assert_eq!(search("0% d", None, nobody).await, ["demoXone"]);
-        assert_eq!(search("e!", None, nobody).await, ["demoXone"]);
-        assert_eq!(search("grüss", None, nobody).await, ["Demo_one"]);
-        assert_eq!(search("demo", None, viewer(&bob)).await, ["Demo_one", "demoXone", "demo-secret"]);
-        assert_eq!(search("Bob/demo", None, viewer(&bob)).await, ["demo-secret"]);
-        assert_eq!(search("demo", Some(bob.id), nobody).await, Vec::<String>::new());
-        assert_eq!(search("", Some(UserId(999)), viewer(&bob)).await, Vec::<String>::new());
-        assert_eq!(search("' OR 1=1 --", None, viewer(&bob)).await, Vec::<String>::new());
+        assert_eq!(search("", None, &nobody).await, ["Demo_one", "demoXone"]);
+        assert_eq!(search("%_", None, &nobody).await, ["Demo_one", "demoXone"]);
+        assert_eq!(search("DEMO_", None, &nobody).await, ["Demo_one"]);
+        assert_eq!(search("0% d", None, &nobody).await, ["demoXone"]);
+        assert_eq!(search("e!", None, &nobody).await, ["demoXone"]);
+        assert_eq!(search("grüss", None, &nobody).await, ["Demo_one"]);
+        assert_eq!(search("demo", None, &viewer(&bob)).await, ["Demo_one", "demoXone", "demo-secret"]);
+        assert_eq!(search("Bob/demo", None, &viewer(&bob)).await, ["demo-secret"]);
+        assert_eq!(search("demo", Some(bob.id), &nobody).await, Vec::<String>::new());
+        assert_eq!(search("", Some(UserId(999)), &viewer(&bob)).await, Vec::<String>::new());
+        assert_eq!(search("' OR 1=1 --", None, &viewer(&bob)).await, Vec::<String>::new());
     })
     .await;
 }
@@ -335,14 +326,14 @@ async fn late_and_repeated_facts_change_nothing() {
             .unwrap();
         store.apply_refs(&mut tx, RepositoryId(999), &refs(1, 1, b"x"), NOW).await.unwrap();
         tx.commit().await.unwrap();
-        let row = store.find(&RepositoryKey::Id(id), viewer(&ada)).await.unwrap().unwrap();
+        let row = store.find(&RepositoryKey::Id(id), &viewer(&ada)).await.unwrap().unwrap();
         assert_eq!((row.size_bytes, row.is_empty, row.default_branch.as_str()), (200, false, "trunk"));
         assert_eq!((row.updated_us, row.open_issue_count), (NOW + 20, 5));
 
         let mut tx = db.begin().await.unwrap();
         store.apply_refs(&mut tx, id, &refs(3, 300, b"b\xffd"), NOW).await.unwrap();
         tx.commit().await.unwrap();
-        let row = store.find(&RepositoryKey::Id(id), viewer(&ada)).await.unwrap().unwrap();
+        let row = store.find(&RepositoryKey::Id(id), &viewer(&ada)).await.unwrap().unwrap();
         assert_eq!((row.size_bytes, row.default_branch.as_str(), row.updated_us), (300, "trunk", NOW + 20));
     })
     .await;
@@ -357,7 +348,7 @@ async fn the_first_commits_update_may_come_before_the_answer() {
         let mut tx = db.begin().await.unwrap();
         store.apply_refs(&mut tx, id, &refs(1, 500, b"main"), NOW + 1).await.unwrap();
         let finished = Finished { size_bytes: 100, is_empty: true };
-        let row = store.finish(&mut tx, id, finished, viewer(&ada)).await.unwrap().unwrap();
+        let row = store.finish(&mut tx, id, finished, &viewer(&ada)).await.unwrap().unwrap();
         assert_eq!((row.size_bytes, row.is_empty), (500, false));
     })
     .await;

@@ -1,33 +1,64 @@
 use ferrite_kit::args;
 use ferrite_kit::auth::TokenHash;
-use ferrite_kit::db::{Db, DbError};
+use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
-use ferrite_proto::id::{TokenId, UserId};
+use ferrite_proto::Scopes;
+use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 use ferrite_proto::repo::Identity;
 
-use crate::model::TokenName;
+use crate::model::{Expiry, TokenName};
 
-const IDENTITY: &str = "SELECT t.id AS token_id, u.id AS user_id, u.name, u.full_name, u.email, u.is_admin \
-     FROM access_tokens t JOIN users u ON u.id = t.user_id WHERE t.hash = $1 AND u.is_active";
-const INSERT: &str = "INSERT INTO access_tokens (user_id, hash, name, name_key, digest, created_us) \
-     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id, name, digest, created_us";
-const LIST: &str =
-    "SELECT id, name, digest, created_us FROM access_tokens WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3";
+const IDENTITY: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \
+     u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
+     WHERE t.hash = $1 AND u.is_active AND (t.expire_us = 0 OR t.expire_us > $2)";
+const INSERT: &str = "INSERT INTO access_tokens (user_id, hash, name, name_key, digest, created_us, scopes, expire_us, repository_ids) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING \
+     RETURNING id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids";
+const LIST: &str = "SELECT id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids FROM access_tokens \
+     WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM access_tokens WHERE user_id = $1";
-const DELETE_BY_NAME: &str = "DELETE FROM access_tokens WHERE user_id = $1 AND name_key = $2 RETURNING hash";
-const DELETE_BY_ID: &str = "DELETE FROM access_tokens WHERE user_id = $1 AND id = $2 RETURNING hash";
+const DELETE_BY_NAME: &str = "DELETE FROM access_tokens WHERE user_id = $1 AND name_key = $2 RETURNING name, hash";
+const DELETE_BY_ID: &str = "DELETE FROM access_tokens WHERE user_id = $1 AND id = $2 RETURNING name, hash";
+const USE: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = $1 AND last_use_us < $2";
+/// Waits for nobody, so that no one who deletes several tokens can end up waiting for it in a circle: a row that is locked is being
+/// deleted, or another replica is writing the same.
+const USE_UNLESS_LOCKED: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = \
+     (SELECT id FROM access_tokens WHERE id = $1 AND last_use_us < $2 FOR UPDATE SKIP LOCKED)";
 
 /// Digits of the digest that lists show: as long as a token, and half of its hash, so it opens nothing.
 const DIGEST_DIGITS: usize = 40;
+/// Uses that are written at once: others wait for SQLite's writer meanwhile.
+const USES_AT_ONCE: usize = 500;
 
 #[derive(Debug, sqlx::FromRow)]
 struct IdentityRow {
     token_id: i64,
+    scopes: i64,
+    expire_us: i64,
+    repository_ids: Option<String>,
     user_id: i64,
     name: String,
     full_name: String,
     email: String,
     is_admin: bool,
+}
+
+/// The ids in a list of them. What is no id is none: a broken list opens less, not more.
+fn ids(list: Option<&str>) -> Vec<i64> {
+    list.unwrap_or_default().split(',').filter_map(|id| id.parse().ok()).collect()
+}
+
+/// A token to make.
+#[derive(Clone, Debug)]
+pub(crate) struct NewToken {
+    /// Unique per user.
+    pub(crate) name: TokenName,
+    /// What it may be used for.
+    pub(crate) scopes: Scopes,
+    /// When it expires.
+    pub(crate) expiry: Expiry,
+    /// The only repositories that it opens beyond public ones; none for no such limit.
+    pub(crate) only: Option<Vec<RepositoryId>>,
 }
 
 /// An access token as its owner sees it.
@@ -37,6 +68,31 @@ pub(crate) struct TokenRow {
     pub(crate) name: String,
     pub(crate) digest: String,
     pub(crate) created_us: i64,
+    scopes: i64,
+    pub(crate) expire_us: i64,
+    pub(crate) last_use_us: i64,
+    repository_ids: Option<String>,
+}
+
+impl TokenRow {
+    /// What it may be used for.
+    pub(crate) fn scopes(&self) -> Scopes {
+        Scopes::from_bits(self.scopes)
+    }
+
+    /// The only repositories that it opens beyond public ones, when it is limited; some may be gone.
+    pub(crate) fn only(&self) -> Option<Vec<i64>> {
+        self.repository_ids.as_deref().map(|list| ids(Some(list)))
+    }
+}
+
+/// A token that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeletedToken {
+    /// Its name, as it was spelled.
+    pub(crate) name: String,
+    /// What it was known by.
+    pub(crate) hash: TokenHash,
 }
 
 /// Access tokens.
@@ -51,9 +107,10 @@ impl TokenStore {
         Self { db }
     }
 
-    /// The identity behind the token with this hash, or `None` when there is no such token or its owner is disabled.
-    pub(crate) async fn identity(&self, hash: &TokenHash) -> Result<Option<Identity>, DbError> {
-        let row: Option<IdentityRow> = self.db.optional(IDENTITY, &args![hash.0.as_slice()]).await?;
+    /// The identity behind the token with this hash, or `None` when there is no such token, it has expired, or its owner is
+    /// disabled.
+    pub(crate) async fn identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
+        let row: Option<IdentityRow> = self.db.optional(IDENTITY, &args![hash.0.as_slice(), now_us]).await?;
         Ok(row.map(|row| Identity {
             user_id: row.user_id,
             username: row.name,
@@ -61,24 +118,37 @@ impl TokenStore {
             email: row.email,
             is_admin: row.is_admin,
             token_id: row.token_id,
+            scopes: Scopes::from_bits(row.scopes).to_proto(),
+            expire_us: row.expire_us,
+            is_limited: row.repository_ids.is_some(),
+            repository_ids: ids(row.repository_ids.as_deref()),
         }))
     }
 
-    /// Records a token, or returns `None` when the user has one of that name.
+    /// Records a token, or returns `None` when the user has one of that name. In the transaction of the caller.
     pub(crate) async fn insert(
         &self,
+        tx: &mut Tx,
         user: UserId,
-        name: &TokenName,
+        new: &NewToken,
         hash: &TokenHash,
         now_us: i64,
     ) -> Result<Option<TokenRow>, DbError> {
         let mut digest = hash.to_hex();
         digest.truncate(DIGEST_DIGITS);
-        let args = args![user, hash.0.as_slice(), name.as_str(), name.key(), digest, now_us];
-        let mut tx = self.db.begin().await?;
-        let row = tx.optional(INSERT, &args).await?;
-        tx.commit().await?;
-        Ok(row)
+        let only = new.only.as_ref().map(|only| only.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(","));
+        let args = args![
+            user,
+            hash.0.as_slice(),
+            new.name.as_str(),
+            new.name.key(),
+            digest,
+            now_us,
+            new.scopes.bits(),
+            new.expiry.micros(),
+            only,
+        ];
+        tx.optional(INSERT, &args).await
     }
 
     /// A page of the user's tokens, newest first, and how many there are in all.
@@ -88,17 +158,30 @@ impl TokenStore {
         Ok((rows, count))
     }
 
-    /// Deletes the user's token with this name, else the one with this id in decimal. Returns its hash, or `None` when there is
-    /// none.
-    pub(crate) async fn delete(&self, user: UserId, name: &str) -> Result<Option<TokenHash>, DbError> {
-        let mut tx = self.db.begin().await?;
-        let mut row: Option<(Vec<u8>,)> = tx.optional(DELETE_BY_NAME, &args![user, name.to_lowercase()]).await?;
+    /// Deletes the user's token with this name, else the one with this id in decimal, in the transaction of the caller. `None` when
+    /// there is neither.
+    pub(crate) async fn delete(&self, tx: &mut Tx, user: UserId, name: &str) -> Result<Option<DeletedToken>, DbError> {
+        let mut row: Option<(String, Vec<u8>)> = tx.optional(DELETE_BY_NAME, &args![user, name.to_lowercase()]).await?;
         if row.is_none()
             && let Ok(id) = name.parse::<i64>()
         {
             row = tx.optional(DELETE_BY_ID, &args![user, TokenId(id)]).await?;
         }
-        tx.commit().await?;
-        Ok(row.and_then(|(hash,)| hash.try_into().ok()).map(TokenHash))
+        let deleted =
+            |(name, hash): (String, Vec<u8>)| Some(DeletedToken { name, hash: TokenHash(hash.try_into().ok()?) });
+        Ok(row.and_then(deleted))
+    }
+
+    /// Records when tokens were last used: their ids, and the time. One that knows a later use keeps it.
+    pub(crate) async fn record_uses(&self, uses: &[(i64, i64)]) -> Result<(), DbError> {
+        for some in uses.chunks(USES_AT_ONCE) {
+            let mut tx = self.db.begin().await?;
+            let sql = tx.pick(USE_UNLESS_LOCKED, USE);
+            for &(id, used_us) in some {
+                tx.execute(sql, &args![TokenId(id), used_us]).await?;
+            }
+            tx.commit().await?;
+        }
+        Ok(())
     }
 }

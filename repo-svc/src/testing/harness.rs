@@ -19,6 +19,9 @@ use ferrite_proto::git;
 use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
+use ferrite_proto::repo::administration_service_client::AdministrationServiceClient;
+use ferrite_proto::repo::profile_service_client::ProfileServiceClient;
+use ferrite_proto::repo::public_key_service_client::PublicKeyServiceClient;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{BasicCredential, CreateAccessTokenRequest, CreateRepositoryRequest, Repository};
 use tonic::{Request, Response, Status};
@@ -187,10 +190,21 @@ impl Harness {
 
     /// What the service works with, a second time over the same database: for work that no RPC starts.
     pub(crate) async fn core(&self) -> Core {
-        let config = config(self.folder.path(), &[]);
+        self.core_with(&[]).await
+    }
+
+    /// The same with other settings: another replica.
+    pub(crate) async fn core_with(&self, extra: &[&str]) -> Core {
+        let config = config(self.folder.path(), extra);
         let trust = config.trust.load("repo-svc", &Clock::system()).unwrap();
         let signer = crate::signer(&config, &trust, &Clock::system()).unwrap();
         crate::core(config, &trust, signer, self.db().await, Clock::system(), self.life.clone())
+    }
+
+    /// Stops the service as a signal would, and waits until it has ended.
+    pub(crate) async fn stop(&self) {
+        self.life.stop();
+        assert!(self.life.finished().await, "it ends in time");
     }
 
     pub(crate) fn trust(&self) -> &Trust {
@@ -224,6 +238,18 @@ impl Harness {
         AccountServiceClient::new(self.service.clone())
     }
 
+    pub(crate) fn administration(&self) -> AdministrationServiceClient<Channel> {
+        AdministrationServiceClient::new(self.service.clone())
+    }
+
+    pub(crate) fn profile(&self) -> ProfileServiceClient<Channel> {
+        ProfileServiceClient::new(self.service.clone())
+    }
+
+    pub(crate) fn public_keys(&self) -> PublicKeyServiceClient<Channel> {
+        PublicKeyServiceClient::new(self.service.clone())
+    }
+
     pub(crate) fn repository(&self) -> RepositoryServiceClient<Channel> {
         RepositoryServiceClient::new(self.service.clone())
     }
@@ -245,6 +271,7 @@ impl Harness {
             credential: Some(basic(username, PASSWORD)),
             username: username.to_owned(),
             name: name.to_owned(),
+            ..Default::default()
         };
         self.account().create_access_token(request).await.unwrap().into_inner().value
     }

@@ -35,6 +35,14 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
+    /// One field of every object of a list, as text.
+    #[track_caller]
+    pub(crate) fn each(&self, field: &str) -> Vec<String> {
+        let list = self.json();
+        let list = list.as_array().unwrap_or_else(|| panic!("not a list: {list}"));
+        list.iter().map(|item| item[field].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
     /// The body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {} {:?}", self.status, self.text()))
@@ -69,6 +77,32 @@ impl Answer {
         let status = self.status.as_u16();
         assert!(statuses.contains(&status), "{status}: {}", self.text());
         self.refused(status)
+    }
+
+    /// Fails unless this is a refusal of this one field.
+    #[track_caller]
+    pub(crate) fn refused_field(self, field: &str) -> Self {
+        let answer = self.refused(422);
+        let value = answer.json();
+        assert!(value["errors"].as_array().is_some_and(|errors| errors.len() == 1), "{value}");
+        assert_eq!(value["errors"][0]["field"], field, "{value}");
+        answer
+    }
+
+    /// Fails unless this is a refusal with a message that has this in it.
+    #[track_caller]
+    pub(crate) fn refused_saying(self, status: u16, part: &str) -> Self {
+        let answer = self.refused(status);
+        assert!(answer.json()["message"].as_str().is_some_and(|text| text.contains(part)), "{part}: {}", answer.text());
+        answer
+    }
+
+    /// Fails unless this has no body.
+    #[track_caller]
+    pub(crate) fn empty(self, status: u16) -> Self {
+        let answer = self.expect(status);
+        assert!(answer.body.is_empty() && answer.header("content-type").is_empty(), "{:?}", answer.text());
+        answer
     }
 
     /// Fails unless this is a refusal of exactly these fields, with these codes.
@@ -197,6 +231,15 @@ impl User {
 
     pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
         Answer::of(self.request(Method::PUT, path).json(body)).await
+    }
+
+    /// Puts without a body and without a content type, as `curl -X PUT` does.
+    pub(crate) async fn put_nothing(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::PUT, path)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
+        Answer::of(self.request(Method::PATCH, path).json(body)).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer {

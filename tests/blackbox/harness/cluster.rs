@@ -81,6 +81,8 @@ pub(crate) struct Options {
     pub(crate) without_redis: bool,
     /// Where traces go.
     pub(crate) otlp: Option<String>,
+    /// Settings of all processes.
+    pub(crate) settings: Vec<(&'static str, &'static str)>,
 }
 
 enum Processes {
@@ -132,6 +134,7 @@ impl Cluster {
         let mut command = ferrite();
         command.args(["up", "--stop-with-stdin", "--http", &format!("{host}:0"), "--data"]).arg(&data);
         command.envs([("FERRITE_ADMIN_USERNAME", ADMIN.0), ("FERRITE_ADMIN_PASSWORD", ADMIN.1)]);
+        command.envs(options.settings.iter().copied());
         if let Some(endpoint) = &options.otlp {
             command.args(["--otlp-endpoint", endpoint]);
         }
@@ -194,6 +197,7 @@ impl Cluster {
         let host = &self.host;
         let mut command = ferrite();
         command.current_dir(&self.folder).arg(role.command()).arg("--stop-with-stdin");
+        command.envs(self.options.settings.iter().copied());
         command.args(["--listen", &format!("{host}:{}", role.port())]);
         command.args(["--admin-listen", &format!("{host}:{}", role.port() + 2000)]);
         command.args(["--service-key-file", "service.key", "--grant-public-key-file", "grant.pub.pem"]);
@@ -270,10 +274,19 @@ impl Cluster {
 
     /// Kills a process as a crash would. In the embedded profile the launcher brings it back; in the other one this does.
     pub(crate) fn crash(&self, role: Role) {
+        self.bring_back(role, rustix::process::Signal::KILL);
+    }
+
+    /// Ends a process in order; it comes back as after a crash.
+    pub(crate) fn restart(&self, role: Role) {
+        self.bring_back(role, rustix::process::Signal::TERM);
+    }
+
+    fn bring_back(&self, role: Role, signal: rustix::process::Signal) {
         match &self.processes {
             Processes::Launcher(_) => {
                 let id = self.process_id(role).unwrap_or_else(|| panic!("{role:?} does not run"));
-                send(id, rustix::process::Signal::KILL);
+                send(id, signal);
                 let deadline = Instant::now() + PATIENCE;
                 while self.process_id(role).is_none_or(|now| now == id) {
                     assert!(Instant::now() < deadline, "the launcher does not bring {role:?} back");
@@ -281,7 +294,9 @@ impl Cluster {
                 }
             }
             Processes::Roles(processes) => {
-                processes.lock().unwrap().get_mut(&role).unwrap().kill();
+                let mut process = processes.lock().unwrap().remove(&role).unwrap();
+                process.signal(signal);
+                assert!(process.ended_within(PATIENCE).is_some(), "{role:?} does not end");
                 self.start_role(role);
             }
         }

@@ -3,10 +3,12 @@
 //! Everything that is started hangs on this process by a pipe: when the process ends, in whatever way, the pipes close, the
 //! children stop and their folders are removed.
 
+pub(crate) mod accounts;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod git;
 pub(crate) mod grpc;
+pub(crate) mod keys;
 pub(crate) mod process;
 pub(crate) mod rows;
 pub(crate) mod servers;

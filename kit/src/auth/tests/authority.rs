@@ -4,17 +4,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use ferrite_proto::Permission;
 use ferrite_proto::grant::LIFETIME;
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, Identity, ResolveAccessRequest, ResolveAccessResponse, repository_ref,
+    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, Identity, ResolveAccessRequest,
+    ResolveAccessResponse, repository_ref,
 };
 use tonic::{Request, Response, Status};
 
 use crate::auth::{AuthError, TokenAuthority, Tokens};
 use crate::grpc::{Channel, GrpcServer};
 use crate::testing::Site;
+
+/// What is asked about.
+pub(super) const OPERATION: &str = ferrite_proto::operation::LIST_ISSUES;
 
 pub(super) const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -52,7 +55,7 @@ impl TokenAuthority for OneToken {
 impl Authority {
     /// Starts it on a socket of the site.
     pub(super) async fn serve(site: &Site) -> (Self, Channel) {
-        let state = State { is_revoked: false, pause: Duration::ZERO, answer: Ok(site.grant(1, Permission::Read)) };
+        let state = State { is_revoked: false, pause: Duration::ZERO, answer: Ok(site.grant(1, OPERATION)) };
         let authority = Self {
             signer: Arc::new(site.signer()),
             clock: site.clock.clone(),
@@ -60,7 +63,7 @@ impl Authority {
             state: Arc::new(Mutex::new(state)),
         };
         let server = GrpcServer::default().add(AccessServiceServer::new(authority.clone()));
-        let tokens = Tokens::new(None, Arc::new(OneToken));
+        let tokens = Tokens::new(None, Arc::new(OneToken), site.clock.clone());
         let address = site.serve_for(tokens, &site.socket("repo"), server, Router::new()).await;
         (authority, site.channel(&address))
     }
@@ -103,10 +106,16 @@ impl AccessService for Authority {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let bearer = request.metadata().get("authorization").and_then(|value| value.to_str().ok()).map(str::to_owned);
         assert_eq!(bearer, Some(format!("Bearer {TOKEN}")), "the caller's own token is shown");
-        let by = request.into_inner().repository.and_then(|repository| repository.by);
+        let request = request.into_inner();
+        assert_eq!(request.operation, OPERATION);
+        let by = request.repository.and_then(|repository| repository.by);
         assert!(matches!(by, Some(repository_ref::By::Id(_))), "{by:?}");
         let grant = self.state.lock().unwrap().answer.clone()?;
         let grant = self.signer.sign(grant, self.clock.now_secs(), LIFETIME);
         Ok(Response::new(ResolveAccessResponse { grant, ..ResolveAccessResponse::default() }))
+    }
+
+    async fn check_access(&self, _: Request<CheckAccessRequest>) -> Result<Response<CheckAccessResponse>, Status> {
+        unreachable!("only the gateway asks this")
     }
 }

@@ -1,16 +1,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_proto::Permission;
 use ferrite_proto::error::{ServiceError, reason};
 use ferrite_proto::grant::{LIFETIME, Signer};
 use ferrite_proto::metadata::{AUTHORIZATION, GRANT, SERVICE};
+use ferrite_proto::operation::{CREATE_ISSUE, LIST_ISSUES};
+use ferrite_proto::repo::Identity;
+use ferrite_proto::{Permission, Scope};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tower::{Layer, ServiceExt};
 
 use super::authority::{Authority, TOKEN, ada};
 use crate::Clock;
-use crate::auth::{AuthError, AuthLayer, Caller, Tokens};
+use crate::auth::{AuthError, AuthLayer, Caller, TokenAuthority, Tokens};
 use crate::grpc::{ServiceCredential, ServiceKey};
 use crate::testing::Site;
 
@@ -32,7 +34,7 @@ async fn refusal(layer: &AuthLayer, headers: &HeaderMap) -> AuthError {
 async fn with_authority() -> (Site, Authority, AuthLayer) {
     let site = Site::new(Clock::fixed(NOW_US));
     let (authority, channel) = Authority::serve(&site).await;
-    let layer = site.layer(Tokens::new(None, Arc::new(channel)));
+    let layer = site.layer(Tokens::new(None, Arc::new(channel), site.clock.clone()));
     (site, authority, layer)
 }
 
@@ -76,7 +78,7 @@ async fn an_unknown_token_is_refused_and_garbage_is_not_even_asked_about() {
 async fn two_values_of_one_header_are_refused() {
     let (site, _authority, layer) = with_authority().await;
     let bearer = format!("Bearer {TOKEN}");
-    let grant = site.signer().sign(site.grant(1, Permission::Read), NOW, LIFETIME);
+    let grant = site.signer().sign(site.grant(1, LIST_ISSUES), NOW, LIFETIME);
     let service = site.credential().token();
     for (name, value) in [(AUTHORIZATION, &bearer), (GRANT, &grant), (SERVICE, &service)] {
         layer.authenticate(&headers([(name, value)])).await.unwrap();
@@ -102,11 +104,11 @@ async fn one_bad_credential_spoils_the_good_ones() {
 async fn a_grant_lives_until_it_expires_remembered_or_not() {
     let site = Site::new(Clock::fixed(NOW_US));
     let layer = site.layer(site.tokens());
-    let token = site.signer().sign(site.grant(42, Permission::Write), NOW, LIFETIME);
+    let token = site.signer().sign(site.grant(42, CREATE_ISSUE), NOW, LIFETIME);
     let shown = headers([(GRANT, &token)]);
     for _ in 0..2 {
         let grant = layer.authenticate(&shown).await.unwrap().grant.unwrap();
-        assert_eq!((grant.repository, grant.permission), (42, Permission::Write));
+        assert_eq!((grant.repository, grant.operation.as_str()), (42, CREATE_ISSUE));
     }
     site.clock.advance(Duration::from_secs(59));
     layer.authenticate(&shown).await.unwrap();
@@ -119,7 +121,7 @@ async fn a_grant_lives_until_it_expires_remembered_or_not() {
 async fn forged_grants_are_refused() {
     let site = Site::new(Clock::fixed(NOW_US));
     let layer = site.layer(site.tokens());
-    let grant = || site.grant(1, Permission::Owner);
+    let grant = || site.grant(1, CREATE_ISSUE);
     let other_pair = ed25519_dalek::SigningKey::from_bytes(&[8; 32]);
     let pem = ed25519_dalek::pkcs8::EncodePrivateKey::to_pkcs8_pem(&other_pair, Default::default()).unwrap();
     let mut claims = serde_json::to_value(grant()).unwrap();
@@ -178,7 +180,7 @@ async fn another_installations_service_is_nobody() {
     let site = Site::new(Clock::fixed(NOW_US));
     let layer = site.layer(site.tokens());
     let other = ServiceCredential::new(ServiceKey::new([1; 32]).unwrap(), "gateway", site.clock.clone());
-    let grant = site.signer().sign(site.grant(1, Permission::Owner), NOW, LIFETIME);
+    let grant = site.signer().sign(site.grant(1, CREATE_ISSUE), NOW, LIFETIME);
     for token in [other.token(), grant, "a.b.c".into(), String::new()] {
         assert_eq!(refusal(&layer, &headers([(SERVICE, &token)])).await, AuthError::BadCredentials, "{token}");
     }
@@ -225,6 +227,40 @@ async fn a_refusal_speaks_the_protocol_of_the_request() {
     }
 }
 
+#[tokio::test]
+async fn a_caller_is_known_by_what_it_calls() {
+    let site = Site::new(Clock::fixed(NOW_US));
+    let inner = tower::service_fn(|request: axum::extract::Request| async move {
+        let caller = request.extensions().get::<Caller>().unwrap();
+        assert_eq!(caller.operation, request.headers()["expected"].to_str().unwrap());
+        Ok::<_, std::convert::Infallible>(axum::response::Response::default())
+    });
+    let service = site.layer(site.tokens()).layer(inner);
+    for (uri, expected) in [
+        (format!("/{LIST_ISSUES}"), LIST_ISSUES),
+        (format!("http://issue-svc/{LIST_ISSUES}?x=y"), LIST_ISSUES),
+        ("/git/1/raw?path=a".to_owned(), "git/1/raw"),
+    ] {
+        let request = http::Request::post(uri).header(SERVICE, site.credential().token()).header("expected", expected);
+        service.clone().oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_identity_that_has_expired_is_nobody() {
+    struct Until(i64);
+    #[async_trait::async_trait]
+    impl TokenAuthority for Until {
+        async fn authenticate(&self, _: &str) -> Result<Option<Identity>, AuthError> {
+            Ok(Some(Identity { expire_us: self.0, ..ada() }))
+        }
+    }
+    for (expire_us, is_valid) in [(0, true), (NOW_US + 1, true), (NOW_US, false), (1, false), (-1, false)] {
+        let tokens = Tokens::new(None, Arc::new(Until(expire_us)), Clock::fixed(NOW_US));
+        assert_eq!(tokens.validate(TOKEN).await.is_ok(), is_valid, "{expire_us}");
+    }
+}
+
 #[test]
 fn every_refusal_has_a_reason_of_its_own() {
     let all = [
@@ -233,10 +269,12 @@ fn every_refusal_has_a_reason_of_its_own() {
         AuthError::BadGrant,
         AuthError::RepositoryNotFound,
         AuthError::PermissionRequired { needed: Permission::Write },
+        AuthError::InsufficientScope { scope: Scope::RepoWrite },
         AuthError::AdminRequired,
         AuthError::ServiceRequired,
         AuthError::Unavailable,
     ];
     let reasons: std::collections::HashSet<_> = all.iter().map(ServiceError::reason).collect();
     assert_eq!(reasons.len(), all.len());
+    assert_eq!(AuthError::InsufficientScope { scope: Scope::RepoWrite }.to_string(), "token lacks scope `repo:write`");
 }

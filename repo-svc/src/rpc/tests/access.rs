@@ -1,11 +1,11 @@
 use ferrite_kit::args;
-use ferrite_proto::Permission;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{
     AuthenticateRequest, BasicCredential, DeleteAccessTokenRequest, GetRepositoryRequest, RepositoryName,
     RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, repository_ref,
 };
+use ferrite_proto::{Permission, operation};
 use tonic::{Code, Status};
 
 use super::{refusal, refused};
@@ -23,7 +23,11 @@ async fn resolve(
     owner: &str,
     name: &str,
 ) -> Result<ResolveAccessResponse, Status> {
-    let request = ResolveAccessRequest { repository: by_name(owner, name), basic: credential };
+    let request = ResolveAccessRequest {
+        repository: by_name(owner, name),
+        basic: credential,
+        operation: operation::UPLOAD_PACK.to_owned(),
+    };
     Ok(harness.access().resolve_access(with_token(request, token)).await?.into_inner())
 }
 
@@ -170,7 +174,11 @@ async fn only_services_may_ask_whose_a_token_is_and_get_grants() {
     let outcome = stranger.authenticate(with_token(request, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
     harness.create(&ada, "demo", false).await.unwrap();
-    let request = ResolveAccessRequest { repository: by_name("ada", "demo"), basic: None };
+    let request = ResolveAccessRequest {
+        repository: by_name("ada", "demo"),
+        basic: None,
+        operation: operation::UPLOAD_PACK.to_owned(),
+    };
     let outcome = stranger.resolve_access(with_token(request, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
     let outcome = harness.access().authenticate(AuthenticateRequest { token: "f".repeat(40) }).await;

@@ -32,17 +32,23 @@ async fn administrator(harness: &Harness) -> String {
 async fn only_administrators_make_accounts() {
     let harness = Harness::start().await;
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
-    let outcome = harness.account().create_user(with_token(new_user("bob"), &ada)).await;
+    let outcome = harness.administration().create_user(with_token(new_user("bob"), &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
-    let outcome = harness.account().create_user(with_token(new_user("bob"), "")).await;
+    let outcome = harness.administration().create_user(with_token(new_user("bob"), "")).await;
     assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
-    let user =
-        harness.account().create_user(with_token(new_user("Bob"), &root)).await.unwrap().into_inner().user.unwrap();
+    let user = harness
+        .administration()
+        .create_user(with_token(new_user("Bob"), &root))
+        .await
+        .unwrap()
+        .into_inner()
+        .user
+        .unwrap();
     assert_eq!((user.username.as_str(), user.email.as_str(), user.is_admin), ("Bob", "Bob@example.com", false));
-    let outcome = harness.account().create_user(with_token(new_user("bOB"), &root)).await;
+    let outcome = harness.administration().create_user(with_token(new_user("bOB"), &root)).await;
     assert_eq!(refusal(outcome), refused(Code::AlreadyExists, "USER_ALREADY_EXISTS"));
     let same_address = CreateUserRequest { email: "BOB@example.com".into(), ..new_user("eve") };
-    let outcome = harness.account().create_user(with_token(same_address, &root)).await;
+    let outcome = harness.administration().create_user(with_token(same_address, &root)).await;
     assert_eq!(refusal(outcome), refused(Code::AlreadyExists, "EMAIL_ALREADY_USED"));
 }
 
@@ -57,7 +63,7 @@ async fn a_bad_account_hears_of_every_field() {
         full_name: "x".repeat(101),
         is_admin: false,
     };
-    let status = harness.account().create_user(with_token(request, &root)).await.unwrap_err();
+    let status = harness.administration().create_user(with_token(request, &root)).await.unwrap_err();
     let found: Vec<_> = violations(&status).into_iter().map(|(field, code, _)| (field, code)).collect();
     let expected =
         [("username", "reserved"), ("email", "invalid"), ("password", "too_short"), ("full_name", "too_long")];
@@ -74,10 +80,10 @@ async fn the_same_key_makes_one_account() {
         request.metadata_mut().insert("idempotency-key", "k1".parse().unwrap());
         request
     };
-    let first = harness.account().create_user(keyed(new_user("bob"))).await.unwrap().into_inner();
-    let second = harness.account().create_user(keyed(new_user("bob"))).await.unwrap().into_inner();
+    let first = harness.administration().create_user(keyed(new_user("bob"))).await.unwrap().into_inner();
+    let second = harness.administration().create_user(keyed(new_user("bob"))).await.unwrap().into_inner();
     assert_eq!(first, second);
-    let outcome = harness.account().create_user(keyed(new_user("eve"))).await;
+    let outcome = harness.administration().create_user(keyed(new_user("eve"))).await;
     assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
 }
 
@@ -173,7 +179,8 @@ async fn tokens_are_made_by_password_for_oneself_under_a_new_name() {
     let ada = harness.signed_in("ada").await;
     harness.user("bob", false).await;
     let create = async |credential, username: &str, name: &str| {
-        let request = CreateAccessTokenRequest { credential, username: username.into(), name: name.into() };
+        let request =
+            CreateAccessTokenRequest { credential, username: username.into(), name: name.into(), ..Default::default() };
         refusal(harness.account().create_access_token(request).await)
     };
     let me = || Some(basic("ada", PASSWORD));

@@ -1,7 +1,17 @@
 mod access;
 mod accounts;
+mod administration;
+mod collaborators;
+mod deploy_keys;
 mod events;
+mod keys;
+mod limits;
+mod lists;
+mod organizations;
+mod profile;
 mod repositories;
+mod teams;
+mod tokens;
 
 use ferrite_proto::error::reason;
 use tonic::{Code, Status};

@@ -187,7 +187,7 @@ async fn only_the_owner_deletes_and_the_subscribers_hear_of_it() {
             .await
     };
     assert_eq!(refusal(delete(open.id, "").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
-    assert_eq!(refusal(delete(open.id, &bob).await), refused(Code::PermissionDenied, "OWNER_REQUIRED"));
+    assert_eq!(refusal(delete(open.id, &bob).await), refused(Code::PermissionDenied, "PERMISSION_REQUIRED"));
     assert_eq!(refusal(delete(closed.id, &bob).await), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
     let key = || keyed(DeleteRepositoryRequest { repository: by_id(open.id) }, &ada, "k1");
     harness.repository().delete_repository(key()).await.unwrap();
@@ -217,7 +217,7 @@ async fn lists_and_searches_hide_what_the_caller_may_not_see() {
     harness.create(&ada, "closed", true).await.unwrap();
     harness.create(&bob, "bobs", false).await.unwrap();
     let list = async |owner: &str, token: &str| {
-        let request = ListRepositoriesRequest { owner: owner.into(), page: 1, page_size: 1000 };
+        let request = ListRepositoriesRequest { owner: owner.into(), page: 1, page_size: 1000, is_organization: false };
         let answer = harness.repository().list_repositories(with_token(request, token)).await?.into_inner();
         Ok::<_, tonic::Status>(
             answer.repositories.into_iter().map(|row| (row.name.clone(), row.permission())).collect::<Vec<_>>(),

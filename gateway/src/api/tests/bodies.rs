@@ -1,0 +1,127 @@
+//! Mistakes in bodies and queries: told after credentials and level, and with the field at fault.
+
+use ferrite_kit::auth::AuthError;
+use ferrite_proto::repo::check_access_request::Target;
+use ferrite_proto::repo::{self, CheckAccessRequest, RepositoryName, RepositoryRef, repository_ref};
+
+use super::script::Script;
+use super::{BAD, BROKEN, GOOD};
+
+fn demo() -> Option<Target> {
+    let name = RepositoryName { owner: "bob".into(), name: "demo".into() };
+    Some(Target::Repository(RepositoryRef { by: Some(repository_ref::By::Name(name)) }))
+}
+
+fn acme() -> Option<Target> {
+    Some(Target::Organization("acme".into()))
+}
+
+/// Every operation outside of a repository's own services whose request can be wrong in itself.
+fn attempts() -> Vec<(&'static str, &'static str, CheckAccessRequest)> {
+    let attempt = |operation: &str, as_administrator, target| CheckAccessRequest {
+        operation: format!("ferrite.repo.v1.{operation}"),
+        as_administrator,
+        target,
+    };
+    let repository = "RepositoryService/CreateRepository";
+    vec![
+        ("POST", "/user/repos", attempt(repository, false, None)),
+        ("POST", "/org/acme/repos", attempt(repository, false, acme())),
+        ("POST", "/orgs/acme/repos", attempt(repository, false, acme())),
+        ("POST", "/admin/users/bob/repos", attempt(repository, true, None)),
+        ("POST", "/user/emails", attempt("ProfileService/AddEmails", false, None)),
+        ("DELETE", "/user/emails", attempt("ProfileService/DeleteEmails", false, None)),
+        ("POST", "/user/keys", attempt("PublicKeyService/CreatePublicKey", false, None)),
+        ("POST", "/admin/users/bob/keys", attempt("PublicKeyService/CreatePublicKey", true, None)),
+        ("POST", "/user/orgs", attempt("OrganizationService/CreateOrganization", false, None)),
+        ("POST", "/admin/users/bob/orgs", attempt("OrganizationService/CreateOrganization", true, None)),
+        ("PATCH", "/orgs/acme", attempt("OrganizationService/UpdateOrganization", false, acme())),
+        ("PUT", "/orgs/acme/memberships/bob", attempt("OrganizationService/SetMembership", false, acme())),
+        ("POST", "/orgs/acme/teams", attempt("TeamService/CreateTeam", false, acme())),
+        ("POST", "/admin/orgs/acme/teams", attempt("TeamService/CreateTeam", true, acme())),
+        ("PATCH", "/teams/7", attempt("TeamService/UpdateTeam", false, Some(Target::TeamId(7)))),
+        ("PUT", "/repos/bob/demo/collaborators/eve", attempt("CollaboratorService/SetCollaborator", false, demo())),
+        ("POST", "/repos/bob/demo/keys", attempt("DeployKeyService/CreateDeployKey", false, demo())),
+        ("POST", "/admin/users", attempt("AdministrationService/CreateUser", false, None)),
+        ("PATCH", "/admin/users/bob", attempt("AdministrationService/UpdateUser", false, None)),
+        ("GET", "/admin/audit?since=x", attempt("AdministrationService/ListAuditEvents", false, None)),
+    ]
+}
+
+#[tokio::test]
+async fn who_may_not_do_it_hears_nothing_of_the_mistake() {
+    let (world, script) = Script::world().await;
+    for (method, path, attempt) in attempts() {
+        assert_eq!(world.status(method, path, BAD, BROKEN).await, 401, "{method} {path}");
+        let expected = if method == "GET" { 422 } else { 400 };
+        assert_eq!(world.status(method, path, GOOD, BROKEN).await, expected, "{method} {path}");
+        assert_eq!(script.asked("AccessService/CheckAccess"), Some(attempt), "{method} {path}");
+    }
+    for (error, expected) in [(AuthError::AdminRequired, 403), (AuthError::RepositoryNotFound, 404)] {
+        script.refuse("AccessService/CheckAccess", error);
+        for (method, path, _) in attempts() {
+            assert_eq!(world.status(method, path, GOOD, BROKEN).await, expected, "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_mistake_names_its_field() {
+    let (world, _script) = Script::world().await;
+    let cases = [
+        ("POST", "/user/emails", "{}", "emails", "required"),
+        ("POST", "/user/emails", "[]", "emails", "required"),
+        ("POST", "/user/emails", "[1]", "emails", "type"),
+        ("POST", "/user/emails", "7", "$", "type"),
+        ("POST", "/user/keys", r#"{"title":"t"}"#, "key", "required"),
+        ("POST", "/user/orgs", r#"{"username":""}"#, "username", "required"),
+        ("PATCH", "/orgs/acme", r#"{"website":7}"#, "website", "type"),
+        ("PUT", "/orgs/acme/memberships/bob", r#"{"role":"owner"}"#, "role", "unknown"),
+        ("POST", "/orgs/acme/teams", r#"{"permission":"read"}"#, "name", "required"),
+        ("POST", "/org/acme/repos", r#"{"private":"yes","name":"x"}"#, "private", "type"),
+        ("PATCH", "/teams/7", r#"{"permission":[]}"#, "permission", "type"),
+        ("PUT", "/repos/bob/demo/collaborators/eve", r#"{"permission":1}"#, "permission", "type"),
+        ("POST", "/repos/bob/demo/keys", r#"{"title":"t","key":"k","read_only":"no"}"#, "read_only", "type"),
+        ("POST", "/admin/users", r#"{"username":"a","email":"b"}"#, "password", "required"),
+        (
+            "POST",
+            "/admin/users",
+            r#"{"username":"a","email":"b","password":"c","source_id":1}"#,
+            "source_id",
+            "unknown",
+        ),
+        ("PATCH", "/admin/users/bob", r#"{"max_repo_creation":"x"}"#, "max_repo_creation", "type"),
+        ("PATCH", "/admin/users/bob", r#"{"active":"x"}"#, "active", "type"),
+        ("GET", "/admin/audit?since=2026-01-02T00:00:00Z&until=tomorrow", "", "until", "invalid"),
+    ];
+    for (method, path, body, field, code) in cases {
+        let (status, _, answer) = world.ask(method, path, Some(GOOD), body).await;
+        assert_eq!(status, 422, "{method} {path} {body}: {answer}");
+        let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(
+            (&value["errors"][0]["field"], &value["errors"][0]["code"]),
+            (&field.into(), &code.into()),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_the_first_thing_wrong_with_a_token_to_be_made() {
+    let (world, script) = Script::world().await;
+    let basic = Some("Basic YWRhOnNlY3JldA==");
+    script.refuse("AccountService/ListAccessTokens", AuthError::BadCredentials);
+    let (status, headers, _) = world.ask("POST", "/users/ada/tokens", basic, BROKEN).await;
+    assert_eq!((status, headers.contains_key("www-authenticate")), (401, true));
+    script.answer("AccountService/ListAccessTokens", &repo::ListAccessTokensResponse::default());
+    for (body, field) in [
+        ("{}", "name"),
+        (r#"{"name":"n","scopes":"all"}"#, "scopes"),
+        (r#"{"name":"n","expires_at":"tomorrow"}"#, "expires_at"),
+        (r#"{"name":"n","repositories":[7]}"#, "repositories"),
+    ] {
+        let (status, _, answer) = world.ask("POST", "/users/ada/tokens", basic, body).await;
+        let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((status, &value["errors"][0]["field"]), (422, &field.into()), "{body}");
+    }
+}

@@ -1,0 +1,455 @@
+//! What each operation asks of repo-svc, and how it shows the answer.
+
+use std::fmt::Debug;
+
+use ferrite_kit::timestamp;
+use ferrite_proto::repo::{self, MembershipRole, Permission, RepositoryName, RepositoryRef, repository_ref};
+use prost::Message;
+use serde_json::{Value, json};
+
+use super::script::Script;
+use super::{GOOD, World};
+
+fn demo() -> Option<RepositoryRef> {
+    let name = RepositoryName { owner: "bob".into(), name: "demo".into() };
+    Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
+}
+
+fn user() -> repo::User {
+    repo::User { id: 3, username: "bob".into(), email: "bob@example.com".into(), ..Default::default() }
+}
+
+fn repository() -> repo::Repository {
+    repo::Repository {
+        id: 7,
+        owner: Some(user()),
+        name: "Demo".into(),
+        create_time: Some(timestamp(0)),
+        update_time: Some(timestamp(0)),
+        ..Default::default()
+    }
+}
+
+fn organization() -> Option<repo::Organization> {
+    Some(repo::Organization { id: 5, username: "Acme".into(), ..Default::default() })
+}
+
+fn team() -> Option<repo::Team> {
+    Some(repo::Team { id: 7, name: "devs".into(), permission: Permission::Write.into(), ..Default::default() })
+}
+
+struct Case {
+    world: World,
+    script: Script,
+}
+
+impl Case {
+    async fn new() -> Self {
+        let (world, script) = Script::world().await;
+        Self { world, script }
+    }
+
+    /// Makes a request, holds what repo-svc was asked to `expected`, and returns what the client hears.
+    async fn hold<Q: Message + Default + PartialEq + Debug>(
+        &self,
+        request: (&str, &str, &str),
+        rpc: &str,
+        expected: Q,
+        answer: impl Message,
+    ) -> (u16, Value) {
+        self.script.answer(rpc, &answer);
+        let (method, path, body) = request;
+        let (status, _, text) = self.world.ask(method, path, Some(GOOD), body).await;
+        assert_eq!(self.script.asked::<Q>(rpc), Some(expected), "{method} {path} {text}");
+        (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() })
+    }
+
+    /// The same for an operation without an answer.
+    async fn done<Q: Message + Default + PartialEq + Debug>(&self, method: &str, path: &str, rpc: &str, expected: Q) {
+        // Nothing at all is an empty message of every kind.
+        let answer = self.hold((method, path, ""), rpc, expected, repo::CheckAccessResponse {}).await;
+        assert_eq!(answer, (204, Value::Null), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn addresses_come_as_an_object_or_as_a_list() {
+    let case = Case::new().await;
+    let emails = vec!["a@example.com".to_owned()];
+    let added = repo::AddEmailsResponse {
+        emails: vec![repo::Email { email: "a@example.com".into(), is_verified: true, is_primary: false }],
+    };
+    for body in [r#"{"emails":["a@example.com"]}"#, r#"["a@example.com"]"#] {
+        let expected = repo::AddEmailsRequest { emails: emails.clone() };
+        let answer = case.hold(("POST", "/user/emails", body), "ProfileService/AddEmails", expected, added.clone());
+        let shown = json!([{"email": "a@example.com", "verified": true, "primary": false}]);
+        assert_eq!(answer.await, (201, shown));
+        let expected = repo::DeleteEmailsRequest { emails: emails.clone() };
+        let gone = repo::DeleteEmailsResponse {};
+        let answer = case.hold(("DELETE", "/user/emails", body), "ProfileService/DeleteEmails", expected, gone);
+        assert_eq!(answer.await.0, 204);
+    }
+    let nothing = repo::DeleteEmailsRequest::default();
+    case.done("DELETE", "/user/emails", "ProfileService/DeleteEmails", nothing).await;
+    let expected = repo::ListEmailsRequest { page: 1, page_size: 1000 };
+    let answer = repo::ListEmailsResponse::default();
+    assert_eq!(
+        case.hold(("GET", "/user/emails", ""), "ProfileService/ListEmails", expected, answer).await.1,
+        json!([])
+    );
+}
+
+#[tokio::test]
+async fn follows_have_pages_of_forty() {
+    let case = Case::new().await;
+    for (path, username) in [("/user/followers", ""), ("/users/bob/followers?limit=100", "bob")] {
+        let expected = repo::ListFollowersRequest { username: username.into(), page: 1, page_size: 40 };
+        let answer = repo::ListFollowersResponse { users: vec![user()], total_count: 1 };
+        let (status, shown) = case.hold(("GET", path, ""), "ProfileService/ListFollowers", expected, answer).await;
+        assert_eq!((status, &shown[0]["login"]), (200, &"bob".into()));
+    }
+    for (path, username, page) in [("/user/following?page=2", "", 2), ("/users/bob/following", "bob", 1)] {
+        let expected = repo::ListFollowingRequest { username: username.into(), page, page_size: 40 };
+        let answer = repo::ListFollowingResponse::default();
+        case.hold(("GET", path, ""), "ProfileService/ListFollowing", expected, answer).await;
+    }
+    for (path, username) in [("/user/following/eve", ""), ("/users/bob/following/eve", "bob")] {
+        for (is_following, status) in [(true, 204), (false, 404)] {
+            let expected = repo::IsFollowingRequest { username: username.into(), target: "eve".into() };
+            let answer = repo::IsFollowingResponse { is_following };
+            let answer = case.hold(("GET", path, ""), "ProfileService/IsFollowing", expected, answer).await;
+            assert_eq!(answer.0, status);
+        }
+    }
+    let follow = repo::FollowUserRequest { username: "eve".into() };
+    case.done("PUT", "/user/following/eve", "ProfileService/FollowUser", follow).await;
+    let unfollow = repo::UnfollowUserRequest { username: "eve".into() };
+    case.done("DELETE", "/user/following/eve", "ProfileService/UnfollowUser", unfollow).await;
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_can_have_is_never_the_callers_own() {
+    let case = Case::new().await;
+    let nobody = "\u{fffd}".to_owned();
+    let expected = repo::ListFollowersRequest { username: nobody.clone(), page: 1, page_size: 40 };
+    let path = ("GET", "/users/%ff/followers", "");
+    case.hold(path, "ProfileService/ListFollowers", expected, repo::ListFollowersResponse::default()).await;
+    let expected = repo::ListPublicKeysRequest { username: nobody.clone(), page: 1, page_size: 1000 };
+    let path = ("GET", "/users/a%00/keys", "");
+    case.hold(path, "PublicKeyService/ListPublicKeys", expected, repo::ListPublicKeysResponse::default()).await;
+    let expected = repo::GetPublicKeyRequest { key_id: i64::MAX };
+    let answer = repo::GetPublicKeyResponse::default();
+    case.hold(("GET", "/user/keys/abc", ""), "PublicKeyService/GetPublicKey", expected, answer).await;
+    let expected = repo::CreateRepositoryRequest {
+        name: "x".into(),
+        owner: nobody,
+        as_administrator: false,
+        ..Default::default()
+    };
+    let answer = repo::CreateRepositoryResponse::default();
+    let path = ("POST", "/org/%ff/repos", r#"{"name":"x"}"#);
+    case.hold(path, "RepositoryService/CreateRepository", expected, answer).await;
+}
+
+#[tokio::test]
+async fn keys_are_the_callers_unless_an_administrator_asks() {
+    let case = Case::new().await;
+    let key = Some(repo::PublicKey { id: 9, create_time: Some(timestamp(0)), ..Default::default() });
+    let body = r#"{"title":"t","key":"k"}"#;
+    for (path, username, as_administrator) in [("/user/keys", "", false), ("/admin/users/bob/keys", "bob", true)] {
+        let expected = repo::CreatePublicKeyRequest {
+            title: "t".into(),
+            key: "k".into(),
+            username: username.into(),
+            as_administrator,
+        };
+        let answer = repo::CreatePublicKeyResponse { key: key.clone() };
+        let answer = case.hold(("POST", path, body), "PublicKeyService/CreatePublicKey", expected, answer).await;
+        assert_eq!((answer.0, &answer.1["url"]), (201, &"http://git.example.com/api/v1/user/keys/9".into()));
+    }
+    case.done("DELETE", "/user/keys/9", "PublicKeyService/DeletePublicKey", repo::DeletePublicKeyRequest { key_id: 9 })
+        .await;
+}
+
+#[tokio::test]
+async fn organizations_are_made_changed_and_removed() {
+    let case = Case::new().await;
+    let body = r#"{"username":"Acme","full_name":"A","description":"d","website":"http://a","location":null}"#;
+    for (path, owner, as_administrator) in [("/user/orgs", "", false), ("/admin/users/bob/orgs", "bob", true)] {
+        let expected = repo::CreateOrganizationRequest {
+            username: "Acme".into(),
+            full_name: "A".into(),
+            description: "d".into(),
+            website: "http://a".into(),
+            location: String::new(),
+            owner: owner.into(),
+            as_administrator,
+        };
+        let answer = repo::CreateOrganizationResponse { organization: organization() };
+        let rpc = "OrganizationService/CreateOrganization";
+        let answer = case.hold(("POST", path, body), rpc, expected, answer).await;
+        assert_eq!((answer.0, &answer.1["avatar_url"]), (201, &"http://git.example.com/avatars/5".into()));
+    }
+    let expected = repo::UpdateOrganizationRequest {
+        organization: "acme".into(),
+        full_name: Some(String::new()),
+        location: Some("Rome".into()),
+        ..Default::default()
+    };
+    let answer = repo::UpdateOrganizationResponse { organization: organization() };
+    let body = r#"{"full_name":"","location":"Rome","website":null}"#;
+    let rpc = "OrganizationService/UpdateOrganization";
+    assert_eq!(case.hold(("PATCH", "/orgs/acme", body), rpc, expected, answer).await.0, 200);
+    let expected = repo::DeleteOrganizationRequest { organization: "acme".into() };
+    case.done("DELETE", "/orgs/acme", "OrganizationService/DeleteOrganization", expected).await;
+    for (path, username) in [("/user/orgs", ""), ("/users/bob/orgs", "bob")] {
+        let expected = repo::ListOrganizationsRequest { username: username.into(), page: 1, page_size: 1000 };
+        let answer =
+            repo::ListOrganizationsResponse { organizations: organization().into_iter().collect(), total_count: 1 };
+        let answer = case.hold(("GET", path, ""), "OrganizationService/ListOrganizations", expected, answer).await;
+        assert_eq!(answer.1[0]["username"], "Acme");
+    }
+}
+
+#[tokio::test]
+async fn memberships_have_roles_and_are_shown_by_their_owners() {
+    let case = Case::new().await;
+    let (organization, username) = ("acme".to_owned(), "bob".to_owned());
+    for (body, role) in [
+        (r#"{"role":"admin"}"#, MembershipRole::Admin),
+        (r#"{"role":"member"}"#, MembershipRole::Member),
+        ("", MembershipRole::Member),
+    ] {
+        let (organization, username) = (organization.clone(), username.clone());
+        let expected = repo::SetMembershipRequest { organization, username, role: role.into() };
+        let answer = repo::SetMembershipResponse {};
+        let request = ("PUT", "/orgs/acme/memberships/bob", body);
+        assert_eq!(case.hold(request, "OrganizationService/SetMembership", expected, answer).await.0, 204);
+    }
+    let asked = repo::GetMembershipRequest { organization: organization.clone(), username: username.clone() };
+    let found = repo::GetMembershipResponse { role: MembershipRole::Admin.into(), is_public: true, user: Some(user()) };
+    let rpc = "OrganizationService/GetMembership";
+    let answer = case.hold(("GET", "/orgs/acme/memberships/bob", ""), rpc, asked.clone(), found.clone()).await;
+    assert_eq!(
+        (&answer.1["role"], &answer.1["public"], &answer.1["user"]["id"]),
+        (&"admin".into(), &true.into(), &3.into())
+    );
+    assert_eq!(case.hold(("GET", "/orgs/acme/members/bob", ""), rpc, asked, found).await, (204, Value::Null));
+    for path in ["/orgs/acme/memberships/bob", "/orgs/acme/members/bob"] {
+        let gone = repo::RemoveMemberRequest { organization: organization.clone(), username: username.clone() };
+        case.done("DELETE", path, "OrganizationService/RemoveMember", gone).await;
+    }
+    let identity = Some(repo::Identity { username: "Bob".into(), ..Default::default() });
+    case.script.answer("AccessService/Authenticate", &repo::AuthenticateResponse { identity });
+    for (method, is_public) in [("PUT", true), ("DELETE", false)] {
+        let expected = repo::SetMembershipVisibilityRequest { organization: organization.clone(), is_public };
+        let rpc = "OrganizationService/SetMembershipVisibility";
+        case.done(method, "/orgs/acme/public_members/bob", rpc, expected).await;
+        assert_eq!(case.world.status(method, "/orgs/acme/public_members/eve", GOOD, "").await, 403);
+        assert_eq!(case.script.asked::<repo::SetMembershipVisibilityRequest>(rpc), None);
+    }
+}
+
+#[tokio::test]
+async fn teams_are_managed_by_owners_and_by_administrators() {
+    let case = Case::new().await;
+    for (prefix, as_administrator) in [("", false), ("/admin", true)] {
+        let expected = repo::CreateTeamRequest {
+            organization: "acme".into(),
+            name: "devs".into(),
+            description: String::new(),
+            permission: "write".into(),
+            as_administrator,
+        };
+        let answer = repo::CreateTeamResponse { team: team() };
+        let body = r#"{"name":"devs","permission":"write","description":null}"#;
+        let path = format!("{prefix}/orgs/acme/teams");
+        let answer = case.hold(("POST", &path, body), "TeamService/CreateTeam", expected, answer).await;
+        let shown = json!({"id": 7, "name": "devs", "description": "", "permission": "write"});
+        assert_eq!(answer, (201, shown));
+        let path = format!("{prefix}/teams/7/members");
+        let expected = repo::ListTeamMembersRequest { team_id: 7, page: 1, page_size: 1000, as_administrator };
+        let answer = repo::ListTeamMembersResponse { users: vec![user()], total_count: 1 };
+        case.hold(("GET", &path, ""), "TeamService/ListTeamMembers", expected, answer).await;
+        let path = format!("{prefix}/teams/7/members/bob");
+        let add = repo::AddTeamMemberRequest { team_id: 7, username: "bob".into(), as_administrator };
+        case.done("PUT", &path, "TeamService/AddTeamMember", add).await;
+        let remove = repo::RemoveTeamMemberRequest { team_id: 7, username: "bob".into(), as_administrator };
+        case.done("DELETE", &path, "TeamService/RemoveTeamMember", remove).await;
+        let path = format!("{prefix}/teams/7/repos/demo");
+        let add = repo::AddTeamRepositoryRequest { team_id: 7, repository: "demo".into(), as_administrator };
+        case.done("PUT", &path, "TeamService/AddTeamRepository", add).await;
+        let remove = repo::RemoveTeamRepositoryRequest { team_id: 7, repository: "demo".into(), as_administrator };
+        case.done("DELETE", &path, "TeamService/RemoveTeamRepository", remove).await;
+    }
+    let expected = repo::UpdateTeamRequest { team_id: 7, description: Some(String::new()), ..Default::default() };
+    let answer = repo::UpdateTeamResponse { team: team() };
+    let body = r#"{"name":"","description":"","permission":null}"#;
+    case.hold(("PATCH", "/teams/7", body), "TeamService/UpdateTeam", expected, answer).await;
+    case.done("DELETE", "/teams/7", "TeamService/DeleteTeam", repo::DeleteTeamRequest { team_id: 7 }).await;
+    let expected = repo::ListTeamRepositoriesRequest { team_id: 7, page: 1, page_size: 1000 };
+    let answer = repo::ListTeamRepositoriesResponse { repositories: vec![repository()], total_count: 1 };
+    let answer = case.hold(("GET", "/teams/7/repos", ""), "TeamService/ListTeamRepositories", expected, answer).await;
+    assert_eq!(answer.1[0]["full_name"], "bob/Demo");
+}
+
+#[tokio::test]
+async fn repositories_are_made_for_whom_the_path_names() {
+    let case = Case::new().await;
+    for (path, owner, as_administrator) in [
+        ("/user/repos", "", false),
+        ("/org/acme/repos", "acme", false),
+        ("/orgs/acme/repos", "acme", false),
+        ("/admin/users/bob/repos", "bob", true),
+    ] {
+        let expected = repo::CreateRepositoryRequest {
+            name: "demo".into(),
+            is_private: true,
+            owner: owner.into(),
+            as_administrator,
+            ..Default::default()
+        };
+        let answer = repo::CreateRepositoryResponse { repository: Some(repository()) };
+        let body = r#"{"name":"demo","private":true,"readme":"","license":"","gitignores":""}"#;
+        let answer = case.hold(("POST", path, body), "RepositoryService/CreateRepository", expected, answer).await;
+        assert_eq!(answer.0, 201, "{path}");
+    }
+    let owners = [("/user/repos", "", false), ("/users/bob/repos", "bob", false), ("/orgs/acme/repos", "acme", true)];
+    for (path, owner, is_organization) in owners {
+        let expected = repo::ListRepositoriesRequest { owner: owner.into(), page: 1, page_size: 1000, is_organization };
+        let answer = repo::ListRepositoriesResponse::default();
+        case.hold(("GET", path, ""), "RepositoryService/ListRepositories", expected, answer).await;
+    }
+}
+
+#[tokio::test]
+async fn collaborators_need_no_body_and_keep_their_level_without_one() {
+    let case = Case::new().await;
+    let path = "/repos/bob/demo/collaborators/eve";
+    for (body, permission) in [("", None), ("{}", None), (r#"{"permission":"READ"}"#, Some("READ".to_owned()))] {
+        let expected =
+            repo::SetCollaboratorRequest { repository: demo(), username: "eve".into(), permission: permission.clone() };
+        let answer = repo::SetCollaboratorResponse {};
+        assert_eq!(
+            case.hold(("PUT", path, body), "CollaboratorService/SetCollaborator", expected, answer).await.0,
+            204
+        );
+    }
+    let expected = repo::RemoveCollaboratorRequest { repository: demo(), username: "eve".into() };
+    case.done("DELETE", path, "CollaboratorService/RemoveCollaborator", expected).await;
+    let expected = repo::GetCollaboratorRequest { repository: demo(), username: "eve".into() };
+    case.done("GET", path, "CollaboratorService/GetCollaborator", expected).await;
+    let expected = repo::ListCollaboratorsRequest { repository: demo(), page: 1, page_size: 1000 };
+    let collaborator = repo::Collaborator { user: Some(user()), permission: Permission::Read.into() };
+    let answer = repo::ListCollaboratorsResponse { collaborators: vec![collaborator], total_count: 1 };
+    let request = ("GET", "/repos/bob/demo/collaborators", "");
+    let answer = case.hold(request, "CollaboratorService/ListCollaborators", expected, answer).await;
+    assert_eq!(answer.1[0]["permissions"], json!({"admin": false, "push": false, "pull": true}));
+}
+
+#[tokio::test]
+async fn deploy_keys_read_unless_the_body_says_otherwise() {
+    let case = Case::new().await;
+    let found = repo::GetRepositoryResponse { repository: Some(repository()) };
+    case.script.answer("RepositoryService/GetRepository", &found);
+    for (extra, can_write) in [("", false), (r#","read_only":true"#, false), (r#","read_only":false"#, true)] {
+        let (title, key) = ("t".into(), "k".into());
+        let expected = repo::CreateDeployKeyRequest { repository: demo(), title, key, can_write };
+        let made =
+            repo::DeployKey { id: 4, is_read_only: !can_write, create_time: Some(timestamp(0)), ..Default::default() };
+        let answer = repo::CreateDeployKeyResponse { key: Some(made) };
+        let body = format!(r#"{{"title":"t","key":"k"{extra}}}"#);
+        let request = ("POST", "/repos/bob/demo/keys", body.as_str());
+        let (status, shown) = case.hold(request, "DeployKeyService/CreateDeployKey", expected, answer).await;
+        assert_eq!((status, &shown["read_only"]), (201, &(!can_write).into()));
+        assert_eq!(shown["url"], "http://git.example.com/api/v1/repos/bob/Demo/keys/4", "the stored spelling");
+    }
+    let expected = repo::DeleteDeployKeyRequest { repository: demo(), key_id: 4 };
+    case.done("DELETE", "/repos/bob/demo/keys/4", "DeployKeyService/DeleteDeployKey", expected).await;
+}
+
+#[tokio::test]
+async fn users_are_changed_only_where_the_body_says_so() {
+    let case = Case::new().await;
+    let answer = repo::UpdateUserResponse { user: Some(user()) };
+    let rpc = "AdministrationService/UpdateUser";
+    let unchanged = repo::UpdateUserRequest { username: "bob".into(), ..Default::default() };
+    for body in ["", "{}", r#"{"email":"","password":"","active":null,"allow_git_hook":true,"source_id":0}"#] {
+        let request = ("PATCH", "/admin/users/bob", body);
+        assert_eq!(case.hold(request, rpc, unchanged.clone(), answer.clone()).await.0, 200);
+    }
+    let expected = repo::UpdateUserRequest {
+        full_name: Some(String::new()),
+        website: Some(String::new()),
+        is_active: Some(false),
+        is_admin: Some(true),
+        repository_limit: Some(-1),
+        ..unchanged
+    };
+    let body = r#"{"full_name":"","website":"","active":false,"admin":true,"max_repo_creation":-1}"#;
+    case.hold(("PATCH", "/admin/users/bob", body), rpc, expected, answer).await;
+    let expected = repo::CreateUserRequest {
+        username: "eve".into(),
+        email: "e@example.com".into(),
+        password: "long enough".into(),
+        full_name: String::new(),
+        is_admin: false,
+    };
+    let body =
+        r#"{"username":"eve","email":"e@example.com","password":"long enough","send_notify":true,"login_name":"x"}"#;
+    let answer = repo::CreateUserResponse { user: Some(user()) };
+    let rpc = "AdministrationService/CreateUser";
+    assert_eq!(case.hold(("POST", "/admin/users", body), rpc, expected, answer).await.0, 201);
+    let gone = repo::DeleteUserRequest { username: "bob".into() };
+    case.done("DELETE", "/admin/users/bob", "AdministrationService/DeleteUser", gone).await;
+}
+
+#[tokio::test]
+async fn the_audit_log_is_narrowed_by_its_query() {
+    let case = Case::new().await;
+    let expected = repo::ListAuditEventsRequest {
+        actor: "ada".into(),
+        target: "bob/demo".into(),
+        action: "collaborator".into(),
+        since: Some(timestamp(1_767_315_845_000_000)),
+        until: None,
+        page: 2,
+        page_size: 100,
+    };
+    let event = repo::AuditEvent {
+        id: 1,
+        time: Some(timestamp(0)),
+        actor_id: 3,
+        actor: "ada".into(),
+        target_kind: "repository".into(),
+        target_id: 7,
+        target: "bob/demo".into(),
+        details: [("permission".to_owned(), "read".to_owned())].into(),
+        ..Default::default()
+    };
+    let answer = repo::ListAuditEventsResponse { events: vec![event], total_count: 1 };
+    let query = "actor=ada&target=bob%2Fdemo&action=collaborator&since=2026-01-02T02:04:05+01:00&page=2&limit=999";
+    let path = format!("/admin/audit?{query}");
+    let answer = case.hold(("GET", &path, ""), "AdministrationService/ListAuditEvents", expected, answer).await;
+    let shown = json!([{
+        "id": 1, "time": "1970-01-01T00:00:00Z", "actor": {"id": 3, "username": "ada"}, "token_id": 0, "action": "",
+        "target": {"kind": "repository", "id": 7, "name": "bob/demo"}, "details": {"permission": "read"},
+        "address": "", "request_id": "",
+    }]);
+    assert_eq!(answer, (200, shown));
+}
+
+#[tokio::test]
+async fn user_search_hides_addresses_from_strangers() {
+    let case = Case::new().await;
+    let answer = repo::SearchUsersResponse { users: vec![user()], total_count: 60 };
+    case.script.answer("AccountService/SearchUsers", &answer);
+    for (token, email) in [(None, ""), (Some(GOOD), "bob@example.com")] {
+        let (status, headers, body) = case.world.ask("GET", "/users/search?q=bo&limit=80", token, "").await;
+        let value: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &value["ok"], &value["data"][0]["email"]), (200, &true.into(), &email.into()));
+        assert!(headers["link"].to_str().unwrap().contains("/users/search?q=bo&limit=80&page=2>"));
+        let expected = repo::SearchUsersRequest { query: "bo".into(), page: 1, page_size: 50 };
+        assert_eq!(case.script.asked("AccountService/SearchUsers"), Some(expected));
+    }
+}

@@ -1,0 +1,55 @@
+//! Tokens: what is said of them, and where they may stand.
+
+use ferrite_kit::timestamp;
+use ferrite_proto::repo;
+use serde_json::{Value, json};
+
+use super::GOOD;
+use super::script::Script;
+
+#[tokio::test]
+async fn who_sends_only_a_name_gets_only_a_name_and_a_token() {
+    let (world, script) = Script::world().await;
+    let made = repo::AccessToken { name: "ci".into(), create_time: Some(timestamp(0)), ..Default::default() };
+    let answer = repo::CreateAccessTokenResponse { token: Some(made), value: "v".into() };
+    script.answer("AccountService/CreateAccessToken", &answer);
+    let basic = Some("Basic YWRhOnNlY3JldA==");
+    for body in [r#"{"name":"ci"}"#, r#"{"name":"ci","scopes":[],"expires_at":null,"repositories":null}"#] {
+        let (status, _, text) = world.ask("POST", "/users/ada/tokens", basic, body).await;
+        assert_eq!((status, text.as_str()), (201, r#"{"name":"ci","sha1":"v"}"#));
+    }
+    let body =
+        r#"{"name":"ci","scopes":["repo:read"],"expires_at":"2026-01-02T01:04:05Z","repositories":["bob/demo"]}"#;
+    let (status, _, text) = world.ask("POST", "/users/ada/tokens?token=bad", basic, body).await;
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((status, value.get("scopes"), value.get("expires_at")), (201, Some(&json!([])), Some(&Value::Null)));
+    let asked: repo::CreateAccessTokenRequest = script.asked("AccountService/CreateAccessToken").unwrap();
+    assert_eq!((asked.scopes, asked.repositories), (vec!["repo:read".to_owned()], vec!["bob/demo".to_owned()]));
+    assert_eq!(asked.expire_time, Some(timestamp(1_767_315_845_000_000)));
+}
+
+#[tokio::test]
+async fn a_token_in_the_query_counts_only_where_the_setting_says_so_and_is_never_repeated() {
+    let (mut world, script) = Script::world().await;
+    let user = repo::User { id: 3, email: "bob@example.com".into(), ..Default::default() };
+    let answer = repo::SearchUsersResponse { users: vec![user], total_count: 60 };
+    script.answer("AccountService/SearchUsers", &answer);
+    let is_known = |body: &str| body.contains("bob@example.com");
+    for (is_allowed, path, header, expected) in [
+        (false, "/users/search?token=good&q=b", None, Some(false)),
+        (false, "/users/search?q=b&access_token=bad", Some(GOOD), Some(true)),
+        (true, "/users/search?token=good&q=b", None, Some(true)),
+        (true, "/users/search/?q=b&access_token=good&limit=2", None, Some(true)),
+        (true, "/users/search?token=good&q=b", Some("token bad"), Some(true)),
+        (true, "/users/search?token=bad&q=b", Some(GOOD), None),
+    ] {
+        world.gateway.allow_query_token = is_allowed;
+        let (status, headers, body) = world.ask("GET", path, header, "").await;
+        assert_eq!(status, if expected.is_some() { 200 } else { 401 }, "{path}");
+        if let Some(expected) = expected {
+            assert_eq!(is_known(&body), expected, "{is_allowed} {path}");
+            let link = headers["link"].to_str().unwrap();
+            assert!(!link.contains("token") && link.contains("q=b"), "{link}");
+        }
+    }
+}

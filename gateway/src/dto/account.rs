@@ -1,0 +1,210 @@
+//! What belongs to an account: tokens, addresses, keys.
+
+use ferrite_proto::{Scopes, repo};
+use serde::Serialize;
+
+use super::{Incomplete, time};
+use crate::links::{Links, RepositoryLinks};
+
+/// An access token: its value at creation.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct AccessToken {
+    pub(crate) name: String,
+    pub(crate) sha1: String,
+}
+
+/// What a token is good for.
+#[derive(Clone, Debug, Serialize)]
+struct Reach {
+    scopes: Vec<&'static str>,
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repositories: Option<Vec<String>>,
+}
+
+impl Reach {
+    fn take(token: &mut repo::AccessToken) -> Result<Self, Incomplete> {
+        let expires_at = token.expire_time.map(|at| time(Some(at), "expire_time")).transpose()?;
+        let repositories = std::mem::take(&mut token.repositories);
+        Ok(Self {
+            scopes: Scopes::from_proto(&token.scopes).iter().map(ferrite_proto::Scope::as_str).collect(),
+            expires_at,
+            repositories: token.is_limited.then_some(repositories),
+        })
+    }
+}
+
+/// A token that was made with more than a name.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct NewToken {
+    #[serde(flatten)]
+    token: AccessToken,
+    #[serde(flatten)]
+    reach: Reach,
+}
+
+impl NewToken {
+    pub(crate) fn new(mut token: repo::AccessToken, value: String) -> Result<Self, Incomplete> {
+        let reach = Reach::take(&mut token)?;
+        Ok(Self { token: AccessToken { name: token.name, sha1: value }, reach })
+    }
+}
+
+/// A token in the list of its owner's, with a digest that opens nothing.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ListedToken {
+    id: i64,
+    #[serde(flatten)]
+    token: AccessToken,
+    created_at: String,
+    last_used_at: Option<String>,
+    #[serde(flatten)]
+    reach: Reach,
+}
+
+impl ListedToken {
+    pub(crate) fn new(mut token: repo::AccessToken) -> Result<Self, Incomplete> {
+        let reach = Reach::take(&mut token)?;
+        Ok(Self {
+            id: token.id,
+            created_at: time(token.create_time, "create_time")?,
+            last_used_at: token.last_use_time.map(|at| time(Some(at), "last_use_time")).transpose()?,
+            token: AccessToken { name: token.name, sha1: token.digest },
+            reach,
+        })
+    }
+}
+
+/// An e-mail address.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Email {
+    email: String,
+    verified: bool,
+    primary: bool,
+}
+
+impl From<repo::Email> for Email {
+    fn from(email: repo::Email) -> Self {
+        Self { email: email.email, verified: email.is_verified, primary: email.is_primary }
+    }
+}
+
+/// A key of a user.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PublicKey {
+    id: i64,
+    key: String,
+    url: String,
+    title: String,
+    created_at: String,
+}
+
+impl PublicKey {
+    pub(crate) fn new(key: repo::PublicKey, links: &Links) -> Result<Self, Incomplete> {
+        Ok(Self {
+            id: key.id,
+            url: links.public_key(key.id),
+            key: key.key,
+            title: key.title,
+            created_at: time(key.create_time, "create_time")?,
+        })
+    }
+}
+
+/// A key of a repository.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DeployKey {
+    id: i64,
+    key: String,
+    url: String,
+    title: String,
+    created_at: String,
+    read_only: bool,
+}
+
+impl DeployKey {
+    pub(crate) fn new(key: repo::DeployKey, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+        Ok(Self {
+            id: key.id,
+            url: urls.deploy_key(key.id),
+            key: key.key,
+            title: key.title,
+            created_at: time(key.create_time, "create_time")?,
+            read_only: key.is_read_only,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::Scope;
+    use prost_types::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn token() -> repo::AccessToken {
+        let scopes: Scopes = [Scope::Issue, Scope::RepoRead].into_iter().collect();
+        repo::AccessToken {
+            id: 7,
+            name: "ci".into(),
+            digest: "d".into(),
+            create_time: Some(Timestamp { seconds: 1, nanos: 0 }),
+            scopes: scopes.to_proto(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_listed_token_says_all_but_its_value() {
+        let plain = serde_json::to_value(ListedToken::new(token()).unwrap()).unwrap();
+        let expected = json!({
+            "id": 7, "name": "ci", "sha1": "d", "created_at": "1970-01-01T00:00:01Z", "last_used_at": null,
+            "scopes": ["repo:read", "issue"], "expires_at": null,
+        });
+        assert_eq!(plain, expected);
+        let limited = repo::AccessToken { is_limited: true, ..token() };
+        assert_eq!(serde_json::to_value(ListedToken::new(limited).unwrap()).unwrap()["repositories"], json!([]));
+    }
+
+    #[test]
+    fn a_new_token_says_how_far_it_reaches() {
+        let made = repo::AccessToken {
+            is_limited: true,
+            repositories: vec!["bob/demo".into()],
+            expire_time: Some(Timestamp { seconds: 2, nanos: 0 }),
+            ..token()
+        };
+        let expected = json!({
+            "name": "ci", "sha1": "secret", "scopes": ["repo:read", "issue"], "expires_at": "1970-01-01T00:00:02Z",
+            "repositories": ["bob/demo"],
+        });
+        assert_eq!(serde_json::to_value(NewToken::new(made, "secret".into()).unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn keys_name_their_own_addresses() {
+        let links = Links::new("http://git.example.com", "h:22");
+        let at = Some(Timestamp { seconds: 1, nanos: 0 });
+        let key = repo::PublicKey { id: 3, key: "k".into(), title: "t".into(), create_time: at, ..Default::default() };
+        let expected = json!({
+            "id": 3, "key": "k", "title": "t", "created_at": "1970-01-01T00:00:01Z",
+            "url": "http://git.example.com/api/v1/user/keys/3",
+        });
+        assert_eq!(serde_json::to_value(PublicKey::new(key, &links).unwrap()).unwrap(), expected);
+        let key = repo::DeployKey {
+            id: 4,
+            key: "k".into(),
+            title: "t".into(),
+            create_time: at,
+            is_read_only: true,
+            ..Default::default()
+        };
+        let expected = json!({
+            "id": 4, "key": "k", "title": "t", "created_at": "1970-01-01T00:00:01Z", "read_only": true,
+            "url": "http://git.example.com/api/v1/repos/bob/demo/keys/4",
+        });
+        let urls = links.repository("bob", "demo");
+        assert_eq!(serde_json::to_value(DeployKey::new(key, &urls).unwrap()).unwrap(), expected);
+    }
+}

@@ -1,0 +1,123 @@
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+
+use super::memory::WINDOWS;
+use super::*;
+use crate::testing::{Redis, eventually};
+
+const WINDOW: Duration = Duration::from_secs(600);
+const SHORT: Duration = Duration::from_millis(300);
+
+fn in_memory() -> (Limiter, Clock) {
+    let clock = Clock::fixed(1_000_000);
+    (Limiter::new(None, clock.clone()), clock)
+}
+
+/// A replica that counts in `redis`.
+fn replica(redis: &Redis) -> Limiter {
+    Limiter::new(Some(Shared::new(&redis.url(), Clock::system()).unwrap()), Clock::system())
+}
+
+#[tokio::test]
+async fn a_window_begins_with_its_first_event_and_ends_whatever_follows() {
+    let (limiter, clock) = in_memory();
+    assert_eq!(limiter.peek("a", WINDOW).await, (0, Duration::ZERO));
+    for count in 1..=10 {
+        assert_eq!(limiter.count("a", WINDOW).await, count);
+        clock.advance(Duration::from_secs(59));
+    }
+    assert_eq!(limiter.peek("a", WINDOW).await, (10, Duration::from_secs(10)));
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(limiter.peek("a", WINDOW).await, (0, Duration::ZERO));
+    assert_eq!(limiter.count("a", WINDOW).await, 1);
+    assert_eq!(limiter.peek("a", WINDOW).await, (1, WINDOW));
+}
+
+#[tokio::test]
+async fn keys_do_not_count_together_and_are_forgotten_alone() {
+    let (limiter, _) = in_memory();
+    for key in ["a", "b", "A", ""] {
+        limiter.count(key, WINDOW).await;
+        assert_eq!(limiter.clone().count(key, WINDOW).await, 2, "clones count together");
+    }
+    limiter.clear("a").await;
+    limiter.clear("never counted").await;
+    assert_eq!(limiter.count("a", WINDOW).await, 1);
+    assert_eq!(limiter.count("b", WINDOW).await, 3);
+}
+
+#[tokio::test]
+async fn memory_is_bounded_and_the_oldest_make_room() {
+    let (limiter, clock) = in_memory();
+    limiter.count("first", WINDOW).await;
+    limiter.count("second", WINDOW).await;
+    // Begins anew, and is not the oldest any more.
+    limiter.clear("first").await;
+    limiter.count("first", WINDOW).await;
+    for number in 0..WINDOWS - 1 {
+        limiter.count(&number.to_string(), WINDOW).await;
+    }
+    assert_eq!(limiter.memory().len(), WINDOWS);
+    assert_eq!((limiter.peek("first", WINDOW).await.0, limiter.peek("second", WINDOW).await.0), (1, 0));
+    clock.advance(WINDOW);
+    for number in 0..WINDOWS + 50 {
+        limiter.count(&number.to_string(), WINDOW).await;
+    }
+    assert_eq!(limiter.memory().len(), WINDOWS);
+}
+
+#[tokio::test]
+async fn replicas_count_together_in_redis() {
+    let Some(redis) = Redis::start().await else { return };
+    let mut events = JoinSet::new();
+    for _ in 0..4 {
+        let limiter = replica(&redis);
+        for _ in 0..10 {
+            let limiter = limiter.clone();
+            events.spawn(async move { limiter.count("ada", WINDOW).await });
+        }
+    }
+    let mut counts = events.join_all().await;
+    counts.sort_unstable();
+    assert_eq!(counts, (1..=40).collect::<Vec<_>>());
+    let (count, left) = replica(&redis).peek("ada", WINDOW).await;
+    assert!(count == 40 && left <= WINDOW && left > WINDOW - Duration::from_secs(30), "{count} {left:?}");
+    replica(&redis).clear("ada").await;
+    assert_eq!(replica(&redis).peek("ada", WINDOW).await, (0, Duration::ZERO));
+}
+
+#[tokio::test]
+async fn a_window_in_redis_ends_and_tells_nobody_whose_it_was() {
+    let Some(redis) = Redis::start().await else { return };
+    let limiter = replica(&redis);
+    assert_eq!(limiter.count("ada 192.0.2.1", SHORT).await, 1);
+    assert_eq!(limiter.count("ada 192.0.2.1", SHORT).await, 2);
+    let keys = redis.keys().await;
+    assert!(keys.len() == 1 && keys[0].starts_with("ferrite:limit:") && !keys[0].contains("ada"), "{keys:?}");
+    assert!(redis.lifetime_ms(&keys[0]).await <= 300, "a second event does not prolong it");
+    eventually("it ends", || async { redis.keys().await.is_empty() }).await;
+    assert_eq!(limiter.count("ada 192.0.2.1", SHORT).await, 1);
+}
+
+#[tokio::test]
+async fn without_redis_a_process_counts_for_itself_and_quickly() {
+    let Some(mut redis) = Redis::start().await else { return };
+    let limiter = replica(&redis);
+    assert_eq!(limiter.count("ada", WINDOW).await, 1);
+    redis.stop().await;
+    let started = Instant::now();
+    for count in 1..=20 {
+        assert_eq!(limiter.count("ada", WINDOW).await, count);
+    }
+    assert_eq!(limiter.peek("ada", WINDOW).await.0, 20);
+    limiter.clear("ada").await;
+    assert_eq!(limiter.peek("ada", WINDOW).await.0, 0);
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    redis.restart().await;
+    eventually("it is used again", || async {
+        limiter.count("bob", WINDOW).await;
+        redis.keys().await.len() == 1
+    })
+    .await;
+}

@@ -1,0 +1,77 @@
+use std::path::Path;
+use std::process::Stdio;
+
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use super::{eventually, setting};
+use crate::Secret;
+
+/// A Redis of one test.
+pub(crate) struct Redis {
+    folder: TempDir,
+    server: Child,
+}
+
+impl Redis {
+    /// Starts one; `None`, said aloud, where there is no `redis-server`. In CI there must be.
+    pub(crate) async fn start() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(server) = spawn(folder.path()) else {
+            assert!(setting("CI").is_none_or(|ci| ci != "true"), "`redis-server` must be installed in CI");
+            eprintln!("`redis-server` is not installed: nothing in it is tested");
+            return None;
+        };
+        let redis = Self { folder, server };
+        redis.until_it_answers().await;
+        Some(redis)
+    }
+
+    async fn until_it_answers(&self) {
+        let client = redis::Client::open(self.url().expose()).unwrap();
+        eventually("redis answers", || async { client.get_multiplexed_async_connection().await.is_ok() }).await;
+    }
+
+    pub(crate) fn url(&self) -> Secret {
+        Secret::new(format!("redis+unix://{}/redis.sock", self.folder.path().display()))
+    }
+
+    pub(crate) async fn stop(&mut self) {
+        self.server.kill().await.unwrap();
+    }
+
+    pub(crate) async fn restart(&mut self) {
+        self.server = spawn(self.folder.path()).unwrap();
+        self.until_it_answers().await;
+    }
+
+    /// Writes a value as nobody of ours would.
+    pub(crate) async fn write(&self, key: &str, value: &[u8]) {
+        redis::cmd("SET").arg(key).arg(value).exec_async(&mut self.connection().await).await.unwrap();
+    }
+
+    /// How long a key will be there; -2 when it is not, -1 when it stays forever.
+    pub(crate) async fn lifetime_ms(&self, key: &str) -> i64 {
+        redis::cmd("PTTL").arg(key).query_async(&mut self.connection().await).await.unwrap()
+    }
+
+    /// All keys there are.
+    pub(crate) async fn keys(&self) -> Vec<String> {
+        redis::cmd("KEYS").arg("*").query_async(&mut self.connection().await).await.unwrap()
+    }
+
+    async fn connection(&self) -> redis::aio::MultiplexedConnection {
+        redis::Client::open(self.url().expose()).unwrap().get_multiplexed_async_connection().await.unwrap()
+    }
+}
+
+fn spawn(folder: &Path) -> Option<Child> {
+    Command::new("redis-server")
+        .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+        .arg(folder.join("redis.sock"))
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .ok()
+}

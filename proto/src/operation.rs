@@ -1,0 +1,36 @@
+//! Names of the operations inside a repository that need a grant: the full method names of RPCs, and the bodies of git-svc.
+
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident = $value:literal;)*) => {
+        $($(#[$doc])* pub const $name: &str = $value;)*
+    };
+}
+
+operations! {
+    /// See the branches of a repository.
+    LIST_BRANCHES = "ferrite.git.v1.GitService/ListBranches";
+    /// See one branch.
+    GET_BRANCH = "ferrite.git.v1.GitService/GetBranch";
+    /// See one commit.
+    GET_COMMIT = "ferrite.git.v1.GitService/GetCommit";
+    /// See a file or folder.
+    GET_CONTENTS = "ferrite.git.v1.GitService/GetContents";
+    /// Commit a file.
+    PUT_CONTENTS = "ferrite.git.v1.GitService/PutContents";
+    /// See the issues of a repository.
+    LIST_ISSUES = "ferrite.issue.v1.IssueService/ListIssues";
+    /// See one issue.
+    GET_ISSUE = "ferrite.issue.v1.IssueService/GetIssue";
+    /// Open an issue.
+    CREATE_ISSUE = "ferrite.issue.v1.IssueService/CreateIssue";
+    /// See the webhooks of a repository.
+    LIST_HOOKS = "ferrite.hook.v1.HookService/ListHooks";
+    /// Add a webhook.
+    CREATE_HOOK = "ferrite.hook.v1.HookService/CreateHook";
+    /// Fetch, by git's own protocol.
+    UPLOAD_PACK = "git/upload-pack";
+    /// Push, by git's own protocol.
+    RECEIVE_PACK = "git/receive-pack";
+    /// Read a file as it is.
+    RAW = "git/raw";
+}

@@ -1,0 +1,186 @@
+use std::fmt;
+use std::str::FromStr;
+
+use crate::repo;
+
+/// One thing that an access token may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// See and clone repositories that are not public.
+    RepoRead,
+    /// Push and commit as well.
+    RepoWrite,
+    /// Create, configure and delete repositories as well.
+    RepoAdmin,
+    /// Issues, comments, labels, milestones.
+    Issue,
+    /// Webhooks.
+    Hook,
+    /// The account's addresses, keys and follows.
+    User,
+    /// Organizations, their members and teams.
+    Org,
+    /// Administration of the site, for accounts that are administrators.
+    Admin,
+}
+
+impl Scope {
+    /// All of them, in the order in which they are listed. New ones come last: their place is their bit.
+    pub const ALL: [Self; 8] =
+        [Self::RepoRead, Self::RepoWrite, Self::RepoAdmin, Self::Issue, Self::Hook, Self::User, Self::Org, Self::Admin];
+
+    /// The word for it in requests and answers.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RepoRead => "repo:read",
+            Self::RepoWrite => "repo:write",
+            Self::RepoAdmin => "repo:admin",
+            Self::Issue => "issue",
+            Self::Hook => "hook",
+            Self::User => "user",
+            Self::Org => "org",
+            Self::Admin => "admin",
+        }
+    }
+
+    fn bit(self) -> i64 {
+        1 << (self as i64)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// A word that is no scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such scope")]
+pub struct UnknownScope;
+
+impl FromStr for Scope {
+    type Err = UnknownScope;
+
+    fn from_str(word: &str) -> Result<Self, UnknownScope> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == word).ok_or(UnknownScope)
+    }
+}
+
+/// A set of scopes. `repo:write` brings `repo:read` with it, and `repo:admin` both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Scopes(i64);
+
+impl Scopes {
+    /// Everything that there is today: what a token has that was made without naming scopes. A scope that is added later is not in
+    /// it for tokens that exist by then, because the set is stored, not the word "all".
+    #[must_use]
+    pub fn all() -> Self {
+        Scope::ALL.into_iter().collect()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `scope` was given, or comes with one that was.
+    #[must_use]
+    pub fn contain(self, scope: Scope) -> bool {
+        let enough = match scope {
+            Scope::RepoRead => Scope::RepoRead.bit() | Scope::RepoWrite.bit() | Scope::RepoAdmin.bit(),
+            Scope::RepoWrite => Scope::RepoWrite.bit() | Scope::RepoAdmin.bit(),
+            other => other.bit(),
+        };
+        self.0 & enough != 0
+    }
+
+    /// Those that were given, in the order of [`Scope::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Scope> {
+        Scope::ALL.into_iter().filter(move |scope| self.0 & scope.bit() != 0)
+    }
+
+    /// The set as a number, one bit per scope, for storing it.
+    #[must_use]
+    pub fn bits(self) -> i64 {
+        self.0
+    }
+
+    /// The set that a number stands for; bits that are no scope count for nothing.
+    #[must_use]
+    pub fn from_bits(bits: i64) -> Self {
+        Self(bits & Self::all().0)
+    }
+
+    /// The set as messages carry it.
+    #[must_use]
+    pub fn to_proto(self) -> Vec<i32> {
+        self.iter().map(|scope| repo::Scope::from(scope).into()).collect()
+    }
+
+    /// The set that a message carries; what is no scope counts for nothing.
+    #[must_use]
+    pub fn from_proto(scopes: &[i32]) -> Self {
+        let known = |number: &i32| {
+            let scope = repo::Scope::try_from(*number).ok()?;
+            Scope::ALL.into_iter().find(|known| repo::Scope::from(*known) == scope)
+        };
+        scopes.iter().filter_map(known).collect()
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().fold(0, |bits, scope| bits | scope.bit()))
+    }
+}
+
+impl From<Scope> for repo::Scope {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::RepoRead => Self::RepoRead,
+            Scope::RepoWrite => Self::RepoWrite,
+            Scope::RepoAdmin => Self::RepoAdmin,
+            Scope::Issue => Self::Issue,
+            Scope::Hook => Self::Hook,
+            Scope::User => Self::User,
+            Scope::Org => Self::Org,
+            Scope::Admin => Self::Admin,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn larger_scopes_bring_smaller_ones_and_nothing_else() {
+        let writes: Scopes = [Scope::RepoWrite].into_iter().collect();
+        assert!(writes.contain(Scope::RepoRead) && writes.contain(Scope::RepoWrite));
+        for other in [Scope::RepoAdmin, Scope::Issue, Scope::Hook, Scope::User, Scope::Org, Scope::Admin] {
+            assert!(!writes.contain(other), "{other}");
+        }
+        assert!(Scope::ALL.into_iter().all(|scope| !Scopes::default().contain(scope) && Scopes::all().contain(scope)));
+    }
+
+    #[test]
+    fn a_set_survives_every_form_it_takes() {
+        for bits in 0..256 {
+            let set = Scopes::from_bits(bits);
+            assert_eq!(Scopes::from_bits(set.bits()), set);
+            assert_eq!(Scopes::from_proto(&set.to_proto()), set);
+            assert_eq!(set.iter().map(|scope| scope.as_str().parse::<Scope>().unwrap()).collect::<Scopes>(), set);
+        }
+        assert_eq!(Scopes::from_bits(-1), Scopes::all());
+        assert_eq!("repo".parse::<Scope>(), Err(UnknownScope));
+    }
+
+    #[test]
+    fn the_bits_of_stored_tokens_never_move() {
+        let words: Vec<_> = Scopes::from_bits(0b1000_1001).iter().map(Scope::as_str).collect();
+        assert_eq!(words, ["repo:read", "issue", "admin"]);
+    }
+}

@@ -1,0 +1,44 @@
+use ferrite_proto::Permission;
+use ferrite_proto::error::FieldViolation;
+
+/// Reads what somebody who is added to a repository may do there: the levels that can be given, as they are spelled.
+pub(crate) fn parse_level(text: &str, field: &str) -> Result<Permission, FieldViolation> {
+    level_named(text).ok_or_else(|| FieldViolation::new(field, "invalid", "must be `read`, `write` or `admin`"))
+}
+
+/// The level that can be given by that name.
+pub(crate) fn level_named(text: &str) -> Option<Permission> {
+    match text {
+        "read" => Some(Permission::Read),
+        "write" => Some(Permission::Write),
+        "admin" => Some(Permission::Admin),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn three_levels_can_be_given() {
+        for level in [Permission::Read, Permission::Write, Permission::Admin] {
+            assert_eq!(parse_level(&level.to_string(), "permission"), Ok(level));
+        }
+        for bad in ["", "READ", "owner", "none", " read", "push"] {
+            let violation = parse_level(bad, "permission").unwrap_err();
+            assert_eq!((violation.field.as_str(), violation.code), ("permission", "invalid"), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_level_is_spelled_in_one_way(text in any::<String>()) {
+            if let Ok(level) = parse_level(&text, "permission") {
+                prop_assert_eq!(level.to_string(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+use ferrite_proto::Permission;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::repo::{CreateOrganizationRequest, CreateTeamRequest, UpdateOrganizationRequest, UpdateTeamRequest};
+
+use super::name::check_plain;
+use super::text::check_length;
+use super::{Description, FullName, UserName, Violations};
+use crate::RepoError;
+
+const WEBSITE_MAX: usize = 100;
+const LOCATION_MAX: usize = 50;
+const TEAM_NAME_MAX: usize = 30;
+
+/// An organization to make, every field of it valid.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckedOrganization {
+    pub(crate) username: UserName,
+    pub(crate) full_name: FullName,
+    pub(crate) description: Description,
+    pub(crate) website: String,
+    pub(crate) location: String,
+}
+
+impl CheckedOrganization {
+    /// Checks an organization that a client asks for.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] with every field that breaks a rule.
+    pub(crate) fn check(request: &CreateOrganizationRequest) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let username = violations.take(UserName::parse(&request.username, "username"));
+        let full_name = violations.take(FullName::parse(&request.full_name, "full_name"));
+        let description = violations.take(Description::parse(&request.description, "description"));
+        let website = violations.take(website(&request.website, "website"));
+        let location = violations.take(location(&request.location, "location"));
+        match (username, full_name, description, website, location) {
+            (Some(username), Some(full_name), Some(description), Some(website), Some(location)) => {
+                Ok(Self { username, full_name, description, website, location })
+            }
+            _ => Err(violations.into_error()),
+        }
+    }
+}
+
+/// What to change about an organization; what is absent stays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OrganizationChange {
+    pub(crate) full_name: Option<FullName>,
+    pub(crate) description: Option<Description>,
+    pub(crate) website: Option<String>,
+    pub(crate) location: Option<String>,
+}
+
+impl OrganizationChange {
+    /// Checks a change that a client asks for.
+    ///
+    /// # Errors
+    /// As [`CheckedOrganization::check`].
+    pub(crate) fn check(request: &UpdateOrganizationRequest) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let full_name = violations.take(optional(&request.full_name, "full_name", FullName::parse));
+        let description = violations.take(optional(&request.description, "description", Description::parse));
+        let website = violations.take(optional(&request.website, "website", website));
+        let location = violations.take(optional(&request.location, "location", location));
+        match (full_name, description, website, location) {
+            (Some(full_name), Some(description), Some(website), Some(location)) => {
+                Ok(Self { full_name, description, website, location })
+            }
+            _ => Err(violations.into_error()),
+        }
+    }
+}
+
+/// The name of a team, as it was spelled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TeamName(String);
+
+impl TeamName {
+    /// Reads a team name.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        check_plain(text, TEAM_NAME_MAX, field)?;
+        // A page of clients stands where a team of this name would.
+        if text.eq_ignore_ascii_case("new") {
+            return Err(FieldViolation::new(field, "reserved", "is reserved"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it was spelled.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// What it is compared by.
+    pub(crate) fn key(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+}
+
+/// A team to make, every field of it valid.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckedTeam {
+    pub(crate) name: TeamName,
+    pub(crate) description: Description,
+    pub(crate) permission: Permission,
+}
+
+impl CheckedTeam {
+    /// Checks a team that a client asks for.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] with every field that breaks a rule.
+    pub(crate) fn check(request: &CreateTeamRequest) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let name = violations.take(TeamName::parse(&request.name, "name"));
+        let description = violations.take(Description::parse(&request.description, "description"));
+        let word = if request.permission.is_empty() { "read" } else { &request.permission };
+        let permission = violations.take(team_permission(word, "permission"));
+        match (name, description, permission) {
+            (Some(name), Some(description), Some(permission)) => Ok(Self { name, description, permission }),
+            _ => Err(violations.into_error()),
+        }
+    }
+}
+
+/// What to change about a team; what is absent stays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TeamChange {
+    pub(crate) name: Option<TeamName>,
+    pub(crate) description: Option<Description>,
+    pub(crate) permission: Option<Permission>,
+}
+
+impl TeamChange {
+    /// Checks a change that a client asks for.
+    ///
+    /// # Errors
+    /// As [`CheckedTeam::check`].
+    pub(crate) fn check(request: &UpdateTeamRequest) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let name = violations.take(optional(&request.name, "name", TeamName::parse));
+        let description = violations.take(optional(&request.description, "description", Description::parse));
+        let permission = violations.take(optional(&request.permission, "permission", team_permission));
+        match (name, description, permission) {
+            (Some(name), Some(description), Some(permission)) => Ok(Self { name, description, permission }),
+            _ => Err(violations.into_error()),
+        }
+    }
+}
+
+fn optional<T>(
+    text: &Option<String>,
+    field: &str,
+    parse: impl Fn(&str, &str) -> Result<T, FieldViolation>,
+) -> Result<Option<T>, FieldViolation> {
+    text.as_deref().map(|text| parse(text, field)).transpose()
+}
+
+/// What a team may be given; being owners is for one team only, and not to be given.
+fn team_permission(text: &str, field: &str) -> Result<Permission, FieldViolation> {
+    match text {
+        "read" => Ok(Permission::Read),
+        "write" => Ok(Permission::Write),
+        "admin" => Ok(Permission::Admin),
+        _ => Err(FieldViolation::new(field, "unknown", "must be `read`, `write` or `admin`")),
+    }
+}
+
+fn location(text: &str, field: &str) -> Result<String, FieldViolation> {
+    check_length(text, LOCATION_MAX, field)?;
+    if text.chars().any(char::is_control) {
+        return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
+    }
+    Ok(text.to_owned())
+}
+
+/// A web address that clients may show as a link, or nothing.
+fn website(text: &str, field: &str) -> Result<String, FieldViolation> {
+    check_length(text, WEBSITE_MAX, field)?;
+    if text.is_empty() || is_web_address(text) {
+        return Ok(text.to_owned());
+    }
+    Err(FieldViolation::new(field, "invalid", "must be an absolute http or https URL"))
+}
+
+fn is_web_address(text: &str) -> bool {
+    let is_odd = |char: char| char.is_whitespace() || char.is_control() || matches!(char, '<' | '>' | '"' | '\\' | '`');
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    if text.chars().any(is_odd) || !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        return false;
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        _ => (authority, "80"),
+    };
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let is_bracketed = host.starts_with('[') && host.ends_with(']');
+    // A name and password before the host would only deceive.
+    is_port && !host.is_empty() && !host.contains('@') && (is_bracketed || !host.contains([':', '[', ']']))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fields(refused: RepoError) -> Vec<(String, &'static str)> {
+        let RepoError::Invalid(violations) = refused else { panic!("{refused:?}") };
+        violations.into_iter().map(|violation| (violation.field, violation.code)).collect()
+    }
+
+    #[test]
+    fn web_addresses_are_absolute_and_of_the_web() {
+        for good in [
+            "",
+            "http://a",
+            "HTTPS://Example.com/x?y#z",
+            "https://exämple.org",
+            "http://[::1]:8080/",
+            "http://a:80",
+            "http://[::1]",
+        ] {
+            assert_eq!(website(good, "website").as_deref(), Ok(good));
+        }
+        for bad in [
+            "a",
+            "example.com",
+            "//example.com",
+            "ftp://a",
+            "javascript:alert(1)",
+            "javascript://a",
+            "http://",
+            "http:///x",
+            "http://a b",
+            "http://a\n",
+            "http://u:p@a",
+            "http://a:x",
+            "http://a:99999",
+            "http://:80",
+            "http://a\"b",
+            "http://a:1:2",
+            "http://a\0",
+        ] {
+            assert_eq!(website(bad, "website").unwrap_err().code, "invalid", "{bad:?}");
+        }
+        let long = format!("http://{}", "a".repeat(93));
+        assert!(website(&long, "website").is_ok());
+        assert_eq!(website(&format!("{long}a"), "website").unwrap_err().code, "too_long");
+    }
+
+    #[test]
+    fn team_names_follow_the_contract() {
+        for good in ["a", "Owners", "b.c_d-e", &"a".repeat(30), "news"] {
+            assert_eq!(TeamName::parse(good, "name").unwrap().as_str(), good);
+        }
+        for (bad, why) in [
+            ("", "required"),
+            ("NEW", "reserved"),
+            ("..", "reserved"),
+            ("-a", "invalid"),
+            ("a b", "invalid"),
+            ("a/b", "invalid"),
+            (&"a".repeat(31), "too_long"),
+        ] {
+            assert_eq!(TeamName::parse(bad, "name").unwrap_err().code, why, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_hears_of_all_its_mistakes_at_once() {
+        let request = CreateOrganizationRequest {
+            username: "a b".into(),
+            full_name: "x".repeat(101),
+            description: "x".repeat(256),
+            website: "x".into(),
+            location: "x".repeat(51),
+            ..Default::default()
+        };
+        assert_eq!(
+            fields(CheckedOrganization::check(&request).unwrap_err()),
+            [
+                ("username".to_owned(), "invalid"),
+                ("full_name".to_owned(), "too_long"),
+                ("description".to_owned(), "too_long"),
+                ("website".to_owned(), "invalid"),
+                ("location".to_owned(), "too_long"),
+            ]
+        );
+        let request = UpdateTeamRequest {
+            team_id: 1,
+            name: Some(String::new()),
+            description: Some("\0".into()),
+            permission: Some("owner".into()),
+        };
+        assert_eq!(
+            fields(TeamChange::check(&request).unwrap_err()),
+            [
+                ("name".to_owned(), "required"),
+                ("description".to_owned(), "invalid"),
+                ("permission".to_owned(), "unknown")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_team_that_is_not_told_what_it_may_do_may_read() {
+        let permission = |word: &str| {
+            let request = CreateTeamRequest { name: "a".into(), permission: word.into(), ..Default::default() };
+            CheckedTeam::check(&request).map(|team| team.permission).map_err(fields)
+        };
+        assert_eq!(permission(""), Ok(Permission::Read));
+        assert_eq!(permission("write"), Ok(Permission::Write));
+        assert_eq!(permission("admin"), Ok(Permission::Admin));
+        for word in ["owner", "none", "Read", "read "] {
+            assert_eq!(permission(word), Err(vec![("permission".to_owned(), "unknown")]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_passes_can_be_stored_and_shown(text in "\\PC*|(http|https|ftp)://[-._a-z0-9:@/\\[\\]\0 \"]{0,30}|[-._a-zA-Z0-9/\0 ]{0,32}") {
+            for parsed in [website(&text, "f"), location(&text, "f"), TeamName::parse(&text, "f").map(|name| name.0)] {
+                match parsed {
+                    Ok(value) => {
+                        prop_assert!(!value.chars().any(char::is_control));
+                        prop_assert_eq!(value, text.clone());
+                    }
+                    Err(violation) => {
+                        prop_assert_eq!(violation.field, "f");
+                    }
+                }
+            }
+            if website(&text, "f").is_ok() && !text.is_empty() {
+                prop_assert!(text.starts_with("http://") || text.starts_with("https://"));
+            }
+        }
+    }
+}

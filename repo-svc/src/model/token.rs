@@ -1,0 +1,192 @@
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::{Scope, Scopes};
+
+use super::lookup_key;
+
+const REPOSITORIES_MAX: usize = 100;
+/// About 100 years: what lies beyond is a mistake, and "never" has its own way to be said.
+const LIFETIME_MAX_US: i64 = 36_525 * 24 * 60 * 60 * 1_000_000;
+/// As much of a word as a refusal repeats.
+const ECHO_MAX: usize = 150;
+
+/// What a client called something, short enough for a refusal.
+fn echo(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).take(ECHO_MAX).collect()
+}
+
+/// What a token may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TokenScopes(Scopes);
+
+impl TokenScopes {
+    /// Reads the words for scopes; none of them means everything that there is today.
+    pub(crate) fn parse(words: &[String], field: &str) -> Result<Self, FieldViolation> {
+        if words.is_empty() {
+            return Ok(Self(Scopes::all()));
+        }
+        let scope = |word: &String| {
+            let unknown = || FieldViolation::new(field, "unknown", format!("there is no scope `{}`", echo(word)));
+            word.parse::<Scope>().map_err(|_| unknown())
+        };
+        words.iter().map(scope).collect::<Result<Scopes, _>>().map(Self)
+    }
+
+    /// The set.
+    pub(crate) fn scopes(self) -> Scopes {
+        self.0
+    }
+}
+
+/// When a token stops to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expiry(i64);
+
+impl Expiry {
+    /// Reads a time in seconds and nanoseconds since 1970, or none for never.
+    pub(crate) fn parse(time: Option<(i64, i32)>, now_us: i64, field: &str) -> Result<Self, FieldViolation> {
+        let Some((seconds, nanos)) = time else { return Ok(Self(0)) };
+        if !(0..1_000_000_000).contains(&nanos) {
+            return Err(FieldViolation::new(field, "invalid", "must be a time"));
+        }
+        let micros = seconds.saturating_mul(1_000_000).saturating_add(i64::from(nanos) / 1_000);
+        if micros <= now_us {
+            return Err(FieldViolation::new(field, "invalid", "must lie in the future"));
+        }
+        if micros > now_us.saturating_add(LIFETIME_MAX_US) {
+            return Err(FieldViolation::new(field, "invalid", "must lie within the next 100 years"));
+        }
+        Ok(Self(micros))
+    }
+
+    /// In microseconds since 1970; zero for never.
+    pub(crate) fn micros(self) -> i64 {
+        self.0
+    }
+}
+
+/// A repository as a client names it: `owner/name`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RepositoryPath {
+    /// The folded name of its owner.
+    pub(crate) owner_key: String,
+    /// Its own, folded.
+    pub(crate) name_key: String,
+}
+
+impl RepositoryPath {
+    fn of(text: &str) -> Option<Self> {
+        let (owner, name) = text.split_once('/')?;
+        Some(Self { owner_key: lookup_key(owner)?, name_key: lookup_key(name)? })
+    }
+
+    /// Reads the repositories that a token is to be limited to, each once, in their order. What no repository can be called is
+    /// refused in the words for one that does not exist.
+    pub(crate) fn parse_all(texts: &[String], field: &str) -> Result<Vec<Self>, FieldViolation> {
+        if texts.len() > REPOSITORIES_MAX {
+            let message = format!("must name at most {REPOSITORIES_MAX} repositories");
+            return Err(FieldViolation::new(field, "too_long", message));
+        }
+        let mut paths = Vec::with_capacity(texts.len());
+        for text in texts {
+            let path = Self::of(text).ok_or_else(|| Self::missing(text, field))?;
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        Ok(paths)
+    }
+
+    /// The refusal of a repository that does not exist, as far as its caller may know.
+    pub(crate) fn missing(text: &str, field: &str) -> FieldViolation {
+        FieldViolation::new(field, "unknown", format!("there is no repository `{}`", echo(text)))
+    }
+
+    /// Folded, in one piece.
+    pub(crate) fn key(&self) -> String {
+        format!("{}/{}", self.owner_key, self.name_key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000_000_000;
+
+    fn texts(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn scopes_are_words_and_no_word_is_all_of_them() {
+        let parse = |words: &[&str]| TokenScopes::parse(&texts(words), "scopes").map(TokenScopes::scopes);
+        assert_eq!(parse(&[]), Ok(Scopes::all()));
+        assert_eq!(parse(&["issue", "repo:read", "issue"]), Ok([Scope::RepoRead, Scope::Issue].into_iter().collect()));
+        for bad in ["", "all", "REPO:READ", "repo", " issue", "repo:read,issue", "\0"] {
+            let violation = parse(&["issue", bad]).unwrap_err();
+            assert_eq!((violation.field.as_str(), violation.code), ("scopes", "unknown"), "{bad:?}");
+        }
+        assert!(parse(&[&"x".repeat(100_000)]).unwrap_err().message.len() < 200);
+    }
+
+    #[test]
+    fn an_expiry_lies_in_the_future_but_not_beyond_it() {
+        let seconds = NOW / 1_000_000;
+        let century = LIFETIME_MAX_US / 1_000_000;
+        let parse = |time| Expiry::parse(time, NOW, "expires_at").map(Expiry::micros);
+        assert_eq!(parse(None), Ok(0));
+        assert_eq!(parse(Some((seconds, 1_000))), Ok(NOW + 1));
+        assert_eq!(parse(Some((seconds + century, 0))), Ok(NOW + LIFETIME_MAX_US));
+        for bad in [
+            (seconds, 0),
+            (seconds, 999),
+            (0, 0),
+            (-1, 0),
+            (seconds + century, 1_000),
+            (i64::MAX, 0),
+            (i64::MIN, 0),
+            (seconds + 1, -1),
+            (seconds + 1, 1_000_000_000),
+        ] {
+            let violation = parse(Some(bad)).unwrap_err();
+            assert_eq!((violation.field.as_str(), violation.code), ("expires_at", "invalid"), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn repositories_are_named_in_full_once_each_and_at_most_100() {
+        let parse = |words: &[&str]| RepositoryPath::parse_all(&texts(words), "repositories");
+        let keys: Vec<_> = parse(&["Ada/B", "ada/a", "ADA/b"]).unwrap().iter().map(RepositoryPath::key).collect();
+        assert_eq!(keys, ["ada/b", "ada/a"]);
+        assert_eq!(parse(&[]), Ok(Vec::new()));
+        for bad in ["", "a", "/", "a/", "/b", "a/b/c", "a /b", "a/b\0", "ä/b", "a//b"] {
+            let violation = parse(&["ada/a", bad]).unwrap_err();
+            assert_eq!(violation, RepositoryPath::missing(bad, "repositories"), "{bad:?}");
+            assert_eq!(violation.code, "unknown");
+        }
+        assert_eq!(parse(&["a/b"; 100]).map(|paths| paths.len()), Ok(1));
+        assert_eq!(parse(&["a/b"; 101]).unwrap_err().code, "too_long");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_asked_for_is_kept_or_refused_by_name(
+            words in prop::collection::vec(any::<String>(), 0..5),
+            time in any::<Option<(i64, i32)>>(),
+        ) {
+            if let Err(violation) = TokenScopes::parse(&words, "s") {
+                prop_assert_eq!(violation.field, "s");
+            }
+            match Expiry::parse(time, NOW, "e") {
+                Ok(expiry) => prop_assert!(expiry.micros() > NOW || time.is_none()),
+                Err(violation) => prop_assert_eq!(violation.field, "e"),
+            }
+            match RepositoryPath::parse_all(&words, "r") {
+                Ok(paths) => prop_assert!(paths.iter().all(|path| path.key().matches('/').count() == 1)),
+                Err(violation) => prop_assert_eq!(violation.field, "r"),
+            }
+        }
+    }
+}

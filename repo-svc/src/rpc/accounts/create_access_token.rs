@@ -1,0 +1,100 @@
+use std::collections::HashMap;
+
+use ferrite_kit::auth::TokenHash;
+use ferrite_kit::timestamp;
+use ferrite_proto::Scope;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::repo::{CreateAccessTokenRequest, CreateAccessTokenResponse};
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use tonic::Request;
+
+use super::super::{encode, lookup};
+use crate::RepoError;
+use crate::access::{Permit, Viewer};
+use crate::core::Core;
+use crate::model::{Expiry, RepositoryPath, TokenName, TokenScopes, Violations};
+use crate::store::{Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
+
+/// Takes no idempotency key: its answer holds the token, which is kept nowhere.
+pub(super) async fn handle(
+    core: &Core,
+    permit: Permit,
+    request: Request<CreateAccessTokenRequest>,
+) -> Result<CreateAccessTokenResponse, RepoError> {
+    let mut request = request.into_inner();
+    let owner = lookup::token_owner(core, request.credential.take(), permit.origin(), &request.username).await?;
+    let (new, names) = check(core, &request, &Viewer::of(Some(owner.identity()))).await?;
+    core.count_creation(owner.identity()).await?;
+    let value = new_token()?;
+    let now = core.clock.now_us();
+    let mut tx = core.db.begin().await?;
+    owner.confirm(core, &mut tx).await?;
+    let row = core.tokens.insert(&mut tx, owner.id(), &new, &TokenHash::of(&value), now).await?;
+    let row = row.ok_or_else(|| RepoError::TokenExists(new.name.as_str().to_owned()))?;
+    let entry = Entry {
+        actor: &permit.actor_as(owner.identity()),
+        action: Action::TokenCreate,
+        target: Target::user(owner.id(), &owner.identity().username),
+        details: &details(&row),
+    };
+    append(&mut tx, entry, now).await?;
+    tx.commit().await?;
+    Ok(CreateAccessTokenResponse { token: Some(encode::token(row, &names)), value })
+}
+
+/// The token that is asked for, and the names of the repositories that it is limited to.
+async fn check(
+    core: &Core,
+    request: &CreateAccessTokenRequest,
+    viewer: &Viewer,
+) -> Result<(NewToken, HashMap<i64, RepositoryName>), RepoError> {
+    let mut violations = Violations::default();
+    let expire = request.expire_time.as_ref().map(|time| (time.seconds, time.nanos));
+    let name = violations.take(TokenName::parse(&request.name, "name"));
+    let scopes = violations.take(TokenScopes::parse(&request.scopes, "scopes"));
+    let expiry = violations.take(Expiry::parse(expire, core.clock.now_us(), "expires_at"));
+    let found = violations.take(find(core, &request.repositories, viewer).await?);
+    let (Some(name), Some(scopes), Some(expiry), Some(found)) = (name, scopes, expiry, found) else {
+        return Err(violations.into_error());
+    };
+    let ids = found.iter().map(|row| RepositoryId(row.id)).collect();
+    let only = if found.is_empty() { None } else { Some(ids) };
+    let names = found.into_iter().map(|row| (row.id, row)).collect();
+    Ok((NewToken { name, scopes: scopes.scopes(), expiry, only }, names))
+}
+
+/// The repositories in the order in which they were named. What is missing and what is hidden are refused in the same words.
+async fn find(
+    core: &Core,
+    texts: &[String],
+    viewer: &Viewer,
+) -> Result<Result<Vec<RepositoryName>, FieldViolation>, RepoError> {
+    let paths = match RepositoryPath::parse_all(texts, "repositories") {
+        Ok(paths) if paths.is_empty() => return Ok(Ok(Vec::new())),
+        Ok(paths) => paths,
+        Err(violation) => return Ok(Err(violation)),
+    };
+    let rows = core.repositories.find_paths(&paths, viewer).await?;
+    let mut by_key: HashMap<String, RepositoryName> = rows.into_iter().map(|row| (row.key(), row)).collect();
+    Ok(paths
+        .iter()
+        .map(|path| by_key.remove(&path.key()).ok_or_else(|| RepositoryPath::missing(&path.key(), "repositories")))
+        .collect())
+}
+
+/// What the log says of a new token.
+fn details(row: &TokenRow) -> [(&'static str, String); 4] {
+    let scopes: Vec<_> = row.scopes().iter().map(Scope::as_str).collect();
+    let expires = if row.expire_us > 0 { timestamp(row.expire_us).to_string() } else { "never".to_owned() };
+    let repositories = row.only().map_or_else(|| "all".to_owned(), |only| only.len().to_string());
+    [("name", row.name.clone()), ("scopes", scopes.join(" ")), ("expires", expires), ("repositories", repositories)]
+}
+
+/// 160 random bits of the system as 40 lower-case hexadecimal digits.
+fn new_token() -> Result<String, RepoError> {
+    let mut bytes = [0; 20];
+    OsRng.try_fill_bytes(&mut bytes).map_err(|error| RepoError::Hashing(error.to_string()))?;
+    Ok(hex::encode(bytes))
+}

@@ -1,0 +1,24 @@
+use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetAuthenticatedUserResponse, User};
+use tonic::Request;
+
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+
+pub(super) async fn handle(
+    _: &Core,
+    permit: Permit,
+    _: Request<GetAuthenticatedUserRequest>,
+) -> Result<GetAuthenticatedUserResponse, RepoError> {
+    // The token was looked up for this very request, so this is the row as it is.
+    let identity = permit.identity()?;
+    let user = User {
+        id: identity.user_id,
+        username: identity.username.clone(),
+        full_name: identity.full_name.clone(),
+        email: identity.email.clone(),
+        is_organization: false,
+        is_admin: identity.is_admin,
+    };
+    Ok(GetAuthenticatedUserResponse { user: Some(user) })
+}

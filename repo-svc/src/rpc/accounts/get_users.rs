@@ -1,0 +1,35 @@
+use ferrite_proto::repo::{GetUsersRequest, GetUsersResponse};
+use tonic::Request;
+
+use super::super::encode;
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+use crate::model::{Email, lookup_key};
+
+const MAX: usize = 1_000;
+
+pub(super) async fn handle(
+    core: &Core,
+    permit: Permit,
+    request: Request<GetUsersRequest>,
+) -> Result<GetUsersResponse, RepoError> {
+    let request = request.into_inner();
+    if request.user_ids.len() + request.emails.len() + request.usernames.len() > MAX {
+        return Err(RepoError::field("user_ids", "too_long", "at most 1,000 users can be asked for at once"));
+    }
+    // Texts that no account can have are left out here: a database may refuse to even compare them.
+    let emails: Vec<String> =
+        request.emails.iter().filter(|email| is_possible(email)).map(|email| Email::lookup_key(email)).collect();
+    let names: Vec<String> = request.usernames.iter().filter_map(|name| lookup_key(name)).collect();
+    let users = core.accounts.find_many(&request.user_ids, &names, &emails).await?;
+    let owners = core.accounts.email_owners(&emails).await?;
+    let owner = |email: &String| owners.get(&Email::lookup_key(email)).copied();
+    let user_id_by_email = request.emails.iter().filter_map(|email| Some((email.clone(), owner(email)?))).collect();
+    let users = users.into_iter().map(|user| encode::user(user, permit.viewer())).collect();
+    Ok(GetUsersResponse { users, user_id_by_email })
+}
+
+fn is_possible(email: &str) -> bool {
+    !email.is_empty() && email.len() <= 1024 && !email.contains('\0')
+}

@@ -1,0 +1,155 @@
+use std::sync::Arc;
+
+use ferrite_kit::Secret;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::repo::{UpdateUserRequest, UpdateUserResponse};
+use tonic::Request;
+
+use super::super::{change, encode};
+use super::revoke;
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+use crate::model::{Email, FullName, Location, Password, Violations, Website, lookup_key};
+use crate::store::{Action, Target, UserRecord, change_user, lock_administrators, lock_user, token_hashes};
+
+pub(super) async fn handle(
+    core: &Arc<Core>,
+    permit: Permit,
+    mut request: Request<UpdateUserRequest>,
+) -> Result<UpdateUserResponse, RepoError> {
+    // Taken out before the request is hashed: no fast hash of a password may be kept.
+    let password = request.get_mut().password.take().map(Secret::new);
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateUser")?;
+    let (request, shared) = (request.into_inner(), Arc::clone(core));
+    // A task of its own: a caller that goes away must not leave what was revoked in the caches.
+    let task = core.life.spawn("update user", async move {
+        once(&shared.db, key.as_ref(), update(&shared, request, password, &permit, key.as_ref())).await
+    });
+    task.await.unwrap_or(Err(RepoError::Interrupted))
+}
+
+/// What is to be changed, every field of it valid.
+#[derive(Debug)]
+struct Change {
+    email: Option<Email>,
+    full_name: Option<FullName>,
+    website: Option<Website>,
+    location: Option<Location>,
+    password: Option<Password>,
+    is_active: Option<bool>,
+    is_admin: Option<bool>,
+    repository_limit: Option<i64>,
+}
+
+impl Change {
+    fn check(request: &UpdateUserRequest, password: Option<&Secret>) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let email = request.email.as_ref().map(|text| Email::parse(text, "email"));
+        let full_name = request.full_name.as_ref().map(|text| FullName::parse(text, "full_name"));
+        let website = request.website.as_ref().map(|text| Website::parse(text, Website::USER_MAX, "website"));
+        let location = request.location.as_ref().map(|text| Location::parse(text, "location"));
+        // Clients send an empty password for one that stays.
+        let password = password.filter(|password| !password.expose().is_empty());
+        let password = password.map(|password| Password::parse(password, "password"));
+        let parsed = (
+            violations.take(email.transpose()),
+            violations.take(full_name.transpose()),
+            violations.take(website.transpose()),
+            violations.take(location.transpose()),
+            violations.take(password.transpose()),
+        );
+        let (Some(email), Some(full_name), Some(website), Some(location), Some(password)) = parsed else {
+            return Err(violations.into_error());
+        };
+        Ok(Self {
+            email,
+            full_name,
+            website,
+            location,
+            password,
+            is_active: request.is_active,
+            is_admin: request.is_admin,
+            repository_limit: request.repository_limit,
+        })
+    }
+
+    /// Whether it may leave the site without an administrator.
+    fn takes_rights(&self) -> bool {
+        self.is_active == Some(false) || self.is_admin == Some(false)
+    }
+
+    /// The account as it is to be.
+    fn apply(&self, before: &UserRecord) -> UserRecord {
+        let text = |new: Option<&str>, old: &String| new.map_or_else(|| old.clone(), str::to_owned);
+        UserRecord {
+            full_name: text(self.full_name.as_ref().map(FullName::as_str), &before.full_name),
+            email: text(self.email.as_ref().map(Email::as_str), &before.email),
+            website: text(self.website.as_ref().map(Website::as_str), &before.website),
+            location: text(self.location.as_ref().map(Location::as_str), &before.location),
+            is_active: self.is_active.unwrap_or(before.is_active),
+            is_admin: self.is_admin.unwrap_or(before.is_admin),
+            repository_limit: match self.repository_limit {
+                Some(limit) => (limit >= 0).then_some(limit),
+                None => before.repository_limit,
+            },
+            ..before.clone()
+        }
+    }
+}
+
+/// The names of the fields that are not as they were, a password apart.
+fn differences(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
+    let fields = [
+        ("email", before.email != after.email),
+        ("full_name", before.full_name != after.full_name),
+        ("website", before.website != after.website),
+        ("location", before.location != after.location),
+        ("is_active", before.is_active != after.is_active),
+        ("is_admin", before.is_admin != after.is_admin),
+        ("repository_limit", before.repository_limit != after.repository_limit),
+    ];
+    fields.into_iter().filter(|(_, is_other)| *is_other).map(|(name, _)| name).collect()
+}
+
+/// Whether what is known of a token's owner, or who the owner is, changed with a field.
+fn concerns_tokens(field: &str) -> bool {
+    matches!(field, "email" | "full_name" | "password" | "is_active" | "is_admin")
+}
+
+async fn update(
+    core: &Core,
+    request: UpdateUserRequest,
+    password: Option<Secret>,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateUserResponse, RepoError> {
+    let wanted = Change::check(&request, password.as_ref())?;
+    let name_key = lookup_key(&request.username).ok_or(RepoError::UserNotFound)?;
+    let hash = match &wanted.password {
+        Some(password) => Some(core.passwords.hash(password).await?),
+        None => None,
+    };
+    let now = core.clock.now_us();
+    let mut tx = core.db.begin().await?;
+    if wanted.takes_rights() {
+        lock_administrators(&mut tx).await?;
+    }
+    let before = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
+    let after = wanted.apply(&before);
+    let mut fields = differences(&before, &after);
+    fields.extend(hash.is_some().then_some("password"));
+    let mut hashes = Vec::new();
+    if !fields.is_empty() {
+        change_user(&mut tx, &before, &after, hash, now).await?;
+        let (target, details) = (Target::user(before.id(), &before.name), [("fields", fields.join(","))]);
+        change::record(&mut tx, permit, Action::UserUpdate, target, &details, now).await?;
+    }
+    if fields.iter().any(|field| concerns_tokens(field)) {
+        hashes = token_hashes(&mut tx, before.id()).await?;
+    }
+    let answer = UpdateUserResponse { user: Some(encode::user(after.into(), permit.viewer())) };
+    let answer = change::commit(tx, key, answer, now).await?;
+    revoke(core, &hashes).await;
+    Ok(answer)
+}

@@ -1,0 +1,80 @@
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::Permission;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::{SetCollaboratorRequest, SetCollaboratorResponse};
+use tonic::Request;
+
+use super::super::{change, lookup};
+use super::{USER, require_at_most};
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+use crate::model::{User, Violations, parse_level};
+use crate::store::{Action, Target};
+
+/// What a new collaborator is given when nobody says.
+const DEFAULT: Permission = Permission::Write;
+
+/// Whom to give what; nothing keeps what a collaborator has.
+struct Wanted {
+    user: User,
+    permission: Option<Permission>,
+}
+
+pub(super) async fn handle(
+    core: &Core,
+    permit: Permit,
+    request: Request<SetCollaboratorRequest>,
+) -> Result<SetCollaboratorResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetCollaborator")?;
+    once(&core.db, key.as_ref(), set(core, request.into_inner(), &permit, key.as_ref())).await
+}
+
+impl Wanted {
+    async fn check(core: &Core, owner: UserId, request: &SetCollaboratorRequest) -> Result<Self, RepoError> {
+        let refuse = |code, message: &str| Err(FieldViolation::new(USER, code, message));
+        let user = match lookup::account(core, &request.username).await {
+            Err(RepoError::UserNotFound) => refuse("unknown", "does not exist"),
+            Err(error) => return Err(error),
+            Ok(account) if account.id == owner => refuse("invalid", "is the owner"),
+            Ok(account) if account.is_organization => refuse("invalid", "must not be an organization"),
+            Ok(account) => Ok(account),
+        };
+        let permission = request.permission.as_deref().map(|word| parse_level(word, "permission")).transpose();
+        let mut violations = Violations::default();
+        match (violations.take(user), violations.take(permission)) {
+            (Some(user), Some(permission)) => Ok(Self { user, permission }),
+            _ => Err(violations.into_error()),
+        }
+    }
+}
+
+async fn set(
+    core: &Core,
+    mut request: SetCollaboratorRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<SetCollaboratorResponse, RepoError> {
+    let repository = permit.repository(core, request.repository.take()).await?;
+    let Wanted { user, permission } = Wanted::check(core, UserId(repository.owner_id), &request).await?;
+    let now = core.clock.now_us();
+    let mut tx = core.db.begin().await?;
+    core.repositories.turn(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let current = core.collaborators.level(&mut tx, repository.id(), user.id).await?;
+    let kept = if current == Permission::None { DEFAULT } else { current };
+    let permission = permission.unwrap_or(kept);
+    require_at_most(permit.level(&repository), [current, permission])?;
+    if permission != current {
+        let stored = core.collaborators.set(&mut tx, repository.id(), user.id, permission, now).await;
+        stored.map_err(|error| match error {
+            error if error.is_foreign_key() => RepoError::field(USER, "unknown", "does not exist"),
+            error => error.into(),
+        })?;
+        let details = [("user", user.username), ("permission", permission.to_string())];
+        change::record(&mut tx, permit, Action::CollaboratorSet, Target::repository(&repository), &details, now)
+            .await?;
+    }
+    change::commit(tx, key, SetCollaboratorResponse {}, now).await
+}

@@ -1,0 +1,35 @@
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::id::PublicKeyId;
+use ferrite_proto::repo::{DeletePublicKeyRequest, DeletePublicKeyResponse};
+use tonic::Request;
+
+use super::super::change;
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+use crate::store::{Action, Target};
+
+pub(super) async fn handle(
+    core: &Core,
+    permit: Permit,
+    request: Request<DeletePublicKeyRequest>,
+) -> Result<DeletePublicKeyResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeletePublicKey")?;
+    let id = PublicKeyId(request.get_ref().key_id);
+    once(&core.db, key.as_ref(), delete(core, id, &permit, key.as_ref())).await
+}
+
+async fn delete(
+    core: &Core,
+    id: PublicKeyId,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeletePublicKeyResponse, RepoError> {
+    let (user, now) = (permit.user()?, core.clock.now_us());
+    let mut tx = core.db.begin().await?;
+    let row = core.public_keys.delete(&mut tx, user, id).await?.ok_or(RepoError::KeyNotFound)?;
+    let target = Target::user(user, &permit.identity()?.username);
+    let details = [("title", row.title), ("fingerprint", row.fingerprint)];
+    change::record(&mut tx, permit, Action::KeyRemove, target, &details, now).await?;
+    change::commit(tx, key, DeletePublicKeyResponse {}, now).await
+}

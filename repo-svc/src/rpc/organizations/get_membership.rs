@@ -1,0 +1,31 @@
+use ferrite_proto::repo::{GetMembershipRequest, GetMembershipResponse, MembershipRole};
+use tonic::Request;
+
+use super::super::{encode, lookup};
+use super::sees_all;
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+use crate::model::lookup_key;
+
+/// Who is unknown, who is no member and who is one in private are refused alike, after the same queries.
+pub(super) async fn handle(
+    core: &Core,
+    permit: Permit,
+    request: Request<GetMembershipRequest>,
+) -> Result<GetMembershipResponse, RepoError> {
+    let (request, viewer) = (request.get_ref(), permit.viewer());
+    let organization = lookup::organization(core, &request.organization, viewer).await?;
+    let key = lookup_key(&request.username).ok_or(RepoError::MemberNotFound)?;
+    let user = core.accounts.find(&key).await?.ok_or(RepoError::MemberNotFound)?;
+    let membership = core.organizations.membership(organization.id(), user.id).await?;
+    let membership = membership
+        .filter(|membership| membership.is_public || sees_all(viewer, &organization))
+        .ok_or(RepoError::MemberNotFound)?;
+    let role = if membership.is_owner { MembershipRole::Admin } else { MembershipRole::Member };
+    Ok(GetMembershipResponse {
+        role: role.into(),
+        is_public: membership.is_public,
+        user: Some(encode::user(user, viewer)),
+    })
+}

@@ -1,0 +1,23 @@
+use ferrite_kit::page::Page;
+use ferrite_proto::repo::{ListMembersRequest, ListMembersResponse};
+use tonic::Request;
+
+use super::super::{encode, lookup};
+use super::{MAX_PAGE_SIZE, sees_all};
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+
+pub(super) async fn handle(
+    core: &Core,
+    permit: Permit,
+    request: Request<ListMembersRequest>,
+) -> Result<ListMembersResponse, RepoError> {
+    let request = request.into_inner();
+    let viewer = permit.viewer();
+    let organization = lookup::organization(core, &request.organization, viewer).await?;
+    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let only_public = !sees_all(viewer, &organization);
+    let (rows, total_count) = core.organizations.members(organization.id(), only_public, page).await?;
+    Ok(ListMembersResponse { users: rows.into_iter().map(|row| encode::user(row, viewer)).collect(), total_count })
+}

@@ -1,0 +1,40 @@
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::repo::{SetMembershipVisibilityRequest, SetMembershipVisibilityResponse};
+use tonic::Request;
+
+use super::super::change;
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+use crate::store::{Action, Target};
+
+pub(super) async fn handle(
+    core: &Core,
+    permit: Permit,
+    request: Request<SetMembershipVisibilityRequest>,
+) -> Result<SetMembershipVisibilityResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "SetMembershipVisibility")?;
+    once(&core.db, key.as_ref(), set(core, &request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn set(
+    core: &Core,
+    request: &SetMembershipVisibilityRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<SetMembershipVisibilityResponse, RepoError> {
+    let organization = permit.organization(core, &request.organization).await?;
+    let (id, caller, now) = (organization.id(), permit.user()?, core.clock.now_us());
+    let mut tx = core.db.begin().await?;
+    core.organizations.lock(&mut tx, id).await?;
+    // An administrator of the site gets here without being a member.
+    if core.organizations.membership_in(&mut tx, id, caller).await?.is_none() {
+        return Err(RepoError::MemberNotFound);
+    }
+    if core.organizations.show(&mut tx, id, caller, request.is_public).await? {
+        let details = [("user", permit.identity()?.username.clone()), ("public", request.is_public.to_string())];
+        let target = Target::organization(id, &organization.name);
+        change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
+    }
+    change::commit(tx, key, SetMembershipVisibilityResponse {}, now).await
+}

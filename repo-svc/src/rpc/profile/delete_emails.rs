@@ -1,0 +1,38 @@
+use ferrite_proto::repo::{DeleteEmailsRequest, DeleteEmailsResponse};
+use tonic::Request;
+
+use super::super::change;
+use super::EMAILS_MAX;
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+use crate::model::Email;
+use crate::store::{Action, Target};
+
+pub(super) async fn handle(
+    core: &Core,
+    permit: Permit,
+    request: Request<DeleteEmailsRequest>,
+) -> Result<DeleteEmailsResponse, RepoError> {
+    let emails = request.into_inner().emails;
+    if emails.len() > EMAILS_MAX {
+        return Err(RepoError::field("emails", "too_long", "must hold at most 100 addresses"));
+    }
+    // What is no address is nobody's, and a database may refuse to even compare it.
+    let keys: Vec<String> =
+        emails.iter().filter_map(|email| Email::parse(email, "emails").ok()).map(|email| email.key()).collect();
+    if keys.is_empty() {
+        return Ok(DeleteEmailsResponse {});
+    }
+    let (user, now) = (permit.user()?, core.clock.now_us());
+    let mut tx = core.db.begin().await?;
+    let removed = core.profiles.remove_emails(&mut tx, user, &keys).await?;
+    let removed = removed
+        .ok_or_else(|| RepoError::field("emails", "invalid", "must not hold the primary address of the account"))?;
+    for email in removed {
+        let target = Target::user(user, &permit.identity()?.username);
+        change::record(&mut tx, &permit, Action::EmailRemove, target, &[("email", email)], now).await?;
+    }
+    tx.commit().await?;
+    Ok(DeleteEmailsResponse {})
+}

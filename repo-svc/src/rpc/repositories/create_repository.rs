@@ -1,0 +1,235 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::error::reason;
+use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_proto::git::{self, FirstCommit, Signature};
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::{AutoInit, CreateRepositoryRequest, CreateRepositoryResponse, Identity};
+use tonic::{Code, Request, Status};
+
+use super::super::{change, encode, lookup};
+use crate::access::{Acting, Mode, Permit};
+use crate::core::Core;
+use crate::model::{Description, RepoName, Templates, Violations};
+use crate::store::{Action, Finished, NewRepository, Target};
+use crate::{Config, RepoError};
+
+/// How long a repeated request waits for the first of its kind to finish.
+const TWIN_PATIENCE: Duration = Duration::from_secs(10);
+const TWIN_POLL: Duration = Duration::from_millis(50);
+
+impl Mode for CreateRepositoryRequest {
+    fn acting(&self) -> Acting {
+        match (self.as_administrator, self.owner.is_empty()) {
+            (true, _) => Acting::AsAdministrator,
+            (false, false) => Acting::ForOrganization,
+            (false, true) => Acting::Itself,
+        }
+    }
+}
+
+/// The account that is to own the repository.
+#[derive(Clone, Debug)]
+struct Owner {
+    id: UserId,
+    name: String,
+}
+
+impl Owner {
+    async fn of(core: &Core, permit: &Permit, name: &str) -> Result<Self, RepoError> {
+        match permit.acting() {
+            Acting::Itself => {
+                let caller = permit.identity()?;
+                Ok(Self { id: UserId(caller.user_id), name: caller.username.clone() })
+            }
+            Acting::ForOrganization => {
+                let organization = permit.organization(core, name).await?;
+                Ok(Self { id: organization.id(), name: organization.name })
+            }
+            Acting::AsAdministrator => {
+                let account = lookup::account(core, name).await?;
+                Ok(Self { id: account.id, name: account.username })
+            }
+        }
+    }
+}
+
+/// A valid request.
+struct Wanted {
+    new: NewRepository,
+    auto_init: Option<AutoInit>,
+}
+
+pub(super) async fn handle(
+    core: &Arc<Core>,
+    permit: Permit,
+    request: Request<CreateRepositoryRequest>,
+) -> Result<CreateRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRepository")?;
+    let work = async {
+        let owner = Owner::of(core, &permit, &request.get_ref().owner).await?;
+        let wanted = Wanted::check(request.into_inner(), &core.config)?;
+        core.count_creation(permit.identity()?).await?;
+        // A task of its own: a caller that goes away must not leave a repository half made.
+        let task = core.life.spawn("create repository", create(Arc::clone(core), permit, owner, wanted, key.clone()));
+        task.await.unwrap_or(Err(RepoError::Interrupted))
+    };
+    once(&core.db, key.as_ref(), work).await
+}
+
+impl Wanted {
+    fn check(request: CreateRepositoryRequest, config: &Config) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let name = violations.take(RepoName::parse(&request.name, "name"));
+        let description = violations.take(Description::parse(&request.description, "description"));
+        let auto_init = violations.take(Templates::check(request.auto_init));
+        let (Some(name), Some(description), Some(auto_init)) = (name, description, auto_init) else {
+            return Err(violations.into_error());
+        };
+        let new = NewRepository {
+            name,
+            description,
+            is_private: request.is_private,
+            default_branch: config.default_branch.clone(),
+            store: config.store.clone(),
+        };
+        Ok(Self { new, auto_init })
+    }
+}
+
+async fn create(
+    core: Arc<Core>,
+    permit: Permit,
+    owner: Owner,
+    wanted: Wanted,
+    key: Option<IdempotencyKey>,
+) -> Result<CreateRepositoryResponse, RepoError> {
+    let author = permit.identity()?;
+    let now = core.clock.now_us();
+    let inserted = core.repositories.insert(owner.id, &wanted.new, core.config.repository_limit, now).await?;
+    let Some((id, epoch)) = inserted else { return Err(taken(&core, &owner, &wanted.new.name, key).await) };
+    let request = git::CreateRepositoryRequest {
+        repository_id: id.0,
+        store: wanted.new.store.clone(),
+        epoch,
+        default_branch: wanted.new.default_branch.clone(),
+        first_commit: wanted.auto_init.map(|init| first_commit(init, author, &owner, &wanted.new, &core.config)),
+    };
+    let made = match StorageServiceClient::new(core.storage.clone()).create_repository(request).await {
+        Ok(made) => made.into_inner(),
+        Err(status) => {
+            undo(&core, id, status.code() != Code::InvalidArgument).await;
+            return Err(refusal(status));
+        }
+    };
+    let finished = Finished { size_bytes: made.size_bytes, is_empty: made.is_empty };
+    let answer = finish(&core, id, finished, &permit, key.as_ref()).await;
+    if answer.is_err() {
+        undo(&core, id, true).await;
+    }
+    answer
+}
+
+async fn finish(
+    core: &Core,
+    id: RepositoryId,
+    finished: Finished,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateRepositoryResponse, RepoError> {
+    let viewer = permit.viewer();
+    let mut tx = core.db.begin().await?;
+    let repository = core.repositories.finish(&mut tx, id, finished, viewer).await?.ok_or(RepoError::Interrupted)?;
+    let now = core.clock.now_us();
+    let target = Target::repository(&repository);
+    let details = [("private", repository.is_private.to_string())];
+    change::record(&mut tx, permit, Action::RepositoryCreate, target, &details, now).await?;
+    let answer = CreateRepositoryResponse { repository: Some(encode::repository(repository, viewer)) };
+    let answer = change::commit(tx, key, answer, now).await?;
+    tracing::info!(repo.id = %id, user.id = permit.user()?.0, "created repository {id}");
+    Ok(answer)
+}
+
+/// The refusal of a name that is taken. With a key, it may be taken by a twin of this request that is being answered now, so
+/// that one gets the time to finish.
+async fn taken(core: &Core, owner: &Owner, name: &RepoName, key: Option<IdempotencyKey>) -> RepoError {
+    let deadline = tokio::time::Instant::now() + TWIN_PATIENCE;
+    while key.is_some() && tokio::time::Instant::now() < deadline {
+        match core.repositories.is_being_made(owner.id, name).await {
+            Ok(true) => tokio::time::sleep(TWIN_POLL).await,
+            Ok(false) => break,
+            Err(error) => return error.into(),
+        }
+    }
+    RepoError::RepositoryExists { owner: owner.name.clone(), name: name.as_str().to_owned() }
+}
+
+/// Takes a creation back. What cannot be taken back now is the sweeper's.
+async fn undo(core: &Core, id: RepositoryId, may_be_stored: bool) {
+    if let Err(error) = try_undo(core, id, may_be_stored).await {
+        tracing::warn!(repo.id = %id, %error, "repository {id} was not finished; the sweeper will remove it");
+    }
+}
+
+async fn try_undo(core: &Core, id: RepositoryId, may_be_stored: bool) -> Result<(), RepoError> {
+    // A commit that was not confirmed may have happened: then the repository is there to stay.
+    if !core.repositories.is_creating(id).await? {
+        return Ok(());
+    }
+    if may_be_stored {
+        let request = git::DeleteRepositoryRequest { repository_id: id.0 };
+        let deleted = StorageServiceClient::new(core.storage.clone()).delete_repository(request).await;
+        if deleted.is_err() {
+            core.repositories.set_aside(id).await?;
+            return Err(RepoError::StoreUnavailable);
+        }
+    }
+    Ok(core.repositories.abandon(id).await?)
+}
+
+fn refusal(status: Status) -> RepoError {
+    match status.code() {
+        Code::InvalidArgument if reason(&status).is_some() => RepoError::Refused(Box::new(status)),
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => RepoError::StoreUnavailable,
+        code => RepoError::Storage(format!("{code:?}: {}", status.message())),
+    }
+}
+
+fn first_commit(init: AutoInit, author: &Identity, owner: &Owner, new: &NewRepository, config: &Config) -> FirstCommit {
+    let name = if author.full_name.is_empty() { &author.username } else { &author.full_name };
+    let path = format!("{}/{}.git", owner.name, new.name.as_str());
+    FirstCommit {
+        author: Some(Signature { name: name.clone(), email: author.email.clone() }),
+        gitignores: init.gitignores,
+        license: init.license,
+        readme: init.readme,
+        repository_name: new.name.as_str().to_owned(),
+        repository_description: new.description.as_str().to_owned(),
+        clone_url_http: format!("{}/{path}", config.public_url.trim_end_matches('/')),
+        clone_url_ssh: ssh_url(&config.ssh, &path),
+        user_id: author.user_id,
+    }
+}
+
+/// The short form on ssh's own port, the long form on others.
+fn ssh_url(address: &str, path: &str) -> String {
+    match address.rsplit_once(':') {
+        Some((host, "22")) => format!("git@{host}:{path}"),
+        Some(_) => format!("ssh://git@{address}/{path}"),
+        None => format!("git@{address}:{path}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ssh_urls_are_short_on_port_22_only() {
+        assert_eq!(ssh_url("git.example.com:22", "o/r.git"), "git@git.example.com:o/r.git");
+        assert_eq!(ssh_url("127.0.0.1:2222", "o/r.git"), "ssh://git@127.0.0.1:2222/o/r.git");
+        assert_eq!(ssh_url("git.example.com", "o/r.git"), "git@git.example.com:o/r.git");
+    }
+}

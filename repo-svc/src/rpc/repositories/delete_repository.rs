@@ -1,0 +1,47 @@
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::outbox;
+use ferrite_proto::events::RepositoryDeleted;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::repo::{DeleteRepositoryRequest, DeleteRepositoryResponse};
+use tonic::Request;
+
+use super::super::change;
+use crate::RepoError;
+use crate::access::Permit;
+use crate::core::Core;
+use crate::store::{Action, Target};
+
+const SUBSCRIBERS: &[&str] = &["issue-svc", "hook-svc", "git-svc"];
+
+pub(super) async fn handle(
+    core: &Core,
+    permit: Permit,
+    request: Request<DeleteRepositoryRequest>,
+) -> Result<DeleteRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteRepository")?;
+    once(&core.db, key.as_ref(), delete(core, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn delete(
+    core: &Core,
+    request: DeleteRepositoryRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteRepositoryResponse, RepoError> {
+    let repository = permit.repository(core, request.repository).await?;
+    let now = core.clock.now_us();
+    let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(RepositoryDeleted {}));
+    let flush = core.relay.flush(&event, SUBSCRIBERS.len());
+    let mut tx = core.db.begin().await?;
+    if !core.repositories.delete(&mut tx, repository.id()).await? {
+        return Err(AuthError::RepositoryNotFound.into());
+    }
+    let target = Target::repository(&repository);
+    change::record(&mut tx, permit, Action::RepositoryDelete, target, &[], now).await?;
+    outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+    let answer = change::commit(tx, key, DeleteRepositoryResponse {}, now).await?;
+    flush.wait().await;
+    tracing::info!(repo.id = repository.id, "deleted repository {}", repository.id);
+    Ok(answer)
+}

@@ -1,0 +1,130 @@
+use ferrite_kit::grpc::Channel;
+use ferrite_kit::testing::setting;
+use ferrite_proto::repo::account_service_client::AccountServiceClient;
+use ferrite_proto::repo::{CreateAccessTokenRequest, CreateRepositoryRequest, Identity, ListAccessTokensRequest};
+use tonic::{Code, Request};
+
+use super::{refusal, refused};
+use crate::RepoError;
+use crate::testing::{Harness, PASSWORD, basic, with_token};
+
+/// Tries a password, from the address that the gateway would name.
+async fn try_from(
+    client: &mut AccountServiceClient<Channel>,
+    login: &str,
+    password: &str,
+    origin: &str,
+) -> Option<Code> {
+    let mut request = Request::new(ListAccessTokensRequest {
+        credential: Some(basic(login, password)),
+        username: "ada".into(),
+        page: 1,
+        page_size: 1,
+    });
+    request.metadata_mut().insert("ferrite-client", origin.parse().unwrap());
+    client.list_access_tokens(request).await.err().map(|status| status.code())
+}
+
+#[tokio::test]
+async fn an_account_that_is_guessed_at_from_everywhere_is_still_its_owners() {
+    let harness = Harness::start_with(&["--sign-in-failures-account", "4"]).await;
+    harness.user("ada", false).await;
+    let mut client = harness.account();
+    assert_eq!(try_from(&mut client, "ada", PASSWORD, "198.51.100.7").await, None);
+    for number in 0..4 {
+        let code = try_from(&mut client, "ada", "wrong", &format!("192.0.2.{number}")).await;
+        assert_eq!(code, Some(Code::Unauthenticated));
+    }
+    assert_eq!(try_from(&mut client, "ada", PASSWORD, "203.0.113.1").await, Some(Code::ResourceExhausted));
+    assert_eq!(try_from(&mut client, "ada", PASSWORD, "198.51.100.7").await, None);
+}
+
+#[tokio::test]
+async fn an_address_that_guesses_at_many_accounts_is_refused_whether_they_exist_or_not() {
+    let harness = Harness::start_with(&["--sign-in-failures-address", "3", "--sign-in-window", "60"]).await;
+    harness.user("ada", false).await;
+    let mut client = harness.account();
+    for login in ["ada", "nobody", "bob@example.com"] {
+        assert_eq!(try_from(&mut client, login, "wrong", "192.0.2.1").await, Some(Code::Unauthenticated));
+    }
+    for login in ["ada", "nobody", "somebody", "a\0b", ""] {
+        assert_eq!(try_from(&mut client, login, PASSWORD, "192.0.2.1").await, Some(Code::ResourceExhausted));
+    }
+    assert_eq!(try_from(&mut client, "ada", PASSWORD, "192.0.2.2").await, None);
+}
+
+#[tokio::test]
+async fn who_creates_too_much_within_an_hour_waits() {
+    // One of them is the token that the others are created with.
+    let harness = Harness::start_with(&["--creations-per-hour", "3", "--administrator-creations-per-hour", "5"]).await;
+    let ada = harness.signed_in("ada").await;
+    assert!(harness.create(&ada, "one", false).await.is_ok());
+    // What is refused for what it says is not counted.
+    assert_eq!(refusal(harness.create(&ada, "-", false).await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
+    assert!(harness.create(&ada, "two", false).await.is_ok());
+    let outcome = harness.create(&ada, "three", false).await;
+    assert_eq!(refusal(outcome), refused(Code::ResourceExhausted, "TOO_MANY_CREATIONS"));
+    let token = CreateAccessTokenRequest {
+        credential: Some(basic("ada", PASSWORD)),
+        username: "ada".into(),
+        name: "another".into(),
+        ..Default::default()
+    };
+    let outcome = harness.account().create_access_token(token).await;
+    assert_eq!(refusal(outcome), refused(Code::ResourceExhausted, "TOO_MANY_CREATIONS"));
+    assert_eq!(harness.stored().len(), 2);
+
+    harness.user("root", true).await;
+    let root = harness.token("root", "test").await;
+    for name in ["a", "b", "c", "d"] {
+        assert!(harness.create(&root, name, false).await.is_ok());
+    }
+    let outcome = harness.create(&root, "e", false).await;
+    assert_eq!(refusal(outcome), refused(Code::ResourceExhausted, "TOO_MANY_CREATIONS"));
+}
+
+#[tokio::test]
+async fn a_repeated_creation_counts_once() {
+    let harness = Harness::start_with(&["--creations-per-hour", "2"]).await;
+    let ada = harness.signed_in("ada").await;
+    for _ in 0..5 {
+        let message = CreateRepositoryRequest { name: "demo".into(), ..CreateRepositoryRequest::default() };
+        let mut request = with_token(message, &ada);
+        request.metadata_mut().insert("idempotency-key", "k".parse().unwrap());
+        assert!(harness.repository().create_repository(request).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn zero_is_no_limit_of_creations() {
+    let harness = Harness::start().await;
+    let core = harness.core_with(&["--creations-per-hour", "0", "--administrator-creations-per-hour", "1"]).await;
+    let (somebody, root) =
+        (Identity { user_id: 1, ..Identity::default() }, Identity { is_admin: true, ..Identity::default() });
+    for _ in 0..50 {
+        assert!(core.count_creation(&somebody).await.is_ok());
+    }
+    assert!(core.count_creation(&root).await.is_ok());
+    let Err(RepoError::TooManyCreations { retry_after }) = core.count_creation(&root).await else { panic!("too many") };
+    assert!((3_500..=3_600).contains(&retry_after.as_secs()), "{retry_after:?}");
+}
+
+#[tokio::test]
+async fn replicas_count_creations_together_in_redis() {
+    let Some(url) = setting("FERRITE_TEST_REDIS_URL") else {
+        eprintln!("FERRITE_TEST_REDIS_URL is not set: nothing in Redis is tested");
+        return;
+    };
+    let harness = Harness::start().await;
+    let flags = ["--creations-per-hour", "3", "--redis-url", url.as_str()];
+    let replicas = [harness.core_with(&flags).await, harness.core_with(&flags).await];
+    // No other test has this account.
+    let user_id = rand::random::<i64>();
+    let somebody = Identity { user_id, ..Identity::default() };
+    for number in 0..3 {
+        assert!(replicas[number % 2].count_creation(&somebody).await.is_ok());
+    }
+    for core in &replicas {
+        assert!(matches!(core.count_creation(&somebody).await, Err(RepoError::TooManyCreations { .. })));
+    }
+}

@@ -1,0 +1,183 @@
+use std::collections::BTreeMap;
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Tx};
+use ferrite_proto::id::{TeamId, UserId};
+
+use super::Repository;
+
+const APPEND: &str = "INSERT INTO audit_log (time_us, actor_id, actor, actor_key, token_id, action, target_kind, target_id, target, \
+     target_key, details, address, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+
+/// Who did something, and from where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Actor {
+    /// The account; zero for the operator at the command line.
+    pub(crate) id: i64,
+    /// Its name.
+    pub(crate) name: String,
+    /// The token that was used; zero for a password or the command line.
+    pub(crate) token_id: i64,
+    /// Where the request came from; empty when nobody says.
+    pub(crate) address: String,
+    /// The request's id in the logs; may be empty.
+    pub(crate) request_id: String,
+}
+
+impl Actor {
+    /// The operator at the command line.
+    pub(crate) fn operator() -> Self {
+        Self { id: 0, name: String::new(), token_id: 0, address: String::new(), request_id: String::new() }
+    }
+}
+
+/// What something was done to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    kind: &'static str,
+    id: i64,
+    name: String,
+}
+
+impl Target {
+    /// A user.
+    pub(crate) fn user(id: UserId, name: &str) -> Self {
+        Self { kind: "user", id: id.0, name: name.to_owned() }
+    }
+
+    /// An organization.
+    pub(crate) fn organization(id: UserId, name: &str) -> Self {
+        Self { kind: "organization", id: id.0, name: name.to_owned() }
+    }
+
+    /// A team, as `organization/team`.
+    pub(crate) fn team(id: TeamId, organization: &str, name: &str) -> Self {
+        Self { kind: "team", id: id.0, name: format!("{organization}/{name}") }
+    }
+
+    /// A repository, as `owner/name`.
+    pub(crate) fn repository(row: &Repository) -> Self {
+        Self { kind: "repository", id: row.id, name: format!("{}/{}", row.owner_name, row.name) }
+    }
+}
+
+macro_rules! actions {
+    ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
+        /// What was done. The words are part of the API: never reused, never changed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Action {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Action {
+            /// The word in the log.
+            pub(crate) fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                }
+            }
+
+            /// The words that `text` stands for: itself, and those of which it is the part before the dot.
+            pub(crate) fn words(text: &str) -> impl Iterator<Item = &'static str> {
+                let is_meant = move |word: &&str| {
+                    *word == text || word.split_once('.').is_some_and(|(thing, _)| thing == text)
+                };
+                [$($word),*].into_iter().filter(is_meant)
+            }
+        }
+    };
+}
+
+actions! {
+    /// An account was made.
+    UserCreate = "user.create";
+    /// An account was changed; the details name the fields, never their values.
+    UserUpdate = "user.update";
+    /// An account was removed.
+    UserDelete = "user.delete";
+    /// An access token was made.
+    TokenCreate = "token.create";
+    /// An access token was revoked.
+    TokenDelete = "token.delete";
+    /// An e-mail address was added.
+    EmailAdd = "email.add";
+    /// An e-mail address was removed.
+    EmailRemove = "email.remove";
+    /// A public key was added to an account.
+    KeyAdd = "key.add";
+    /// A public key was removed from an account.
+    KeyRemove = "key.remove";
+    /// An organization was made.
+    OrganizationCreate = "organization.create";
+    /// An organization was changed; the details name the fields.
+    OrganizationUpdate = "organization.update";
+    /// An organization was removed.
+    OrganizationDelete = "organization.delete";
+    /// A user became a member or an owner of an organization, or was made the other, or
+    /// showed or hid that it is one.
+    MemberSet = "member.set";
+    /// A user was taken out of an organization.
+    MemberRemove = "member.remove";
+    /// A team was made.
+    TeamCreate = "team.create";
+    /// A team was changed; the details name the fields.
+    TeamUpdate = "team.update";
+    /// A team was removed.
+    TeamDelete = "team.delete";
+    /// A user was added to a team.
+    TeamMemberAdd = "team_member.add";
+    /// A user was taken out of a team.
+    TeamMemberRemove = "team_member.remove";
+    /// A team was given a repository.
+    TeamRepositoryAdd = "team_repository.add";
+    /// A repository was taken from a team.
+    TeamRepositoryRemove = "team_repository.remove";
+    /// A repository was made.
+    RepositoryCreate = "repository.create";
+    /// A repository was removed.
+    RepositoryDelete = "repository.delete";
+    /// A user was added to a repository, or its permission changed.
+    CollaboratorSet = "collaborator.set";
+    /// A user was removed from a repository.
+    CollaboratorRemove = "collaborator.remove";
+    /// A deploy key was added to a repository.
+    DeployKeyAdd = "deploy_key.add";
+    /// A deploy key was removed from a repository.
+    DeployKeyRemove = "deploy_key.remove";
+}
+
+/// One change, to be told together with its effect.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<'a> {
+    /// Who did it.
+    pub(crate) actor: &'a Actor,
+    /// What was done.
+    pub(crate) action: Action,
+    /// What it was done to.
+    pub(crate) target: Target,
+    /// What else there is to say; never a secret.
+    pub(crate) details: &'a [(&'static str, String)],
+}
+
+/// Appends to the log, in the transaction of the change.
+pub(crate) async fn append(tx: &mut Tx, entry: Entry<'_>, now_us: i64) -> Result<(), DbError> {
+    let details: BTreeMap<_, _> = entry.details.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let details = serde_json::to_string(&details).expect("a map of strings is JSON");
+    let Entry { actor, action, target, .. } = entry;
+    let args = args![
+        now_us,
+        actor.id,
+        actor.name.as_str(),
+        actor.name.to_lowercase(),
+        actor.token_id,
+        action.as_str(),
+        target.kind,
+        target.id,
+        target.name.as_str(),
+        target.name.to_lowercase(),
+        details,
+        actor.address.as_str(),
+        actor.request_id.as_str(),
+    ];
+    tx.execute(APPEND, &args).await.map(|_| ())
+}

@@ -1,0 +1,117 @@
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::Permission;
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use crate::model::{User, level_named};
+
+const LIST: &str = "SELECT u.id, u.name, u.full_name, u.email, u.kind, u.is_admin, c.permission \
+     FROM collaborators c JOIN users u ON u.id = c.user_id WHERE c.repository_id = $1 ORDER BY c.user_id LIMIT $2 OFFSET $3";
+const COUNT: &str = "SELECT COUNT(*) FROM collaborators WHERE repository_id = $1";
+const FIND: &str = "SELECT u.id, u.name, u.full_name, u.email, u.kind, u.is_admin, c.permission \
+     FROM collaborators c JOIN users u ON u.id = c.user_id WHERE c.repository_id = $1 AND c.user_id = $2";
+const LEVEL: &str = "SELECT permission FROM collaborators WHERE repository_id = $1 AND user_id = $2";
+const SET: &str = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT (repository_id, user_id) DO UPDATE SET permission = excluded.permission";
+const REMOVE: &str = "DELETE FROM collaborators WHERE repository_id = $1 AND user_id = $2";
+
+#[derive(Debug, sqlx::FromRow)]
+struct CollaboratorRow {
+    id: i64,
+    name: String,
+    full_name: String,
+    email: String,
+    kind: String,
+    is_admin: bool,
+    permission: String,
+}
+
+/// A user who was added to a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Collaborator {
+    /// The user.
+    pub(crate) user: User,
+    /// What it was given.
+    pub(crate) permission: Permission,
+}
+
+impl From<CollaboratorRow> for Collaborator {
+    fn from(row: CollaboratorRow) -> Self {
+        let user = User {
+            id: UserId(row.id),
+            username: row.name,
+            full_name: row.full_name,
+            email: row.email,
+            is_organization: row.kind == "organization",
+            is_admin: row.is_admin,
+        };
+        Self { user, permission: stored_level(Some(&row.permission)) }
+    }
+}
+
+/// The level that a stored word stands for; none for anything else.
+pub(super) fn stored_level(word: Option<&str>) -> Permission {
+    word.and_then(level_named).unwrap_or(Permission::None)
+}
+
+/// The users who were added to repositories. Changes need the repository's
+/// [turn](super::RepositoryStore::turn), so that what they read stays as it is until they are done.
+#[derive(Clone, Debug)]
+pub(crate) struct CollaboratorStore {
+    db: Db,
+}
+
+impl CollaboratorStore {
+    /// The collaborators in `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// A page of a repository's collaborators, by the user's id, and how many there are in all.
+    pub(crate) async fn list(&self, repository: RepositoryId, page: Page) -> Result<(Vec<Collaborator>, i64), DbError> {
+        let (total,): (i64,) = self.db.one(COUNT, &args![repository]).await?;
+        let rows: Vec<CollaboratorRow> = self.db.all(LIST, &args![repository, page.size(), page.offset()]).await?;
+        Ok((rows.into_iter().map(Collaborator::from).collect(), total))
+    }
+
+    /// The user as a collaborator of a repository, or `None`.
+    pub(crate) async fn find(&self, repository: RepositoryId, user: UserId) -> Result<Option<Collaborator>, DbError> {
+        let row: Option<CollaboratorRow> = self.db.optional(FIND, &args![repository, user]).await?;
+        Ok(row.map(Collaborator::from))
+    }
+
+    /// What a user was given; [`Permission::None`] for one who is no collaborator.
+    pub(crate) async fn level(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        user: UserId,
+    ) -> Result<Permission, DbError> {
+        let row: Option<(String,)> = tx.optional(LEVEL, &args![repository, user]).await?;
+        Ok(stored_level(row.as_ref().map(|(word,)| word.as_str())))
+    }
+
+    /// Adds a user, or changes what it was given.
+    ///
+    /// # Errors
+    /// [`DbError::is_foreign_key`] when the user is gone.
+    pub(crate) async fn set(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        user: UserId,
+        permission: Permission,
+        now_us: i64,
+    ) -> Result<(), DbError> {
+        tx.execute(SET, &args![repository, user, permission.to_string(), now_us]).await.map(drop)
+    }
+
+    /// Removes a user. `false` when it was none.
+    pub(crate) async fn remove(&self, tx: &mut Tx, repository: RepositoryId, user: UserId) -> Result<bool, DbError> {
+        Ok(tx.execute(REMOVE, &args![repository, user]).await? == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{DeployKeyId, RepositoryId};
+
+use super::{KeyKind, claim_key, release_key};
+use crate::RepoError;
+use crate::model::{KeyTitle, SshKey};
+
+const LIST: &str = "SELECT id, content, title, fingerprint, is_read_only, created_us FROM deploy_keys \
+     WHERE repository_id = $1 ORDER BY id LIMIT $2 OFFSET $3";
+const COUNT: &str = "SELECT COUNT(*) FROM deploy_keys WHERE repository_id = $1";
+const FIND: &str = "SELECT id, content, title, fingerprint, is_read_only, created_us FROM deploy_keys \
+     WHERE repository_id = $1 AND id = $2";
+const INSERT: &str = "INSERT INTO deploy_keys \
+     (repository_id, fingerprint, content, title, title_key, is_read_only, created_us) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING \
+     RETURNING id, content, title, fingerprint, is_read_only, created_us";
+const KEY_IS_THERE: &str = "SELECT id FROM deploy_keys WHERE repository_id = $1 AND fingerprint = $2";
+const DELETE: &str = "DELETE FROM deploy_keys WHERE repository_id = $1 AND id = $2 \
+     RETURNING id, content, title, fingerprint, is_read_only, created_us";
+
+/// A deploy key of a repository.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct DeployKey {
+    pub(crate) id: i64,
+    pub(crate) content: String,
+    pub(crate) title: String,
+    pub(crate) fingerprint: String,
+    pub(crate) is_read_only: bool,
+    pub(crate) created_us: i64,
+}
+
+/// Keys that open one repository each. Changes need the repository's [turn](super::RepositoryStore::turn), so that none is added
+/// to a repository that is being deleted.
+#[derive(Clone, Debug)]
+pub(crate) struct DeployKeyStore {
+    db: Db,
+}
+
+impl DeployKeyStore {
+    /// The deploy keys in `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// A page of a repository's keys, by id, and how many there are in all.
+    pub(crate) async fn list(&self, repository: RepositoryId, page: Page) -> Result<(Vec<DeployKey>, i64), DbError> {
+        let (total,): (i64,) = self.db.one(COUNT, &args![repository]).await?;
+        Ok((self.db.all(LIST, &args![repository, page.size(), page.offset()]).await?, total))
+    }
+
+    /// The key of a repository, or `None`; those of other repositories are not found.
+    pub(crate) async fn find(&self, repository: RepositoryId, id: DeployKeyId) -> Result<Option<DeployKey>, DbError> {
+        self.db.optional(FIND, &args![repository, id]).await
+    }
+
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// [`RepoError::KeyUsed`] when it is the repository's already or some user's, [`RepoError::KeyTitleUsed`].
+    pub(crate) async fn insert(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        (title, key): (&KeyTitle, &SshKey),
+        is_read_only: bool,
+        now_us: i64,
+    ) -> Result<DeployKey, RepoError> {
+        claim_key(tx, key.fingerprint(), KeyKind::Deployment).await?;
+        let args =
+            args![repository, key.fingerprint(), key.as_str(), title.as_str(), title.key(), is_read_only, now_us,];
+        if let Some(row) = tx.optional(INSERT, &args).await? {
+            return Ok(row);
+        }
+        let same_key: Option<(i64,)> = tx.optional(KEY_IS_THERE, &args![repository, key.fingerprint()]).await?;
+        Err(match same_key {
+            Some(_) => RepoError::KeyUsed,
+            None => RepoError::KeyTitleUsed(title.as_str().to_owned()),
+        })
+    }
+
+    /// Removes a key and returns what it was; `None` when the repository has no such key.
+    pub(crate) async fn delete(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        id: DeployKeyId,
+    ) -> Result<Option<DeployKey>, DbError> {
+        let Some(row) = tx.optional::<DeployKey>(DELETE, &args![repository, id]).await? else { return Ok(None) };
+        release_key(tx, &row.fingerprint).await?;
+        Ok(Some(row))
+    }
+}
+
+#[cfg(test)]
+mod tests;

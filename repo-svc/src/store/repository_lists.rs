@@ -1,0 +1,189 @@
+//! Lists of repositories: ids are found first, and whole rows are read only for the page that is wanted.
+
+use std::collections::{BTreeSet, HashMap};
+
+use ferrite_kit::db::{DbError, Query};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::UserId;
+
+use super::repositories::columns;
+use super::search::{self, Searched};
+use super::{Repository, RepositoryStore, Team};
+use crate::access::{self, Viewer};
+use crate::model::{RepositoryPath, SearchText};
+
+const NAMES: &str = "SELECT r.id, u.name AS owner_name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id \
+     WHERE r.state = 'ready'";
+const COUNT: &str = "SELECT COUNT(*) FROM repositories r WHERE r.state = 'ready'";
+/// The ids of a list, before a filter.
+const FOUND: &str = "SELECT r.id, r.updated_us FROM repositories r WHERE r.state = 'ready'";
+/// The whole rows of a page, once its ids are known; followed by the viewer's id. `CROSS JOIN` keeps SQLite to this order.
+const PAGE: &str = ", CAST(0 AS BIGINT) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u CROSS JOIN placements p \
+     LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
+const COUNTED_PAGE: &str = ", (SELECT COUNT(*) FROM found) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u \
+     CROSS JOIN placements p LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
+const OF_PAGE: &str = " WHERE r.id = g.id AND u.id = r.owner_id AND p.repository_id = g.id";
+const SEARCHED: Searched = Searched {
+    postgres: [" AND (r.name_key LIKE ", " ESCAPE '!' OR r.description_key LIKE ", " ESCAPE '!')"],
+    sqlite: " AND r.id IN (SELECT rowid FROM repositories_text WHERE repositories_text MATCH ",
+    short_postgres: [" AND (strpos(r.name_key, ", ") > 0 OR strpos(r.description_key, ", ") > 0)"],
+    short_sqlite: [" AND (instr(r.name_key, ", ") > 0 OR instr(r.description_key, ", ") > 0)"],
+};
+/// Repositories that are named in one statement.
+const NAMES_AT_ONCE: usize = 10_000;
+
+/// The order of a list: of the ids found, and of the rows of a page.
+type Order = [&'static str; 2];
+
+const LAST_UPDATED_FIRST: Order = [" ORDER BY f.updated_us DESC, f.id DESC", " ORDER BY r.updated_us DESC, r.id DESC"];
+const BY_ID: Order = [" ORDER BY f.id", " ORDER BY r.id"];
+
+/// A repository on a page.
+#[derive(Debug, sqlx::FromRow)]
+struct PageRow {
+    #[sqlx(flatten)]
+    repository: Repository,
+    /// How many there are in all; zero where that is asked for separately.
+    total: i64,
+}
+
+/// A repository's full name.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct RepositoryName {
+    pub(crate) id: i64,
+    owner_name: String,
+    name: String,
+}
+
+impl RepositoryName {
+    /// As it is spelled: `owner/name`.
+    pub(crate) fn full(&self) -> String {
+        format!("{}/{}", self.owner_name, self.name)
+    }
+
+    /// What a path to it is compared by.
+    pub(crate) fn key(&self) -> String {
+        self.full().to_ascii_lowercase()
+    }
+}
+
+impl RepositoryStore {
+    /// A page of what the viewer may see, last updated first, and how many there are in all: of one owner, or all that the
+    /// viewer owns, collaborates on or has a team for.
+    pub(crate) async fn list(
+        &self,
+        owner: Option<UserId>,
+        viewer: &Viewer,
+        page: Page,
+    ) -> Result<(Vec<Repository>, i64), DbError> {
+        let filter = |query: &mut Query| match owner {
+            Some(owner) => {
+                query.push(" AND r.owner_id = ").bind(owner);
+                access::only_visible(query, viewer);
+            }
+            None => access::only_own(query, viewer),
+        };
+        self.page(owner.is_none(), filter, LAST_UPDATED_FIRST, viewer, page).await
+    }
+
+    /// Those of the repositories that exist and that the viewer may see, in no order.
+    pub(crate) async fn find_paths(
+        &self,
+        paths: &[RepositoryPath],
+        viewer: &Viewer,
+    ) -> Result<Vec<RepositoryName>, DbError> {
+        let mut query = Query::new(NAMES);
+        // Each alone by its index; then the pairs that are meant.
+        query.push(" AND u.name_key IN ").bind_list(paths.iter().map(|path| &path.owner_key));
+        query.push(" AND r.name_key IN ").bind_list(paths.iter().map(|path| &path.name_key));
+        query.push(" AND u.name_key || '/' || r.name_key IN ").bind_list(paths.iter().map(RepositoryPath::key));
+        access::only_visible(&mut query, viewer);
+        self.db.all(query.sql(), query.args()).await
+    }
+
+    /// The full names of those of the repositories that exist and that the viewer may see, by id.
+    pub(crate) async fn names(
+        &self,
+        ids: &BTreeSet<i64>,
+        viewer: &Viewer,
+    ) -> Result<HashMap<i64, RepositoryName>, DbError> {
+        let ids: Vec<i64> = ids.iter().copied().collect();
+        let mut names = HashMap::with_capacity(ids.len());
+        for some in ids.chunks(NAMES_AT_ONCE) {
+            let mut query = Query::new(NAMES);
+            query.push(" AND r.id IN ").bind_list(some.iter().copied());
+            access::only_visible(&mut query, viewer);
+            let rows: Vec<RepositoryName> = self.db.all(query.sql(), query.args()).await?;
+            names.extend(rows.into_iter().map(|row| (row.id, row)));
+        }
+        Ok(names)
+    }
+
+    /// A page of what a team holds and the viewer may see, last updated first, and how many there are in all.
+    pub(crate) async fn list_of_team(
+        &self,
+        team: &Team,
+        viewer: &Viewer,
+        page: Page,
+    ) -> Result<(Vec<Repository>, i64), DbError> {
+        let filter = |query: &mut Query| {
+            query.push(" AND r.owner_id = ").bind(team.organization_id());
+            if !team.is_owners() {
+                query.push(" AND r.id IN (SELECT x.repository_id FROM team_repositories x WHERE x.team_id = ");
+                query.bind(team.id()).push(")");
+            }
+            access::only_visible(query, viewer);
+        };
+        self.page(true, filter, LAST_UPDATED_FIRST, viewer, page).await
+    }
+
+    /// A page of what the viewer may see and the search finds, by id, and how many there are in all.
+    pub(crate) async fn search(
+        &self,
+        text: &SearchText,
+        owner: Option<UserId>,
+        viewer: &Viewer,
+        page: Page,
+    ) -> Result<(Vec<Repository>, i64), DbError> {
+        let filter = |query: &mut Query| {
+            if let Some(owner) = owner {
+                query.push(" AND r.owner_id = ").bind(owner);
+            }
+            if let Some(key) = &text.owner_key {
+                query.push(" AND r.owner_id = (SELECT id FROM users WHERE name_key = ").bind(key).push(")");
+            }
+            search::only_found(query, &self.db, &SEARCHED, text);
+            access::only_visible(query, viewer);
+        };
+        self.page(text.is_indexed(), filter, BY_ID, viewer, page).await
+    }
+
+    /// The ids first, by the filter alone, and whole rows for one page of them only. Where the ids are gathered anyway, they are
+    /// counted as well, and what is behind the last page needs another statement to be counted.
+    async fn page(
+        &self,
+        is_gathered: bool,
+        filter: impl Fn(&mut Query),
+        [ids, whole]: Order,
+        viewer: &Viewer,
+        page: Page,
+    ) -> Result<(Vec<Repository>, i64), DbError> {
+        let mut query = Query::new(search::found(is_gathered));
+        filter(query.push(FOUND));
+        query.push("), page AS (SELECT f.id FROM found f").push(ids);
+        query.push(" LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset()).push(") ");
+        columns(&mut query, if is_gathered { COUNTED_PAGE } else { PAGE }, viewer);
+        query.push(OF_PAGE).push(whole);
+        let rows: Vec<PageRow> = self.db.all(query.sql(), query.args()).await?;
+        let total = match rows.first() {
+            Some(first) if is_gathered => first.total,
+            None if page.offset() == 0 => 0,
+            Some(_) | None => {
+                let mut count = Query::new(COUNT);
+                filter(&mut count);
+                self.db.one::<(i64,)>(count.sql(), count.args()).await?.0
+            }
+        };
+        Ok((rows.into_iter().map(|row| row.repository).collect(), total))
+    }
+}

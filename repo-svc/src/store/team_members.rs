@@ -1,0 +1,98 @@
+use ferrite_kit::args;
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::{DbError, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{RepositoryId, TeamId, UserId};
+
+use super::TeamStore;
+use super::accounts::UserRow;
+use crate::RepoError;
+use crate::model::User;
+
+const MEMBERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin \
+     FROM team_members m JOIN users u ON u.id = m.user_id WHERE m.team_id = $1 ORDER BY u.id LIMIT $2 OFFSET $3";
+const COUNT_MEMBERS: &str = "SELECT COUNT(*) FROM team_members WHERE team_id = $1";
+const IS_MEMBER: &str = "SELECT user_id FROM team_members WHERE team_id = $1 AND user_id = $2";
+const ADD_MEMBER: &str =
+    "INSERT INTO team_members (team_id, user_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+const REMOVE_MEMBER: &str = "DELETE FROM team_members WHERE team_id = $1 AND user_id = $2";
+const FIND_REPOSITORY: &str =
+    "SELECT id, name FROM repositories WHERE owner_id = $1 AND name_key = $2 AND state = 'ready'";
+const ADD_REPOSITORY: &str =
+    "INSERT INTO team_repositories (team_id, repository_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+const REMOVE_REPOSITORY: &str = "DELETE FROM team_repositories WHERE team_id = $1 AND repository_id = $2";
+
+/// Members and repositories of teams. What changes them in a transaction expects the organization to be locked there, and the team
+/// to be looked up after that.
+impl TeamStore {
+    /// A page of the members of a team, by id, and how many there are in all.
+    pub(crate) async fn members(&self, team: TeamId, page: Page) -> Result<(Vec<User>, i64), DbError> {
+        let (total,): (i64,) = self.db.one(COUNT_MEMBERS, &args![team]).await?;
+        let rows: Vec<UserRow> = self.db.all(MEMBERS, &args![team, page.size(), page.offset()]).await?;
+        Ok((rows.into_iter().map(User::from).collect(), total))
+    }
+
+    /// Whether a user is in a team.
+    pub(crate) async fn has_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
+        Ok(tx.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
+    }
+
+    /// Adds a member of the organization to a team. `false` for one who is in it already.
+    ///
+    /// # Errors
+    /// [`RepoError::UserNotFound`] when the user is gone.
+    pub(crate) async fn add_member(
+        &self,
+        tx: &mut Tx,
+        team: TeamId,
+        user: UserId,
+        now_us: i64,
+    ) -> Result<bool, RepoError> {
+        let added = tx.execute(ADD_MEMBER, &args![team, user, now_us]).await;
+        let is_gone = |error: DbError| if error.is_foreign_key() { RepoError::UserNotFound } else { error.into() };
+        Ok(added.map_err(is_gone)? == 1)
+    }
+
+    /// Takes a user out of a team. Whether an owner is left is the caller's to see to. `false` for one who is not in it.
+    pub(crate) async fn remove_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
+        Ok(tx.execute(REMOVE_MEMBER, &args![team, user]).await? == 1)
+    }
+
+    /// The repository of an organization with the folded name `key`, and its name as it is spelled, or `None`.
+    pub(crate) async fn find_repository(
+        &self,
+        organization: UserId,
+        key: &str,
+    ) -> Result<Option<(RepositoryId, String)>, DbError> {
+        let row: Option<(i64, String)> = self.db.optional(FIND_REPOSITORY, &args![organization, key]).await?;
+        Ok(row.map(|(id, name)| (RepositoryId(id), name)))
+    }
+
+    /// Gives a repository to a team. `false` when the team holds it already.
+    ///
+    /// # Errors
+    /// [`AuthError::RepositoryNotFound`] when the repository is gone.
+    pub(crate) async fn add_repository(
+        &self,
+        tx: &mut Tx,
+        team: TeamId,
+        repository: RepositoryId,
+        now_us: i64,
+    ) -> Result<bool, RepoError> {
+        let added = tx.execute(ADD_REPOSITORY, &args![team, repository, now_us]).await;
+        let is_gone = |error: DbError| {
+            if error.is_foreign_key() { RepoError::from(AuthError::RepositoryNotFound) } else { error.into() }
+        };
+        Ok(added.map_err(is_gone)? == 1)
+    }
+
+    /// Takes a repository from a team. `false` when the team does not hold it.
+    pub(crate) async fn remove_repository(
+        &self,
+        tx: &mut Tx,
+        team: TeamId,
+        repository: RepositoryId,
+    ) -> Result<bool, DbError> {
+        Ok(tx.execute(REMOVE_REPOSITORY, &args![team, repository]).await? == 1)
+    }
+}

@@ -1,0 +1,192 @@
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::Permission;
+use ferrite_proto::id::{TeamId, UserId};
+
+use super::{Standing, level_of, push_standing};
+use crate::RepoError;
+use crate::model::{CheckedTeam, TeamChange};
+
+const COLUMNS: &str = "SELECT t.id, t.organization_id, t.name, t.description, t.level, o.name AS organization, ";
+const FROM: &str = " FROM teams t JOIN users o ON o.id = t.organization_id WHERE ";
+const COUNT: &str = "SELECT COUNT(*) FROM teams WHERE organization_id = $1";
+const INSERT: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
+     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id";
+const UPDATE: &str = "UPDATE teams SET name = $2, name_key = $3, description = $4, level = $5 WHERE id = $1";
+const DELETE: &str = "DELETE FROM teams WHERE id = $1 AND level < 4";
+
+/// A team, and what one viewer is to its organization.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct Team {
+    pub(crate) id: i64,
+    pub(crate) organization_id: i64,
+    pub(crate) name: String,
+    pub(crate) description: String,
+    level: i64,
+    /// The name of its organization.
+    pub(crate) organization: String,
+    standing: i32,
+}
+
+impl Team {
+    /// Its id.
+    pub(crate) fn id(&self) -> TeamId {
+        TeamId(self.id)
+    }
+
+    /// The organization it belongs to.
+    pub(crate) fn organization_id(&self) -> UserId {
+        UserId(self.organization_id)
+    }
+
+    /// What its members may do to its repositories.
+    pub(crate) fn permission(&self) -> Permission {
+        level_of(Some(self.level))
+    }
+
+    /// Whether it is the team of the organization's owners.
+    pub(crate) fn is_owners(&self) -> bool {
+        self.permission() == Permission::Owner
+    }
+
+    /// What the viewer it was read for is to its organization.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing::from_number(self.standing)
+    }
+}
+
+/// Teams, their members and their repositories.
+#[derive(Clone, Debug)]
+pub(crate) struct TeamStore {
+    pub(super) db: Db,
+}
+
+/// The teams as rows for `viewer`.
+fn rows(viewer: Option<UserId>) -> Query {
+    let mut query = Query::new(COLUMNS);
+    push_standing(&mut query, "t.organization_id", viewer);
+    query.push(FROM);
+    query
+}
+
+/// The number that stands for what a team may be given.
+fn number_of(permission: Permission) -> i64 {
+    match permission {
+        Permission::None | Permission::Read => 1,
+        Permission::Write => 2,
+        Permission::Admin => 3,
+        Permission::Owner => 4,
+    }
+}
+
+/// What changes a team in a transaction expects its organization to be locked there.
+impl TeamStore {
+    /// The teams in `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// The team, as it is to `viewer`, or `None`.
+    pub(crate) async fn find(&self, id: TeamId, viewer: Option<UserId>) -> Result<Option<Team>, DbError> {
+        let mut query = rows(viewer);
+        query.push("t.id = ").bind(id);
+        self.db.optional(query.sql(), query.args()).await
+    }
+
+    /// The same, within a transaction.
+    pub(crate) async fn reload(
+        &self,
+        tx: &mut Tx,
+        id: TeamId,
+        viewer: Option<UserId>,
+    ) -> Result<Option<Team>, DbError> {
+        let mut query = rows(viewer);
+        query.push("t.id = ").bind(id);
+        tx.optional(query.sql(), query.args()).await
+    }
+
+    /// A page of the teams of an organization, by id, as they are to `viewer`, and how many there are in all.
+    pub(crate) async fn list(
+        &self,
+        organization: UserId,
+        viewer: Option<UserId>,
+        page: Page,
+    ) -> Result<(Vec<Team>, i64), DbError> {
+        let mut query = rows(viewer);
+        query.push("t.organization_id = ").bind(organization);
+        query.push(" ORDER BY t.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        let (total,): (i64,) = self.db.one(COUNT, &args![organization]).await?;
+        Ok((self.db.all(query.sql(), query.args()).await?, total))
+    }
+
+    /// Makes a team without members, and returns it as it is to `viewer`.
+    ///
+    /// # Errors
+    /// [`RepoError::TeamExists`] when the organization has one of that name.
+    pub(crate) async fn insert(
+        &self,
+        tx: &mut Tx,
+        organization: UserId,
+        new: &CheckedTeam,
+        viewer: Option<UserId>,
+        now_us: i64,
+    ) -> Result<Team, RepoError> {
+        let args = args![
+            organization,
+            new.name.as_str(),
+            new.name.key(),
+            new.description.as_str(),
+            number_of(new.permission),
+            now_us,
+        ];
+        let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else {
+            return Err(RepoError::TeamExists(new.name.as_str().to_owned()));
+        };
+        self.reload(tx, TeamId(id), viewer).await?.ok_or(RepoError::TeamNotFound)
+    }
+
+    /// Changes a team that was `old` when its organization was locked. Returns the names of the fields that are different now.
+    ///
+    /// # Errors
+    /// [`RepoError::TeamExists`] when the organization has another of that name, [`RepoError::OwnersTeam`] for another name or
+    /// permission of the team of owners.
+    pub(crate) async fn update(
+        &self,
+        tx: &mut Tx,
+        old: &Team,
+        change: &TeamChange,
+    ) -> Result<Vec<&'static str>, RepoError> {
+        let name = change.name.as_ref().map_or(old.name.as_str(), |name| name.as_str());
+        let description = change.description.as_ref().map_or(old.description.as_str(), |text| text.as_str());
+        let permission = change.permission.unwrap_or(old.permission());
+        let (is_renamed, is_levelled) = (name != old.name, permission != old.permission());
+        if old.is_owners() && (is_renamed || is_levelled) {
+            return Err(RepoError::OwnersTeam);
+        }
+        let fields: Vec<_> =
+            [("name", is_renamed), ("description", description != old.description), ("permission", is_levelled)]
+                .into_iter()
+                .filter_map(|(field, is_changed)| is_changed.then_some(field))
+                .collect();
+        if !fields.is_empty() {
+            let args = args![old.id, name, name.to_ascii_lowercase(), description, number_of(permission)];
+            tx.execute(UPDATE, &args).await.map_err(|error| {
+                if error.is_unique() { RepoError::TeamExists(name.to_owned()) } else { error.into() }
+            })?;
+        }
+        Ok(fields)
+    }
+
+    /// Deletes a team; what its members had through it is gone with it. Never the team of owners.
+    ///
+    /// # Errors
+    /// [`RepoError::OwnersTeam`].
+    pub(crate) async fn delete(&self, tx: &mut Tx, team: &Team) -> Result<(), RepoError> {
+        if team.is_owners() {
+            return Err(RepoError::OwnersTeam);
+        }
+        tx.execute(DELETE, &args![team.id]).await?;
+        Ok(())
+    }
+}

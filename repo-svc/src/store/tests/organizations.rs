@@ -1,0 +1,279 @@
+use ferrite_proto::repo::CreateOrganizationRequest;
+
+use super::*;
+use crate::model::{CheckedOrganization, OrganizationChange};
+use crate::store::memberships::Membership;
+
+pub(super) fn wanted(name: &str) -> CheckedOrganization {
+    let request = CreateOrganizationRequest {
+        username: name.into(),
+        full_name: "The GRÜSS Company".into(),
+        description: "About it".into(),
+        website: "https://example.com".into(),
+        location: "Here".into(),
+        ..Default::default()
+    };
+    CheckedOrganization::check(&request).unwrap()
+}
+
+async fn try_make(db: &Db, name: &str, owner: UserId) -> Result<Organization, RepoError> {
+    let mut tx = db.begin().await?;
+    let made = OrganizationStore::new(db.clone()).insert(&mut tx, &wanted(name), owner, Some(owner), NOW).await?;
+    tx.commit().await?;
+    Ok(made)
+}
+
+pub(super) async fn make(db: &Db, name: &str, owner: &User) -> Organization {
+    try_make(db, name, owner.id).await.unwrap()
+}
+
+/// Makes a user a member, and an owner if it is to be one.
+pub(super) async fn join(db: &Db, organization: &Organization, user: &User, is_owner: bool) {
+    let store = OrganizationStore::new(db.clone());
+    let mut tx = db.begin().await.unwrap();
+    assert!(store.lock(&mut tx, organization.id()).await.unwrap());
+    assert!(store.join(&mut tx, organization.id(), user.id, NOW).await.unwrap());
+    assert!(!store.join(&mut tx, organization.id(), user.id, NOW).await.unwrap());
+    if is_owner {
+        store.make_owner(&mut tx, organization.id(), user.id, NOW).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+}
+
+async fn show(db: &Db, organization: &Organization, user: &User) {
+    let mut tx = db.begin().await.unwrap();
+    let store = OrganizationStore::new(db.clone());
+    assert!(store.show(&mut tx, organization.id(), user.id, true).await.unwrap());
+    assert!(!store.show(&mut tx, organization.id(), user.id, true).await.unwrap());
+    tx.commit().await.unwrap();
+}
+
+async fn count(db: &Db, sql: &str) -> i64 {
+    db.one::<(i64,)>(sql, &[]).await.unwrap().0
+}
+
+#[tokio::test]
+async fn an_organization_begins_with_its_owner_and_shares_names_with_users() {
+    on_both(async |db: Db| {
+        let store = OrganizationStore::new(db.clone());
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        let made = make(&db, "Acme", &ada).await;
+        assert_eq!((made.name.as_str(), made.standing()), ("Acme", Standing::Owner));
+        assert_eq!((made.full_name.as_str(), made.description.as_str()), ("The GRÜSS Company", "About it"));
+        assert_eq!((made.website.as_str(), made.location.as_str()), ("https://example.com", "Here"));
+        let as_seen = async |viewer: Option<UserId>| store.find("acme", viewer).await.unwrap().unwrap().standing();
+        assert_eq!(as_seen(Some(ada.id)).await, Standing::Owner);
+        assert_eq!(as_seen(Some(bob.id)).await, Standing::Outsider);
+        assert_eq!(as_seen(None).await, Standing::Outsider);
+        assert_eq!(store.find("ada", None).await.unwrap(), None, "a user is no organization");
+        let membership = store.membership(made.id(), ada.id).await.unwrap();
+        assert_eq!(membership, Some(Membership { is_public: false, is_owner: true }));
+
+        for name in ["aCME", "ADA"] {
+            assert!(matches!(try_make(&db, name, ada.id).await, Err(RepoError::UserExists(taken)) if taken == name));
+        }
+        assert!(matches!(add_user(&db, "ACME", "x@example.com").await, Err(RepoError::UserExists(_))));
+        assert!(matches!(try_make(&db, "gone", UserId(999)).await, Err(RepoError::UserNotFound)));
+        assert_eq!(store.find("gone", None).await.unwrap(), None);
+        make(&db, "second", &ada).await;
+        let text = SearchText::parse_name("gr", "q").unwrap().unwrap();
+        assert_eq!(AccountStore::new(db.clone()).search(&text, all()).await.unwrap(), (vec![], 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_names_the_fields_that_are_different() {
+    on_both(async |db: Db| {
+        let store = OrganizationStore::new(db.clone());
+        let ada = user(&db, "ada").await;
+        let old = make(&db, "acme", &ada).await;
+        let change = OrganizationChange {
+            description: Some(Description::parse("", "d").unwrap()),
+            website: Some("https://example.com".into()),
+            location: Some("There".into()),
+            ..Default::default()
+        };
+        let mut tx = db.begin().await.unwrap();
+        assert_eq!(store.update(&mut tx, &old, &change).await.unwrap(), ["description", "location"]);
+        let new = store.reload(&mut tx, old.id(), Some(ada.id)).await.unwrap().unwrap();
+        let mut expected = old.clone();
+        (expected.description, expected.location) = (String::new(), "There".into());
+        assert_eq!(new, expected);
+        assert!(store.update(&mut tx, &new, &change).await.unwrap().is_empty());
+        assert!(store.update(&mut tx, &new, &OrganizationChange::default()).await.unwrap().is_empty());
+        assert_eq!(store.reload(&mut tx, ada.id, None).await.unwrap(), None);
+        assert!(!store.lock(&mut tx, ada.id).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_organization_without_repositories_goes_with_all_that_hangs_on_it() {
+    on_both(async |db: Db| {
+        let (store, repositories) = (OrganizationStore::new(db.clone()), repositories(&db).await);
+        let ada = user(&db, "ada").await;
+        let acme = make(&db, "acme", &ada).await;
+        let (id, _) = repositories.insert(acme.id(), &new("demo", "", true), None, NOW).await.unwrap().unwrap();
+        let mut tx = db.begin().await.unwrap();
+        let outcome = store.delete(&mut tx, acme.id()).await;
+        assert!(matches!(outcome, Err(RepoError::OwnsRepositories)), "half made is owned");
+        drop(tx);
+        repositories.abandon(id).await.unwrap();
+        let mut tx = db.begin().await.unwrap();
+        store.delete(&mut tx, acme.id()).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(store.find("acme", None).await.unwrap(), None);
+        for table in
+            ["SELECT COUNT(*) FROM memberships", "SELECT COUNT(*) FROM teams", "SELECT COUNT(*) FROM team_members"]
+        {
+            assert_eq!(count(&db, table).await, 0, "{table}");
+        }
+        assert_eq!(count(&db, "SELECT COUNT(*) FROM users").await, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lists_of_organizations_hold_what_may_be_seen_by_id() {
+    on_both(async |db: Db| {
+        let store = OrganizationStore::new(db.clone());
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        let (hidden, open, shared) =
+            (make(&db, "hidden", &ada).await, make(&db, "open", &ada).await, make(&db, "shared", &ada).await);
+        make(&db, "bobs", &bob).await;
+        show(&db, &open, &ada).await;
+        join(&db, &shared, &bob, false).await;
+        let list = async |viewer: &User, seen: Seen| {
+            let (rows, total) = store.list(ada.id, Some(viewer.id), seen, all()).await.unwrap();
+            assert_eq!(rows.len() as i64, total);
+            rows.into_iter().map(|row| (row.name.clone(), row.standing())).collect::<Vec<_>>()
+        };
+        let row = |name: &str, standing| (name.to_owned(), standing);
+        use Standing::{Member, Outsider, Owner};
+        assert_eq!(list(&ada, Seen::All).await, [row("hidden", Owner), row("open", Owner), row("shared", Owner)]);
+        assert_eq!(list(&bob, Seen::PublicAndShared).await, [row("open", Outsider), row("shared", Member)]);
+        assert_eq!(list(&bob, Seen::Public).await, [row("open", Outsider)]);
+        let second = store.list(ada.id, Some(ada.id), Seen::All, Page::nearest(2, 2, 10)).await.unwrap();
+        assert_eq!((second.0[0].name.as_str(), second.0.len(), second.1), ("shared", 1, 3));
+        assert!(hidden.id < open.id);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn members_are_listed_and_those_in_private_apart() {
+    on_both(async |db: Db| {
+        let store = OrganizationStore::new(db.clone());
+        let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
+        let acme = make(&db, "acme", &ada).await;
+        join(&db, &acme, &bob, false).await;
+        show(&db, &acme, &bob).await;
+        assert_eq!(store.members(acme.id(), false, all()).await.unwrap(), (vec![ada.clone(), bob.clone()], 2));
+        assert_eq!(store.members(acme.id(), true, all()).await.unwrap(), (vec![bob.clone()], 1));
+        assert_eq!(store.members(acme.id(), false, Page::nearest(2, 1, 10)).await.unwrap(), (vec![bob.clone()], 2));
+        let membership = async |user: &User| store.membership(acme.id(), user.id).await.unwrap();
+        assert_eq!(membership(&bob).await, Some(Membership { is_public: true, is_owner: false }));
+        assert_eq!(membership(&eve).await, None);
+        let mut tx = db.begin().await.unwrap();
+        let outcome = store.join(&mut tx, acme.id(), UserId(999), NOW).await;
+        assert!(matches!(outcome, Err(RepoError::UserNotFound)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_owner_is_always_left() {
+    on_both(async |db: Db| {
+        let store = OrganizationStore::new(db.clone());
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        let acme = make(&db, "acme", &ada).await;
+        join(&db, &acme, &bob, false).await;
+        let mut tx = db.begin().await.unwrap();
+        for outcome in [
+            store.unmake_owner(&mut tx, acme.id(), ada.id).await,
+            store.keep_an_owner(&mut tx, acme.id(), ada.id).await,
+        ] {
+            assert!(matches!(outcome, Err(RepoError::LastOwner)));
+        }
+        assert!(matches!(store.leave(&mut tx, acme.id(), ada.id).await, Err(RepoError::LastOwner)));
+        store.make_owner(&mut tx, acme.id(), bob.id, NOW).await.unwrap();
+        store.make_owner(&mut tx, acme.id(), bob.id, NOW).await.unwrap();
+        store.unmake_owner(&mut tx, acme.id(), ada.id).await.unwrap();
+        assert!(store.leave(&mut tx, acme.id(), ada.id).await.unwrap());
+        assert!(!store.leave(&mut tx, acme.id(), ada.id).await.unwrap());
+        assert!(matches!(store.leave(&mut tx, acme.id(), bob.id).await, Err(RepoError::LastOwner)));
+        tx.commit().await.unwrap();
+        assert_eq!(store.members(acme.id(), false, all()).await.unwrap(), (vec![bob], 1));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_owners_who_remove_each_other_at_once_one_is_left() {
+    on_both(async |db: Db| {
+        let store = OrganizationStore::new(db.clone());
+        let ada = user(&db, "ada").await;
+        let acme = make(&db, "acme", &ada).await;
+        let mut owners = vec![ada.id];
+        for name in ["bob", "cid", "dan", "eve", "fay"] {
+            let other = user(&db, name).await;
+            join(&db, &acme, &other, true).await;
+            owners.push(other.id);
+        }
+        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let tasks: Vec<_> = owners
+            .into_iter()
+            .enumerate()
+            .map(|(number, owner)| {
+                let (store, db, id) = (store.clone(), db.clone(), acme.id());
+                life.spawn("remove", async move {
+                    let mut tx = db.begin().await?;
+                    assert!(store.lock(&mut tx, id).await?);
+                    if number % 2 == 0 {
+                        store.leave(&mut tx, id, owner).await?;
+                    } else {
+                        store.unmake_owner(&mut tx, id, owner).await?;
+                    }
+                    Ok::<_, RepoError>(tx.commit().await?)
+                })
+            })
+            .collect();
+        let mut refused = 0;
+        for task in tasks {
+            match task.await.unwrap() {
+                Ok(()) => {}
+                Err(RepoError::LastOwner) => refused += 1,
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        let owners = "SELECT COUNT(*) FROM team_members m JOIN teams t ON t.id = m.team_id WHERE t.level = 4";
+        assert_eq!((refused, count(&db, owners).await), (1, 1));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_organization_is_not_deleted_under_a_repository_that_is_being_made() {
+    on_both(async |db: Db| {
+        let (store, repositories) = (OrganizationStore::new(db.clone()), repositories(&db).await);
+        let ada = user(&db, "ada").await;
+        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        for round in 0..8 {
+            let acme = make(&db, &format!("acme{round}"), &ada).await;
+            let (store, db, id) = (store.clone(), db.clone(), acme.id());
+            let deletion = life.spawn("delete", async move {
+                let mut tx = db.begin().await?;
+                assert!(store.lock(&mut tx, id).await?);
+                store.delete(&mut tx, id).await?;
+                Ok::<_, RepoError>(tx.commit().await?)
+            });
+            let creation = repositories.insert(id, &new("demo", "", true), None, NOW).await;
+            match (deletion.await.unwrap(), creation) {
+                (Ok(()), Err(RepoError::UserNotFound)) | (Err(RepoError::OwnsRepositories), Ok(Some(_))) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    })
+    .await;
+}

@@ -1,0 +1,265 @@
+use ferrite_kit::auth::AuthError;
+use ferrite_proto::id::TeamId;
+use ferrite_proto::repo::{CreateTeamRequest, UpdateTeamRequest};
+
+use super::organizations::{join, make};
+use super::*;
+use crate::model::{CheckedTeam, TeamChange};
+
+fn wanted(name: &str, permission: &str) -> CheckedTeam {
+    let request = CreateTeamRequest { name: name.into(), permission: permission.into(), ..Default::default() };
+    CheckedTeam::check(&request).unwrap()
+}
+
+fn change(name: Option<&str>, description: Option<&str>, permission: Option<&str>) -> TeamChange {
+    let text = |text: Option<&str>| text.map(str::to_owned);
+    let request = UpdateTeamRequest {
+        team_id: 0,
+        name: text(name),
+        description: text(description),
+        permission: text(permission),
+    };
+    TeamChange::check(&request).unwrap()
+}
+
+async fn try_team(db: &Db, organization: UserId, name: &str, permission: &str) -> Result<Team, RepoError> {
+    let mut tx = db.begin().await?;
+    let team = TeamStore::new(db.clone()).insert(&mut tx, organization, &wanted(name, permission), None, NOW).await?;
+    tx.commit().await?;
+    Ok(team)
+}
+
+async fn team(db: &Db, organization: &Organization, name: &str, permission: &str) -> Team {
+    try_team(db, organization.id(), name, permission).await.unwrap()
+}
+
+async fn add(db: &Db, team: &Team, user: &User) {
+    let store = TeamStore::new(db.clone());
+    let mut tx = db.begin().await.unwrap();
+    assert!(store.add_member(&mut tx, team.id(), user.id, NOW).await.unwrap());
+    assert!(!store.add_member(&mut tx, team.id(), user.id, NOW).await.unwrap());
+    tx.commit().await.unwrap();
+}
+
+async fn give(db: &Db, team: &Team, repository: RepositoryId) {
+    let store = TeamStore::new(db.clone());
+    let mut tx = db.begin().await.unwrap();
+    assert!(store.add_repository(&mut tx, team.id(), repository, NOW).await.unwrap());
+    assert!(!store.add_repository(&mut tx, team.id(), repository, NOW).await.unwrap());
+    tx.commit().await.unwrap();
+}
+
+/// A repository of an organization that exists.
+async fn owned(db: &Db, organization: &Organization, name: &str, is_private: bool) -> RepositoryId {
+    let store = repositories(db).await;
+    let (id, _) = store.insert(organization.id(), &new(name, "", is_private), None, NOW).await.unwrap().unwrap();
+    let mut tx = db.begin().await.unwrap();
+    let finished = Finished { size_bytes: 7, is_empty: true };
+    store.finish(&mut tx, id, finished, &Viewer::of(None)).await.unwrap().unwrap();
+    tx.commit().await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn teams_are_unique_by_name_without_case_within_an_organization() {
+    on_both(async |db: Db| {
+        let store = TeamStore::new(db.clone());
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        let (acme, other) = (make(&db, "Acme", &ada).await, make(&db, "other", &ada).await);
+        join(&db, &acme, &bob, false).await;
+        let made = team(&db, &acme, "Devs", "write").await;
+        assert_eq!((made.name.as_str(), made.organization.as_str()), ("Devs", "Acme"));
+        assert_eq!(
+            (made.permission(), made.organization_id(), made.is_owners()),
+            (Permission::Write, acme.id(), false)
+        );
+        for name in ["dEVS", "oWNERS"] {
+            let outcome = try_team(&db, acme.id(), name, "read").await;
+            assert!(matches!(outcome, Err(RepoError::TeamExists(taken)) if taken == name));
+        }
+        team(&db, &other, "devs", "read").await;
+        let standing = async |user: &User| store.find(made.id(), Some(user.id)).await.unwrap().unwrap().standing();
+        assert_eq!((standing(&ada).await, standing(&bob).await), (Standing::Owner, Standing::Member));
+        assert_eq!(made.standing(), Standing::Outsider);
+        assert_eq!(store.find(TeamId(999), None).await.unwrap(), None);
+        let (teams, total) = store.list(acme.id(), Some(bob.id), all()).await.unwrap();
+        let names: Vec<_> = teams.iter().map(|team| (team.name.as_str(), team.permission())).collect();
+        assert_eq!((names, total), (vec![("Owners", Permission::Owner), ("Devs", Permission::Write)], 2));
+        assert_eq!(store.list(acme.id(), None, Page::nearest(2, 1, 1)).await.unwrap(), (vec![made], 2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_team_changes_and_the_team_of_owners_stays_what_it_is() {
+    on_both(async |db: Db| {
+        let store = TeamStore::new(db.clone());
+        let ada = user(&db, "ada").await;
+        let acme = make(&db, "acme", &ada).await;
+        let devs = team(&db, &acme, "devs", "read").await;
+        team(&db, &acme, "taken", "read").await;
+        let update = async |team: &Team, change: TeamChange| {
+            let mut tx = db.begin().await.unwrap();
+            let fields = store.update(&mut tx, team, &change).await?;
+            let new = store.reload(&mut tx, team.id(), None).await.unwrap().unwrap();
+            tx.commit().await.unwrap();
+            Ok::<_, RepoError>((fields, new))
+        };
+        let (fields, new) = update(&devs, change(Some("DEVS"), Some("They"), Some("admin"))).await.unwrap();
+        assert_eq!(fields, ["name", "description", "permission"]);
+        assert_eq!(
+            (new.name.as_str(), new.description.as_str(), new.permission()),
+            ("DEVS", "They", Permission::Admin)
+        );
+        assert!(update(&new, change(Some("DEVS"), None, Some("admin"))).await.unwrap().0.is_empty());
+        let outcome = update(&new, change(Some("Taken"), None, None)).await;
+        assert!(matches!(outcome, Err(RepoError::TeamExists(name)) if name == "Taken"));
+
+        let owners = store.list(acme.id(), None, all()).await.unwrap().0.remove(0);
+        for refused in [change(Some("owners"), None, None), change(None, None, Some("read"))] {
+            assert!(matches!(update(&owners, refused).await, Err(RepoError::OwnersTeam)));
+        }
+        let (fields, _) = update(&owners, change(Some("Owners"), Some("They own"), None)).await.unwrap();
+        assert_eq!(fields, ["description"]);
+        let mut tx = db.begin().await.unwrap();
+        assert!(matches!(store.delete(&mut tx, &owners).await, Err(RepoError::OwnersTeam)));
+        store.delete(&mut tx, &new).await.unwrap();
+        assert_eq!(store.reload(&mut tx, new.id(), None).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_leaves_an_organization_leaves_its_teams_and_no_others() {
+    on_both(async |db: Db| {
+        let store = TeamStore::new(db.clone());
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        let (acme, other) = (make(&db, "acme", &ada).await, make(&db, "other", &ada).await);
+        let mut kept = Vec::new();
+        for organization in [&acme, &other] {
+            join(&db, organization, &bob, true).await;
+            let devs = team(&db, organization, "devs", "write").await;
+            add(&db, &devs, &bob).await;
+            kept.push(devs);
+        }
+        let mut tx = db.begin().await.unwrap();
+        assert!(OrganizationStore::new(db.clone()).leave(&mut tx, acme.id(), bob.id).await.unwrap());
+        tx.commit().await.unwrap();
+        assert_eq!(store.members(kept[0].id(), all()).await.unwrap(), (vec![], 0));
+        assert_eq!(store.members(kept[1].id(), all()).await.unwrap(), (vec![bob.clone()], 1));
+        assert_eq!(store.find(kept[0].id(), Some(bob.id)).await.unwrap().unwrap().standing(), Standing::Outsider);
+        assert_eq!(store.find(kept[1].id(), Some(bob.id)).await.unwrap().unwrap().standing(), Standing::Owner);
+        let mut tx = db.begin().await.unwrap();
+        assert!(store.has_member(&mut tx, kept[1].id(), bob.id).await.unwrap());
+        assert!(store.remove_member(&mut tx, kept[1].id(), bob.id).await.unwrap());
+        assert!(!store.remove_member(&mut tx, kept[1].id(), bob.id).await.unwrap());
+        assert!(!store.has_member(&mut tx, kept[1].id(), bob.id).await.unwrap());
+        let outcome = store.add_member(&mut tx, kept[1].id(), UserId(999), NOW).await;
+        assert!(matches!(outcome, Err(RepoError::UserNotFound)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn teams_hold_repositories_at_their_level_and_owners_hold_all() {
+    on_both(async |db: Db| {
+        let (store, repositories) = (TeamStore::new(db.clone()), repositories(&db).await);
+        let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
+        let acme = make(&db, "acme", &ada).await;
+        join(&db, &acme, &bob, false).await;
+        join(&db, &acme, &eve, false).await;
+        let (one, two) = (owned(&db, &acme, "One", true).await, owned(&db, &acme, "two", true).await);
+        let open = owned(&db, &acme, "open", false).await;
+        let (devs, readers) = (team(&db, &acme, "devs", "write").await, team(&db, &acme, "readers", "read").await);
+        add(&db, &devs, &bob).await;
+        add(&db, &readers, &bob).await;
+        for (team, id) in [(&devs, one), (&devs, open), (&readers, one), (&readers, two)] {
+            give(&db, team, id).await;
+        }
+        let level = async |id, user: &User| {
+            let row = repositories.find(&RepositoryKey::Id(id), &viewer(user)).await.unwrap().unwrap();
+            row.level(&viewer(user))
+        };
+        use Permission::{None, Owner, Read, Write};
+        for (id, levels) in [(one, [Owner, Write, None]), (two, [Owner, Read, None]), (open, [Owner, Write, Read])] {
+            assert_eq!([level(id, &ada).await, level(id, &bob).await, level(id, &eve).await], levels);
+        }
+        let held = async |team: &Team, user: &User| {
+            let before = db.statements();
+            let rows = repositories.list_of_team(team, &viewer(user), all()).await.unwrap();
+            (names(&rows).into_iter().map(str::to_owned).collect::<Vec<_>>(), db.statements() - before)
+        };
+        let list = |names: &[&str]| (names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>(), 2);
+        let owners = store.list(acme.id(), Option::None, all()).await.unwrap().0.remove(0);
+        assert_eq!(held(&devs, &ada).await, list(&["open", "One"]));
+        assert_eq!(held(&devs, &eve).await, list(&["open"]));
+        assert_eq!(held(&owners, &ada).await, list(&["open", "two", "One"]));
+        assert_eq!(held(&owners, &eve).await, list(&["open"]));
+        assert_eq!(store.find_repository(acme.id(), "one").await.unwrap(), Some((one, "One".to_owned())));
+        assert_eq!(store.find_repository(ada.id, "one").await.unwrap(), Option::None);
+
+        let mut tx = db.begin().await.unwrap();
+        assert!(store.remove_repository(&mut tx, devs.id(), one).await.unwrap());
+        assert!(!store.remove_repository(&mut tx, devs.id(), one).await.unwrap());
+        tx.commit().await.unwrap();
+        assert_eq!(level(one, &bob).await, Read);
+        let mut tx = db.begin().await.unwrap();
+        let outcome = store.add_repository(&mut tx, devs.id(), RepositoryId(999), NOW).await;
+        assert!(matches!(outcome, Err(RepoError::Auth(AuthError::RepositoryNotFound))));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_eight_teams_of_one_name_at_once_one_is_made() {
+    on_both(async |db: Db| {
+        let ada = user(&db, "ada").await;
+        let acme = make(&db, "acme", &ada).await;
+        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let tasks: Vec<_> = (0..8)
+            .map(|number| {
+                let (db, id) = (db.clone(), acme.id());
+                let name = if number % 2 == 0 { "devs" } else { "DEVS" };
+                life.spawn("create", async move { try_team(&db, id, name, "read").await })
+            })
+            .collect();
+        let mut made = 0;
+        for task in tasks {
+            match task.await.unwrap() {
+                Ok(_) => made += 1,
+                Err(RepoError::TeamExists(_)) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(made, 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_renames_to_one_name_at_once_one_wins() {
+    on_both(async |db: Db| {
+        let ada = user(&db, "ada").await;
+        let acme = make(&db, "acme", &ada).await;
+        let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
+        let mut tasks = Vec::new();
+        for number in 0..6 {
+            let (db, old) = (db.clone(), team(&db, &acme, &format!("t{number}"), "read").await);
+            tasks.push(life.spawn("rename", async move {
+                let mut tx = db.begin().await?;
+                TeamStore::new(db.clone()).update(&mut tx, &old, &change(Some("devs"), None, None)).await?;
+                Ok::<_, RepoError>(tx.commit().await?)
+            }));
+        }
+        let mut renamed = 0;
+        for task in tasks {
+            match task.await.unwrap() {
+                Ok(()) => renamed += 1,
+                Err(RepoError::TeamExists(_)) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(renamed, 1);
+    })
+    .await;
+}

@@ -1,0 +1,175 @@
+//! Changing and removing users, in transactions that hold the user's row from its reading on.
+
+use ferrite_kit::args;
+use ferrite_kit::auth::TokenHash;
+use ferrite_kit::db::{DbError, Tx};
+use ferrite_proto::id::UserId;
+
+use super::keys::release_user_keys;
+use crate::RepoError;
+use crate::model::User;
+
+macro_rules! find {
+    () => {
+        "SELECT id, name, name_key, full_name, email, website, location, is_active, is_admin, repository_limit \
+         FROM users WHERE name_key = $1 AND kind = 'user'"
+    };
+}
+const LOCK_POSTGRES: &str = concat!(find!(), " FOR UPDATE");
+const LOCK_SQLITE: &str = find!();
+/// Two who take the rights of an administrator away wait for each other, lest each find the other's still there.
+const TURN_POSTGRES: &str =
+    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.administrators'))) AS turn";
+const TURN_SQLITE: &str = "SELECT 1";
+const OTHER_ADMINISTRATOR: &str =
+    "SELECT id FROM users WHERE kind = 'user' AND is_admin AND is_active AND id <> $1 LIMIT 1";
+const UPDATE: &str = "UPDATE users SET full_name = $2, full_name_key = $3, email = $4, email_key = $5, website = $6, \
+     location = $7, is_active = $8, is_admin = $9, repository_limit = $10, \
+     password_hash = COALESCE($11, password_hash) WHERE id = $1";
+const REMOVE_EMAIL: &str = "DELETE FROM emails WHERE user_id = $1 AND email_key = $2";
+/// An address that is the user's already becomes the primary one.
+const ADD_EMAIL: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT (email_key) DO UPDATE SET email = excluded.email WHERE emails.user_id = excluded.user_id";
+const REMOVE_TEXT: &str = "DELETE FROM users_text WHERE rowid = $1";
+const ADD_TEXT: &str = "INSERT INTO users_text (rowid, name_key, full_name_key) VALUES ($1, $2, $3)";
+const TOKENS: &str = "SELECT hash FROM access_tokens WHERE user_id = $1";
+const OWNS: &str = "SELECT id FROM repositories WHERE owner_id = $1 LIMIT 1";
+const BELONGS: &str = "SELECT organization_id FROM memberships WHERE user_id = $1 LIMIT 1";
+const DELETE: &str = "DELETE FROM users WHERE id = $1";
+
+/// What of a user an administrator may change.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct UserRecord {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    /// Its name, folded.
+    pub(crate) name_key: String,
+    pub(crate) full_name: String,
+    pub(crate) email: String,
+    pub(crate) website: String,
+    pub(crate) location: String,
+    pub(crate) is_active: bool,
+    pub(crate) is_admin: bool,
+    /// How many repositories it may own; `None` for the site's limit.
+    pub(crate) repository_limit: Option<i64>,
+}
+
+impl UserRecord {
+    /// The account.
+    pub(crate) fn id(&self) -> UserId {
+        UserId(self.id)
+    }
+
+    fn is_administrator(&self) -> bool {
+        self.is_admin && self.is_active
+    }
+}
+
+impl From<UserRecord> for User {
+    fn from(row: UserRecord) -> Self {
+        Self {
+            id: row.id(),
+            username: row.name,
+            full_name: row.full_name,
+            email: row.email,
+            is_organization: false,
+            is_admin: row.is_admin,
+        }
+    }
+}
+
+/// Waits until nobody else is taking an administrator away. Comes before [`lock_user`] wherever one may be.
+pub(crate) async fn lock_administrators(tx: &mut Tx) -> Result<(), DbError> {
+    let turn = tx.pick(TURN_POSTGRES, TURN_SQLITE);
+    tx.one::<(i64,)>(turn, &[]).await.map(drop)
+}
+
+/// The user, not an organization, with the folded name `key`, kept as it is until the transaction ends; or `None`.
+pub(crate) async fn lock_user(tx: &mut Tx, key: &str) -> Result<Option<UserRecord>, DbError> {
+    let sql = tx.pick(LOCK_POSTGRES, LOCK_SQLITE);
+    tx.optional(sql, &args![key]).await
+}
+
+/// The tokens of a user that is locked, which gets no new ones meanwhile.
+pub(crate) async fn token_hashes(tx: &mut Tx, user: UserId) -> Result<Vec<TokenHash>, DbError> {
+    let rows: Vec<(Vec<u8>,)> = tx.all(TOKENS, &args![user]).await?;
+    Ok(rows.into_iter().filter_map(|(hash,)| hash.try_into().ok()).map(TokenHash).collect())
+}
+
+/// Makes the user that was locked as `before` what `after` says, with another password if there is a hash of one.
+///
+/// # Errors
+/// [`RepoError::EmailUsed`] when the address is somebody else's, [`RepoError::LastAdministrator`] when nobody would be left.
+pub(crate) async fn change_user(
+    tx: &mut Tx,
+    before: &UserRecord,
+    after: &UserRecord,
+    password_hash: Option<String>,
+    now_us: i64,
+) -> Result<(), RepoError> {
+    if before.is_administrator() && !after.is_administrator() {
+        require_another(tx, before.id()).await?;
+    }
+    let (key, old_key) = (after.email.to_lowercase(), before.email.to_lowercase());
+    let full_name_key = after.full_name.to_lowercase();
+    let args = args![
+        before.id,
+        after.full_name.as_str(),
+        full_name_key.as_str(),
+        after.email.as_str(),
+        key.as_str(),
+        after.website.as_str(),
+        after.location.as_str(),
+        after.is_active,
+        after.is_admin,
+        after.repository_limit,
+        password_hash,
+    ];
+    // The account before its addresses, as where accounts are made: who makes one with this address is waited for here.
+    match tx.execute(UPDATE, &args).await {
+        Err(error) if error.is_unique() => return Err(RepoError::EmailUsed),
+        done => done.map(drop)?,
+    }
+    if after.email != before.email {
+        if key != old_key {
+            tx.execute(REMOVE_EMAIL, &args![before.id, old_key]).await?;
+        }
+        if tx.execute(ADD_EMAIL, &args![before.id, after.email.as_str(), key, now_us]).await? == 0 {
+            return Err(RepoError::EmailUsed);
+        }
+    }
+    if after.full_name != before.full_name && tx.pick(false, true) {
+        tx.execute(REMOVE_TEXT, &args![before.id]).await?;
+        tx.execute(ADD_TEXT, &args![before.id, before.name_key.as_str(), full_name_key]).await?;
+    }
+    Ok(())
+}
+
+/// Removes the user that was locked, with all that is its own.
+///
+/// # Errors
+/// [`RepoError::OwnsRepositories`], [`RepoError::BelongsToOrganizations`], [`RepoError::LastAdministrator`].
+pub(crate) async fn remove_user(tx: &mut Tx, user: &UserRecord) -> Result<(), RepoError> {
+    if user.is_administrator() {
+        require_another(tx, user.id()).await?;
+    }
+    if tx.optional::<(i64,)>(OWNS, &args![user.id]).await?.is_some() {
+        return Err(RepoError::OwnsRepositories);
+    }
+    if tx.optional::<(i64,)>(BELONGS, &args![user.id]).await?.is_some() {
+        return Err(RepoError::BelongsToOrganizations);
+    }
+    release_user_keys(tx, user.id()).await?;
+    tx.execute(DELETE, &args![user.id]).await?;
+    if tx.pick(false, true) {
+        tx.execute(REMOVE_TEXT, &args![user.id]).await?;
+    }
+    Ok(())
+}
+
+async fn require_another(tx: &mut Tx, user: UserId) -> Result<(), RepoError> {
+    match tx.optional::<(i64,)>(OTHER_ADMINISTRATOR, &args![user]).await? {
+        Some(_) => Ok(()),
+        None => Err(RepoError::LastAdministrator),
+    }
+}

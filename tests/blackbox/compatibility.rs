@@ -1,0 +1,212 @@
+//! Habits of existing clients: tokens in the query, searches for wildcards, pages.
+
+use reqwest::Method;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
+use serde_json::{Value, json};
+
+use crate::harness::client::unique;
+use crate::harness::{Answer, Cluster, Options, Role};
+
+on_both_profiles! {
+    a_token_in_the_query_counts_for_nothing
+    a_search_for_wildcards_alone_finds_everything
+    every_list_has_pages_and_ends
+    links_keep_the_query_and_put_the_page_last
+    put_without_a_body_or_content_type_is_accepted
+}
+
+mod alone {
+    use super::*;
+
+    fn with_query_tokens() -> Options {
+        let settings = vec![("FERRITE_GATEWAY_ALLOW_QUERY_TOKEN", "true")];
+        Options { settings, ..Options::default() }
+    }
+
+    on_own_installations! {
+        a_token_in_the_query_counts_where_the_operator_allows_it(with_query_tokens())
+    }
+}
+
+/// Fails if any process has logged this.
+#[track_caller]
+fn never_logged(cluster: &Cluster, secret: &str) {
+    let lines = cluster.log().all();
+    let told = lines.iter().find(|line| line.contains(secret));
+    assert!(told.is_none(), "{told:?}");
+}
+
+async fn a_token_in_the_query_counts_for_nothing(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("hidden", json!({"private": true})).await;
+    ada.new_repository("open", json!({"auto_init": true})).await;
+    let token = ada.token.clone().unwrap();
+    let nobody = cluster.anonymous();
+    for name in ["token", "access_token", "%74oken"] {
+        nobody.get(&format!("/user?{name}={token}")).await.refused(401);
+        nobody.get(&ada.repo("open", &format!("/branches?{name}={token}"))).await.refused(401);
+        nobody.get(&ada.repo("hidden", &format!("?{name}={token}"))).await.refused(404);
+        nobody.post(&format!("/user/repos?{name}={token}"), &json!({"name": "x"})).await.refused(401);
+        nobody.get(&ada.repo("open", &format!("?{name}={token}"))).await.expect(200);
+    }
+    // A wrong one does no harm either.
+    ada.get(&format!("/user?token={}", "0".repeat(40))).await.expect(200);
+    let found = nobody.get(&format!("/repos/search?limit=1&token={token}")).await.expect(200);
+    assert!(!found.header("link").contains(&token), "{}", found.header("link"));
+    never_logged(cluster, &token);
+}
+
+async fn a_token_in_the_query_counts_where_the_operator_allows_it(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    for name in ["one", "two"] {
+        ada.new_repository(name, json!({"private": true, "auto_init": true})).await;
+    }
+    let (token, his) = (ada.token.clone().unwrap(), bob.token.clone().unwrap());
+    let (nobody, zeros) = (cluster.anonymous(), "0".repeat(40));
+    for name in ["token", "access_token", "%74oken"] {
+        assert_eq!(nobody.get(&format!("/user?{name}={token}")).await.expect(200).json()["login"], ada.name);
+        nobody.get(&ada.repo("one", &format!("/branches?limit=1&{name}={token}"))).await.expect(200);
+        // It wins over the header, for better or worse.
+        assert_eq!(bob.get(&format!("/user?{name}={token}")).await.expect(200).json()["login"], ada.name);
+        ada.get(&format!("/user?{name}={zeros}")).await.refused(401);
+        ada.get(&format!("/user?{name}=")).await.expect(200);
+    }
+    let query = format!("token={token}&access_token={his}");
+    assert_eq!(nobody.get(&format!("/user?{query}")).await.expect(200).json()["login"], ada.name);
+    let body = json!({"title": "By the query"});
+    nobody.post(&ada.repo("one", &format!("/issues?token={token}")), &body).await.expect(201);
+    let page = nobody.get(&format!("/user/repos?limit=1&token={token}&x=1")).await.expect(200);
+    let next = format!("<{}/api/v1/user/repos?limit=1&x=1&page=2>", cluster.url);
+    assert_eq!(page.header("link"), format!("{next}; rel=\"next\",{next}; rel=\"last\""));
+    // Tokens are made with a password alone, and git has ways of its own.
+    let list = format!("/users/{}/tokens?token={token}", ada.name);
+    nobody.get(&list).await.refused(401);
+    let by_password = nobody.raw(Method::GET, &format!("/api/v1{list}"));
+    Answer::of(by_password.basic_auth(&ada.name, Some(&ada.password))).await.expect(200);
+    let refs = format!("/{}/one.git/info/refs?service=git-upload-pack&token={token}", ada.name);
+    Answer::of(nobody.raw(Method::GET, &refs)).await.expect(401);
+    // A repository that was hidden from whoever logs is hidden still: the token is nowhere.
+    let answered = nobody.get(&format!("/nope?token={token}")).await;
+    assert!(!answered.text().contains(&token) && !has(&answered.headers, &token), "{answered:?}");
+    for role in Role::ALL {
+        assert!(cluster.process_id(role).is_some());
+    }
+    never_logged(cluster, &token);
+    never_logged(cluster, &his);
+}
+
+fn has(headers: &HeaderMap, secret: &str) -> bool {
+    headers.values().any(|value| value.to_str().is_ok_and(|text| text.contains(secret)))
+}
+
+async fn a_search_for_wildcards_alone_finds_everything(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let (plain, special) = (unique("plain"), unique("with_line"));
+    ada.new_repository(&plain, json!({})).await;
+    ada.new_repository(&special, json!({"description": "a hundred% sure"})).await;
+    let id = ada.id;
+    let found = async |query: &str| {
+        let found = ada.get(&format!("/repos/search?uid={id}&q={query}")).await.expect(200).json();
+        assert_eq!(found["ok"], true);
+        let names = found["data"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    for query in ["h_l", "d%25%20s", "DRED%25"] {
+        assert_eq!(found(query).await, [special.as_str()], "{query}");
+    }
+    for query in ["p_ain", "pl%25n", "*", "%22", "%27", "%5C", "%00"] {
+        assert_eq!(found(query).await, Vec::<String>::new(), "{query}");
+    }
+    for query in ["", "_", "__", "%25", "%25_%25"] {
+        assert_eq!(found(query).await.len(), 2, "{query}");
+    }
+}
+
+async fn every_list_has_pages_and_ends(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let name = ada.new_organization("acme").await;
+    let team = ada.new_team(&name, "crew", "read").await;
+    ada.new_repository("listed", json!({"auto_init": true})).await;
+    let repo = ada.repo("listed", "");
+    let lists = [
+        "/user/repos".to_owned(),
+        "/user/emails".to_owned(),
+        "/user/followers".to_owned(),
+        "/user/following".to_owned(),
+        "/user/keys".to_owned(),
+        "/user/orgs".to_owned(),
+        format!("/users/{}/repos", ada.name),
+        format!("/users/{}/keys", ada.name),
+        format!("/users/{}/orgs", ada.name),
+        format!("/users/{}/followers", ada.name),
+        format!("/users/{}/following", ada.name),
+        format!("/orgs/{name}/repos"),
+        format!("/orgs/{name}/teams"),
+        format!("/orgs/{name}/members"),
+        format!("{team}/members"),
+        format!("{team}/repos"),
+        format!("{repo}/branches"),
+        format!("{repo}/collaborators"),
+        format!("{repo}/keys"),
+        format!("{repo}/hooks"),
+        format!("{repo}/issues"),
+    ];
+    for path in lists {
+        let first = ada.get(&path).await.expect(200);
+        assert!(first.json().is_array(), "{path}");
+        let total: usize = first.header("x-total-count").parse().unwrap();
+        assert_eq!(first.json().as_array().unwrap().len(), total, "{path}");
+        for query in ["page=2", "page=99999999999999999999", "page=7&limit=3"] {
+            let past = ada.get(&format!("{path}?{query}")).await.expect(200);
+            assert_eq!(past.json(), Value::Array(Vec::new()), "{path}?{query}");
+            assert_eq!(past.header("x-total-count"), total.to_string(), "{path}?{query}");
+        }
+        for query in ["page=0", "page=-1", "page=x", "limit=0", "limit=-5", "limit=x", "page=&limit="] {
+            assert_eq!(ada.get(&format!("{path}?{query}")).await.expect(200).body, first.body, "{path}?{query}");
+        }
+    }
+}
+
+async fn links_keep_the_query_and_put_the_page_last(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for number in 0..3 {
+        ada.new_repository(&format!("linked-{number}"), json!({})).await;
+    }
+    let query = format!("q=LINKED-&uid={}&limit=1", ada.id);
+    let link = |number: u8, relation: &str| {
+        format!("<{}/api/v1/repos/search?{query}&page={number}>; rel=\"{relation}\"", cluster.url)
+    };
+    let middle = ada.get(&format!("/repos/search?page=2&{query}")).await.expect(200);
+    let expected = [link(3, "next"), link(3, "last"), link(1, "first"), link(1, "prev")];
+    assert_eq!(middle.header("link"), expected.join(","));
+    // What a link names can be fetched as it stands.
+    let next = expected[0].trim_start_matches('<').split('>').next().unwrap();
+    let path = next.strip_prefix(&cluster.url).unwrap();
+    let request = ada.raw(Method::GET, path).header(AUTHORIZATION, format!("token {}", ada.token.as_deref().unwrap()));
+    let last = Answer::of(request).await.expect(200);
+    assert_eq!(last.json()["data"][0]["name"], "linked-2");
+    assert_eq!(last.header("link"), format!("{},{}", link(1, "first"), link(2, "prev")));
+    let past = ada.get(&format!("/repos/search?{query}&page=9")).await.expect(200);
+    assert_eq!(past.json(), json!({"data": [], "ok": true}));
+    assert_eq!(past.header("link"), format!("{},{}", link(1, "first"), link(3, "prev")));
+}
+
+async fn put_without_a_body_or_content_type_is_accepted(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let name = ada.new_organization("acme").await;
+    let team = ada.new_team(&name, "crew", "read").await;
+    ada.new_repository("shared", json!({})).await;
+    ada.new_repository_of(&name, "tools", false).await;
+    for path in [
+        ada.repo("shared", &format!("/collaborators/{}", bob.name)),
+        format!("/user/following/{}", bob.name),
+        format!("/orgs/{name}/memberships/{}", bob.name),
+        format!("/orgs/{name}/public_members/{}", ada.name),
+        format!("{team}/members/{}", bob.name),
+        format!("{team}/repos/tools"),
+    ] {
+        ada.put_nothing(&path).await.empty(204);
+        let typed = ada.request(Method::PUT, &path).header("content-type", "application/json");
+        Answer::of(typed).await.empty(204);
+    }
+}

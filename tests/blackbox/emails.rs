@@ -1,0 +1,170 @@
+//! E-mail addresses of an account, and what they are good for.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::client::unique;
+use crate::harness::{Answer, Cluster, Git, User};
+
+on_both_profiles! {
+    get_user_emails_lists_the_primary_one_first
+    post_user_emails_adds_a_list_or_a_bare_array
+    post_user_emails_adds_all_or_none
+    post_user_emails_refuses_what_is_no_list_of_addresses
+    post_user_emails_refuses_what_anybody_has
+    delete_user_emails_passes_over_what_is_not_the_callers
+    delete_user_emails_never_removes_the_primary_one
+    a_secondary_address_signs_in_with_the_password
+    a_secondary_address_tells_whose_commit_it_is
+}
+
+const PATH: &str = "/user/emails";
+
+fn address(stem: &str) -> String {
+    format!("{}@example.org", unique(stem))
+}
+
+async fn remove(user: &User, body: &Value) -> Answer {
+    Answer::of(user.request(Method::DELETE, PATH).json(body)).await
+}
+
+async fn get_user_emails_lists_the_primary_one_first(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let primary = json!({"email": ada.email, "verified": true, "primary": true});
+    assert_eq!(ada.get(PATH).await.expect(200).json(), json!([primary]));
+    let (one, two) = (address("a-first"), address("a-second"));
+    ada.post(PATH, &json!({"emails": [one, two]})).await.expect(201);
+    let listed = ada.get(PATH).await.expect(200);
+    assert_eq!(listed.each("email"), [ada.email.clone(), one.clone(), two]);
+    assert_eq!(listed.json()[1], json!({"email": one, "verified": true, "primary": false}));
+    let page = ada.get(&format!("{PATH}?limit=1&page=2")).await.expect(200);
+    assert_eq!(page.each("email"), [one]);
+    assert!(page.header("link").contains(&format!("{PATH}?limit=1&page=3>; rel=\"next\"")));
+    cluster.anonymous().get(PATH).await.refused(401);
+    assert_eq!(ada.get("/user").await.json()["email"], ada.email, "a profile shows the primary one");
+}
+
+async fn post_user_emails_adds_a_list_or_a_bare_array(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let (list, bare) = (address("List"), address("BARE"));
+    let added = ada.post(PATH, &json!({"emails": [list]})).await.expect(201).json();
+    assert_eq!(added, json!([{"email": list.to_lowercase(), "verified": true, "primary": false}]));
+    let added = ada.post(PATH, &json!([bare])).await.expect(201).json();
+    assert_eq!(added[0]["email"], bare.to_lowercase());
+    assert_eq!(ada.get(PATH).await.each("email").len(), 3);
+    assert!(remove(&ada, &json!([bare])).await.empty(204).header("content-type").is_empty());
+    assert_eq!(ada.get(PATH).await.each("email").len(), 2);
+}
+
+async fn post_user_emails_adds_all_or_none(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let free = address("free");
+    ada.post(PATH, &json!({"emails": [free, bob.email]})).await.refused(422);
+    ada.post(PATH, &json!({"emails": [free, "no address"]})).await.refused_field("emails");
+    assert_eq!(ada.get(PATH).await.each("email"), [ada.email.as_str()]);
+    bob.post(PATH, &json!({"emails": [free]})).await.expect(201);
+}
+
+async fn post_user_emails_refuses_what_is_no_list_of_addresses(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for body in [json!({}), json!({"emails": []}), json!({"emails": null}), json!([])] {
+        ada.post(PATH, &body).await.refused_fields(&[("emails", "required")]);
+    }
+    for body in [json!({"emails": "a@example.com"}), json!({"emails": [7]}), json!([null])] {
+        let refused = ada.post(PATH, &body).await.refused(422).json();
+        assert_eq!(refused["errors"][0]["field"], "emails", "{body}: {refused}");
+    }
+    let long = format!("{}@example.com", "x".repeat(250));
+    for wrong in ["nobody", "@", "", "a b@example.com", "a@example.com\n", long.as_str()] {
+        let refused = ada.post(PATH, &json!([wrong])).await.refused(422).json();
+        assert_eq!(refused["errors"][0]["field"], "emails", "{wrong:?}: {refused}");
+    }
+    let many: Vec<_> = (0..101).map(|_| address("many")).collect();
+    ada.post(PATH, &json!(many)).await.refused(422);
+    let broken = ada.request(Method::POST, PATH).header("content-type", "application/json").body("[\"a@");
+    Answer::of(broken).await.refused(400);
+    assert_eq!(ada.get(PATH).await.each("email").len(), 1);
+}
+
+async fn post_user_emails_refuses_what_anybody_has(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let secondary = address("secondary");
+    bob.post(PATH, &json!([secondary])).await.expect(201);
+    for taken in [&bob.email, &bob.email.to_uppercase(), &secondary, &secondary.to_uppercase(), &ada.email] {
+        ada.post(PATH, &json!([taken])).await.refused(422);
+    }
+    bob.post(PATH, &json!([secondary])).await.refused(422);
+    let name = unique("late");
+    let body = json!({"username": name, "email": secondary, "password": "long enough"});
+    cluster.admin().await.post("/admin/users", &body).await.refused(422);
+}
+
+async fn delete_user_emails_passes_over_what_is_not_the_callers(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let (mine, his) = (address("mine"), address("his"));
+    ada.post(PATH, &json!([mine])).await.expect(201);
+    bob.post(PATH, &json!([his])).await.expect(201);
+    for body in [json!({"emails": [his, "nobody@example.net"]}), json!({"emails": []}), json!({}), json!([])] {
+        remove(&ada, &body).await.empty(204);
+    }
+    Answer::of(ada.request(Method::DELETE, PATH)).await.empty(204);
+    assert_eq!((ada.get(PATH).await.each("email").len(), bob.get(PATH).await.each("email").len()), (2, 2));
+    remove(&ada, &json!({"emails": [mine.to_uppercase()]})).await.empty(204);
+    assert_eq!(ada.get(PATH).await.each("email"), [ada.email.as_str()]);
+    bob.post(PATH, &json!([mine])).await.expect(201);
+}
+
+async fn delete_user_emails_never_removes_the_primary_one(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let other = address("other");
+    ada.post(PATH, &json!([other])).await.expect(201);
+    for primary in [ada.email.clone(), ada.email.to_uppercase()] {
+        remove(&ada, &json!({"emails": [other, primary]})).await.refused_field("emails");
+    }
+    assert_eq!(ada.get(PATH).await.each("email").len(), 2);
+}
+
+async fn a_secondary_address_signs_in_with_the_password(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let other = address("other");
+    let sign_in = async |name: &str| {
+        let request = ada.raw(Method::GET, &format!("/api/v1/users/{}/tokens", ada.name));
+        Answer::of(request.basic_auth(name, Some(&ada.password))).await
+    };
+    sign_in(&other).await.refused(401);
+    ada.post(PATH, &json!([other])).await.expect(201);
+    sign_in(&other).await.expect(200);
+    sign_in(&other.to_uppercase()).await.expect(200);
+    sign_in(&ada.email).await.expect(200);
+    remove(&ada, &json!([other])).await.empty(204);
+    sign_in(&other).await.refused(401);
+}
+
+async fn a_secondary_address_tells_whose_commit_it_is(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("written", json!({})).await;
+    let other = address("Author");
+    let git = Git::new();
+    git.small("work").await;
+    let author = format!("Somebody <{other}>");
+    let arguments = ["-c", "commit.gpgsign=false", "commit", "-q", "--allow-empty", "-m", "x", "--author", &author];
+    git.run("work", &arguments).await;
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "written"), "main"]).await;
+    let authors = async || {
+        let branch = ada.get(&ada.repo("written", "/branches/main")).await.expect(200).json();
+        let commit = ada.get(&ada.repo("written", "/commits/main")).await.expect(200).json();
+        assert_eq!(commit["commit"]["author"]["email"], other);
+        (branch["commit"]["author"]["username"].clone(), commit["author"]["login"].clone())
+    };
+    assert_eq!(authors().await, (json!(""), Value::Null));
+    ada.post(PATH, &json!([other])).await.expect(201);
+    let mut found = authors().await;
+    for _ in 0..200 {
+        if found.0 == ada.name.as_str() && found.1 == ada.name.as_str() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        found = authors().await;
+    }
+    assert_eq!(found, (json!(ada.name), json!(ada.name)));
+}

@@ -1,0 +1,331 @@
+//! Access tokens: what they may be used for, until when, and how they are listed and deleted.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::direct::{Proof, list};
+use crate::harness::accounts::{after, before};
+use crate::harness::client::unique;
+use crate::harness::grpc::refused;
+use crate::harness::{Answer, Cluster, Options, Role, User};
+
+on_both_profiles! {
+    post_tokens_with_a_name_alone_answers_name_and_value
+    post_tokens_says_how_far_the_token_reaches
+    post_tokens_names_the_field_that_is_wrong
+    get_tokens_says_everything_but_the_value
+    get_tokens_has_pages
+    delete_tokens_takes_a_name_or_an_id
+    a_token_opens_what_its_scopes_name
+    a_token_without_a_scope_learns_which_one_is_missing
+    a_token_of_an_administrator_administers_with_its_scope_alone
+    a_token_for_some_repositories_opens_no_others
+    a_token_ends_when_it_expires
+}
+
+mod alone {
+    use super::*;
+
+    on_own_installations! {
+        a_token_says_when_it_was_last_used(Options::default())
+    }
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+async fn post_tokens_with_a_name_alone_answers_name_and_value(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for more in [json!({}), json!({"scopes": null, "expires_at": null, "repositories": null}), json!({"scopes": []})] {
+        let mut body = json!({"name": unique("plain")});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let made = ada.make_token(&body).await.expect(201).json();
+        assert_eq!(keys(&made), ["name", "sha1"], "{made}");
+        assert_eq!(made["name"], body["name"]);
+        ada.with_token(made["sha1"].as_str()).get("/user/emails").await.expect(200);
+    }
+}
+
+async fn post_tokens_says_how_far_the_token_reaches(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("Some", json!({"private": true})).await;
+    let expires_at = "2099-01-02T03:04:05Z";
+    let full_name = format!("{}/some", ada.name);
+    let body = json!({
+        "name": "far", "scopes": ["issue", "repo:read", "issue"], "expires_at": "2099-01-02T05:04:05+02:00",
+        "repositories": [full_name],
+    });
+    let made = ada.make_token(&body).await.expect(201).json();
+    assert_eq!(keys(&made), ["expires_at", "name", "repositories", "scopes", "sha1"], "{made}");
+    assert_eq!(made["scopes"], json!(["repo:read", "issue"]));
+    assert_eq!(made["expires_at"], expires_at);
+    assert_eq!(made["repositories"], json!([format!("{}/Some", ada.name)]));
+    let scoped = ada.make_token(&json!({"name": "scoped", "scopes": ["user"]})).await.expect(201).json();
+    assert_eq!(keys(&scoped), ["expires_at", "name", "scopes", "sha1"], "{scoped}");
+    assert_eq!(scoped["expires_at"], Value::Null);
+}
+
+async fn post_tokens_names_the_field_that_is_wrong(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    bob.new_repository("hidden", json!({"private": true})).await;
+    let hidden = format!("{}/hidden", bob.name);
+    let with = async |field: &str, value: Value| {
+        let mut body = json!({"name": "wrong"});
+        body[field] = value;
+        ada.make_token(&body).await
+    };
+    for wrong in [json!(["nonsense"]), json!(["repo:read", "repo"]), json!(["REPO:READ"]), json!([""])] {
+        with("scopes", wrong).await.refused_field("scopes");
+    }
+    with("scopes", json!("repo:read")).await.refused_fields(&[("scopes", "type")]);
+    with("scopes", json!([7])).await.refused_fields(&[("scopes", "type")]);
+    let past = before(Duration::from_secs(5));
+    for wrong in ["tomorrow", "2099-01-02", "2020-01-02T03:04:05Z", "9999-01-01T00:00:00Z", past.as_str()] {
+        with("expires_at", json!(wrong)).await.refused_field("expires_at");
+    }
+    with("repositories", json!(["nobody/nothing", "one-part", "a/b/c", ""])).await.refused(422);
+    let of_missing = with("repositories", json!([format!("{}/absent", bob.name)])).await.refused_field("repositories");
+    let of_hidden = with("repositories", json!([hidden])).await.refused_field("repositories");
+    let said = |answer: &Answer| answer.text().replace("absent", "hidden");
+    assert_eq!(said(&of_missing), said(&of_hidden));
+    let many: Vec<_> = (0..101).map(|number| format!("{}/r{number}", ada.name)).collect();
+    with("repositories", json!(many)).await.refused(422);
+    assert_eq!(ada.token_list().await.each("name"), ["tests"], "nothing was made");
+}
+
+async fn get_tokens_says_everything_but_the_value(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let made = ada.new_repository("one", json!({})).await;
+    let value = ada.new_token("plain").await;
+    let body = json!({"name": "narrow", "scopes": ["repo:write", "repo:read"], "repositories": [made["full_name"]]});
+    ada.make_token(&body).await.expect(201);
+    let answer = ada.token_list().await;
+    assert_eq!(answer.each("name"), ["narrow", "plain", "tests"]);
+    assert!(!answer.text().contains(&value));
+    let listed = answer.json();
+    assert_eq!(
+        keys(&listed[0]),
+        ["created_at", "expires_at", "id", "last_used_at", "name", "repositories", "scopes", "sha1"]
+    );
+    assert_eq!(listed[0]["scopes"], json!(["repo:read", "repo:write"]));
+    assert_eq!(listed[0]["repositories"], json!([made["full_name"]]));
+    assert_eq!(keys(&listed[1]), ["created_at", "expires_at", "id", "last_used_at", "name", "scopes", "sha1"]);
+    assert_eq!((&listed[1]["last_used_at"], &listed[1]["expires_at"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        listed[1]["scopes"],
+        json!(["repo:read", "repo:write", "repo:admin", "issue", "hook", "user", "org", "admin"])
+    );
+    ada.delete(&ada.repo("one", "")).await.expect(204);
+    assert_eq!(ada.token_list().await.json()[0]["repositories"], json!([]), "deleted repositories are left out");
+}
+
+async fn get_tokens_has_pages(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_token("second").await;
+    let page = Answer::of(ada.tokens(Method::GET, "?limit=1")).await.expect(200);
+    assert_eq!(page.each("name"), ["second"]);
+    let next = format!("<{}/api/v1/users/{}/tokens?limit=1&page=2>; rel=\"next\"", cluster.url, ada.name);
+    assert!(page.header("link").starts_with(&next), "{}", page.header("link"));
+    assert_eq!(Answer::of(ada.tokens(Method::GET, "?limit=1&page=2")).await.each("name"), ["tests"]);
+    assert_eq!(Answer::of(ada.tokens(Method::GET, "?page=3")).await.expect(200).json(), json!([]));
+}
+
+async fn delete_tokens_takes_a_name_or_an_id(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let (by_name, by_id) = (ada.new_token("by name").await, ada.new_token("by id").await);
+    let id = ada.token_list().await.json()[0]["id"].as_i64().unwrap();
+    Answer::of(ada.tokens(Method::DELETE, "/by%20name")).await.empty(204);
+    Answer::of(ada.tokens(Method::DELETE, &format!("/{id}"))).await.empty(204);
+    for value in [by_name, by_id] {
+        ada.with_token(Some(&value)).get("/user").await.refused(401);
+    }
+    for gone in ["by%20name".to_owned(), id.to_string(), "0".to_owned(), "99999999999999999999".to_owned()] {
+        Answer::of(ada.tokens(Method::DELETE, &format!("/{gone}"))).await.refused(404);
+    }
+    // The id of somebody else's token opens nothing.
+    let bob = cluster.user("bob").await;
+    let his = bob.token_list().await.json()[0]["id"].as_i64().unwrap();
+    Answer::of(ada.tokens(Method::DELETE, &format!("/{his}"))).await.refused(404);
+    bob.get("/user").await.expect(200);
+}
+
+async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let id = ada.new_repository("mine", json!({"private": true, "auto_init": true})).await["id"].as_i64().unwrap();
+    let repo = ada.repo("mine", "");
+    let cases: [(&str, [u16; 7]); 7] = [
+        // Its repository, its issues, its hooks, a file to write, its collaborators; addresses; a new organization.
+        ("repo:read", [200, 403, 403, 403, 403, 403, 403]),
+        ("repo:write", [200, 403, 403, 201, 403, 403, 403]),
+        ("repo:admin", [200, 403, 403, 201, 200, 403, 403]),
+        ("issue", [403, 200, 403, 403, 403, 403, 403]),
+        ("hook", [403, 403, 200, 403, 403, 403, 403]),
+        ("user", [404, 404, 404, 404, 404, 200, 403]),
+        ("org", [404, 404, 404, 404, 404, 403, 201]),
+    ];
+    for (scope, expected) in cases {
+        let user = ada.with_scopes(&[scope]).await;
+        user.get("/user").await.expect(200);
+        user.get(&format!("/users/{}", ada.name)).await.expect(200);
+        let file = json!({"message": "x", "content": ""});
+        let found = [
+            user.get(&repo).await.status.as_u16(),
+            user.get(&format!("{repo}/issues")).await.status.as_u16(),
+            user.get(&format!("{repo}/hooks")).await.status.as_u16(),
+            user.put(&format!("{repo}/contents/{}", unique("file")), &file).await.status.as_u16(),
+            user.get(&format!("{repo}/collaborators")).await.status.as_u16(),
+            user.get("/user/emails").await.status.as_u16(),
+            user.post("/user/orgs", &json!({"username": unique("scoped")})).await.status.as_u16(),
+        ];
+        assert_eq!(found, expected, "{scope}");
+        let token = user.token.as_deref().unwrap();
+        let visible = scope != "user" && scope != "org";
+        for (role, opener) in [(Role::Issue, "issue"), (Role::Hook, "hook"), (Role::Git, "repo:")] {
+            let outcome = list(cluster, role, id, &Proof::Token(token)).await.map_err(|status| status.code());
+            let expected = match (visible, scope.starts_with(opener)) {
+                (true, true) => Ok(()),
+                (true, false) => Err(Code::PermissionDenied),
+                (false, _) => Err(Code::NotFound),
+            };
+            assert_eq!(outcome, expected, "{scope} at {role:?}");
+        }
+        for service in ["upload-pack", "receive-pack"] {
+            let expected = match (scope, service) {
+                ("repo:read", "upload-pack") | ("repo:write" | "repo:admin", _) => 200,
+                ("user" | "org", _) => 404,
+                _ => 403,
+            };
+            let found = user.git_status(service, &ada.name, "mine", token).await;
+            assert_eq!(found, expected, "{scope}, {service}");
+        }
+    }
+}
+
+async fn a_token_without_a_scope_learns_which_one_is_missing(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("mine", json!({"private": true, "auto_init": true})).await;
+    ada.new_repository("open", json!({"auto_init": true})).await;
+    let (issues, reads) = (ada.with_scopes(&["issue"]).await, ada.with_scopes(&["repo:read"]).await);
+    issues.get(&ada.repo("mine", "")).await.refused_saying(403, "`repo:read`");
+    issues.get(&ada.repo("open", "")).await.expect(200);
+    issues.get(&ada.repo("open", "/branches")).await.refused_saying(403, "`repo:read`");
+    issues.get(&ada.repo("open", "/hooks")).await.refused_saying(403, "`hook`");
+    issues.get("/user/repos").await.refused_saying(403, "`repo:read`");
+    let file = json!({"message": "x", "content": ""});
+    reads.put(&ada.repo("mine", "/contents/x"), &file).await.refused_saying(403, "`repo:write`");
+    reads.post(&ada.repo("open", "/issues"), &json!({"title": "x"})).await.refused_saying(403, "`issue`");
+    reads.post("/user/repos", &json!({"name": "new"})).await.refused_saying(403, "`repo:admin`");
+    reads.delete(&ada.repo("mine", "")).await.refused_saying(403, "`repo:admin`");
+    reads.get(&ada.repo("mine", "/keys")).await.refused_saying(403, "`repo:admin`");
+    reads.get("/user/emails").await.refused_saying(403, "`user`");
+    reads.put_nothing(&format!("/user/following/{}", ada.name)).await.refused_saying(403, "`user`");
+    reads.post("/user/orgs", &json!({"username": unique("never")})).await.refused_saying(403, "`org`");
+    // A mistake in the body is told after the scope.
+    reads.post("/user/repos", &json!({"name": 7})).await.refused_saying(403, "`repo:admin`");
+    reads.post("/user/orgs", &json!({})).await.refused_saying(403, "`org`");
+}
+
+async fn a_token_of_an_administrator_administers_with_its_scope_alone(cluster: &Cluster) {
+    let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
+    ada.new_repository("hidden", json!({"private": true})).await;
+    let without = admin.with_scopes(&["repo:read", "repo:write", "repo:admin", "issue", "hook", "user", "org"]).await;
+    without.get("/admin/audit").await.refused_saying(403, "`admin`");
+    without.post("/admin/users", &json!({})).await.refused_saying(403, "`admin`");
+    without.get(&ada.repo("hidden", "")).await.refused(404);
+    let only = admin.with_scopes(&["admin"]).await;
+    only.get("/admin/audit").await.expect(200);
+    only.get(&ada.repo("hidden", "")).await.refused(404);
+    let both = admin.with_scopes(&["admin", "repo:read"]).await;
+    both.get(&ada.repo("hidden", "")).await.expect(200);
+    both.delete(&ada.repo("hidden", "")).await.refused_saying(403, "`repo:admin`");
+    // The scope alone makes nobody an administrator.
+    ada.with_scopes(&["admin"]).await.get("/admin/audit").await.refused(403);
+}
+
+async fn a_token_for_some_repositories_opens_no_others(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let hidden = json!({"private": true, "auto_init": true});
+    ada.new_repository("chosen", hidden.clone()).await;
+    let other = ada.new_repository("other", hidden).await["id"].as_i64().unwrap();
+    ada.new_repository("open", json!({"auto_init": true})).await;
+    let limited = ada.with_new_token(json!({"repositories": [format!("{}/chosen", ada.name)]})).await;
+    let token = limited.token.clone().unwrap();
+    let file = json!({"message": "x", "content": ""});
+    limited.get(&ada.repo("chosen", "/hooks")).await.expect(200);
+    limited.put(&ada.repo("chosen", "/contents/x"), &file).await.expect(201);
+    for rest in ["", "/branches", "/issues", "/hooks", "/collaborators"] {
+        limited.get(&ada.repo("other", rest)).await.refused(404);
+    }
+    limited.get(&ada.repo("open", "")).await.expect(200);
+    limited.put(&ada.repo("open", "/contents/x"), &file).await.refused(403);
+    limited.delete(&ada.repo("open", "")).await.refused(403);
+    for role in [Role::Issue, Role::Hook, Role::Git] {
+        refused(list(cluster, role, other, &Proof::Token(&token)).await, Code::NotFound);
+    }
+    for (name, fetch, push) in [("chosen", 200, 200), ("other", 404, 404), ("open", 200, 403)] {
+        assert_eq!(limited.git_status("upload-pack", &ada.name, name, &token).await, fetch, "{name}");
+        assert_eq!(limited.git_status("receive-pack", &ada.name, name, &token).await, push, "{name}");
+    }
+    let mut listed = limited.get("/user/repos").await.expect(200).each("name");
+    listed.sort_unstable();
+    assert_eq!(listed, ["chosen", "open"]);
+    let found = limited.get(&format!("/repos/search?q={}/", ada.name)).await.expect(200).json();
+    assert!(!found.to_string().contains("/other"), "{found}");
+}
+
+/// Fails unless this user's token is refused at every door.
+async fn is_refused_everywhere(cluster: &Cluster, user: &User, id: i64) {
+    user.get("/user").await.refused(401);
+    user.get(&user.repo("mine", "")).await.refused(401);
+    let token = user.token.as_deref().unwrap();
+    for role in &Role::ALL[..4] {
+        refused(list(cluster, *role, id, &Proof::Token(token)).await, Code::Unauthenticated);
+    }
+    assert_eq!(user.git_status("upload-pack", &user.name, "mine", token).await, 401);
+}
+
+async fn a_token_ends_when_it_expires(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let id = ada.new_repository("mine", json!({"auto_init": true})).await["id"].as_i64().unwrap();
+    let wait = Duration::from_secs(6);
+    let end = tokio::time::Instant::now() + wait;
+    let short = ada.with_new_token(json!({"expires_at": after(wait)})).await;
+    let token = short.token.clone().unwrap();
+    // Whoever remembers tokens knows it now.
+    short.get(&ada.repo("mine", "/branches")).await.expect(200);
+    for role in &Role::ALL[..4] {
+        list(cluster, *role, id, &Proof::Token(&token)).await.unwrap();
+    }
+    assert_eq!(short.git_status("receive-pack", &ada.name, "mine", &token).await, 200);
+    tokio::time::sleep_until(end + Duration::from_millis(50)).await;
+    is_refused_everywhere(cluster, &short, id).await;
+    assert_eq!(ada.token_list().await.each("name").len(), 2, "an expired token stays in the list");
+}
+
+async fn a_token_says_when_it_was_last_used(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let (used, _unused) = (ada.new_token("used").await, ada.new_token("unused").await);
+    ada.with_token(Some(&used)).get("/user").await.expect(200);
+    // Uses are written now and then, and when the process ends.
+    tokio::task::block_in_place(|| cluster.restart(Role::Repo));
+    let mut listed = Value::Null;
+    for _ in 0..100 {
+        // Whoever called repo-svc before notices that it was away.
+        let answer = Answer::of(ada.tokens(Method::GET, "")).await;
+        if answer.status == 200 {
+            listed = answer.json();
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let last = |name: &str| {
+        let tokens = listed.as_array().unwrap();
+        tokens.iter().find(|token| token["name"] == name).unwrap()["last_used_at"].clone()
+    };
+    assert!(last("used").as_str().is_some_and(|time| time.ends_with('Z')), "{listed}");
+    assert_eq!(last("unused"), Value::Null);
+}

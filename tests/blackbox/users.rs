@@ -1,0 +1,188 @@
+//! Users, and whose repositories are listed to whom.
+
+use serde_json::{Value, json};
+
+use crate::harness::client::unique;
+use crate::harness::{Cluster, User};
+
+on_both_profiles! {
+    get_users_search_finds_parts_of_names_and_full_names
+    get_users_search_shows_addresses_to_those_who_signed_in
+    get_users_search_takes_wildcards_literally_unless_there_is_nothing_else
+    get_users_search_has_pages_of_at_most_fifty
+    get_users_search_of_nothing_finds_nothing
+    get_user_says_who_is_asking
+    get_users_name_is_open_to_everybody_and_finds_organizations
+    get_user_repos_lists_own_and_reachable_ones_with_real_permissions
+    get_users_repos_lists_what_the_caller_may_see
+    get_repos_search_finds_what_the_caller_may_see
+}
+
+async fn search(caller: &User, query: &str) -> Vec<Value> {
+    let found = caller.get(&format!("/users/search?{query}")).await.expect(200).json();
+    assert_eq!(found["ok"], true);
+    found["data"].as_array().unwrap().clone()
+}
+
+fn names(found: &[Value]) -> Vec<&str> {
+    found.iter().map(|user| user["username"].as_str().unwrap()).collect()
+}
+
+async fn get_users_search_finds_parts_of_names_and_full_names(cluster: &Cluster) {
+    let ada = cluster.user("needle-in").await;
+    let organization = ada.new_organization("needle-org").await;
+    for part in [&ada.name[1..], &ada.name.to_uppercase(), &ada.name] {
+        assert!(names(&search(&ada, &format!("q={part}&limit=50")).await).contains(&ada.name.as_str()), "{part}");
+    }
+    let full = search(&ada, "q=HE%20needle-i&limit=50").await;
+    assert!(names(&full).contains(&ada.name.as_str()), "{full:?}");
+    assert!(search(&ada, &format!("q={organization}")).await.is_empty(), "organizations are not found");
+    let found = search(&ada, &format!("q={}", ada.name)).await;
+    assert_eq!((&found[0]["login"], &found[0]["id"]), (&json!(ada.name), &json!(ada.id)));
+}
+
+async fn get_users_search_shows_addresses_to_those_who_signed_in(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("addressee").await, cluster.user("bob").await);
+    let query = format!("q={}", ada.name);
+    assert_eq!(search(&bob, &query).await[0]["email"], ada.email);
+    assert_eq!(search(&cluster.anonymous(), &query).await[0]["email"], "");
+    bob.with_token(Some(&"0".repeat(40))).get(&format!("/users/search?{query}")).await.refused(401);
+}
+
+async fn get_users_search_takes_wildcards_literally_unless_there_is_nothing_else(cluster: &Cluster) {
+    let ada = cluster.user("under_score").await;
+    let found = search(&ada, "q=r_s&limit=50").await;
+    assert!(names(&found).contains(&ada.name.as_str()), "{found:?}");
+    let has = |user: &Value, field: &str| user[field].as_str().unwrap().contains("r_s");
+    assert!(found.iter().all(|user| has(user, "username") || has(user, "full_name")), "{found:?}");
+    for query in ["q=under%25score", "q=n_er_score", "q=%25score", "q=%00", "q=%22", "q=%27%20OR%201", "q=*"] {
+        assert!(search(&ada, query).await.is_empty(), "{query}");
+    }
+    // Importers ask for everybody in this way.
+    for query in ["q=_", "q=%25", "q=__"] {
+        let everybody = search(&ada, query).await;
+        assert_eq!((everybody.len(), &everybody[0]["id"]), (10, &json!(1)), "{query}");
+    }
+}
+
+async fn get_users_search_has_pages_of_at_most_fifty(cluster: &Cluster) {
+    let (admin, ada) = (cluster.admin().await, cluster.user("pager").await);
+    let stem = unique("paged");
+    for number in 0..11 {
+        let name = format!("{stem}-{number}");
+        let body = json!({"username": name, "email": format!("{name}@example.com"), "password": "long enough"});
+        admin.post("/admin/users", &body).await.expect(201);
+    }
+    let path = format!("/users/search?q={stem}-");
+    let first = ada.get(&path).await.expect(200);
+    assert_eq!(first.json()["data"].as_array().unwrap().len(), 10);
+    let link = format!("<{}/api/v1{path}&page=2>; rel=\"next\",<{0}/api/v1{path}&page=2>; rel=\"last\"", cluster.url);
+    assert_eq!(first.header("link"), link);
+    let second = ada.get(&format!("{path}&page=2")).await.expect(200).json();
+    assert_eq!(second["data"][0]["username"], format!("{stem}-10"), "by id");
+    assert_eq!(ada.get(&format!("{path}&page=3")).await.expect(200).json(), json!({"data": [], "ok": true}));
+    assert_eq!(search(&ada, &format!("q={stem}-&limit=50")).await.len(), 11);
+    assert!(search(&ada, "q=e&limit=1000").await.len() <= 50);
+    for limit in ["0", "-1", "x"] {
+        assert_eq!(search(&ada, &format!("q={stem}-&limit={limit}")).await.len(), 10, "{limit}");
+    }
+}
+
+async fn get_users_search_of_nothing_finds_nothing(cluster: &Cluster) {
+    let nobody = cluster.anonymous();
+    for query in ["", "q=", "limit=5", "q=no-such-user-anywhere"] {
+        assert!(search(&nobody, query).await.is_empty(), "{query}");
+    }
+}
+
+async fn get_user_says_who_is_asking(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let me = ada.get("/user").await.expect(200).json();
+    assert_eq!((&me["id"], &me["email"]), (&json!(ada.id), &json!(ada.email)));
+    cluster.anonymous().get("/user").await.refused(401);
+}
+
+async fn get_users_name_is_open_to_everybody_and_finds_organizations(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let organization = ada.new_organization("shown").await;
+    let nobody = cluster.anonymous();
+    assert_eq!(nobody.get(&format!("/users/{}", ada.name)).await.expect(200).json()["email"], "");
+    let shown = nobody.get(&format!("/users/{organization}")).await.expect(200).json();
+    assert_eq!((&shown["login"], &shown["email"]), (&json!(organization), &json!("")));
+    for wrong in ["nobody-at-all", "a%2Fb", "%00"] {
+        nobody.get(&format!("/users/{wrong}")).await.refused(404);
+    }
+}
+
+async fn get_user_repos_lists_own_and_reachable_ones_with_real_permissions(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let organization = bob.new_organization("lists").await;
+    ada.new_repository("own", json!({"private": true, "auto_init": true})).await;
+    bob.new_repository("shared", json!({"private": true})).await;
+    bob.new_repository("others", json!({})).await;
+    bob.new_repository_of(&organization, "team", true).await;
+    bob.new_repository_of(&organization, "closed", false).await;
+    let collaborator = bob.repo("shared", &format!("/collaborators/{}", ada.name));
+    bob.put(&collaborator, &json!({"permission": "write"})).await.expect(204);
+    let team = bob.new_team(&organization, "readers", "read").await;
+    bob.put_nothing(&format!("{team}/members/{}", ada.name)).await.expect(204);
+    bob.put_nothing(&format!("{team}/repos/team")).await.expect(204);
+    let listed = ada.get("/user/repos").await.expect(200);
+    let permissions: Vec<_> = listed.json().as_array().unwrap().iter().map(|one| one["permissions"].clone()).collect();
+    let mut pairs: Vec<_> = listed.each("name").into_iter().zip(permissions).collect();
+    pairs.sort_by(|one, other| one.0.cmp(&other.0));
+    let may = |admin: bool, push: bool| json!({"admin": admin, "push": push, "pull": true});
+    let expected = [("own", may(true, true)), ("shared", may(false, true)), ("team", may(false, false))];
+    assert_eq!(pairs, expected.map(|(name, may)| (name.to_owned(), may)));
+    // The one that changed last comes first.
+    ada.put(&ada.repo("own", "/contents/x"), &json!({"message": "x", "content": ""})).await.expect(201);
+    ada.eventually("/user/repos", |list| list[0]["name"] == "own").await;
+    let pages = [("?limit=2", 2), ("?limit=2&page=2", 1), ("?limit=2&page=3", 0), ("?page=9223372036854775808", 0)];
+    for (query, count) in pages {
+        let page = ada.get(&format!("/user/repos{query}")).await.expect(200);
+        assert_eq!(page.json().as_array().unwrap().len(), count, "{query}");
+    }
+    let owners = bob.get("/user/repos").await.expect(200).each("name");
+    assert_eq!(owners.len(), 4, "owners reach all of their organization: {owners:?}");
+}
+
+async fn get_users_repos_lists_what_the_caller_may_see(cluster: &Cluster) {
+    let (ada, bob, eve) = (cluster.user("ada").await, cluster.user("bob").await, cluster.user("eve").await);
+    ada.new_repository("open", json!({})).await;
+    ada.new_repository("shared", json!({"private": true})).await;
+    ada.new_repository("hidden", json!({"private": true})).await;
+    let collaborator = ada.repo("shared", &format!("/collaborators/{}", bob.name));
+    ada.put(&collaborator, &json!({"permission": "admin"})).await.expect(204);
+    let path = format!("/users/{}/repos", ada.name);
+    let admin = cluster.admin().await;
+    let all = vec!["hidden", "shared", "open"];
+    for (caller, expected) in [(&ada, all.clone()), (&bob, vec!["shared", "open"]), (&eve, vec!["open"]), (&admin, all)]
+    {
+        assert_eq!(caller.get(&path).await.expect(200).each("name"), expected, "{}", caller.name);
+    }
+    let seen = bob.get(&path).await.expect(200).json();
+    assert_eq!(seen[0]["permissions"], json!({"admin": true, "push": true, "pull": true}));
+    assert_eq!(seen[1]["permissions"], json!({"admin": false, "push": false, "pull": true}));
+    eve.get("/users/nobody-at-all/repos").await.refused(404);
+    cluster.anonymous().get(&path).await.refused(401);
+    let organization = ada.new_organization("listed").await;
+    ada.new_repository_of(&organization, "tools", false).await;
+    assert_eq!(eve.get(&format!("/users/{organization}/repos")).await.expect(200).each("name"), ["tools"]);
+}
+
+async fn get_repos_search_finds_what_the_caller_may_see(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let organization = ada.new_organization("searched").await;
+    let name = unique("sought");
+    ada.new_repository_of(&organization, &name, true).await;
+    let team = ada.new_team(&organization, "readers", "read").await;
+    ada.put_nothing(&format!("{team}/repos/{name}")).await.expect(204);
+    let path = format!("/repos/search?q={}", name.to_uppercase());
+    let found = async |user: &User| user.get(&path).await.expect(200).json()["data"].as_array().unwrap().len();
+    assert_eq!((found(&ada).await, found(&bob).await, found(&cluster.anonymous()).await), (1, 0, 0));
+    assert_eq!(found(&cluster.admin().await).await, 1);
+    ada.put_nothing(&format!("{team}/members/{}", bob.name)).await.expect(204);
+    assert_eq!(found(&bob).await, 1);
+    ada.delete(&format!("{team}/members/{}", bob.name)).await.expect(204);
+    assert_eq!(found(&bob).await, 0);
+}
