@@ -6,7 +6,7 @@ ferrite=$(realpath "$1")
 folder=$(mktemp -d)
 trap 'kill "$launcher" 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$folder"' EXIT
 
-"$ferrite" up --data "$folder/data" --http 127.0.0.1:0 >"$folder/out" 2>"$folder/err" &
+"$ferrite" up --data "$folder/data" --http 127.0.0.1:0 --ssh 127.0.0.1:0 >"$folder/out" 2>"$folder/err" &
 launcher=$!
 for _ in $(seq 100); do
     grep -q '^ready:' "$folder/out" && break

@@ -4,6 +4,7 @@ set -eu
 
 missing=""
 command -v git >/dev/null || missing="$missing git"
+{ command -v ssh >/dev/null && command -v ssh-keygen >/dev/null; } || missing="$missing openssh-client"
 command -v redis-server >/dev/null || missing="$missing redis-server"
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 [ -n "$missing" ] || exit 0

@@ -1,5 +1,7 @@
 //! Every setting of the gateway.
 
+use std::path::PathBuf;
+
 use clap::Parser;
 use ferrite_kit::config::{ServeArgs, TelemetryArgs, TrustArgs};
 use ferrite_kit::net::Address;
@@ -43,6 +45,23 @@ pub struct Config {
     /// The `HOST:PORT` that SSH clone addresses name.
     #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = ssh)]
     pub ssh: String,
+
+    /// Where to serve git over SSH: `HOST:PORT`; nowhere if left out.
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_LISTEN", requires = "ssh_host_key_folder")]
+    pub ssh_listen: Option<Address>,
+
+    /// The folder with the keys by which SSH clients recognise the site. Those that are missing are made; several gateways of one
+    /// site share the folder, or copies of it.
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_HOST_KEY_FOLDER")]
+    pub ssh_host_key_folder: Option<PathBuf>,
+
+    /// SSH connections at once.
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..))]
+    pub ssh_connections: u16,
+
+    /// SSH connections at once of one address, or of one IPv6 network.
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_ADDRESS", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    pub ssh_connections_per_address: u16,
 
     /// Take `?token=` and `?access_token=` for the token of a request to the API. Addresses end up in the logs of others: only for
     /// clients that know no other way.

@@ -109,7 +109,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
 }
 
 /// What stands for a client where its mistakes are counted: its address, or for IPv6 the network, of which a client has all.
-fn client(address: IpAddr) -> Option<HeaderValue> {
+pub(crate) fn client(address: IpAddr) -> Option<HeaderValue> {
     let counted = match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
         address @ IpAddr::V4(_) => address,

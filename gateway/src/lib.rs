@@ -1,4 +1,4 @@
-//! The public door of Ferrite: REST v1 and git over HTTP in front of the services.
+//! The public door of Ferrite: REST v1, and git over HTTP and SSH, in front of the services.
 //!
 //! A handler decodes a request, makes the calls it needs, and shapes the answer. Who is calling and what they may do is decided by
 //! the services; the gateway keeps no data and remembers nothing between two requests.
@@ -23,6 +23,7 @@ mod page;
 mod path;
 mod query_token;
 mod routes;
+mod ssh;
 mod state;
 
 use axum::Router;
@@ -38,10 +39,10 @@ use tower_http::catch_panic::CatchPanicLayer;
 pub use config::Config;
 use state::Gateway;
 
-/// Serves the API and git over HTTP on `listeners` until `life` stops and the requests in flight are answered.
+/// Serves the API and git over HTTP on `listeners`, and git over SSH where the configuration says, until `life` stops and the requests in flight are answered.
 ///
 /// # Errors
-/// When a key file cannot be used.
+/// When a key file cannot be used, or the address for SSH.
 pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     let gateway = Gateway::new(&config, &Clock::system())?;
     let probed = gateway.clients.clone();
@@ -49,6 +50,7 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
         let clients = probed.clone();
         async move { clients.probe().await }
     };
+    ssh::start(&config, &gateway, &life).await?;
     life.spawn("readiness", watch_readiness(probe, life.clone()));
     serve_all(listeners, router(gateway), Limits::default(), &life).await;
     Ok(())

@@ -94,6 +94,18 @@ pub enum Exchange {
     Advertise,
     /// One request on its standard input, one answer on its standard output.
     Request,
+    /// The whole of it: the process speaks with the client until both are done.
+    Session,
+}
+
+impl Exchange {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Advertise => &["--stateless-rpc", "--http-backend-info-refs"],
+            Self::Request => &["--stateless-rpc"],
+            Self::Session => &[],
+        }
+    }
 }
 
 /// A checked value of the `Git-Protocol` header: `version=2` and the like.
@@ -167,10 +179,7 @@ impl Git {
         protocol: Option<&GitProtocol>,
     ) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
-        command.args(["upload-pack", "--strict", "--stateless-rpc"]);
-        if exchange == Exchange::Advertise {
-            command.arg("--http-backend-info-refs");
-        }
+        command.args(["upload-pack", "--strict"]).args(exchange.options());
         set_protocol(&mut command, protocol);
         self.spawn("upload-pack", command.arg(repository))
     }
@@ -183,13 +192,16 @@ impl Git {
         if let Some(hooks) = &request.hooks {
             command.arg("-c").arg(setting("core.hooksPath", hooks));
         }
-        command.args(["receive-pack", "--stateless-rpc"]);
-        if request.exchange == Exchange::Advertise {
-            command.arg("--http-backend-info-refs");
-        }
+        command.arg("receive-pack").args(request.exchange.options());
         command.envs(request.hook_env.iter().map(|(name, value)| (name, value)));
         set_protocol(&mut command, request.protocol.as_ref());
         self.spawn("receive-pack", command.arg(repository))
+    }
+
+    /// Serves an archive of what the client asks for on its standard input: trees that a ref reaches, as tar or zip.
+    pub fn upload_archive(&self, repository: &Path) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        self.spawn("upload-archive", command.arg("upload-archive").arg(repository))
     }
 
     /// Changes refs as its standard input says.

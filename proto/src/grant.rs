@@ -22,7 +22,7 @@ const AUDIENCE: &str = "ferrite";
 /// What repo-svc states about one caller and one repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// The caller; absent for anonymous callers.
+    /// The caller; absent for anonymous callers and for deploy keys, which are nobody's.
     pub user: Option<GrantUser>,
     /// The repository the grant is for, and no other.
     pub repository: i64,

@@ -9,6 +9,7 @@ pub mod metadata;
 pub mod operation;
 mod permission;
 mod scope;
+pub mod session;
 
 pub use permission::Permission;
 pub use scope::{Scope, Scopes, UnknownScope};

@@ -42,9 +42,13 @@ pub(crate) struct UpArgs {
     #[arg(long, env = "FERRITE_HTTP", default_value = "127.0.0.1:3000")]
     http: String,
 
-    /// The address that clone URLs for SSH name.
+    /// Where to serve git over SSH. Port 0 lets the system choose.
     #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222")]
     ssh: String,
+
+    /// The `HOST:PORT` that SSH clone addresses name; by default the SSH address.
+    #[arg(long, env = "FERRITE_PUBLIC_SSH")]
+    public_ssh: Option<String>,
 
     /// The URL under which clients reach this; by default the HTTP address.
     #[arg(long, env = "FERRITE_PUBLIC_URL")]
@@ -96,13 +100,14 @@ async fn up(args: &UpArgs) -> Result<(), String> {
     preflight::git().await?;
     let folder = DataFolder::open(&args.data)?;
     let http = preflight::free_port(&args.http)?;
+    let ssh = preflight::free_port(&args.ssh)?;
     if args.grpc_tcp {
         plan::GRPC_PORTS.iter().try_for_each(|(_, address)| preflight::free_port(address).map(drop))?;
     }
     folder.enter()?;
     keys::ensure(&PathBuf::from(plan::KEYS))?;
     account::ensure_first_administrator(args).await?;
-    let plan = plan::Plan::new(args, http);
+    let plan = plan::Plan::new(args, http, ssh);
     let life = Lifecycle::new(args.grace);
     if args.stop_with_stdin {
         watch_stdin(&life);

@@ -42,10 +42,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The processes that serve `http`.
-    pub(super) fn new(args: &UpArgs, http: SocketAddr) -> Self {
+    /// The processes that serve `http` and `ssh`.
+    pub(super) fn new(args: &UpArgs, http: SocketAddr, ssh: SocketAddr) -> Self {
         let public_url = args.public_url.clone().unwrap_or_else(|| format!("http://{}", shown(http)));
-        let builder = Builder { args, public_url };
+        let public_ssh = args.public_ssh.clone().unwrap_or_else(|| shown(ssh).to_string());
+        let builder = Builder { args, public_url, public_ssh };
         let services = ["repo", "issue", "hook", "git"].map(|name| (format!("--{name}-address"), socket(name)));
         let links = |names: &[&str]| -> Vec<String> {
             services
@@ -54,8 +55,9 @@ impl Plan {
                 .flat_map(|(flag, address)| [flag.clone(), address.clone()])
                 .collect()
         };
-        let gateway =
-            builder.spec("gateway", &http.to_string(), [links(&["repo", "issue", "hook", "git"]), builder.urls()]);
+        let git_over_ssh = strings(&["--ssh-listen", &ssh.to_string(), "--ssh-host-key-folder", KEYS]);
+        let all = links(&["repo", "issue", "hook", "git"]);
+        let gateway = builder.spec("gateway", &http.to_string(), [all, builder.urls(), git_over_ssh]);
         let issue = builder.service("issue-svc", "issue", [links(&["repo"]), database("issue")]);
         let hook = builder.service("hook-svc", "hook", [links(&["repo"]), database("hook")]);
         let store = strings(&["--store-path", "git", "--store", "default"]);
@@ -103,6 +105,7 @@ fn database(name: &str) -> Vec<String> {
 struct Builder<'a> {
     args: &'a UpArgs,
     public_url: String,
+    public_ssh: String,
 }
 
 impl Builder<'_> {
@@ -145,7 +148,7 @@ impl Builder<'_> {
     }
 
     fn urls(&self) -> Vec<String> {
-        strings(&["--public-url", &self.public_url, "--ssh", &self.args.ssh])
+        strings(&["--public-url", &self.public_url, "--ssh", &self.public_ssh])
     }
 }
 

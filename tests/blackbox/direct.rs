@@ -97,7 +97,7 @@ async fn grant_for(cluster: &Cluster, user: &User, repository_id: i64, operation
     let message = ResolveAccessRequest {
         repository: Some(RepositoryRef { by: Some(repository_ref::By::Id(repository_id)) }),
         operation: operation.to_owned(),
-        basic: None,
+        ..ResolveAccessRequest::default()
     };
     let mut access = AccessServiceClient::new(cluster.channel(Role::Repo).await);
     let token = user.token.as_deref().unwrap();

@@ -30,6 +30,7 @@ fn folder() -> PathBuf {
 fn command(data: &Path, http: &str) -> Command {
     let mut command = ferrite();
     command.args(["up", "--stop-with-stdin", "--http", http, "--data"]).arg(data);
+    command.env("FERRITE_SSH", "127.0.0.1:0");
     command
 }
 
@@ -110,6 +111,8 @@ fn what_cannot_work_is_said_in_one_line_and_leaves_nothing_running() {
     let told = complaint(&outcome(&mut command(&data, &taken)));
     assert!(told.contains(&taken), "{told}");
     let free = format!("{}:0", servers::address());
+    let told = complaint(&outcome(command(&data, &free).args(["--ssh", &taken])));
+    assert!(told.contains(&taken), "{told}");
     let told = complaint(&outcome(command(&data, &free).env("PATH", "/nonexistent")));
     assert!(told.contains("git"), "{told}");
     let file = data.join("file");
@@ -225,13 +228,14 @@ fn a_made_password_is_printed_once_and_works() {
 }
 
 #[test]
-fn nothing_is_open_but_the_door() {
-    let up = Up::start(&folder(), &format!("{}:0", servers::address()), &[]);
+fn nothing_is_open_but_the_doors() {
+    let ssh = format!("{}:2222", servers::address());
+    let up = Up::start(&folder(), &format!("{}:0", servers::address()), &["--ssh", &ssh]);
     let ids: Vec<_> = up.children().into_iter().chain([up.process.id()]).collect();
     let port = up.url.rsplit_once(':').unwrap().1.parse().unwrap();
-    assert_eq!(listening(&ids), HashSet::from([port]));
+    assert_eq!(listening(&ids), HashSet::from([port, 2222]));
     assert_eq!(up.data.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-    for name in ["grant.pem", "grant.pub.pem", "service.key"] {
+    for name in ["grant.pem", "grant.pub.pem", "service.key", "ssh_host_ed25519_key", "ssh_host_rsa_key"] {
         let mode = up.data.join("keys").join(name).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
@@ -250,9 +254,10 @@ fn grpc_ports_open_on_request() {
         assert!(Instant::now() < deadline, "somebody holds one of the ports 7001 to 7004");
         std::thread::sleep(Duration::from_millis(100));
     }
-    let up = Up::start(&folder(), &format!("{}:0", servers::address()), &["--grpc-tcp"]);
+    let ssh = format!("{}:2222", servers::address());
+    let up = Up::start(&folder(), &format!("{}:0", servers::address()), &["--grpc-tcp", "--ssh", &ssh]);
     let port: u16 = up.url.rsplit_once(':').unwrap().1.parse().unwrap();
-    assert_eq!(listening(&up.children()), HashSet::from([port, 7001, 7002, 7003, 7004]));
+    assert_eq!(listening(&up.children()), HashSet::from([port, 2222, 7001, 7002, 7003, 7004]));
     let told = complaint(&outcome(command(&folder(), &format!("{}:0", servers::address())).arg("--grpc-tcp")));
     assert!(told.contains("127.0.0.1:7001"), "{told}");
 }

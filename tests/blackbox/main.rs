@@ -34,6 +34,7 @@ mod reading;
 mod repositories;
 mod revocation;
 mod shapes;
+mod ssh;
 mod teams;
 mod throttling;
 mod tokens;

@@ -78,8 +78,11 @@ impl Emails {
 impl Gateway {
     /// The repository of a path, when the caller may do `operation` to it: one of [`ferrite_proto::operation`].
     pub(crate) async fn access(&self, call: &Call, path: &RepoPath, operation: &str) -> Result<Access, ApiError> {
-        let request =
-            ResolveAccessRequest { repository: Some(path.repository()), operation: operation.to_owned(), basic: None };
+        let request = ResolveAccessRequest {
+            repository: Some(path.repository()),
+            operation: operation.to_owned(),
+            ..ResolveAccessRequest::default()
+        };
         let answer = self.clients.access().resolve_access(call.request(request)).await?.into_inner();
         let repository = present(answer.repository, "repository")?;
         Ok(Access {

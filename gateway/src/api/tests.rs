@@ -115,6 +115,11 @@ impl AccessService for StandIn {
         }
         Ok(Response::new(repo::CheckAccessResponse {}))
     }
+
+    async fn resolve_key(&self, request: tonic::Request<repo::ResolveKeyRequest>) -> Answer<repo::ResolveKeyResponse> {
+        self.asked(&request)?;
+        Err(AuthError::BadCredentials.into())
+    }
 }
 
 #[tonic::async_trait]

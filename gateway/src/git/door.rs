@@ -119,6 +119,7 @@ impl Door {
             repository: Some(repository),
             operation: operation(service).to_owned(),
             basic: credentials.into_basic(),
+            ssh_fingerprint: None,
         };
         let mut question = tonic::Request::new(question);
         if let Some(id) = request_id(headers)

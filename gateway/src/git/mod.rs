@@ -13,9 +13,9 @@
 
 mod credentials;
 mod door;
-mod protocol;
+pub(crate) mod protocol;
 mod refusal;
-mod target;
+pub(crate) mod target;
 
 use door::Door;
 

@@ -3,7 +3,7 @@ use http::{HeaderMap, HeaderValue};
 use super::refusal::Refusal;
 
 /// The header in which git names the protocol version it would like.
-pub(super) const HEADER: &str = "git-protocol";
+pub(crate) const HEADER: &str = "git-protocol";
 const MAX_BYTES: usize = 256;
 
 /// One of git's two services.
@@ -85,7 +85,7 @@ pub(super) fn git_protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, R
 }
 
 /// Whether `value` is `key[=value]` parts joined by colons, of letters, digits, `.`, `_` and `-`.
-fn is_protocol(value: &[u8]) -> bool {
+pub(crate) fn is_protocol(value: &[u8]) -> bool {
     let is_word =
         |word: &[u8]| !word.is_empty() && word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte));
     value.len() <= MAX_BYTES

@@ -4,7 +4,7 @@ const MAX_OWNER_BYTES: usize = 64;
 const MAX_NAME_BYTES: usize = 100;
 
 /// The repository that `/{owner}/{repo}` names, `.git` at its end or not; `None` when none can have that name.
-pub(super) fn repository(owner: &str, repo: &str) -> Option<RepositoryRef> {
+pub(crate) fn repository(owner: &str, repo: &str) -> Option<RepositoryRef> {
     let name = without_suffix(repo);
     if !is_name(owner, MAX_OWNER_BYTES) || !is_name(name, MAX_NAME_BYTES) {
         return None;

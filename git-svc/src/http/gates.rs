@@ -29,6 +29,8 @@ pub(crate) struct Gates {
     pub(crate) push: Gate,
     /// Reading large files.
     pub(crate) raw: Gate,
+    /// Processes that speak with a client for as long as it likes; they need another turn while they work.
+    pub(crate) session: Gate,
 }
 
 impl Default for Gates {
@@ -39,6 +41,7 @@ impl Default for Gates {
             fetch: Gate::new("fetch", 2 * cores, 8),
             push: Gate::new("push", 2 * cores, 4),
             raw: Gate::new("raw", 8 * cores, 8),
+            session: Gate::new("session", 64 * cores, 32),
         }
     }
 }
@@ -70,7 +73,7 @@ pub(crate) struct Turn {
 }
 
 impl Gate {
-    fn new(name: &'static str, store: usize, per_repository: usize) -> Self {
+    pub(super) fn new(name: &'static str, store: usize, per_repository: usize) -> Self {
         Self {
             name,
             patience: PATIENCE,

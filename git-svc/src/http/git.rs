@@ -28,9 +28,9 @@ use crate::{
 };
 
 /// A fetch's request, inflated.
-const FETCH_REQUEST: u64 = 32 << 20;
+pub(super) const FETCH_REQUEST: u64 = 32 << 20;
 /// A push is a pack and the commands before it.
-const COMMANDS: u64 = 64 << 20;
+pub(super) const COMMANDS: u64 = 64 << 20;
 
 /// The id in the path.
 pub(super) fn repository(id: &str) -> Result<i64, Failure> {
@@ -38,7 +38,7 @@ pub(super) fn repository(id: &str) -> Result<i64, Failure> {
 }
 
 /// The protocol that the client asks for.
-fn protocol(headers: &HeaderMap) -> Option<GitProtocol> {
+pub(super) fn protocol(headers: &HeaderMap) -> Option<GitProtocol> {
     GitProtocol::parse(headers.get("git-protocol")?.as_bytes())
 }
 

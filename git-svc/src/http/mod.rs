@@ -8,6 +8,8 @@ mod git;
 mod inflate;
 mod query;
 mod raw;
+mod seat;
+mod session;
 mod transfer;
 
 use axum::{
@@ -25,5 +27,6 @@ pub(crate) fn router(app: App) -> Router {
         .route("/git/{id}/upload-pack", post(git::upload_pack))
         .route("/git/{id}/receive-pack", post(git::receive_pack))
         .route("/git/{id}/raw", get(raw::raw))
+        .route("/git/{id}/session", get(session::session))
         .with_state(app)
 }

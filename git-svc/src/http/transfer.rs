@@ -27,11 +27,11 @@ const PIECES: usize = 4;
 /// Neither side moved a byte for this long.
 const IDLE: Duration = Duration::from_secs(60);
 /// The whole transfer.
-const TOTAL: Duration = Duration::from_secs(3600);
+pub(super) const TOTAL: Duration = Duration::from_secs(3600);
 /// How long a client may pause inside its request.
-const PAUSE: Duration = Duration::from_secs(30);
+pub(super) const PAUSE: Duration = Duration::from_secs(30);
 /// The fewest bytes a second that a request may come in; a client that pauses more than [`PAUSE`] in all is measured by it.
-const SLOWEST: u64 = 1024;
+pub(super) const SLOWEST: u64 = 1024;
 /// What is kept of a process's complaints, for the log.
 const COMPLAINTS: usize = 4 << 10;
 
@@ -61,15 +61,20 @@ impl Keep for Turn {
 impl Keep for (Turn, Session) {
     async fn end(self, app: &App, ended_well: bool) {
         let (_turn, session) = self;
-        let repository = session.repository();
-        drop(session);
-        if ended_well {
-            return;
-        }
-        let before = app.sessions.oldest(repository);
-        if let Err(error) = app.pool.run_blocking(move |store| store.remove_quarantines(repository, before)).await {
-            tracing::warn!(repo.id = %repository, %error, "what a broken push left waits to be tidied");
-        }
+        tidy(app, session, ended_well).await;
+    }
+}
+
+/// Ends a push, and removes what it left behind if it was ended early.
+pub(super) async fn tidy(app: &App, session: Session, ended_well: bool) {
+    let repository = session.repository();
+    drop(session);
+    if ended_well {
+        return;
+    }
+    let before = app.sessions.oldest(repository);
+    if let Err(error) = app.pool.run_blocking(move |store| store.remove_quarantines(repository, before)).await {
+        tracing::warn!(repo.id = %repository, %error, "what a broken push left waits to be tidied");
     }
 }
 
@@ -105,29 +110,29 @@ impl Input {
 }
 
 /// When the last byte moved.
-struct Progress {
+pub(super) struct Progress {
     start: Instant,
     moved_ms: AtomicU64,
 }
 
 impl Progress {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { start: Instant::now(), moved_ms: AtomicU64::new(0) }
     }
 
-    fn moved(&self) {
+    pub(super) fn moved(&self) {
         let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.moved_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Returns when nothing moved for too long.
-    async fn stalled(&self) {
+    /// Returns when nothing moved for `limit`.
+    pub(super) async fn stalled(&self, limit: Duration) {
         loop {
             let moved = self.start + Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
-            if moved.elapsed() >= IDLE {
+            if moved.elapsed() >= limit {
                 return;
             }
-            tokio::time::sleep_until(moved + IDLE).await;
+            tokio::time::sleep_until(moved + limit).await;
         }
     }
 }
@@ -182,7 +187,7 @@ async fn serve(mut child: GitChild, input: Input, sender: Pieces) -> bool {
             child.end().await;
             return false;
         }
-        () = progress.stalled() => Err(GitError::TimedOut { what: "the transfer" }),
+        () = progress.stalled(IDLE) => Err(GitError::TimedOut { what: "the transfer" }),
         () = tokio::time::sleep(TOTAL) => Err(GitError::TimedOut { what: "the transfer" }),
     };
     let Err(error) = outcome else { return true };

@@ -10,3 +10,5 @@ mod harness;
 mod push;
 #[cfg(test)]
 mod rpc;
+#[cfg(test)]
+mod session;

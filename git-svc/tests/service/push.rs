@@ -68,7 +68,7 @@ async fn pass_on(State((service, life)): State<(Arc<Service>, Lifecycle)>, mut r
 }
 
 /// Runs git and returns whether it succeeded, and all it said.
-async fn try_git(folder: &Path, args: &[&str]) -> (bool, String) {
+pub(crate) async fn try_git(folder: &Path, args: &[&str]) -> (bool, String) {
     let mut command = Command::new("git");
     command.current_dir(folder).args(args).stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0");
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C");
@@ -80,14 +80,14 @@ async fn try_git(folder: &Path, args: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
 }
 
-async fn git(folder: &Path, args: &[&str]) -> String {
+pub(crate) async fn git(folder: &Path, args: &[&str]) -> String {
     let (succeeded, text) = try_git(folder, args).await;
     assert!(succeeded, "git {args:?}: {text}");
     text
 }
 
 /// A work tree with some commits on `main`.
-async fn work_tree(folder: &Path) {
+pub(crate) async fn work_tree(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main"]).await;
     for index in 0..3 {
@@ -297,7 +297,7 @@ fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>)
     (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)
 }
 
-async fn wait_until(what: &str, check: impl Fn() -> bool) {
+pub(crate) async fn wait_until(what: &str, check: impl Fn() -> bool) {
     for _ in 0..500 {
         if check() {
             return;
@@ -308,7 +308,7 @@ async fn wait_until(what: &str, check: impl Fn() -> bool) {
 }
 
 /// Processes that work inside the store.
-fn running_in(store: &Path) -> usize {
+pub(crate) fn running_in(store: &Path) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let inside =
         processes.filter(|entry| std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(store)));

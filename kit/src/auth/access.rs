@@ -66,7 +66,11 @@ impl Access {
         let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
         let repository = RepositoryRef { by: Some(repository_ref::By::Id(repository.0)) };
         let operation = operation.to_owned();
-        let mut request = Request::new(ResolveAccessRequest { repository: Some(repository), operation, basic: None });
+        let mut request = Request::new(ResolveAccessRequest {
+            repository: Some(repository),
+            operation,
+            ..ResolveAccessRequest::default()
+        });
         let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
         request.metadata_mut().insert(AUTHORIZATION, bearer);
         let answer = AccessServiceClient::new(self.authority.clone()).resolve_access(request).await;

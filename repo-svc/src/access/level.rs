@@ -18,6 +18,8 @@ pub(crate) struct Viewer {
     scopes: Scopes,
     /// The only repositories that the token opens beyond public ones, when it is limited.
     only: Option<Arc<[i64]>>,
+    /// For a deploy key, which is no user: the repositories it was given to, and what it may do to them.
+    deploy: Option<Arc<[(RepositoryId, Permission)]>>,
 }
 
 /// What somebody is to every repository of the site.
@@ -35,7 +37,7 @@ impl Viewer {
     /// The viewer that an identity is, or an anonymous one.
     pub(crate) fn of(identity: Option<&Identity>) -> Self {
         let Some(identity) = identity else {
-            return Self { user: None, site: Site::Nobody, scopes: Scopes::default(), only: None };
+            return Self { user: None, site: Site::Nobody, scopes: Scopes::default(), only: None, deploy: None };
         };
         let scopes = Scopes::from_proto(&identity.scopes);
         let site = match (identity.is_admin && scopes.contain(Scope::Admin), identity.token_id) {
@@ -44,7 +46,13 @@ impl Viewer {
             (true, _) => Site::Owns,
         };
         let only = identity.is_limited.then(|| Arc::from(identity.repository_ids.as_slice()));
-        Self { user: Some(UserId(identity.user_id)), site, scopes, only }
+        Self { user: Some(UserId(identity.user_id)), site, scopes, only, deploy: None }
+    }
+
+    /// The viewer that a deploy key is.
+    pub(crate) fn deploy_key(repositories: &[(RepositoryId, Permission)]) -> Self {
+        let scopes = [Scope::RepoWrite].into_iter().collect();
+        Self { scopes, deploy: Some(Arc::from(repositories)), ..Self::of(None) }
     }
 
     /// The viewer that an identity is to git: being a site administrator opens every repository for reading, and none for pushes.
@@ -56,6 +64,17 @@ impl Viewer {
     /// The account, unless anonymous.
     pub(crate) fn user(&self) -> Option<UserId> {
         self.user
+    }
+
+    /// Whether nothing was shown, neither by a user nor by a key.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.user.is_none() && self.deploy.is_none()
+    }
+
+    /// What a deploy key was given of a repository.
+    fn deployed(&self, repository: RepositoryId) -> Permission {
+        let own = self.deploy.iter().flat_map(|keys| keys.iter()).filter(|(id, _)| *id == repository);
+        own.map(|(_, level)| *level).max().unwrap_or(Permission::None)
     }
 
     /// Whether e-mail addresses may be shown.
@@ -108,7 +127,7 @@ impl Facts {
 
     /// The highest level that any of the viewer's roles gives, whatever its token says.
     pub(crate) fn roles(self, viewer: &Viewer) -> Permission {
-        let Some(user) = viewer.user else { return self.public() };
+        let Some(user) = viewer.user else { return self.public().max(viewer.deployed(self.repository)) };
         let owner = if user == self.owner { Permission::Owner } else { Permission::None };
         let site = match viewer.site {
             Site::Nobody => Permission::None,
@@ -120,7 +139,7 @@ impl Facts {
 
     /// The roles, cut down to what the viewer's token may be used for on a part.
     pub(crate) fn reached(self, viewer: &Viewer, unit: Unit) -> Permission {
-        if viewer.user.is_none() || !viewer.reaches(self.repository) {
+        if viewer.is_anonymous() || !viewer.reaches(self.repository) {
             return Permission::None;
         }
         self.roles(viewer).min(viewer.cap(unit))
@@ -264,6 +283,25 @@ mod tests {
             let facts = Facts { owner: UserId(owner), ..facts(true) };
             assert_eq!(facts.level(&Viewer::over_git(&admin), Unit::Repository), expected, "{admin:?}");
         }
+    }
+
+    #[test]
+    fn a_deploy_key_opens_its_own_repositories_and_public_ones_for_reading() {
+        use Permission::{None, Read, Write};
+        // What it was given, and of which repository; then the level on a public and on a private repository 9.
+        for (given, on, public, private) in
+            [(Read, 9, Read, Read), (Write, 9, Write, Write), (Write, 8, Read, None), (Read, 8, Read, None)]
+        {
+            let viewer = Viewer::deploy_key(&[(RepositoryId(on), given)]);
+            assert!(viewer.user().is_none() && !viewer.is_anonymous() && !viewer.administers());
+            for (is_private, expected) in [(false, public), (true, private)] {
+                assert_eq!(facts(is_private).level(&viewer, Unit::Repository), expected, "{given} {on} {is_private}");
+                assert_eq!(facts(is_private).is_visible(&viewer), expected >= Read);
+                let issues = if is_private { None } else { Read };
+                assert_eq!(facts(is_private).level(&viewer, Unit::Issues), issues);
+            }
+        }
+        assert!(!facts(true).is_visible(&Viewer::deploy_key(&[])));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use ferrite_kit::auth::{AuthError, Caller};
 use ferrite_proto::Permission;
-use ferrite_proto::id::{TeamId, UserId};
+use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 use ferrite_proto::metadata;
 use ferrite_proto::repo::{Identity, RepositoryRef, repository_ref};
 use tonic::Request;
@@ -69,6 +69,11 @@ impl Permit {
     /// The permit of somebody who showed a credential of git, with what that is worth there.
     pub(crate) fn over_git(self, identity: Identity) -> Self {
         Self { viewer: Viewer::over_git(&identity), identity: Some(identity), ..self }
+    }
+
+    /// The permit of somebody who showed a deploy key.
+    pub(crate) fn of_deploy_key(self, repositories: &[(RepositoryId, Permission)]) -> Self {
+        Self { viewer: Viewer::deploy_key(repositories), identity: None, ..self }
     }
 
     /// Whether the caller may do this, as far as the caller alone decides.
@@ -230,7 +235,7 @@ fn decide(viewer: &Viewer, facts: Facts, unit: Unit, level: Permission, anonymou
     if is_open || facts.reached(viewer, unit) >= level {
         return Ok(());
     }
-    if viewer.user().is_none() {
+    if viewer.is_anonymous() {
         return Err(AuthError::CredentialsRequired);
     }
     if facts.roles(viewer) < level {

@@ -108,6 +108,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.AccessService/Authenticate", Rule::Service, &[]),
     op("ferrite.repo.v1.AccessService/CheckAccess", Rule::Service, &[]),
     op("ferrite.repo.v1.AccessService/ResolveAccess", Rule::Service, &[]),
+    op("ferrite.repo.v1.AccessService/ResolveKey", Rule::Service, &[]),
     // Accounts
     op("ferrite.repo.v1.AccountService/GetAuthenticatedUser", ANY_TOKEN, &[("GET", "/api/v1/user")]),
     op("ferrite.repo.v1.AccountService/GetUser", Rule::Anyone, &[("GET", "/api/v1/users/{}")]),

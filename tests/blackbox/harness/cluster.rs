@@ -18,6 +18,7 @@ use super::servers::{self, Redis};
 /// The name and password of the first administrator.
 pub(crate) const ADMIN: (&str, &str) = ("root-admin", "correct horse battery");
 const PATIENCE: Duration = Duration::from_secs(60);
+const SSH_PORT: u16 = 2222;
 
 /// How an installation is made up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +134,7 @@ impl Cluster {
         let data = folder.join("data");
         let mut command = ferrite();
         command.args(["up", "--stop-with-stdin", "--http", &format!("{host}:0"), "--data"]).arg(&data);
+        command.args(["--ssh", &format!("{host}:{SSH_PORT}")]);
         command.envs([("FERRITE_ADMIN_USERNAME", ADMIN.0), ("FERRITE_ADMIN_PASSWORD", ADMIN.1)]);
         command.envs(options.settings.iter().copied());
         if let Some(endpoint) = &options.otlp {
@@ -219,9 +221,10 @@ impl Cluster {
             command.args([format!("--{}-address", link.name()), format!("{host}:{}", link.port())]);
         }
         if matches!(role, Role::Gateway | Role::Repo) {
-            command.args(["--public-url", &self.url]);
+            command.args(["--public-url", &self.url, "--ssh", &self.ssh()]);
         }
         match role {
+            Role::Gateway => command.args(["--ssh-listen", &self.ssh(), "--ssh-host-key-folder", "host-keys"]),
             Role::Repo => command.args(["--grant-key-file", "grant.pem"]),
             Role::Git => command.args(["--store-path", "git"]),
             _ => &mut command,
@@ -241,6 +244,11 @@ impl Cluster {
             Profile::Embedded => Address::Unix(self.folder.join(format!("data/run/{}.sock", role.name()))),
             Profile::Production => Address::Tcp(format!("{}:{}", self.host, role.port())),
         }
+    }
+
+    /// The host and port of git over SSH.
+    pub(crate) fn ssh(&self) -> String {
+        format!("{}:{SSH_PORT}", self.host)
     }
 
     /// The URL of a role's database.

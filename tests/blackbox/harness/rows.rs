@@ -1,6 +1,6 @@
 //! What the services stored, read from their databases.
 
-use sqlx::{Connection, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 use super::cluster::{Cluster, Profile, Role};
 
@@ -16,6 +16,21 @@ impl Cluster {
             Profile::Production => {
                 let mut connection = PgConnection::connect(url).await.unwrap();
                 sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
+            }
+        }
+    }
+
+    /// Changes what no request can.
+    pub(crate) async fn change(&self, role: Role, statement: String) {
+        let (url, statement) = (self.database(role), AssertSqlSafe(statement));
+        match self.profile {
+            Profile::Embedded => {
+                let mut connection = SqliteConnection::connect(url).await.unwrap();
+                sqlx::query(statement).execute(&mut connection).await.unwrap();
+            }
+            Profile::Production => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                sqlx::query(statement).execute(&mut connection).await.unwrap();
             }
         }
     }

@@ -8,7 +8,7 @@ use ferrite_proto::grant::LIFETIME;
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, Identity, ResolveAccessRequest,
-    ResolveAccessResponse, repository_ref,
+    ResolveAccessResponse, ResolveKeyRequest, ResolveKeyResponse, repository_ref,
 };
 use tonic::{Request, Response, Status};
 
@@ -116,6 +116,10 @@ impl AccessService for Authority {
     }
 
     async fn check_access(&self, _: Request<CheckAccessRequest>) -> Result<Response<CheckAccessResponse>, Status> {
+        unreachable!("only the gateway asks this")
+    }
+
+    async fn resolve_key(&self, _: Request<ResolveKeyRequest>) -> Result<Response<ResolveKeyResponse>, Status> {
         unreachable!("only the gateway asks this")
     }
 }

@@ -3,11 +3,12 @@
 mod authenticate;
 mod check_access;
 mod resolve_access;
+mod resolve_key;
 
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, ResolveAccessRequest,
-    ResolveAccessResponse,
+    ResolveAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
 };
 
 use super::service;
@@ -16,4 +17,5 @@ service!(AccessService {
     authenticate(AuthenticateRequest) -> AuthenticateResponse;
     check_access(CheckAccessRequest) -> CheckAccessResponse;
     resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
+    resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;
 });

@@ -1,11 +1,13 @@
+use ferrite_kit::auth::AuthError;
 use ferrite_proto::grant::{Grant, GrantUser, LIFETIME};
+use ferrite_proto::operation;
 use ferrite_proto::repo::{Identity, ResolveAccessRequest, ResolveAccessResponse};
 use tonic::Request;
 
 use super::super::encode;
 use crate::access::{Acting, Permit};
 use crate::core::Core;
-use crate::store::Repository;
+use crate::store::{KeyHolder, Repository, key_holder};
 use crate::{RepoError, credentials};
 
 /// Only for Ferrite's own processes: a grant outlives the token it was given for by a minute, so it is not for the users themselves.
@@ -21,10 +23,25 @@ pub(super) async fn handle(
         let identity = credentials::basic(core, credential, permit.origin()).await?;
         permit = permit.over_git(identity);
     }
+    if let Some(fingerprint) = &request.ssh_fingerprint {
+        permit = over_ssh(core, permit, fingerprint, request.basic.is_some()).await?;
+    }
     let repository = permit.repository(core, request.repository).await?;
     let grant = core.signer.sign(grant(&permit, &repository), core.clock.now_secs(), LIFETIME);
     let identity = permit.identity().ok().cloned();
     Ok(ResolveAccessResponse { repository: Some(encode::repository(repository, permit.viewer())), grant, identity })
+}
+
+/// The permit of the holder of a key.
+async fn over_ssh(core: &Core, permit: Permit, fingerprint: &str, is_basic: bool) -> Result<Permit, RepoError> {
+    if is_basic || ![operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&permit.operation()) {
+        return Err(RepoError::field("ssh_fingerprint", "invalid", "is for git's bodies, and for nothing beside it"));
+    }
+    match key_holder(&core.db, fingerprint).await? {
+        Some(KeyHolder::User(identity)) => Ok(permit.over_git(identity)),
+        Some(KeyHolder::Repositories(repositories)) => Ok(permit.of_deploy_key(&repositories)),
+        None => Err(AuthError::BadCredentials.into()),
+    }
 }
 
 fn grant(permit: &Permit, repository: &Repository) -> Grant {

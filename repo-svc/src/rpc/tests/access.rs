@@ -27,6 +27,7 @@ async fn resolve(
         repository: by_name(owner, name),
         basic: credential,
         operation: operation::UPLOAD_PACK.to_owned(),
+        ssh_fingerprint: None,
     };
     Ok(harness.access().resolve_access(with_token(request, token)).await?.into_inner())
 }
@@ -176,8 +177,8 @@ async fn only_services_may_ask_whose_a_token_is_and_get_grants() {
     harness.create(&ada, "demo", false).await.unwrap();
     let request = ResolveAccessRequest {
         repository: by_name("ada", "demo"),
-        basic: None,
         operation: operation::UPLOAD_PACK.to_owned(),
+        ..ResolveAccessRequest::default()
     };
     let outcome = stranger.resolve_access(with_token(request, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));

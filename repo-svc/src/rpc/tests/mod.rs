@@ -10,6 +10,7 @@ mod lists;
 mod organizations;
 mod profile;
 mod repositories;
+mod ssh;
 mod teams;
 mod tokens;
 

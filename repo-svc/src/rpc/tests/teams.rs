@@ -91,8 +91,8 @@ async fn git(harness: &Harness, token: &str, id: i64) -> &'static str {
     let ask = async |operation: &str| {
         let request = ResolveAccessRequest {
             repository: Some(RepositoryRef { by: Some(repository_ref::By::Id(id)) }),
-            basic: None,
             operation: operation.to_owned(),
+            ..ResolveAccessRequest::default()
         };
         harness.access().resolve_access(with_token(request, token)).await
     };

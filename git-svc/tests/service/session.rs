@@ -1,0 +1,238 @@
+//! Sessions by a real git client, through a door that speaks git's own TCP protocol and only adds the grant.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::body::Body;
+use ferrite_kit::{
+    Lifecycle,
+    net::{Address, Listener, Stream},
+};
+use ferrite_proto::{
+    operation::{RECEIVE_PACK, UPLOAD_PACK},
+    session::{HEADER_BYTES, Header, Kind, UPGRADE},
+};
+use http::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::{
+    harness::Service,
+    push::{git, running_in, try_git, wait_until, work_tree},
+};
+
+type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
+
+/// Takes `git://` connections and makes sessions of them.
+struct Door {
+    url: String,
+    life: Lifecycle,
+    service: Arc<Service>,
+}
+
+impl Door {
+    async fn start() -> Self {
+        let service = Arc::new(Service::start().await);
+        let life = Lifecycle::new(Duration::from_secs(5));
+        let listener = "127.0.0.1:0".parse::<Address>().unwrap().bind().await.unwrap();
+        let url = format!("git://{}", listener.address().unwrap());
+        life.spawn("door", accept(listener, Arc::clone(&service), life.clone()));
+        Self { url, life, service }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.life.stop();
+    }
+}
+
+async fn accept(listener: Listener, service: Arc<Service>, life: Lifecycle) {
+    loop {
+        let (stream, _) = tokio::select! {
+            accepted = listener.accept() => accepted.unwrap(),
+            () = life.stopping() => return,
+        };
+        let (service, own) = (Arc::clone(&service), life.clone());
+        life.spawn("client", async move { pass_on(&service, stream, &own).await });
+    }
+}
+
+/// `git-upload-pack /7\0host=…\0\0version=2\0` in one packet, then the session.
+async fn pass_on(service: &Service, mut client: Stream, life: &Lifecycle) {
+    let mut length = [0; 4];
+    client.read_exact(&mut length).await.unwrap();
+    let length = usize::from_str_radix(std::str::from_utf8(&length).unwrap(), 16).unwrap();
+    let mut line = vec![0; length - 4];
+    client.read_exact(&mut line).await.unwrap();
+    let line = String::from_utf8(line).unwrap();
+    let (name, rest) = line.split_once(" /").unwrap();
+    let id: i64 = rest.split('\0').next().unwrap().parse().unwrap();
+    let protocol = rest.split('\0').find(|part| part.starts_with("version="));
+    let session = open(service, life, id, name, protocol).await.unwrap();
+    let (mut from_client, mut to_client) = tokio::io::split(client);
+    let (mut from_git, mut to_git) = tokio::io::split(session);
+    let up = async {
+        let mut piece = vec![0; 8192];
+        loop {
+            let count = from_client.read(&mut piece).await.unwrap_or(0);
+            if count == 0 {
+                send(&mut to_git, Kind::End, b"").await;
+                return std::future::pending::<()>().await;
+            }
+            send(&mut to_git, Kind::Data, &piece[..count]).await;
+        }
+    };
+    let down = async {
+        loop {
+            match receive(&mut from_git).await {
+                Some((Kind::Data, content)) => drop(to_client.write_all(&content).await),
+                Some((Kind::Errors, _)) => {}
+                Some((Kind::Exit | Kind::End, _)) | None => return,
+            }
+        }
+    };
+    tokio::select! { () = up => {}, () = down => {} }
+}
+
+/// A session, or the status of its refusal.
+async fn open(
+    service: &Service,
+    life: &Lifecycle,
+    id: i64,
+    name: &str,
+    protocol: Option<&str>,
+) -> Result<Upgraded, StatusCode> {
+    let operation = if name == "git-receive-pack" { RECEIVE_PACK } else { UPLOAD_PACK };
+    let path = format!("/git/{id}/session?service={name}");
+    let mut request = crate::bodies::request(service, Method::GET, &path, operation, id)
+        .header("connection", "upgrade")
+        .header("upgrade", UPGRADE);
+    if let Some(protocol) = protocol {
+        request = request.header("git-protocol", protocol);
+    }
+    upgrade(service, life, request.body(Body::empty()).unwrap()).await
+}
+
+async fn upgrade(service: &Service, life: &Lifecycle, request: Request<Body>) -> Result<Upgraded, StatusCode> {
+    let stream = service.address.connect().await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    life.spawn("exchange", async move { drop(connection.with_upgrades().await) });
+    let response = sender.send_request(request).await.unwrap();
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Err(response.status());
+    }
+    Ok(TokioIo::new(hyper::upgrade::on(response).await.unwrap()))
+}
+
+async fn send<W: tokio::io::AsyncWrite + Unpin>(writer: &mut W, kind: Kind, content: &[u8]) {
+    let header = Header::of(kind, content).unwrap().encode();
+    drop(writer.write_all(&[&header, content].concat()).await);
+}
+
+async fn receive<R: tokio::io::AsyncRead + Unpin>(reader: &mut R) -> Option<(Kind, Vec<u8>)> {
+    let mut bytes = [0; HEADER_BYTES];
+    reader.read_exact(&mut bytes).await.ok()?;
+    let header = Header::decode(bytes).unwrap();
+    let mut content = vec![0; header.length];
+    reader.read_exact(&mut content).await.ok()?;
+    Some((header.kind, content))
+}
+
+#[tokio::test]
+async fn a_session_serves_every_service_of_git() {
+    let door = Door::start().await;
+    let id = door.service.create().await;
+    let remote = format!("{}/{id}", door.url);
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    work_tree(&work).await;
+    git(&work, &["tag", "-a", "v1", "-m", "one"]).await;
+    git(&work, &["push", &remote, "main", "v1"]).await;
+    let updates = door.service.updates(id, 1).await;
+    assert_eq!((updates[0].user_id, updates[0].updates.len()), (7, 2));
+    for version in ["0", "1", "2"] {
+        let setting = format!("protocol.version={version}");
+        let copy = format!("copy{version}");
+        git(folder.path(), &["-c", &setting, "clone", "-q", "--mirror", &remote, &copy]).await;
+        git(&folder.path().join(&copy), &["fsck", "--strict"]).await;
+        let listed = git(folder.path(), &["-c", &setting, "ls-remote", &remote]).await;
+        assert!(listed.contains("refs/tags/v1^{}"), "{listed}");
+    }
+    git(folder.path(), &["archive", "--format=tar", "-o", "all.tar", "--remote", &remote, "main"]).await;
+    assert!(std::fs::read(folder.path().join("all.tar")).unwrap().len() > 1024);
+    let (succeeded, text) = try_git(&work, &["push", &remote, ":refs/heads/main", "HEAD:refs/ferrite/x"]).await;
+    assert!(!succeeded && text.contains("default branch cannot be deleted") && text.contains("not open"), "{text}");
+    let store = door.service.store();
+    wait_until("every git has ended", || running_in(&store) == 0).await;
+}
+
+#[tokio::test]
+async fn what_git_says_and_how_it_ends_reaches_the_client() {
+    let door = Door::start().await;
+    let id = door.service.create().await;
+    let mut session = open(&door.service, &door.life, id, "git-upload-pack", Some("version=2")).await.unwrap();
+    send(&mut session, Kind::Data, b"zzzz").await;
+    let (mut said, mut complaints) = (Vec::new(), Vec::new());
+    let status = loop {
+        match receive(&mut session).await.unwrap() {
+            (Kind::Data, content) => said.extend(content),
+            (Kind::Errors, content) => complaints.extend(content),
+            (Kind::Exit, status) => break status,
+            (Kind::End, _) => panic!("not from this side"),
+        }
+    };
+    assert!(String::from_utf8_lossy(&said).contains("version 2"));
+    assert!(String::from_utf8_lossy(&complaints).contains("bad line length"), "{complaints:?}");
+    assert_eq!(status, [128]);
+    assert!(receive(&mut session).await.is_none());
+    let mut session = open(&door.service, &door.life, id, "git-upload-pack", Some("version=2")).await.unwrap();
+    send(&mut session, Kind::End, b"").await;
+    while let Some((kind, content)) = receive(&mut session).await {
+        assert!(kind != Kind::Exit || content == [0], "{content:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_its_session_takes_git_along() {
+    let door = Door::start().await;
+    let id = door.service.create().await;
+    let store = door.service.store();
+    for name in ["git-upload-pack", "git-receive-pack"] {
+        let mut session = open(&door.service, &door.life, id, name, None).await.unwrap();
+        assert!(receive(&mut session).await.is_some());
+        assert!(running_in(&store) > 0);
+        drop(session);
+        wait_until("git has ended", || running_in(&store) == 0).await;
+        // Bytes that are no frames are no better.
+        let mut session = open(&door.service, &door.life, id, name, None).await.unwrap();
+        session.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        wait_until("git has ended", || running_in(&store) == 0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_needs_its_grant_a_service_and_an_upgrade() {
+    let door = Door::start().await;
+    let id = door.service.create().await;
+    let refused = async |path: &str, operation: &str, upgrades: bool| {
+        let mut request = crate::bodies::request(&door.service, Method::GET, path, operation, id);
+        if upgrades {
+            request = request.header("connection", "upgrade").header("upgrade", UPGRADE);
+        }
+        upgrade(&door.service, &door.life, request.body(Body::empty()).unwrap()).await.map(|_| ()).unwrap_err()
+    };
+    let path = |service: &str| format!("/git/{id}/session?service={service}");
+    for (path, operation, upgrades, expected) in [
+        (path("git-receive-pack"), UPLOAD_PACK, true, StatusCode::UNAUTHORIZED),
+        (path("git-upload-archive"), RECEIVE_PACK, true, StatusCode::UNAUTHORIZED),
+        (path("git-upload-pack"), UPLOAD_PACK, false, StatusCode::BAD_REQUEST),
+        (path("upload-pack"), UPLOAD_PACK, true, StatusCode::BAD_REQUEST),
+        (path("git-shell"), UPLOAD_PACK, true, StatusCode::BAD_REQUEST),
+        (format!("/git/{id}/session"), UPLOAD_PACK, true, StatusCode::BAD_REQUEST),
+    ] {
+        let status = refused(&path, operation, upgrades).await;
+        assert!(status == expected || status.is_client_error(), "{path} {status}");
+        assert_eq!(status.is_client_error(), expected.is_client_error());
+    }
+    assert_eq!(running_in(&door.service.store()), 0);
+}

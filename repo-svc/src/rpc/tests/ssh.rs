@@ -1,0 +1,129 @@
+use ferrite_kit::args;
+use ferrite_proto::repo::{
+    RepositoryName, RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, ResolveKeyRequest, repository_ref,
+};
+use ferrite_proto::{Permission, operation};
+use tonic::{Code, Status};
+
+use super::{refusal, refused};
+use crate::store::{KeyHolder, key_holder};
+use crate::testing::{Harness, basic, on_both};
+
+const USER: &str = "INSERT INTO public_keys (user_id, fingerprint, content, title, title_key, created_us) \
+     SELECT id, $2, $2, $2, $2, 0 FROM users WHERE name_key = $1";
+const DEPLOY: &str = "INSERT INTO deploy_keys \
+     (repository_id, fingerprint, content, title, title_key, is_read_only, created_us) VALUES ($1, $2, $2, $2, $2, $3, 0)";
+
+async fn resolve(
+    harness: &Harness,
+    fingerprint: &str,
+    operation: &str,
+    name: &str,
+) -> Result<ResolveAccessResponse, Status> {
+    let name = RepositoryName { owner: "ada".into(), name: name.into() };
+    let request = ResolveAccessRequest {
+        repository: Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) }),
+        operation: operation.to_owned(),
+        ssh_fingerprint: Some(fingerprint.to_owned()),
+        ..ResolveAccessRequest::default()
+    };
+    Ok(harness.access().resolve_access(request).await?.into_inner())
+}
+
+/// Who may, as what; or the reason why not.
+async fn outcome(harness: &Harness, key: &str, operation: &str, name: &str) -> Result<Permission, String> {
+    match resolve(harness, key, operation, name).await {
+        Ok(answer) => Ok(harness.trust().verifier.verify(&answer.grant).unwrap().0.permission),
+        Err(status) => Err(ferrite_proto::error::reason(&status).unwrap_or_default()),
+    }
+}
+
+#[tokio::test]
+async fn a_users_key_stands_for_the_user_until_it_is_disabled() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.user("root", true).await;
+    harness.create(&ada, "demo", true).await.unwrap();
+    let db = harness.db().await;
+    db.execute(USER, &args!["ada", "SHA256:ada"]).await.unwrap();
+    db.execute(USER, &args!["root", "SHA256:root"]).await.unwrap();
+    let key = ResolveKeyRequest { fingerprint: "SHA256:ada".into() };
+    let identity = harness.access().resolve_key(key.clone()).await.unwrap().into_inner().identity.unwrap();
+    assert_eq!((identity.username.as_str(), identity.token_id), ("ada", 0));
+    let answer = resolve(&harness, "SHA256:ada", operation::RECEIVE_PACK, "demo").await.unwrap();
+    let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
+    assert_eq!((grant.user.unwrap().username.as_str(), grant.permission), ("ada", Permission::Owner));
+    // Administrators of the site look, and do not push.
+    assert_eq!(outcome(&harness, "SHA256:root", operation::UPLOAD_PACK, "demo").await, Ok(Permission::Read));
+    let refused_push = outcome(&harness, "SHA256:root", operation::RECEIVE_PACK, "demo").await;
+    assert_eq!(refused_push, Err("PERMISSION_REQUIRED".to_owned()));
+    db.execute("UPDATE users SET is_active = $1", &args![false]).await.unwrap();
+    assert_eq!(refusal(harness.access().resolve_key(key).await), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
+    let disabled = outcome(&harness, "SHA256:ada", operation::UPLOAD_PACK, "demo").await;
+    assert_eq!(disabled, Err("BAD_CREDENTIALS".to_owned()));
+}
+
+#[tokio::test]
+async fn a_deploy_key_opens_what_it_was_given_and_what_is_public() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let mut ids = Vec::new();
+    for (name, is_private) in [("mine", true), ("shared", true), ("other", true), ("open", false)] {
+        ids.push(harness.create(&ada, name, is_private).await.unwrap().id);
+    }
+    let db = harness.db().await;
+    db.execute(DEPLOY, &args![ids[0], "SHA256:bot", false]).await.unwrap();
+    db.execute(DEPLOY, &args![ids[1], "SHA256:bot", true]).await.unwrap();
+    let key = ResolveKeyRequest { fingerprint: "SHA256:bot".into() };
+    assert_eq!(harness.access().resolve_key(key).await.unwrap().into_inner().identity, None);
+    let (missing, denied) = (Err("REPOSITORY_NOT_FOUND".to_owned()), Err("PERMISSION_REQUIRED".to_owned()));
+    for (name, fetch, push) in [
+        ("mine", Ok(Permission::Write), Ok(Permission::Write)),
+        ("shared", Ok(Permission::Read), denied.clone()),
+        ("other", missing.clone(), missing.clone()),
+        ("open", Ok(Permission::Read), denied),
+        ("nothing", missing.clone(), missing),
+    ] {
+        assert_eq!(outcome(&harness, "SHA256:bot", operation::UPLOAD_PACK, name).await, fetch, "{name}");
+        assert_eq!(outcome(&harness, "SHA256:bot", operation::RECEIVE_PACK, name).await, push, "{name}");
+    }
+    let answer = resolve(&harness, "SHA256:bot", operation::RECEIVE_PACK, "mine").await.unwrap();
+    let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
+    assert!(grant.user.is_none() && answer.identity.is_none());
+}
+
+#[tokio::test]
+async fn a_key_that_nobody_added_opens_nothing_and_no_key_opens_the_api() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "open", false).await.unwrap();
+    harness.db().await.execute(USER, &args!["ada", "SHA256:ada"]).await.unwrap();
+    let long = "x".repeat(10_000);
+    for unknown in ["", "SHA256:", "SHA256:ada ", "sha256:ada", "SHA256:a\0b", &long] {
+        let found = outcome(&harness, unknown, operation::UPLOAD_PACK, "open").await;
+        assert_eq!(found, Err("BAD_CREDENTIALS".to_owned()), "{unknown:?}");
+    }
+    let api = resolve(&harness, "SHA256:ada", operation::LIST_BRANCHES, "open").await;
+    assert_eq!(api.unwrap_err().code(), Code::InvalidArgument);
+    let mut both = ResolveAccessRequest {
+        operation: operation::UPLOAD_PACK.to_owned(),
+        ssh_fingerprint: Some("SHA256:ada".to_owned()),
+        ..ResolveAccessRequest::default()
+    };
+    both.basic = Some(basic("ada", crate::testing::PASSWORD));
+    assert_eq!(harness.access().resolve_access(both).await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn the_lookup_is_the_same_in_both_databases() {
+    on_both(|db| async move {
+        let sql = "INSERT INTO users (kind, name, name_key, full_name, email, is_admin, is_active, created_us) \
+             VALUES ('user', 'Ada', 'ada', '', 'a', $1, $2, 0)";
+        db.execute(sql, &args![false, true]).await.unwrap();
+        db.execute(USER, &args!["ada", "SHA256:ada"]).await.unwrap();
+        let found = key_holder(&db, "SHA256:ada").await.unwrap();
+        assert!(matches!(found, Some(KeyHolder::User(user)) if user.username == "Ada"));
+        assert_eq!(key_holder(&db, "SHA256:other").await.unwrap(), None);
+    })
+    .await;
+}

@@ -1,0 +1,457 @@
+//! Git over SSH: the real `ssh` and `git` programs against the gateway's second door.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+use crate::harness::{Cluster, Git, Role, User};
+
+on_both_profiles! {
+    git_does_over_ssh_all_that_it_does
+    every_form_of_a_path_names_the_repository
+    a_stranger_is_not_let_in
+    what_is_hidden_does_not_exist
+    readers_do_not_push_and_nobody_pushes_to_a_mirror
+    a_deploy_key_opens_what_it_was_given
+    there_is_a_greeting_and_no_shell
+    nothing_is_forwarded
+    a_removed_key_opens_nothing_on_a_connection_that_is_open
+    a_large_push_comes_back_whole
+    a_client_that_is_killed_leaves_no_git_behind
+    host_keys_are_of_both_kinds_and_sha_1_is_not_spoken
+    an_address_that_shows_no_good_key_is_not_heard_for_a_while
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What git adds to speak version 2; its process is content then with a client that says nothing.
+const VERSION_2: &[&str] = &["-o", "SendEnv=GIT_PROTOCOL"];
+
+/// A client with a key of its own.
+struct Client {
+    git: Git,
+    host: String,
+    port: String,
+}
+
+impl Client {
+    /// One with a new key of a kind that `ssh-keygen` knows.
+    async fn new(cluster: &Cluster, kind: &str) -> Self {
+        let git = Git::new();
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", kind, "-N", "", "-C", "test", "-f"])
+            .arg(git.path().join("key"))
+            .output();
+        let made = made.await.unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let (host, port) =
+            cluster.ssh().rsplit_once(':').map(|(host, port)| (host.to_owned(), port.to_owned())).unwrap();
+        Self { git, host, port }
+    }
+
+    /// The public half of the key.
+    fn public(&self) -> String {
+        std::fs::read_to_string(self.git.path().join("key.pub")).unwrap().trim().to_owned()
+    }
+
+    /// What `ssh` is called with, before the host.
+    fn options(&self) -> Vec<String> {
+        let file = |name: &str| self.git.path().join(name).display().to_string();
+        let settings = [
+            "BatchMode=yes".to_owned(),
+            "LogLevel=ERROR".to_owned(),
+            "IdentitiesOnly=yes".to_owned(),
+            "IdentityAgent=none".to_owned(),
+            "StrictHostKeyChecking=accept-new".to_owned(),
+            format!("UserKnownHostsFile={}", file("known_hosts")),
+            "GlobalKnownHostsFile=/dev/null".to_owned(),
+        ];
+        let mut options: Vec<_> = ["-F", "/dev/null", "-i", &file("key"), "-p", &self.port].map(str::to_owned).into();
+        options.extend(settings.into_iter().flat_map(|setting| ["-o".to_owned(), setting]));
+        options
+    }
+
+    /// `ssh` with more options and a command, at the host.
+    fn ssh(&self, more: &[&str], command: &[&str]) -> Command {
+        let mut ssh = Command::new("ssh");
+        // The first of several values counts.
+        ssh.args(more).args(self.options()).arg(format!("git@{}", self.host)).args(command);
+        ssh.env("GIT_PROTOCOL", "version=2")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        ssh
+    }
+
+    /// How that ends.
+    async fn say(&self, more: &[&str], command: &[&str]) -> (Option<i32>, String, String) {
+        let Output { status, stdout, stderr } =
+            tokio::time::timeout(PATIENCE, self.ssh(more, command).output()).await.unwrap().unwrap();
+        let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        (status.code(), text(&stdout), text(&stderr))
+    }
+
+    fn url(&self, owner: &str, name: &str) -> String {
+        format!("ssh://git@{}:{}/{owner}/{name}.git", self.host, self.port)
+    }
+
+    fn command(&self, git: &Git, folder: &str, arguments: &[&str]) -> Command {
+        let mut command = git.command(folder, arguments);
+        command.env("GIT_SSH_COMMAND", format!("ssh {}", self.options().join(" ")));
+        command
+    }
+
+    /// git by this key, which has to succeed; what it printed.
+    async fn git(&self, folder: &str, arguments: &[&str]) -> String {
+        self.run(&self.git, folder, arguments).await
+    }
+
+    async fn run(&self, git: &Git, folder: &str, arguments: &[&str]) -> String {
+        let output = self.command(git, folder, arguments).output().await.unwrap();
+        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// The same, which has to fail; what it said.
+    async fn fails(&self, folder: &str, arguments: &[&str]) -> String {
+        let output = self.command(&self.git, folder, arguments).output().await.unwrap();
+        assert!(!output.status.success(), "git {arguments:?} succeeded");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+}
+
+/// A new user's client.
+async fn client_of(cluster: &Cluster, user: &User, kind: &str) -> Client {
+    let client = Client::new(cluster, kind).await;
+    user.post("/user/keys", &json!({"title": "test", "key": client.public()})).await.expect(201);
+    client
+}
+
+/// A client whose key was given to a repository.
+async fn deployed(cluster: &Cluster, owner: &User, name: &str, is_read_only: bool) -> Client {
+    let client = Client::new(cluster, "ed25519").await;
+    deploy(&client, owner, name, is_read_only).await;
+    client
+}
+
+async fn deploy(client: &Client, owner: &User, name: &str, is_read_only: bool) {
+    let body = json!({"title": "test", "key": client.public(), "read_only": is_read_only});
+    owner.post(&owner.repo(name, "/keys"), &body).await.expect(201);
+}
+
+async fn git_does_over_ssh_all_that_it_does(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("demo", json!({"private": true})).await;
+    let client = client_of(cluster, &ada, "ed25519").await;
+    let url = client.url(&ada.name, "demo");
+    client.git("", &["clone", "-q", &url, "empty"]).await;
+    client.git.small("work").await;
+    client.git("work", &["tag", "-a", "v1", "-m", "One"]).await;
+    client.git("work", &["push", "-q", &url, "main", "v1"]).await;
+    ada.eventually(&ada.repo("demo", ""), |repository| repository["empty"] == false).await;
+    for version in [0, 1, 2] {
+        let git = Git::speaking(version);
+        client.run(&git, "", &["clone", "-q", "--mirror", &url, "copy"]).await;
+        assert_eq!(git.refs("copy").await, client.git.refs("work").await);
+        let listed = client.run(&git, "", &["ls-remote", &url]).await;
+        assert_eq!(listed.lines().count(), 4, "{listed}");
+        client.git.commit("work", "file", &format!("{version}\n")).await;
+        client.git("work", &["push", "-q", "--atomic", &url, "main", "HEAD:refs/heads/other/branch"]).await;
+        client.run(&git, "copy", &["fetch", "-q", "--prune"]).await;
+        assert!(git.refs("copy").await.contains("refs/heads/other/branch"));
+        client.git("work", &["push", "-q", &url, ":refs/heads/other/branch"]).await;
+        client.run(&git, "", &["clone", "-q", "--depth=1", &url, "shallow"]).await;
+    }
+    client.run(&Git::speaking(2), "", &["clone", "-q", "--bare", "--filter=blob:none", &url, "partial"]).await;
+    let traced = client.command(&client.git, "", &["ls-remote", &url]).env("GIT_TRACE_PACKET", "1").output().await;
+    assert!(String::from_utf8_lossy(&traced.unwrap().stderr).contains("version 2"), "version 2 is not spoken");
+    client.git("", &["archive", "-o", "all.tar.gz", "--remote", &url, "main"]).await;
+    let packed = std::fs::read(client.git.path().join("all.tar.gz")).unwrap();
+    assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() > 100);
+    let told = client.fails("", &["archive", "-o", "no.tar", "--remote", &url, "absent"]).await;
+    assert!(told.contains("absent"), "{told}");
+    let told = client.fails("work", &["push", &url, ":refs/heads/main", "HEAD:refs/pull/1/head"]).await;
+    assert!(told.contains("default branch cannot be deleted") && told.contains("not open to pushes"), "{told}");
+}
+
+async fn every_form_of_a_path_names_the_repository(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("Demo", json!({"auto_init": true})).await;
+    let client = client_of(cluster, &ada, "rsa").await;
+    let (host, port, name) = (&client.host, &client.port, &ada.name);
+    for url in [
+        format!("ssh://git@{host}:{port}/{name}/Demo.git"),
+        format!("ssh://anybody@{host}:{port}/{}/dEMO", name.to_uppercase()),
+        format!("git@{host}:{name}/Demo.git"),
+        format!("git@{host}:/{name}/demo"),
+    ] {
+        assert!(client.git("", &["ls-remote", &url]).await.contains("HEAD"), "{url}");
+    }
+    for path in [format!("{name}/Demo.git/"), name.clone(), format!("{name}/Demo/x")] {
+        let told = client.fails("", &["ls-remote", &format!("git@{host}:{path}")]).await;
+        assert!(told.starts_with("Ferrite: Invalid repository path\n"), "{path}: {told}");
+    }
+    let missing = "Ferrite: Repository does not exist or you do not have access\n";
+    for path in [format!("{name}/Demo.wiki.git"), "nobody-at-all/x.git".to_owned(), format!("{name}/..")] {
+        let told = client.fails("", &["ls-remote", &format!("git@{host}:{path}")]).await;
+        assert!(told.starts_with(missing), "{path}: {told}");
+    }
+    let (status, advertised, _) = client.say(VERSION_2, &[&format!("git upload-pack '{name}/Demo'")]).await;
+    assert!(status == Some(0) && advertised.contains("version 2"), "{advertised}");
+}
+
+async fn a_stranger_is_not_let_in(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("open", json!({"auto_init": true})).await;
+    let stranger = Client::new(cluster, "ed25519").await;
+    let told = stranger.fails("", &["ls-remote", &stranger.url(&ada.name, "open")]).await;
+    assert!(told.contains("Permission denied (publickey)"), "{told}");
+    let (status, _, told) = stranger.say(&["-o", "PreferredAuthentications=password,none"], &["true"]).await;
+    assert!(status == Some(255) && told.contains("Permission denied (publickey)"), "{told}");
+}
+
+async fn what_is_hidden_does_not_exist(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
+    let client = client_of(cluster, &bob, "ed25519").await;
+    for verb in ["git-upload-pack", "git-receive-pack", "git-upload-archive"] {
+        let mut answers = Vec::new();
+        for name in ["hidden", "absent"] {
+            answers.push(client.say(&[], &[&format!("{verb} '{}/{name}.git'", ada.name)]).await);
+        }
+        assert_eq!(answers[0], answers[1]);
+        let text = "Ferrite: Repository does not exist or you do not have access".to_owned();
+        assert_eq!(answers[0], (Some(1), String::new(), text));
+    }
+}
+
+async fn readers_do_not_push_and_nobody_pushes_to_a_mirror(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let open = ada.new_repository("open", json!({"auto_init": true})).await;
+    let (owner, reader) = (client_of(cluster, &ada, "ed25519").await, client_of(cluster, &bob, "ecdsa").await);
+    let url = reader.url(&ada.name, "open");
+    reader.git("", &["clone", "-q", &url, "work"]).await;
+    let told = reader.fails("work", &["push", &url, "HEAD:refs/heads/x"]).await;
+    assert!(told.starts_with("Ferrite: You do not have sufficient authorization for this action\n"), "{told}");
+    let statement = format!("UPDATE repositories SET is_mirror = (1 = 1) WHERE id = {}", open["id"]);
+    cluster.change(Role::Repo, statement).await;
+    let push = format!("git-receive-pack '{}/open.git'", ada.name);
+    let (status, _, told) = owner.say(&[], &[&push]).await;
+    assert_eq!((status, told.as_str()), (Some(1), "Ferrite: Mirror repository is read-only"));
+    owner.git("", &["clone", "-q", &url, "copy"]).await;
+}
+
+async fn a_deploy_key_opens_what_it_was_given(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    for (name, is_private) in [("mine", true), ("shared", true), ("other", true), ("open", false)] {
+        ada.new_repository(name, json!({"auto_init": true, "private": is_private})).await;
+    }
+    let client = deployed(cluster, &ada, "mine", false).await;
+    deploy(&client, &ada, "shared", true).await;
+    client.git("", &["clone", "-q", &client.url(&ada.name, "mine"), "work"]).await;
+    let tip = client.git.commit("work", "by-a-key", "x").await;
+    client.git("work", &["push", "-q", "origin", "HEAD:main", "HEAD:refs/heads/x"]).await;
+    ada.eventually(&ada.repo("mine", "/branches/x"), |branch| branch["commit"]["id"] == tip.as_str()).await;
+    for (name, text) in [
+        ("shared", "Key permission denied"),
+        ("open", "Key permission denied"),
+        ("other", "Repository does not exist or you do not have access"),
+        ("absent", "Repository does not exist or you do not have access"),
+    ] {
+        let url = client.url(&ada.name, name);
+        let told = client.fails("work", &["push", &url, "HEAD:refs/heads/x"]).await;
+        assert!(told.starts_with(&format!("Ferrite: {text}\n")), "{name}: {told}");
+        if text.starts_with("Key") {
+            client.git("", &["ls-remote", &url]).await;
+        } else {
+            client.fails("", &["ls-remote", &url]).await;
+        }
+    }
+    let (status, greeting, _) = client.say(&[], &[]).await;
+    assert!(status == Some(1) && greeting.contains("deploy key"), "{greeting}");
+}
+
+async fn there_is_a_greeting_and_no_shell(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let client = client_of(cluster, &ada, "ed25519").await;
+    let (status, greeting, _) = client.say(&["-T"], &[]).await;
+    assert_eq!(status, Some(1));
+    assert!(greeting.contains(&ada.name) && greeting.lines().count() == 1, "{greeting}");
+    let (status, _, told) = client.say(&["-tt"], &[]).await;
+    assert!(status != Some(0) && told.contains("PTY allocation request failed"), "{told}");
+    for command in ["id", "git gc", "git-shell", "git-upload-pack a/b; id", "/bin/sh -c id", "git-lfs-authenticate a/b"]
+    {
+        let (status, said, told) = client.say(&[], &[command]).await;
+        assert_eq!((status, said.as_str()), (Some(1), ""), "{command}");
+        assert!(told == "Ferrite: Unknown git command" || told == "Ferrite: Invalid repository path", "{told}");
+    }
+    let (status, _, told) = client.say(&["-s"], &["sftp"]).await;
+    assert!(status != Some(0) && told.contains("subsystem request failed"), "{told}");
+    let (status, _, _) =
+        client.say(&["-o", "SetEnv=LD_PRELOAD=x GIT_PROTOCOL=--upload-pack"], &["git-upload-pack 'a/b'"]).await;
+    assert_eq!(status, Some(1));
+}
+
+async fn nothing_is_forwarded(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let client = client_of(cluster, &ada, "ed25519").await;
+    let (status, _, told) = client.say(&["-o", "LogLevel=INFO", "-W", "127.0.0.1:1"], &[]).await;
+    assert!(status != Some(0) && told.contains("administratively prohibited"), "{told}");
+    for forward in [["-R", "0:127.0.0.1:1"], ["-R", "/tmp/ferrite-test.sock:127.0.0.1:1"]] {
+        let (status, _, told) =
+            client.say(&["-o", "ExitOnForwardFailure=yes", "-N", forward[0], forward[1]], &[]).await;
+        assert!(status != Some(0) && told.contains("forwarding failed"), "{told}");
+    }
+    let (status, greeting, _) = client.say(&["-A", "-X"], &[]).await;
+    assert!(status == Some(1) && greeting.contains(&ada.name), "{greeting}");
+}
+
+async fn a_removed_key_opens_nothing_on_a_connection_that_is_open(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("demo", json!({"auto_init": true})).await;
+    let client = client_of(cluster, &ada, "ed25519").await;
+    // Paths of sockets have to be short.
+    let folder = tempfile::Builder::new().prefix("fe").tempdir_in("/tmp").unwrap();
+    let control = format!("ControlPath={}", folder.path().join("c").display());
+    let mut master = client.ssh(&["-M", "-N", "-o", &control, VERSION_2[0], VERSION_2[1]], &[]).spawn().unwrap();
+    wait_until("the connection is shared", || folder.path().join("c").exists()).await;
+    let command = format!("git-upload-archive '{}/demo.git'", ada.name);
+    let shared = ["-o", control.as_str(), "-o", "ControlMaster=no", VERSION_2[0], VERSION_2[1]];
+    let fetch = format!("git-upload-pack '{}/demo.git'", ada.name);
+    let command_line = [fetch.as_str()];
+    let say = || async {
+        let (status, said, told) = client.say(&shared, &command_line).await;
+        assert!(status == Some(0) && said.contains("version 2"), "{told}");
+    };
+    tokio::join!(say(), say(), say(), say());
+    let keys = ada.get("/user/keys").await.expect(200).json();
+    ada.delete(&format!("/user/keys/{}", keys[0]["id"])).await.expect(204);
+    let (status, _, told) = client.say(&shared, &[&command]).await;
+    assert_eq!((status, told.as_str()), (Some(1), "Ferrite: This key is not registered any more"));
+    master.kill().await.unwrap();
+    let told = client.fails("", &["ls-remote", &client.url(&ada.name, "demo")]).await;
+    assert!(told.contains("Permission denied (publickey)"), "{told}");
+}
+
+async fn a_large_push_comes_back_whole(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("large", json!({})).await;
+    let client = client_of(cluster, &ada, "ed25519").await;
+    let url = client.url(&ada.name, "large");
+    client.git.small("work").await;
+    std::fs::write(client.git.path().join("work/noise"), noise(30 << 20)).unwrap();
+    client.git.commit("work", "more", "x").await;
+    client.git("work", &["-c", "core.compression=0", "push", "-q", &url, "main"]).await;
+    client.git("", &["clone", "-q", &url, "copy"]).await;
+    let read = |name: &str| std::fs::read(client.git.path().join(name)).unwrap();
+    assert!(read("work/noise") == read("copy/noise"));
+}
+
+/// Bytes that no compression makes smaller.
+fn noise(count: usize) -> Vec<u8> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    (0..count / 8).flat_map(|_| next()).collect()
+}
+
+async fn a_client_that_is_killed_leaves_no_git_behind(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let made = ada.new_repository("demo", json!({"auto_init": true})).await;
+    let client = client_of(cluster, &ada, "ed25519").await;
+    let place = format!("{}.git", made["id"]);
+    let running = || running_in(&cluster.store(), &place);
+    for verb in ["git-upload-pack", "git-receive-pack"] {
+        let mut ssh = client.ssh(&[], &[&format!("{verb} '{}/demo.git'", ada.name)]);
+        let mut ssh = ssh.stdin(Stdio::piped()).spawn().unwrap();
+        let mut byte = [0];
+        ssh.stdout.as_mut().unwrap().read_exact(&mut byte).await.unwrap();
+        assert!(running() > 0);
+        ssh.kill().await.unwrap();
+        wait_until("git has ended", || running() == 0).await;
+    }
+}
+
+/// Processes that work inside a repository of the store.
+fn running_in(store: &Path, repository: &str) -> usize {
+    let folders = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let folder: PathBuf = std::fs::read_link(entry.path().join("cwd")).ok()?;
+        folder.starts_with(store).then_some(folder)
+    });
+    folders.filter(|folder| folder.iter().any(|part| part == repository)).count()
+}
+
+async fn wait_until(what: &str, check: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !check() {
+        assert!(start.elapsed() < PATIENCE, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn host_keys_are_of_both_kinds_and_sha_1_is_not_spoken(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let client = client_of(cluster, &ada, "rsa").await;
+    for algorithm in ["ssh-ed25519", "rsa-sha2-512", "rsa-sha2-256"] {
+        let known = format!("UserKnownHostsFile={}", client.git.path().join(algorithm).display());
+        let (status, greeting, told) =
+            client.say(&["-o", &format!("HostKeyAlgorithms={algorithm}"), "-o", &known], &[]).await;
+        assert!(status == Some(1) && greeting.contains(&ada.name), "{algorithm}: {told}");
+    }
+    for (setting, text) in [
+        ("HostKeyAlgorithms=ssh-rsa", "no matching host key type"),
+        ("KexAlgorithms=diffie-hellman-group14-sha1", "no matching key exchange method"),
+        ("PubkeyAcceptedAlgorithms=ssh-rsa", "Permission denied"),
+    ] {
+        let (status, _, told) = client.say(&["-o", "LogLevel=INFO", "-o", setting], &[]).await;
+        assert!(status == Some(255) && told.contains(text), "{setting}: {told}");
+    }
+}
+
+async fn an_address_that_shows_no_good_key_is_not_heard_for_a_while(cluster: &Cluster) {
+    let (stranger, ada) = (Client::new(cluster, "ed25519").await, cluster.user("ada").await);
+    let client = client_of(cluster, &ada, "ed25519").await;
+    // Addresses of this test's own: those of the others must not be counted.
+    let number = cluster.ssh().split('.').nth(1).unwrap().to_owned();
+    let (bad, good) = (format!("127.1.{number}.1"), format!("127.1.{number}.2"));
+    let mut denied = 0;
+    loop {
+        let bind = ["-b", bad.as_str()];
+        let tries = (0..10).map(|_| stranger.say(&bind, &[]));
+        let told: Vec<_> = futures_of(tries).await;
+        let now = told.iter().filter(|(_, _, told)| told.contains("Permission denied (publickey)")).count();
+        if now == 0 {
+            break;
+        }
+        denied += now;
+        assert!(denied < 100, "it is heard for ever");
+    }
+    assert!(denied >= 60, "{denied}");
+    assert_eq!(client.say(&["-b", &bad], &[]).await.0, Some(255), "a good key comes too late");
+    assert_eq!(client.say(&["-b", &good], &[]).await.0, Some(1), "others are heard");
+}
+
+/// What all of these come to, at once.
+async fn futures_of<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut waiting: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|cx| {
+        for (future, outcome) in waiting.iter_mut().filter(|(_, outcome)| outcome.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(cx) {
+                *outcome = Some(ready);
+            }
+        }
+        if waiting.iter().all(|(_, outcome)| outcome.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    waiting.into_iter().filter_map(|(_, outcome)| outcome).collect()
+}
