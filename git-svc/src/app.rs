@@ -20,6 +20,7 @@ use crate::{
     push::Sessions,
     refs::Refs,
     store::{Placed, Repositories},
+    upkeep::Running,
     work::Writer,
 };
 
@@ -57,6 +58,8 @@ pub(crate) struct Parts {
     /// Where the `proc-receive` hook is.
     pub(crate) hooks: PathBuf,
     pub(crate) places: Places,
+    /// Upkeep that is going on.
+    pub(crate) running: Running,
 }
 
 /// Epochs of repositories, as the table has them: this process is the only one that writes them.

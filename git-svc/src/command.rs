@@ -2,6 +2,7 @@
 //!
 //! No text of a user reaches an argument vector: only constants, object ids, and paths made from repository ids.
 
+mod chore;
 mod reaper;
 
 use std::{
@@ -17,6 +18,7 @@ use tokio::{
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
 };
 
+pub(crate) use self::chore::Chore;
 use self::reaper::Reaper;
 use crate::error::GitError;
 
@@ -311,6 +313,11 @@ impl GitChild {
         self.name
     }
 
+    /// Its process id while it runs, which is its group's as well.
+    pub(crate) fn id(&self) -> Option<i32> {
+        self.child.as_ref().and_then(Child::id).and_then(|id| i32::try_from(id).ok())
+    }
+
     /// Waits until it has ended. Cancelling this leaves it running until the child is dropped.
     pub async fn wait(&mut self) -> Result<ExitStatus, GitError> {
         let Some(child) = &mut self.child else {
@@ -333,6 +340,29 @@ impl GitChild {
     ///
     /// Errors: [`GitError::Command`] unless it exits with zero, [`GitError::TimedOut`].
     pub async fn finish(mut self, input: &[u8], deadline: Duration) -> Result<Vec<u8>, GitError> {
+        let ended = tokio::time::timeout(deadline, self.exchange(input)).await;
+        ended.map_err(|_| GitError::TimedOut { what: self.name })?
+    }
+
+    /// Waits for its end, which comes early when `stop` is done or the deadline is over. Returns whether it was left to its own end.
+    ///
+    /// Errors: those of [`GitChild::finish`].
+    pub(crate) async fn finish_unless<S>(mut self, stop: S, deadline: Duration) -> Result<bool, GitError>
+    where
+        S: Future<Output = ()>,
+    {
+        let what = self.name;
+        let outcome = tokio::select! {
+            outcome = self.exchange(&[]) => return outcome.map(|_| true),
+            () = stop => Ok(false),
+            () = tokio::time::sleep(deadline) => Err(GitError::TimedOut { what }),
+        };
+        self.end().await;
+        outcome
+    }
+
+    /// Gives it `input` and reads what it writes, to its end.
+    async fn exchange(&mut self, input: &[u8]) -> Result<Vec<u8>, GitError> {
         let name = self.name;
         let (stdin, stdout, stderr) = (self.stdin.take(), self.stdout.take(), self.stderr.take());
         let feed = async {
@@ -341,14 +371,8 @@ impl GitChild {
                 drop(stdin.write_all(input).await);
             }
         };
-        let exchange = async {
-            let ((), output, errors) =
-                tokio::join!(feed, read_some(stdout, KEPT_OUTPUT), read_some(stderr, KEPT_ERRORS));
-            let status = self.wait().await?;
-            Ok::<_, GitError>((status, output, errors))
-        };
-        let ended = tokio::time::timeout(deadline, exchange).await;
-        let (status, output, errors) = ended.map_err(|_| GitError::TimedOut { what: name })??;
+        let ((), output, errors) = tokio::join!(feed, read_some(stdout, KEPT_OUTPUT), read_some(stderr, KEPT_ERRORS));
+        let status = self.wait().await?;
         if !status.success() {
             let stderr = String::from_utf8_lossy(&errors).trim_end().to_owned();
             return Err(GitError::Command { command: name, status: status.to_string(), stderr });

@@ -8,6 +8,8 @@ use ferrite_kit::{
     net::Address,
 };
 
+use crate::upkeep::UpkeepArgs;
+
 /// Settings of `git-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "git-svc", version)]
@@ -55,4 +57,8 @@ pub struct Config {
     /// The largest pack that one push may send, in bytes.
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30)]
     pub max_push_bytes: u64,
+
+    /// How repositories are kept fast and small.
+    #[command(flatten)]
+    pub upkeep: UpkeepArgs,
 }

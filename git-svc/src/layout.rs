@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     error::GitError,
+    measure::{Measure, Measures},
     name::BranchName,
     write::durable::{sync, sync_all, sync_if_present, sync_tree},
 };
@@ -20,8 +21,6 @@ use crate::{
 /// How long deleted repositories stay in `trash/`.
 const TRASH: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How long a temporary file may have an owner: a transfer ends after one hour.
-const ABANDONED: Duration = Duration::from_secs(2 * 3600);
 /// How far the times of files may be behind the clock.
 const CLOCK_STEP: Duration = Duration::from_millis(20);
 
@@ -33,6 +32,7 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n
 pub struct Store {
     root: PathBuf,
     name: String,
+    measures: Measures,
     /// Locked for as long as it is open.
     _lock: fs::File,
 }
@@ -59,7 +59,7 @@ impl Store {
         let lock = take(&root, patience).await?;
         check_identity(&root, name)?;
         sync(&root)?;
-        Ok(Self { root, name: name.to_owned(), _lock: lock })
+        Ok(Self { root, name: name.to_owned(), measures: Measures::default(), _lock: lock })
     }
 
     /// The name it was opened under.
@@ -156,6 +156,11 @@ impl Store {
         for entry in list(&self.root.join("incoming"))? {
             remove(&entry.path())?;
         }
+        self.empty_trash(now)
+    }
+
+    /// Removes what was put into `trash/` more than a week before `now`. Blocking.
+    pub(crate) fn empty_trash(&self, now: SystemTime) -> Result<(), GitError> {
         for entry in list(&self.root.join("trash"))? {
             let changed = entry.metadata().and_then(|data| data.modified()).map_err(GitError::io("reading `trash`"))?;
             if now.duration_since(changed).is_ok_and(|age| age > TRASH) {
@@ -165,17 +170,17 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what killed git processes left in repositories: quarantines, temporary and lock files that have not been
-    /// touched for two hours before `now`, longer than any process may live. Looks into every repository. Blocking.
-    pub fn tidy(&self, now: SystemTime) -> Result<(), GitError> {
-        for outer in list(&self.root.join("repos"))? {
-            for inner in list(&outer.path())? {
-                for repository in list(&inner.path())? {
-                    tidy_repository(&repository.path(), now);
-                }
-            }
-        }
-        Ok(())
+    /// Removes what killed git processes left in a repository: quarantines, temporary and lock files that have not been touched for
+    /// `age`, which must be longer than any process lives. Blocking.
+    pub(crate) fn tidy(&self, id: RepositoryId, age: Duration) {
+        tidy_repository(&self.path(id), SystemTime::now(), age);
+    }
+
+    /// A new folder in `trash/` for objects of a repository that nobody wants. Blocking.
+    pub(crate) fn make_trash(&self, id: RepositoryId) -> Result<PathBuf, GitError> {
+        let folder = self.root.join("trash").join(format!("{id}-expired-{}", Uuid::new_v4()));
+        fs::create_dir(&folder).map_err(GitError::io("making a folder in `trash`"))?;
+        Ok(folder)
     }
 
     /// Removes the quarantines of pushes that were ended `before` that time: git does not when it is ended by a signal. Blocking.
@@ -193,23 +198,12 @@ impl Store {
 
     /// Bytes of the repository's objects on disk. Blocking.
     pub fn size(&self, id: RepositoryId) -> Result<u64, GitError> {
-        if !self.exists(id) {
-            return Err(GitError::RepositoryNotFound);
-        }
-        let mut total = 0;
-        let mut folders = vec![self.path(id).join("objects")];
-        while let Some(folder) = folders.pop() {
-            // Maintenance and pushes move files meanwhile: what vanished does not count.
-            let Ok(entries) = fs::read_dir(&folder) else { continue };
-            for entry in entries.flatten() {
-                match entry.metadata() {
-                    Ok(data) if data.is_dir() => folders.push(entry.path()),
-                    Ok(data) => total += data.len(),
-                    Err(_) => {}
-                }
-            }
-        }
-        Ok(total)
+        self.measure(id).map(|measure| measure.bytes)
+    }
+
+    /// What the repository's objects take on disk. Blocking.
+    pub(crate) fn measure(&self, id: RepositoryId) -> Result<Measure, GitError> {
+        if self.exists(id) { Ok(self.measures.of(id, &self.path(id))) } else { Err(GitError::RepositoryNotFound) }
     }
 
     /// Makes the names of a push's packs durable: git syncs the files, not the folder they were moved into. Blocking.
@@ -226,11 +220,13 @@ impl Store {
 }
 
 /// Removes abandoned files of one repository. One that vanishes meanwhile, or cannot be removed, waits for the next time.
-fn tidy_repository(repository: &Path, now: SystemTime) {
+fn tidy_repository(repository: &Path, now: SystemTime, age: Duration) {
     let objects = repository.join("objects");
     // A branch may be called `tmp_x`; none can be called `x.lock`.
     let is_left_over = |folder: &Path, name: &str| {
-        if folder.starts_with(&objects) { name.starts_with("tmp_") } else { name.ends_with(".lock") }
+        // A push keeps its pack until its refs are changed.
+        let is_temporary = name.starts_with("tmp_") || name.starts_with(".tmp-") || name.ends_with(".keep");
+        (folder.starts_with(&objects) && is_temporary) || name.ends_with(".lock")
     };
     let mut folders = vec![repository.to_owned(), repository.join("refs"), objects.clone()];
     while let Some(folder) = folders.pop() {
@@ -238,8 +234,8 @@ fn tidy_repository(repository: &Path, now: SystemTime) {
             let name = entry.file_name().to_string_lossy().into_owned();
             let Ok(data) = entry.metadata() else { continue };
             if is_left_over(&folder, &name) {
-                let age = data.modified().ok().and_then(|changed| now.duration_since(changed).ok());
-                if age.is_some_and(|age| age > ABANDONED) {
+                let untouched = data.modified().ok().and_then(|changed| now.duration_since(changed).ok());
+                if untouched.is_some_and(|time| time > age) {
                     drop(remove(&entry.path()));
                 }
             } else if data.is_dir() && folder != repository {
@@ -407,15 +403,22 @@ mod tests {
         let path = store.path(id);
         fs::create_dir_all(path.join("objects/tmp_objdir-incoming-x/pack")).unwrap();
         fs::create_dir_all(path.join("refs/heads/a")).unwrap();
-        let left =
-            ["packed-refs.lock", "refs/heads/a/b.lock", "objects/pack/tmp_pack_x", "objects/tmp_objdir-incoming-x"];
-        for file in &left[..3] {
+        let left = [
+            "packed-refs.lock",
+            "refs/heads/a/b.lock",
+            "objects/pack/tmp_pack_x",
+            "objects/pack/.tmp-1-pack-x.pack",
+            "objects/pack/multi-pack-index.lock",
+            "objects/pack/pack-x.keep",
+            "objects/tmp_objdir-incoming-x",
+        ];
+        for file in &left[..6] {
             fs::write(path.join(file), b"").unwrap();
         }
         fs::write(path.join("refs/heads/tmp_branch"), b"x").unwrap();
-        store.tidy(SystemTime::now()).unwrap();
+        store.tidy(id, Duration::from_secs(3600));
         assert!(left.iter().all(|file| path.join(file).exists()));
-        store.tidy(SystemTime::now() + ABANDONED + Duration::from_secs(60)).unwrap();
+        store.tidy(id, Duration::ZERO);
         assert!(!left.iter().any(|file| path.join(file).exists()));
         assert!(store.exists(id) && path.join("config").exists() && path.join("refs/heads/tmp_branch").exists());
     }

@@ -10,6 +10,7 @@ mod failure;
 pub mod hook;
 mod http;
 pub mod layout;
+mod measure;
 pub mod name;
 pub mod path;
 pub mod pktline;
@@ -23,6 +24,7 @@ mod store;
 pub mod templates;
 #[cfg(test)]
 mod testing;
+mod upkeep;
 mod work;
 pub mod write;
 
@@ -37,7 +39,6 @@ use ferrite_kit::{
     serve::Limits,
 };
 
-pub use self::config::Config;
 use self::{
     app::{App, Parts, Places},
     command::{Git, GitOptions},
@@ -48,8 +49,10 @@ use self::{
     push::HookSocket,
     refs::Refs,
     store::Repositories,
+    upkeep::{Running, Upkeep},
     work::Writer,
 };
+pub use self::{config::Config, upkeep::UpkeepArgs};
 
 /// Serves on `listeners` until `life` stops and requests in flight are done.
 ///
@@ -66,6 +69,8 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
     life.spawn("hooks", push::serve_hooks(app.clone(), socket));
     life.spawn("sweeper", work::sweep_in_background(app.writer.clone(), life.clone()));
     life.spawn("journal purge", work::purge_in_background(app.writer.clone(), life.clone()));
+    life.spawn("tidying", upkeep::tidy_in_background(app.clone(), life.clone()));
+    life.spawn("upkeep", Upkeep::new(&app, config.upkeep).run(life.clone()));
     let db = app.db.clone();
     let probe = move || {
         let db = db.clone();
@@ -110,6 +115,7 @@ async fn assemble(
         gates: http::Gates::default(),
         max_push_bytes: config.max_push_bytes,
         places: Places::default(),
+        running: Running::default(),
         clock: clock.clone(),
         life: life.clone(),
         store: disk,

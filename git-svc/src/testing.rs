@@ -29,6 +29,7 @@ pub(crate) struct Bench {
     pub(crate) store: Arc<Store>,
     pub(crate) refs: Refs,
     pub(crate) pool: Pool,
+    pub(crate) git: Arc<Git>,
     pub(crate) id: RepositoryId,
     _folder: tempfile::TempDir,
 }
@@ -39,11 +40,11 @@ impl Bench {
         let store = Arc::new(Store::open(folder.path(), "s", Duration::ZERO).await.unwrap());
         let pool = Pool::new(Arc::clone(&store), PoolOptions { workers: 2, ..PoolOptions::default() }).unwrap();
         let git = Arc::new(Git::find(GitOptions::default()).await.unwrap());
-        let refs = Refs::new(Arc::clone(&store), pool.clone(), git);
+        let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git));
         let id = RepositoryId(1);
         store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
         Repositories::new(db.clone()).place(id, "s", 1, 0).await.unwrap();
-        Self { db, store, refs, pool, id, _folder: folder }
+        Self { db, store, refs, pool, git, id, _folder: folder }
     }
 
     /// A writer as a process makes one when it starts: it knows what is on disk and nothing else.

@@ -124,6 +124,11 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     sync(repository)
 }
 
+/// Removes the lock of packed refs if a killed process left it behind; whether it did. The caller holds the repository's write lock.
+pub(crate) fn remove_stale_lock(repository: &Path) -> bool {
+    transact::remove_stale(&repository.join("packed-refs.lock"))
+}
+
 /// Writes a ref of a repository that nobody can see yet; the caller syncs it.
 pub(crate) fn write_unpublished(repository: &Path, name: &RefName, target: Oid) -> Result<(), GitError> {
     let path = transact::loose(repository, name);

@@ -99,14 +99,13 @@ fn remove_stale_locks(repository: &Path, edits: &[Edit]) -> bool {
         .collect();
     locks.push(repository.join("packed-refs.lock"));
     locks.push(repository.join("HEAD.lock"));
-    let mut removed = false;
-    for lock in locks {
-        let modified = fs::metadata(&lock).and_then(|data| data.modified());
-        if modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > STALE)) {
-            removed |= fs::remove_file(&lock).is_ok();
-        }
-    }
-    removed
+    locks.iter().filter(|lock| remove_stale(lock)).count() > 0
+}
+
+/// Removes a lock file that has no owner; whether it did.
+pub(super) fn remove_stale(lock: &Path) -> bool {
+    let modified = fs::metadata(lock).and_then(|data| data.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > STALE)) && fs::remove_file(lock).is_ok()
 }
 
 /// Where the ref's own file is, if it is not packed.

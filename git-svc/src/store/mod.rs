@@ -1,12 +1,14 @@
 //! The tables of git-svc, and the only place that knows them.
 
 mod journal;
+mod maintenance;
 mod repositories;
 
 use ferrite_kit::db::Migrations;
 
 pub(crate) use self::{
     journal::{Entry, Journal, NewBatch, UpdateKind, ZERO},
+    maintenance::{Maintenance, NEVER, Upkept},
     repositories::{Placed, Repositories},
 };
 

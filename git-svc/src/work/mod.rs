@@ -6,7 +6,7 @@ mod writer;
 
 pub(crate) use self::{
     sweeper::{purge_in_background, sweep_at_start, sweep_in_background},
-    writer::{Change, Delivered, Receipt, Writer},
+    writer::{Change, Delivered, Receipt, WriteGuard, Writer},
 };
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use ferrite_kit::{
     outbox::{self, Relay},
 };
 use ferrite_proto::{
-    events::{RefUpdate, RefsUpdated, event::Fact},
+    events::{RefUpdate, RefsUpdated, SizeChanged, event::Fact},
     id::RepositoryId,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -27,7 +27,7 @@ use crate::{
     name::{BranchName, RefName},
     pool::Pool,
     refs::{Edit, Refs},
-    store::{Entry, Journal, NewBatch, Repositories, UpdateKind, ZERO},
+    store::{Entry, Journal, Maintenance, NewBatch, Repositories, UpdateKind, ZERO},
 };
 
 /// Who takes the events.
@@ -204,6 +204,7 @@ impl Writer {
     /// Settles a batch that happened: rows and event in one transaction.
     pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: Outcome) -> Result<Delivered, Failure> {
         let inner = &self.0;
+        let number = outcome.batch.number;
         let facts = inner.facts(guard.id, outcome).await?;
         let now = inner.clock.now_us();
         let mut tx = inner.db.begin().await?;
@@ -215,6 +216,7 @@ impl Writer {
             tx.rollback().await?;
             return Ok(std::future::ready(()).boxed());
         }
+        Maintenance::changed(&mut tx, guard.id, number, now).await?;
         let mut flush = None;
         for fact in facts.events {
             let event = outbox::event(guard.id, now, Fact::RefsUpdated(fact));
@@ -228,6 +230,20 @@ impl Writer {
             }
         }
         .boxed())
+    }
+
+    /// Tells what a repository takes on disk now, which an update of refs did not tell.
+    pub(crate) async fn tell_size(&self, guard: &WriteGuard) -> Result<u64, Failure> {
+        let (inner, id) = (&self.0, guard.id);
+        let size = inner.pool.run_blocking(move |store| store.size(id)).await?;
+        let Some(placed) = inner.repositories.find(id).await?.filter(|placed| !placed.deleted) else { return Ok(size) };
+        let (now, size_bytes) = (inner.clock.now_us(), i64::try_from(size).unwrap_or(i64::MAX));
+        let fact = Fact::SizeChanged(SizeChanged { size_bytes, number: placed.last_number });
+        let mut tx = inner.db.begin().await?;
+        outbox::append(&mut tx, &outbox::event(id, now, fact), SUBSCRIBERS, now).await?;
+        tx.commit().await?;
+        inner.relay.wake();
+        Ok(size)
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Service {
     subscriber: Subscriber,
     next: AtomicI64,
     others: Lifecycle,
+    /// Settings beyond the usual ones.
+    flags: Vec<String>,
 }
 
 /// Takes events and keeps them.
@@ -76,7 +78,7 @@ impl TokenAuthority for Nobody {
     }
 }
 
-fn config(folder: &Path) -> Config {
+fn config(folder: &Path, more: &[String]) -> Config {
     let file = |name: &str| folder.join(name).display().to_string();
     let flags = [
         ("--listen", format!("unix:{}", file("git.sock"))),
@@ -90,7 +92,7 @@ fn config(folder: &Path) -> Config {
         ("--hook-program", env!("CARGO_BIN_EXE_proc_receive").to_owned()),
     ];
     let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
-    Config::try_parse_from(["git-svc".to_owned()].into_iter().chain(flags)).unwrap()
+    Config::try_parse_from(["git-svc".to_owned()].into_iter().chain(flags).chain(more.iter().cloned())).unwrap()
 }
 
 fn write_keys(folder: &Path) -> Signer {
@@ -108,9 +110,14 @@ pub(crate) fn now() -> u64 {
 
 impl Service {
     pub(crate) async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_with(tempfile::tempdir().unwrap(), &[]).await
+    }
+
+    /// With more settings, in a folder of its own.
+    pub(crate) async fn start_with(folder: tempfile::TempDir, flags: &[&str]) -> Self {
+        let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let signer = write_keys(folder.path());
-        let settings = config(folder.path());
+        let settings = config(folder.path(), &flags);
         let trust = settings.trust.load("gateway", &Clock::system()).unwrap();
         let subscriber = Subscriber::default();
         let others = Lifecycle::new(Duration::from_secs(5));
@@ -122,14 +129,14 @@ impl Service {
         let address = settings.serve.listen[0].clone();
         let life = Lifecycle::new(Duration::from_secs(5));
         let next = AtomicI64::new(1);
-        let mut service = Self { folder, address, signer, trust, life, done: None, subscriber, next, others };
+        let mut service = Self { folder, address, signer, trust, life, done: None, subscriber, next, others, flags };
         service.launch().await;
         service
     }
 
     /// Starts the process's work; again after [`Service::stop`].
     pub(crate) async fn launch(&mut self) {
-        let settings = config(self.folder.path());
+        let settings = config(self.folder.path(), &self.flags);
         let listeners = settings.serve.bind().await.unwrap();
         self.life = Lifecycle::new(Duration::from_secs(5));
         let life = self.life.clone();
@@ -219,6 +226,16 @@ impl Service {
     pub(crate) async fn put(&self, repository: i64, path: &str, content: &[u8]) -> String {
         let request = self.with_grant(repository, put_request(repository, path, content));
         self.git().put_contents(request).await.unwrap().into_inner().commit.unwrap().id
+    }
+
+    /// The last size of a repository that was told without an update.
+    pub(crate) fn told_size(&self, repository: i64) -> Option<i64> {
+        let events = self.subscriber.0.lock().unwrap();
+        let of = events.iter().rev().filter(|event| event.repository_id == repository);
+        of.filter_map(
+            |event| if let Some(Fact::SizeChanged(size)) = &event.fact { Some(size.size_bytes) } else { None },
+        )
+        .next()
     }
 
     /// The updates of a repository that arrived, once there are `count`.

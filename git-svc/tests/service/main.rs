@@ -12,3 +12,4 @@ mod push;
 mod rpc;
 #[cfg(test)]
 mod session;
+mod upkeep;

@@ -20,15 +20,19 @@ use tokio::process::Command;
 use crate::harness::Service;
 
 /// `/{id}/info/refs` and so on, passed on to git-svc.
-struct Gateway {
+pub(crate) struct Gateway {
     url: String,
     life: Lifecycle,
-    service: Arc<Service>,
+    pub(crate) service: Arc<Service>,
 }
 
 impl Gateway {
     async fn start() -> Self {
-        let service = Arc::new(Service::start().await);
+        Self::over(Service::start().await).await
+    }
+
+    pub(crate) async fn over(service: Service) -> Self {
+        let service = Arc::new(service);
         let life = Lifecycle::new(Duration::from_secs(5));
         let listener = "127.0.0.1:0".parse::<Address>().unwrap().bind().await.unwrap();
         let url = format!("http://{}", listener.address().unwrap());
@@ -38,7 +42,7 @@ impl Gateway {
         Self { url, life, service }
     }
 
-    fn remote(&self, id: i64) -> String {
+    pub(crate) fn remote(&self, id: i64) -> String {
         format!("{}/{id}", self.url)
     }
 }
@@ -283,7 +287,7 @@ async fn a_push_cut_off_in_its_pack_leaves_no_quarantine() {
 }
 
 /// The only repository of a store.
-fn find_repository(store: &Path) -> std::path::PathBuf {
+pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
     let mut path = store.join("repos");
     for _ in 0..3 {
         path = std::fs::read_dir(&path).unwrap().next().unwrap().unwrap().path();

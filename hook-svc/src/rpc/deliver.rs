@@ -13,7 +13,8 @@ impl Apply for HookRpc {
                 let count = self.store.purge(tx, RepositoryId(event.repository_id)).await?;
                 tracing::info!(repo.id = event.repository_id, count, "removed the webhooks of a deleted repository");
             }
-            Some(Fact::RepositoryCreated(_) | Fact::RefsUpdated(_) | Fact::IssueChanged(_)) | None => {}
+            Some(Fact::RepositoryCreated(_) | Fact::RefsUpdated(_) | Fact::IssueChanged(_) | Fact::SizeChanged(_))
+            | None => {}
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ pub fn kind(event: &Event) -> &'static str {
         Some(Fact::RepositoryDeleted(_)) => "repository.deleted",
         Some(Fact::RefsUpdated(_)) => "refs.updated",
         Some(Fact::IssueChanged(_)) => "issue.changed",
+        Some(Fact::SizeChanged(_)) => "size.changed",
         None => "unknown",
     }
 }

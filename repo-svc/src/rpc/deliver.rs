@@ -25,6 +25,7 @@ impl Apply for Core {
                 self.repositories.apply_refs(tx, id, update, time_us).await
             }
             Some(Fact::IssueChanged(change)) => self.repositories.apply_issues(tx, id, change).await,
+            Some(Fact::SizeChanged(change)) => self.repositories.apply_size(tx, id, change).await,
             // Our own facts, or none: nothing to learn from them.
             Some(Fact::RepositoryCreated(_) | Fact::RepositoryDeleted(_)) | None => Ok(()),
         }

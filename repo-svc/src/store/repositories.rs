@@ -1,7 +1,7 @@
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_proto::Permission;
-use ferrite_proto::events::{IssueChanged, RefsUpdated};
+use ferrite_proto::events::{IssueChanged, RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::collaborators::stored_level;
@@ -49,6 +49,8 @@ const DELETE: &str = "DELETE FROM repositories WHERE id = $1 AND state = 'ready'
 const APPLY_REFS: &str = "UPDATE repositories SET refs_number = $2, size_bytes = $3, is_empty = $4, \
      default_branch = COALESCE($5, default_branch), updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END \
      WHERE id = $1 AND refs_number < $2";
+/// Measured after the update that was applied last, or not at all.
+const APPLY_SIZE: &str = "UPDATE repositories SET size_bytes = $2 WHERE id = $1 AND refs_number <= $3";
 const APPLY_ISSUES: &str =
     "UPDATE repositories SET open_issue_count = $2, issues_version = $3 WHERE id = $1 AND issues_version < $3";
 const ADD_STORE: &str = "INSERT INTO stores (name, created_us) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -335,6 +337,11 @@ impl RepositoryStore {
             std::str::from_utf8(&update.default_branch).ok().filter(|name| !name.is_empty() && !name.contains('\0'));
         let args = args![id, update.number, update.size_bytes, update.is_empty, branch.map(str::to_owned), time_us];
         tx.execute(APPLY_REFS, &args).await.map(|_| ())
+    }
+
+    /// Takes over what a repository takes on disk, unless an update of refs that was applied already was later.
+    pub(crate) async fn apply_size(&self, tx: &mut Tx, id: RepositoryId, change: &SizeChanged) -> Result<(), DbError> {
+        tx.execute(APPLY_SIZE, &args![id, change.size_bytes, change.number]).await.map(|_| ())
     }
 
     /// Takes over the number of open issues, unless a later one was applied already.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ferrite_kit::db::Db;
 use ferrite_kit::page::Page;
 use ferrite_kit::{Secret, args};
-use ferrite_proto::events::{IssueChanged, RefsUpdated};
+use ferrite_proto::events::{IssueChanged, RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::Identity;
 use ferrite_proto::{Permission, Scopes};
@@ -335,6 +335,24 @@ async fn late_and_repeated_facts_change_nothing() {
         tx.commit().await.unwrap();
         let row = store.find(&RepositoryKey::Id(id), &viewer(&ada)).await.unwrap().unwrap();
         assert_eq!((row.size_bytes, row.default_branch.as_str(), row.updated_us), (300, "trunk", NOW + 20));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_size_counts_unless_a_later_update_was_applied() {
+    on_both(async |db: Db| {
+        let store = repositories(&db).await;
+        let ada = user(&db, "ada").await;
+        let id = ready(&db, &store, &ada, &new("demo", "", false), NOW).await.id();
+        let mut tx = db.begin().await.unwrap();
+        store.apply_refs(&mut tx, id, &refs(2, 200, b"trunk"), NOW + 20).await.unwrap();
+        for (number, size_bytes) in [(2, 120), (1, 999)] {
+            store.apply_size(&mut tx, id, &SizeChanged { size_bytes, number }).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        let row = store.find(&RepositoryKey::Id(id), &viewer(&ada)).await.unwrap().unwrap();
+        assert_eq!((row.size_bytes, row.updated_us), (120, NOW + 20));
     })
     .await;
 }

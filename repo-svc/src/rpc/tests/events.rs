@@ -2,7 +2,7 @@ use ferrite_kit::outbox;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
-use ferrite_proto::events::{DeliverRequest, Event, IssueChanged, RefsUpdated};
+use ferrite_proto::events::{DeliverRequest, Event, IssueChanged, RefsUpdated, SizeChanged};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::{GetRepositoryRequest, Repository, RepositoryRef, repository_ref};
 use tonic::Code;
@@ -40,6 +40,19 @@ async fn facts_of_other_services_show_in_the_repository_once() {
     assert!(!now.is_empty && made.is_empty);
     let age = now.update_time.unwrap().seconds - made.update_time.unwrap().seconds;
     assert!((0..60).contains(&age), "a time in the future is not believed");
+}
+
+#[tokio::test]
+async fn a_size_told_by_upkeep_shows_in_the_repository() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let made = harness.create(&ada, "demo", false).await.unwrap();
+    let size = |number, size_bytes| {
+        outbox::event(RepositoryId(made.id), 0, Fact::SizeChanged(SizeChanged { size_bytes, number }))
+    };
+    let mut sink = EventSinkClient::new(harness.service.clone());
+    sink.deliver(DeliverRequest { events: vec![refs(made.id, 2, 200), size(2, 90), size(1, 300)] }).await.unwrap();
+    assert_eq!(get(&harness, made.id, &ada).await.size_bytes, 90);
 }
 
 #[tokio::test]

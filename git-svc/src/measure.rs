@@ -1,0 +1,228 @@
+//! What repositories take on disk, read from their folders. A folder of loose objects is read again only after it changed.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use ferrite_proto::id::RepositoryId;
+use moka::sync::Cache;
+
+/// Repositories whose folders are remembered: about 10 KiB each, when all of their folders are in use.
+const REMEMBERED: u64 = 1000;
+/// A folder that changed within this time may change again without a new time: the clock of files is coarse.
+const SETTLED: Duration = Duration::from_secs(2);
+/// What an index of packed objects has besides its objects, and for each of them.
+const INDEX_BASE: u64 = 8 + 256 * 4 + 40;
+const INDEX_OBJECT: u64 = 28;
+
+/// What one repository takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Measure {
+    /// Bytes of all of its objects, with their indexes. What half-finished transfers brought does not count.
+    pub(crate) bytes: u64,
+    /// Loose objects.
+    pub(crate) loose: u64,
+    /// Objects of each pack that repacking takes: neither kept nor cruft.
+    pub(crate) packs: Vec<u64>,
+    /// Whether there are objects that nothing refers to any more.
+    pub(crate) has_cruft: bool,
+}
+
+/// The measures of many repositories.
+#[derive(Debug)]
+pub(crate) struct Measures(Cache<RepositoryId, Arc<Mutex<Fans>>>);
+
+/// The folders of loose objects, by the first byte of their ids.
+type Fans = Vec<Option<Fan>>;
+
+/// One folder as it was read.
+#[derive(Clone, Copy, Debug)]
+struct Fan {
+    changed: SystemTime,
+    objects: u64,
+    bytes: u64,
+}
+
+impl Default for Measures {
+    fn default() -> Self {
+        Self(Cache::new(REMEMBERED))
+    }
+}
+
+impl Measures {
+    /// Measures the repository at `path`. What vanishes meanwhile does not count. Blocking.
+    pub(crate) fn of(&self, id: RepositoryId, path: &Path) -> Measure {
+        let objects = path.join("objects");
+        let fans = self.0.get_with(id, || Arc::new(Mutex::new(vec![None; 256])));
+        // Nothing panics while it is held.
+        let mut fans = fans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut measure = Measure::default();
+        for entry in fs::read_dir(&objects).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let byte = name.to_str().filter(|name| name.len() == 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+            let Some(slot) = byte.and_then(|byte| fans.get_mut(usize::from(byte))) else { continue };
+            let fan = entry.metadata().and_then(|data| data.modified()).map(|changed| refreshed(slot, &entry, changed));
+            let Ok(fan) = fan else { continue };
+            measure.loose += fan.objects;
+            measure.bytes += fan.bytes;
+        }
+        drop(fans);
+        measure.bytes += list(&objects.join("info")).map(|(_, bytes)| bytes).sum::<u64>();
+        measure.add_packs(&objects.join("pack"));
+        measure
+    }
+}
+
+impl Measure {
+    fn add_packs(&mut self, folder: &Path) {
+        let files: Vec<_> = list(folder).filter(|(name, _)| !name.starts_with(['t', '.'])).collect();
+        let skipped: Vec<_> = files.iter().filter_map(|(name, _)| name.strip_suffix(".keep")).collect();
+        let cruft: Vec<_> = files.iter().filter_map(|(name, _)| name.strip_suffix(".mtimes")).collect();
+        for (name, bytes) in &files {
+            self.bytes += bytes;
+            if let Some(pack) = name.strip_suffix(".idx")
+                && !skipped.contains(&pack)
+                && !cruft.contains(&pack)
+            {
+                self.packs.push(bytes.saturating_sub(INDEX_BASE) / INDEX_OBJECT);
+            }
+        }
+        self.has_cruft = !cruft.is_empty();
+        self.packs.sort_unstable();
+    }
+
+    /// Whether each pack has at least twice as many objects as all smaller ones have in all.
+    pub(crate) fn is_geometric(&self) -> bool {
+        let mut smaller = 0_u64;
+        self.packs.iter().all(|objects| {
+            let fits = smaller == 0 || *objects >= smaller.saturating_mul(2);
+            smaller = smaller.saturating_add(*objects);
+            fits
+        })
+    }
+}
+
+/// Names and sizes of the files in a folder; none if it is not there.
+fn list(folder: &Path) -> impl Iterator<Item = (String, u64)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let data = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some((entry.file_name().into_string().ok()?, data.len()))
+    })
+}
+
+/// What is in a folder of loose objects, read only if it changed.
+fn refreshed(slot: &mut Option<Fan>, entry: &fs::DirEntry, changed: SystemTime) -> Fan {
+    if let Some(fan) = slot.filter(|fan| fan.changed == changed) {
+        return fan;
+    }
+    let mut fan = Fan { changed, objects: 0, bytes: 0 };
+    for (_, bytes) in list(&entry.path()).filter(|(name, _)| name.len() == 38) {
+        fan.objects += 1;
+        fan.bytes += bytes;
+    }
+    let is_settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > SETTLED);
+    *slot = is_settled.then_some(fan);
+    fan
+}
+
+/// How many refs have a file of their own; counting stops above `limit`. Blocking.
+pub(crate) fn loose_refs(repository: &Path, limit: u64) -> u64 {
+    let mut count = 0;
+    let mut folders = vec![repository.join("refs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() => count += 1,
+                _ => {}
+            }
+            if count > limit {
+                return count;
+            }
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, bytes: usize) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, vec![b'x'; bytes]).unwrap();
+    }
+
+    fn age(path: &Path, seconds: u64) {
+        fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+    }
+
+    #[test]
+    fn folders_that_did_not_change_are_not_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (objects, measures, id) = (folder.path().join("objects"), Measures::default(), RepositoryId(1));
+        let fan = objects.join("ab");
+        write(&fan.join("0".repeat(38)), 10);
+        // A change within the clock's grain is seen.
+        assert_eq!(measures.of(id, folder.path()).loose, 1);
+        write(&fan.join("1".repeat(38)), 10);
+        assert_eq!(measures.of(id, folder.path()).loose, 2);
+        age(&fan, 60);
+        assert_eq!(measures.of(id, folder.path()).bytes, 20);
+        write(&fan.join("2".repeat(38)), 10);
+        age(&fan, 60);
+        let again = fs::metadata(&fan).unwrap().modified().unwrap();
+        assert_eq!(measures.of(id, folder.path()).bytes, 30, "another time, another look");
+        write(&fan.join("3".repeat(38)), 10);
+        fs::File::open(&fan).unwrap().set_modified(again).unwrap();
+        assert_eq!(measures.of(id, folder.path()).bytes, 30, "the same time, no look");
+        fs::remove_dir_all(&fan).unwrap();
+        assert_eq!(measures.of(id, folder.path()), Measure::default());
+    }
+
+    #[test]
+    fn quarantines_and_temporary_files_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = folder.path().join("objects");
+        write(&objects.join("tmp_objdir-incoming-x/pack/pack-1.pack"), 1000);
+        write(&objects.join("pack/tmp_pack_x"), 1000);
+        write(&objects.join("pack/.tmp-1-pack-x.pack"), 1000);
+        write(&objects.join("pack/pack-1.pack"), 5);
+        write(&objects.join("info/commit-graph"), 7);
+        let measure = Measures::default().of(RepositoryId(1), folder.path());
+        assert_eq!((measure.bytes, measure.loose, measure.packs.len()), (12, 0, 0));
+    }
+
+    #[test]
+    fn packs_are_counted_by_their_objects() {
+        let folder = tempfile::tempdir().unwrap();
+        let pack = folder.path().join("objects/pack");
+        for (name, objects) in [("pack-a", 10), ("pack-b", 3), ("pack-kept", 5), ("pack-cruft", 5)] {
+            let size = usize::try_from(INDEX_BASE + objects * INDEX_OBJECT).unwrap();
+            write(&pack.join(format!("{name}.idx")), size);
+        }
+        write(&pack.join("pack-kept.keep"), 0);
+        write(&pack.join("pack-cruft.mtimes"), 0);
+        let measure = Measures::default().of(RepositoryId(1), folder.path());
+        assert!(measure.has_cruft);
+        assert_eq!(measure.packs, [3, 10]);
+        assert!(measure.is_geometric());
+        let packs = |packs: &[u64]| Measure { packs: packs.to_vec(), ..Measure::default() }.is_geometric();
+        assert!(packs(&[]) && packs(&[4]) && packs(&[1, 2, 6, 18]));
+        assert!(!packs(&[3, 5]) && !packs(&[1, 2, 4]));
+    }
+
+    #[test]
+    fn counting_refs_stops_at_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        for index in 0..10 {
+            write(&folder.path().join(format!("refs/heads/a/b{index}")), 1);
+        }
+        assert_eq!(loose_refs(folder.path(), 100), 10);
+        assert_eq!(loose_refs(folder.path(), 4), 5);
+    }
+}

@@ -1,0 +1,157 @@
+//! What upkeep knows about each repository: what changed, and what was done since.
+
+use ferrite_kit::{
+    args,
+    db::{Db, DbError, Tx},
+};
+use ferrite_proto::id::RepositoryId;
+
+/// Later than any time: not to be looked at until something changes.
+pub(crate) const NEVER: i64 = i64::MAX;
+
+const CHANGED: &str = "INSERT INTO maintenance (repository_id, number, changed_us, packed_number, packed_us, full_number, full_us, graph_number, \
+     loose_left, next_us, not_before_us, failures) VALUES ($1, $2, $3, 0, $3, 0, $3, 0, 0, $3, 0, 0) \
+     ON CONFLICT (repository_id) DO UPDATE SET \
+     number = CASE WHEN maintenance.number < $2 THEN $2 ELSE maintenance.number END, changed_us = $3, \
+     next_us = CASE WHEN maintenance.next_us > $3 THEN $3 ELSE maintenance.next_us END";
+const DUE: &str = "SELECT m.repository_id, m.number, m.packed_number, m.packed_us, m.full_number, m.full_us, m.graph_number, m.loose_left, m.failures \
+     FROM maintenance m JOIN repositories r ON r.repository_id = m.repository_id \
+     WHERE m.next_us <= $2 AND m.not_before_us <= $2 AND r.store = $1 AND NOT r.deleted ORDER BY m.next_us LIMIT 256";
+/// A change that came meanwhile is looked at soon.
+const DONE: &str = "UPDATE maintenance SET packed_number = $2, packed_us = $3, full_number = $4, full_us = $5, graph_number = $6, loose_left = $7, \
+     next_us = CASE WHEN number > $8 THEN changed_us ELSE $9 END, not_before_us = 0, failures = 0 WHERE repository_id = $1";
+const FAILED: &str = "UPDATE maintenance SET failures = failures + 1, not_before_us = $2 WHERE repository_id = $1";
+const LATER: &str = "UPDATE maintenance SET not_before_us = $2 WHERE repository_id = $1";
+const FORGET: &str = "DELETE FROM maintenance WHERE repository_id = $1";
+const KNOWN: &str = "SELECT repository_id FROM repositories WHERE store = $1 AND NOT deleted AND repository_id > $2 \
+     ORDER BY repository_id LIMIT 1000";
+
+/// What is known about one repository. Numbers are those of the journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct Upkept {
+    /// Which.
+    pub(crate) repository_id: i64,
+    /// Its newest update.
+    pub(crate) number: i64,
+    /// The newest update when it was repacked, and when that was.
+    pub(crate) packed_number: i64,
+    pub(crate) packed_us: i64,
+    /// The same for the last time that everything was packed anew.
+    pub(crate) full_number: i64,
+    pub(crate) full_us: i64,
+    /// The newest update that the commit-graph has.
+    pub(crate) graph_number: i64,
+    /// Loose objects that could not be packed.
+    pub(crate) loose_left: i64,
+    /// Attempts that failed since the last that did not.
+    pub(crate) failures: i64,
+}
+
+/// The `maintenance` table.
+#[derive(Clone, Debug)]
+pub(crate) struct Maintenance {
+    db: Db,
+}
+
+impl Maintenance {
+    /// Over the table in `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Records an update, in the transaction that confirms it.
+    pub(crate) async fn changed(tx: &mut Tx, id: RepositoryId, number: i64, now_us: i64) -> Result<(), DbError> {
+        tx.execute(CHANGED, &args![id, number, now_us]).await.map(drop)
+    }
+
+    /// The repositories of a store that should be looked at, those that wait longest first.
+    pub(crate) async fn due(&self, store: &str, now_us: i64) -> Result<Vec<Upkept>, DbError> {
+        self.db.all(DUE, &args![store, now_us]).await
+    }
+
+    /// Records what was done, as of the update `seen`, and when to look again unless something changes before.
+    pub(crate) async fn done(&self, now: &Upkept, seen: i64, next_us: i64) -> Result<(), DbError> {
+        let args = args![
+            now.repository_id,
+            now.packed_number,
+            now.packed_us,
+            now.full_number,
+            now.full_us,
+            now.graph_number,
+            now.loose_left,
+            seen,
+            next_us
+        ];
+        self.db.execute(DONE, &args).await.map(drop)
+    }
+
+    /// Records a failure: not before that time again.
+    pub(crate) async fn failed(&self, id: RepositoryId, not_before_us: i64) -> Result<(), DbError> {
+        self.db.execute(FAILED, &args![id, not_before_us]).await.map(drop)
+    }
+
+    /// Puts a repository off.
+    pub(crate) async fn later(&self, id: RepositoryId, not_before_us: i64) -> Result<(), DbError> {
+        self.db.execute(LATER, &args![id, not_before_us]).await.map(drop)
+    }
+
+    /// Forgets a repository that is gone.
+    pub(crate) async fn forget(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
+        tx.execute(FORGET, &args![id]).await.map(drop)
+    }
+
+    /// A part of the repositories of a store: those after `after`, by id.
+    pub(crate) async fn known(&self, store: &str, after: RepositoryId) -> Result<Vec<RepositoryId>, DbError> {
+        let rows: Vec<(i64,)> = self.db.all(KNOWN, &args![store, after]).await?;
+        Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{store::Repositories, testing::on_each};
+
+    async fn due(db: &Db, now_us: i64) -> Vec<(i64, i64, i64)> {
+        let rows = Maintenance::new(db.clone()).due("s", now_us).await.unwrap();
+        rows.iter().map(|row| (row.repository_id, row.number, row.failures)).collect()
+    }
+
+    async fn changed(db: &Db, id: i64, number: i64, now_us: i64) {
+        let mut tx = db.begin().await.unwrap();
+        Maintenance::changed(&mut tx, RepositoryId(id), number, now_us).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn repositories_are_due_after_a_change_until_they_were_looked_at() {
+        on_each(async |db| {
+            let (repositories, maintenance) = (Repositories::new(db.clone()), Maintenance::new(db.clone()));
+            for (id, store) in [(1, "s"), (2, "s"), (3, "other")] {
+                repositories.place(RepositoryId(id), store, 1, 0).await.unwrap();
+                changed(&db, id, 1, 100 - id).await;
+            }
+            changed(&db, 1, 2, 200).await;
+            assert_eq!(due(&db, 98).await, [(2, 1, 0)]);
+            assert_eq!(due(&db, 99).await, [(2, 1, 0), (1, 2, 0)]);
+            let row = |id| Upkept { repository_id: id, ..Upkept::default() };
+            maintenance.done(&row(1), 1, NEVER).await.unwrap();
+            maintenance.done(&row(2), 1, 500).await.unwrap();
+            assert_eq!(due(&db, 300).await, [(1, 2, 0)], "a change that came meanwhile is not lost");
+            maintenance.done(&row(1), 2, NEVER).await.unwrap();
+            assert_eq!(due(&db, 499).await, []);
+            assert_eq!(due(&db, 500).await, [(2, 1, 0)]);
+            maintenance.failed(RepositoryId(2), 900).await.unwrap();
+            changed(&db, 2, 2, 600).await;
+            assert_eq!(due(&db, 899).await, [], "a failure is not repeated at once");
+            assert_eq!(due(&db, 900).await, [(2, 2, 1)]);
+            let mut tx = db.begin().await.unwrap();
+            Maintenance::forget(&mut tx, RepositoryId(2)).await.unwrap();
+            tx.commit().await.unwrap();
+            assert_eq!(due(&db, 900).await, []);
+            assert_eq!(maintenance.known("s", RepositoryId(0)).await.unwrap(), [RepositoryId(1), RepositoryId(2)]);
+            assert_eq!(maintenance.known("s", RepositoryId(1)).await.unwrap(), [RepositoryId(2)]);
+        })
+        .await;
+    }
+}

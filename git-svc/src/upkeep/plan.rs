@@ -1,0 +1,171 @@
+//! What to do, from what was measured. No input or output.
+
+use std::time::Duration;
+
+use super::UpkeepArgs;
+use crate::{
+    measure::Measure,
+    store::{NEVER, Upkept},
+};
+
+/// Objects that expired are looked for this long after they could have.
+const SLACK: Duration = Duration::from_secs(24 * 3600);
+
+/// How objects are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repack {
+    /// Loose ones only.
+    Loose,
+    /// Small packs as well.
+    Geometric,
+    /// Everything.
+    Full,
+}
+
+/// What one job does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) refs: bool,
+    pub(super) repack: Option<Repack>,
+    /// Whether there are commits that the commit-graph does not have.
+    pub(super) graph: bool,
+}
+
+impl Plan {
+    /// What a repository needs that looks like this.
+    pub(super) fn of(row: &Upkept, measure: &Measure, loose_refs: u64, options: &UpkeepArgs, now_us: i64) -> Self {
+        let is_due = |at: Option<i64>| at.is_some_and(|at| at <= now_us);
+        let updates = u64::try_from(row.number.saturating_sub(row.packed_number)).unwrap_or(0);
+        let loose = measure.loose.saturating_sub(u64::try_from(row.loose_left).unwrap_or(0));
+        let is_above = |value: u64, limit: u64| limit > 0 && value > limit;
+        let repack = if is_due(full_at(row, measure.has_cruft, options)) {
+            Some(Repack::Full)
+        } else if is_due(packed_at(row, options))
+            || (options.updates > 0 && updates >= options.updates)
+            || (is_above(measure.packs.len() as u64, options.packs) && !measure.is_geometric())
+        {
+            Some(Repack::Geometric)
+        } else {
+            is_above(loose, options.loose_objects).then_some(Repack::Loose)
+        };
+        let graph = repack.is_some() && row.number > row.graph_number;
+        Self { refs: is_above(loose_refs, options.loose_refs), repack, graph }
+    }
+
+    /// Whether there is nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.refs && self.repack.is_none()
+    }
+
+    /// Its name in logs and metrics.
+    pub(super) fn kind(&self) -> &'static str {
+        match self.repack {
+            Some(Repack::Full) => "full",
+            Some(Repack::Geometric) => "geometric",
+            Some(Repack::Loose) => "loose",
+            None => "refs",
+        }
+    }
+}
+
+/// When to look again if nothing changes before.
+pub(super) fn next_us(row: &Upkept, has_cruft: bool, options: &UpkeepArgs) -> i64 {
+    let times = [full_at(row, has_cruft, options), packed_at(row, options)];
+    times.into_iter().flatten().min().unwrap_or(NEVER)
+}
+
+fn packed_at(row: &Upkept, options: &UpkeepArgs) -> Option<i64> {
+    let is_behind = row.number > row.packed_number && !options.repack_after.is_zero();
+    is_behind.then(|| after(row.packed_us, options.repack_after))
+}
+
+fn full_at(row: &Upkept, has_cruft: bool, options: &UpkeepArgs) -> Option<i64> {
+    if options.full_after.is_zero() {
+        return None;
+    }
+    let changed = (row.number > row.full_number).then(|| after(row.full_us, options.full_after));
+    let expired = has_cruft.then(|| after(row.full_us, options.expire_after.saturating_add(SLACK)));
+    changed.into_iter().chain(expired).min()
+}
+
+fn after(time_us: i64, pause: Duration) -> i64 {
+    time_us.saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Settings {
+        #[command(flatten)]
+        upkeep: UpkeepArgs,
+    }
+
+    const HOUR: i64 = 3600 * 1_000_000;
+    const DAY: i64 = 24 * HOUR;
+
+    fn options() -> UpkeepArgs {
+        Settings::parse_from(["x"]).upkeep
+    }
+
+    fn off() -> UpkeepArgs {
+        let names = ["loose-objects", "packs", "updates", "repack-seconds", "full-seconds", "loose-refs"];
+        let flags = names.iter().flat_map(|name| [format!("--upkeep-{name}"), "0".to_owned()]);
+        Settings::parse_from(["x".to_owned()].into_iter().chain(flags)).upkeep
+    }
+
+    /// A repository that was packed at 0 and changed once since.
+    fn row() -> Upkept {
+        Upkept { repository_id: 1, number: 1, ..Upkept::default() }
+    }
+
+    fn repack(row: Upkept, measure: &Measure, now_us: i64) -> Option<Repack> {
+        assert!(Plan::of(&row, measure, 10_000, &off(), now_us).is_empty());
+        Plan::of(&row, measure, 0, &options(), now_us).repack
+    }
+
+    #[test]
+    fn a_few_changes_need_nothing_until_a_day_has_passed() {
+        let calm = Measure { loose: 500, packs: vec![1; 8], ..Measure::default() };
+        assert_eq!(repack(row(), &calm, HOUR), None);
+        assert_eq!(next_us(&row(), false, &options()), DAY);
+        assert_eq!(repack(row(), &calm, DAY), Some(Repack::Geometric));
+        let packed = Upkept { packed_number: 1, packed_us: DAY, ..row() };
+        assert_eq!(repack(packed, &calm, 3 * DAY), None);
+        assert_eq!(next_us(&packed, false, &options()), 7 * DAY);
+        let full = Upkept { full_number: 1, full_us: 7 * DAY, ..packed };
+        assert_eq!((repack(full, &calm, 100 * DAY), next_us(&full, false, &options())), (None, NEVER));
+        assert_eq!(next_us(&row(), true, &off()), NEVER);
+    }
+
+    #[test]
+    fn loose_objects_that_cannot_be_packed_are_not_tried_again() {
+        let loose = Measure { loose: 501, ..Measure::default() };
+        assert_eq!(repack(row(), &loose, HOUR), Some(Repack::Loose));
+        assert_eq!(repack(Upkept { loose_left: 1, ..row() }, &loose, HOUR), None);
+    }
+
+    #[test]
+    fn many_packs_or_updates_are_combined() {
+        let packs = |packs: Vec<u64>| Measure { packs, ..Measure::default() };
+        assert_eq!(repack(row(), &packs(vec![1; 9]), HOUR), Some(Repack::Geometric));
+        let geometric = (0..9).map(|power| 3_u64.pow(power)).collect();
+        assert_eq!(repack(row(), &packs(geometric), HOUR), None);
+        let busy = |number| repack(Upkept { number, packed_number: 10, ..row() }, &packs(vec![]), HOUR);
+        assert_eq!((busy(59), busy(60)), (None, Some(Repack::Geometric)));
+    }
+
+    #[test]
+    fn everything_is_packed_anew_after_a_week_and_when_unused_objects_have_expired() {
+        let plan = Plan::of(&row(), &Measure::default(), 201, &options(), 7 * DAY);
+        assert_eq!(plan, Plan { refs: true, repack: Some(Repack::Full), graph: true });
+        let quiet = Upkept { packed_number: 1, full_number: 1, graph_number: 1, ..row() };
+        let cruft = Measure { has_cruft: true, ..Measure::default() };
+        assert_eq!(repack(quiet, &cruft, 14 * DAY), None);
+        let plan = Plan::of(&quiet, &cruft, 200, &options(), 15 * DAY);
+        assert_eq!(plan, Plan { refs: false, repack: Some(Repack::Full), graph: false });
+    }
+}

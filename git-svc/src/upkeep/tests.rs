@@ -1,0 +1,383 @@
+//! Upkeep of real repositories by real git: what it makes, what it leaves, and what a kill at any moment leaves.
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use clap::Parser as _;
+use ferrite_kit::{Clock, args, db::Db};
+use ferrite_proto::events::{Event, SizeChanged, event::Fact};
+use git2::Oid;
+use prost::Message as _;
+use rand::Rng as _;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::{Running, Upkeep, UpkeepArgs};
+use crate::{
+    command::{Chore, Git, GitOptions},
+    name::RefName,
+    refs::Edit,
+    store::{Maintenance, Repositories, UpdateKind, Upkept},
+    testing::{Bench, on_each},
+    work::{Change, Writer},
+};
+
+#[derive(clap::Parser)]
+struct Settings {
+    #[command(flatten)]
+    upkeep: UpkeepArgs,
+}
+
+fn options(flags: &[&str]) -> UpkeepArgs {
+    Settings::parse_from(["x"].iter().chain(flags)).upkeep
+}
+
+fn upkeep(bench: &Bench, flags: &[&str]) -> Upkeep {
+    Upkeep {
+        clock: Clock::system(),
+        store: Arc::clone(&bench.store),
+        pool: bench.pool.clone(),
+        git: Arc::clone(&bench.git),
+        writer: bench.writer(),
+        repositories: Repositories::new(bench.db.clone()),
+        maintenance: Maintenance::new(bench.db.clone()),
+        running: Running::default(),
+        options: options(flags),
+    }
+}
+
+/// One round of upkeep; whether anything was due.
+async fn round(upkeep: &Upkeep) -> bool {
+    let due = upkeep.due().await;
+    for row in &due {
+        upkeep.look_after(*row).await;
+    }
+    !due.is_empty()
+}
+
+async fn row(db: &Db) -> Upkept {
+    let sql = "SELECT repository_id, number, packed_number, packed_us, full_number, full_us, graph_number, loose_left, failures FROM maintenance";
+    db.one(sql, &[]).await.unwrap()
+}
+
+/// A commit with a new file on top of another.
+fn commit(path: &Path, parent: Option<Oid>, text: &str) -> Oid {
+    let repo = git2::Repository::open_bare(path).unwrap();
+    let parent = parent.map(|id| repo.find_commit(id).unwrap());
+    let base = parent.as_ref().map(|parent| parent.tree().unwrap());
+    let mut tree = repo.treebuilder(base.as_ref()).unwrap();
+    tree.insert(format!("f{text}"), repo.blob(text.as_bytes()).unwrap(), 0o100_644).unwrap();
+    let tree = repo.find_tree(tree.write().unwrap()).unwrap();
+    let who = git2::Signature::new("Ada", "ada@example.com", &git2::Time::new(0, 0)).unwrap();
+    repo.commit(None, &who, &who, text, &tree, &parent.iter().collect::<Vec<_>>()).unwrap()
+}
+
+async fn set(bench: &Bench, writer: &Writer, name: &str, old: Option<Oid>, new: Option<Oid>) {
+    let guard = writer.lock(bench.id).await.unwrap();
+    let edits = vec![Edit { name: RefName::parse(name.as_bytes()).unwrap(), old, new }];
+    drop(writer.apply::<()>(&guard, &Change { kind: UpdateKind::Push, user: 7, edits }, None).await.unwrap());
+}
+
+/// Updates of `main`, one commit each; the last one.
+async fn updates(bench: &Bench, from: Option<Oid>, count: usize) -> Oid {
+    let (writer, mut tip) = (bench.writer(), from);
+    for index in 0..count {
+        let next = commit(&path(bench), tip, &format!("{index}-{}", tip.map_or_else(String::new, |id| id.to_string())));
+        set(bench, &writer, "refs/heads/main", tip, Some(next)).await;
+        tip = Some(next);
+    }
+    tip.unwrap()
+}
+
+fn path(bench: &Bench) -> PathBuf {
+    bench.store.path(bench.id)
+}
+
+fn git(path: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(path).args(args).env("GIT_CONFIG_GLOBAL", "/dev/null").env("LC_ALL", "C");
+    command.output().unwrap()
+}
+
+fn is_whole(path: &Path) {
+    let fsck = git(path, &["fsck", "--strict", "--full", "--no-dangling"]);
+    assert!(fsck.status.success() && fsck.stderr.is_empty(), "{fsck:?}");
+}
+
+fn has(path: &Path, id: Oid) -> bool {
+    git(path, &["cat-file", "-e", &id.to_string()]).status.success()
+}
+
+/// Names in `objects/pack` that end so.
+fn files(path: &Path, suffix: &str) -> usize {
+    let entries = fs::read_dir(path.join("objects/pack")).unwrap();
+    entries.filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().ends_with(suffix)).count()
+}
+
+async fn sizes(db: &Db) -> Vec<SizeChanged> {
+    let sql = "SELECT payload FROM outbox WHERE kind = $1 ORDER BY id";
+    let rows: Vec<(Vec<u8>,)> = db.all(sql, &args!["size.changed"]).await.unwrap();
+    let facts = rows.into_iter().filter_map(|(bytes,)| Event::decode(bytes.as_slice()).unwrap().fact);
+    facts.filter_map(|fact| if let Fact::SizeChanged(size) = fact { Some(size) } else { None }).collect()
+}
+
+#[tokio::test]
+async fn enough_updates_fire_a_repack_with_index_bitmap_and_commit_graph() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let upkeep = upkeep(&bench, &["--upkeep-updates", "5"]);
+        assert!(!round(&upkeep).await, "nothing changed");
+        let tip = updates(&bench, None, 4).await;
+        assert!(round(&upkeep).await);
+        assert_eq!(files(&path(&bench), ".pack"), 0, "four updates need nothing");
+        assert!(!round(&upkeep).await);
+        updates(&bench, Some(tip), 1).await;
+        assert!(round(&upkeep).await);
+        let path = path(&bench);
+        assert_eq!((files(&path, ".pack"), files(&path, ".bitmap"), files(&path, "multi-pack-index")), (1, 1, 1));
+        let graph = fs::read(path.join("objects/info/commit-graph")).unwrap();
+        let has_chunk = |name: &[u8]| graph[..200].windows(4).any(|bytes| bytes == name);
+        // libgit2 ignores a file that has generation numbers of version 2.
+        assert!(has_chunk(b"CDAT") && has_chunk(b"BIDX") && !has_chunk(b"GDA2"));
+        assert!(git(&path, &["count-objects"]).stdout.starts_with(b"0 objects"));
+        is_whole(&path);
+        let size = i64::try_from(bench.store.size(bench.id).unwrap()).unwrap();
+        assert_eq!(sizes(&bench.db).await, [SizeChanged { size_bytes: size, number: 5 }]);
+        let row = row(&bench.db).await;
+        assert_eq!((row.number, row.packed_number, row.graph_number, row.loose_left, row.failures), (5, 5, 5, 0, 0));
+        assert!(!round(&upkeep).await, "it is done once");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn loose_objects_are_packed_and_those_not_in_use_are_left() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let upkeep = upkeep(&bench, &["--upkeep-loose-objects", "8"]);
+        let tip = updates(&bench, None, 3).await;
+        let unused = commit(&path(&bench), None, "unused");
+        assert!(round(&upkeep).await);
+        assert_eq!((files(&path(&bench), ".pack"), files(&path(&bench), "multi-pack-index")), (1, 0));
+        assert!(has(&path(&bench), tip) && has(&path(&bench), unused));
+        assert_eq!(row(&bench.db).await.loose_left, 3);
+        updates(&bench, Some(tip), 2).await;
+        assert!(round(&upkeep).await);
+        assert_eq!(files(&path(&bench), ".pack"), 1, "nine are loose, but three of them stay so");
+        is_whole(&path(&bench));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_refs_are_packed_and_stay_readable_and_writable() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (upkeep, writer) = (upkeep(&bench, &["--upkeep-loose-refs", "4"]), bench.writer());
+        let (one, two) = (commit(&path(&bench), None, "1"), commit(&path(&bench), None, "2"));
+        let names: Vec<_> = (0..6).map(|index| format!("refs/heads/a/b{index}")).collect();
+        for name in &names {
+            set(&bench, &writer, name, None, Some(one)).await;
+        }
+        let find =
+            async |name: &str| bench.refs.resolve(bench.id, RefName::parse(name.as_bytes()).unwrap()).await.unwrap();
+        assert_eq!(find(&names[0]).await, Some(one));
+        let lock = fs::File::create(path(&bench).join("packed-refs.lock")).unwrap();
+        lock.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+        round(&upkeep).await;
+        assert_eq!(fs::read_to_string(path(&bench).join("packed-refs")).unwrap().matches("refs/heads/a/b").count(), 6);
+        assert!(!path(&bench).join("refs/heads/a/b0").exists());
+        for name in &names {
+            assert_eq!(find(name).await, Some(one));
+        }
+        set(&bench, &writer, &names[0], Some(one), Some(two)).await;
+        set(&bench, &writer, &names[1], Some(one), None).await;
+        assert_eq!((find(&names[0]).await, find(&names[1]).await, find(&names[2]).await), (Some(two), None, Some(one)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unused_objects_stay_their_time_however_old_they_are() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let flags = ["--upkeep-full-seconds", "1", "--upkeep-expire-seconds", "3"];
+        let (upkeep, path) = (upkeep(&bench, &flags), path(&bench));
+        let (tip, writer) = (updates(&bench, None, 2).await, bench.writer());
+        let unused = commit(&path, Some(tip), "unused");
+        set(&bench, &writer, "refs/heads/other", None, Some(unused)).await;
+        assert!(git(&path, &["repack", "-adq"]).status.success());
+        let old = SystemTime::now() - Duration::from_secs(90 * 24 * 3600);
+        for entry in fs::read_dir(path.join("objects/pack")).unwrap() {
+            fs::File::open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
+        }
+        set(&bench, &writer, "refs/heads/other", Some(unused), None).await;
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        assert!(round(&upkeep).await);
+        assert_eq!((files(&path, ".mtimes"), files(&path, ".bitmap"), row(&bench.db).await.full_number), (1, 1, 4));
+        assert!(has(&path, unused), "it is unused since a moment ago");
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let tip = updates(&bench, Some(tip), 1).await;
+        assert!(round(&upkeep).await);
+        assert!(!has(&path, unused) && has(&path, tip));
+        is_whole(&path);
+        let trash = fs::read_dir(bench.store.root().join("trash")).unwrap().count();
+        assert_eq!(trash, 1, "what expired can be brought back by hand for a while");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_expired_is_put_back_when_refs_changed_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.git");
+    git2::Repository::init_bare(&path).unwrap();
+    let (used, unused) = (commit(&path, None, "used"), commit(&path, None, "unused"));
+    assert!(git(&path, &["update-ref", "refs/heads/main", &used.to_string()]).status.success());
+    // Loose objects do not expire.
+    assert!(git(&path, &["repack", "--geometric=2", "-dq"]).status.success());
+    let trash = folder.path().join("trash");
+    fs::create_dir(&trash).unwrap();
+    let expired = format!("--expire-to={}/pack", trash.display());
+    let expire = || {
+        fs::create_dir_all(&trash).unwrap();
+        assert!(git(&path, &["repack", "--cruft", "-dq", "--cruft-expiration=now", &expired]).status.success());
+        assert!(!has(&path, unused));
+    };
+    expire();
+    super::job::settle_trash(&trash, &path, true).unwrap();
+    assert!(has(&path, unused) && !trash.exists());
+    expire();
+    super::job::settle_trash(&trash, &path, false).unwrap();
+    assert!(!has(&path, unused) && trash.exists());
+}
+
+#[tokio::test]
+async fn handles_that_are_open_see_through_repacks() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let tip = updates(&bench, None, 3).await;
+        let hold = fs::File::create(path(&bench).join("upkeep")).unwrap();
+        let trash = bench.store.make_trash(bench.id).unwrap();
+        for chore in [Chore::PackLoose, Chore::Geometric, Chore::Full { expire: Duration::ZERO, expired: &trash }] {
+            // Each worker has a handle from before.
+            let reads = (0..8).map(|_| bench.pool.run(bench.id, move |repo| Ok(repo.find_commit(tip)?.tree()?.len())));
+            for count in futures_util::future::join_all(reads).await {
+                assert_eq!(count.unwrap(), 3);
+            }
+            let child = bench.git.chore(&path(&bench), chore, &hold).unwrap();
+            child.finish(&[], Duration::from_secs(30)).await.unwrap();
+        }
+        assert_eq!(bench.pool.run(bench.id, move |repo| Ok(repo.find_commit(tip)?.tree()?.len())).await.unwrap(), 3);
+    })
+    .await;
+}
+
+/// Kills chores at random moments; each time the repository is whole, and at last the next job succeeds.
+#[tokio::test]
+async fn a_kill_at_any_moment_leaves_a_whole_repository() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (upkeep, path) = (upkeep(&bench, &["--upkeep-updates", "1", "--upkeep-full-seconds", "1"]), path(&bench));
+        let mut tip = updates(&bench, None, 10).await;
+        let mut killed = 0;
+        for index in 0..12 {
+            let next = (0..20).fold(tip, |parent, number| commit(&path, Some(parent), &format!("{index}-{number}")));
+            set(&bench, &bench.writer(), "refs/heads/main", Some(tip), Some(next)).await;
+            tip = next;
+            let hold = fs::File::create(path.join("upkeep")).unwrap();
+            let trash = bench.store.make_trash(bench.id).unwrap();
+            let full = Chore::Full { expire: Duration::from_secs(60), expired: &trash };
+            let chore = [Chore::Geometric, full, Chore::CommitGraph, Chore::PackLoose][index % 4];
+            let mut child = bench.git.chore(&path, chore, &hold).unwrap();
+            let leader = Pid::from_raw(child.id().unwrap()).unwrap();
+            let pause = Duration::from_millis(rand::rng().random_range(0..60));
+            tokio::time::sleep(pause).await;
+            kill_process_group(leader, Signal::KILL).unwrap();
+            killed += usize::from(child.wait().await.unwrap().signal().is_some());
+            is_whole(&path);
+        }
+        assert!(killed > 2, "{killed}");
+        fs::write(path.join("objects/pack/multi-pack-index.lock"), b"").unwrap();
+        fs::write(path.join("objects/pack/.tmp-1-pack-1.pack"), b"x").unwrap();
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        assert!(round(&upkeep).await);
+        let row = row(&bench.db).await;
+        assert_eq!((row.failures, row.full_number), (0, row.number));
+        assert_eq!((files(&path, ".pack"), files(&path, "multi-pack-index"), files(&path, ".lock")), (1, 1, 0));
+        is_whole(&path);
+    })
+    .await;
+}
+
+/// A git whose repacks take long.
+async fn slow_git(folder: &Path) -> Arc<Git> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let program = folder.join("git");
+    let text = "#!/bin/sh\ncase \"$*\" in *repack*) sleep 60;; *) exec git \"$@\";; esac\n";
+    fs::write(&program, text).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    Arc::new(Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap())
+}
+
+#[tokio::test]
+async fn a_job_ends_when_it_must_and_never_blocks_writers() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let folder = tempfile::tempdir().unwrap();
+        let flags = ["--upkeep-updates", "1"];
+        let slow = Upkeep { git: slow_git(folder.path()).await, ..upkeep(&bench, &flags) };
+        let tip = updates(&bench, None, 2).await;
+        let before = row(&bench.db).await;
+        let running = slow.running.clone();
+        let start = Instant::now();
+        let meanwhile = async {
+            while !running.has(bench.id) || start.elapsed() < Duration::from_millis(500) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            // Another process's service finds it taken, and nothing is counted as a failure.
+            let other = upkeep(&bench, &flags);
+            other.look_after(before).await;
+            assert_eq!(files(&path(&bench), ".pack"), 0);
+            updates(&bench, Some(tip), 1).await;
+            assert!(running.begin(bench.id).is_none());
+            running.stop(bench.id).await;
+        };
+        tokio::join!(slow.look_after(before), meanwhile);
+        assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+        assert!(!running.has(bench.id));
+        let after = row(&bench.db).await;
+        assert_eq!((after.failures, after.packed_number, after.number), (0, 0, 3));
+
+        let short = Upkeep {
+            git: Arc::clone(&slow.git),
+            ..upkeep(&bench, &["--upkeep-updates", "1", "--upkeep-deadline-seconds", "1"])
+        };
+        short.look_after(after).await;
+        assert_eq!(row(&bench.db).await.failures, 1);
+        assert!(short.due().await.is_empty(), "a failure is not repeated at once");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repository_that_is_gone_needs_nothing() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let upkeep = upkeep(&bench, &["--upkeep-updates", "1"]);
+        updates(&bench, None, 1).await;
+        let row = row(&bench.db).await;
+        let mut tx = bench.db.begin().await.unwrap();
+        Repositories::delete(&mut tx, bench.id, "s", 0).await.unwrap();
+        tx.commit().await.unwrap();
+        assert!(upkeep.due().await.is_empty());
+        upkeep.look_after(row).await;
+        assert_eq!(files(&path(&bench), ".pack"), 0);
+    })
+    .await;
+}
