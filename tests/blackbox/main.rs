@@ -9,6 +9,7 @@ mod harness;
 
 mod accounts;
 mod administration;
+mod attacks_access;
 mod audit;
 mod collaborators;
 mod compatibility;

@@ -12,4 +12,5 @@ mod push;
 mod rpc;
 #[cfg(test)]
 mod session;
+#[cfg(test)]
 mod upkeep;

@@ -139,10 +139,12 @@ impl Facts {
 
     /// The roles, cut down to what the viewer's token may be used for on a part.
     pub(crate) fn reached(self, viewer: &Viewer, unit: Unit) -> Permission {
-        if viewer.is_anonymous() || !viewer.reaches(self.repository) {
+        if viewer.is_anonymous() {
             return Permission::None;
         }
-        self.roles(viewer).min(viewer.cap(unit))
+        // Where a limited token does not reach, its owner is a stranger.
+        let roles = if viewer.reaches(self.repository) { self.roles(viewer) } else { self.public() };
+        roles.min(viewer.cap(unit))
     }
 
     /// The viewer's level on a part: what it reaches, and never less than what is public.
@@ -343,7 +345,7 @@ mod tests {
         for ids in [&[][..], &[8]] {
             assert_eq!(facts(true).level(&limited(ids), Unit::Repository), Permission::None);
             assert_eq!(facts(false).level(&limited(ids), Unit::Repository), Permission::Read);
-            assert_eq!(facts(false).reached(&limited(ids), Unit::Repository), Permission::None);
+            assert_eq!(facts(false).reached(&limited(ids), Unit::Repository), Permission::Read);
         }
     }
 }

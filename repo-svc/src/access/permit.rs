@@ -12,6 +12,9 @@ use crate::credentials::Origin;
 use crate::model::lookup_key;
 use crate::store::{Actor, Organization, Repository, RepositoryKey, Standing, Team};
 
+/// Longer than any request id of the gateway's; a longer one of somebody else's is none, for ids are kept in the audit log.
+const REQUEST_ID_MAX_BYTES: usize = 128;
+
 /// How a request says in which capacity its caller acts.
 pub(crate) trait Mode {
     /// The capacity.
@@ -62,7 +65,7 @@ impl Permit {
             viewer: Viewer::of(caller.identity.as_ref()),
             identity: caller.identity,
             origin: Origin::of(request),
-            request_id: request_id.unwrap_or_default().to_owned(),
+            request_id: request_id.filter(|id| id.len() <= REQUEST_ID_MAX_BYTES).unwrap_or_default().to_owned(),
         }
     }
 

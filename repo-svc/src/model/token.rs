@@ -4,6 +4,9 @@ use ferrite_proto::{Scope, Scopes};
 use super::lookup_key;
 
 const REPOSITORIES_MAX: usize = 100;
+/// What a token can be for that is limited to repositories. Whoever could use one for the account, for organizations or for the site
+/// would let itself into all the others with it.
+const OF_REPOSITORIES: [Scope; 5] = [Scope::RepoRead, Scope::RepoWrite, Scope::RepoAdmin, Scope::Issue, Scope::Hook];
 /// About 100 years: what lies beyond is a mistake, and "never" has its own way to be said.
 const LIFETIME_MAX_US: i64 = 36_525 * 24 * 60 * 60 * 1_000_000;
 /// As much of a word as a refusal repeats.
@@ -19,14 +22,20 @@ fn echo(text: &str) -> String {
 pub(crate) struct TokenScopes(Scopes);
 
 impl TokenScopes {
-    /// Reads the words for scopes; none of them means everything that there is today.
-    pub(crate) fn parse(words: &[String], field: &str) -> Result<Self, FieldViolation> {
+    /// Reads the words for scopes; none of them means everything that there is today. A token that is limited to repositories has
+    /// the scopes that concern repositories only.
+    pub(crate) fn parse(words: &[String], is_limited: bool, field: &str) -> Result<Self, FieldViolation> {
         if words.is_empty() {
-            return Ok(Self(Scopes::all()));
+            return Ok(Self(if is_limited { OF_REPOSITORIES.into_iter().collect() } else { Scopes::all() }));
         }
         let scope = |word: &String| {
             let unknown = || FieldViolation::new(field, "unknown", format!("there is no scope `{}`", echo(word)));
-            word.parse::<Scope>().map_err(|_| unknown())
+            let scope = word.parse::<Scope>().map_err(|_| unknown())?;
+            if is_limited && !OF_REPOSITORIES.contains(&scope) {
+                let message = format!("must not hold `{scope}` for a token that is limited to repositories");
+                return Err(FieldViolation::new(field, "invalid", message));
+            }
+            Ok(scope)
         };
         words.iter().map(scope).collect::<Result<Scopes, _>>().map(Self)
     }
@@ -121,7 +130,7 @@ mod tests {
 
     #[test]
     fn scopes_are_words_and_no_word_is_all_of_them() {
-        let parse = |words: &[&str]| TokenScopes::parse(&texts(words), "scopes").map(TokenScopes::scopes);
+        let parse = |words: &[&str]| TokenScopes::parse(&texts(words), false, "scopes").map(TokenScopes::scopes);
         assert_eq!(parse(&[]), Ok(Scopes::all()));
         assert_eq!(parse(&["issue", "repo:read", "issue"]), Ok([Scope::RepoRead, Scope::Issue].into_iter().collect()));
         for bad in ["", "all", "REPO:READ", "repo", " issue", "repo:read,issue", "\0"] {
@@ -129,6 +138,17 @@ mod tests {
             assert_eq!((violation.field.as_str(), violation.code), ("scopes", "unknown"), "{bad:?}");
         }
         assert!(parse(&[&"x".repeat(100_000)]).unwrap_err().message.len() < 200);
+    }
+
+    #[test]
+    fn a_token_for_repositories_is_for_nothing_else() {
+        let parse = |words: &[&str]| TokenScopes::parse(&texts(words), true, "scopes").map(TokenScopes::scopes);
+        assert_eq!(parse(&[]), Ok(OF_REPOSITORIES.into_iter().collect()));
+        assert_eq!(parse(&["hook"]), Ok([Scope::Hook].into_iter().collect()));
+        for bad in ["user", "org", "admin"] {
+            let violation = parse(&["issue", bad]).unwrap_err();
+            assert_eq!((violation.field.as_str(), violation.code), ("scopes", "invalid"), "{bad:?}");
+        }
     }
 
     #[test]
@@ -176,7 +196,7 @@ mod tests {
             words in prop::collection::vec(any::<String>(), 0..5),
             time in any::<Option<(i64, i32)>>(),
         ) {
-            if let Err(violation) = TokenScopes::parse(&words, "s") {
+            if let Err(violation) = TokenScopes::parse(&words, false, "s") {
                 prop_assert_eq!(violation.field, "s");
             }
             match Expiry::parse(time, NOW, "e") {

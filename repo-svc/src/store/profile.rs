@@ -15,6 +15,8 @@ const ADD_EMAILS: &str = "INSERT INTO emails (user_id, email, email_key, created
 /// Waits for an administrator who is changing which address is the primary one.
 const PRIMARY_POSTGRES: &str = "SELECT email_key FROM users WHERE id = $1 FOR UPDATE";
 const PRIMARY_SQLITE: &str = "SELECT email_key FROM users WHERE id = $1";
+/// The most addresses of an account: whoever adds one has it for itself, so nobody may take them all.
+const EMAILS_MAX: i64 = 100;
 const REMOVE_EMAILS: &str = "DELETE FROM emails WHERE user_id = ";
 
 const FOLLOWERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM follows f \
@@ -68,8 +70,8 @@ impl ProfileStore {
     /// Adds addresses to an account, all or none. There is at least one.
     ///
     /// # Errors
-    /// [`RepoError::EmailUsed`] when one of them is anybody's, or is there twice; [`RepoError::UserNotFound`] when the user has just
-    /// been removed.
+    /// [`RepoError::EmailUsed`] when one of them is anybody's, or is there twice; [`RepoError::Invalid`] when the account would have
+    /// too many; [`RepoError::UserNotFound`] when the user has just been removed.
     pub(crate) async fn add_emails(
         &self,
         tx: &mut Tx,
@@ -89,7 +91,16 @@ impl ProfileStore {
         }
         query.push(" ON CONFLICT DO NOTHING");
         let added = tx.execute(query.sql(), query.args()).await?;
-        if added == emails.len() as u64 { Ok(()) } else { Err(RepoError::EmailUsed) }
+        if added != emails.len() as u64 {
+            return Err(RepoError::EmailUsed);
+        }
+        // The account is locked: nobody adds others meanwhile.
+        let (count,): (i64,) = tx.one(EMAIL_COUNT, &args![user]).await?;
+        if count > EMAILS_MAX {
+            let message = format!("would give the account more than {EMAILS_MAX} addresses");
+            return Err(RepoError::field("emails", "too_long", &message));
+        }
+        Ok(())
     }
 
     /// Removes those of the addresses that are the user's. Returns them, or `None`, with nothing removed, when one of them is the

@@ -103,8 +103,10 @@ pub(super) fn on_place(
         (Owned::ByUser, _) => person.of_user,
         (Owned::ByOrganization, _) => person.of_organization,
     };
+    // Where a token does not reach, its owner is a stranger.
+    let role = if person.reach == Reach::Elsewhere { Permission::None } else { role };
     let role = if private { role } else { role.max(Permission::Read) };
-    let left = |unit| if person.reach == Reach::Elsewhere { Permission::None } else { role.min(cap(unit, person)) };
+    let left = |unit| role.min(cap(unit, person));
     let is_visible =
         !private || [Unit::Repository, Unit::Issues, Unit::Hooks].into_iter().any(|unit| left(unit) > Permission::None);
     match () {

@@ -156,6 +156,7 @@ impl World {
             title: "owner with a token for another repository".to_owned(),
             user: self.owner.with_token(Some(&limited)),
             reach: Reach::Elsewhere,
+            scopes: [Scope::RepoAdmin, Scope::Issue, Scope::Hook].into_iter().collect(),
             ..owner.clone()
         });
         let disabled = cluster.user("disabled").await;

@@ -53,7 +53,8 @@ async fn check(
     let mut violations = Violations::default();
     let expire = request.expire_time.as_ref().map(|time| (time.seconds, time.nanos));
     let name = violations.take(TokenName::parse(&request.name, "name"));
-    let scopes = violations.take(TokenScopes::parse(&request.scopes, "scopes"));
+    let is_limited = !request.repositories.is_empty();
+    let scopes = violations.take(TokenScopes::parse(&request.scopes, is_limited, "scopes"));
     let expiry = violations.take(Expiry::parse(expire, core.clock.now_us(), "expires_at"));
     let found = violations.take(find(core, &request.repositories, viewer).await?);
     let (Some(name), Some(scopes), Some(expiry), Some(found)) = (name, scopes, expiry, found) else {

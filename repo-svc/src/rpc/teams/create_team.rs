@@ -30,6 +30,7 @@ async fn create(
         Acting::Itself | Acting::ForOrganization => permit.organization(core, &request.organization).await?.id(),
     };
     let new = CheckedTeam::check(request)?;
+    core.count_creation(permit.identity()?).await?;
     let now = core.clock.now_us();
     let mut tx = core.db.begin().await?;
     if !core.organizations.lock(&mut tx, id).await? {

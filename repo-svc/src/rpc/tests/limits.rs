@@ -1,7 +1,12 @@
 use ferrite_kit::grpc::Channel;
 use ferrite_kit::testing::setting;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
-use ferrite_proto::repo::{CreateAccessTokenRequest, CreateRepositoryRequest, Identity, ListAccessTokensRequest};
+use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
+use ferrite_proto::repo::team_service_client::TeamServiceClient;
+use ferrite_proto::repo::{
+    CreateAccessTokenRequest, CreateOrganizationRequest, CreateRepositoryRequest, CreateTeamRequest, Identity,
+    ListAccessTokensRequest,
+};
 use tonic::{Code, Request};
 
 use super::{refusal, refused};
@@ -81,6 +86,23 @@ async fn who_creates_too_much_within_an_hour_waits() {
     }
     let outcome = harness.create(&root, "e", false).await;
     assert_eq!(refusal(outcome), refused(Code::ResourceExhausted, "TOO_MANY_CREATIONS"));
+}
+
+#[tokio::test]
+async fn teams_are_creations_like_others() {
+    // Two of them are the token and the organization.
+    let harness = Harness::start_with(&["--creations-per-hour", "3"]).await;
+    let ada = harness.signed_in("ada").await;
+    let request = CreateOrganizationRequest { username: "acme".into(), ..CreateOrganizationRequest::default() };
+    let mut organizations = OrganizationServiceClient::new(harness.service.clone());
+    organizations.create_organization(with_token(request, &ada)).await.unwrap();
+    let team = async |name: &str| {
+        let request =
+            CreateTeamRequest { organization: "acme".into(), name: name.into(), ..CreateTeamRequest::default() };
+        TeamServiceClient::new(harness.service.clone()).create_team(with_token(request, &ada)).await
+    };
+    assert!(team("one").await.is_ok());
+    assert_eq!(refusal(team("two").await), refused(Code::ResourceExhausted, "TOO_MANY_CREATIONS"));
 }
 
 #[tokio::test]

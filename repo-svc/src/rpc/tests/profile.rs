@@ -35,6 +35,22 @@ async fn audited(harness: &Harness) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
+async fn an_account_has_at_most_a_hundred_addresses() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let many: Vec<_> = (0..100).map(|number| format!("a{number}@x")).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    let too_long = [("emails".into(), "too_long".into())];
+    assert_eq!(fields(&add(&harness, &ada, &many).await.unwrap_err()), too_long);
+    assert_eq!(list(&harness, &ada).await.len(), 1, "none was added");
+    assert_eq!(add(&harness, &ada, &many[..99]).await.unwrap().len(), 99);
+    assert_eq!(fields(&add(&harness, &ada, &["more@x"]).await.unwrap_err()), too_long);
+    delete(&harness, &ada, &["a7@x"]).await.unwrap();
+    assert!(add(&harness, &ada, &["more@x"]).await.is_ok());
+    assert_eq!(list(&harness, &ada).await.len(), 100);
+}
+
+#[tokio::test]
 async fn addresses_are_added_all_or_none_and_told_to_the_log() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;

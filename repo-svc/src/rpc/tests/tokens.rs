@@ -150,6 +150,41 @@ async fn a_token_is_limited_to_repositories_that_its_owner_sees() {
 }
 
 #[tokio::test]
+async fn a_limited_token_is_never_for_the_account_organizations_or_the_site() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "one", true).await.unwrap();
+    let with = |name: &str, scopes: &[&str]| CreateAccessTokenRequest {
+        repositories: texts(&["ada/one"]),
+        scopes: texts(scopes),
+        ..of("ada", name)
+    };
+    for scope in ["user", "org", "admin"] {
+        let status = create(&harness, with("x", &["repo:read", scope])).await.unwrap_err();
+        let found: Vec<_> = violations(&status).into_iter().map(|(field, code, _)| (field, code)).collect();
+        assert_eq!(found, [("scopes".to_owned(), "invalid".to_owned())], "{scope}");
+    }
+    let expected: Scopes =
+        [Scope::RepoRead, Scope::RepoWrite, Scope::RepoAdmin, Scope::Issue, Scope::Hook].into_iter().collect();
+    let made = create(&harness, with("limited", &[])).await.unwrap().token.unwrap();
+    assert_eq!(made.scopes, expected.to_proto());
+}
+
+#[tokio::test]
+async fn the_log_keeps_no_endless_request_ids() {
+    let harness = Harness::start().await;
+    harness.user("ada", false).await;
+    for (name, id) in [("a", "x".repeat(128)), ("b", "x".repeat(129))] {
+        let mut request = Request::new(of("ada", name));
+        request.metadata_mut().insert("x-request-id", id.parse().unwrap());
+        harness.account().create_access_token(request).await.unwrap();
+    }
+    let sql = "SELECT request_id FROM audit_log WHERE action = 'token.create' ORDER BY id";
+    let kept: Vec<(String,)> = harness.db().await.all(sql, &args![]).await.unwrap();
+    assert_eq!(kept, [("x".repeat(128),), (String::new(),)]);
+}
+
+#[tokio::test]
 async fn a_page_of_limited_tokens_costs_no_more_than_one() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;

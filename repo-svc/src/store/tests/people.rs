@@ -6,7 +6,7 @@ use ferrite_kit::auth::TokenHash;
 
 use super::*;
 use crate::model::{Email, KeyTitle, SshKey};
-use crate::store::{keys, users};
+use crate::store::users;
 
 fn emails(texts: &[&str]) -> Vec<Email> {
     texts.iter().map(|text| Email::parse(text, "emails").unwrap()).collect()
@@ -280,7 +280,6 @@ async fn a_repository_releases_its_keys_and_no_others() {
             db.execute(sql, &args![repository, fingerprint, true, NOW]).await.unwrap();
         }
         let mut tx = db.begin().await.unwrap();
-        keys::release_repository_keys(&mut tx, one).await.unwrap();
         store.delete(&mut tx, one).await.unwrap();
         tx.commit().await.unwrap();
         let left: Vec<(String, i64)> =

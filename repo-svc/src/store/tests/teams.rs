@@ -189,7 +189,7 @@ async fn teams_hold_repositories_at_their_level_and_owners_hold_all() {
             let rows = repositories.list_of_team(team, &viewer(user), all()).await.unwrap();
             (names(&rows).into_iter().map(str::to_owned).collect::<Vec<_>>(), db.statements() - before)
         };
-        let list = |names: &[&str]| (names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>(), 2);
+        let list = |names: &[&str]| (names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>(), 1);
         let owners = store.list(acme.id(), Option::None, all()).await.unwrap().0.remove(0);
         assert_eq!(held(&devs, &ada).await, list(&["open", "One"]));
         assert_eq!(held(&devs, &eve).await, list(&["open"]));
