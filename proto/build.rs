@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 const PROTOS: &[&str] = &[
     "ferrite/events/v1/events.proto",
+    "ferrite/git/v1/data.proto",
     "ferrite/git/v1/git.proto",
     "ferrite/git/v1/storage.proto",
     "ferrite/hook/v1/hook.proto",
@@ -29,6 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // The same message is then always the same bytes, which idempotency compares.
         .btree_map(".")
         .bytes(".ferrite.git.v1.TreeEntry.content")
+        .bytes(".ferrite.git.v1.GetBlobResponse.content")
         .bytes(".ferrite.git.v1.PutContentsRequest.content")
         .compile_fds(descriptors)?;
     Ok(())

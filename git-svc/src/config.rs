@@ -55,4 +55,12 @@ pub struct Config {
     /// The largest pack that one push may send, in bytes.
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30)]
     pub max_push_bytes: u64,
+
+    /// The largest tree that one archive may hold, in bytes of its files.
+    #[arg(long, env = "FERRITE_GIT_MAX_ARCHIVE_BYTES", default_value_t = 2 << 30)]
+    pub max_archive_bytes: u64,
+
+    /// Bytes that finished archives may take in the store's cache.
+    #[arg(long, env = "FERRITE_GIT_ARCHIVE_CACHE_BYTES", default_value_t = 4 << 30)]
+    pub archive_cache_bytes: u64,
 }

@@ -16,6 +16,12 @@ pub enum GitError {
     /// The revision names no commit.
     #[error("revision not found")]
     RevisionNotFound,
+    /// No such ref.
+    #[error("ref not found")]
+    RefNotFound,
+    /// No object of that kind has this id.
+    #[error("object not found")]
+    ObjectNotFound,
     /// Nothing at that path.
     #[error("path not found")]
     PathNotFound,
@@ -137,9 +143,12 @@ impl GitError {
 impl ServiceError for GitError {
     fn kind(&self) -> Kind {
         match self {
-            Self::RepositoryNotFound | Self::BranchNotFound | Self::RevisionNotFound | Self::PathNotFound => {
-                Kind::NotFound
-            }
+            Self::RepositoryNotFound
+            | Self::BranchNotFound
+            | Self::RevisionNotFound
+            | Self::RefNotFound
+            | Self::ObjectNotFound
+            | Self::PathNotFound => Kind::NotFound,
             Self::Invalid(_)
             | Self::RefNameClash { .. }
             | Self::RefTarget { .. }
@@ -164,6 +173,8 @@ impl ServiceError for GitError {
             Self::RepositoryNotFound => "REPOSITORY_NOT_FOUND",
             Self::BranchNotFound => "BRANCH_NOT_FOUND",
             Self::RevisionNotFound => "REVISION_NOT_FOUND",
+            Self::RefNotFound => "REF_NOT_FOUND",
+            Self::ObjectNotFound => "OBJECT_NOT_FOUND",
             Self::PathNotFound => "PATH_NOT_FOUND",
             Self::Invalid(_) => "INVALID_FIELDS",
             Self::UnchangedContent => "UNCHANGED_CONTENT",
@@ -204,6 +215,8 @@ impl ServiceError for GitError {
             | Self::BranchNotFound
             | Self::RevisionNotFound
             | Self::PathNotFound
+            | Self::RefNotFound
+            | Self::ObjectNotFound
             | Self::MirrorReadOnly
             | Self::RefConflict { .. }
             | Self::WrongStore

@@ -3,6 +3,7 @@
 //! Not here: who may do what (grants say so), and anything about accounts or issues.
 
 mod app;
+pub mod archive;
 pub mod command;
 mod config;
 pub mod error;
@@ -95,6 +96,10 @@ async fn assemble(
     let disk = Arc::new(Store::open(&config.store_path, &config.store, config.store_patience).await.map_err(other)?);
     let pool = Pool::new(Arc::clone(&disk), PoolOptions::default()).map_err(other)?;
     pool.run_blocking(|store| store.sweep(SystemTime::now())).await.map_err(other)?;
+    let limits = archive::Limits { bytes: config.max_archive_bytes, ..archive::Limits::default() };
+    let room = config.archive_cache_bytes;
+    let archives = pool.run_blocking(move |store| archive::Archives::open(&store.cache(), limits, room)).await;
+    let archives = archives.map_err(other)?;
     let program = match &config.hook_program {
         Some(program) => program.clone(),
         None => std::env::current_exe()?,
@@ -108,6 +113,7 @@ async fn assemble(
         repositories: Repositories::new(db.clone()),
         sessions: socket.sessions(),
         gates: http::Gates::default(),
+        archives,
         max_push_bytes: config.max_push_bytes,
         places: Places::default(),
         clock: clock.clone(),

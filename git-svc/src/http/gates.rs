@@ -29,6 +29,10 @@ pub(crate) struct Gates {
     pub(crate) push: Gate,
     /// Reading large files.
     pub(crate) raw: Gate,
+    /// Making archives.
+    pub(crate) archive: Gate,
+    /// Looking for the commits of a path.
+    pub(crate) log: Gate,
 }
 
 impl Default for Gates {
@@ -39,6 +43,8 @@ impl Default for Gates {
             fetch: Gate::new("fetch", 2 * cores, 8),
             push: Gate::new("push", 2 * cores, 4),
             raw: Gate::new("raw", 8 * cores, 8),
+            archive: Gate::new("archive", (cores / 2).max(1), 4),
+            log: Gate::new("log", cores, 2),
         }
     }
 }

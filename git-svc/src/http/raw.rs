@@ -60,7 +60,7 @@ fn answer(body: Body, status: StatusCode, etag: &str, name: &[u8]) -> Response {
 }
 
 /// Whether the client has this very file.
-fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+pub(super) fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     known
         .flat_map(|value| value.split(','))

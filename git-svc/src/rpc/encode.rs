@@ -19,7 +19,7 @@ pub(super) fn commit(commit: CommitInfo) -> Commit {
     }
 }
 
-fn signature(person: Person) -> CommitSignature {
+pub(super) fn signature(person: Person) -> CommitSignature {
     let time = prost_types::Timestamp { seconds: person.seconds, nanos: 0 };
     CommitSignature { name: person.name, email: person.email, time: Some(time) }
 }

@@ -1,6 +1,7 @@
 //! The gRPC services: decode, call, encode. One file per RPC.
 
 mod create_repository;
+mod data;
 mod delete_repository;
 mod deliver;
 mod encode;
@@ -20,6 +21,7 @@ use ferrite_proto::{
         CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
         GetBranchRequest, GetBranchResponse, GetCommitRequest, GetCommitResponse, GetContentsRequest,
         GetContentsResponse, ListBranchesRequest, ListBranchesResponse, PutContentsRequest, PutContentsResponse,
+        git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
         storage_service_server::{StorageService, StorageServiceServer},
     },
@@ -37,6 +39,7 @@ pub(crate) fn server(app: &App) -> GrpcServer {
     let rpc = Rpc(app.clone());
     GrpcServer::default()
         .add(GitServiceServer::new(rpc.clone()).max_decoding_message_size(PUT_LIMIT))
+        .add(GitDataServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
         .add(StorageServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
 }

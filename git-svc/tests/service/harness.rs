@@ -31,8 +31,8 @@ use ferrite_proto::{
         event_sink_server::{EventSink, EventSinkServer},
     },
     git::{
-        CreateRepositoryRequest, PutContentsRequest, git_service_client::GitServiceClient,
-        storage_service_client::StorageServiceClient,
+        CreateRepositoryRequest, PutContentsRequest, git_data_service_client::GitDataServiceClient,
+        git_service_client::GitServiceClient, storage_service_client::StorageServiceClient,
     },
     grant::{Grant, GrantUser, Signer},
     metadata,
@@ -167,6 +167,18 @@ impl Service {
         GitServiceClient::new(self.channel()).max_decoding_message_size(64 << 20).max_encoding_message_size(64 << 20)
     }
 
+    pub(crate) fn data(&self) -> GitDataServiceClient<Channel> {
+        GitDataServiceClient::new(self.channel()).max_decoding_message_size(64 << 20)
+    }
+
+    /// The repository on disk, for what no door lets in.
+    pub(crate) fn on_disk(&self, repository: i64) -> git2::Repository {
+        use sha2::Digest as _;
+        let hash = hex::encode(sha2::Sha256::digest(repository.to_string().as_bytes()));
+        let folder = self.store().join("repos").join(&hash[..2]).join(&hash[2..4]);
+        git2::Repository::open_bare(folder.join(format!("{repository}.git"))).unwrap()
+    }
+
     /// Clients without any credential of a process.
     pub(crate) fn stranger(&self) -> Channel {
         channel(&self.address, None)
@@ -270,6 +282,13 @@ operations! {
     GetCommitRequest = GET_COMMIT,
     GetContentsRequest = GET_CONTENTS,
     PutContentsRequest = PUT_CONTENTS,
+    ListCommitsRequest = LIST_COMMITS,
+    ListTagsRequest = LIST_TAGS,
+    GetTreeRequest = GET_TREE,
+    GetBlobRequest = GET_BLOB,
+    ListRefsRequest = LIST_REFS,
+    GetRefRequest = GET_REF,
+    GetTagObjectRequest = GET_TAG_OBJECT,
 }
 
 /// A request to make an empty repository.

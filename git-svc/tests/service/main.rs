@@ -1,7 +1,11 @@
 //! git-svc as a whole: real sockets, real keys, real git, a real database, and a subscriber that takes its events.
 
 #[cfg(test)]
+mod archive;
+#[cfg(test)]
 mod bodies;
+#[cfg(test)]
+mod data;
 #[cfg(test)]
 mod grants;
 #[cfg(test)]
