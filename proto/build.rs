@@ -6,6 +6,7 @@ const PROTOS: &[&str] = &[
     "ferrite/events/v1/events.proto",
     "ferrite/git/v1/data.proto",
     "ferrite/git/v1/git.proto",
+    "ferrite/git/v1/protection.proto",
     "ferrite/git/v1/storage.proto",
     "ferrite/hook/v1/hook.proto",
     "ferrite/issue/v1/issue.proto",
@@ -32,6 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".ferrite.git.v1.TreeEntry.content")
         .bytes(".ferrite.git.v1.GetBlobResponse.content")
         .bytes(".ferrite.git.v1.PutContentsRequest.content")
+        .bytes(".ferrite.git.v1.FileChange.content")
         .compile_fds(descriptors)?;
     Ok(())
 }

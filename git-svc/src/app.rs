@@ -18,6 +18,7 @@ use crate::{
     http::Gates,
     layout::Store,
     pool::Pool,
+    protection::Protection,
     push::Sessions,
     refs::Refs,
     store::{Placed, Repositories},
@@ -27,11 +28,13 @@ use crate::{
 /// Repositories whose epoch is kept in memory.
 const PLACES: u64 = 100_000;
 /// What leaves a repository as it is. Everything else is a change.
-const READS: [&str; 14] = [
+const READS: &[&str] = &[
     operation::LIST_BRANCHES,
     operation::GET_BRANCH,
     operation::GET_COMMIT,
     operation::GET_CONTENTS,
+    operation::LIST_PROTECTIONS,
+    operation::GET_PROTECTION,
     operation::UPLOAD_PACK,
     operation::RAW,
     operation::ARCHIVE,
@@ -64,6 +67,9 @@ pub(crate) struct Parts {
     pub(crate) gates: Gates,
     pub(crate) archives: Archives,
     pub(crate) max_push_bytes: u64,
+    pub(crate) max_push_objects: u64,
+    pub(crate) max_push_refs: usize,
+    pub(crate) protection: Protection,
     /// Where the `proc-receive` hook is.
     pub(crate) hooks: PathBuf,
     pub(crate) places: Places,

@@ -33,6 +33,10 @@ const SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub(crate) const KEPT_ERRORS: u64 = 16 << 10;
 const KEPT_OUTPUT: u64 = 1 << 20;
 
+/// The most memory that a process which takes a pack asks for at once: the size of an object is what its sender says. Files above
+/// `core.bigFileThreshold` never are in memory as a whole.
+const LARGEST_ALLOCATION: &str = "1g";
+
 /// Settings that every process gets.
 const SETTINGS: &[&str] = &[
     "core.bigFileThreshold=32m",
@@ -50,6 +54,7 @@ const SETTINGS: &[&str] = &[
     "receive.autogc=false",
     "receive.denyCurrentBranch=ignore",
     "receive.denyDeleteCurrent=ignore",
+    "receive.fsck.badFilemode=error",
     "receive.fsckObjects=true",
     "receive.unpackLimit=1",
     "transfer.fsckObjects=true",
@@ -183,6 +188,7 @@ impl Git {
         let mut command = self.command(repository);
         command.arg("-c").arg(format!("receive.maxInputSize={}", self.options.max_push_bytes));
         command.args(["-c", "receive.procReceiveRefs=refs"]);
+        command.env("GIT_ALLOC_LIMIT", LARGEST_ALLOCATION);
         if let Some(hooks) = &request.hooks {
             command.arg("-c").arg(setting("core.hooksPath", hooks));
         }

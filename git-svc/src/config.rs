@@ -63,4 +63,12 @@ pub struct Config {
     /// Bytes that finished archives may take in the store's cache.
     #[arg(long, env = "FERRITE_GIT_ARCHIVE_CACHE_BYTES", default_value_t = 4 << 30)]
     pub archive_cache_bytes: u64,
+
+    /// The most objects that one push may send.
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_OBJECTS", default_value_t = 5_000_000)]
+    pub max_push_objects: u64,
+
+    /// The most refs that one push may change.
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_REFS", default_value_t = 10_000)]
+    pub max_push_refs: usize,
 }

@@ -15,6 +15,7 @@ pub mod name;
 pub mod path;
 pub mod pktline;
 pub mod pool;
+pub mod protection;
 mod push;
 pub mod read;
 pub mod refs;
@@ -46,6 +47,7 @@ use self::{
     failure::Failure,
     layout::Store,
     pool::{Pool, PoolOptions},
+    protection::Protection,
     push::HookSocket,
     refs::Refs,
     store::Repositories,
@@ -115,6 +117,9 @@ async fn assemble(
         gates: http::Gates::default(),
         archives,
         max_push_bytes: config.max_push_bytes,
+        max_push_objects: config.max_push_objects,
+        max_push_refs: config.max_push_refs,
+        protection: Protection::new(db.clone(), pool.clone()),
         places: Places::default(),
         clock: clock.clone(),
         life: life.clone(),

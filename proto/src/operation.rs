@@ -31,6 +31,18 @@ operations! {
     GET_REF = "ferrite.git.v1.GitDataService/GetRef";
     /// See an annotated tag.
     GET_TAG_OBJECT = "ferrite.git.v1.GitDataService/GetTagObject";
+    /// Commit the removal of a file.
+    DELETE_CONTENTS = "ferrite.git.v1.GitService/DeleteContents";
+    /// Commit changes of several files.
+    CHANGE_FILES = "ferrite.git.v1.GitService/ChangeFiles";
+    /// See the rules about branches.
+    LIST_PROTECTIONS = "ferrite.git.v1.ProtectionService/ListProtections";
+    /// See one rule about branches.
+    GET_PROTECTION = "ferrite.git.v1.ProtectionService/GetProtection";
+    /// Make or replace a rule about branches.
+    SET_PROTECTION = "ferrite.git.v1.ProtectionService/SetProtection";
+    /// Remove a rule about branches.
+    DELETE_PROTECTION = "ferrite.git.v1.ProtectionService/DeleteProtection";
     /// See the issues of a repository.
     LIST_ISSUES = "ferrite.issue.v1.IssueService/ListIssues";
     /// See one issue.

@@ -7,7 +7,11 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::finish;
-use crate::{app::App, failure::Failure, store::Repositories};
+use crate::{
+    app::App,
+    failure::Failure,
+    store::{Protections, Repositories},
+};
 
 /// Moves a repository out of every reader's sight.
 pub(super) async fn delete_repository(
@@ -32,6 +36,7 @@ pub(super) async fn delete(app: &App, id: RepositoryId, events: &[Event]) -> Res
         ferrite_kit::outbox::first_seen(&mut tx, event, now).await?;
     }
     Repositories::delete(&mut tx, id, app.store.name(), now).await?;
+    Protections::delete_all(&mut tx, id).await?;
     tx.commit().await?;
     app.places.forget(id);
     app.pool.run_blocking(move |store| store.delete(id)).await?;

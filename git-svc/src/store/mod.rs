@@ -1,12 +1,14 @@
 //! The tables of git-svc, and the only place that knows them.
 
 mod journal;
+mod protections;
 mod repositories;
 
 use ferrite_kit::db::Migrations;
 
 pub(crate) use self::{
     journal::{Entry, Journal, NewBatch, UpdateKind, ZERO},
+    protections::Protections,
     repositories::{Placed, Repositories},
 };
 

@@ -87,6 +87,8 @@ fn config(folder: &Path) -> Config {
         ("--store-path", file("store")),
         ("--store", "s1".to_owned()),
         ("--max-push-bytes", (16 << 20).to_string()),
+        ("--max-push-objects", "100000".to_owned()),
+        ("--max-push-refs", "300".to_owned()),
         ("--hook-program", env!("CARGO_BIN_EXE_proc_receive").to_owned()),
     ];
     let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
@@ -289,6 +291,12 @@ operations! {
     ListRefsRequest = LIST_REFS,
     GetRefRequest = GET_REF,
     GetTagObjectRequest = GET_TAG_OBJECT,
+    DeleteContentsRequest = DELETE_CONTENTS,
+    ChangeFilesRequest = CHANGE_FILES,
+    ListProtectionsRequest = LIST_PROTECTIONS,
+    GetProtectionRequest = GET_PROTECTION,
+    SetProtectionRequest = SET_PROTECTION,
+    DeleteProtectionRequest = DELETE_PROTECTION,
 }
 
 /// A request to make an empty repository.
@@ -308,8 +316,7 @@ pub(crate) fn put_request(repository: i64, path: &str, content: &[u8]) -> PutCon
         path: path.as_bytes().to_vec(),
         content: content.to_vec().into(),
         message: format!("Write {path}\n"),
-        branch: String::new(),
-        expected_blob_id: String::new(),
+        ..PutContentsRequest::default()
     }
 }
 

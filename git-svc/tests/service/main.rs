@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod archive;
+mod attacks;
 #[cfg(test)]
 mod bodies;
 #[cfg(test)]
@@ -11,6 +12,10 @@ mod grants;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod protection;
+#[cfg(test)]
 mod push;
 #[cfg(test)]
 mod rpc;
+#[cfg(test)]
+mod writes;

@@ -10,6 +10,7 @@ use axum::{
 };
 use ferrite_kit::{Lifecycle, boot::serve_all, net::Address, serve::Limits};
 use ferrite_proto::{
+    Permission,
     events::RefsUpdateKind,
     operation::{RECEIVE_PACK, UPLOAD_PACK},
 };
@@ -20,14 +21,14 @@ use tokio::process::Command;
 use crate::harness::Service;
 
 /// `/{id}/info/refs` and so on, passed on to git-svc.
-struct Gateway {
+pub(crate) struct Gateway {
     url: String,
     life: Lifecycle,
-    service: Arc<Service>,
+    pub(crate) service: Arc<Service>,
 }
 
 impl Gateway {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let service = Arc::new(Service::start().await);
         let life = Lifecycle::new(Duration::from_secs(5));
         let listener = "127.0.0.1:0".parse::<Address>().unwrap().bind().await.unwrap();
@@ -38,8 +39,13 @@ impl Gateway {
         Self { url, life, service }
     }
 
-    fn remote(&self, id: i64) -> String {
+    pub(crate) fn remote(&self, id: i64) -> String {
         format!("{}/{id}", self.url)
+    }
+
+    /// The address at which one pushes as another user, with another level.
+    pub(crate) fn remote_as(&self, id: i64, user: i64, level: &str) -> String {
+        format!("{}/{id}-{user}-{level}", self.url)
     }
 }
 
@@ -57,9 +63,16 @@ async fn pass_on(State((service, life)): State<(Arc<Service>, Lifecycle)>, mut r
     let (path, query) = rest.split_once("?").unwrap_or((rest, ""));
     let path = path.replace("info/refs", "info-refs").replace("git-upload-pack", "upload-pack");
     let path = path.replace("git-receive-pack", "receive-pack");
-    *request.uri_mut() = format!("/git/{id}/{path}?{query}").parse().unwrap();
     let operation = if text.contains("receive-pack") { RECEIVE_PACK } else { UPLOAD_PACK };
-    let grant = service.sign(service.grant(id.parse().unwrap(), operation));
+    let mut parts = id.split('-');
+    let mut grant = service.grant(parts.next().unwrap().parse().unwrap(), operation);
+    if let (Some(user), Some(level)) = (parts.next(), parts.next()) {
+        grant.user.as_mut().unwrap().id = user.parse().unwrap();
+        grant.permission = if level == "owner" { Permission::Owner } else { Permission::Write };
+    }
+    let id = grant.repository;
+    *request.uri_mut() = format!("/git/{id}/{path}?{query}").parse().unwrap();
+    let grant = service.sign(grant);
     request.headers_mut().insert("ferrite-grant", grant.parse().unwrap());
     let stream = service.address.connect().await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -68,7 +81,7 @@ async fn pass_on(State((service, life)): State<(Arc<Service>, Lifecycle)>, mut r
 }
 
 /// Runs git and returns whether it succeeded, and all it said.
-async fn try_git(folder: &Path, args: &[&str]) -> (bool, String) {
+pub(crate) async fn try_git(folder: &Path, args: &[&str]) -> (bool, String) {
     let mut command = Command::new("git");
     command.current_dir(folder).args(args).stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0");
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("LC_ALL", "C");
@@ -80,14 +93,14 @@ async fn try_git(folder: &Path, args: &[&str]) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
 }
 
-async fn git(folder: &Path, args: &[&str]) -> String {
+pub(crate) async fn git(folder: &Path, args: &[&str]) -> String {
     let (succeeded, text) = try_git(folder, args).await;
     assert!(succeeded, "git {args:?}: {text}");
     text
 }
 
 /// A work tree with some commits on `main`.
-async fn work_tree(folder: &Path) {
+pub(crate) async fn work_tree(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main"]).await;
     for index in 0..3 {
@@ -283,7 +296,7 @@ async fn a_push_cut_off_in_its_pack_leaves_no_quarantine() {
 }
 
 /// The only repository of a store.
-fn find_repository(store: &Path) -> std::path::PathBuf {
+pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
     let mut path = store.join("repos");
     for _ in 0..3 {
         path = std::fs::read_dir(&path).unwrap().next().unwrap().unwrap().path();
@@ -292,7 +305,7 @@ fn find_repository(store: &Path) -> std::path::PathBuf {
 }
 
 /// A body that says nothing for as long as the other half lives.
-fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
+pub(crate) fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)
 }
