@@ -21,6 +21,7 @@ use crate::{
     app::App,
     command::{GitChild, KEPT_ERRORS, read_some},
     error::GitError,
+    http::Client,
     read::{
         EntryKind,
         tree::{Step, walk},
@@ -32,15 +33,15 @@ const PIECE: usize = 64 << 10;
 /// The end of a zip file without a comment.
 const ZIP_END: usize = 22;
 
-/// The archive, which starts to be made if nobody has made it or does.
-pub(crate) fn open(app: &App, spec: Spec) -> Reader {
+/// The archive, which starts to be made if nobody has made it or does; `client` waits for the turn then.
+pub(crate) fn open(app: &App, spec: Spec, client: Client) -> Reader {
     let (reader, maker) = app.archives.reader(&spec.key());
     if let Some(maker) = maker {
         let own = app.clone();
         app.life.spawn("archive", async move {
             let maker = Arc::new(maker);
             let end = tokio::select! {
-                end = make(&own, &spec, &maker) => end,
+                end = make(&own, &spec, &client, &maker) => end,
                 stopped = maker.stopped() => Err(stopped),
             };
             if let Err(error) = &end {
@@ -52,8 +53,8 @@ pub(crate) fn open(app: &App, spec: Spec) -> Reader {
     reader
 }
 
-async fn make(app: &App, spec: &Spec, maker: &Arc<Maker>) -> Result<(), GitError> {
-    let _turn = app.gates.archive.enter(spec.repository).await?;
+async fn make(app: &App, spec: &Spec, client: &Client, maker: &Arc<Maker>) -> Result<(), GitError> {
+    let _turn = app.gates.archive.enter(spec.repository, client).await?;
     let own = Arc::clone(maker);
     let commit = spec.commit;
     let job = move |repo: &Repository| {

@@ -10,7 +10,7 @@ use ferrite_kit::auth::Caller;
 use ferrite_proto::{id::RepositoryId, operation::ARCHIVE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use super::{answer::Refusal, git::repository, query, range::range, raw::is_known};
+use super::{answer::Refusal, gates::Client, git::repository, query, range::range, raw::is_known};
 use crate::{
     app::App,
     archive::{Format, Prefix, Spec, open},
@@ -30,14 +30,14 @@ pub(super) async fn archive(
     request: Request,
 ) -> Result<Response, Refusal> {
     let id = repository(&id)?;
-    app.authorize_as(&caller, ARCHIVE, id).await?;
+    let grant = app.authorize_as(&caller, ARCHIVE, id).await?;
     let spec = spec(&app, RepositoryId(id), request.uri().query().unwrap_or_default()).await?;
     let etag = format!("\"{}\"", spec.key());
     let commit = spec.commit.to_string();
     if is_known(request.headers(), &etag) {
         return Ok(answer(Body::empty(), StatusCode::NOT_MODIFIED, &etag, &commit));
     }
-    let mut reader = open(&app, spec);
+    let mut reader = open(&app, spec, Client::of(&caller, &grant, request.headers()));
     let is_partial = request.method() == Method::GET && is_same(request.headers(), &etag);
     let asked = is_partial.then(|| request.headers().get(header::RANGE)).flatten().and_then(range);
     let Some(asked) = asked else {

@@ -83,7 +83,7 @@ pub(crate) enum Client {
 
 impl Client {
     /// Whose request it is. The header with the address counts only from processes of ours.
-    pub(super) fn of(caller: &Caller, grant: &Grant, headers: &HeaderMap) -> Self {
+    pub(crate) fn of(caller: &Caller, grant: &Grant, headers: &HeaderMap) -> Self {
         if let Some(user) = grant.user_id() {
             return Self::User(user.0);
         }

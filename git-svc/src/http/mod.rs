@@ -17,7 +17,7 @@ use axum::{
     routing::{get, post},
 };
 
-pub(crate) use self::gates::Gates;
+pub(crate) use self::gates::{Client, Gates};
 use crate::app::App;
 
 /// The routes.

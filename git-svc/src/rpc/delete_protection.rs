@@ -5,6 +5,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
+use super::get_protection;
 use crate::{app::App, error::GitError, failure::Failure};
 
 /// Removes a rule.
@@ -15,6 +16,8 @@ pub(super) async fn delete_protection(
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;
-    let found = app.protection.table().delete(RepositoryId(request.repository_id), request.protection_id).await?;
+    let id = RepositoryId(request.repository_id);
+    let rule = get_protection::named(app, id, request.protection_id, &request.pattern).await?;
+    let found = app.protection.table().delete(id, rule.id).await?;
     if found { Ok(DeleteProtectionResponse {}) } else { Err(GitError::ProtectionNotFound.into()) }
 }

@@ -6,7 +6,7 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::encode;
-use crate::{app::App, error::GitError, failure::Failure};
+use crate::{app::App, error::GitError, failure::Failure, protection::Rule};
 
 /// Returns one rule.
 pub(super) async fn get_protection(
@@ -16,8 +16,13 @@ pub(super) async fn get_protection(
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;
-    let rules = app.protection.rules(RepositoryId(request.repository_id)).await?;
-    let rule = rules.into_vec().into_iter().find(|rule| rule.id == request.protection_id);
-    let rule = rule.ok_or(GitError::ProtectionNotFound)?;
+    let rule = named(app, RepositoryId(request.repository_id), request.protection_id, &request.pattern).await?;
     Ok(GetProtectionResponse { protection: Some(encode::protection(rule)) })
+}
+
+/// The rule with an id or, without one, with a pattern.
+pub(super) async fn named(app: &App, repository: RepositoryId, id: i64, pattern: &str) -> Result<Rule, Failure> {
+    let rules = app.protection.rules(repository).await?;
+    let is_named = |rule: &Rule| if id == 0 { rule.pattern.as_str() == pattern } else { rule.id == id };
+    Ok(rules.into_vec().into_iter().find(is_named).ok_or(GitError::ProtectionNotFound)?)
 }

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod archive;
+#[cfg(test)]
 mod attacks;
 #[cfg(test)]
 mod bodies;

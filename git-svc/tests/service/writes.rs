@@ -181,10 +181,13 @@ async fn rules_are_kept_by_pattern_and_shown_with_branches() {
     let list = ListProtectionsRequest { repository_id: id };
     let listed = client.list_protections(service.with_grant(id, list)).await.unwrap().into_inner().protections;
     assert_eq!(listed, [again.clone(), star]);
-    let get = GetProtectionRequest { repository_id: id, protection_id: main.id };
+    let get = GetProtectionRequest { repository_id: id, protection_id: main.id, ..Default::default() };
+    let found = client.get_protection(service.with_grant(id, get)).await.unwrap().into_inner();
+    assert_eq!(found.protection, Some(again.clone()));
+    let get = GetProtectionRequest { repository_id: id, pattern: "main".into(), ..Default::default() };
     let found = client.get_protection(service.with_grant(id, get)).await.unwrap().into_inner();
     assert_eq!(found.protection, Some(again));
-    let foreign = GetProtectionRequest { repository_id: other, protection_id: main.id };
+    let foreign = GetProtectionRequest { repository_id: other, protection_id: main.id, ..Default::default() };
     let error = client.get_protection(service.with_grant(other, foreign)).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::NotFound, "PROTECTION_NOT_FOUND"));
 
@@ -197,11 +200,14 @@ async fn rules_are_kept_by_pattern_and_shown_with_branches() {
     let branch = service.git().get_branch(service.with_grant(id, get)).await.unwrap().into_inner().branch.unwrap();
     assert!(branch.is_protected);
 
-    let remove = DeleteProtectionRequest { repository_id: other, protection_id: main.id };
+    let remove = DeleteProtectionRequest { repository_id: other, protection_id: main.id, ..Default::default() };
     let error = client.delete_protection(service.with_grant(other, remove)).await.unwrap_err();
     assert_eq!(error.code(), Code::NotFound);
-    let remove = DeleteProtectionRequest { repository_id: id, protection_id: main.id };
+    let remove = DeleteProtectionRequest { repository_id: id, protection_id: main.id, ..Default::default() };
     client.delete_protection(service.with_grant(id, remove)).await.unwrap();
+    let remove = DeleteProtectionRequest { repository_id: id, pattern: "main".into(), ..Default::default() };
+    let error = client.delete_protection(service.with_grant(id, remove)).await.unwrap_err();
+    assert_eq!(error.code(), Code::NotFound, "it is gone");
     for (request, name) in [
         (rule(id, "refs/heads/main"), "pattern"),
         (rule(id, ""), "pattern"),

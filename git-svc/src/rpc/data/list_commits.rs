@@ -13,6 +13,7 @@ use crate::{
     app::App,
     error::GitError,
     failure::Failure,
+    http::Client,
     path::TreePath,
     read::{
         self, LogPage, Watch,
@@ -32,12 +33,14 @@ pub(super) async fn list_commits(
     request: Request<ListCommitsRequest>,
 ) -> Result<ListCommitsResponse, Failure> {
     let caller = Caller::of(&request);
+    let grant = app.authorize(&caller, request.get_ref().repository_id).await?;
+    let client = Client::of(&caller, &grant, request.metadata().as_ref());
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
     let page = super::page(request.page, request.page_size)?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|error| error.of("path"))?;
-    let found = history(app, RepositoryId(request.repository_id), revision, path, page, PATH_STEPS).await?;
+    let found =
+        history(app, &client, RepositoryId(request.repository_id), Asked { revision, path, page }, PATH_STEPS).await?;
     Ok(ListCommitsResponse {
         commits: found.commits.into_iter().map(encode::commit).collect(),
         has_more: found.has_more,
@@ -45,14 +48,21 @@ pub(super) async fn list_commits(
     })
 }
 
-async fn history(
-    app: &App,
-    id: RepositoryId,
+/// What a client wants to see.
+struct Asked {
     revision: Revision,
     path: TreePath,
     page: Page,
+}
+
+async fn history(
+    app: &App,
+    client: &Client,
+    id: RepositoryId,
+    asked: Asked,
     steps: usize,
 ) -> Result<LogPage, GitError> {
+    let Asked { revision, path, page } = asked;
     let (watch, _waiting) = Watch::start(READ_TIME);
     if path.is_root() {
         return app.pool.run(id, move |repo| read::log(repo, &revision, page, &watch)).await;
@@ -61,17 +71,24 @@ async fn history(
     let job = move |repo: &git2::Repository| read::log_of_path(repo, &revision, &own, page, steps, &watch);
     match app.pool.run(id, job).await? {
         PathLog::Page(page) => Ok(page),
-        PathLog::TooLong(tip) => by_git(app, id, tip, &path, page).await,
+        PathLog::TooLong(tip) => by_git(app, client, id, tip, &path, page).await,
     }
 }
 
 /// Asks git, which has filters of changed paths where maintenance made them.
-async fn by_git(app: &App, id: RepositoryId, tip: Oid, path: &TreePath, page: Page) -> Result<LogPage, GitError> {
+async fn by_git(
+    app: &App,
+    client: &Client,
+    id: RepositoryId,
+    tip: Oid,
+    path: &TreePath,
+    page: Page,
+) -> Result<LogPage, GitError> {
     // Paths come one in a line: git has no other way to read them.
     if path.as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return Err(GitError::TimedOut { what: "the log" });
     }
-    let _turn = app.gates.log.enter(id).await?;
+    let _turn = app.gates.log.enter(id, client).await?;
     let child = app.git.rev_list(&app.store.path(id), skipped(page), page.size.saturating_add(1))?;
     let input = [tip.to_string().as_bytes(), b"\n--\n", path.as_bytes(), b"\n"].concat();
     let output = child.finish(&input, GIT_TIME).await?;
