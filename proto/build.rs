@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 const PROTOS: &[&str] = &[
     "ferrite/events/v1/events.proto",
+    "ferrite/git/v1/data.proto",
     "ferrite/git/v1/git.proto",
+    "ferrite/git/v1/protection.proto",
     "ferrite/git/v1/storage.proto",
     "ferrite/hook/v1/hook.proto",
     "ferrite/issue/v1/issue.proto",
@@ -29,7 +31,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // The same message is then always the same bytes, which idempotency compares.
         .btree_map(".")
         .bytes(".ferrite.git.v1.TreeEntry.content")
+        .bytes(".ferrite.git.v1.GetBlobResponse.content")
         .bytes(".ferrite.git.v1.PutContentsRequest.content")
+        .bytes(".ferrite.git.v1.FileChange.content")
         .compile_fds(descriptors)?;
     Ok(())
 }

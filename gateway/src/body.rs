@@ -67,7 +67,8 @@ impl Payload {
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content type must be JSON"));
         }
         let (bytes, slot) = self.bytes(gateway, limit).await?;
-        Ok(Fields { values: parse(&bytes)?, errors: Vec::new(), slot: Slot { _permit: slot } })
+        let (values, slot) = (parse(&bytes)?, Slot { _permit: slot });
+        Ok(Fields { values, inside: String::new(), errors: Vec::new(), slot })
     }
 
     async fn bytes(self, gateway: &Gateway, limit: usize) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), ApiError> {
@@ -236,6 +237,8 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Fields {
     values: BTreeMap<String, Value>,
+    /// The object that they are in, as mistakes name it, with a dot at the end.
+    inside: String,
     errors: Vec<FieldError>,
     slot: Slot,
 }
@@ -252,7 +255,58 @@ impl Fields {
 
     /// Notes a mistake.
     pub(crate) fn refuse(&mut self, field: &str, code: &'static str, message: &str) {
-        self.errors.push(FieldError { field: field.to_owned(), code: code.into(), message: message.to_owned() });
+        let field = format!("{}{field}", self.inside);
+        self.errors.push(FieldError { field, code: code.into(), message: message.to_owned() });
+    }
+
+    fn mistyped(&mut self, field: &str, expected: &str) {
+        let error = wrong_type(&format!("{}{field}", self.inside), expected);
+        self.errors.push(error);
+    }
+
+    /// What `take` finds in an object, if there is one. Its mistakes name it as well: `author.date`.
+    pub(crate) fn optional_object<T>(&mut self, name: &str, take: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        match self.take(name)? {
+            Value::Map(entries) => Some(self.within(name, entries, take)),
+            _ => {
+                self.mistyped(name, "an object");
+                None
+            }
+        }
+    }
+
+    /// What `take` finds in each object of a list that must be there and not empty. Mistakes name its place: `files[3].path`.
+    pub(crate) fn required_objects<T>(&mut self, name: &str, mut take: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        let items = match self.take(name) {
+            Some(Value::List(items)) if !items.is_empty() => items,
+            None | Some(Value::List(_)) => {
+                self.refuse(name, "required", "is required");
+                return Vec::new();
+            }
+            Some(_) => {
+                self.mistyped(name, "a list of objects");
+                return Vec::new();
+            }
+        };
+        let mut taken = Vec::with_capacity(items.len());
+        for (index, item) in items.into_iter().enumerate() {
+            let name = format!("{name}[{index}]");
+            match item {
+                Value::Map(entries) => taken.push(self.within(&name, entries, &mut take)),
+                _ => self.mistyped(&name, "an object"),
+            }
+        }
+        taken
+    }
+
+    /// Takes `entries` apart in the place of our own values.
+    fn within<T>(&mut self, name: &str, entries: BTreeMap<String, Value>, take: impl FnOnce(&mut Self) -> T) -> T {
+        let values = std::mem::replace(&mut self.values, entries);
+        let inside = std::mem::take(&mut self.inside);
+        self.inside = format!("{inside}{name}.");
+        let taken = take(self);
+        (self.values, self.inside) = (values, inside);
+        taken
     }
 
     fn checked(&mut self, field: &str, value: Value) -> Option<String> {
@@ -263,7 +317,7 @@ impl Fields {
             }
             Value::Text(text) => Some(text),
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number | Value::List(_) | Value::Map(_) => {
-                self.errors.push(wrong_type(field, "a string"));
+                self.mistyped(field, "a string");
                 None
             }
         }
@@ -326,7 +380,7 @@ impl Fields {
         match self.take(name)? {
             Value::Bool(value) => Some(value),
             _ => {
-                self.errors.push(wrong_type(name, "true or false"));
+                self.mistyped(name, "true or false");
                 None
             }
         }
@@ -342,7 +396,7 @@ impl Fields {
         match self.take(name)? {
             Value::Int(value) => Some(value),
             _ => {
-                self.errors.push(wrong_type(name, "a whole number"));
+                self.mistyped(name, "a whole number");
                 None
             }
         }
@@ -359,7 +413,7 @@ impl Fields {
             Some(Value::List(items)) => items.into_iter().filter_map(|item| self.checked(name, item)).collect(),
             None => Vec::new(),
             Some(_) => {
-                self.errors.push(wrong_type(name, "a list of strings"));
+                self.mistyped(name, "a list of strings");
                 Vec::new()
             }
         }
@@ -384,12 +438,12 @@ impl Fields {
         let wanted = "a list of whole numbers";
         let Some(value) = self.take(name) else { return Vec::new() };
         let Value::List(items) = value else {
-            self.errors.push(wrong_type(name, wanted));
+            self.mistyped(name, wanted);
             return Vec::new();
         };
         let numbers = items.iter().map(|item| if let Value::Int(number) = item { Some(*number) } else { None });
         numbers.collect::<Option<_>>().unwrap_or_else(|| {
-            self.errors.push(wrong_type(name, wanted));
+            self.mistyped(name, wanted);
             Vec::new()
         })
     }
@@ -410,7 +464,7 @@ impl Fields {
                 map
             }
             Some(_) => {
-                self.errors.push(wrong_type(name, "an object of strings"));
+                self.mistyped(name, "an object of strings");
                 BTreeMap::new()
             }
             None => {

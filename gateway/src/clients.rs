@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use ferrite_kit::grpc::Channel;
+use ferrite_proto::git::git_data_service_client::GitDataServiceClient;
 use ferrite_proto::git::git_service_client::GitServiceClient;
+use ferrite_proto::git::protection_service_client::ProtectionServiceClient;
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -87,6 +89,14 @@ impl Clients {
 
     pub(crate) fn git(&self) -> GitServiceClient<Channel> {
         GitServiceClient::new(self.git.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn git_data(&self) -> GitDataServiceClient<Channel> {
+        GitDataServiceClient::new(self.git.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn protections(&self) -> ProtectionServiceClient<Channel> {
+        ProtectionServiceClient::new(self.git.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     /// Whether repo-svc serves: without it no request can be answered.

@@ -85,9 +85,9 @@ fn has_odd_segment(path: &str) -> bool {
     decoded.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"" | b"." | b".."))
 }
 
-/// Writing a file is refused by git-svc, which names the field; only what comes before the file's path is looked at here.
+/// Writing or removing a file is refused by git-svc, which names the field; only what comes before the file's path is looked at here.
 fn is_file_write(method: &Method, path: &str) -> bool {
-    if *method != Method::PUT {
+    if !matches!(*method, Method::PUT | Method::DELETE) {
         return false;
     }
     let mut parts = path.splitn(8, '/');

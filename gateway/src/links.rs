@@ -103,6 +103,15 @@ impl RepositoryLinks {
         format!("{}/git/blobs/{id}", self.api())
     }
 
+    pub(crate) fn tag_object(&self, id: &str) -> String {
+        format!("{}/git/tags/{id}", self.api())
+    }
+
+    /// The address of a ref, given by its full name.
+    pub(crate) fn reference(&self, name: &[u8]) -> String {
+        format!("{}/git/{}", self.api(), encode_path(name))
+    }
+
     pub(crate) fn contents(&self, path: &[u8], revision: Option<&[u8]>) -> String {
         let query = revision.map(|revision| format!("?ref={}", encode(revision))).unwrap_or_default();
         format!("{}/contents/{}{query}", self.api(), encode_path(path))

@@ -35,6 +35,8 @@ pub(crate) const WHOLE: Sizes = Sizes { usual: 1000, most: 1000 };
 /// Lists of which there may be very many.
 pub(crate) const MANY: Sizes = Sizes { usual: 10, most: 50 };
 
+/// Commits.
+pub(crate) const COMMITS: Sizes = Sizes { usual: 30, most: 100 };
 /// Followers and the followed.
 pub(crate) const FOLLOWS: Sizes = Sizes { usual: 40, most: 40 };
 /// The audit log.
@@ -96,9 +98,15 @@ impl Query {
 
     /// The page asked for: `page` and `limit`, mended where they make no sense.
     pub(crate) fn page(&self, sizes: Sizes) -> Page {
+        self.page_by(sizes, &["limit"])
+    }
+
+    /// The same, where the size goes by several names; the first that makes sense counts.
+    pub(crate) fn page_by(&self, sizes: Sizes, names: &[&str]) -> Page {
         let at_least_one = |value: i64| i32::try_from(value.min(i64::from(i32::MAX))).ok().filter(|value| *value > 0);
         let number = self.number("page").and_then(at_least_one).unwrap_or(1);
-        let size = self.number("limit").and_then(at_least_one).unwrap_or(sizes.usual).min(sizes.most);
+        let size = names.iter().find_map(|name| self.number(name).and_then(at_least_one));
+        let size = size.unwrap_or(sizes.usual).min(sizes.most);
         Page { number, size }
     }
 
@@ -120,10 +128,24 @@ impl Query {
             entries.push(self.entry(1, "first", links));
             entries.push(self.entry((number - 1).min(last), "prev", links));
         }
-        if let Ok(value) = HeaderValue::try_from(entries.join(",")) {
-            headers.insert(LINK, value);
+        linked(headers, &entries)
+    }
+
+    /// The headers of a list that is not counted before its end: `total` is there when the end was seen.
+    pub(crate) fn open_headers(&self, page: Page, total: Option<i64>, has_more: bool, links: &Links) -> HeaderMap {
+        if let Some(total) = total {
+            return self.headers(page, total, links);
         }
-        headers
+        let number = i64::from(page.number);
+        let mut entries = Vec::new();
+        if has_more {
+            entries.push(self.entry(number + 1, "next", links));
+        }
+        if number > 1 {
+            entries.push(self.entry(1, "first", links));
+            entries.push(self.entry(number - 1, "prev", links));
+        }
+        linked(HeaderMap::new(), &entries)
     }
 
     fn entry(&self, page: i64, relation: &str, links: &Links) -> String {
@@ -134,6 +156,15 @@ impl Query {
             .collect();
         format!("<{}{}?{kept}page={page}>; rel=\"{relation}\"", links.root(), self.path)
     }
+}
+
+fn linked(mut headers: HeaderMap, entries: &[String]) -> HeaderMap {
+    if !entries.is_empty()
+        && let Ok(value) = HeaderValue::try_from(entries.join(","))
+    {
+        headers.insert(LINK, value);
+    }
+    headers
 }
 
 pub(crate) fn is_named(key: &str, name: &str) -> bool {
@@ -177,6 +208,27 @@ mod tests {
 
     fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
         expected.iter().map(|(relation, page)| ((*relation).to_owned(), (*page).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_list_without_a_count_leads_on_as_long_as_there_is_more() {
+        let base = "http://git.example.com/api/v1/repos/bob/many/commits";
+        let query = Query::new("/api/v1/repos/bob/many/commits", "sha=main&page=2&pageSize=7");
+        let links = Links::new("http://git.example.com", "h:22");
+        let page = query.page_by(COMMITS, &["limit", "pageSize"]);
+        assert_eq!((page.number, page.size), (2, 7));
+        let kept = "sha=main&pageSize=7&page";
+        let back = format!("<{base}?{kept}=1>; rel=\"first\",<{base}?{kept}=1>; rel=\"prev\"");
+        let next = format!("<{base}?{kept}=3>; rel=\"next\"");
+        let open = query.open_headers(page, None, true, &links);
+        assert_eq!(open[LINK], format!("{next},{back}"));
+        assert!(!open.contains_key(TOTAL_COUNT));
+        let ended = query.open_headers(page, Some(14), false, &links);
+        assert_eq!((&ended[LINK], &ended[TOTAL_COUNT]), (&back.parse().unwrap(), &HeaderValue::from(14)));
+        let only = Query::new("/x", "limit=0&pageSize=1000");
+        let page = only.page_by(COMMITS, &["limit", "pageSize"]);
+        assert_eq!(page.size, 100);
+        assert!(only.open_headers(page, None, false, &links).is_empty());
     }
 
     #[test]

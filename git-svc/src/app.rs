@@ -11,12 +11,14 @@ use ferrite_proto::{grant::Grant, id::RepositoryId, operation};
 use moka::sync::Cache;
 
 use crate::{
+    archive::Archives,
     command::Git,
     error::GitError,
     failure::Failure,
     http::Gates,
     layout::Store,
     pool::Pool,
+    protection::Protection,
     push::Sessions,
     refs::Refs,
     store::{Placed, Repositories},
@@ -27,13 +29,23 @@ use crate::{
 /// Repositories whose epoch is kept in memory.
 const PLACES: u64 = 100_000;
 /// What leaves a repository as it is. Everything else is a change.
-const READS: [&str; 6] = [
+const READS: &[&str] = &[
     operation::LIST_BRANCHES,
     operation::GET_BRANCH,
     operation::GET_COMMIT,
     operation::GET_CONTENTS,
+    operation::LIST_PROTECTIONS,
+    operation::GET_PROTECTION,
     operation::UPLOAD_PACK,
     operation::RAW,
+    operation::ARCHIVE,
+    operation::LIST_COMMITS,
+    operation::LIST_TAGS,
+    operation::GET_TREE,
+    operation::GET_BLOB,
+    operation::LIST_REFS,
+    operation::GET_REF,
+    operation::GET_TAG_OBJECT,
 ];
 
 /// The parts of the service. Clones share everything.
@@ -54,7 +66,11 @@ pub(crate) struct Parts {
     pub(crate) repositories: Repositories,
     pub(crate) sessions: Sessions,
     pub(crate) gates: Gates,
+    pub(crate) archives: Archives,
     pub(crate) max_push_bytes: u64,
+    pub(crate) max_push_objects: u64,
+    pub(crate) max_push_refs: usize,
+    pub(crate) protection: Protection,
     /// Where the `proc-receive` hook is.
     pub(crate) hooks: PathBuf,
     pub(crate) places: Places,

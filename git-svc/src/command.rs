@@ -20,7 +20,10 @@ use tokio::{
 
 pub(crate) use self::chore::Chore;
 use self::reaper::Reaper;
-use crate::error::GitError;
+use crate::{
+    archive::{Format, Prefix},
+    error::GitError,
+};
 
 /// The oldest git that has everything we ask for.
 const OLDEST: (u32, u32) = (2, 41);
@@ -29,8 +32,12 @@ const OLDEST: (u32, u32) = (2, 41);
 const SEARCH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// What is kept of a process's standard error, and the most that [`GitChild::finish`] takes from its standard output.
-const KEPT_ERRORS: u64 = 16 << 10;
+pub(crate) const KEPT_ERRORS: u64 = 16 << 10;
 const KEPT_OUTPUT: u64 = 1 << 20;
+
+/// The most memory that a process which takes a pack asks for at once: the size of an object is what its sender says. Files above
+/// `core.bigFileThreshold` never are in memory as a whole.
+const LARGEST_ALLOCATION: &str = "1g";
 
 /// Settings that every process gets.
 const SETTINGS: &[&str] = &[
@@ -49,6 +56,7 @@ const SETTINGS: &[&str] = &[
     "receive.autogc=false",
     "receive.denyCurrentBranch=ignore",
     "receive.denyDeleteCurrent=ignore",
+    "receive.fsck.badFilemode=error",
     "receive.fsckObjects=true",
     "receive.unpackLimit=1",
     "transfer.fsckObjects=true",
@@ -191,6 +199,7 @@ impl Git {
         let mut command = self.command(repository);
         command.arg("-c").arg(format!("receive.maxInputSize={}", self.options.max_push_bytes));
         command.args(["-c", "receive.procReceiveRefs=refs"]);
+        command.env("GIT_ALLOC_LIMIT", LARGEST_ALLOCATION);
         if let Some(hooks) = &request.hooks {
             command.arg("-c").arg(setting("core.hooksPath", hooks));
         }
@@ -219,6 +228,33 @@ impl Git {
         command.arg(option("--git-dir", repository)).args(["cat-file", "blob"]).arg(blob.to_string());
         command.stdin(Stdio::null());
         self.spawn("cat-file", &mut command)
+    }
+
+    /// Lists commits that changed a path: both come on its standard input, as `<id>\n--\n<path>\n`.
+    pub(crate) fn rev_list(&self, repository: &Path, skip: usize, count: usize) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.env("GIT_LITERAL_PATHSPECS", "1").arg(option("--git-dir", repository)).arg("rev-list");
+        // git counts in 32 bits, and no history is longer.
+        let skip = skip.min(i32::MAX as usize);
+        command.arg(format!("--skip={skip}")).arg(format!("--max-count={count}")).arg("--stdin");
+        self.spawn("rev-list", &mut command)
+    }
+
+    /// Writes a tree to its standard output as an archive, with everything below the folder `prefix`.
+    pub(crate) fn archive(
+        &self,
+        repository: &Path,
+        format: Format,
+        prefix: &Prefix,
+        tree: git2::Oid,
+        seconds: i64,
+    ) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.args(["-c", "tar.umask=0022"]).arg(option("--git-dir", repository)).arg("archive");
+        command.arg(format!("--format={}", format.name())).arg(format!("--prefix={prefix}/"));
+        // git takes smaller numbers for a part of a date.
+        command.arg(format!("--mtime=@{}", seconds.max(100_000_000))).arg(tree.to_string()).stdin(Stdio::null());
+        self.spawn("archive", &mut command)
     }
 
     /// git with its environment and settings, before the subcommand.
@@ -390,7 +426,7 @@ impl Drop for GitChild {
 }
 
 /// Reads to the end, keeping the first `limit` bytes.
-async fn read_some<R: tokio::io::AsyncRead + Unpin>(from: Option<R>, limit: u64) -> Vec<u8> {
+pub(crate) async fn read_some<R: tokio::io::AsyncRead + Unpin>(from: Option<R>, limit: u64) -> Vec<u8> {
     let mut kept = Vec::new();
     if let Some(mut from) = from {
         // A broken pipe ends the text; the status says whether that matters.

@@ -61,4 +61,20 @@ pub struct Config {
     /// How repositories are kept fast and small.
     #[command(flatten)]
     pub upkeep: UpkeepArgs,
+
+    /// The largest tree that one archive may hold, in bytes of its files.
+    #[arg(long, env = "FERRITE_GIT_MAX_ARCHIVE_BYTES", default_value_t = 2 << 30)]
+    pub max_archive_bytes: u64,
+
+    /// Bytes that finished archives may take in the store's cache.
+    #[arg(long, env = "FERRITE_GIT_ARCHIVE_CACHE_BYTES", default_value_t = 4 << 30)]
+    pub archive_cache_bytes: u64,
+
+    /// The most objects that one push may send.
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_OBJECTS", default_value_t = 5_000_000)]
+    pub max_push_objects: u64,
+
+    /// The most refs that one push may change.
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_REFS", default_value_t = 10_000)]
+    pub max_push_refs: usize,
 }

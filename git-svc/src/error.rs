@@ -4,6 +4,8 @@ use std::{io, path::PathBuf, time::Duration};
 
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError};
 
+use crate::protection::Denial;
+
 /// A failure of git-svc.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
@@ -16,6 +18,12 @@ pub enum GitError {
     /// The revision names no commit.
     #[error("revision not found")]
     RevisionNotFound,
+    /// No such ref.
+    #[error("ref not found")]
+    RefNotFound,
+    /// No object of that kind has this id.
+    #[error("object not found")]
+    ObjectNotFound,
     /// Nothing at that path.
     #[error("path not found")]
     PathNotFound,
@@ -31,6 +39,27 @@ pub enum GitError {
     /// The file to replace is not what the caller thinks.
     #[error("the file is not at the given blob any more")]
     StaleBlob,
+    /// One of several files to change is not what the caller thinks.
+    #[error("`files[{index}]` is not at the given blob any more")]
+    StaleFile {
+        /// Its place in the request.
+        index: usize,
+    },
+    /// No such rule about branches.
+    #[error("protection rule not found")]
+    ProtectionNotFound,
+    /// The repository has as many rules about branches as it may have.
+    #[error("the repository has {limit} protection rules already")]
+    TooManyProtections {
+        /// How many.
+        limit: usize,
+    },
+    /// A rule about branches says no.
+    #[error("protected branch: {denial}")]
+    BranchProtected {
+        /// What it says no to.
+        denial: Denial,
+    },
     /// A ref is not where the caller thinks, or somebody else is changing it.
     #[error("`{name}` has moved or is being changed")]
     RefConflict {
@@ -137,16 +166,25 @@ impl GitError {
 impl ServiceError for GitError {
     fn kind(&self) -> Kind {
         match self {
-            Self::RepositoryNotFound | Self::BranchNotFound | Self::RevisionNotFound | Self::PathNotFound => {
-                Kind::NotFound
-            }
+            Self::RepositoryNotFound
+            | Self::BranchNotFound
+            | Self::RevisionNotFound
+            | Self::RefNotFound
+            | Self::ObjectNotFound
+            | Self::PathNotFound
+            | Self::ProtectionNotFound => Kind::NotFound,
+            Self::BranchProtected { denial: Denial::Pusher } => Kind::PermissionDenied,
             Self::Invalid(_)
             | Self::RefNameClash { .. }
             | Self::RefTarget { .. }
             | Self::ClientGone
             | Self::TooSlow => Kind::InvalidArgument,
-            Self::UnchangedContent | Self::MirrorReadOnly | Self::WrongStore => Kind::FailedPrecondition,
-            Self::StaleBlob | Self::RefConflict { .. } => Kind::Aborted,
+            Self::UnchangedContent
+            | Self::MirrorReadOnly
+            | Self::WrongStore
+            | Self::TooManyProtections { .. }
+            | Self::BranchProtected { denial: Denial::Force | Denial::Delete } => Kind::FailedPrecondition,
+            Self::StaleBlob | Self::StaleFile { .. } | Self::RefConflict { .. } => Kind::Aborted,
             Self::TooLarge { .. } => Kind::TooLarge,
             Self::Overloaded | Self::TimedOut { .. } => Kind::Overloaded,
             Self::StoreHeld(_)
@@ -164,11 +202,16 @@ impl ServiceError for GitError {
             Self::RepositoryNotFound => "REPOSITORY_NOT_FOUND",
             Self::BranchNotFound => "BRANCH_NOT_FOUND",
             Self::RevisionNotFound => "REVISION_NOT_FOUND",
+            Self::RefNotFound => "REF_NOT_FOUND",
+            Self::ObjectNotFound => "OBJECT_NOT_FOUND",
             Self::PathNotFound => "PATH_NOT_FOUND",
             Self::Invalid(_) => "INVALID_FIELDS",
             Self::UnchangedContent => "UNCHANGED_CONTENT",
             Self::MirrorReadOnly => "MIRROR_READ_ONLY",
-            Self::StaleBlob => "STALE_BLOB",
+            Self::StaleBlob | Self::StaleFile { .. } => "STALE_BLOB",
+            Self::ProtectionNotFound => "PROTECTION_NOT_FOUND",
+            Self::TooManyProtections { .. } => "TOO_MANY_PROTECTIONS",
+            Self::BranchProtected { .. } => "BRANCH_PROTECTED",
             Self::RefConflict { .. } => "BRANCH_MOVED",
             Self::RefNameClash { .. } => "REF_NAME_CLASH",
             Self::RefTarget { .. } => "REF_TARGET",
@@ -197,6 +240,10 @@ impl ServiceError for GitError {
             Self::Invalid(violation) => vec![violation.clone()],
             Self::UnchangedContent => vec![FieldViolation::new("content", "invalid", self.to_string())],
             Self::StaleBlob => vec![FieldViolation::new("sha", "invalid", self.to_string())],
+            Self::StaleFile { index } => {
+                vec![FieldViolation::new(format!("files[{index}].sha"), "invalid", self.to_string())]
+            }
+            Self::TooManyProtections { .. } => vec![FieldViolation::new("pattern", "invalid", self.to_string())],
             Self::RefNameClash { .. } | Self::RefTarget { .. } => {
                 vec![FieldViolation::new("branch", "invalid", self.to_string())]
             }
@@ -204,6 +251,10 @@ impl ServiceError for GitError {
             | Self::BranchNotFound
             | Self::RevisionNotFound
             | Self::PathNotFound
+            | Self::RefNotFound
+            | Self::ObjectNotFound
+            | Self::ProtectionNotFound
+            | Self::BranchProtected { .. }
             | Self::MirrorReadOnly
             | Self::RefConflict { .. }
             | Self::WrongStore

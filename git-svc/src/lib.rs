@@ -3,6 +3,7 @@
 //! Not here: who may do what (grants say so), and anything about accounts or issues.
 
 mod app;
+pub mod archive;
 pub mod command;
 mod config;
 pub mod error;
@@ -15,6 +16,7 @@ pub mod name;
 pub mod path;
 pub mod pktline;
 pub mod pool;
+pub mod protection;
 mod push;
 pub mod read;
 pub mod refs;
@@ -46,6 +48,7 @@ use self::{
     failure::Failure,
     layout::Store,
     pool::{Pool, PoolOptions},
+    protection::Protection,
     push::HookSocket,
     refs::Refs,
     store::Repositories,
@@ -100,6 +103,10 @@ async fn assemble(
     let disk = Arc::new(Store::open(&config.store_path, &config.store, config.store_patience).await.map_err(other)?);
     let pool = Pool::new(Arc::clone(&disk), PoolOptions::default()).map_err(other)?;
     pool.run_blocking(|store| store.sweep(SystemTime::now())).await.map_err(other)?;
+    let limits = archive::Limits { bytes: config.max_archive_bytes, ..archive::Limits::default() };
+    let room = config.archive_cache_bytes;
+    let archives = pool.run_blocking(move |store| archive::Archives::open(&store.cache(), limits, room)).await;
+    let archives = archives.map_err(other)?;
     let program = match &config.hook_program {
         Some(program) => program.clone(),
         None => std::env::current_exe()?,
@@ -113,7 +120,11 @@ async fn assemble(
         repositories: Repositories::new(db.clone()),
         sessions: socket.sessions(),
         gates: http::Gates::default(),
+        archives,
         max_push_bytes: config.max_push_bytes,
+        max_push_objects: config.max_push_objects,
+        max_push_refs: config.max_push_refs,
+        protection: Protection::new(db.clone(), pool.clone()),
         places: Places::default(),
         running: Running::default(),
         clock: clock.clone(),

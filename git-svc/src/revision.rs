@@ -94,6 +94,30 @@ impl Revision {
         }
         Err(GitError::RevisionNotFound)
     }
+
+    /// Finds the tree: of the commit, or the one that an id or a tag names itself.
+    ///
+    /// Errors: `RevisionNotFound`, also for what leads to no tree.
+    pub fn resolve_tree(&self, repo: &Repository) -> Result<Oid, GitError> {
+        if let Some(digits) = &self.digits
+            && let Some(id) = object_by_id(repo, digits)?
+            && let Some(tree) = peel_to_tree(repo, id)?
+        {
+            return Ok(tree);
+        }
+        for name in &self.names {
+            let target = match name {
+                Name::Head => head(repo)?.tip,
+                Name::Ref(name) => lookup(repo, name)?,
+            };
+            if let Some(target) = target
+                && let Some(tree) = peel_to_tree(repo, target)?
+            {
+                return Ok(tree);
+            }
+        }
+        Err(GitError::RevisionNotFound)
+    }
 }
 
 /// `text` in lower case, if it has the form of a full or short object id.
@@ -105,18 +129,30 @@ pub fn object_id(text: &[u8]) -> Option<String> {
 
 /// The commit with this full or short id; an ambiguous one names none.
 pub(crate) fn commit_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitError> {
+    object_by_id(repo, digits)?.map_or(Ok(None), |id| peel(repo, id))
+}
+
+/// The full id of the object with this full or short id; an ambiguous one names none.
+pub(crate) fn object_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitError> {
     let odb = repo.odb()?;
     let Ok(short) = Oid::from_str(digits) else { return Ok(None) };
-    let id = if digits.len() == 40 {
-        odb.exists(short).then_some(short)
-    } else {
-        match odb.exists_prefix(short, digits.len()) {
-            Ok(id) => Some(id),
-            Err(error) if matches!(error.code(), git2::ErrorCode::NotFound | git2::ErrorCode::Ambiguous) => None,
-            Err(error) => return Err(error.into()),
-        }
-    };
-    id.map_or(Ok(None), |id| peel(repo, id))
+    if digits.len() == 40 {
+        return Ok(odb.exists(short).then_some(short));
+    }
+    match odb.exists_prefix(short, digits.len()) {
+        Ok(id) => Ok(Some(id)),
+        Err(error) if matches!(error.code(), git2::ErrorCode::NotFound | git2::ErrorCode::Ambiguous) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The tree that an object is or leads to.
+fn peel_to_tree(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
+    match repo.find_object(id, None) {
+        Ok(object) => Ok(object.peel(ObjectType::Tree).ok().map(|tree| tree.id())),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The commit that an object is or, as an annotated tag, leads to.

@@ -194,6 +194,7 @@ async fn branches_and_commits_have_every_field(cluster: &Cluster) {
             "committer": {"name": committer.0, "email": committer.1, "username": ada.name},
             "added": [], "removed": [], "modified": [],
         },
+        "protected": false,
     });
     assert_eq!(ada.get(&ada.repo("shape", "/branches/main/")).await.expect(200).json(), branch);
     assert_eq!(ada.get(&ada.repo("shape", "/branches")).await.expect(200).json()[0], branch);

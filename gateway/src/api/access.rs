@@ -26,6 +26,7 @@ const MAX_EMAIL_BYTES: usize = 254;
 /// A repository to which the caller may do what it asked for.
 pub(crate) struct Access {
     pub(crate) id: i64,
+    pub(crate) name: String,
     pub(crate) grant: String,
     pub(crate) permission: Permission,
     pub(crate) urls: RepositoryLinks,
@@ -87,6 +88,7 @@ impl Gateway {
         let repository = present(answer.repository, "repository")?;
         Ok(Access {
             id: repository.id,
+            name: repository.name.clone(),
             grant: answer.grant,
             permission: Permission::from(repository.permission()),
             urls: self.urls(repository)?,

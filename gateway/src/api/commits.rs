@@ -1,22 +1,52 @@
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use ferrite_proto::git::GetCommitRequest;
+use ferrite_proto::git::{GetCommitRequest, ListCommitsRequest};
 use ferrite_proto::operation;
 
 use super::access::Emails;
-use crate::auth::{Headers, Signed};
+use crate::auth::{Headers, Signed, within};
 use crate::dto::{Commit, present};
 use crate::error::ApiError;
 use crate::json;
+use crate::page::{COMMITS, Query};
 use crate::path::RepoPath;
 use crate::routes::routes;
 use crate::state::Gateway;
 
+/// The commits of a path may have to be looked for: git-svc waits for its turn, and then for git.
+const LIST_DEADLINE: Duration = Duration::from_secs(70);
+
 routes! { Gateway:
+    "/api/v1/repos/{owner}/{repo}/commits" => get list;
     "/api/v1/repos/{owner}/{repo}/commits/{*sha}" => get get;
+}
+
+async fn list(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: RepoPath,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let access = gateway.access(&call, &path, operation::LIST_COMMITS).await?;
+    let page = query.page_by(COMMITS, &["limit", "pageSize"]);
+    let request = ListCommitsRequest {
+        repository_id: access.id,
+        revision: query.bytes("sha").unwrap_or_default(),
+        path: query.bytes("path").unwrap_or_default(),
+        page: page.number,
+        page_size: page.size,
+    };
+    let request = within(call.granted(&access.grant, request), LIST_DEADLINE);
+    let answer = gateway.clients.git_data().list_commits(request).await?.into_inner();
+    let accounts = gateway.accounts_by_email(&call, Emails::of(&answer.commits)).await?;
+    let commits = answer.commits.into_iter().map(|commit| Commit::new(commit, &accounts, &access.urls));
+    let commits = commits.collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(commits, query.open_headers(page, answer.total_count, answer.has_more, &gateway.links)))
 }
 
 async fn get(

@@ -1,15 +1,20 @@
+//! Files: read, and changed one commit at a time.
+
 use axum::extract::State;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ferrite_proto::git::{GetContentsRequest, PutContentsRequest};
+use ferrite_proto::git::{
+    ChangeFilesRequest, CommitIdentity, DeleteContentsRequest, FileChange, FileOperation, GetContentsRequest,
+    PutContentsRequest,
+};
 use ferrite_proto::operation;
 
 use super::access::Emails;
 use crate::auth::{Signed, within};
-use crate::body::{FILE_BYTES, Fields, Payload, Slot};
+use crate::body::{FILE_BYTES, Fields, JSON_BYTES, Payload, Slot};
 use crate::clients::LONG_DEADLINE;
-use crate::dto::{Commit, Content, Contents, FileWritten, Place, present};
+use crate::dto::{Commit, Content, Contents, FileRemoved, FileWritten, FilesChanged, Place, present};
 use crate::error::ApiError;
 use crate::json;
 use crate::page::Query;
@@ -17,9 +22,11 @@ use crate::path::RepoPath;
 use crate::routes::routes;
 use crate::state::Gateway;
 
+const BASE64: &str = "must be base64 in the standard alphabet, with padding";
+
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/contents" => get get, put put;
-    "/api/v1/repos/{owner}/{repo}/contents/{*file}" => get get, put put;
+    "/api/v1/repos/{owner}/{repo}/contents" => get get, put put, post change, delete remove;
+    "/api/v1/repos/{owner}/{repo}/contents/{*file}" => get get, put put, delete remove;
 }
 
 async fn get(
@@ -58,26 +65,163 @@ async fn put(
     }))
 }
 
+async fn remove(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: RepoPath,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    let access = gateway.access(&call, &path, operation::DELETE_CONTENTS).await?;
+    let mut fields = payload.fields(&gateway, JSON_BYTES).await?;
+    let head = Head::take(&mut fields);
+    let expected_blob_id = fields.text_or_empty("sha");
+    refuse_root(&mut fields, &path.rest);
+    let _slot = fields.finish()?;
+    let request = DeleteContentsRequest {
+        repository_id: access.id,
+        path: path.rest,
+        message: head.message,
+        branch: head.branch,
+        expected_blob_id,
+        author: head.author,
+        committer: head.committer,
+    };
+    let request = within(call.granted(&access.grant, request), LONG_DEADLINE);
+    let answer = gateway.clients.git().delete_contents(request).await?.into_inner();
+    let commit = present(answer.commit, "commit")?;
+    let accounts = gateway.accounts_by_email(&call, Emails::of([&commit])).await?;
+    Ok(json::ok(FileRemoved { content: None, commit: Commit::new(commit, &accounts, &access.urls)? }))
+}
+
+async fn change(
+    State(gateway): State<Gateway>,
+    Signed(call): Signed,
+    path: RepoPath,
+    payload: Payload,
+) -> Result<Response, ApiError> {
+    let access = gateway.access(&call, &path, operation::CHANGE_FILES).await?;
+    let fields = payload.fields(&gateway, FILE_BYTES).await?;
+    let (request, _slot) = decode_changes(fields, access.id)?;
+    let asked = [&request.new_branch, &request.branch].into_iter().find(|name| !name.is_empty()).cloned();
+    let request = within(call.granted(&access.grant, request), LONG_DEADLINE);
+    let answer = gateway.clients.git().change_files(request).await.map_err(refused)?.into_inner();
+    let commit = present(answer.commit, "commit")?;
+    let accounts = gateway.accounts_by_email(&call, Emails::of([&commit])).await?;
+    let asked = asked.as_deref().map(str::as_bytes);
+    let place = Place { urls: &access.urls, display_ref: &answer.branch, asked };
+    let files = answer.entries.into_iter().map(|entry| Content::new(entry, &place));
+    Ok(json::created(FilesChanged {
+        files: files.collect::<Result<_, _>>()?,
+        commit: Commit::new(commit, &accounts, &access.urls)?,
+    }))
+}
+
 /// A message that git-svc does not take for its length is the client's file.
 fn refused(status: tonic::Status) -> ApiError {
     if status.code() == tonic::Code::OutOfRange { ApiError::too_large() } else { status.into() }
 }
 
-fn decode(mut fields: Fields, repository_id: i64, path: Vec<u8>) -> Result<(PutContentsRequest, Slot), ApiError> {
-    let message = fields.required("message");
-    let encoded = fields.present("content");
-    let branch = fields.text_or_empty("branch");
-    let expected_blob_id = fields.text_or_empty("sha");
-    let content = base64(encoded).unwrap_or_else(|| {
-        fields.refuse("content", "invalid", "must be base64 in the standard alphabet, with padding");
-        Vec::new()
-    });
+/// What every body says about the commit to make.
+struct Head {
+    message: String,
+    branch: String,
+    author: Option<CommitIdentity>,
+    committer: Option<CommitIdentity>,
+}
+
+impl Head {
+    fn take(fields: &mut Fields) -> Self {
+        Self {
+            message: fields.required("message"),
+            branch: fields.text_or_empty("branch"),
+            author: identity(fields, "author"),
+            committer: identity(fields, "committer"),
+        }
+    }
+}
+
+fn identity(fields: &mut Fields, name: &str) -> Option<CommitIdentity> {
+    fields.optional_object(name, |person| CommitIdentity {
+        name: person.text_or_empty("name"),
+        email: person.text_or_empty("email"),
+        date: person.optional_time("date"),
+    })
+}
+
+fn refuse_root(fields: &mut Fields, path: &[u8]) {
     if path.is_empty() {
         fields.refuse("path", "required", "is required");
     }
+}
+
+fn decode(mut fields: Fields, repository_id: i64, path: Vec<u8>) -> Result<(PutContentsRequest, Slot), ApiError> {
+    let head = Head::take(&mut fields);
+    let encoded = fields.present("content");
+    let expected_blob_id = fields.text_or_empty("sha");
+    let content = base64(encoded).unwrap_or_else(|| {
+        fields.refuse("content", "invalid", BASE64);
+        Vec::new()
+    });
+    refuse_root(&mut fields, &path);
     let slot = fields.finish()?;
-    let content = content.into();
-    Ok((PutContentsRequest { repository_id, path, content, message, branch, expected_blob_id }, slot))
+    let request = PutContentsRequest {
+        repository_id,
+        path,
+        content: content.into(),
+        message: head.message,
+        branch: head.branch,
+        expected_blob_id,
+        author: head.author,
+        committer: head.committer,
+    };
+    Ok((request, slot))
+}
+
+fn decode_changes(mut fields: Fields, repository_id: i64) -> Result<(ChangeFilesRequest, Slot), ApiError> {
+    let head = Head::take(&mut fields);
+    let new_branch = fields.text_or_empty("new_branch");
+    let files = fields.required_objects("files", file);
+    let slot = fields.finish()?;
+    let request = ChangeFilesRequest {
+        repository_id,
+        branch: head.branch,
+        new_branch,
+        message: head.message,
+        author: head.author,
+        committer: head.committer,
+        files,
+    };
+    Ok((request, slot))
+}
+
+fn file(fields: &mut Fields) -> FileChange {
+    let operation = match fields.required("operation").as_str() {
+        "create" => FileOperation::Create,
+        "update" => FileOperation::Update,
+        "delete" => FileOperation::Delete,
+        "move" => FileOperation::Move,
+        other => {
+            // That it is missing, or no text, was noted before.
+            if !other.is_empty() {
+                fields.refuse("operation", "unknown", "must be create, update, delete or move");
+            }
+            FileOperation::Unspecified
+        }
+    };
+    let content = fields.optional_text("content").and_then(|encoded| {
+        let content = base64(encoded);
+        if content.is_none() {
+            fields.refuse("content", "invalid", BASE64);
+        }
+        content
+    });
+    FileChange {
+        path: fields.required("path").into_bytes(),
+        operation: operation.into(),
+        from_path: fields.text_or_empty("from_path").into_bytes(),
+        content: content.map(Into::into),
+        expected_blob_id: fields.text_or_empty("sha"),
+    }
 }
 
 /// The bytes that `text` stands for; line breaks inside are allowed.

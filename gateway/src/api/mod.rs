@@ -3,6 +3,7 @@
 mod access;
 mod accounts;
 mod admin;
+mod archive;
 mod audit;
 mod branches;
 mod collaborators;
@@ -11,12 +12,14 @@ mod contents;
 mod deploy_keys;
 mod emails;
 mod follows;
+mod git_data;
 mod hooks;
 mod issues;
 mod keys;
 mod members;
 mod operation;
 mod orgs;
+mod protections;
 mod raw;
 mod repos;
 mod teams;
@@ -40,8 +43,8 @@ macro_rules! groups {
 }
 
 groups! {
-    accounts admin audit branches collaborators commits contents deploy_keys emails follows hooks issues keys members orgs raw
-    repos teams tokens
+    accounts admin archive audit branches collaborators commits contents deploy_keys emails follows git_data hooks issues keys
+    members orgs protections raw repos teams tokens
 }
 
 /// What [`router`] serves.

@@ -11,6 +11,7 @@ use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, BodyStream};
 use hyper::body::Incoming;
 
+use super::access::Access;
 use crate::auth::{Headers, Signed};
 use crate::clients::DEADLINE;
 use crate::error::ApiError;
@@ -23,7 +24,8 @@ use crate::state::Gateway;
 const SNIFFED: usize = 1024;
 const FILE_NAME: &str = "ferrite-file-name";
 const REASON: &str = "ferrite-reason";
-const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
+const MISSING: &str = "file does not exist";
+pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
 routes! { Gateway:
     "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get;
@@ -36,52 +38,58 @@ async fn get(
     Headers(headers): Headers,
 ) -> Result<Response<Body>, ApiError> {
     let access = gateway.access(&call, &path, operation::RAW).await?;
-    let mut request = Request::builder()
-        .uri(format!("/git/{}/raw?path={}", access.id, encode(&path.rest)))
-        .header(metadata::GRANT, access.grant.as_str());
-    for name in [&IF_NONE_MATCH, &HeaderName::from_static(metadata::REQUEST_ID)] {
-        if let Some(value) = headers.get(name) {
-            request = request.header(name, value);
-        }
-    }
-    let request = request.body(Body::empty()).map_err(|_| ApiError::not_found("file does not exist"))?;
+    let uri = format!("/git/{}/raw?path={}", access.id, encode(&path.rest));
+    let request = request(&uri, &access, &headers, &[IF_NONE_MATCH]).ok_or(ApiError::not_found(MISSING))?;
     // The file itself may take as long as the client does.
     let answer =
         tokio::time::timeout(DEADLINE, opened(&gateway, request)).await.map_err(|_| ApiError::unavailable())??;
     match answer.status() {
         StatusCode::OK => tokio::time::timeout(DEADLINE, file(answer)).await.map_err(|_| ApiError::unavailable())?,
         StatusCode::NOT_MODIFIED => Ok(not_modified(&answer)),
-        _ => Err(refused(&answer)),
+        _ => Err(refused(&answer, MISSING)),
     }
 }
 
-async fn opened(gateway: &Gateway, request: Request<Body>) -> Result<Response<Incoming>, ApiError> {
+/// A request to git-svc for a body, with what the client says about it in headers of these names.
+pub(super) fn request(uri: &str, access: &Access, client: &HeaderMap, names: &[HeaderName]) -> Option<Request<Body>> {
+    let mut request = Request::builder().uri(uri).header(metadata::GRANT, access.grant.as_str());
+    let always = [metadata::REQUEST_ID, metadata::CLIENT].map(HeaderName::from_static);
+    for name in names.iter().chain(&always) {
+        if let Some(value) = client.get(name) {
+            request = request.header(name, value);
+        }
+    }
+    request.body(Body::empty()).ok()
+}
+
+pub(super) async fn opened(gateway: &Gateway, request: Request<Body>) -> Result<Response<Incoming>, ApiError> {
     gateway.bulk.send(request).await.map_err(|error| {
-        tracing::warn!(%error, "a file cannot be read from git-svc");
+        tracing::warn!(%error, "a body cannot be read from git-svc");
         // Reading again harms nothing, whether the request was lost or the answer.
         if error.status() == StatusCode::INTERNAL_SERVER_ERROR { ApiError::internal() } else { ApiError::unavailable() }
     })
 }
 
-fn refused(answer: &Response<Incoming>) -> ApiError {
+/// What the client hears of a body that git-svc does not give; `missing` says what is not there.
+pub(super) fn refused(answer: &Response<Incoming>, missing: &'static str) -> ApiError {
     let reason = answer.headers().get(REASON).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match answer.status() {
         StatusCode::NOT_FOUND if reason == "REPOSITORY_NOT_FOUND" => ApiError::repository_not_found(),
         StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
-            ApiError::not_found("file does not exist")
+            ApiError::not_found(missing)
         }
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "file is too large"),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             ApiError::unavailable()
         }
         status => {
-            tracing::error!(%status, reason, "git-svc refused to read a file");
+            tracing::error!(%status, reason, "git-svc refused to give a body");
             ApiError::internal()
         }
     }
 }
 
-fn not_modified(answer: &Response<Incoming>) -> Response<Body> {
+pub(super) fn not_modified(answer: &Response<Incoming>) -> Response<Body> {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
     if let Some(tag) = answer.headers().get(ETAG) {
         response.headers_mut().insert(ETAG, tag.clone());
@@ -141,7 +149,7 @@ fn is_text(start: &[u8]) -> bool {
 }
 
 /// The header that offers a file for saving, by RFC 6266: a plain name for all, the exact one for those who read it.
-fn disposition(name: &[u8]) -> String {
+pub(super) fn disposition(name: &[u8]) -> String {
     let is_plain =
         |byte: &u8| (byte.is_ascii_graphic() || *byte == b' ') && !matches!(byte, b'"' | b'\\' | b'/' | b'%');
     let plain: String = name.iter().map(|byte| if is_plain(byte) { char::from(*byte) } else { '_' }).collect();

@@ -14,7 +14,10 @@ use ferrite_kit::net::Address;
 use ferrite_kit::serve::{Limits, serve};
 use ferrite_kit::{Clock, Lifecycle, timestamp};
 use ferrite_proto::metadata::AUTHORIZATION;
-use ferrite_proto::operation::{CREATE_HOOK, LIST_HOOKS, PUT_CONTENTS};
+use ferrite_proto::operation::{
+    CHANGE_FILES, CREATE_HOOK, DELETE_CONTENTS, DELETE_PROTECTION, GET_PROTECTION, LIST_HOOKS, LIST_PROTECTIONS,
+    PUT_CONTENTS, SET_PROTECTION,
+};
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::repository_service_server::{RepositoryService, RepositoryServiceServer};
 use ferrite_proto::repo::{self, Permission, repository_ref};
@@ -27,8 +30,10 @@ use crate::router;
 use crate::state::Gateway;
 use crate::tests::lonely;
 
+mod archives;
 mod bodies;
 mod git;
+mod git_data;
 mod operations;
 mod script;
 mod tokens;
@@ -94,8 +99,10 @@ impl AccessService for StandIn {
         let request = request.into_inner();
         let repository = repository(request.repository)?;
         let needed = match request.operation.as_str() {
-            PUT_CONTENTS => ferrite_proto::Permission::Write,
-            LIST_HOOKS | CREATE_HOOK => ferrite_proto::Permission::Admin,
+            PUT_CONTENTS | DELETE_CONTENTS | CHANGE_FILES => ferrite_proto::Permission::Write,
+            LIST_HOOKS | CREATE_HOOK | LIST_PROTECTIONS | GET_PROTECTION | SET_PROTECTION | DELETE_PROTECTION => {
+                ferrite_proto::Permission::Admin
+            }
             _ => ferrite_proto::Permission::Read,
         };
         if ferrite_proto::Permission::from(repository.permission()) < needed {
@@ -228,7 +235,8 @@ impl World {
         let routes = tonic::service::Routes::new(AccessServiceServer::new(service.clone()))
             .add_service(RepositoryServiceServer::new(service.clone()))
             .into_axum_router()
-            .route("/git/7/raw", axum::routing::get(raw));
+            .route("/git/7/raw", axum::routing::get(raw))
+            .route("/git/7/archive", axum::routing::get(archives::archive));
         (Self::of(routes).await, service.0)
     }
 
@@ -284,9 +292,15 @@ async fn a_bad_token_is_the_first_thing_wrong() {
 #[tokio::test]
 async fn what_is_hidden_is_404_and_what_is_too_high_403_before_the_body_is_read() {
     let world = World::new().await;
-    for (method, operation, level) in
-        [("PUT", "contents/a", "read"), ("POST", "hooks", "write"), ("GET", "hooks", "write")]
-    {
+    for (method, operation, level) in [
+        ("PUT", "contents/a", "read"),
+        ("DELETE", "contents/a", "read"),
+        ("POST", "contents", "read"),
+        ("POST", "branch_protections", "write"),
+        ("PUT", "branch_protections/main", "write"),
+        ("POST", "hooks", "write"),
+        ("GET", "hooks", "write"),
+    ] {
         let missing = world.ask(method, &format!("/repos/bob/none/{operation}"), Some(GOOD), BROKEN).await;
         assert_eq!(missing.0, 404);
         assert_eq!(missing.2, world.ask("GET", "/repos/bob/none.git", Some(GOOD), "").await.2);
@@ -306,6 +320,34 @@ async fn bodies_are_refused_with_the_field_at_fault() {
         ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m"}"#, "content"),
         ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m","content":"%"}"#, "content"),
         ("PUT", "/repos/bob/write/contents", r#"{"message":"m","content":""}"#, "path"),
+        ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m","content":"","author":[]}"#, "author"),
+        ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m","content":"","author":{"name":1}}"#, "author.name"),
+        (
+            "PUT",
+            "/repos/bob/write/contents/a",
+            r#"{"message":"m","content":"","committer":{"date":"now"}}"#,
+            "committer.date",
+        ),
+        ("DELETE", "/repos/bob/write/contents/a", "{}", "message"),
+        ("DELETE", "/repos/bob/write/contents", r#"{"message":"m"}"#, "path"),
+        ("POST", "/repos/bob/write/contents", r#"{"message":"m","files":[]}"#, "files"),
+        ("POST", "/repos/bob/write/contents", r#"{"message":"m","files":{}}"#, "files"),
+        ("POST", "/repos/bob/write/contents", r#"{"message":"m","files":[7]}"#, "files[0]"),
+        (
+            "POST",
+            "/repos/bob/write/contents",
+            r#"{"message":"m","files":[{"path":"a","operation":"delete"},{"path":"b","operation":"chmod"}]}"#,
+            "files[1].operation",
+        ),
+        (
+            "POST",
+            "/repos/bob/write/contents",
+            r#"{"message":"m","files":[{"path":"a","operation":"create","content":"%"}]}"#,
+            "files[0].content",
+        ),
+        ("POST", "/repos/bob/admin/branch_protections", "{}", "pattern"),
+        ("PUT", "/repos/bob/admin/branch_protections/%ff", "{}", "pattern"),
+        ("PUT", "/repos/bob/admin/branch_protections/a/b", r#"{"push_users":"ada"}"#, "push_users"),
         ("POST", "/repos/bob/read/issues", r#"{"title":""}"#, "title"),
         ("POST", "/repos/bob/write/issues", r#"{"title":"t","labels":[1]}"#, "labels"),
         ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs"}"#, "config"),

@@ -3,7 +3,12 @@ use proptest::prelude::*;
 use super::*;
 
 fn fields(text: &str) -> Fields {
-    Fields { values: parse(text.as_bytes()).unwrap(), errors: Vec::new(), slot: Slot { _permit: None } }
+    Fields {
+        values: parse(text.as_bytes()).unwrap(),
+        inside: String::new(),
+        errors: Vec::new(),
+        slot: Slot { _permit: None },
+    }
 }
 
 fn status(bytes: &[u8]) -> u16 {
@@ -141,7 +146,7 @@ proptest! {
             prop_assert!(!value.is_object() && !value.is_null());
             return Ok(());
         };
-        let mut body = Fields { values, errors: Vec::new(), slot: Slot { _permit: None } };
+        let mut body = Fields { values, inside: String::new(), errors: Vec::new(), slot: Slot { _permit: None } };
         body.required("name");
         body.required_map("config");
         body.texts("events");

@@ -26,7 +26,7 @@ struct CommitData {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Signature {
+pub(super) struct Signature {
     name: String,
     email: String,
     date: String,
@@ -39,7 +39,7 @@ struct Reference {
 }
 
 impl Signature {
-    fn new(signature: &git::CommitSignature) -> Result<Self, Incomplete> {
+    pub(super) fn new(signature: &git::CommitSignature) -> Result<Self, Incomplete> {
         Ok(Self { name: text(&signature.name), email: text(&signature.email), date: time(signature.time, "time")? })
     }
 }
@@ -73,6 +73,14 @@ impl Commit {
 pub(crate) struct Branch {
     name: String,
     commit: PayloadCommit,
+    protected: bool,
+}
+
+/// A tag and the commit it leads to.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Tag {
+    name: String,
+    commit: PayloadCommit,
 }
 
 /// A commit in the shape of branches and push payloads.
@@ -103,25 +111,35 @@ impl PayloadUser {
     }
 }
 
-impl Branch {
-    pub(crate) fn new(branch: git::Branch, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
-        let commit = present(branch.commit, "commit")?;
+impl PayloadCommit {
+    fn new(commit: Option<git::Commit>, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+        let commit = present(commit, "commit")?;
         let author = present(commit.author, "author")?;
         let committer = present(commit.committer, "committer")?;
         Ok(Self {
-            name: text(&branch.name),
-            commit: PayloadCommit {
-                url: urls.commit_html(&commit.id),
-                id: commit.id,
-                message: text(&commit.message),
-                author: PayloadUser::new(&author, accounts),
-                committer: PayloadUser::new(&committer, accounts),
-                added: [],
-                removed: [],
-                modified: [],
-                timestamp: time(author.time, "time")?,
-            },
+            url: urls.commit_html(&commit.id),
+            id: commit.id,
+            message: text(&commit.message),
+            author: PayloadUser::new(&author, accounts),
+            committer: PayloadUser::new(&committer, accounts),
+            added: [],
+            removed: [],
+            modified: [],
+            timestamp: time(author.time, "time")?,
         })
+    }
+}
+
+impl Branch {
+    pub(crate) fn new(branch: git::Branch, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+        let commit = PayloadCommit::new(branch.commit, accounts, urls)?;
+        Ok(Self { name: text(&branch.name), commit, protected: branch.is_protected })
+    }
+}
+
+impl Tag {
+    pub(crate) fn new(tag: git::Tag, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+        Ok(Self { name: text(&tag.name), commit: PayloadCommit::new(tag.commit, accounts, urls)? })
     }
 }
 
@@ -173,11 +191,12 @@ mod tests {
     #[test]
     fn a_branch_has_empty_lists_and_the_author_date() {
         let links = Links::new("http://h", "h:22");
-        let branch = git::Branch { name: b"feature/one".to_vec(), commit: Some(commit()) };
+        let branch = git::Branch { name: b"feature/one".to_vec(), commit: Some(commit()), is_protected: true };
         let value =
             serde_json::to_value(Branch::new(branch, &accounts(&links), &links.repository("bob", "demo")).unwrap())
                 .unwrap();
         assert_eq!(value["name"], "feature/one");
+        assert_eq!(value["protected"], true);
         assert_eq!(value["commit"]["added"], serde_json::json!([]));
         assert_eq!(value["commit"]["timestamp"], "2026-01-02T01:04:05Z");
         assert_eq!(value["commit"]["author"]["username"], "bob");

@@ -113,6 +113,21 @@ pub(crate) struct FileWritten {
     pub(crate) commit: Commit,
 }
 
+/// A commit that removed a file.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FileRemoved {
+    /// Always null: it is gone.
+    pub(crate) content: Option<Content>,
+    pub(crate) commit: Commit,
+}
+
+/// Files that were created, updated or moved, and the commit that did it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct FilesChanged {
+    pub(crate) files: Vec<Content>,
+    pub(crate) commit: Commit,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,11 @@ mod account;
 mod audit;
 mod commit;
 mod content;
+mod git_data;
 mod hook;
 mod issue;
 mod organization;
+mod protection;
 mod repository;
 mod user;
 
@@ -18,11 +20,13 @@ use serde::Serialize;
 
 pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, PublicKey};
 pub(crate) use audit::AuditEvent;
-pub(crate) use commit::{Branch, Commit};
-pub(crate) use content::{Content, Contents, FileWritten, Place};
+pub(crate) use commit::{Branch, Commit, Tag};
+pub(crate) use content::{Content, Contents, FileRemoved, FileWritten, FilesChanged, Place};
+pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
 pub(crate) use hook::Hook;
 pub(crate) use issue::Issue;
 pub(crate) use organization::{Collaborator, Membership, Organization, Team};
+pub(crate) use protection::Protection;
 pub(crate) use repository::{Repository, Viewer};
 pub(crate) use user::{Accounts, User};
 

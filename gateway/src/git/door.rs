@@ -162,7 +162,8 @@ impl Door {
 }
 
 impl Admitted {
-    /// A request to git-svc on behalf of the caller. Of the client's own headers it carries the request id.
+    /// A request to git-svc on behalf of the caller. Of the client's headers it carries the request id, and where it comes from, as
+    /// a layer before us found it.
     fn request(
         &self,
         method: Method,
@@ -180,6 +181,9 @@ impl Admitted {
             && let Ok(id) = HeaderValue::from_str(id)
         {
             request.headers_mut().insert(metadata::REQUEST_ID, id);
+        }
+        if let Some(address) = client.get(metadata::CLIENT) {
+            request.headers_mut().insert(metadata::CLIENT, address.clone());
         }
         Ok(request)
     }

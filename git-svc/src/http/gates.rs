@@ -1,13 +1,16 @@
-//! How many git processes run at once, for the store and for each repository, and how long others wait.
+//! How many git processes run at once, for the store, for each repository and for each client, and how long others wait.
 
 use std::{
     collections::HashMap,
+    hash::Hash,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
-use ferrite_proto::id::RepositoryId;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{grant::Grant, id::RepositoryId, metadata};
+use http::HeaderMap;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::error::GitError;
 
@@ -15,7 +18,11 @@ use crate::error::GitError;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Requests that may wait for one repository.
 const WAITING: usize = 32;
-/// Counts of repositories that nobody uses are looked for when there are this many.
+/// Requests of one client that may wait.
+const CLIENT_WAITING: usize = 64;
+/// The longest address that tells one client from another.
+const LONGEST: usize = 64;
+/// Counts of repositories or clients that nobody uses are looked for when there are this many.
 const MANY: usize = 1024;
 
 /// One gate per kind of process.
@@ -31,6 +38,10 @@ pub(crate) struct Gates {
     pub(crate) raw: Gate,
     /// Processes that speak with a client for as long as it likes; they need another turn while they work.
     pub(crate) session: Gate,
+    /// Making archives.
+    pub(crate) archive: Gate,
+    /// Looking for the commits of a path.
+    pub(crate) log: Gate,
 }
 
 impl Default for Gates {
@@ -42,6 +53,8 @@ impl Default for Gates {
             push: Gate::new("push", 2 * cores, 4),
             raw: Gate::new("raw", 8 * cores, 8),
             session: Gate::new("session", 64 * cores, 32),
+            archive: Gate::new("archive", (cores / 2).max(1), 4),
+            log: Gate::new("log", cores, 2),
         }
     }
 }
@@ -53,7 +66,36 @@ pub(crate) struct Gate {
     patience: Duration,
     store: Arc<Semaphore>,
     per_repository: usize,
-    repositories: Mutex<HashMap<RepositoryId, Weak<Turnstile>>>,
+    repositories: Turnstiles<RepositoryId>,
+    per_client: usize,
+    clients: Turnstiles<Client>,
+}
+
+type Turnstiles<K> = Mutex<HashMap<K, Weak<Turnstile>>>;
+
+/// Who wants a turn: accounts, and where there is none, addresses as far as the gateway tells them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Client {
+    /// An account.
+    User(i64),
+    /// Nobody, from somewhere.
+    Address(String),
+    /// Nobody, from nowhere: all of them together.
+    Nobody,
+}
+
+impl Client {
+    /// Whose request it is. The header with the address counts only from processes of ours.
+    pub(crate) fn of(caller: &Caller, grant: &Grant, headers: &HeaderMap) -> Self {
+        if let Some(user) = grant.user_id() {
+            return Self::User(user.0);
+        }
+        let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok());
+        match address.filter(|address| caller.service.is_some() && (1..=LONGEST).contains(&address.len())) {
+            Some(address) => Self::Address(address.to_owned()),
+            None => Self::Nobody,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -67,9 +109,9 @@ struct Turnstile {
 #[derive(Debug)]
 pub(crate) struct Turn {
     _store: OwnedSemaphorePermit,
-    _running: OwnedSemaphorePermit,
-    _inside: OwnedSemaphorePermit,
-    _turnstile: Arc<Turnstile>,
+    _running: [OwnedSemaphorePermit; 2],
+    _inside: [OwnedSemaphorePermit; 2],
+    _turnstiles: [Arc<Turnstile>; 2],
 }
 
 impl Gate {
@@ -81,22 +123,30 @@ impl Gate {
             // One is always left for the others, however small the machine.
             per_repository: per_repository.min(store.saturating_sub(1)).max(1),
             repositories: Mutex::default(),
+            per_client: (store / 2).max(1),
+            clients: Mutex::default(),
         }
     }
 
     /// Waits for a turn.
     ///
     /// Errors: `Overloaded` when too many wait already, or it takes too long.
-    pub(crate) async fn enter(&self, id: RepositoryId) -> Result<Turn, GitError> {
-        let turnstile = self.turnstile(id);
-        let Ok(inside) = Arc::clone(&turnstile.inside).try_acquire_owned() else { return Err(self.refuse()) };
-        let both = async {
-            let running = Arc::clone(&turnstile.running).acquire_owned().await;
-            (running, Arc::clone(&self.store).acquire_owned().await)
+    pub(crate) async fn enter(&self, id: RepositoryId, client: &Client) -> Result<Turn, GitError> {
+        let repository = turnstile(&self.repositories, id, self.per_repository, WAITING);
+        let client = turnstile(&self.clients, client.clone(), self.per_client, CLIENT_WAITING);
+        let inside =
+            (Arc::clone(&client.inside).try_acquire_owned(), Arc::clone(&repository.inside).try_acquire_owned());
+        let (Ok(one), Ok(two)) = inside else { return Err(self.refuse()) };
+        // In this order: who waits for a turn of its own keeps nobody else from one.
+        let all = async {
+            let client = Arc::clone(&client.running).acquire_owned().await?;
+            let repository = Arc::clone(&repository.running).acquire_owned().await?;
+            Ok::<_, AcquireError>(([client, repository], Arc::clone(&self.store).acquire_owned().await?))
         };
-        match tokio::time::timeout(self.patience, both).await {
-            Ok((Ok(running), Ok(store))) => {
-                Ok(Turn { _store: store, _running: running, _inside: inside, _turnstile: turnstile })
+        match tokio::time::timeout(self.patience, all).await {
+            Ok(Ok((running, store))) => {
+                let turnstiles = [client, repository];
+                Ok(Turn { _store: store, _running: running, _inside: [one, two], _turnstiles: turnstiles })
             }
             _ => Err(self.refuse()),
         }
@@ -106,22 +156,22 @@ impl Gate {
         metrics::counter!("ferrite_git_refused_total", "gate" => self.name).increment(1);
         GitError::Overloaded
     }
+}
 
-    fn turnstile(&self, id: RepositoryId) -> Arc<Turnstile> {
-        // Nothing panics while it is held.
-        let mut repositories = self.repositories.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turnstile) = repositories.get(&id).and_then(Weak::upgrade) {
-            return turnstile;
-        }
-        if repositories.len() >= MANY {
-            repositories.retain(|_, turnstile| turnstile.strong_count() > 0);
-        }
-        let running = Arc::new(Semaphore::new(self.per_repository));
-        let inside = Arc::new(Semaphore::new(self.per_repository + WAITING));
-        let turnstile = Arc::new(Turnstile { running, inside });
-        repositories.insert(id, Arc::downgrade(&turnstile));
-        turnstile
+/// The turnstile of `key`, made if there is none.
+fn turnstile<K: Eq + Hash>(all: &Turnstiles<K>, key: K, running: usize, waiting: usize) -> Arc<Turnstile> {
+    // Nothing panics while it is held.
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(turnstile) = all.get(&key).and_then(Weak::upgrade) {
+        return turnstile;
     }
+    if all.len() >= MANY {
+        all.retain(|_, turnstile| turnstile.strong_count() > 0);
+    }
+    let inside = Arc::new(Semaphore::new(running + waiting));
+    let turnstile = Arc::new(Turnstile { running: Arc::new(Semaphore::new(running)), inside });
+    all.insert(key, Arc::downgrade(&turnstile));
+    turnstile
 }
 
 #[cfg(test)]
@@ -131,11 +181,11 @@ mod tests {
     #[tokio::test]
     async fn one_repository_cannot_take_all_turns() {
         let gate = Gate { patience: Duration::from_millis(50), ..Gate::new("test", 3, 1) };
-        let busy = gate.enter(RepositoryId(1)).await.unwrap();
-        assert!(matches!(gate.enter(RepositoryId(1)).await, Err(GitError::Overloaded)));
-        let other = gate.enter(RepositoryId(2)).await.unwrap();
+        let busy = gate.enter(RepositoryId(1), &Client::User(1)).await.unwrap();
+        assert!(matches!(gate.enter(RepositoryId(1), &Client::User(1)).await, Err(GitError::Overloaded)));
+        let other = gate.enter(RepositoryId(2), &Client::User(2)).await.unwrap();
         drop(busy);
-        let again = gate.enter(RepositoryId(1)).await.unwrap();
+        let again = gate.enter(RepositoryId(1), &Client::User(1)).await.unwrap();
         drop((other, again));
     }
 
@@ -150,13 +200,55 @@ mod tests {
     #[tokio::test]
     async fn too_many_that_wait_are_refused_at_once() {
         let gate = Gate::new("test", 1, 1);
-        let busy = gate.enter(RepositoryId(1)).await.unwrap();
-        let waiting: Vec<_> = (0..WAITING).map(|_| Box::pin(gate.enter(RepositoryId(1)))).collect();
+        let busy = gate.enter(RepositoryId(1), &Client::User(1)).await.unwrap();
+        let waiting: Vec<_> = (0..WAITING).map(|_| Box::pin(gate.enter(RepositoryId(1), &Client::User(1)))).collect();
         let mut all = futures_util::future::join_all(waiting);
         assert!(futures_util::poll!(&mut all).is_pending());
         let start = tokio::time::Instant::now();
-        gate.enter(RepositoryId(1)).await.unwrap_err();
+        gate.enter(RepositoryId(1), &Client::User(1)).await.unwrap_err();
         assert!(start.elapsed() < Duration::from_secs(5));
         drop(busy);
+    }
+
+    #[tokio::test]
+    async fn one_client_cannot_take_all_turns() {
+        let gate = Gate { patience: Duration::from_millis(50), ..Gate::new("test", 4, 8) };
+        let (ada, anna) = (Client::User(1), Client::Address("192.0.2.1".to_owned()));
+        for client in [&ada, &anna, &Client::Nobody] {
+            let one = gate.enter(RepositoryId(1), client).await.unwrap();
+            let two = gate.enter(RepositoryId(2), client).await.unwrap();
+            assert!(matches!(gate.enter(RepositoryId(3), client).await, Err(GitError::Overloaded)));
+            let other = gate.enter(RepositoryId(3), &Client::User(2)).await.unwrap();
+            drop((one, two, other));
+            gate.enter(RepositoryId(3), client).await.unwrap();
+        }
+    }
+
+    #[test]
+    fn addresses_count_from_our_own_processes_only() {
+        let mut grant = Grant {
+            user: None,
+            repository: 1,
+            operation: String::new(),
+            permission: ferrite_proto::Permission::Read,
+            issues_enabled: true,
+            is_mirror: false,
+            store: String::new(),
+            epoch: 1,
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(metadata::CLIENT, "192.0.2.1".parse().unwrap());
+        let (stranger, gateway) =
+            (Caller::default(), Caller { service: Some("gateway".to_owned()), ..Caller::default() });
+        assert_eq!(Client::of(&stranger, &grant, &headers), Client::Nobody);
+        assert_eq!(Client::of(&gateway, &grant, &headers), Client::Address("192.0.2.1".to_owned()));
+        assert_eq!(Client::of(&gateway, &grant, &HeaderMap::new()), Client::Nobody);
+        grant.user = Some(ferrite_proto::grant::GrantUser {
+            id: 7,
+            username: String::new(),
+            full_name: String::new(),
+            email: String::new(),
+        });
+        assert_eq!(Client::of(&gateway, &grant, &headers), Client::User(7));
     }
 }

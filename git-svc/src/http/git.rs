@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::{
     answer::Refusal,
+    gates::Client,
     query,
     transfer::{Input, run},
 };
@@ -24,7 +25,8 @@ use crate::{
     error::GitError,
     failure::Failure,
     pktline::service_header,
-    push::Push,
+    protection::Actor,
+    push::{Push, Watch},
 };
 
 /// A fetch's request, inflated.
@@ -77,8 +79,9 @@ pub(super) async fn info_refs(
     let path = app.store.path(RepositoryId(id));
     match service.as_deref() {
         Some(b"git-upload-pack") => {
-            app.authorize_as(&caller, UPLOAD_PACK, id).await?;
-            let turn = app.gates.advertise.enter(RepositoryId(id)).await?;
+            let grant = app.authorize_as(&caller, UPLOAD_PACK, id).await?;
+            let client = Client::of(&caller, &grant, request.headers());
+            let turn = app.gates.advertise.enter(RepositoryId(id), &client).await?;
             let child = app.git.upload_pack(&path, Exchange::Advertise, protocol(request.headers()).as_ref())?;
             // Version 2 has no header: its answer says what it is.
             let prefix = if is_version_2(request.headers()) { Vec::new() } else { service_header("git-upload-pack") };
@@ -86,8 +89,9 @@ pub(super) async fn info_refs(
             Ok(answer(body, "application/x-git-upload-pack-advertisement"))
         }
         Some(b"git-receive-pack") => {
-            app.authorize_as(&caller, RECEIVE_PACK, id).await?;
-            let turn = app.gates.advertise.enter(RepositoryId(id)).await?;
+            let grant = app.authorize_as(&caller, RECEIVE_PACK, id).await?;
+            let client = Client::of(&caller, &grant, request.headers());
+            let turn = app.gates.advertise.enter(RepositoryId(id), &client).await?;
             let receive =
                 ReceivePack { exchange: Exchange::Advertise, protocol: None, hooks: None, hook_env: Vec::new() };
             let child = app.git.receive_pack(&path, &receive)?;
@@ -106,8 +110,9 @@ pub(super) async fn upload_pack(
     request: Request,
 ) -> Result<Response, Refusal> {
     let id = repository(&id)?;
-    app.authorize_as(&caller, UPLOAD_PACK, id).await?;
-    let turn = app.gates.fetch.enter(RepositoryId(id)).await?;
+    let grant = app.authorize_as(&caller, UPLOAD_PACK, id).await?;
+    let client = Client::of(&caller, &grant, request.headers());
+    let turn = app.gates.fetch.enter(RepositoryId(id), &client).await?;
     let protocol = protocol(request.headers());
     let input = input(request, FETCH_REQUEST)?;
     let path = app.store.path(RepositoryId(id));
@@ -126,10 +131,10 @@ pub(super) async fn receive_pack(
 ) -> Result<Response, Refusal> {
     let id = repository(&id)?;
     let grant = app.authorize_as(&caller, RECEIVE_PACK, id).await?;
-    let turn = app.gates.push.enter(RepositoryId(id)).await?;
-    let input = input(request, app.max_push_bytes.saturating_add(COMMANDS))?;
-    let user = grant.user_id().map_or(0, |user| user.0);
-    let session = app.sessions.open(Push { repository: RepositoryId(id), user });
+    let client = Client::of(&caller, &grant, request.headers());
+    let turn = app.gates.push.enter(RepositoryId(id), &client).await?;
+    let input = input(request, app.max_push_bytes.saturating_add(COMMANDS))?.watched(Watch::new(app.max_push_objects));
+    let session = app.sessions.open(Push::new(RepositoryId(id), Actor::of(&grant)));
     let receive = ReceivePack {
         exchange: Exchange::Request,
         protocol: None,

@@ -1,12 +1,14 @@
-//! Bulk bytes over plain HTTP, on the port and behind the authentication of the gRPC services: packs and raw files.
+//! Bulk bytes over plain HTTP, on the port and behind the authentication of the gRPC services: packs, raw files and archives.
 //!
 //! Errors are a status, the header `ferrite-reason` and one line of text.
 
 mod answer;
+mod archive;
 mod gates;
 mod git;
 mod inflate;
 mod query;
+mod range;
 mod raw;
 mod seat;
 mod session;
@@ -17,7 +19,7 @@ use axum::{
     routing::{get, post},
 };
 
-pub(crate) use self::gates::Gates;
+pub(crate) use self::gates::{Client, Gates};
 use crate::app::App;
 
 /// The routes.
@@ -28,5 +30,6 @@ pub(crate) fn router(app: App) -> Router {
         .route("/git/{id}/receive-pack", post(git::receive_pack))
         .route("/git/{id}/raw", get(raw::raw))
         .route("/git/{id}/session", get(session::session))
+        .route("/git/{id}/archive", get(archive::archive))
         .with_state(app)
 }

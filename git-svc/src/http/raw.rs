@@ -10,7 +10,7 @@ use ferrite_kit::auth::Caller;
 use ferrite_proto::{id::RepositoryId, operation::RAW};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use super::{answer::Refusal, git::repository, query, transfer::output};
+use super::{answer::Refusal, gates::Client, git::repository, query, transfer::output};
 use crate::{app::App, error::GitError, read};
 
 /// Carries the file's name, percent-encoded.
@@ -24,7 +24,7 @@ pub(super) async fn raw(
     request: Request,
 ) -> Result<Response, Refusal> {
     let id = repository(&id)?;
-    app.authorize_as(&caller, RAW, id).await?;
+    let grant = app.authorize_as(&caller, RAW, id).await?;
     let id = RepositoryId(id);
     let path = query::value(request.uri().query().unwrap_or_default(), "path");
     let path =
@@ -37,7 +37,7 @@ pub(super) async fn raw(
     let body = match file.content {
         Some(content) => Body::from(content),
         None => {
-            let turn = app.gates.raw.enter(id).await?;
+            let turn = app.gates.raw.enter(id, &Client::of(&caller, &grant, request.headers())).await?;
             let child = app.git.cat_file(&app.store.path(id), file.blob)?;
             Body::from_stream(output(&app, child, turn))
         }
@@ -60,7 +60,7 @@ fn answer(body: Body, status: StatusCode, etag: &str, name: &[u8]) -> Response {
 }
 
 /// Whether the client has this very file.
-fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+pub(super) fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     known
         .flat_map(|value| value.split(','))

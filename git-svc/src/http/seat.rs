@@ -7,7 +7,7 @@ use ferrite_proto::id::RepositoryId;
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
-    gates::{Gate, Turn},
+    gates::{Client, Gate, Turn},
     transfer::{PAUSE, Progress, SLOWEST},
 };
 use crate::error::GitError;
@@ -21,6 +21,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(super) struct Seat<'a> {
     gate: &'a Gate,
     repository: RepositoryId,
+    client: Client,
     turn: Mutex<Option<Turn>>,
     quiet: Duration,
 }
@@ -34,15 +35,15 @@ pub(super) struct Pace {
 
 impl<'a> Seat<'a> {
     /// A seat with a turn.
-    pub(super) fn new(gate: &'a Gate, repository: RepositoryId, turn: Turn) -> Self {
-        Self { gate, repository, turn: Mutex::new(Some(turn)), quiet: QUIET }
+    pub(super) fn new(gate: &'a Gate, repository: RepositoryId, client: Client, turn: Turn) -> Self {
+        Self { gate, repository, client, turn: Mutex::new(Some(turn)), quiet: QUIET }
     }
 
     /// Takes a turn if there is none, however long that takes.
     pub(super) async fn sit(&self) {
         let mut turn = self.turn.lock().await;
         while turn.is_none() {
-            match self.gate.enter(self.repository).await {
+            match self.gate.enter(self.repository, &self.client).await {
                 Ok(taken) => *turn = Some(taken),
                 Err(GitError::Overloaded | _) => tokio::time::sleep(AGAIN).await,
             }
@@ -78,14 +79,15 @@ mod tests {
     use super::*;
 
     async fn is_free(gate: &Gate) -> bool {
-        tokio::time::timeout(Duration::from_millis(20), gate.enter(RepositoryId(2))).await.is_ok()
+        tokio::time::timeout(Duration::from_millis(20), gate.enter(RepositoryId(2), &Client::User(2))).await.is_ok()
     }
 
     #[tokio::test]
     async fn a_quiet_process_gives_its_turn_back_and_takes_another() {
         let gate = Gate::new("test", 1, 1);
-        let turn = gate.enter(RepositoryId(1)).await.unwrap();
-        let seat = Seat { quiet: Duration::from_millis(50), ..Seat::new(&gate, RepositoryId(1), turn) };
+        let turn = gate.enter(RepositoryId(1), &Client::User(1)).await.unwrap();
+        let seat =
+            Seat { quiet: Duration::from_millis(50), ..Seat::new(&gate, RepositoryId(1), Client::User(1), turn) };
         let progress = Progress::new();
         assert!(!is_free(&gate).await);
         let quiet = seat.leave_when_quiet(&progress);
@@ -98,9 +100,9 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_drips_stands_in_line_again() {
         let gate = Gate::new("test", 1, 1);
-        let turn = gate.enter(RepositoryId(1)).await.unwrap();
-        let seat = Seat::new(&gate, RepositoryId(1), turn);
-        let mut other = Box::pin(gate.enter(RepositoryId(2)));
+        let turn = gate.enter(RepositoryId(1), &Client::User(1)).await.unwrap();
+        let seat = Seat::new(&gate, RepositoryId(1), Client::User(1), turn);
+        let mut other = Box::pin(gate.enter(RepositoryId(2), &Client::User(2)));
         assert!(futures_util::poll!(&mut other).is_pending());
         let mut pace = Pace { waited: PAUSE, bytes: 1 };
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -31,7 +31,7 @@ use tokio::{
 
 use super::{
     answer::Refusal,
-    gates::{Gate, Turn},
+    gates::{Client, Gate, Turn},
     git::{COMMANDS, FETCH_REQUEST, protocol, repository},
     query,
     seat::{Pace, Seat},
@@ -41,7 +41,8 @@ use crate::{
     app::App,
     command::{Exchange, GitChild, ReceivePack},
     error::GitError,
-    push::{self, Push},
+    protection::Actor,
+    push::{self, Push, Watch},
 };
 
 /// Neither side moved a byte for this long: a client may have to pack much before it sends.
@@ -103,6 +104,7 @@ impl Service {
 struct Started {
     service: Service,
     repository: RepositoryId,
+    client: Client,
     child: GitChild,
     turn: Turn,
     session: Turn,
@@ -127,13 +129,12 @@ pub(super) async fn session(
     }
     let upgrade = hyper::upgrade::on(&mut request);
     let repository = RepositoryId(id);
-    let session = app.gates.session.enter(repository).await?;
-    let turn = service.gate(&app).enter(repository).await?;
-    // A deploy key is nobody's: what it pushes has no user.
-    let user = grant.user_id().map_or(0, |user| user.0);
-    let push = (service == Service::Push).then(|| app.sessions.open(Push { repository, user }));
+    let client = Client::of(&caller, &grant, request.headers());
+    let session = app.gates.session.enter(repository, &client).await?;
+    let turn = service.gate(&app).enter(repository, &client).await?;
+    let push = (service == Service::Push).then(|| app.sessions.open(Push::new(repository, Actor::of(&grant))));
     let child = start(&app, service, repository, request.headers(), push.as_ref())?;
-    let started = Started { service, repository, child, turn, session, push };
+    let started = Started { service, repository, client, child, turn, session, push };
     let own = app.clone();
     app.life.spawn("session", async move { serve(&own, upgrade, started).await });
     let mut response = Response::new(Body::empty());
@@ -173,19 +174,20 @@ fn start(
 
 /// Runs the process to its end, or ends it.
 async fn serve(app: &App, upgrade: OnUpgrade, started: Started) {
-    let Started { service, repository, mut child, turn, session, push } = started;
+    let Started { service, repository, client, mut child, turn, session, push } = started;
     let name = child.name();
     let outcome = match tokio::time::timeout(OPENING, upgrade).await {
         Ok(Ok(stream)) => {
             let (reader, writer) = tokio::io::split(TokioIo::new(stream));
             let talk = Talk {
                 progress: Progress::new(),
-                seat: Seat::new(service.gate(app), repository, turn),
+                seat: Seat::new(service.gate(app), repository, client, turn),
                 limit: service.limit(app),
                 secret: app.store.path(repository),
                 line: Line::new(writer),
             };
-            talk.run(&mut child, reader).await
+            let watch = push.as_ref().map(|_| Watch::new(app.max_push_objects));
+            talk.run(&mut child, reader, watch).await
         }
         Ok(Err(_)) | Err(_) => Err(GitError::ClientGone),
     };
@@ -212,9 +214,14 @@ struct Talk<'a, W> {
 }
 
 impl<W: AsyncWrite + Unpin> Talk<'_, W> {
-    async fn run<R: AsyncRead + Unpin>(&self, child: &mut GitChild, reader: R) -> Result<(), GitError> {
+    async fn run<R: AsyncRead + Unpin>(
+        &self,
+        child: &mut GitChild,
+        reader: R,
+        watch: Option<Watch>,
+    ) -> Result<(), GitError> {
         let outcome = tokio::select! {
-            outcome = self.work(child, reader) => outcome,
+            outcome = self.work(child, reader, watch) => outcome,
             never = self.seat.leave_when_quiet(&self.progress) => match never {},
             () = self.progress.stalled(IDLE) => Err(GitError::TimedOut { what: "the session" }),
             () = tokio::time::sleep(TOTAL) => Err(GitError::TimedOut { what: "the session" }),
@@ -228,7 +235,12 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
         outcome
     }
 
-    async fn work<R: AsyncRead + Unpin>(&self, child: &mut GitChild, reader: R) -> Result<(), GitError> {
+    async fn work<R: AsyncRead + Unpin>(
+        &self,
+        child: &mut GitChild,
+        reader: R,
+        watch: Option<Watch>,
+    ) -> Result<(), GitError> {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let answer = async {
             tokio::try_join!(self.pass_on(stdout, Kind::Data), self.pass_on(stderr, Kind::Errors))?;
@@ -238,12 +250,17 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
         };
         tokio::select! {
             answered = answer => answered,
-            error = self.feed(reader, stdin) => Err(error),
+            error = self.feed(reader, stdin, watch) => Err(error),
         }
     }
 
     /// Gives the process what the client sends; returns why no more comes. What it does not want to hear is dropped.
-    async fn feed<R: AsyncRead + Unpin>(&self, reader: R, mut stdin: Option<ChildStdin>) -> GitError {
+    async fn feed<R: AsyncRead + Unpin>(
+        &self,
+        reader: R,
+        mut stdin: Option<ChildStdin>,
+        mut watch: Option<Watch>,
+    ) -> GitError {
         let mut reader = BufReader::with_capacity(PIECE, reader);
         let (mut content, mut left, mut pace) = (vec![0; MAX_BYTES], self.limit, Pace::default());
         loop {
@@ -264,6 +281,9 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
                         return GitError::TooLarge { what: "what the client sends", limit: self.limit };
                     };
                     left = rest;
+                    if let Some(answer) = watch.as_mut().and_then(|watch| watch.see(content)) {
+                        return self.refuse(&answer).await;
+                    }
                     self.seat.sit_for(&mut pace, asked, content.len()).await;
                     if let Some(open) = &mut stdin
                         && open.write_all(content).await.is_err()
@@ -276,6 +296,16 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
                 Kind::Errors | Kind::Exit => return GitError::ClientGone,
             }
         }
+    }
+
+    /// Answers in the place of a process that is not to see what the client sends.
+    async fn refuse(&self, answer: &[u8]) -> GitError {
+        let told = async {
+            self.line.send(Kind::Data, answer).await?;
+            self.line.send(Kind::Exit, &[1]).await
+        };
+        // There is nothing more to say, whether the client heard it or not.
+        told.await.err().unwrap_or(GitError::ClientGone)
     }
 
     /// Passes on what the process writes, to its end.

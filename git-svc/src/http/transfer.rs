@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -19,7 +19,12 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::gates::Turn;
 use super::inflate::{Inflate, InflateError};
-use crate::{app::App, command::GitChild, error::GitError, push::Session};
+use crate::{
+    app::App,
+    command::GitChild,
+    error::GitError,
+    push::{Session, Watch},
+};
 
 /// Bytes read from a process at once; four such pieces may wait for the client.
 const PIECE: usize = 64 << 10;
@@ -39,6 +44,8 @@ const COMPLAINTS: usize = 4 << 10;
 pub(super) struct Input {
     body: BodyDataStream,
     inflate: Option<Inflate>,
+    /// Looks at what the process is given.
+    watch: Option<Watch>,
     /// Bytes of the body as it comes.
     left: u64,
     limit: u64,
@@ -86,12 +93,18 @@ impl Input {
 
     /// A body as it is, of at most `limit` bytes.
     pub(super) fn plain(body: Body, limit: u64) -> Self {
-        Self { body: body.into_data_stream(), inflate: None, left: limit, limit, pause: PAUSE, waited: Duration::ZERO }
+        let (body, waited) = (body.into_data_stream(), Duration::ZERO);
+        Self { body, inflate: None, watch: None, left: limit, limit, pause: PAUSE, waited }
     }
 
     /// A gzip body that holds at most `limit` bytes.
     pub(super) fn gzip(body: Body, limit: u64) -> Self {
         Self { inflate: Some(Inflate::new(limit)), ..Self::plain(body, limit) }
+    }
+
+    /// The same with somebody who looks at it.
+    pub(super) fn watched(self, watch: Watch) -> Self {
+        Self { watch: Some(watch), ..self }
     }
 
     /// The next bytes of the body, not inflated yet; `None` at its end.
@@ -203,13 +216,20 @@ async fn serve(mut child: GitChild, input: Input, sender: Pieces) -> bool {
 async fn work(child: &mut GitChild, input: Input, sender: &Pieces, progress: &Progress) -> Result<(), GitError> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let name = child.name();
-    let ((), sent, complaints) =
-        tokio::try_join!(feed(input, stdin, progress), drain(stdout, sender, progress), async {
+    let is_muted = AtomicBool::new(false);
+    let (refusal, sent, complaints) =
+        tokio::try_join!(feed(input, stdin, progress, &is_muted), drain(stdout, sender, progress, &is_muted), async {
             Ok(complaints(stderr).await)
         },)?;
     let status = child.wait().await?;
     if !complaints.is_empty() {
         tracing::debug!(name, complaints, "git complained");
+    }
+    if let Some(refusal) = refusal {
+        tracing::debug!(name, "a push was refused before its pack");
+        // Nobody takes it when the client left; whoever waits for that is told.
+        drop(sender.send(Ok(refusal)).await);
+        return Ok(());
     }
     if status.success() || (sent > 0 && name != "cat-file") {
         // What git has to say about a failure is in its answer.
@@ -222,28 +242,48 @@ async fn work(child: &mut GitChild, input: Input, sender: &Pieces, progress: &Pr
 }
 
 /// Gives the process the body. When it stops listening the rest is read and dropped, so that the client hears its answer.
-async fn feed(mut input: Input, stdin: Option<ChildStdin>, progress: &Progress) -> Result<(), GitError> {
-    let mut stdin = stdin;
+/// Returns the answer of whoever looked at it and refused it; the process was cut off and is not to be heard then.
+async fn feed(
+    mut input: Input,
+    mut stdin: Option<ChildStdin>,
+    progress: &Progress,
+    is_muted: &AtomicBool,
+) -> Result<Option<Bytes>, GitError> {
+    let (mut watch, mut refusal) = (input.watch.take(), None);
     while let Some(mut bytes) = input.next().await? {
         progress.moved();
-        match &mut input.inflate {
-            None => write(&mut stdin, &bytes).await,
-            Some(inflate) => {
-                while !bytes.is_empty() && stdin.is_some() {
-                    let out = inflate.step(&mut bytes).map_err(|error| refuse(error, input.limit))?;
-                    write(&mut stdin, &out).await;
-                    progress.moved();
-                }
-            }
+        while !bytes.is_empty() && stdin.is_some() {
+            let out = match &mut input.inflate {
+                None => std::mem::take(&mut bytes),
+                Some(inflate) => Bytes::from(inflate.step(&mut bytes).map_err(|error| refuse(error, input.limit))?),
+            };
+            refusal = look(&mut watch, &out, &mut stdin, is_muted).or(refusal);
+            write(&mut stdin, &out).await;
+            progress.moved();
         }
     }
     if let Some(inflate) = &mut input.inflate
         && stdin.is_some()
     {
         let out = inflate.finish().map_err(|error| refuse(error, input.limit))?;
+        refusal = look(&mut watch, &out, &mut stdin, is_muted).or(refusal);
         write(&mut stdin, &out).await;
     }
-    Ok(())
+    Ok(refusal)
+}
+
+/// Shows bytes to whoever looks at them, and cuts the process off if they are refused; returns the answer then.
+fn look(
+    watch: &mut Option<Watch>,
+    bytes: &[u8],
+    stdin: &mut Option<ChildStdin>,
+    is_muted: &AtomicBool,
+) -> Option<Bytes> {
+    let answer = watch.as_mut()?.see(bytes)?;
+    // First: the process says something as soon as its input ends.
+    is_muted.store(true, Ordering::Relaxed);
+    *stdin = None;
+    Some(Bytes::from(answer))
 }
 
 fn refuse(error: InflateError, limit: u64) -> GitError {
@@ -262,8 +302,13 @@ async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) {
     }
 }
 
-/// Passes the process's answer on; returns how many bytes that were.
-async fn drain<R>(stdout: Option<R>, sender: &Pieces, progress: &Progress) -> Result<u64, GitError>
+/// Passes the process's answer on, unless it is muted; returns how many bytes that were.
+async fn drain<R>(
+    stdout: Option<R>,
+    sender: &Pieces,
+    progress: &Progress,
+    is_muted: &AtomicBool,
+) -> Result<u64, GitError>
 where
     R: AsyncRead + Unpin,
 {
@@ -274,6 +319,9 @@ where
         let count = stdout.read_buf(&mut piece).await.map_err(GitError::io("reading from git"))?;
         if count == 0 {
             return Ok(sent);
+        }
+        if is_muted.load(Ordering::Relaxed) {
+            continue;
         }
         sent += count as u64;
         progress.moved();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use git2::Oid;
 
-use super::Push;
+use super::{Push, depth::has_deep_chains};
 use crate::{
     app::App,
     error::GitError,
@@ -45,7 +45,10 @@ pub(super) async fn receive(app: &App, push: Push, commands: Vec<Command>, is_at
     let mut answers = vec![None; commands.len()];
     let mut wanted = Vec::new();
     let mut seen = HashSet::new();
-    for (index, command) in commands.iter().enumerate() {
+    if commands.len() > app.max_push_refs {
+        fill(&mut answers, &format!("a push may change {} refs at most", app.max_push_refs));
+    }
+    for (index, command) in commands.iter().enumerate().filter(|_| commands.len() <= app.max_push_refs) {
         match check(command, seen.insert(&command.name)) {
             Ok(edit) => wanted.push(Wanted { index, edit }),
             Err(reason) => answers[index] = Some(Err(reason)),
@@ -98,6 +101,11 @@ async fn change(
     let id = push.repository;
     // git has synced the objects, not the folder that names them.
     app.pool.run_blocking(move |store| store.sync_packs(id)).await?;
+    if app.pool.run_blocking(move |store| has_deep_chains(&store.path(id), push.begun)).await? {
+        // Nothing leads to its objects: upkeep removes them.
+        fill(answers, "the pack has delta chains that are too deep");
+        return Ok(None);
+    }
     let head = app.refs.head(id).await?.branch;
     // HEAD moves to a branch of the first part that makes one: the best ones go first.
     wanted.sort_by_key(|wanted| rank(&wanted.edit.name, &head));
@@ -142,7 +150,7 @@ async fn change_part(
             return Ok(None);
         }
         let edits = part.iter().map(|wanted| wanted.edit.clone()).collect();
-        let change = Change { kind: UpdateKind::Push, user: push.user, edits };
+        let change = Change { kind: UpdateKind::Push, user: push.actor.user, edits };
         let error = match app.writer.apply::<()>(&guard, &change, None).await {
             Ok(delivered) => {
                 part.iter().for_each(|wanted| answers[wanted.index] = Some(Ok(())));
@@ -186,6 +194,25 @@ async fn look(
             }
         };
         answers[wanted.index] = Some(answer.map_err(str::to_owned));
+    }
+    obey(app, push, left, answers).await
+}
+
+/// Holds the commands to the rules about branches; returns those that obey them.
+async fn obey(
+    app: &App,
+    push: Push,
+    part: Vec<Wanted>,
+    answers: &mut [Option<Answer>],
+) -> Result<Vec<Wanted>, Failure> {
+    let edits: Vec<_> = part.iter().map(|wanted| wanted.edit.clone()).collect();
+    let verdicts = app.protection.judge(push.repository, &push.actor, &edits).await?;
+    let mut left = Vec::new();
+    for (wanted, verdict) in part.into_iter().zip(verdicts) {
+        match verdict {
+            None => left.push(wanted),
+            Some(denial) => answers[wanted.index] = Some(Err(GitError::BranchProtected { denial }.to_string())),
+        }
     }
     Ok(left)
 }

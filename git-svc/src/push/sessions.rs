@@ -14,7 +14,7 @@ use ferrite_proto::id::RepositoryId;
 use tokio::net::UnixListener;
 use uuid::Uuid;
 
-use crate::{error::GitError, hook};
+use crate::{error::GitError, hook, protection::Actor};
 
 /// Longer paths do not fit into the address of a socket.
 const LONGEST: usize = 100;
@@ -25,7 +25,16 @@ pub(crate) struct Push {
     /// Where it goes.
     pub(crate) repository: RepositoryId,
     /// Who pushes.
-    pub(crate) user: i64,
+    pub(crate) actor: Actor,
+    /// When it began.
+    pub(crate) begun: SystemTime,
+}
+
+impl Push {
+    /// A push that begins now.
+    pub(crate) fn new(repository: RepositoryId, actor: Actor) -> Self {
+        Self { repository, actor, begun: SystemTime::now() }
+    }
 }
 
 /// The pushes. Clones share everything.
@@ -35,7 +44,7 @@ pub(crate) struct Sessions(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     socket: PathBuf,
-    pushes: Mutex<HashMap<String, (Push, SystemTime)>>,
+    pushes: Mutex<HashMap<String, Push>>,
 }
 
 /// Where hooks call; its file vanishes when this is dropped.
@@ -102,13 +111,13 @@ impl Sessions {
     /// Remembers a push for as long as the answer is kept.
     pub(crate) fn open(&self, push: Push) -> Session {
         let id = Uuid::new_v4().simple().to_string();
-        self.pushes().insert(id.clone(), (push, SystemTime::now()));
+        self.pushes().insert(id.clone(), push);
         Session { id, repository: push.repository, sessions: self.clone() }
     }
 
     /// The push with this secret.
     pub(crate) fn find(&self, id: &[u8]) -> Option<Push> {
-        Some(self.pushes().get(std::str::from_utf8(id).ok()?)?.0)
+        self.pushes().get(std::str::from_utf8(id).ok()?).copied()
     }
 
     /// When the longest of the pushes to a repository that are being served began; now when there is none. What a push left in the
@@ -117,7 +126,7 @@ impl Sessions {
         // Read first: a push that begins meanwhile is not older.
         let now = SystemTime::now();
         let pushes = self.pushes();
-        let begun = pushes.values().filter(|(push, _)| push.repository == repository).map(|(_, begun)| *begun);
+        let begun = pushes.values().filter(|push| push.repository == repository).map(|push| push.begun);
         begun.min().map_or(now, |begun| begun.min(now))
     }
 
@@ -126,7 +135,7 @@ impl Sessions {
         self.pushes().is_empty()
     }
 
-    fn pushes(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Push, SystemTime)>> {
+    fn pushes(&self) -> std::sync::MutexGuard<'_, HashMap<String, Push>> {
         // Nothing panics while it is held.
         self.0.pushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,7 +168,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = HookSocket::bind(folder.path()).unwrap();
         let sessions = socket.sessions();
-        let session = sessions.open(Push { repository: RepositoryId(3), user: 4 });
+        let actor = Actor { user: 4, permission: ferrite_proto::Permission::Write };
+        let session = sessions.open(Push::new(RepositoryId(3), actor));
         let id = session.id.clone();
         assert_eq!(sessions.find(id.as_bytes()).unwrap().repository, RepositoryId(3));
         assert!(sessions.find(b"").is_none() && sessions.find(&[0xff]).is_none());

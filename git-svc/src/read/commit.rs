@@ -97,7 +97,7 @@ pub fn commit_info(repo: &Repository, id: Oid) -> Result<CommitInfo, GitError> {
     })
 }
 
-fn person(signature: &git2::Signature<'_>) -> Person {
+pub(super) fn person(signature: &git2::Signature<'_>) -> Person {
     Person {
         name: signature.name_bytes().to_vec(),
         email: signature.email_bytes().to_vec(),

@@ -100,17 +100,21 @@ pub fn contents(repo: &Repository, revision: &Revision, path: &TreePath) -> Resu
 
 /// The root of a repository without commits is an empty directory; nothing else is there.
 fn empty(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
-    let is_default = *revision == Revision::parse(b"")?;
-    let head = refs::head(repo)?;
-    let is_head = is_default || *revision == Revision::parse(head.branch.as_bytes())?;
-    if !is_head || !refs::is_empty(repo)? {
+    if !is_unborn(repo, revision)? {
         return Err(GitError::RevisionNotFound);
     }
     if !path.is_root() {
         return Err(GitError::PathNotFound);
     }
-    let display_ref = head.branch.as_bytes().to_vec();
+    let display_ref = refs::head(repo)?.branch.as_bytes().to_vec();
     Ok(Contents { commit: None, display_ref, target: Target::Directory(Vec::new()) })
+}
+
+/// Whether a revision that was not found is the default branch of a repository without branches.
+pub(super) fn is_unborn(repo: &Repository, revision: &Revision) -> Result<bool, GitError> {
+    let head = refs::head(repo)?;
+    let is_head = *revision == Revision::parse(b"")? || *revision == Revision::parse(head.branch.as_bytes())?;
+    Ok(is_head && refs::is_empty(repo)?)
 }
 
 fn at_path(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Result<Target, GitError> {

@@ -2,14 +2,24 @@
 
 pub mod commit;
 pub mod contents;
+pub mod log;
+pub mod object;
 pub mod raw;
 pub mod submodule;
+pub mod tree;
+pub mod watch;
 
 pub use self::{
     commit::{BranchInfo, BranchPage, CommitInfo, Person, branch, branches, commit, commit_info},
     contents::{Contents, Entry, EntryKind, Target, contents},
+    log::{LogPage, log, log_of_path},
+    object::{RefPage, TagObject, TagPage, blob, reference, references, tag_object, tags},
     raw::{RawFile, raw},
+    tree::{TreeListing, tree},
+    watch::Watch,
 };
 
+#[cfg(test)]
+mod data_tests;
 #[cfg(test)]
 mod tests;

@@ -39,12 +39,12 @@ pub struct HeadState {
 }
 
 /// A page of the refs whose full name begins with `prefix`, by name. Hidden and broken ones are left out.
-pub fn list(repo: &Repository, prefix: &str, page: Page) -> Result<RefPage, GitError> {
+pub fn list(repo: &Repository, prefix: impl AsRef<[u8]>, page: Page) -> Result<RefPage, GitError> {
     let mut entries = Vec::new();
     for reference in repo.references()? {
         // One ref that cannot be read does not hide the others.
         let Ok(reference) = reference else { continue };
-        if !reference.name_bytes().starts_with(prefix.as_bytes()) {
+        if !reference.name_bytes().starts_with(prefix.as_ref()) {
             continue;
         }
         let Ok(name) = RefName::parse(reference.name_bytes()) else { continue };

@@ -10,7 +10,7 @@ use super::finish;
 use crate::{
     app::App,
     failure::Failure,
-    store::{Maintenance, Repositories},
+    store::{Maintenance, Protections, Repositories},
 };
 
 /// Moves a repository out of every reader's sight.
@@ -37,6 +37,7 @@ pub(super) async fn delete(app: &App, id: RepositoryId, events: &[Event]) -> Res
     }
     Repositories::delete(&mut tx, id, app.store.name(), now).await?;
     Maintenance::forget(&mut tx, id).await?;
+    Protections::delete_all(&mut tx, id).await?;
     tx.commit().await?;
     app.places.forget(id);
     app.running.stop(id).await;

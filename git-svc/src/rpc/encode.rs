@@ -1,11 +1,15 @@
 //! Domain structs as messages.
 
-use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, TreeEntry};
+use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, Protection, TreeEntry};
 
-use crate::read::{self, BranchInfo, CommitInfo, Person};
+use crate::{
+    protection::{Rule, Rules},
+    read::{self, BranchInfo, CommitInfo, Person},
+};
 
-pub(super) fn branch(branch: BranchInfo) -> Branch {
-    Branch { name: branch.name, commit: Some(commit(branch.commit)) }
+pub(super) fn branch(branch: BranchInfo, rules: &Rules) -> Branch {
+    let is_protected = rules.protect(&branch.name);
+    Branch { name: branch.name, commit: Some(commit(branch.commit)), is_protected }
 }
 
 pub(super) fn commit(commit: CommitInfo) -> Commit {
@@ -19,7 +23,7 @@ pub(super) fn commit(commit: CommitInfo) -> Commit {
     }
 }
 
-fn signature(person: Person) -> CommitSignature {
+pub(super) fn signature(person: Person) -> CommitSignature {
     let time = prost_types::Timestamp { seconds: person.seconds, nanos: 0 };
     CommitSignature { name: person.name, email: person.email, time: Some(time) }
 }
@@ -39,5 +43,17 @@ pub(super) fn entry(entry: read::Entry) -> TreeEntry {
         size_bytes: i64::try_from(entry.size).unwrap_or(i64::MAX),
         content: entry.content.map(Into::into),
         submodule_url: entry.submodule_url,
+    }
+}
+
+pub(super) fn protection(rule: Rule) -> Protection {
+    let nanos = i32::try_from(rule.created_us.rem_euclid(1_000_000) * 1000).unwrap_or(0);
+    Protection {
+        id: rule.id,
+        pattern: rule.pattern.as_str().to_owned(),
+        allow_force: rule.allow_force,
+        allow_delete: rule.allow_delete,
+        push_user_ids: rule.users,
+        created_time: Some(prost_types::Timestamp { seconds: rule.created_us.div_euclid(1_000_000), nanos }),
     }
 }

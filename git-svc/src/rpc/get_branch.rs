@@ -15,5 +15,6 @@ pub(super) async fn get_branch(app: &App, request: Request<GetBranchRequest>) ->
     app.authorize(&caller, request.repository_id).await?;
     let name = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;
     let branch = app.pool.run(RepositoryId(request.repository_id), move |repo| read::branch(repo, &name)).await?;
-    Ok(GetBranchResponse { branch: Some(encode::branch(branch)) })
+    let rules = app.protection.rules(RepositoryId(request.repository_id)).await?;
+    Ok(GetBranchResponse { branch: Some(encode::branch(branch, &rules)) })
 }

@@ -20,8 +20,9 @@ pub(super) async fn list_branches(
     app.authorize(&caller, request.repository_id).await?;
     let page = page(&request)?;
     let page = app.pool.run(RepositoryId(request.repository_id), move |repo| read::branches(repo, page)).await?;
+    let rules = app.protection.rules(RepositoryId(request.repository_id)).await?;
     Ok(ListBranchesResponse {
-        branches: page.branches.into_iter().map(encode::branch).collect(),
+        branches: page.branches.into_iter().map(|branch| encode::branch(branch, &rules)).collect(),
         total_count: i64::try_from(page.total).unwrap_or(i64::MAX),
     })
 }

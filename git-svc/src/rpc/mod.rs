@@ -1,14 +1,22 @@
 //! The gRPC services: decode, call, encode. One file per RPC.
 
+mod change_files;
+mod commit;
 mod create_repository;
+mod data;
+mod delete_contents;
+mod delete_protection;
 mod delete_repository;
 mod deliver;
 mod encode;
 mod get_branch;
 mod get_commit;
 mod get_contents;
+mod get_protection;
 mod list_branches;
+mod list_protections;
 mod put_contents;
+mod set_protection;
 
 use ferrite_kit::grpc::{GrpcServer, MESSAGE_LIMIT};
 use ferrite_proto::{
@@ -17,10 +25,15 @@ use ferrite_proto::{
         event_sink_server::{EventSink, EventSinkServer},
     },
     git::{
-        CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
-        GetBranchRequest, GetBranchResponse, GetCommitRequest, GetCommitResponse, GetContentsRequest,
-        GetContentsResponse, ListBranchesRequest, ListBranchesResponse, PutContentsRequest, PutContentsResponse,
+        ChangeFilesRequest, ChangeFilesResponse, CreateRepositoryRequest, CreateRepositoryResponse,
+        DeleteContentsRequest, DeleteContentsResponse, DeleteProtectionRequest, DeleteProtectionResponse,
+        DeleteRepositoryRequest, DeleteRepositoryResponse, GetBranchRequest, GetBranchResponse, GetCommitRequest,
+        GetCommitResponse, GetContentsRequest, GetContentsResponse, GetProtectionRequest, GetProtectionResponse,
+        ListBranchesRequest, ListBranchesResponse, ListProtectionsRequest, ListProtectionsResponse, PutContentsRequest,
+        PutContentsResponse, SetProtectionRequest, SetProtectionResponse,
+        git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
+        protection_service_server::{ProtectionService, ProtectionServiceServer},
         storage_service_server::{StorageService, StorageServiceServer},
     },
 };
@@ -29,14 +42,16 @@ use tonic::{Request, Response, Status};
 pub(crate) use self::delete_repository::remove_deleted;
 use crate::{app::App, failure::Failure};
 
-/// A file to write may have 50 MiB; the rest is small.
-const PUT_LIMIT: usize = 52 << 20;
+/// A file to write may have 50 MiB, several may have 48 and two paths each; the rest is small.
+const PUT_LIMIT: usize = 60 << 20;
 
 /// All services of the process.
 pub(crate) fn server(app: &App) -> GrpcServer {
     let rpc = Rpc(app.clone());
     GrpcServer::default()
         .add(GitServiceServer::new(rpc.clone()).max_decoding_message_size(PUT_LIMIT))
+        .add(GitDataServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(ProtectionServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
         .add(StorageServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
 }
@@ -77,6 +92,33 @@ impl GitService for Rpc {
 
     async fn put_contents(&self, request: Request<PutContentsRequest>) -> Answer<PutContentsResponse> {
         Ok(Response::new(put_contents::put_contents(&self.0, request).await?))
+    }
+
+    async fn delete_contents(&self, request: Request<DeleteContentsRequest>) -> Answer<DeleteContentsResponse> {
+        Ok(Response::new(delete_contents::delete_contents(&self.0, request).await?))
+    }
+
+    async fn change_files(&self, request: Request<ChangeFilesRequest>) -> Answer<ChangeFilesResponse> {
+        Ok(Response::new(change_files::change_files(&self.0, request).await?))
+    }
+}
+
+#[tonic::async_trait]
+impl ProtectionService for Rpc {
+    async fn list_protections(&self, request: Request<ListProtectionsRequest>) -> Answer<ListProtectionsResponse> {
+        Ok(Response::new(list_protections::list_protections(&self.0, request).await?))
+    }
+
+    async fn get_protection(&self, request: Request<GetProtectionRequest>) -> Answer<GetProtectionResponse> {
+        Ok(Response::new(get_protection::get_protection(&self.0, request).await?))
+    }
+
+    async fn set_protection(&self, request: Request<SetProtectionRequest>) -> Answer<SetProtectionResponse> {
+        Ok(Response::new(set_protection::set_protection(&self.0, request).await?))
+    }
+
+    async fn delete_protection(&self, request: Request<DeleteProtectionRequest>) -> Answer<DeleteProtectionResponse> {
+        Ok(Response::new(delete_protection::delete_protection(&self.0, request).await?))
     }
 }
 

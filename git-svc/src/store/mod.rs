@@ -2,6 +2,7 @@
 
 mod journal;
 mod maintenance;
+mod protections;
 mod repositories;
 
 use ferrite_kit::db::Migrations;
@@ -9,6 +10,7 @@ use ferrite_kit::db::Migrations;
 pub(crate) use self::{
     journal::{Entry, Journal, NewBatch, UpdateKind, ZERO},
     maintenance::{Maintenance, NEVER, Upkept},
+    protections::Protections,
     repositories::{Placed, Repositories},
 };
 

@@ -2,11 +2,17 @@
 
 mod commit;
 pub(crate) mod durable;
+mod files;
 mod first;
+mod overlay;
 mod signature;
 
 pub use self::{
-    commit::{MAX_FILE, Prepared, PutFile, put_file},
+    commit::{Draft, Prepared},
+    files::{
+        ChangeFiles, DeleteFile, FileChange, MAX_ALL, MAX_FILE, MAX_FILES, Operation, PutFile, change_files,
+        delete_file, put_file,
+    },
     first::{FirstCommit, initial_commit},
     signature::Author,
 };

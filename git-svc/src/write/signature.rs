@@ -2,6 +2,11 @@
 
 use crate::error::GitError;
 
+/// The longest name or address that a client may give, in bytes.
+const MAX_EXACT: usize = 255;
+/// The end of the year 9999.
+const LAST_SECOND: i64 = 253_402_300_799;
+
 /// Who makes a commit, and when. Cleaned when it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
@@ -24,6 +29,39 @@ impl Author {
         };
         let email = if email.is_empty() { "unknown@localhost" } else { email };
         Self { name: name.to_owned(), email: email.to_owned(), seconds: seconds.max(0) }
+    }
+
+    /// A name and an address as a client gave them in `field`, taken as they are or refused.
+    ///
+    /// Errors: `Invalid` (such as `author.name`).
+    pub fn exact(field: &str, name: &str, email: &str, seconds: i64) -> Result<Self, GitError> {
+        for (part, text) in [("name", name), ("email", email)] {
+            let refuse = |code, message| Err(GitError::invalid(&format!("{field}.{part}"), code, message));
+            if text.is_empty() {
+                return refuse("required", "must not be empty");
+            }
+            if text.len() > MAX_EXACT {
+                return refuse("too_long", "is too long");
+            }
+            if text.contains(|letter: char| matches!(letter, '<' | '>') || letter.is_control()) {
+                return refuse("invalid", "must not hold `<`, `>` or control characters");
+            }
+            // git would strip these without a word.
+            if trimmed(text) != text {
+                return refuse("invalid", "must not begin or end with blanks or punctuation");
+            }
+        }
+        Self { name: name.to_owned(), email: email.to_owned(), seconds: 0 }.at(field, seconds)
+    }
+
+    /// The same at another time, which came in `field`.
+    ///
+    /// Errors: `Invalid` (such as `author.date`).
+    pub fn at(self, field: &str, seconds: i64) -> Result<Self, GitError> {
+        if (0..=LAST_SECOND).contains(&seconds) {
+            return Ok(Self { seconds, ..self });
+        }
+        Err(GitError::invalid(&format!("{field}.date"), "invalid", "must be from 1970 to 9999"))
     }
 
     /// The name, cleaned.
@@ -70,7 +108,35 @@ mod tests {
         assert_eq!((author.name.as_str(), author.email.as_str(), author.seconds), ("unknown", "unknown@localhost", 0));
     }
 
+    #[test]
+    fn what_a_client_gives_is_kept_or_refused() {
+        let exact = Author::exact("author", "Grace Hopper", "grace@example.com", 7).unwrap();
+        assert_eq!((exact.name(), exact.seconds()), ("Grace Hopper", 7));
+        for (name, email, seconds, field) in [
+            ("", "a@b", 0, "author.name"),
+            ("a\nb", "a@b", 0, "author.name"),
+            ("a<b", "a@b", 0, "author.name"),
+            (".a", "a@b", 0, "author.name"),
+            ("a", "", 0, "author.email"),
+            ("a", "a@b>", 0, "author.email"),
+            ("a", "a\0@b", 0, "author.email"),
+            ("a", "a@b", -1, "author.date"),
+            ("a", "a@b", i64::MAX, "author.date"),
+        ] {
+            let error = Author::exact("author", name, email, seconds).unwrap_err();
+            assert!(matches!(&error, GitError::Invalid(violation) if violation.field == field), "{error}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn any_exact_identity_is_a_signature(name in ".{1,20}", email in ".{1,20}") {
+            if let Ok(author) = Author::exact("author", &name, &email, 1) {
+                let signature = author.signature().unwrap();
+                prop_assert_eq!((signature.name_bytes(), signature.email_bytes()), (name.as_bytes(), email.as_bytes()));
+            }
+        }
+
         #[test]
         fn any_text_becomes_a_signature(name in ".{0,40}", email in ".{0,40}") {
             let author = Author::new(&name, &email, 1);

@@ -31,8 +31,8 @@ use ferrite_proto::{
         event_sink_server::{EventSink, EventSinkServer},
     },
     git::{
-        CreateRepositoryRequest, PutContentsRequest, git_service_client::GitServiceClient,
-        storage_service_client::StorageServiceClient,
+        CreateRepositoryRequest, PutContentsRequest, git_data_service_client::GitDataServiceClient,
+        git_service_client::GitServiceClient, storage_service_client::StorageServiceClient,
     },
     grant::{Grant, GrantUser, Signer},
     metadata,
@@ -89,6 +89,8 @@ fn config(folder: &Path, more: &[String]) -> Config {
         ("--store-path", file("store")),
         ("--store", "s1".to_owned()),
         ("--max-push-bytes", (16 << 20).to_string()),
+        ("--max-push-objects", "100000".to_owned()),
+        ("--max-push-refs", "300".to_owned()),
         ("--hook-program", env!("CARGO_BIN_EXE_proc_receive").to_owned()),
     ];
     let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
@@ -172,6 +174,18 @@ impl Service {
 
     pub(crate) fn git(&self) -> GitServiceClient<Channel> {
         GitServiceClient::new(self.channel()).max_decoding_message_size(64 << 20).max_encoding_message_size(64 << 20)
+    }
+
+    pub(crate) fn data(&self) -> GitDataServiceClient<Channel> {
+        GitDataServiceClient::new(self.channel()).max_decoding_message_size(64 << 20)
+    }
+
+    /// The repository on disk, for what no door lets in.
+    pub(crate) fn on_disk(&self, repository: i64) -> git2::Repository {
+        use sha2::Digest as _;
+        let hash = hex::encode(sha2::Sha256::digest(repository.to_string().as_bytes()));
+        let folder = self.store().join("repos").join(&hash[..2]).join(&hash[2..4]);
+        git2::Repository::open_bare(folder.join(format!("{repository}.git"))).unwrap()
     }
 
     /// Clients without any credential of a process.
@@ -287,6 +301,19 @@ operations! {
     GetCommitRequest = GET_COMMIT,
     GetContentsRequest = GET_CONTENTS,
     PutContentsRequest = PUT_CONTENTS,
+    ListCommitsRequest = LIST_COMMITS,
+    ListTagsRequest = LIST_TAGS,
+    GetTreeRequest = GET_TREE,
+    GetBlobRequest = GET_BLOB,
+    ListRefsRequest = LIST_REFS,
+    GetRefRequest = GET_REF,
+    GetTagObjectRequest = GET_TAG_OBJECT,
+    DeleteContentsRequest = DELETE_CONTENTS,
+    ChangeFilesRequest = CHANGE_FILES,
+    ListProtectionsRequest = LIST_PROTECTIONS,
+    GetProtectionRequest = GET_PROTECTION,
+    SetProtectionRequest = SET_PROTECTION,
+    DeleteProtectionRequest = DELETE_PROTECTION,
 }
 
 /// A request to make an empty repository.
@@ -306,8 +333,7 @@ pub(crate) fn put_request(repository: i64, path: &str, content: &[u8]) -> PutCon
         path: path.as_bytes().to_vec(),
         content: content.to_vec().into(),
         message: format!("Write {path}\n"),
-        branch: String::new(),
-        expected_blob_id: String::new(),
+        ..PutContentsRequest::default()
     }
 }
 

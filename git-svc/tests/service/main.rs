@@ -1,11 +1,19 @@
 //! git-svc as a whole: real sockets, real keys, real git, a real database, and a subscriber that takes its events.
 
 #[cfg(test)]
+mod archive;
+#[cfg(test)]
+mod attacks;
+#[cfg(test)]
 mod bodies;
+#[cfg(test)]
+mod data;
 #[cfg(test)]
 mod grants;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod protection;
 #[cfg(test)]
 mod push;
 #[cfg(test)]
@@ -14,3 +22,5 @@ mod rpc;
 mod session;
 #[cfg(test)]
 mod upkeep;
+#[cfg(test)]
+mod writes;

@@ -10,6 +10,7 @@ use axum::{
 };
 use ferrite_kit::{Lifecycle, boot::serve_all, net::Address, serve::Limits};
 use ferrite_proto::{
+    Permission,
     events::RefsUpdateKind,
     operation::{RECEIVE_PACK, UPLOAD_PACK},
 };
@@ -27,7 +28,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::over(Service::start().await).await
     }
 
@@ -45,6 +46,11 @@ impl Gateway {
     pub(crate) fn remote(&self, id: i64) -> String {
         format!("{}/{id}", self.url)
     }
+
+    /// The address at which one pushes as another user, with another level.
+    pub(crate) fn remote_as(&self, id: i64, user: i64, level: &str) -> String {
+        format!("{}/{id}-{user}-{level}", self.url)
+    }
 }
 
 impl Drop for Gateway {
@@ -61,9 +67,16 @@ async fn pass_on(State((service, life)): State<(Arc<Service>, Lifecycle)>, mut r
     let (path, query) = rest.split_once("?").unwrap_or((rest, ""));
     let path = path.replace("info/refs", "info-refs").replace("git-upload-pack", "upload-pack");
     let path = path.replace("git-receive-pack", "receive-pack");
-    *request.uri_mut() = format!("/git/{id}/{path}?{query}").parse().unwrap();
     let operation = if text.contains("receive-pack") { RECEIVE_PACK } else { UPLOAD_PACK };
-    let grant = service.sign(service.grant(id.parse().unwrap(), operation));
+    let mut parts = id.split('-');
+    let mut grant = service.grant(parts.next().unwrap().parse().unwrap(), operation);
+    if let (Some(user), Some(level)) = (parts.next(), parts.next()) {
+        grant.user.as_mut().unwrap().id = user.parse().unwrap();
+        grant.permission = if level == "owner" { Permission::Owner } else { Permission::Write };
+    }
+    let id = grant.repository;
+    *request.uri_mut() = format!("/git/{id}/{path}?{query}").parse().unwrap();
+    let grant = service.sign(grant);
     request.headers_mut().insert("ferrite-grant", grant.parse().unwrap());
     let stream = service.address.connect().await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -296,7 +309,7 @@ pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
 }
 
 /// A body that says nothing for as long as the other half lives.
-fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
+pub(crate) fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)
 }

@@ -34,7 +34,9 @@ impl About<'_> {
         if rest.starts_with("/repos/{}/{}") || rest.starts_with("/{}/{}") {
             let place = self.place.unwrap();
             let last = match rest.rsplit_once("/{}").map(|(before, _)| before.rsplit('/').next().unwrap_or_default()) {
-                Some("branches" | "commits") => "main",
+                Some("branches" | "commits" | "trees") => "main",
+                Some("refs") => "heads/main",
+                Some("archive") => "main.zip",
                 Some("raw") => "main/README.md",
                 Some("contents") => "README.md",
                 Some("issues") => "1",

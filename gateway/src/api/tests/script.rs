@@ -1,4 +1,4 @@
-//! A stand-in for repo-svc that answers what a test says, and keeps what it was asked.
+//! A stand-in for repo-svc and git-svc that answers what a test says, and keeps what it was asked.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -19,7 +19,13 @@ use super::World;
 
 /// Bytes in front of a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
+/// Most methods are repo-svc's.
 const PACKAGE: &str = "ferrite.repo.v1";
+
+/// A method's full name; one of another service's comes with its package.
+fn full(method: &str) -> String {
+    if method.starts_with("ferrite.") { method.to_owned() } else { format!("{PACKAGE}.{method}") }
+}
 
 /// What to say, and what was asked; by method.
 #[derive(Clone, Default)]
@@ -37,20 +43,22 @@ impl Script {
         let script = Self::default();
         script.answer("AccessService/CheckAccess", &repo::CheckAccessResponse {});
         let stand_in = axum::Router::new().fallback(served).with_state(script.clone());
-        (World::of(stand_in).await, script)
+        let mut world = World::of(stand_in).await;
+        world.gateway.clients.git = world.gateway.clients.repo.clone();
+        (world, script)
     }
 
     pub(super) fn answer(&self, method: &str, message: &impl Message) {
-        self.0.lock().unwrap().answers.insert(format!("{PACKAGE}.{method}"), Ok(message.encode_to_vec()));
+        self.0.lock().unwrap().answers.insert(full(method), Ok(message.encode_to_vec()));
     }
 
     pub(super) fn refuse(&self, method: &str, error: impl Into<Status>) {
-        self.0.lock().unwrap().answers.insert(format!("{PACKAGE}.{method}"), Err(error.into()));
+        self.0.lock().unwrap().answers.insert(full(method), Err(error.into()));
     }
 
     /// What a method was asked last; takes it out.
     pub(super) fn asked<M: Message + Default>(&self, method: &str) -> Option<M> {
-        let bytes = self.0.lock().unwrap().asked.remove(&format!("{PACKAGE}.{method}"))?;
+        let bytes = self.0.lock().unwrap().asked.remove(full(method).as_str())?;
         Some(M::decode(bytes.as_slice()).unwrap())
     }
 }

@@ -1,0 +1,96 @@
+//! Archives: what git-svc is asked for, and what its answer becomes.
+
+use axum::body::{Body, to_bytes};
+use ferrite_kit::serve::Peer;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use tower::ServiceExt;
+
+use super::{GOOD, World};
+use crate::router;
+
+/// git-svc's answers for a few revisions.
+pub(super) async fn archive(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
+    assert_eq!(headers["ferrite-grant"], "grant");
+    assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));
+    let mut answer = HeaderMap::new();
+    answer.insert("etag", HeaderValue::from_static("\"x\""));
+    let (status, body) = match uri.query().unwrap_or_default() {
+        "revision=feature%2Fone&format=zip&prefix=read" => {
+            let word = |name: &str| headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
+            let seen = ["range", "if-range", "if-none-match", "ferrite-client", "x-other"].map(word).join(" ");
+            (StatusCode::OK, Body::from(seen))
+        }
+        "revision=part&format=tar.gz&prefix=read" => {
+            answer.insert("content-range", HeaderValue::from_static("bytes 2-3/9"));
+            (StatusCode::PARTIAL_CONTENT, Body::from("cd"))
+        }
+        "revision=short&format=zip&prefix=read" => {
+            answer.insert("content-range", HeaderValue::from_static("bytes */9"));
+            (StatusCode::RANGE_NOT_SATISFIABLE, Body::empty())
+        }
+        "revision=known&format=zip&prefix=read" => (StatusCode::NOT_MODIFIED, Body::empty()),
+        "revision=huge&format=zip&prefix=read" => (StatusCode::PAYLOAD_TOO_LARGE, Body::from("/srv/secret")),
+        "revision=busy&format=zip&prefix=read" => (StatusCode::SERVICE_UNAVAILABLE, Body::from("wait")),
+        "revision=odd&format=zip&prefix=read" => (StatusCode::BAD_REQUEST, Body::from("wrong")),
+        "revision=broken&format=zip&prefix=read" => (StatusCode::INTERNAL_SERVER_ERROR, Body::from("/srv/secret")),
+        _ => (StatusCode::NOT_FOUND, Body::from("revision not found")),
+    };
+    (status, answer, body)
+}
+
+#[tokio::test]
+async fn an_archive_is_offered_under_a_name_without_slashes_and_can_be_resumed() {
+    let world = World::new().await;
+    let request = Request::get("/api/v1/repos/bob/read/archive/feature/one.zip")
+        .header("authorization", GOOD)
+        .header("range", "bytes=2-")
+        .header("if-range", "\"x\"")
+        .header("if-none-match", "\"y\"")
+        .header("ferrite-client", "forged")
+        .header("x-other", "kept back")
+        .extension(Peer("192.0.2.7:999".parse().unwrap()));
+    let response = router(world.gateway.clone()).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    for (name, value) in [
+        ("content-type", "application/octet-stream"),
+        ("content-disposition", "attachment; filename=\"read-feature-one.zip\""),
+        ("accept-ranges", "bytes"),
+        ("content-transfer-encoding", "binary"),
+        ("cache-control", "must-revalidate"),
+        ("x-content-type-options", "nosniff"),
+        ("etag", "\"x\""),
+    ] {
+        assert_eq!(response.headers()[name], value, "{name}");
+    }
+    let body = to_bytes(response.into_body(), 1024).await.unwrap();
+    assert_eq!(body, "bytes=2- \"x\" \"y\" 192.0.2.7 -");
+    let (status, headers, body) = world.ask("GET", "/repos/bob/read/archive/part.tar.gz", Some(GOOD), "").await;
+    assert_eq!((status, body.as_str(), &headers["content-range"]), (206, "cd", &"bytes 2-3/9".parse().unwrap()));
+    assert_eq!(world.ask("HEAD", "/repos/bob/read/archive/feature%2Fone.zip", Some(GOOD), "").await.2, "");
+}
+
+#[tokio::test]
+async fn what_cannot_be_had_as_an_archive_is_told_in_our_words() {
+    let world = World::new().await;
+    for (archive, expected) in [
+        ("none.zip", 404),
+        ("feature/one.tar", 404),
+        ("feature/one", 404),
+        (".zip", 404),
+        ("odd.zip", 404),
+        ("short.zip", 416),
+        ("huge.zip", 422),
+        ("busy.zip", 503),
+        ("broken.zip", 500),
+    ] {
+        let (status, headers, body) =
+            world.ask("GET", &format!("/repos/bob/read/archive/{archive}"), Some(GOOD), "").await;
+        assert_eq!(status, expected, "{archive}");
+        assert!(body.starts_with("{\"message\":") && !body.contains("secret"), "{body}");
+        assert_eq!(headers.get("content-range").is_some(), status == 416, "{archive}");
+        assert_eq!(body.contains("\"field\":\"archive\""), status == 422, "{body}");
+    }
+    let (status, headers, body) = world.ask("GET", "/repos/bob/read/archive/known.zip", Some(GOOD), "").await;
+    assert_eq!((status, body.as_str(), &headers["etag"]), (304, "", &"\"x\"".parse().unwrap()));
+    assert_eq!(world.ask("GET", "/repos/bob/read/archive/main.zip", None, "").await.0, 401);
+}

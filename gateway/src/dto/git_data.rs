@@ -1,0 +1,212 @@
+//! What git keeps: trees, blobs, refs, annotated tags.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ferrite_proto::git::{self, ObjectType};
+use serde::Serialize;
+
+use super::commit::Signature;
+use super::{Incomplete, present, text};
+use crate::links::RepositoryLinks;
+
+/// The entries of a tree.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Tree {
+    sha: String,
+    url: String,
+    tree: Vec<TreeItem>,
+    truncated: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct TreeItem {
+    path: String,
+    mode: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// Of blobs only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<i64>,
+    sha: String,
+    /// Not of submodules, which are elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+}
+
+/// What an object is called, and where it is.
+fn object(kind: ObjectType, id: &str, urls: &RepositoryLinks) -> Result<(&'static str, String), Incomplete> {
+    match kind {
+        ObjectType::Commit => Ok(("commit", urls.commit(id))),
+        ObjectType::Tree => Ok(("tree", urls.tree(id))),
+        ObjectType::Blob => Ok(("blob", urls.blob(id))),
+        ObjectType::Tag => Ok(("tag", urls.tag_object(id))),
+        ObjectType::Unspecified => Err(Incomplete("type")),
+    }
+}
+
+impl TreeItem {
+    fn new(item: git::TreeItem, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+        let (kind, url) = object(item.r#type(), &item.id, urls)?;
+        Ok(Self {
+            path: text(&item.path),
+            mode: format!("{:06o}", item.mode),
+            kind,
+            size: item.size_bytes,
+            url: (kind != "commit").then_some(url),
+            sha: item.id,
+        })
+    }
+}
+
+impl Tree {
+    pub(crate) fn new(answer: git::GetTreeResponse, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+        let tree = answer.items.into_iter().map(|item| TreeItem::new(item, urls)).collect::<Result<_, _>>()?;
+        Ok(Self { url: urls.tree(&answer.tree_id), sha: answer.tree_id, tree, truncated: answer.is_truncated })
+    }
+}
+
+/// The bytes of a file.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Blob {
+    content: String,
+    encoding: &'static str,
+    url: String,
+    sha: String,
+    size: usize,
+}
+
+impl Blob {
+    pub(crate) fn new(blob: git::GetBlobResponse, urls: &RepositoryLinks) -> Self {
+        Self {
+            content: STANDARD.encode(&blob.content),
+            encoding: "base64",
+            url: urls.blob(&blob.blob_id),
+            size: blob.content.len(),
+            sha: blob.blob_id,
+        }
+    }
+}
+
+/// A ref and what it points to.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Ref {
+    #[serde(rename = "ref")]
+    name: String,
+    url: String,
+    object: Object,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Object {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    sha: String,
+    url: String,
+}
+
+impl Object {
+    fn new(kind: ObjectType, sha: String, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+        let (kind, url) = object(kind, &sha, urls)?;
+        Ok(Self { kind, sha, url })
+    }
+}
+
+impl Ref {
+    pub(crate) fn new(reference: git::Reference, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+        let kind = reference.object_type();
+        Ok(Self {
+            name: text(&reference.name),
+            url: urls.reference(&reference.name),
+            object: Object::new(kind, reference.object_id, urls)?,
+        })
+    }
+}
+
+/// An annotated tag.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct TagObject {
+    tag: String,
+    sha: String,
+    url: String,
+    message: String,
+    /// Some old tags do not say.
+    tagger: Option<Signature>,
+    object: Object,
+}
+
+impl TagObject {
+    pub(crate) fn new(tag: git::GetTagObjectResponse, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+        let kind = tag.object_type();
+        Ok(Self {
+            tag: text(&tag.name),
+            url: urls.tag_object(&tag.tag_id),
+            sha: present(Some(tag.tag_id).filter(|id| !id.is_empty()), "tag_id")?,
+            message: text(&tag.message),
+            tagger: tag.tagger.as_ref().map(Signature::new).transpose()?,
+            object: Object::new(kind, tag.object_id, urls)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::links::Links;
+
+    fn urls() -> RepositoryLinks {
+        Links::new("http://h", "h:22").repository("bob", "demo")
+    }
+
+    #[test]
+    fn entries_of_a_tree_have_modes_of_six_digits_and_lead_to_what_they_are() {
+        let item = |path: &[u8], mode, kind: ObjectType, size_bytes| git::TreeItem {
+            path: path.to_vec(),
+            mode,
+            r#type: kind.into(),
+            id: "a".repeat(40),
+            size_bytes,
+        };
+        let items = vec![
+            item(b"run.sh", 0o100_755, ObjectType::Blob, Some(0)),
+            item(b"src", 0o040_000, ObjectType::Tree, None),
+            item(b"\xff", 0o160_000, ObjectType::Commit, None),
+        ];
+        let tree = git::GetTreeResponse { tree_id: "b".repeat(40), items, is_truncated: true };
+        let (base, id) = ("http://h/api/v1/repos/bob/demo/git", "a".repeat(40));
+        let expected = json!({
+            "sha": "b".repeat(40), "url": format!("{base}/trees/{}", "b".repeat(40)), "truncated": true,
+            "tree": [
+                {"path": "run.sh", "mode": "100755", "type": "blob", "size": 0, "sha": id, "url": format!("{base}/blobs/{id}")},
+                {"path": "src", "mode": "040000", "type": "tree", "sha": id, "url": format!("{base}/trees/{id}")},
+                {"path": "\u{fffd}", "mode": "160000", "type": "commit", "sha": id},
+            ],
+        });
+        assert_eq!(serde_json::to_value(Tree::new(tree, &urls()).unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn refs_and_tags_name_their_object() {
+        let reference = git::Reference {
+            name: b"refs/heads/a/\xff".to_vec(),
+            object_type: ObjectType::Commit.into(),
+            object_id: "c".repeat(40),
+        };
+        let commit = format!("http://h/api/v1/repos/bob/demo/commits/{}", "c".repeat(40));
+        let object = json!({"type": "commit", "sha": "c".repeat(40), "url": commit});
+        let url = "http://h/api/v1/repos/bob/demo/git/refs/heads/a/%FF";
+        let shown = serde_json::to_value(Ref::new(reference, &urls()).unwrap()).unwrap();
+        assert_eq!(shown, json!({"ref": "refs/heads/a/\u{fffd}", "url": url, "object": object}));
+        let tag = git::GetTagObjectResponse {
+            tag_id: "d".repeat(40),
+            name: b"v1".to_vec(),
+            message: b"One\n".to_vec(),
+            object_type: ObjectType::Commit.into(),
+            object_id: "c".repeat(40),
+            tagger: None,
+        };
+        let shown = serde_json::to_value(TagObject::new(tag, &urls()).unwrap()).unwrap();
+        assert_eq!((&shown["tag"], &shown["tagger"], &shown["object"]), (&json!("v1"), &json!(null), &object));
+    }
+}

@@ -1,0 +1,220 @@
+//! Makes archives: by libgit2 and the writers here, or by git where attributes or large files ask for it.
+
+use std::{
+    fs,
+    io::{self, BufWriter, Write},
+    sync::Arc,
+};
+
+use flate2::{Compression, GzBuilder};
+use git2::Repository;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::{
+    Format, Reader, Spec,
+    plan::{Plan, plan},
+    shared::Maker,
+    tar::Tar,
+    zip::Zip,
+};
+use crate::{
+    app::App,
+    command::{GitChild, KEPT_ERRORS, read_some},
+    error::GitError,
+    http::Client,
+    read::{
+        EntryKind,
+        tree::{Step, walk},
+    },
+};
+
+/// Bytes that are written, or read from git, at once.
+const PIECE: usize = 64 << 10;
+/// The end of a zip file without a comment.
+const ZIP_END: usize = 22;
+
+/// The archive, which starts to be made if nobody has made it or does; `client` waits for the turn then.
+pub(crate) fn open(app: &App, spec: Spec, client: Client) -> Reader {
+    let (reader, maker) = app.archives.reader(&spec.key());
+    if let Some(maker) = maker {
+        let own = app.clone();
+        app.life.spawn("archive", async move {
+            let maker = Arc::new(maker);
+            let end = tokio::select! {
+                end = make(&own, &spec, &client, &maker) => end,
+                stopped = maker.stopped() => Err(stopped),
+            };
+            if let Err(error) = &end {
+                tracing::debug!(repo.id = %spec.repository, %error, "an archive was not made");
+            }
+            maker.finish(end);
+        });
+    }
+    reader
+}
+
+async fn make(app: &App, spec: &Spec, client: &Client, maker: &Arc<Maker>) -> Result<(), GitError> {
+    let _turn = app.gates.archive.enter(spec.repository, client).await?;
+    let own = Arc::clone(maker);
+    let commit = spec.commit;
+    let job = move |repo: &Repository| {
+        let plan = plan(repo, commit, &own.limits(), || own.check())?;
+        fs::File::create(own.path()).map_err(GitError::io("making an archive"))?;
+        Ok(plan)
+    };
+    let plan = app.pool.run(spec.repository, job).await?;
+    metrics::counter!("ferrite_git_archives_total", "by" => if plan.by_git { "git" } else { "us" }).increment(1);
+    if plan.by_git {
+        let path = app.store.path(spec.repository);
+        let child = app.git.archive(&path, spec.format, &spec.prefix, plan.tree, plan.seconds)?;
+        return by_git(child, spec, maker).await;
+    }
+    let (own, spec, id) = (Arc::clone(maker), spec.clone(), spec.repository);
+    app.pool.run(id, move |repo| by_us(repo, &spec, plan, &own)).await
+}
+
+/// Writes the file from its beginning, and tells readers how far it is.
+struct Output<'a> {
+    file: fs::File,
+    maker: &'a Maker,
+    written: u64,
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.maker.check().map_err(io::Error::other)?;
+        let count = self.file.write(bytes)?;
+        self.written += count as u64;
+        self.maker.wrote(self.written);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn by_us(repo: &Repository, spec: &Spec, plan: Plan, maker: &Maker) -> Result<(), GitError> {
+    // Not truncated: this may be a second try, and somebody may be reading what the first one wrote.
+    let file = fs::File::options().write(true).open(maker.path()).map_err(GitError::io("making an archive"))?;
+    let out = BufWriter::with_capacity(PIECE, Output { file, maker, written: 0 });
+    write(repo, spec, plan, out)
+}
+
+/// Writes the whole archive to `out`.
+pub(super) fn write<W: Write>(repo: &Repository, spec: &Spec, plan: Plan, out: W) -> Result<(), GitError> {
+    let written = match spec.format {
+        Format::Zip => {
+            let mut zip = Zip::begin(out, plan.seconds);
+            each(repo, spec, plan, |path, kind, mode, _, content| zip.add(path, kind, mode, content))?;
+            zip.finish(spec.commit).and_then(|mut out| out.flush())
+        }
+        Format::TarGz => {
+            // Neither a time nor a system: they would be those of the machine.
+            let gzip = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::default());
+            let mut tar = Tar::begin(gzip, spec.commit, plan.seconds).map_err(from_io)?;
+            each(repo, spec, plan, |path, kind, mode, id, content| tar.add(path, kind, mode, id, content))?;
+            tar.finish().and_then(flate2::write::GzEncoder::finish).and_then(|mut out| out.flush())
+        }
+    };
+    written.map_err(from_io)
+}
+
+/// Shows `add` the folder and everything in it.
+fn each(
+    repo: &Repository,
+    spec: &Spec,
+    plan: Plan,
+    mut add: impl FnMut(&[u8], EntryKind, i32, git2::Oid, &[u8]) -> io::Result<()>,
+) -> Result<(), GitError> {
+    let folder = format!("{}/", spec.prefix).into_bytes();
+    add(&folder, EntryKind::Directory, 0, plan.tree, b"").map_err(from_io)?;
+    walk(repo, repo.find_tree(plan.tree)?, |entry| {
+        let kind = EntryKind::of(entry.mode);
+        let path = [&folder, entry.path].concat();
+        let added = match kind {
+            EntryKind::Directory | EntryKind::Submodule => {
+                add(&[path.as_slice(), b"/"].concat(), kind, entry.mode, entry.id, b"")
+            }
+            EntryKind::File | EntryKind::Symlink => {
+                add(&path, kind, entry.mode, entry.id, repo.find_blob(entry.id)?.content())
+            }
+        };
+        added.map_err(from_io)?;
+        Ok(Step::Into)
+    })
+}
+
+/// A failure of ours that went through a writer, or the writer's own.
+fn from_io(error: io::Error) -> GitError {
+    error.downcast::<GitError>().unwrap_or_else(GitError::io("writing an archive"))
+}
+
+async fn by_git(mut child: GitChild, spec: &Spec, maker: &Maker) -> Result<(), GitError> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let stdout = stdout.ok_or_else(|| GitError::Internal("git has no output".to_owned()))?;
+    let copied = copy(stdout, spec, maker);
+    let (copied, complaints) = tokio::join!(copied, read_some(stderr, KEPT_ERRORS));
+    let (file, tail, written) = copied?;
+    let status = child.wait().await?;
+    if !status.success() {
+        let stderr = String::from_utf8_lossy(&complaints).trim_end().to_owned();
+        return Err(GitError::Command { command: "archive", status: status.to_string(), stderr });
+    }
+    let tail = match spec.format {
+        Format::Zip => with_comment(tail, spec)?,
+        Format::TarGz => tail,
+    };
+    write_piece(file, &tail).await?;
+    maker.wrote(written + tail.len() as u64);
+    Ok(())
+}
+
+/// Copies all but the end of a zip file, which waits for its comment: git gives none to a tree.
+async fn copy(
+    mut from: tokio::process::ChildStdout,
+    spec: &Spec,
+    maker: &Maker,
+) -> Result<(tokio::fs::File, Vec<u8>, u64), GitError> {
+    let file = tokio::fs::File::options().write(true).open(maker.path()).await;
+    let mut file = file.map_err(GitError::io("making an archive"))?;
+    let kept = if spec.format == Format::Zip { ZIP_END } else { 0 };
+    let (mut held, mut written) = (Vec::with_capacity(2 * PIECE), 0);
+    loop {
+        let start = held.len();
+        held.resize(start + PIECE, 0);
+        let count = from.read(&mut held[start..]).await.map_err(GitError::io("reading an archive from git"))?;
+        held.truncate(start + count);
+        if count == 0 {
+            return Ok((file, held, written));
+        }
+        let ready = held.len().saturating_sub(kept);
+        file = write_piece(file, &held[..ready]).await?;
+        held.drain(..ready);
+        written += ready as u64;
+        maker.wrote(written);
+    }
+}
+
+async fn write_piece(mut file: tokio::fs::File, bytes: &[u8]) -> Result<tokio::fs::File, GitError> {
+    let written = async {
+        file.write_all(bytes).await?;
+        // Only then is it in the file.
+        file.flush().await
+    };
+    written.await.map_err(GitError::io("writing an archive"))?;
+    Ok(file)
+}
+
+/// The end of a zip file with the commit as its comment.
+fn with_comment(mut end: Vec<u8>, spec: &Spec) -> Result<Vec<u8>, GitError> {
+    if end.len() != ZIP_END || !end.starts_with(b"PK\x05\x06") || !end.ends_with(&[0, 0]) {
+        return Err(GitError::Internal("git made a zip file that ends in another way".to_owned()));
+    }
+    let comment = spec.commit.to_string();
+    let length = u16::try_from(comment.len()).unwrap_or_default();
+    end.truncate(ZIP_END - 2);
+    end.extend(length.to_le_bytes());
+    end.extend(comment.as_bytes());
+    Ok(end)
+}

@@ -1,0 +1,101 @@
+//! A tree as one file.
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::{Path, Request, State},
+    response::Response,
+};
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{id::RepositoryId, operation::ARCHIVE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+
+use super::{answer::Refusal, gates::Client, git::repository, query, range::range, raw::is_known};
+use crate::{
+    app::App,
+    archive::{Format, Prefix, Spec, open},
+    error::GitError,
+    failure::Failure,
+    revision::Revision,
+};
+
+/// Carries the id of the commit.
+const COMMIT: &str = "ferrite-commit";
+
+/// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: what is in the commit that a revision names, below the folder `prefix`.
+pub(super) async fn archive(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let id = repository(&id)?;
+    let grant = app.authorize_as(&caller, ARCHIVE, id).await?;
+    let spec = spec(&app, RepositoryId(id), request.uri().query().unwrap_or_default()).await?;
+    let etag = format!("\"{}\"", spec.key());
+    let commit = spec.commit.to_string();
+    if is_known(request.headers(), &etag) {
+        return Ok(answer(Body::empty(), StatusCode::NOT_MODIFIED, &etag, &commit));
+    }
+    let mut reader = open(&app, spec, Client::of(&caller, &grant, request.headers()));
+    let is_partial = request.method() == Method::GET && is_same(request.headers(), &etag);
+    let asked = is_partial.then(|| request.headers().get(header::RANGE)).flatten().and_then(range);
+    let Some(asked) = asked else {
+        let size = reader.begun().await?;
+        let body = Body::from_stream(reader.bytes(0, None).await?);
+        let mut response = answer(body, StatusCode::OK, &etag, &commit);
+        if let Some(size) = size {
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+        }
+        return Ok(response);
+    };
+    // Where a range ends is known when the whole is there.
+    let size = reader.whole().await?;
+    let Some((start, end)) = asked.within(size) else {
+        let mut response = answer(Body::empty(), StatusCode::RANGE_NOT_SATISFIABLE, &etag, &commit);
+        insert(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
+        return Ok(response);
+    };
+    let body = Body::from_stream(reader.bytes(start, Some(end)).await?);
+    let mut response = answer(body, StatusCode::PARTIAL_CONTENT, &etag, &commit);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(end - start));
+    insert(headers, header::CONTENT_RANGE, &format!("bytes {start}-{}/{size}", end - 1));
+    Ok(response)
+}
+
+/// What is asked for, with the commit that the revision names now.
+async fn spec(app: &App, id: RepositoryId, query: &str) -> Result<Spec, Failure> {
+    let value = |name: &'static str| {
+        let found = query::value(query, name);
+        found.ok_or_else(|| GitError::invalid(name, "required", "must be given, percent-encoded"))
+    };
+    let format = Format::parse(&value("format")?)?;
+    let prefix = Prefix::parse(&value("prefix")?)?;
+    let revision = Revision::parse(&value("revision")?)?;
+    let commit = app.pool.run(id, move |repo| Ok(revision.resolve(repo)?.commit)).await?;
+    Ok(Spec { repository: id, commit, format, prefix, git: app.git.version() })
+}
+
+/// Whether a range would be one of the very file that the client has a part of.
+fn is_same(headers: &HeaderMap, etag: &str) -> bool {
+    headers.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes())
+}
+
+fn answer(body: Body, status: StatusCode, etag: &str, commit: &str) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    insert(headers, header::ETAG, etag);
+    insert(headers, header::HeaderName::from_static(COMMIT), commit);
+    response
+}
+
+/// Adds a header of plain ASCII: there is nothing to refuse.
+fn insert(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}

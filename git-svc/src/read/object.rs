@@ -1,0 +1,155 @@
+//! Tags, refs and single objects.
+
+use git2::{ObjectType, Oid, Repository};
+
+use super::{
+    commit::{CommitInfo, Person, commit_info, person},
+    contents::{MAX_ANSWER, read_blob},
+    watch::Watch,
+};
+use crate::{
+    error::GitError,
+    name::RefName,
+    refs::{self, Page},
+    revision::{object_by_id, object_id, peel},
+};
+
+/// A tag and the commit it leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagInfo {
+    /// The short name.
+    pub name: Vec<u8>,
+    /// The annotated tag, if it is one.
+    pub tag: Option<Oid>,
+    /// The commit.
+    pub commit: CommitInfo,
+}
+
+/// A page of tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagPage {
+    /// By name.
+    pub tags: Vec<TagInfo>,
+    /// In all pages.
+    pub total: usize,
+}
+
+/// A ref and its object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefInfo {
+    /// The full name.
+    pub name: RefName,
+    /// What it points to.
+    pub target: Oid,
+    /// What that is.
+    pub kind: ObjectType,
+}
+
+/// A page of refs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefPage {
+    /// By name.
+    pub refs: Vec<RefInfo>,
+    /// In all pages.
+    pub total: usize,
+}
+
+/// An annotated tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagObject {
+    /// Its id.
+    pub id: Oid,
+    /// The name it was given.
+    pub name: Vec<u8>,
+    /// The message as stored.
+    pub message: Vec<u8>,
+    /// Who made it; absent in some old tags.
+    pub tagger: Option<Person>,
+    /// What it points to.
+    pub target: Oid,
+    /// What that is.
+    pub kind: ObjectType,
+}
+
+/// A page of the tags that lead to a commit, by name.
+pub fn tags(repo: &Repository, page: Page, watch: &Watch) -> Result<TagPage, GitError> {
+    let everything = Page { number: 1, size: usize::MAX };
+    let mut found = Vec::new();
+    for entry in refs::list(repo, "refs/tags/", everything)?.entries {
+        watch.check()?;
+        if let Some(commit) = peel(repo, entry.target)? {
+            found.push((entry, commit));
+        }
+    }
+    let total = found.len();
+    let mut tags = Vec::new();
+    for (entry, commit) in found.get(page.range(total)).unwrap_or_default() {
+        let tag = (entry.target != *commit).then_some(entry.target);
+        tags.push(TagInfo { name: entry.name.short().to_vec(), tag, commit: commit_info(repo, *commit)? });
+    }
+    Ok(TagPage { tags, total })
+}
+
+/// A page of the refs whose full name begins with `prefix`, by name.
+pub fn references(repo: &Repository, prefix: &[u8], page: Page) -> Result<RefPage, GitError> {
+    let listed = refs::list(repo, prefix, page)?;
+    let odb = repo.odb()?;
+    let mut refs = Vec::with_capacity(listed.entries.len());
+    for entry in listed.entries {
+        let (_, kind) = odb.read_header(entry.target)?;
+        refs.push(RefInfo { name: entry.name, target: entry.target, kind });
+    }
+    Ok(RefPage { refs, total: listed.total })
+}
+
+/// One ref.
+///
+/// Errors: `RefNotFound`, also for hidden ones.
+pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError> {
+    if name.is_hidden() {
+        return Err(GitError::RefNotFound);
+    }
+    let target = refs::lookup(repo, name)?.ok_or(GitError::RefNotFound)?;
+    let (_, kind) = repo.odb()?.read_header(target)?;
+    Ok(RefInfo { name: name.clone(), target, kind })
+}
+
+/// The id and bytes of the blob with this full or short id.
+///
+/// Errors: `ObjectNotFound`, `TooLarge` above 8 MiB.
+pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
+    let odb = repo.odb()?;
+    let id = find(repo, id)?;
+    match read_blob(repo, &odb, id, MAX_ANSWER) {
+        Ok((_, Some(content))) => Ok((id, content)),
+        Ok((_, None)) => Err(GitError::TooLarge { what: "the blob (a raw file may be larger)", limit: MAX_ANSWER }),
+        Err(GitError::PathNotFound) => Err(GitError::ObjectNotFound),
+        Err(error) => Err(error),
+    }
+}
+
+/// The annotated tag with this full or short id.
+///
+/// Errors: `ObjectNotFound`.
+pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
+    let id = find(repo, id)?;
+    let (_, kind) = repo.odb()?.read_header(id)?;
+    if kind != ObjectType::Tag {
+        return Err(GitError::ObjectNotFound);
+    }
+    let tag = repo.find_tag(id)?;
+    Ok(TagObject {
+        id,
+        name: tag.name_bytes().to_vec(),
+        message: tag.message_bytes().unwrap_or_default().to_vec(),
+        tagger: tag.tagger().as_ref().map(person),
+        target: tag.target_id(),
+        kind: tag.target_type().unwrap_or(ObjectType::Any),
+    })
+}
+
+/// What cannot be an id is the id of nothing.
+fn find(repo: &Repository, id: &str) -> Result<Oid, GitError> {
+    let digits = object_id(id.as_bytes()).ok_or(GitError::ObjectNotFound)?;
+    object_by_id(repo, &digits)?.ok_or(GitError::ObjectNotFound)
+}

@@ -1,0 +1,82 @@
+use ferrite_kit::{auth::Caller, idempotency::IdempotencyKey};
+use ferrite_proto::{
+    git::{self, ChangeFilesRequest, ChangeFilesResponse, FileOperation},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use super::{
+    commit::{self, Head, Write},
+    encode,
+};
+use crate::{
+    app::App,
+    error::GitError,
+    failure::Failure,
+    path::TreePath,
+    protection::Actor,
+    write::{ChangeFiles, FileChange, MAX_FILES, Operation, change_files as change},
+};
+
+/// Changes several files in one commit.
+pub(super) async fn change_files(
+    app: &App,
+    request: Request<ChangeFilesRequest>,
+) -> Result<ChangeFilesResponse, Failure> {
+    let caller = Caller::of(&request);
+    let repository = request.get_ref().repository_id;
+    let grant = app.authorize(&caller, repository).await?;
+    let actor = Actor::of(&grant);
+    let key = IdempotencyKey::of(&request, actor.user, "ChangeFiles")?;
+    let request = request.into_inner();
+    let head = Head {
+        branch: &request.branch,
+        message: request.message,
+        author: request.author,
+        committer: request.committer,
+    };
+    let draft = head.draft(&grant, app)?;
+    // One more than allowed is enough to be refused.
+    let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
+    let files = files.map(|(index, file)| parse(index, file)).collect::<Result<Vec<_>, _>>()?;
+    let may_retry = files.iter().all(|file| file.expected_blob.is_none());
+    let work = ChangeFiles { files, new_branch: commit::branch("new_branch", &request.new_branch)?, draft };
+    let write = Write { repository: RepositoryId(repository), actor, work, key, may_retry };
+    let answer = |mut prepared: crate::write::Prepared| {
+        let entries = std::mem::take(&mut prepared.entries).into_iter().map(encode::entry).collect();
+        let (commit, branch) = commit::result(prepared);
+        ChangeFilesResponse { entries, commit, branch }
+    };
+    commit::commit(app, write, change, answer).await
+}
+
+fn parse(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {
+    let field = |name: &str| format!("files[{index}].{name}");
+    let path = TreePath::strict(&file.path).map_err(|error| error.of(&field("path")))?;
+    let expected_blob = commit::blob(&field("sha"), &file.expected_blob_id)?;
+    let kind = file.operation();
+    if kind != FileOperation::Move && !file.from_path.is_empty() {
+        return Err(GitError::invalid(&field("from_path"), "invalid", "is for moves only"));
+    }
+    let content = file.content.map(Vec::from);
+    let required = || GitError::invalid(&field("content"), "required", "must be given");
+    let operation = match (kind, content) {
+        (FileOperation::Create, _) if expected_blob.is_some() => {
+            return Err(GitError::invalid(&field("sha"), "invalid", "is for files that exist"));
+        }
+        (FileOperation::Create, content) => Operation::Create(content.ok_or_else(required)?),
+        (FileOperation::Update, content) => Operation::Update(content.ok_or_else(required)?),
+        (FileOperation::Delete, None) => Operation::Delete,
+        (FileOperation::Delete, Some(_)) => {
+            return Err(GitError::invalid(&field("content"), "invalid", "must not be given to delete a file"));
+        }
+        (FileOperation::Move, content) => {
+            let from = TreePath::strict(&file.from_path).map_err(|error| error.of(&field("from_path")))?;
+            Operation::Move(from, content)
+        }
+        (FileOperation::Unspecified, _) => {
+            return Err(GitError::invalid(&field("operation"), "required", "must be create, update, delete or move"));
+        }
+    };
+    Ok(FileChange { path, operation, expected_blob })
+}

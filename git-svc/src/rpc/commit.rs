@@ -1,0 +1,161 @@
+//! What the calls that make a commit have in common.
+
+use std::sync::Arc;
+
+use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_proto::{
+    git::{Commit, CommitIdentity},
+    grant::Grant,
+    id::RepositoryId,
+};
+use git2::{Oid, Repository};
+use prost::Message;
+
+use super::{encode, finish};
+use crate::{
+    app::App,
+    error::GitError,
+    failure::Failure,
+    name::BranchName,
+    protection::Actor,
+    store::UpdateKind,
+    work::{Change, Receipt},
+    write::{Author, Draft, Prepared},
+};
+
+/// How often a commit is made anew when its branch moved meanwhile.
+const TRIES: usize = 5;
+
+/// A commit that somebody asked for.
+pub(super) struct Write<W> {
+    /// Where.
+    pub(super) repository: RepositoryId,
+    /// Who asked.
+    pub(super) actor: Actor,
+    /// What to change.
+    pub(super) work: W,
+    /// What makes the call safe to repeat.
+    pub(super) key: Option<IdempotencyKey>,
+    /// Whether the caller named no blob, so that the same change on a newer commit is what it wants.
+    pub(super) may_retry: bool,
+}
+
+/// Makes the commit with `prepare` and moves its branch, to the end once begun; `answer` says what came of it.
+pub(super) async fn commit<W, A>(
+    app: &App,
+    write: Write<W>,
+    prepare: fn(&Repository, &W) -> Result<Prepared, GitError>,
+    answer: fn(Prepared) -> A,
+) -> Result<A, Failure>
+where
+    W: Send + Sync + 'static,
+    A: Message + Default + Send + Sync + 'static,
+{
+    metrics::counter!("ferrite_git_puts_total").increment(1);
+    let own = app.clone();
+    finish(app, async move { run(&own, write, prepare, answer).await }).await
+}
+
+/// The key is looked up under the lock: two writes with one key are one after the other.
+async fn run<W, A>(
+    app: &App,
+    write: Write<W>,
+    prepare: fn(&Repository, &W) -> Result<Prepared, GitError>,
+    answer: fn(Prepared) -> A,
+) -> Result<A, Failure>
+where
+    W: Send + Sync + 'static,
+    A: Message + Default + Send + Sync + 'static,
+{
+    let id = write.repository;
+    let guard = app.writer.lock(id).await?;
+    if let Some(key) = &write.key
+        && let Some(answer) = key.replay(&app.db).await?
+    {
+        return Ok(answer);
+    }
+    let work = Arc::new(write.work);
+    let mut tries = if write.may_retry { TRIES } else { 1 };
+    loop {
+        let own = Arc::clone(&work);
+        let prepared = app.pool.run(id, move |repo| prepare(repo, &own)).await?;
+        let edit = prepared.edit();
+        let denied = app.protection.judge(id, &write.actor, std::slice::from_ref(&edit)).await?;
+        if let Some(denial) = denied.into_iter().flatten().next() {
+            return Err(GitError::BranchProtected { denial }.into());
+        }
+        let change = Change { kind: UpdateKind::Api, user: write.actor.user, edits: vec![edit] };
+        let answer = answer(prepared);
+        let receipt = write.key.as_ref().map(|key| Receipt { key, answer: &answer });
+        tries -= 1;
+        match app.writer.apply(&guard, &change, receipt).await {
+            Ok(delivered) => {
+                drop(guard);
+                delivered.await;
+                return Ok(answer);
+            }
+            Err(Failure::Git(GitError::RefConflict { .. })) if tries > 0 => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// What a request says about its commit, checked.
+pub(super) struct Head<'a> {
+    pub(super) branch: &'a str,
+    pub(super) message: String,
+    pub(super) author: Option<CommitIdentity>,
+    pub(super) committer: Option<CommitIdentity>,
+}
+
+impl Head<'_> {
+    /// The draft of the commit that the bearer of a grant asks for.
+    ///
+    /// Errors: `Invalid` (field `branch`, `author.name` and so on).
+    pub(super) fn draft(self, grant: &Grant, app: &App) -> Result<Draft, GitError> {
+        let seconds = i64::try_from(app.clock.now_secs()).unwrap_or(i64::MAX);
+        Ok(Draft {
+            branch: branch("branch", self.branch)?,
+            message: self.message,
+            author: identity("author", self.author, grant, seconds)?,
+            committer: identity("committer", self.committer, grant, seconds)?,
+        })
+    }
+}
+
+/// The short name of a branch in `field`, if there is one.
+pub(super) fn branch(field: &str, name: &str) -> Result<Option<BranchName>, GitError> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    BranchName::parse(name.as_bytes()).map(Some).map_err(|error| error.of(field))
+}
+
+/// The blob id in `field`, if there is one.
+pub(super) fn blob(field: &str, id: &str) -> Result<Option<Oid>, GitError> {
+    if id.is_empty() {
+        return Ok(None);
+    }
+    // A short id, which the library would take, names no blob for sure.
+    let id = Some(id).filter(|id| id.len() == 40).and_then(|id| Oid::from_str(id).ok());
+    id.map(Some).ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
+}
+
+fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64) -> Result<Author, GitError> {
+    let given = given.unwrap_or_default();
+    let seconds = given.date.map_or(now, |date| date.seconds);
+    if given.name.is_empty() && given.email.is_empty() {
+        let (name, email) = match &grant.user {
+            Some(user) if user.full_name.trim().is_empty() => (user.username.as_str(), user.email.as_str()),
+            Some(user) => (user.full_name.as_str(), user.email.as_str()),
+            None => ("", ""),
+        };
+        return Author::new(name, email, 0).at(field, seconds);
+    }
+    Author::exact(field, &given.name, &given.email, seconds)
+}
+
+/// The commit and the branch of an answer.
+pub(super) fn result(prepared: Prepared) -> (Option<Commit>, Vec<u8>) {
+    (Some(encode::commit(prepared.commit)), prepared.branch.as_bytes().to_vec())
+}

@@ -1,0 +1,19 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git::{GetBlobRequest, GetBlobResponse},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use crate::{app::App, failure::Failure, read};
+
+/// Returns the bytes of a blob.
+pub(super) async fn get_blob(app: &App, request: Request<GetBlobRequest>) -> Result<GetBlobResponse, Failure> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    app.authorize(&caller, request.repository_id).await?;
+    let id = request.blob_id;
+    let found = app.pool.run(RepositoryId(request.repository_id), move |repo| read::blob(repo, &id)).await?;
+    let (id, content) = found;
+    Ok(GetBlobResponse { blob_id: id.to_string(), content: content.into() })
+}

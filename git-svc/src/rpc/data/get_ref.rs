@@ -1,0 +1,19 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git::{GetRefRequest, GetRefResponse},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use crate::{app::App, error::GitError, failure::Failure, name::RefName, read};
+
+/// Returns one ref. What cannot be a name is the name of no ref.
+pub(super) async fn get_ref(app: &App, request: Request<GetRefRequest>) -> Result<GetRefResponse, Failure> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    app.authorize(&caller, request.repository_id).await?;
+    let name = RefName::parse(&request.name).map_err(|_| GitError::RefNotFound)?;
+    let job = move |repo: &git2::Repository| read::reference(repo, &name);
+    let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    Ok(GetRefResponse { reference: Some(super::reference(&found)) })
+}

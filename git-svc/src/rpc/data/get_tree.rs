@@ -1,0 +1,45 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git::{GetTreeRequest, GetTreeResponse, ObjectType, TreeItem},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use crate::{
+    app::App,
+    failure::Failure,
+    read::{self, EntryKind, Watch, watch::READ_TIME},
+    revision::Revision,
+};
+
+/// Returns the entries of a tree.
+pub(super) async fn get_tree(app: &App, request: Request<GetTreeRequest>) -> Result<GetTreeResponse, Failure> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    app.authorize(&caller, request.repository_id).await?;
+    let revision = Revision::parse(&request.tree_ish)?;
+    let (watch, _waiting) = Watch::start(READ_TIME);
+    let is_recursive = request.is_recursive;
+    let job = move |repo: &git2::Repository| read::tree(repo, &revision, is_recursive, &watch);
+    let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    Ok(GetTreeResponse {
+        tree_id: found.id.to_string(),
+        items: found.items.into_iter().map(item).collect(),
+        is_truncated: found.is_truncated,
+    })
+}
+
+fn item(item: read::tree::TreeItem) -> TreeItem {
+    let kind = match EntryKind::of(i32::try_from(item.mode).unwrap_or(0)) {
+        EntryKind::File | EntryKind::Symlink => ObjectType::Blob,
+        EntryKind::Directory => ObjectType::Tree,
+        EntryKind::Submodule => ObjectType::Commit,
+    };
+    TreeItem {
+        path: item.path,
+        mode: item.mode,
+        r#type: kind.into(),
+        id: item.id.to_string(),
+        size_bytes: item.size.map(|size| i64::try_from(size).unwrap_or(i64::MAX)),
+    }
+}

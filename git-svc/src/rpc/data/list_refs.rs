@@ -1,0 +1,23 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git::{ListRefsRequest, ListRefsResponse},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use crate::{app::App, failure::Failure, read};
+
+/// Returns a page of refs.
+pub(super) async fn list_refs(app: &App, request: Request<ListRefsRequest>) -> Result<ListRefsResponse, Failure> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    app.authorize(&caller, request.repository_id).await?;
+    let page = super::page(request.page, request.page_size)?;
+    let prefix = request.prefix;
+    let job = move |repo: &git2::Repository| read::references(repo, &prefix, page);
+    let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    Ok(ListRefsResponse {
+        references: found.refs.iter().map(super::reference).collect(),
+        total_count: super::count(found.total),
+    })
+}

@@ -1,0 +1,28 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git::{GetProtectionRequest, GetProtectionResponse},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use super::encode;
+use crate::{app::App, error::GitError, failure::Failure, protection::Rule};
+
+/// Returns one rule.
+pub(super) async fn get_protection(
+    app: &App,
+    request: Request<GetProtectionRequest>,
+) -> Result<GetProtectionResponse, Failure> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    app.authorize(&caller, request.repository_id).await?;
+    let rule = named(app, RepositoryId(request.repository_id), request.protection_id, &request.pattern).await?;
+    Ok(GetProtectionResponse { protection: Some(encode::protection(rule)) })
+}
+
+/// The rule with an id or, without one, with a pattern.
+pub(super) async fn named(app: &App, repository: RepositoryId, id: i64, pattern: &str) -> Result<Rule, Failure> {
+    let rules = app.protection.rules(repository).await?;
+    let is_named = |rule: &Rule| if id == 0 { rule.pattern.as_str() == pattern } else { rule.id == id };
+    Ok(rules.into_vec().into_iter().find(is_named).ok_or(GitError::ProtectionNotFound)?)
+}

@@ -1,0 +1,21 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git::{ListProtectionsRequest, ListProtectionsResponse},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use super::encode;
+use crate::{app::App, failure::Failure};
+
+/// Returns the rules of a repository.
+pub(super) async fn list_protections(
+    app: &App,
+    request: Request<ListProtectionsRequest>,
+) -> Result<ListProtectionsResponse, Failure> {
+    let caller = Caller::of(&request);
+    let id = request.into_inner().repository_id;
+    app.authorize(&caller, id).await?;
+    let rules = app.protection.rules(RepositoryId(id)).await?;
+    Ok(ListProtectionsResponse { protections: rules.into_vec().into_iter().map(encode::protection).collect() })
+}

@@ -1,0 +1,68 @@
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git::{SetProtectionRequest, SetProtectionResponse},
+    id::RepositoryId,
+};
+use tonic::Request;
+
+use super::{encode, finish};
+use crate::{
+    app::App,
+    error::GitError,
+    failure::Failure,
+    protection::{MAX_RULES, MAX_USERS, Pattern, Rule},
+};
+
+/// Makes a rule or replaces the one with the same pattern.
+pub(super) async fn set_protection(
+    app: &App,
+    request: Request<SetProtectionRequest>,
+) -> Result<SetProtectionResponse, Failure> {
+    let caller = Caller::of(&request);
+    let request = request.into_inner();
+    let id = RepositoryId(request.repository_id);
+    app.authorize(&caller, id.0).await?;
+    let rule = parse(request, app.clock.now_us())?;
+    let own = app.clone();
+    finish(app, async move { set(&own, id, rule).await }).await
+}
+
+/// Under the lock of whoever changes refs: they see the rules as they are from now on. A repository that was deleted meanwhile gets
+/// none.
+async fn set(app: &App, id: RepositoryId, mut rule: Rule) -> Result<SetProtectionResponse, Failure> {
+    let guard = app.writer.lock(id).await?;
+    let placed = app.repositories.find(id).await?;
+    if placed.is_none_or(|placed| placed.deleted) {
+        return Err(GitError::RepositoryNotFound.into());
+    }
+    let rules = app.protection.rules(id).await?.into_vec();
+    let old = rules.iter().find(|old| old.pattern == rule.pattern);
+    if old.is_none() && rules.len() >= MAX_RULES {
+        return Err(GitError::TooManyProtections { limit: MAX_RULES }.into());
+    }
+    rule.created_us = old.map_or(rule.created_us, |old| old.created_us);
+    let is_new = old.is_none();
+    rule.id = app.protection.table().set(id, &rule).await?;
+    drop(guard);
+    Ok(SetProtectionResponse { protection: Some(encode::protection(rule)), is_new })
+}
+
+fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, GitError> {
+    let mut users = request.push_user_ids;
+    users.sort_unstable();
+    users.dedup();
+    if users.len() > MAX_USERS {
+        return Err(GitError::invalid("push_user_ids", "too_long", "must not be more than 100"));
+    }
+    if users.iter().any(|user| *user <= 0) {
+        return Err(GitError::invalid("push_user_ids", "invalid", "must be above 0"));
+    }
+    Ok(Rule {
+        id: 0,
+        pattern: Pattern::parse(&request.pattern)?,
+        allow_force: request.allow_force,
+        allow_delete: request.allow_delete,
+        users,
+        created_us: now_us,
+    })
+}

@@ -1,0 +1,250 @@
+//! Archives over plain HTTP, looked at by the programs that people use.
+
+use std::process::Command;
+
+use axum::body::Body;
+use bytes::Bytes;
+use ferrite_proto::operation::{ARCHIVE, RAW};
+use git2::{Oid, Signature, Time};
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper_util::rt::TokioIo;
+
+use crate::{
+    bodies::{request, send},
+    harness::Service,
+};
+
+fn path(id: i64, revision: &str, format: &str) -> String {
+    format!("/git/{id}/archive?revision={revision}&format={format}&prefix=demo")
+}
+
+async fn get(service: &Service, id: i64, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, Bytes) {
+    let mut builder = request(service, Method::GET, path, ARCHIVE, id);
+    for (name, value) in headers {
+        builder = builder.header(*name, *value);
+    }
+    send(service, builder.body(Body::empty()).unwrap()).await
+}
+
+/// A running service and a repository with a few files; their newest commit.
+async fn filled() -> (Service, i64, String) {
+    let service = Service::start().await;
+    let id = service.create().await;
+    service.put(id, "README.md", &b"hello\n".repeat(1000)).await;
+    let commit = service.put(id, "src/ä.rs", b"fn main() {}\n").await;
+    (service, id, commit)
+}
+
+fn unpacked(file: &[u8], format: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("archive");
+    std::fs::write(&name, file).unwrap();
+    let mut command = if format == "zip" { Command::new("unzip") } else { Command::new("tar") };
+    command.arg(if format == "zip" { "-qq" } else { "-xzf" }).arg(&name).current_dir(folder.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    folder
+}
+
+#[tokio::test]
+async fn archives_unpack_to_the_files_of_the_commit() {
+    let (service, id, commit) = filled().await;
+    for format in ["zip", "tar.gz"] {
+        let (status, headers, file) = get(&service, id, &path(id, "main", format), &[]).await;
+        assert_eq!((status, headers["accept-ranges"].as_bytes()), (StatusCode::OK, &b"bytes"[..]));
+        assert_eq!(headers["ferrite-commit"].to_str().unwrap(), commit);
+        let folder = unpacked(&file, format);
+        let read = |name: &str| std::fs::read(folder.path().join("demo").join(name)).unwrap();
+        assert_eq!((read("README.md").len(), read("src/ä.rs")), (6000, b"fn main() {}\n".to_vec()), "{format}");
+        if format == "zip" {
+            assert!(file.ends_with(commit.as_bytes()), "the comment is the commit");
+        }
+        for revision in [commit.as_str(), &commit[..7], "refs%2Fheads%2Fmain", ""] {
+            let (_, other, again) = get(&service, id, &path(id, revision, format), &[]).await;
+            assert_eq!(other["etag"], headers["etag"]);
+            assert!(again == file, "{revision}");
+            assert_eq!(other["content-length"].to_str().unwrap(), file.len().to_string(), "it was kept");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_part_can_be_had_and_what_is_known_is_not_sent_again() {
+    let (service, id, _) = filled().await;
+    let path = path(id, "main", "zip");
+    // Before anybody has asked for the whole.
+    let (status, headers, part) = get(&service, id, &path, &[("range", "bytes=-40")]).await;
+    let etag = headers["etag"].to_str().unwrap().to_owned();
+    let (_, _, whole) = get(&service, id, &path, &[]).await;
+    let size = whole.len();
+    assert_eq!((status, &part[..]), (StatusCode::PARTIAL_CONTENT, &whole[size - 40..]));
+    assert_eq!(headers["content-range"].to_str().unwrap(), format!("bytes {}-{}/{size}", size - 40, size - 1));
+    let resumed = [("range", "bytes=100-"), ("if-range", etag.as_str())];
+    let (status, _, part) = get(&service, id, &path, &resumed).await;
+    assert_eq!((status, &part[..]), (StatusCode::PARTIAL_CONTENT, &whole[100..]));
+    for (headers, wanted) in [
+        (vec![("range", "bytes=100-"), ("if-range", "\"another\"")], StatusCode::OK),
+        (vec![("range", "bytes=0-1,4-5")], StatusCode::OK),
+        (vec![("range", "bytes=99999999-")], StatusCode::RANGE_NOT_SATISFIABLE),
+        (vec![("if-none-match", etag.as_str())], StatusCode::NOT_MODIFIED),
+    ] {
+        let (status, answer, body) = get(&service, id, &path, &headers).await;
+        assert_eq!(status, wanted, "{headers:?}");
+        assert_eq!(body.len(), if wanted == StatusCode::OK { size } else { 0 });
+        if wanted == StatusCode::RANGE_NOT_SATISFIABLE {
+            assert_eq!(answer["content-range"].to_str().unwrap(), format!("bytes */{size}"));
+        }
+    }
+    service.put(id, "new", b"x").await;
+    let (status, headers, _) = get(&service, id, &path, &[("if-none-match", &etag)]).await;
+    assert!(status == StatusCode::OK && headers["etag"] != etag.as_str(), "another commit is another file");
+}
+
+#[tokio::test]
+async fn attributes_leave_files_out_of_archives() {
+    let (service, id, _) = filled().await;
+    service.put(id, "secret/x", b"x").await;
+    service.put(id, "dos.txt", b"a\nb\n").await;
+    let commit = service.put(id, ".gitattributes", b"secret export-ignore\ndos.txt text eol=crlf\n").await;
+    for format in ["zip", "tar.gz"] {
+        let (status, _, file) = get(&service, id, &path(id, "main", format), &[]).await;
+        assert_eq!(status, StatusCode::OK);
+        let folder = unpacked(&file, format);
+        let demo = folder.path().join("demo");
+        assert!(!demo.join("secret").exists() && demo.join("src").exists());
+        assert_eq!(std::fs::read(demo.join("dos.txt")).unwrap(), b"a\r\nb\r\n");
+        assert_eq!(format == "zip", file.ends_with(commit.as_bytes()), "{format}");
+    }
+}
+
+#[tokio::test]
+async fn large_files_are_left_to_git_and_come_whole() {
+    let (service, id, _) = filled().await;
+    let large: Vec<u8> = (0..33_u32 << 20).map(|index| (index / 1000) as u8).collect();
+    service.put(id, "large.bin", &large).await;
+    let (_, _, file) = get(&service, id, &path(id, "main", "tar.gz"), &[]).await;
+    let folder = unpacked(&file, "tar.gz");
+    assert!(std::fs::read(folder.path().join("demo/large.bin")).unwrap() == large);
+}
+
+#[tokio::test]
+async fn bad_requests_say_what_is_wrong() {
+    let (service, id, _) = filled().await;
+    let base = format!("/git/{id}/archive?");
+    for (query, status, reason) in [
+        ("revision=main&format=zip", 400, "INVALID_FIELDS"),
+        ("revision=main&prefix=demo", 400, "INVALID_FIELDS"),
+        ("format=zip&prefix=demo", 400, "INVALID_FIELDS"),
+        ("revision=main&format=rar&prefix=demo", 400, "INVALID_FIELDS"),
+        ("revision=main&format=zip&prefix=..", 400, "INVALID_FIELDS"),
+        ("revision=main&format=zip&prefix=a%2Fb", 400, "INVALID_FIELDS"),
+        ("revision=main&format=zip&prefix=--output%3Dx", 400, "INVALID_FIELDS"),
+        ("revision=--output%3Dx&format=zip&prefix=demo", 404, "REVISION_NOT_FOUND"),
+        ("revision=main~1&format=zip&prefix=demo", 404, "REVISION_NOT_FOUND"),
+        ("revision=main%3Asrc&format=zip&prefix=demo", 404, "REVISION_NOT_FOUND"),
+        ("revision=nope&format=zip&prefix=demo", 404, "REVISION_NOT_FOUND"),
+    ] {
+        let (found, headers, _) = get(&service, id, &format!("{base}{query}"), &[]).await;
+        assert_eq!((found.as_u16(), headers["ferrite-reason"].to_str().unwrap()), (status, reason), "{query}");
+    }
+    let empty = service.create().await;
+    let (status, headers, _) = get(&service, empty, &path(empty, "", "zip"), &[]).await;
+    assert_eq!((status, headers["ferrite-reason"].to_str().unwrap()), (StatusCode::NOT_FOUND, "REVISION_NOT_FOUND"));
+    let other = request(&service, Method::GET, &path(id, "main", "zip"), RAW, id).body(Body::empty()).unwrap();
+    assert_eq!(send(&service, other).await.0, StatusCode::UNAUTHORIZED);
+}
+
+/// Puts a commit of the tree on the branch `odd`, past all doors.
+fn branch(service: &Service, id: i64, build: impl Fn(&git2::Repository) -> Oid) {
+    let repo = service.on_disk(id);
+    let tree = repo.find_tree(build(&repo)).unwrap();
+    let who = Signature::new("Ada", "ada@example.com", &Time::new(0, 0)).unwrap();
+    repo.commit(Some("refs/heads/odd"), &who, &who, "m", &tree, &[]).unwrap();
+}
+
+#[tokio::test]
+async fn a_tree_that_unpacks_to_a_billion_files_is_refused_at_once() {
+    let (service, id, _) = filled().await;
+    branch(&service, id, |repo| {
+        let (mut object, mut mode) = (repo.blob(b"x").unwrap(), 0o100_644);
+        for _ in 0..9 {
+            let mut level = repo.treebuilder(None).unwrap();
+            for name in 0..10 {
+                level.insert(name.to_string(), object, mode).unwrap();
+            }
+            (object, mode) = (level.write().unwrap(), 0o040_000);
+        }
+        object
+    });
+    for format in ["zip", "tar.gz"] {
+        let (status, headers, body) = get(&service, id, &path(id, "odd", format), &[]).await;
+        let reason = headers["ferrite-reason"].to_str().unwrap();
+        assert_eq!((status, reason), (StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE"), "{body:?}");
+    }
+}
+
+/// Ten megabytes that do not get smaller, on the branch `odd`.
+fn noise(service: &Service, id: i64) {
+    branch(service, id, |repo| {
+        let mut state = 1_u32;
+        let mut noise = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let mut tree = repo.treebuilder(None).unwrap();
+        for name in 0..40 {
+            let content: Vec<u8> = (0..256 << 10).map(|_| noise()).collect();
+            tree.insert(name.to_string(), repo.blob(&content).unwrap(), 0o100_644).unwrap();
+        }
+        tree.write().unwrap()
+    });
+}
+
+/// Asks for an archive and leaves after its first bytes.
+async fn taste(service: &Service, id: i64, path: &str) {
+    let stream = service.address.connect().await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let request = request(service, Method::GET, path, ARCHIVE, id).body(Body::empty()).unwrap();
+    let first = async { sender.send_request(request).await.unwrap().into_body().frame().await.unwrap().unwrap() };
+    tokio::select! {
+        frame = first => assert!(!frame.into_data().unwrap().is_empty()),
+        _ = connection => panic!("the connection ended"),
+    }
+}
+
+/// Archives on disk, finished or not.
+fn kept(service: &Service) -> usize {
+    std::fs::read_dir(service.store().join("cache/archives")).unwrap().count()
+}
+
+#[tokio::test]
+async fn an_archive_that_nobody_waits_for_is_not_made() {
+    let (service, id, _) = filled().await;
+    noise(&service, id);
+    // On a busy machine one may be finished before the service sees that the client left: that one is kept.
+    for finished in 0..5 {
+        taste(&service, id, &format!("/git/{id}/archive?revision=odd&format=zip&prefix=demo{finished}")).await;
+        for _ in 0..300 {
+            if kept(&service) == finished {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+    panic!("what was begun is still there");
+}
+
+#[tokio::test]
+async fn many_who_ask_at_once_get_one_file_and_who_leaves_stops_nobody() {
+    let (service, id, _) = filled().await;
+    noise(&service, id);
+    let path = path(id, "odd", "zip");
+    // Three begin, and one of them goes after its first bytes.
+    let leaver = taste(&service, id, &path);
+    let (one, two, ()) =
+        tokio::join!(get(&service, id, &path, &[]), get(&service, id, &path, &[("range", "bytes=5-")]), leaver);
+    assert_eq!((one.0, two.0), (StatusCode::OK, StatusCode::PARTIAL_CONTENT));
+    assert!(one.2.len() > 10 << 20 && one.2[5..] == two.2[..]);
+    assert_eq!(kept(&service), 1, "it was made once");
+}
