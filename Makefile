@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test needs check bench-idle bench-search
+.PHONY: help run build test needs check bench-idle bench-search bench-git
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -27,3 +27,6 @@ bench-idle: build ## prints the idle memory of the five processes
 
 bench-search: needs ## measures searches and lists with 10,000 to 1,000,000 repositories; SIZES="10000" for fewer
 	tests/servers.sh cargo bench --locked --bench search -- $(SIZES)
+
+bench-git: needs ## measures git through Ferrite against plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
+	cargo bench --locked --bench git -- $(ROWS) $(if $(REPO),--repository $(REPO))

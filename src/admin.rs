@@ -63,7 +63,7 @@ struct CreateUserArgs {
 /// Runs an administration command.
 pub(crate) fn start(args: AdminArgs) -> ExitCode {
     match args.command {
-        AdminCommand::CreateUser(args) => in_runtime("admin create-user", create_user(args)),
+        AdminCommand::CreateUser(args) => in_runtime("admin create-user", Some(1), create_user(args)),
     }
 }
 

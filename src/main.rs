@@ -15,12 +15,10 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The name under which git starts this program while it receives a push.
-const HOOK: &str = "proc-receive";
-
 fn main() -> ExitCode {
     let called_as = std::env::args_os().next().unwrap_or_default();
-    if Path::new(&called_as).file_name().is_some_and(|name| name == HOOK) {
+    // git starts this program under other names while it serves pushes and fetches.
+    if Path::new(&called_as).file_name().is_some_and(git_svc::hook::is_name) {
         return git_svc::hook::main();
     }
     cli::run()

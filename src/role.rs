@@ -9,7 +9,7 @@ use ferrite_kit::boot::StartError;
 use ferrite_kit::config::{ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Listener;
 use ferrite_kit::{Lifecycle, admin, telemetry};
-use tokio::runtime::Runtime;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::output::{complain, explain, say};
@@ -66,12 +66,17 @@ const RUNTIME_END: Duration = Duration::from_millis(200);
 
 /// Runs a role until a signal, the end of standard input (when asked for), or a failure to start.
 pub(crate) fn start<R: Role>(config: R) -> ExitCode {
-    in_runtime(R::NAME, serve(config))
+    let workers = config.serve().workers;
+    in_runtime(R::NAME, workers, serve(config))
 }
 
-/// Runs `work` on a runtime of its own; its failure is one line on standard error.
-pub(crate) fn in_runtime(name: &str, work: impl Future<Output = Result<(), String>>) -> ExitCode {
-    let outcome = match Runtime::new() {
+/// Runs `work` on a runtime of its own, with so many threads or one for each core; its failure is one line on standard error.
+pub(crate) fn in_runtime(name: &str, workers: Option<u16>, work: impl Future<Output = Result<(), String>>) -> ExitCode {
+    let mut builder = Builder::new_multi_thread();
+    if let Some(workers) = workers {
+        builder.worker_threads(workers.into());
+    }
+    let outcome = match builder.enable_all().build() {
         Ok(runtime) => {
             let outcome = runtime.block_on(work);
             runtime.shutdown_timeout(RUNTIME_END);

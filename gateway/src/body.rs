@@ -16,6 +16,7 @@ use futures_util::StreamExt;
 use prost_types::Timestamp;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use crate::error::{ApiError, FieldError};
 use crate::state::Gateway;
@@ -24,8 +25,8 @@ use crate::state::Gateway;
 pub(crate) const JSON_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of a body that carries a file.
 pub(crate) const FILE_BYTES: usize = 96 * 1024 * 1024;
-/// How long a client may pause inside a body.
-const IDLE: Duration = Duration::from_secs(30);
+/// The fewest bytes a second of a body whose sender pauses for long.
+const SLOWEST: usize = 1024;
 /// Values of one document: no operation of ours needs nearly as many.
 const MAX_VALUES: usize = 100_000;
 /// Stands for the whole document where an error needs a field.
@@ -78,9 +79,11 @@ impl Payload {
         }
         let mut slot = None;
         let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(JSON_BYTES));
-        let mut frames = self.body.into_data_stream();
+        let (mut frames, started) = (self.body.into_data_stream(), Instant::now());
         loop {
-            let frame = tokio::time::timeout(IDLE, frames.next())
+            let earned = Duration::from_secs((bytes.len() / SLOWEST) as u64);
+            let left = (gateway.body_pause + earned).saturating_sub(started.elapsed()).min(gateway.body_pause);
+            let frame = tokio::time::timeout(left, frames.next())
                 .await
                 .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "request body did not arrive in time"))?;
             let Some(frame) = frame else { return Ok((bytes, slot)) };

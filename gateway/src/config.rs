@@ -1,9 +1,10 @@
 //! Every setting of the gateway.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
-use ferrite_kit::config::{ServeArgs, TelemetryArgs, TrustArgs};
+use ferrite_kit::config::{ServeArgs, TelemetryArgs, TrustArgs, seconds};
 use ferrite_kit::net::Address;
 
 /// Settings of the gateway: flags, or the variables named beside them.
@@ -62,6 +63,23 @@ pub struct Config {
     /// SSH connections at once of one address, or of one IPv6 network.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_ADDRESS", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     pub ssh_connections_per_address: u16,
+
+    /// Seconds after which it is asked again whether the caller of a fetch or push that still runs may go on.
+    #[arg(long, env = "FERRITE_GATEWAY_RECHECK_SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    pub recheck_seconds: u16,
+
+    /// Seconds that an SSH client may take to sign in.
+    #[arg(long = "ssh-sign-in-seconds", env = "FERRITE_GATEWAY_SSH_SIGN_IN_SECONDS", default_value = "20", value_parser = seconds)]
+    pub ssh_sign_in: Duration,
+
+    /// Seconds that an SSH connection may stay without a command.
+    #[arg(long = "ssh-idle-seconds", env = "FERRITE_GATEWAY_SSH_IDLE_SECONDS", default_value = "600", value_parser = seconds)]
+    pub ssh_idle: Duration,
+
+    /// Seconds that a client may pause inside the body of a request to the API. Where it pauses more in all, it has to send a
+    /// kibibyte a second.
+    #[arg(long = "body-pause-seconds", env = "FERRITE_GATEWAY_BODY_PAUSE_SECONDS", default_value = "30", value_parser = seconds)]
+    pub body_pause: Duration,
 
     /// Take `?token=` and `?access_token=` for the token of a request to the API. Addresses end up in the logs of others: only for
     /// clients that know no other way.

@@ -24,6 +24,10 @@ const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);
 const MAX_ID_BYTES: usize = 128;
 const API: &str = "/api/v1";
 
+/// Marks a request whose answer loses its body on the way out, for those who would do much for one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadersOnly;
+
 /// Middleware around the whole router: request ids, headers that only we may send, paths as the routes expect them, and the bodies
 /// of refusals.
 pub(crate) async fn pass(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
@@ -50,7 +54,10 @@ async fn api(gateway: &Gateway, mut request: Request, next: Next) -> Response {
     match *request.method() {
         Method::OPTIONS => return StatusCode::OK.into_response(),
         // The same work and the same tag as GET; the body is dropped on the way out.
-        Method::HEAD => *request.method_mut() = Method::GET,
+        Method::HEAD => {
+            request.extensions_mut().insert(HeadersOnly);
+            *request.method_mut() = Method::GET;
+        }
         _ => {}
     }
     query_token::settle(&mut request, gateway.allow_query_token);

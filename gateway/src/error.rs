@@ -108,6 +108,7 @@ impl ApiError {
 fn http_status(code: Code, reason: &str) -> StatusCode {
     match (code, reason) {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
+        (_, "STORE_FULL") => StatusCode::INSUFFICIENT_STORAGE,
         (_, "WRONG_STORE") => StatusCode::SERVICE_UNAVAILABLE,
         (_, "BAD_GRANT" | "SERVICE_REQUIRED") => StatusCode::INTERNAL_SERVER_ERROR,
         (Code::Ok, _) => StatusCode::OK,

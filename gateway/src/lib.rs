@@ -22,6 +22,7 @@ mod links;
 mod page;
 mod path;
 mod query_token;
+mod recheck;
 mod routes;
 mod ssh;
 mod state;

@@ -1,6 +1,7 @@
 //! What every handler has at hand.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferrite_kit::Clock;
 use ferrite_kit::boot::StartError;
@@ -9,6 +10,7 @@ use tokio::sync::Semaphore;
 use crate::Config;
 use crate::bulk::Bulk;
 use crate::clients::Clients;
+use crate::git::Capabilities;
 use crate::links::Links;
 
 /// Bodies above the ordinary limit that may be in memory at once.
@@ -21,12 +23,18 @@ pub(crate) struct Gateway {
     pub(crate) clients: Clients,
     /// HTTP bodies of git-svc.
     pub(crate) bulk: Bulk,
+    /// What git-svc says that fetches begin with.
+    pub(crate) capabilities: Capabilities,
     /// Addresses inside answers.
     pub(crate) links: Links,
+    /// After which time callers of long transfers are asked about again.
+    pub(crate) recheck: Duration,
     /// Whether the API takes a token from the query.
     pub(crate) allow_query_token: bool,
     /// Slots for large bodies.
     pub(crate) large_bodies: Arc<Semaphore>,
+    /// How long a client may pause inside a body.
+    pub(crate) body_pause: Duration,
 }
 
 impl Gateway {
@@ -42,9 +50,12 @@ impl Gateway {
         Ok(Self {
             clients,
             bulk: Bulk::new(config.git_address.clone(), Arc::clone(&trust.credential)),
+            capabilities: Capabilities::default(),
             links: Links::new(&config.public_url, &config.ssh),
+            recheck: Duration::from_secs(config.recheck_seconds.into()),
             allow_query_token: config.allow_query_token,
             large_bodies: Arc::new(Semaphore::new(LARGE_BODIES)),
+            body_pause: config.body_pause,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -31,11 +32,14 @@ pub(crate) fn lonely() -> Gateway {
     let credential = Arc::new(ServiceCredential::new(key, "gateway", Clock::system()));
     let to = || channel(&nowhere, Some(Arc::clone(&credential)));
     Gateway {
+        capabilities: crate::git::Capabilities::default(),
         clients: Clients { repo: to(), issue: to(), hook: to(), git: to() },
         bulk: Bulk::new(nowhere.clone(), Arc::clone(&credential)),
         links: Links::new("http://git.example.com", "git.example.com:22"),
+        recheck: Duration::from_secs(30),
         allow_query_token: false,
         large_bodies: Arc::new(Semaphore::new(1)),
+        body_pause: std::time::Duration::from_secs(30),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What every call works with, put together once.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use ferrite_kit::{
     Clock, Lifecycle,
@@ -17,9 +17,12 @@ use crate::{
     failure::Failure,
     http::Gates,
     layout::Store,
+    limits::LimitArgs,
+    packs::Packs,
     pool::Pool,
     protection::Protection,
-    push::Sessions,
+    push::{Hooks, Sessions},
+    read::PathLogs,
     refs::Refs,
     store::{Placed, Repositories},
     upkeep::Running,
@@ -66,14 +69,17 @@ pub(crate) struct Parts {
     pub(crate) repositories: Repositories,
     pub(crate) sessions: Sessions,
     pub(crate) gates: Gates,
+    pub(crate) limits: LimitArgs,
     pub(crate) archives: Archives,
+    pub(crate) packs: Packs,
     pub(crate) max_push_bytes: u64,
     pub(crate) max_push_objects: u64,
     pub(crate) max_push_refs: usize,
     pub(crate) protection: Protection,
-    /// Where the `proc-receive` hook is.
-    pub(crate) hooks: PathBuf,
+    /// Where the hooks are.
+    pub(crate) hooks: Hooks,
     pub(crate) places: Places,
+    pub(crate) path_logs: PathLogs,
     /// Upkeep that is going on.
     pub(crate) running: Running,
 }

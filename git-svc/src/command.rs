@@ -2,20 +2,25 @@
 //!
 //! No text of a user reaches an argument vector: only constants, object ids, and paths made from repository ids.
 
+mod capabilities;
 mod chore;
+mod pack;
 mod reaper;
 
 use std::{
     ffi::OsString,
     io,
+    os::fd::AsFd,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
+    sync::OnceCell,
 };
 
 pub(crate) use self::chore::Chore;
@@ -23,6 +28,7 @@ use self::reaper::Reaper;
 use crate::{
     archive::{Format, Prefix},
     error::GitError,
+    limits::ProcessArgs,
 };
 
 /// The oldest git that has everything we ask for.
@@ -39,20 +45,25 @@ const KEPT_OUTPUT: u64 = 1 << 20;
 /// `core.bigFileThreshold` never are in memory as a whole.
 const LARGEST_ALLOCATION: &str = "1g";
 
+/// Bytes that a pipe to or from a process holds: with the usual 64 KiB both sides wait for each other all the time.
+const PIPE: usize = 1 << 20;
+
 /// Settings that every process gets.
 const SETTINGS: &[&str] = &[
-    "core.bigFileThreshold=32m",
     "core.fsmonitor=false",
     "core.fsync=all",
     "core.logAllRefUpdates=false",
     "core.useReplaceRefs=false",
     "gc.auto=0",
+    // A file of the repository can ask for signatures of commits in an archive: nobody has keys here, and no program is run.
+    "gpg.program=/bin/false",
+    "gpg.ssh.program=/bin/false",
+    "gpg.x509.program=/bin/false",
     "maintenance.auto=false",
     "pack.allowPackReuse=multi",
-    "pack.windowMemory=100m",
     "protocol.allow=never",
     "receive.advertiseAtomic=true",
-    "receive.advertisePushOptions=false",
+    "receive.advertisePushOptions=true",
     "receive.autogc=false",
     "receive.denyCurrentBranch=ignore",
     "receive.denyDeleteCurrent=ignore",
@@ -77,6 +88,10 @@ pub struct GitOptions {
     pub program: Option<PathBuf>,
     /// Threads that one process packs with.
     pub pack_threads: usize,
+    /// Bytes that each of those threads keeps in memory to compare objects.
+    pub pack_window_bytes: u64,
+    /// Bytes above which a file is neither compared with others nor held in memory as a whole.
+    pub big_file_bytes: u64,
     /// The largest pack a push may send, in bytes.
     pub max_push_bytes: u64,
 }
@@ -84,7 +99,24 @@ pub struct GitOptions {
 impl Default for GitOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { program: None, pack_threads: cores.min(2), max_push_bytes: 2 << 30 }
+        Self {
+            program: None,
+            pack_threads: cores.min(2),
+            pack_window_bytes: 100 << 20,
+            big_file_bytes: 32 << 20,
+            max_push_bytes: 2 << 30,
+        }
+    }
+}
+
+impl GitOptions {
+    /// The usual ones, but for what is set.
+    #[must_use]
+    pub fn of(limits: &ProcessArgs) -> Self {
+        let usual = Self::default();
+        let pack_threads = if limits.pack_threads == 0 { usual.pack_threads } else { limits.pack_threads.into() };
+        let (pack_window_bytes, big_file_bytes) = (limits.pack_window_bytes, limits.big_file_bytes);
+        Self { pack_threads, pack_window_bytes, big_file_bytes, ..usual }
     }
 }
 
@@ -95,6 +127,9 @@ pub struct Git {
     version: (u32, u32),
     options: GitOptions,
     reaper: Reaper,
+    /// What it says it can do, once somebody asked.
+    capabilities: OnceCell<Bytes>,
+    push_capabilities: OnceCell<Bytes>,
 }
 
 /// The half of an exchange that a process serves.
@@ -123,6 +158,11 @@ impl Exchange {
 pub struct GitProtocol(String);
 
 impl GitProtocol {
+    /// The protocol that every client of today speaks.
+    pub(crate) fn version_2() -> Self {
+        Self("version=2".to_owned())
+    }
+
     /// Checks a value; `None` for what git would not understand anyway.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
@@ -172,7 +212,8 @@ impl Git {
                 program.display()
             )));
         }
-        Ok(Self { program, version, options, reaper: Reaper::start()? })
+        let (capabilities, push_capabilities) = (OnceCell::new(), OnceCell::new());
+        Ok(Self { program, version, options, reaper: Reaper::start()?, capabilities, push_capabilities })
     }
 
     /// The program's major and minor version.
@@ -240,20 +281,20 @@ impl Git {
         self.spawn("rev-list", &mut command)
     }
 
-    /// Writes a tree to its standard output as an archive, with everything below the folder `prefix`.
+    /// Writes the tree of a commit to its standard output as an archive, with everything below the folder `prefix`.
     pub(crate) fn archive(
         &self,
         repository: &Path,
         format: Format,
         prefix: &Prefix,
-        tree: git2::Oid,
+        commit: git2::Oid,
         seconds: i64,
     ) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.args(["-c", "tar.umask=0022"]).arg(option("--git-dir", repository)).arg("archive");
         command.arg(format!("--format={}", format.name())).arg(format!("--prefix={prefix}/"));
         // git takes smaller numbers for a part of a date.
-        command.arg(format!("--mtime=@{}", seconds.max(100_000_000))).arg(tree.to_string()).stdin(Stdio::null());
+        command.arg(format!("--mtime=@{}", seconds.max(100_000_000))).arg(commit.to_string()).stdin(Stdio::null());
         self.spawn("archive", &mut command)
     }
 
@@ -276,7 +317,9 @@ impl Git {
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
+        command.arg("-c").arg(format!("core.bigFileThreshold={}", self.options.big_file_bytes));
         command.arg("-c").arg(format!("pack.threads={}", self.options.pack_threads));
+        command.arg("-c").arg(format!("pack.windowMemory={}", self.options.pack_window_bytes));
         command.arg("-c").arg(setting("safe.directory", repository));
         command.current_dir(repository).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
@@ -289,6 +332,13 @@ impl Git {
             let is_gone = error.kind() == io::ErrorKind::NotFound && self.program.is_file();
             if is_gone { GitError::RepositoryNotFound } else { GitError::io(format!("starting git {name}"))(error) }
         })?;
+        for pipe in
+            [child.stdin.as_ref().map(AsFd::as_fd), child.stdout.as_ref().map(AsFd::as_fd)].into_iter().flatten()
+        {
+            // The system has a bound for all of them together: a small pipe works as well, slower.
+            let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE);
+        }
+        metrics::counter!("ferrite_git_processes_total", "command" => name).increment(1);
         Ok(GitChild {
             name,
             stdin: child.stdin.take(),
@@ -410,7 +460,9 @@ impl GitChild {
         let ((), output, errors) = tokio::join!(feed, read_some(stdout, KEPT_OUTPUT), read_some(stderr, KEPT_ERRORS));
         let status = self.wait().await?;
         if !status.success() {
-            let stderr = String::from_utf8_lossy(&errors).trim_end().to_owned();
+            // Some commands say on their output what they are not content with.
+            let said = if errors.is_empty() { &output } else { &errors };
+            let stderr = String::from_utf8_lossy(said).trim_end().to_owned();
             return Err(GitError::Command { command: name, status: status.to_string(), stderr });
         }
         Ok(output)

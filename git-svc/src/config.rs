@@ -8,7 +8,7 @@ use ferrite_kit::{
     net::Address,
 };
 
-use crate::upkeep::UpkeepArgs;
+use crate::{limits::LimitArgs, refs::TABLE_BYTES, upkeep::UpkeepArgs};
 
 /// Settings of `git-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
@@ -46,7 +46,7 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_STORE_PATIENCE_SECONDS", default_value = "10", value_parser = seconds)]
     pub store_patience: Duration,
 
-    /// The program that git runs as its `proc-receive` hook; this one if left out.
+    /// The program that git runs as its hooks; this one if left out.
     #[arg(long, env = "FERRITE_GIT_HOOK_PROGRAM")]
     pub hook_program: Option<PathBuf>,
 
@@ -57,6 +57,10 @@ pub struct Config {
     /// The largest pack that one push may send, in bytes.
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30)]
     pub max_push_bytes: u64,
+
+    /// What clients may take, and how long they are waited for.
+    #[command(flatten)]
+    pub limits: LimitArgs,
 
     /// How repositories are kept fast and small.
     #[command(flatten)]
@@ -69,6 +73,14 @@ pub struct Config {
     /// Bytes that finished archives may take in the store's cache.
     #[arg(long, env = "FERRITE_GIT_ARCHIVE_CACHE_BYTES", default_value_t = 4 << 30)]
     pub archive_cache_bytes: u64,
+
+    /// Bytes that packs made for fetches may take in the store's cache; 0 keeps none.
+    #[arg(long, env = "FERRITE_GIT_PACK_CACHE_BYTES", default_value_t = 4 << 30)]
+    pub pack_cache_bytes: u64,
+
+    /// Bytes of memory that lists of refs may take.
+    #[arg(long, env = "FERRITE_GIT_REF_TABLE_BYTES", default_value_t = TABLE_BYTES)]
+    pub ref_table_bytes: u64,
 
     /// The most objects that one push may send.
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_OBJECTS", default_value_t = 5_000_000)]

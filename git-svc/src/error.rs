@@ -136,12 +136,26 @@ pub enum GitError {
     /// The client ended its request in the middle; nobody hears the answer.
     #[error("the request was broken off")]
     ClientGone,
-    /// The client sends its request so slowly that it keeps others from their turn.
-    #[error("the request came too slowly")]
+    /// The client sends or takes so slowly that it keeps others from their turn.
+    #[error("the client was too slow")]
     TooSlow,
+    /// There is no room left on the store's disk.
+    #[error("the store's disk is full")]
+    StoreFull,
     /// A fault of ours.
     #[error("{0}")]
     Internal(String),
+}
+
+/// What the system says when there is no room: on the disk, in somebody's share of it, or below the limit of a file's size.
+const FULL_KINDS: &[io::ErrorKind] =
+    &[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
+/// The same in the words of the C library, which `LC_ALL=C` keeps constant.
+const FULL_WORDS: &[&str] = &["No space left on device", "Disk quota exceeded", "File too large"];
+
+/// Whether a message says that there is no room.
+pub(crate) fn says_full(message: &str) -> bool {
+    FULL_WORDS.iter().any(|words| message.contains(words))
 }
 
 impl GitError {
@@ -154,6 +168,30 @@ impl GitError {
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
+    }
+
+    /// Whether a transaction of refs was refused as a whole, so that nothing happened.
+    pub(crate) fn is_refused_transaction(&self) -> bool {
+        matches!(
+            self,
+            Self::RefConflict { .. } | Self::RefNameClash { .. } | Self::RefTarget { .. } | Self::RepositoryNotFound
+        )
+    }
+
+    /// The same failure, or `StoreFull` if a full disk is behind it: git and libgit2 say so in words only.
+    pub(crate) fn or_full(self) -> Self {
+        let is_full = match &self {
+            Self::Io { source, .. } => FULL_KINDS.contains(&source.kind()),
+            Self::Git(error) => says_full(error.message()),
+            Self::Command { stderr, .. } => says_full(stderr),
+            _ => false,
+        };
+        if !is_full {
+            return self;
+        }
+        metrics::counter!("ferrite_git_store_full_total").increment(1);
+        tracing::warn!(error = %self, "the store's disk is full");
+        Self::StoreFull
     }
 
     /// Whether libgit2 did not find an object: a handle may have missed a change of packs.
@@ -183,6 +221,7 @@ impl ServiceError for GitError {
             | Self::MirrorReadOnly
             | Self::WrongStore
             | Self::TooManyProtections { .. }
+            | Self::StoreFull
             | Self::BranchProtected { denial: Denial::Force | Denial::Delete } => Kind::FailedPrecondition,
             Self::StaleBlob | Self::StaleFile { .. } | Self::RefConflict { .. } => Kind::Aborted,
             Self::TooLarge { .. } => Kind::TooLarge,
@@ -221,6 +260,7 @@ impl ServiceError for GitError {
             Self::TooLarge { .. } => "TOO_LARGE",
             Self::Overloaded => "OVERLOADED",
             Self::TimedOut { .. } => "TIMED_OUT",
+            Self::StoreFull => "STORE_FULL",
             Self::StoreHeld(_)
             | Self::StoreIdentity { .. }
             | Self::Program(_)
@@ -263,6 +303,7 @@ impl ServiceError for GitError {
             | Self::TooLarge { .. }
             | Self::Overloaded
             | Self::TimedOut { .. }
+            | Self::StoreFull
             | Self::StoreHeld(_)
             | Self::StoreIdentity { .. }
             | Self::Program(_)
@@ -288,6 +329,26 @@ mod tests {
         assert_eq!((error.kind(), error.violations()[0].field.as_str()), (Kind::InvalidArgument, "path"));
         assert_eq!(GitError::StaleBlob.violations()[0].field, "sha");
         assert_eq!(GitError::UnchangedContent.kind(), Kind::FailedPrecondition);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        let full = || GitError::io("x")(io::ErrorKind::StorageFull.into());
+        assert!(matches!(full().or_full(), GitError::StoreFull));
+        let error = git2::Error::from_str("could not write: No space left on device");
+        assert!(matches!(GitError::Git(error).or_full(), GitError::StoreFull));
+        let failed = |stderr: &str| GitError::Command {
+            command: "update-ref",
+            status: String::new(),
+            stderr: stderr.to_owned(),
+        };
+        assert!(matches!(failed("fatal: write error: Disk quota exceeded").or_full(), GitError::StoreFull));
+        assert!(matches!(failed("fatal: broken").or_full(), GitError::Command { .. }));
+        assert!(matches!(GitError::io("x")(io::ErrorKind::NotFound.into()).or_full(), GitError::Io { .. }));
+        assert_eq!(
+            (GitError::StoreFull.kind(), GitError::StoreFull.reason()),
+            (Kind::FailedPrecondition, "STORE_FULL")
+        );
     }
 
     #[test]

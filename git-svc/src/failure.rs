@@ -16,7 +16,7 @@ pub(crate) enum Failure {
     Auth(#[from] AuthError),
     /// git, the store, or a rule of theirs.
     #[error(transparent)]
-    Git(#[from] GitError),
+    Git(GitError),
     /// The key of a repeated write.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
@@ -25,7 +25,26 @@ pub(crate) enum Failure {
     Delivery(#[from] DeliveryError),
     /// The journal.
     #[error("storage failure")]
-    Store(#[from] DbError),
+    Store(#[source] DbError),
+}
+
+/// Whatever is done when the disk is full: that is what the caller hears.
+impl From<GitError> for Failure {
+    fn from(error: GitError) -> Self {
+        Self::Git(error.or_full())
+    }
+}
+
+/// The same for the journal, which may be on the same disk.
+impl From<DbError> for Failure {
+    fn from(error: DbError) -> Self {
+        if !error.is_full() {
+            return Self::Store(error);
+        }
+        metrics::counter!("ferrite_git_store_full_total").increment(1);
+        tracing::warn!(%error, "the journal's disk is full");
+        Self::Git(GitError::StoreFull)
+    }
 }
 
 impl Failure {
@@ -44,8 +63,18 @@ impl Failure {
         if self.kind() != Kind::Internal {
             return;
         }
-        let cause = std::error::Error::source(self).map(ToString::to_string).unwrap_or_default();
-        tracing::error!(error = %self, cause, "a call failed");
+        tracing::error!(error = %self, cause = self.causes(), "a call failed");
+    }
+
+    /// What is behind it, from the nearest to the farthest.
+    pub(crate) fn causes(&self) -> String {
+        let mut causes = Vec::new();
+        let mut next = std::error::Error::source(self);
+        while let Some(cause) = next {
+            causes.push(cause.to_string());
+            next = cause.source();
+        }
+        causes.join(": ")
     }
 }
 

@@ -15,14 +15,17 @@ use crate::{
     error::GitError,
     measure::{Measure, Measures},
     name::BranchName,
-    write::durable::{sync, sync_all, sync_if_present, sync_tree},
+    write::{
+        durable::{sync, sync_all, sync_if_present, sync_tree},
+        room::explain,
+    },
 };
 
 /// How long deleted repositories stay in `trash/`.
 const TRASH: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How far the times of files may be behind the clock.
-const CLOCK_STEP: Duration = Duration::from_millis(20);
+pub(crate) const CLOCK_STEP: Duration = Duration::from_millis(20);
 
 /// A new repository's configuration: its format and nothing else, because every setting is given to each process.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
@@ -108,6 +111,7 @@ impl Store {
         let incoming = self.root.join("incoming").join(format!("{id}-{}", Uuid::new_v4()));
         let built =
             build(&incoming, branch, fill).and_then(|commit| self.publish(id, &incoming).map(|new| (commit, new)));
+        let built = built.map_err(|error| explain(error, &self.root.join("incoming")));
         if !matches!(built, Ok((_, true))) {
             remove(&incoming)?;
         }
@@ -211,11 +215,8 @@ impl Store {
     /// Called after `receive-pack` has accepted objects and before refs are changed.
     pub fn sync_packs(&self, id: RepositoryId) -> Result<(), GitError> {
         let objects = self.path(id).join("objects");
-        let mut folders = vec![objects.join("pack"), objects.clone()];
-        let loose =
-            list(&objects)?.into_iter().filter(|entry| entry.file_name().len() == 2 && was_changed_lately(entry));
-        folders.extend(loose.map(|entry| entry.path()));
-        sync_all(&folders)
+        // A push never brings loose objects: `receive.unpackLimit` sees to that.
+        sync_all(&[objects.join("pack"), objects])
     }
 }
 
@@ -243,12 +244,6 @@ fn tidy_repository(repository: &Path, now: SystemTime, age: Duration) {
             }
         }
     }
-}
-
-/// Whether a folder of loose objects may have a name that is not on disk yet.
-fn was_changed_lately(entry: &fs::DirEntry) -> bool {
-    let changed = entry.metadata().and_then(|data| data.modified());
-    changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age < Duration::from_secs(3600)))
 }
 
 /// Locks `<root>/lock`, trying until `patience` is over.
@@ -344,7 +339,8 @@ mod tests {
         let waiting = Store::open(folder.path(), "s1", Duration::from_secs(10));
         let (_, second) = tokio::join!(async move { drop(first) }, waiting);
         drop(second.unwrap());
-        let other = Store::open(folder.path(), "s2", Duration::ZERO).await;
+        // A process that another test starts holds the lock too, until it is another program.
+        let other = Store::open(folder.path(), "s2", Duration::from_secs(10)).await;
         assert!(matches!(other, Err(GitError::StoreIdentity { .. })), "{other:?}");
     }
 

@@ -11,8 +11,10 @@ mod failure;
 pub mod hook;
 mod http;
 pub mod layout;
+mod limits;
 mod measure;
 pub mod name;
+mod packs;
 pub mod path;
 pub mod pktline;
 pub mod pool;
@@ -41,12 +43,16 @@ use ferrite_kit::{
     serve::Limits,
 };
 
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+
 use self::{
     app::{App, Parts, Places},
     command::{Git, GitOptions},
     error::GitError,
     failure::Failure,
     layout::Store,
+    packs::Packs,
     pool::{Pool, PoolOptions},
     protection::Protection,
     push::HookSocket,
@@ -55,13 +61,19 @@ use self::{
     upkeep::{Running, Upkeep},
     work::Writer,
 };
-pub use self::{config::Config, upkeep::UpkeepArgs};
+pub use self::{
+    config::Config,
+    limits::{GateArgs, LimitArgs, ProcessArgs},
+    upkeep::UpkeepArgs,
+};
 
 /// Serves on `listeners` until `life` stops and requests in flight are done.
 ///
 /// # Errors
 /// When a part of it cannot start: no usable git, a store that another process holds, a database that is out of reach.
 pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    // A write beyond a limit on files is to fail, not to end the process.
+    let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     let clock = Clock::system();
     let trust = config.trust.load("git-svc", &clock)?;
     let repo = trust.channel(&config.repo_address);
@@ -73,6 +85,7 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
     life.spawn("sweeper", work::sweep_in_background(app.writer.clone(), life.clone()));
     life.spawn("journal purge", work::purge_in_background(app.writer.clone(), life.clone()));
     life.spawn("tidying", upkeep::tidy_in_background(app.clone(), life.clone()));
+    life.spawn("pack cache", packs::expire_in_background(app.packs.clone(), life.clone()));
     life.spawn("upkeep", Upkeep::new(&app, config.upkeep).run(life.clone()));
     let db = app.db.clone();
     let probe = move || {
@@ -96,7 +109,7 @@ async fn assemble(
     let options = GitOptions {
         program: config.git_program.clone(),
         max_push_bytes: config.max_push_bytes,
-        ..GitOptions::default()
+        ..GitOptions::of(&config.limits.process)
     };
     let git = Arc::new(Git::find(options).await.map_err(other)?);
     let db = config.database.open(&store::migrations()).await?;
@@ -107,25 +120,32 @@ async fn assemble(
     let room = config.archive_cache_bytes;
     let archives = pool.run_blocking(move |store| archive::Archives::open(&store.cache(), limits, room)).await;
     let archives = archives.map_err(other)?;
+    let room = config.pack_cache_bytes;
+    let packs = pool.run_blocking(move |store| Packs::open(&store.cache(), room)).await.map_err(other)?;
     let program = match &config.hook_program {
         Some(program) => program.clone(),
         None => std::env::current_exe()?,
     };
-    let hooks = push::install_hook(disk.root(), &program.canonicalize()?).map_err(other)?;
+    let hooks = push::install_hooks(disk.root(), &program.canonicalize()?).map_err(other)?;
     let socket = HookSocket::bind(disk.root()).map_err(other)?;
     let relay = Relay::new(db.clone(), clock.clone(), Subscribers::from([("repo-svc", repo.clone())]));
-    let refs = Refs::new(Arc::clone(&disk), pool.clone(), Arc::clone(&git));
+    let refs = Refs::new(Arc::clone(&disk), pool.clone(), Arc::clone(&git))
+        .keeping(config.ref_table_bytes)
+        .within(config.limits.refs);
     let writer = Writer::new(db.clone(), clock.clone(), relay.clone(), Arc::clone(&disk), pool.clone(), refs.clone());
     let app = App::new(Parts {
         repositories: Repositories::new(db.clone()),
-        sessions: socket.sessions(),
-        gates: http::Gates::default(),
+        sessions: socket.sessions(config.max_push_refs),
+        gates: http::Gates::new(&config.limits.gates),
+        limits: config.limits.clone(),
         archives,
+        packs,
         max_push_bytes: config.max_push_bytes,
         max_push_objects: config.max_push_objects,
         max_push_refs: config.max_push_refs,
         protection: Protection::new(db.clone(), pool.clone()),
         places: Places::default(),
+        path_logs: read::PathLogs::default(),
         running: Running::default(),
         clock: clock.clone(),
         life: life.clone(),

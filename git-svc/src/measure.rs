@@ -4,7 +4,7 @@ use std::{
     fs,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use ferrite_proto::id::RepositoryId;
@@ -12,8 +12,10 @@ use moka::sync::Cache;
 
 /// Repositories whose folders are remembered: about 10 KiB each, when all of their folders are in use.
 const REMEMBERED: u64 = 1000;
-/// A folder that changed within this time may change again without a new time: the clock of files is coarse.
-const SETTLED: Duration = Duration::from_secs(2);
+/// A folder that changed within this time may change again without a new time: the clock of files is coarse, and coarser on disks
+/// that keep whole seconds.
+const SETTLED: Duration = Duration::from_millis(100);
+const SETTLED_SECONDS: Duration = Duration::from_secs(2);
 /// What an index of packed objects has besides its objects, and for each of them.
 const INDEX_BASE: u64 = 8 + 256 * 4 + 40;
 const INDEX_OBJECT: u64 = 28;
@@ -27,8 +29,10 @@ pub(crate) struct Measure {
     pub(crate) loose: u64,
     /// Objects of each pack that repacking takes: neither kept nor cruft.
     pub(crate) packs: Vec<u64>,
-    /// Whether there are objects that nothing refers to any more.
-    pub(crate) has_cruft: bool,
+    /// Bytes of packs of objects that nothing refers to any more.
+    pub(crate) cruft: u64,
+    /// Since when nothing refers to the first of them, if that was looked for.
+    pub(crate) oldest_cruft_us: Option<i64>,
 }
 
 /// The measures of many repositories.
@@ -83,6 +87,9 @@ impl Measure {
         let cruft: Vec<_> = files.iter().filter_map(|(name, _)| name.strip_suffix(".mtimes")).collect();
         for (name, bytes) in &files {
             self.bytes += bytes;
+            if name.rsplit_once('.').is_some_and(|(pack, _)| cruft.contains(&pack)) {
+                self.cruft += bytes;
+            }
             if let Some(pack) = name.strip_suffix(".idx")
                 && !skipped.contains(&pack)
                 && !cruft.contains(&pack)
@@ -90,8 +97,16 @@ impl Measure {
                 self.packs.push(bytes.saturating_sub(INDEX_BASE) / INDEX_OBJECT);
             }
         }
-        self.has_cruft = !cruft.is_empty();
         self.packs.sort_unstable();
+    }
+
+    /// Looks since when nothing refers to the oldest objects, if those that nothing refers to take more than `percent`. Blocking.
+    pub(crate) fn date_cruft(&mut self, repository: &Path, percent: u64) {
+        if percent > 0 && self.cruft > self.bytes / 100 * percent {
+            let folder = repository.join("objects/pack");
+            let times = list(&folder).filter(|(name, _)| name.ends_with(".mtimes"));
+            self.oldest_cruft_us = times.filter_map(|(name, _)| oldest(&folder.join(name))).min();
+        }
     }
 
     /// Whether each pack has at least twice as many objects as all smaller ones have in all.
@@ -103,6 +118,15 @@ impl Measure {
             fits
         })
     }
+}
+
+/// The first of the times in a file that git keeps for a pack: `MTME`, version 1, the kind of ids, and seconds since 1970 for each
+/// object, before two checksums.
+fn oldest(path: &Path) -> Option<i64> {
+    let bytes = fs::read(path).ok()?;
+    let times = bytes.strip_prefix(b"MTME\0\0\0\x01\0\0\0\x01")?;
+    let (times, _) = times.get(..times.len().checked_sub(40)?)?.as_chunks::<4>();
+    times.iter().map(|time| i64::from(u32::from_be_bytes(*time)) * 1_000_000).min()
 }
 
 /// Names and sizes of the files in a folder; none if it is not there.
@@ -124,7 +148,9 @@ fn refreshed(slot: &mut Option<Fan>, entry: &fs::DirEntry, changed: SystemTime) 
         fan.objects += 1;
         fan.bytes += bytes;
     }
-    let is_settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > SETTLED);
+    let has_fraction = changed.duration_since(UNIX_EPOCH).is_ok_and(|time| time.subsec_nanos() != 0);
+    let settled = if has_fraction { SETTLED } else { SETTLED_SECONDS };
+    let is_settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > settled);
     *slot = is_settled.then_some(fan);
     fan
 }
@@ -208,12 +234,30 @@ mod tests {
         write(&pack.join("pack-kept.keep"), 0);
         write(&pack.join("pack-cruft.mtimes"), 0);
         let measure = Measures::default().of(RepositoryId(1), folder.path());
-        assert!(measure.has_cruft);
+        assert_eq!(measure.cruft, INDEX_BASE + 5 * INDEX_OBJECT);
         assert_eq!(measure.packs, [3, 10]);
         assert!(measure.is_geometric());
         let packs = |packs: &[u64]| Measure { packs: packs.to_vec(), ..Measure::default() }.is_geometric();
         assert!(packs(&[]) && packs(&[4]) && packs(&[1, 2, 6, 18]));
         assert!(!packs(&[3, 5]) && !packs(&[1, 2, 4]));
+    }
+
+    #[test]
+    fn the_oldest_of_much_cruft_is_looked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pack = folder.path().join("objects/pack");
+        write(&pack.join("pack-a.pack"), 1000);
+        write(&pack.join("pack-b.pack"), 300);
+        let times = [b"MTME\0\0\0\x01\0\0\0\x01\0\0\0\x09\0\0\0\x07".as_slice(), &[0; 40]].concat();
+        fs::write(pack.join("pack-b.mtimes"), times).unwrap();
+        fs::write(pack.join("pack-c.mtimes"), "MTME").unwrap();
+        let measure = Measures::default().of(RepositoryId(1), folder.path());
+        let dated = |percent| {
+            let mut measure = measure.clone();
+            measure.date_cruft(folder.path(), percent);
+            measure.oldest_cruft_us
+        };
+        assert_eq!((dated(20), dated(40), dated(0)), (Some(7_000_000), None, None));
     }
 
     #[test]

@@ -10,6 +10,9 @@ pub const MAX_PACKET: usize = 65_520;
 /// The most bytes one packet carries.
 pub const MAX_DATA: usize = MAX_PACKET - 4;
 
+/// Bytes of the longest reason that is looked for.
+const LONGEST_REASON: usize = 1024;
+
 /// One packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packet {
@@ -117,6 +120,18 @@ pub fn service_header(service: &str) -> Vec<u8> {
     format!("{:04x}{line}0000", line.len() + 4).into_bytes()
 }
 
+/// Whether an answer that ends in these bytes ends in a reason why it is not whole: a packet of the band for errors, or `ERR`.
+#[must_use]
+pub fn ends_in_reason(bytes: &[u8]) -> bool {
+    let longest = bytes.len().saturating_sub(LONGEST_REASON);
+    (longest..bytes.len()).any(|start| match Packet::decode(&bytes[start..]) {
+        Ok(Some((Packet::Data(data), used))) => {
+            start + used == bytes.len() && (data.first() == Some(&3) || data.starts_with(b"ERR "))
+        }
+        _ => false,
+    })
+}
+
 enum Head {
     Mark(Packet),
     Data(usize),
@@ -158,6 +173,18 @@ mod tests {
     #[test]
     fn service_header_is_what_git_expects() {
         assert_eq!(service_header("git-upload-pack"), b"001e# service=git-upload-pack\n0000");
+    }
+
+    #[test]
+    fn reasons_are_found_at_the_end() {
+        assert!(ends_in_reason(b"0008NAK\n000b\x03stop\n\n"));
+        assert!(ends_in_reason(b"000dERR stop\n"));
+        assert!(ends_in_reason(&[b"x".repeat(5000).as_slice(), b"0009\x03stop"].concat()));
+        for other in
+            [b"".as_slice(), b"0009\x01stop", b"0009\x03stop0000", b"000a\x03stop", b"0009\x03sto", b"ERR stop"]
+        {
+            assert!(!ends_in_reason(other), "{other:?}");
+        }
     }
 
     #[tokio::test]

@@ -27,10 +27,14 @@ pub struct PoolOptions {
     pub idle: Duration,
 }
 
+/// Repositories that all workers keep open: about 18 KiB each.
+const HANDLES: usize = 2000;
+
 impl Default for PoolOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { workers: 2 * cores, queue: 1024, handles: 64, idle: Duration::from_secs(300) }
+        let workers = 2 * cores;
+        Self { workers, queue: 1024, handles: (HANDLES / workers).max(1), idle: Duration::from_secs(300) }
     }
 }
 
@@ -146,6 +150,8 @@ impl Shared {
             return Err(GitError::Overloaded);
         }
         queue.jobs.push_back(job);
+        // Whoever is woken needs the lock at once.
+        drop(queue);
         self.wake.notify_one();
         Ok(())
     }

@@ -23,6 +23,10 @@ pub struct ServeArgs {
     #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds)]
     pub grace: Duration,
 
+    /// Threads that work on requests; as many as the machine has cores if left out.
+    #[arg(long, env = "FERRITE_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: Option<u16>,
+
     /// Stop when standard input ends: the launcher holds the other end.
     #[arg(long, env = "FERRITE_STOP_WITH_STDIN", hide = true)]
     pub stop_with_stdin: bool,

@@ -8,9 +8,14 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::str::FromStr;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// How long a port that is taken is tried, and how often.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where a process listens or is reached: `HOST:PORT`, `http://HOST:PORT` or `unix:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,12 +77,26 @@ impl Address {
     /// Starts to listen. A socket file that a dead process left behind is replaced; the caller makes sure that the process is
     /// dead by a lock of its own.
     ///
+    /// A port that is taken may be a dead predecessor's: a process that it was about to start holds it for another moment. So it is
+    /// tried for a while.
+    ///
     /// # Errors
     /// When the address is taken or not ours to use; the message names it.
     pub async fn bind(&self) -> io::Result<Listener> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {self}: {error}"));
         match self {
-            Self::Tcp(authority) => Ok(Listener::Tcp(TcpListener::bind(authority).await.map_err(named)?)),
+            Self::Tcp(authority) => {
+                let started = Instant::now();
+                loop {
+                    match TcpListener::bind(authority).await {
+                        Ok(listener) => return Ok(Listener::Tcp(listener)),
+                        Err(error) if error.kind() == io::ErrorKind::AddrInUse && started.elapsed() < PATIENCE => {
+                            tokio::time::sleep(PAUSE).await;
+                        }
+                        Err(error) => return Err(named(error)),
+                    }
+                }
+            }
             Self::Unix(path) => {
                 remove_socket(path).map_err(named)?;
                 Ok(Listener::Unix(UnixListener::bind(path).map_err(named)?))

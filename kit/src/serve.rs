@@ -28,13 +28,16 @@ pub struct Limits {
     pub connections: usize,
     /// How long a client may take to send the headers of a request.
     pub header_timeout: Duration,
+    /// How long a client may take nothing of an answer that is there.
+    pub write_timeout: Duration,
     /// Bytes of request line and headers.
     pub header_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 4096, header_timeout: Duration::from_secs(15), header_bytes: 64 * 1024 }
+        let (header_timeout, write_timeout) = (Duration::from_secs(15), Duration::from_secs(120));
+        Self { connections: 4096, header_timeout, write_timeout, header_bytes: 64 * 1024 }
     }
 }
 
@@ -72,7 +75,7 @@ pub async fn serve(listener: Listener, router: Router, limits: Limits, life: Lif
         let router = router.clone();
         let cut = cut.clone();
         life.spawn("connection", async move {
-            let stream = Opening::new(stream, limits.header_timeout);
+            let stream = Opening::new(stream, limits.header_timeout, limits.write_timeout);
             let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service(router, peer));
             tokio::select! {
                 () = cut.cancelled() => tracing::debug!("connection cut: its requests did not finish in time"),

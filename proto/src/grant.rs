@@ -20,7 +20,7 @@ const ISSUER: &str = "repo.ferrite";
 const AUDIENCE: &str = "ferrite";
 
 /// What repo-svc states about one caller and one repository.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
     /// The caller; absent for anonymous callers and for deploy keys, which are nobody's.
     pub user: Option<GrantUser>,
@@ -41,7 +41,7 @@ pub struct Grant {
 }
 
 /// The caller inside a grant: enough to sign a commit with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GrantUser {
     /// The account.
     pub id: i64,

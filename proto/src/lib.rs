@@ -8,6 +8,7 @@ pub mod id;
 pub mod metadata;
 pub mod operation;
 mod permission;
+pub mod raw;
 mod scope;
 pub mod session;
 

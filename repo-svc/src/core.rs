@@ -8,9 +8,9 @@ use ferrite_kit::grpc::Channel;
 use ferrite_kit::limit::Limiter;
 use ferrite_kit::outbox::Relay;
 use ferrite_kit::{Clock, Lifecycle};
-use ferrite_proto::grant::Signer;
 use ferrite_proto::repo::Identity;
 
+use crate::grants::Grants;
 use crate::password::Passwords;
 use crate::store::{
     AccountStore, AuditStore, CollaboratorStore, DeployKeyStore, OrganizationStore, ProfileStore, PublicKeyStore,
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) throttle: Throttle,
     pub(crate) limiter: Limiter,
     pub(crate) last_use: LastUse,
-    pub(crate) signer: Signer,
+    pub(crate) grants: Grants,
     pub(crate) cache: Option<TokenCache>,
     /// The way to git-svc.
     pub(crate) storage: Channel,

@@ -9,6 +9,7 @@ mod config;
 mod core;
 mod credentials;
 mod error;
+mod grants;
 mod model;
 mod password;
 mod rpc;
@@ -36,6 +37,7 @@ pub use config::Config;
 pub use error::RepoError;
 
 use crate::core::{Core, LocalAuthority};
+use crate::grants::Grants;
 use crate::password::Passwords;
 use crate::store::{
     AccountStore, AuditStore, CollaboratorStore, DeployKeyStore, OrganizationStore, ProfileStore, PublicKeyStore,
@@ -93,7 +95,7 @@ fn core(config: Config, trust: &Trust, signer: Signer, db: Db, clock: Clock, lif
         throttle: Throttle::new(trust.limiter.clone(), config.sign_in.clone()),
         limiter: trust.limiter.clone(),
         last_use: LastUse::default(),
-        signer,
+        grants: Grants::new(signer, clock.clone()),
         cache: trust.cache.clone(),
         storage: trust.channel(&config.git_address),
         relay: Relay::new(db.clone(), clock.clone(), subscribers.into_iter().collect()),

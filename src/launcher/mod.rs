@@ -89,7 +89,7 @@ pub(crate) struct UpArgs {
 
 /// Runs the launcher until a signal.
 pub(crate) fn start(args: &UpArgs) -> ExitCode {
-    in_runtime("up", up(args))
+    in_runtime("up", Some(1), up(args))
 }
 
 async fn up(args: &UpArgs) -> Result<(), String> {

@@ -80,6 +80,12 @@ impl Plan {
     }
 }
 
+/// Threads of each process. They share the machine: most requests are worked on by one of them at a time, and a thread that is woken
+/// for nothing costs more than the work of a small request.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).div_ceil(2)
+}
+
 /// An address that stands for all of the machine's cannot be connected to everywhere: the loopback one can.
 fn shown(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
@@ -123,7 +129,7 @@ impl Builder<'_> {
         // Children get half of the launcher's time each: the other groups have to stop after them.
         let grace = (self.args.grace.as_secs() / 2).max(1).to_string();
         let mut arguments = strings(&["--listen", listen, "--admin-listen", &format!("unix:{admin}")]);
-        arguments.extend(strings(&["--stop-with-stdin", "--grace", &grace]));
+        arguments.extend(strings(&["--stop-with-stdin", "--grace", &grace, "--workers", &workers().to_string()]));
         arguments.extend(strings(&["--service-key-file", &format!("{KEYS}/{}", keys::SERVICE)]));
         arguments.extend(strings(&["--grant-public-key-file", &format!("{KEYS}/{}", keys::GRANT_PUBLIC)]));
         arguments.extend(self.telemetry());

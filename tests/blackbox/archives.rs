@@ -86,9 +86,14 @@ async fn every_revision_has_an_archive_and_nothing_else(cluster: &Cluster) {
         assert!(answer.body == first.body, "{name}");
         assert_eq!(answer.header("etag"), first.header("etag"));
     }
-    let head = Answer::of(ada.request(Method::HEAD, &ada.repo("any", "/archive/v100.zip"))).await.expect(200);
-    assert!(head.body.is_empty());
-    assert_eq!(head.header("etag"), first.header("etag"));
+    let head = async |name: &str| {
+        Answer::of(ada.request(Method::HEAD, &ada.repo("any", &format!("/archive/{name}")))).await.expect(200)
+    };
+    let (made, other) = (head("v100.zip").await, head("v100.tar.gz").await);
+    assert!(made.body.is_empty() && made.header("etag") == first.header("etag"));
+    assert_eq!(made.header("content-length"), first.body.len().to_string());
+    assert!(!other.headers.contains_key("content-length"), "nobody has made it");
+    assert_eq!(archive(&ada, "any", "v100.tar.gz").await.header("etag"), other.header("etag"));
     for wrong in
         ["none.zip", "main.tar", "main.ZIP", "main", ".zip", "--help.zip", "-o.tar.gz", "%ff.zip", "main.zip/x"]
     {

@@ -12,6 +12,7 @@ use crate::harness::{Answer, Cluster, User};
 on_both_profiles! {
     get_admin_audit_tells_every_change_with_its_actor_target_and_address
     get_admin_audit_tells_changes_by_administrators
+    get_admin_audit_tells_changes_of_rules_about_branches
     get_admin_audit_never_tells_a_secret
     get_admin_audit_filters_by_actor_target_action_and_time
     get_admin_audit_has_pages_of_at_most_a_hundred
@@ -135,6 +136,39 @@ async fn get_admin_audit_tells_changes_by_administrators(cluster: &Cluster) {
     let update = events.iter().find(|event| event["action"] == "user.update").unwrap().to_string();
     assert!(update.contains("full_name") && update.contains("password"), "{update}");
     assert!(!update.contains("another"), "{update}");
+}
+
+async fn get_admin_audit_tells_changes_of_rules_about_branches(cluster: &Cluster) {
+    let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
+    ada.new_repository("ruled", json!({"auto_init": true})).await;
+    let rules = ada.repo("ruled", "/branch_protections");
+    ada.post(&rules, &json!({"pattern": "main", "push_users": [ada.name]})).await.expect(201);
+    ada.put(&format!("{rules}/main"), &json!({"allow_force": true})).await.expect(200);
+    ada.delete(&format!("{rules}/main")).await.empty(204);
+    ada.delete(&format!("{rules}/main")).await.refused(404);
+    let target = format!("{}/ruled", ada.name);
+    // The store of the repository tells repo-svc, which has the log.
+    let mut events = Vec::new();
+    for _ in 0..200 {
+        events = audit(&admin, &format!("target={target}&action=protection")).await;
+        if events.len() == 3 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    let expected = ["protection.set", "protection.set", "protection.remove"];
+    assert_eq!(told(&events), expected.map(|action| (action.to_owned(), target.clone())));
+    for event in &events {
+        assert_eq!(event["actor"], json!({"id": ada.id, "username": ada.name}));
+        assert!(event["address"] == "127.0.0.1" && event["details"]["pattern"] == "main", "{event}");
+        assert!(
+            !event["request_id"].as_str().unwrap().is_empty() && event["target"]["kind"] == "repository",
+            "{event}"
+        );
+    }
+    assert_eq!(events[2]["details"]["push_user_ids"], ada.id.to_string());
+    assert_eq!(events[1]["details"]["allow_force"], "true");
+    assert!(events[0]["details"].get("allow_force").is_none());
 }
 
 async fn get_admin_audit_never_tells_a_secret(cluster: &Cluster) {

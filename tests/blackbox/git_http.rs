@@ -10,13 +10,7 @@ use crate::harness::{Answer, Cluster, Git};
 
 on_both_profiles! {
     a_large_mirror_comes_back_identical
-    every_version_of_the_protocol_clones
-    parts_of_a_history_can_be_fetched
     compressed_requests_are_read
-    internal_refs_are_refused
-    the_default_branch_cannot_be_deleted
-    each_ref_stands_alone_unless_the_push_is_atomic
-    an_atomic_push_moves_all_refs_or_none
     the_first_pushed_branch_becomes_the_default
     simultaneous_pushes_all_land
     a_broken_pack_changes_nothing
@@ -64,49 +58,6 @@ async fn a_large_mirror_comes_back_identical(cluster: &Cluster) {
     git.run("work", &["fsck", "--strict"]).await;
 }
 
-async fn every_version_of_the_protocol_clones(cluster: &Cluster) {
-    let (ada, source) = (cluster.user("ada").await, Git::new());
-    ada.new_repository("any", json!({})).await;
-    source.large("origin.git", 120).await;
-    source.run("origin.git", &["push", "-q", "--mirror", &ada.git_url(&ada.name, "any")]).await;
-    let mut refs = source.refs("origin.git").await;
-    for version in [0, 1, 2] {
-        let git = Git::speaking(version);
-        git.run("", &["clone", "-q", "--mirror", &cluster.anonymous().git_url(&ada.name, "any"), "back.git"]).await;
-        assert_eq!(git.refs("back.git").await, refs, "version {version}");
-        git.run("", &["clone", "-q", &ada.git_url(&ada.name, "any"), "work"]).await;
-        let branch = format!("by-version-{version}");
-        git.run("work", &["checkout", "-q", "-b", &branch]).await;
-        let tip = git.commit("work", "new", &branch).await;
-        git.run("work", &["push", "-q", "origin", &branch]).await;
-        let seen = git.run("work", &["ls-remote", "origin", &branch]).await;
-        assert_eq!(seen, format!("{tip}\trefs/heads/{branch}"));
-        git.run("back.git", &["fetch", "-q"]).await;
-        refs = git.refs("back.git").await;
-        assert!(refs.contains(&tip));
-    }
-}
-
-async fn parts_of_a_history_can_be_fetched(cluster: &Cluster) {
-    let (ada, git) = (cluster.user("ada").await, Git::new());
-    ada.new_repository("parts", json!({})).await;
-    git.large("origin.git", 150).await;
-    let url = ada.git_url(&ada.name, "parts");
-    git.run("origin.git", &["push", "-q", "--mirror", &url]).await;
-    git.run("", &["clone", "-q", "--depth", "5", &url, "shallow"]).await;
-    assert!(git.run("shallow", &["rev-list", "--count", "HEAD"]).await.parse::<u32>().unwrap() < 20);
-    git.run("shallow", &["fetch", "-q", "--deepen", "3"]).await;
-    git.run("shallow", &["fetch", "-q", "--unshallow"]).await;
-    let count = git.run("origin.git", &["rev-list", "--count", "main"]).await;
-    assert_eq!(git.run("shallow", &["rev-list", "--count", "HEAD"]).await, count);
-    git.run("", &["clone", "-q", "--filter=blob:none", "--no-checkout", &url, "partial"]).await;
-    let missing = git.run("partial", &["rev-list", "--objects", "--missing=print", "HEAD"]).await;
-    assert!(missing.lines().any(|line| line.starts_with('?')), "the filter was ignored");
-    git.run("partial", &["checkout", "-q", "main"]).await;
-    assert!(git.path().join("partial/run.sh").exists());
-    git.run("", &["clone", "-q", "--single-branch", "--branch", "v100", &url, "tag"]).await;
-}
-
 fn line(text: &str) -> String {
     format!("{:04x}{text}", text.len() + 4)
 }
@@ -136,69 +87,6 @@ async fn compressed_requests_are_read(cluster: &Cluster) {
     git.run("other.git", &["push", "-q", &ada.git_url(&ada.name, "zip"), "main:refs/heads/long"]).await;
     git.run("other.git", &["update-ref", "refs/heads/mine", "main~3"]).await;
     git.run("other.git", &["fetch", "-q", &ada.git_url(&ada.name, "zip"), "main:refs/heads/theirs"]).await;
-}
-
-async fn internal_refs_are_refused(cluster: &Cluster) {
-    let (ada, git) = (cluster.user("ada").await, Git::new());
-    ada.new_repository("refs", json!({})).await;
-    git.small("work").await;
-    let url = ada.git_url(&ada.name, "refs");
-    git.run("work", &["push", "-q", &url, "main", "main:refs/notes/x"]).await;
-    for wrong in ["refs/pull/1/head", "refs/pull/9/merge", "refs/ferrite/x", "refs/ferrite/keep/y", "refs/replace/abc"]
-    {
-        let told = git.fails("work", &["push", &url, &format!("main:{wrong}")]).await;
-        assert!(told.contains("remote rejected") || told.contains("[rejected]"), "{wrong}: {told}");
-    }
-    let refs = git.run("work", &["ls-remote", &url]).await;
-    assert_eq!(refs.lines().count(), 3, "{refs}");
-}
-
-async fn the_default_branch_cannot_be_deleted(cluster: &Cluster) {
-    let (ada, git) = (cluster.user("ada").await, Git::new());
-    ada.new_repository("keep", json!({})).await;
-    git.small("work").await;
-    let url = ada.git_url(&ada.name, "keep");
-    git.run("work", &["push", "-q", &url, "main", "main:side", "main:refs/tags/t"]).await;
-    let told = git.fails("work", &["push", &url, ":main"]).await;
-    assert!(told.contains("remote rejected"), "{told}");
-    git.run("work", &["push", "-q", &url, ":side", ":refs/tags/t"]).await;
-    git.commit("work", "second", "2").await;
-    git.run("work", &["push", "-q", &url, "main"]).await;
-    git.run("work", &["reset", "-q", "--hard", "HEAD~1"]).await;
-    git.fails("work", &["push", "-q", &url, "main"]).await;
-    git.run("work", &["push", "-q", "--force", &url, "main"]).await;
-    let tip = git.run("work", &["rev-parse", "HEAD"]).await;
-    let refs = git.run("work", &["ls-remote", &url]).await;
-    assert_eq!(refs, format!("{tip}\tHEAD\n{tip}\trefs/heads/main"));
-}
-
-async fn each_ref_stands_alone_unless_the_push_is_atomic(cluster: &Cluster) {
-    let (ada, git) = (cluster.user("ada").await, Git::new());
-    ada.new_repository("several", json!({})).await;
-    git.small("work").await;
-    let url = ada.git_url(&ada.name, "several");
-    let list = ["main:refs/heads/good-1", "main:refs/pull/1/head", "main:refs/heads/good-2"];
-    let told = git.fails("work", &[&["push", "--atomic", &url], &list[..]].concat()).await;
-    assert!(told.contains("rejected"), "{told}");
-    assert_eq!(git.run("work", &["ls-remote", &url]).await, "");
-    git.fails("work", &[&["push", &url], &list[..]].concat()).await;
-    let refs = git.run("work", &["ls-remote", "--heads", &url]).await;
-    assert_eq!(refs.lines().count(), 2, "{refs}");
-    git.run("work", &["push", "-q", "--atomic", &url, "main", ":good-2"]).await;
-}
-
-async fn an_atomic_push_moves_all_refs_or_none(cluster: &Cluster) {
-    let (ada, git) = (cluster.user("ada").await, Git::new());
-    ada.new_repository("whole", json!({})).await;
-    git.small("work").await;
-    let url = ada.git_url(&ada.name, "whole");
-    git.run("work", &["push", "-q", "--atomic", &url, "main", "main:side"]).await;
-    let before = git.run("work", &["ls-remote", &url]).await;
-    git.commit("work", "next", "next").await;
-    let told = git.fails("work", &["push", "--atomic", &url, "main:side", "main:other", ":main"]).await;
-    assert_eq!(told.matches("rejected]").count(), 3, "{told}");
-    assert_eq!(git.run("work", &["ls-remote", &url]).await, before);
-    git.run("work", &["push", "-q", "--atomic", &url, "main:side", "main:other", "main"]).await;
 }
 
 async fn the_first_pushed_branch_becomes_the_default(cluster: &Cluster) {

@@ -1,19 +1,16 @@
 //! Git over SSH: the real `ssh` and `git` programs against the gateway's second door.
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::io::AsyncReadExt;
-use tokio::process::Command;
 
-use crate::harness::{Cluster, Git, Role, User};
+use crate::harness::ssh::{Client, client_of};
+use crate::harness::{Cluster, Role, User};
 
 on_both_profiles! {
-    git_does_over_ssh_all_that_it_does
     every_form_of_a_path_names_the_repository
     a_stranger_is_not_let_in
     what_is_hidden_does_not_exist
@@ -22,8 +19,6 @@ on_both_profiles! {
     there_is_a_greeting_and_no_shell
     nothing_is_forwarded
     a_removed_key_opens_nothing_on_a_connection_that_is_open
-    a_large_push_comes_back_whole
-    a_client_that_is_killed_leaves_no_git_behind
     host_keys_are_of_both_kinds_and_sha_1_is_not_spoken
     an_address_that_shows_no_good_key_is_not_heard_for_a_while
 }
@@ -31,107 +26,6 @@ on_both_profiles! {
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What git adds to speak version 2; its process is content then with a client that says nothing.
 const VERSION_2: &[&str] = &["-o", "SendEnv=GIT_PROTOCOL"];
-
-/// A client with a key of its own.
-struct Client {
-    git: Git,
-    host: String,
-    port: String,
-}
-
-impl Client {
-    /// One with a new key of a kind that `ssh-keygen` knows.
-    async fn new(cluster: &Cluster, kind: &str) -> Self {
-        let git = Git::new();
-        let made = Command::new("ssh-keygen")
-            .args(["-q", "-t", kind, "-N", "", "-C", "test", "-f"])
-            .arg(git.path().join("key"))
-            .output();
-        let made = made.await.unwrap();
-        assert!(made.status.success(), "{made:?}");
-        let (host, port) =
-            cluster.ssh().rsplit_once(':').map(|(host, port)| (host.to_owned(), port.to_owned())).unwrap();
-        Self { git, host, port }
-    }
-
-    /// The public half of the key.
-    fn public(&self) -> String {
-        std::fs::read_to_string(self.git.path().join("key.pub")).unwrap().trim().to_owned()
-    }
-
-    /// What `ssh` is called with, before the host.
-    fn options(&self) -> Vec<String> {
-        let file = |name: &str| self.git.path().join(name).display().to_string();
-        let settings = [
-            "BatchMode=yes".to_owned(),
-            "LogLevel=ERROR".to_owned(),
-            "IdentitiesOnly=yes".to_owned(),
-            "IdentityAgent=none".to_owned(),
-            "StrictHostKeyChecking=accept-new".to_owned(),
-            format!("UserKnownHostsFile={}", file("known_hosts")),
-            "GlobalKnownHostsFile=/dev/null".to_owned(),
-        ];
-        let mut options: Vec<_> = ["-F", "/dev/null", "-i", &file("key"), "-p", &self.port].map(str::to_owned).into();
-        options.extend(settings.into_iter().flat_map(|setting| ["-o".to_owned(), setting]));
-        options
-    }
-
-    /// `ssh` with more options and a command, at the host.
-    fn ssh(&self, more: &[&str], command: &[&str]) -> Command {
-        let mut ssh = Command::new("ssh");
-        // The first of several values counts.
-        ssh.args(more).args(self.options()).arg(format!("git@{}", self.host)).args(command);
-        ssh.env("GIT_PROTOCOL", "version=2")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        ssh
-    }
-
-    /// How that ends.
-    async fn say(&self, more: &[&str], command: &[&str]) -> (Option<i32>, String, String) {
-        let Output { status, stdout, stderr } =
-            tokio::time::timeout(PATIENCE, self.ssh(more, command).output()).await.unwrap().unwrap();
-        let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
-        (status.code(), text(&stdout), text(&stderr))
-    }
-
-    fn url(&self, owner: &str, name: &str) -> String {
-        format!("ssh://git@{}:{}/{owner}/{name}.git", self.host, self.port)
-    }
-
-    fn command(&self, git: &Git, folder: &str, arguments: &[&str]) -> Command {
-        let mut command = git.command(folder, arguments);
-        command.env("GIT_SSH_COMMAND", format!("ssh {}", self.options().join(" ")));
-        command
-    }
-
-    /// git by this key, which has to succeed; what it printed.
-    async fn git(&self, folder: &str, arguments: &[&str]) -> String {
-        self.run(&self.git, folder, arguments).await
-    }
-
-    async fn run(&self, git: &Git, folder: &str, arguments: &[&str]) -> String {
-        let output = self.command(git, folder, arguments).output().await.unwrap();
-        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
-    }
-
-    /// The same, which has to fail; what it said.
-    async fn fails(&self, folder: &str, arguments: &[&str]) -> String {
-        let output = self.command(&self.git, folder, arguments).output().await.unwrap();
-        assert!(!output.status.success(), "git {arguments:?} succeeded");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    }
-}
-
-/// A new user's client.
-async fn client_of(cluster: &Cluster, user: &User, kind: &str) -> Client {
-    let client = Client::new(cluster, kind).await;
-    user.post("/user/keys", &json!({"title": "test", "key": client.public()})).await.expect(201);
-    client
-}
 
 /// A client whose key was given to a repository.
 async fn deployed(cluster: &Cluster, owner: &User, name: &str, is_read_only: bool) -> Client {
@@ -143,41 +37,6 @@ async fn deployed(cluster: &Cluster, owner: &User, name: &str, is_read_only: boo
 async fn deploy(client: &Client, owner: &User, name: &str, is_read_only: bool) {
     let body = json!({"title": "test", "key": client.public(), "read_only": is_read_only});
     owner.post(&owner.repo(name, "/keys"), &body).await.expect(201);
-}
-
-async fn git_does_over_ssh_all_that_it_does(cluster: &Cluster) {
-    let ada = cluster.user("ada").await;
-    ada.new_repository("demo", json!({"private": true})).await;
-    let client = client_of(cluster, &ada, "ed25519").await;
-    let url = client.url(&ada.name, "demo");
-    client.git("", &["clone", "-q", &url, "empty"]).await;
-    client.git.small("work").await;
-    client.git("work", &["tag", "-a", "v1", "-m", "One"]).await;
-    client.git("work", &["push", "-q", &url, "main", "v1"]).await;
-    ada.eventually(&ada.repo("demo", ""), |repository| repository["empty"] == false).await;
-    for version in [0, 1, 2] {
-        let git = Git::speaking(version);
-        client.run(&git, "", &["clone", "-q", "--mirror", &url, "copy"]).await;
-        assert_eq!(git.refs("copy").await, client.git.refs("work").await);
-        let listed = client.run(&git, "", &["ls-remote", &url]).await;
-        assert_eq!(listed.lines().count(), 4, "{listed}");
-        client.git.commit("work", "file", &format!("{version}\n")).await;
-        client.git("work", &["push", "-q", "--atomic", &url, "main", "HEAD:refs/heads/other/branch"]).await;
-        client.run(&git, "copy", &["fetch", "-q", "--prune"]).await;
-        assert!(git.refs("copy").await.contains("refs/heads/other/branch"));
-        client.git("work", &["push", "-q", &url, ":refs/heads/other/branch"]).await;
-        client.run(&git, "", &["clone", "-q", "--depth=1", &url, "shallow"]).await;
-    }
-    client.run(&Git::speaking(2), "", &["clone", "-q", "--bare", "--filter=blob:none", &url, "partial"]).await;
-    let traced = client.command(&client.git, "", &["ls-remote", &url]).env("GIT_TRACE_PACKET", "1").output().await;
-    assert!(String::from_utf8_lossy(&traced.unwrap().stderr).contains("version 2"), "version 2 is not spoken");
-    client.git("", &["archive", "-o", "all.tar.gz", "--remote", &url, "main"]).await;
-    let packed = std::fs::read(client.git.path().join("all.tar.gz")).unwrap();
-    assert!(packed.starts_with(&[0x1f, 0x8b]) && packed.len() > 100);
-    let told = client.fails("", &["archive", "-o", "no.tar", "--remote", &url, "absent"]).await;
-    assert!(told.contains("absent"), "{told}");
-    let told = client.fails("work", &["push", &url, ":refs/heads/main", "HEAD:refs/pull/1/head"]).await;
-    assert!(told.contains("default branch cannot be deleted") && told.contains("not open to pushes"), "{told}");
 }
 
 async fn every_form_of_a_path_names_the_repository(cluster: &Cluster) {
@@ -337,58 +196,6 @@ async fn a_removed_key_opens_nothing_on_a_connection_that_is_open(cluster: &Clus
     master.kill().await.unwrap();
     let told = client.fails("", &["ls-remote", &client.url(&ada.name, "demo")]).await;
     assert!(told.contains("Permission denied (publickey)"), "{told}");
-}
-
-async fn a_large_push_comes_back_whole(cluster: &Cluster) {
-    let ada = cluster.user("ada").await;
-    ada.new_repository("large", json!({})).await;
-    let client = client_of(cluster, &ada, "ed25519").await;
-    let url = client.url(&ada.name, "large");
-    client.git.small("work").await;
-    std::fs::write(client.git.path().join("work/noise"), noise(30 << 20)).unwrap();
-    client.git.commit("work", "more", "x").await;
-    client.git("work", &["-c", "core.compression=0", "push", "-q", &url, "main"]).await;
-    client.git("", &["clone", "-q", &url, "copy"]).await;
-    let read = |name: &str| std::fs::read(client.git.path().join(name)).unwrap();
-    assert!(read("work/noise") == read("copy/noise"));
-}
-
-/// Bytes that no compression makes smaller.
-fn noise(count: usize) -> Vec<u8> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    };
-    (0..count / 8).flat_map(|_| next()).collect()
-}
-
-async fn a_client_that_is_killed_leaves_no_git_behind(cluster: &Cluster) {
-    let ada = cluster.user("ada").await;
-    let made = ada.new_repository("demo", json!({"auto_init": true})).await;
-    let client = client_of(cluster, &ada, "ed25519").await;
-    let place = format!("{}.git", made["id"]);
-    let running = || running_in(&cluster.store(), &place);
-    for verb in ["git-upload-pack", "git-receive-pack"] {
-        let mut ssh = client.ssh(&[], &[&format!("{verb} '{}/demo.git'", ada.name)]);
-        let mut ssh = ssh.stdin(Stdio::piped()).spawn().unwrap();
-        let mut byte = [0];
-        ssh.stdout.as_mut().unwrap().read_exact(&mut byte).await.unwrap();
-        assert!(running() > 0);
-        ssh.kill().await.unwrap();
-        wait_until("git has ended", || running() == 0).await;
-    }
-}
-
-/// Processes that work inside a repository of the store.
-fn running_in(store: &Path, repository: &str) -> usize {
-    let folders = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-        let folder: PathBuf = std::fs::read_link(entry.path().join("cwd")).ok()?;
-        folder.starts_with(store).then_some(folder)
-    });
-    folders.filter(|folder| folder.iter().any(|part| part == repository)).count()
 }
 
 async fn wait_until(what: &str, check: impl Fn() -> bool) {

@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
     IF_NONE_MATCH, IF_RANGE, RANGE,
 };
-use axum::http::{HeaderValue, Response, StatusCode};
-use axum::response::IntoResponse;
+use axum::http::{HeaderValue, Method, Response, StatusCode};
 use ferrite_proto::operation;
+use futures_util::StreamExt;
+use http_body_util::BodyStream;
 use hyper::body::Incoming;
 
-use super::raw::{TRANSFER_ENCODING, disposition, not_modified, opened, refused, request};
+use super::raw::{TRANSFER_ENCODING, beyond, disposition, not_modified, opened, refused, request};
 use crate::auth::{Headers, Signed};
+use crate::door::HeadersOnly;
 use crate::error::{ApiError, FieldError};
 use crate::links::encode;
 use crate::path::RepoPath;
@@ -33,6 +36,7 @@ async fn get(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
+    headers_only: Option<Extension<HeadersOnly>>,
     Headers(headers): Headers,
 ) -> Result<Response<Body>, ApiError> {
     let access = gateway.access(&call, &path, operation::ARCHIVE).await?;
@@ -43,15 +47,19 @@ async fn get(
         encode(revision),
         encode(access.name.as_bytes())
     );
-    let request =
+    let mut request =
         request(&uri, &access, &headers, &[IF_NONE_MATCH, IF_RANGE, RANGE]).ok_or(ApiError::not_found(MISSING))?;
+    if headers_only.is_some() {
+        // git-svc makes nothing then.
+        *request.method_mut() = Method::HEAD;
+    }
     // What follows may take as long as the client does.
     let answer =
         tokio::time::timeout(DEADLINE, opened(&gateway, request)).await.map_err(|_| ApiError::unavailable())??;
     match answer.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(shown(answer, &file_name(&access.name, revision, format))),
         StatusCode::NOT_MODIFIED => Ok(not_modified(&answer)),
-        StatusCode::RANGE_NOT_SATISFIABLE => Ok(beyond(&answer)),
+        StatusCode::RANGE_NOT_SATISFIABLE => Ok(beyond(&answer, "range begins behind the end of the archive")),
         StatusCode::PAYLOAD_TOO_LARGE => Err(too_large()),
         _ => Err(refused(&answer, MISSING)),
     }
@@ -73,7 +81,10 @@ fn file_name(repository: &str, revision: &[u8], format: &str) -> Vec<u8> {
 
 fn shown(answer: Response<Incoming>, name: &[u8]) -> Response<Body> {
     let (parts, body) = answer.into_parts();
-    let mut response = Response::new(Body::new(body));
+    // As a stream it has no size of its own: an answer to HEAD has none, and the length of the archive may be unknown.
+    let body =
+        BodyStream::new(body).filter_map(|frame| async { frame.map(|frame| frame.into_data().ok()).transpose() });
+    let mut response = Response::new(Body::from_stream(body));
     *response.status_mut() = parts.status;
     let headers = response.headers_mut();
     for name in [CONTENT_LENGTH, CONTENT_RANGE, ETAG] {
@@ -87,16 +98,6 @@ fn shown(answer: Response<Incoming>, name: &[u8]) -> Response<Body> {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("must-revalidate"));
     if let Ok(value) = HeaderValue::try_from(disposition(name)) {
         headers.insert(CONTENT_DISPOSITION, value);
-    }
-    response
-}
-
-/// A range that begins behind the end: the client hears where that is.
-fn beyond(answer: &Response<Incoming>) -> Response<Body> {
-    let error = ApiError::new(StatusCode::RANGE_NOT_SATISFIABLE, "range begins behind the end of the archive");
-    let mut response = error.into_response();
-    if let Some(range) = answer.headers().get(CONTENT_RANGE) {
-        response.headers_mut().insert(CONTENT_RANGE, range.clone());
     }
     response
 }

@@ -1,11 +1,14 @@
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{
-    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH,
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    HeaderName, IF_NONE_MATCH, IF_RANGE, RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use bytes::{Bytes, BytesMut};
+use ferrite_proto::raw::{FILE_NAME, FILE_TEXT, SNIFFED, is_text};
 use ferrite_proto::{metadata, operation};
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, BodyStream};
@@ -14,15 +17,13 @@ use hyper::body::Incoming;
 use super::access::Access;
 use crate::auth::{Headers, Signed};
 use crate::clients::DEADLINE;
+use crate::door::HeadersOnly;
 use crate::error::ApiError;
 use crate::links::encode;
 use crate::path::{RepoPath, decode};
 use crate::routes::routes;
 use crate::state::Gateway;
 
-/// Bytes of a file that decide whether it is text.
-const SNIFFED: usize = 1024;
-const FILE_NAME: &str = "ferrite-file-name";
 const REASON: &str = "ferrite-reason";
 const MISSING: &str = "file does not exist";
 pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
@@ -35,19 +36,34 @@ async fn get(
     State(gateway): State<Gateway>,
     Signed(call): Signed,
     path: RepoPath,
+    headers_only: Option<Extension<HeadersOnly>>,
     Headers(headers): Headers,
 ) -> Result<Response<Body>, ApiError> {
     let access = gateway.access(&call, &path, operation::RAW).await?;
     let uri = format!("/git/{}/raw?path={}", access.id, encode(&path.rest));
-    let request = request(&uri, &access, &headers, &[IF_NONE_MATCH]).ok_or(ApiError::not_found(MISSING))?;
+    // Only who gets the bytes can ask for some of them.
+    let names = if headers_only.is_none() { &[IF_NONE_MATCH, IF_RANGE, RANGE][..] } else { &[IF_NONE_MATCH] };
+    let request = request(&uri, &access, &headers, names).ok_or(ApiError::not_found(MISSING))?;
     // The file itself may take as long as the client does.
     let answer =
         tokio::time::timeout(DEADLINE, opened(&gateway, request)).await.map_err(|_| ApiError::unavailable())??;
     match answer.status() {
-        StatusCode::OK => tokio::time::timeout(DEADLINE, file(answer)).await.map_err(|_| ApiError::unavailable())?,
+        StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
+            tokio::time::timeout(DEADLINE, file(answer)).await.map_err(|_| ApiError::unavailable())?
+        }
         StatusCode::NOT_MODIFIED => Ok(not_modified(&answer)),
+        StatusCode::RANGE_NOT_SATISFIABLE => Ok(beyond(&answer, "range begins behind the end of the file")),
         _ => Err(refused(&answer, MISSING)),
     }
+}
+
+/// A range that begins behind the end: the client hears where that is.
+pub(super) fn beyond(answer: &Response<Incoming>, message: &'static str) -> Response<Body> {
+    let mut response = ApiError::new(StatusCode::RANGE_NOT_SATISFIABLE, message).into_response();
+    if let Some(range) = answer.headers().get(CONTENT_RANGE) {
+        response.headers_mut().insert(CONTENT_RANGE, range.clone());
+    }
+    response
 }
 
 /// A request to git-svc for a body, with what the client says about it in headers of these names.
@@ -111,25 +127,31 @@ async fn file(answer: Response<Incoming>) -> Result<Response<Body>, ApiError> {
             start.extend_from_slice(data);
         }
     }
-    let headers = headers(&parts.headers, &start);
+    let is_text = match parts.headers.get(FILE_TEXT) {
+        Some(told) => told == "true",
+        None => is_text(&start),
+    };
+    let headers = headers(&parts.headers, is_text);
     let rest =
         BodyStream::new(body).filter_map(|frame| async { frame.map(|frame| frame.into_data().ok()).transpose() });
     let start = (!start.is_empty()).then(|| Ok::<Bytes, hyper::Error>(start.freeze()));
     let mut response = Response::new(Body::from_stream(stream::iter(start).chain(rest)));
+    *response.status_mut() = parts.status;
     *response.headers_mut() = headers;
     Ok(response)
 }
 
-fn headers(from: &HeaderMap, start: &[u8]) -> HeaderMap {
+fn headers(from: &HeaderMap, is_text: bool) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    for name in [CONTENT_LENGTH, ETAG] {
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    for name in [CONTENT_LENGTH, CONTENT_RANGE, ETAG] {
         if let Some(value) = from.get(&name) {
             headers.insert(name, value.clone());
         }
     }
     // A browser that opens the address runs nothing.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
-    if is_text(start) {
+    if is_text {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         return headers;
     }
@@ -140,12 +162,6 @@ fn headers(from: &HeaderMap, start: &[u8]) -> HeaderMap {
         headers.insert(CONTENT_DISPOSITION, value);
     }
     headers
-}
-
-/// Whether a file that starts so is text: no control character that texts do not have.
-fn is_text(start: &[u8]) -> bool {
-    let start = &start[..start.len().min(SNIFFED)];
-    !start.iter().any(|byte| matches!(byte, 0x00..=0x08 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f))
 }
 
 /// The header that offers a file for saving, by RFC 6266: a plain name for all, the exact one for those who read it.
@@ -166,25 +182,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_make_a_file_binary() {
-        for text in ["", "plain\ttext\r\n", "é\x1b[0m", "<html>", "latin \u{a0}"] {
-            assert!(is_text(text.as_bytes()), "{text:?}");
-        }
-        for binary in [b"\0".as_slice(), b"\x89PNG\r\n\x1a\n", b"a\x01b"] {
-            assert!(!is_text(binary));
-        }
-        let mut late = vec![b'a'; SNIFFED];
-        late.push(0);
-        assert!(is_text(&late));
-    }
-
-    #[test]
     fn a_binary_file_is_offered_under_its_name() {
         let mut from = HeaderMap::new();
         from.insert(FILE_NAME, HeaderValue::from_static("bin.dat"));
         from.insert(ETAG, HeaderValue::from_static("\"x\""));
         from.insert(CONTENT_LENGTH, HeaderValue::from_static("3"));
-        let headers = headers(&from, b"\0\x01\x02");
+        let headers = headers(&from, false);
         assert_eq!(headers[CONTENT_DISPOSITION], "attachment; filename=\"bin.dat\"");
         assert_eq!(headers[CONTENT_TYPE], "text/plain");
         assert_eq!(

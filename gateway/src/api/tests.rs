@@ -192,6 +192,12 @@ async fn raw(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
             let chunks = (0..64).map(|_| Ok::<_, Infallible>(vec![0_u8; 8 * 1024]));
             (StatusCode::OK, Body::from_stream(futures_util::stream::iter(chunks)))
         }
+        "main%2Fpart" if headers.get("range").is_some_and(|range| range == "bytes=2-3") => {
+            answer.insert("content-range", HeaderValue::from_static("bytes 2-3/9"));
+            answer.insert("ferrite-file-text", HeaderValue::from_static("true"));
+            (StatusCode::PARTIAL_CONTENT, Body::from("\0\0"))
+        }
+        "main%2Fpart" => (StatusCode::RANGE_NOT_SATISFIABLE, Body::empty()),
         "main%2Fbusy" => (StatusCode::SERVICE_UNAVAILABLE, Body::from("wait")),
         "main%2Fbroken" => (StatusCode::INTERNAL_SERVER_ERROR, Body::from("/srv/secret/path")),
         _ => (StatusCode::NOT_FOUND, Body::from("path not found")),
@@ -414,6 +420,26 @@ async fn a_file_is_plain_text_and_a_binary_one_is_offered_for_saving() {
     assert_eq!((status, body.len()), (200, 512 * 1024));
     assert_eq!(headers["content-disposition"], "attachment; filename=\"_.bin\"; filename*=UTF-8''%FF.bin");
     assert_eq!(world.ask("HEAD", "/repos/bob/read/raw/main/a%20b.txt", Some(GOOD), "").await.2, "");
+}
+
+#[tokio::test]
+async fn a_part_of_a_file_is_what_the_whole_is() {
+    let world = World::new().await;
+    let ask = async |range| {
+        let request = Request::get("/api/v1/repos/bob/read/raw/main/part").header("authorization", GOOD);
+        let request = request.header("range", range).body(Body::empty()).unwrap();
+        router(world.gateway.clone()).oneshot(request).await.unwrap()
+    };
+    let part = ask("bytes=2-3").await;
+    assert_eq!(
+        (part.status(), &part.headers()["content-range"]),
+        (StatusCode::PARTIAL_CONTENT, &HeaderValue::from_static("bytes 2-3/9"))
+    );
+    assert_eq!(
+        (&part.headers()["content-type"], &part.headers()["accept-ranges"]),
+        (&HeaderValue::from_static("text/plain; charset=utf-8"), &HeaderValue::from_static("bytes"))
+    );
+    assert_eq!(ask("bytes=9-").await.status(), StatusCode::RANGE_NOT_SATISFIABLE);
 }
 
 #[tokio::test]

@@ -15,11 +15,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
+use super::capabilities::Capabilities;
 use super::credentials::Credentials;
 use super::protocol::{self, Service, check_type, git_protocol, is_gzip};
 use super::refusal::{Refusal, one_line};
 use super::target;
 use crate::bulk::{Bulk, BulkError};
+use crate::recheck::{Guarded, until_refused};
 use crate::state::Gateway;
 
 /// git-svc lets a request wait for a free process for half of this.
@@ -35,11 +37,20 @@ pub(crate) struct Door {
     pub(super) access: AccessServiceClient<Channel>,
     /// The way to git.
     pub(super) bulk: Bulk,
+    /// After which time callers of long transfers are asked about again.
+    pub(super) recheck: Duration,
+    /// What fetches of version 2 begin with.
+    pub(super) capabilities: Capabilities,
 }
 
 impl FromRef<Gateway> for Door {
     fn from_ref(gateway: &Gateway) -> Self {
-        Self { access: gateway.clients.access(), bulk: gateway.bulk.clone() }
+        Self {
+            access: gateway.clients.access(),
+            bulk: gateway.bulk.clone(),
+            recheck: gateway.recheck,
+            capabilities: gateway.capabilities.clone(),
+        }
     }
 }
 
@@ -48,6 +59,8 @@ struct Admitted {
     repository_id: i64,
     grant: HeaderValue,
     is_anonymous: bool,
+    /// What was asked about the caller.
+    question: ResolveAccessRequest,
 }
 
 type Names = Result<Path<(String, String)>, PathRejection>;
@@ -62,6 +75,11 @@ pub(super) async fn advertise(
     let service = Service::of_query(query.as_deref())?;
     let git_protocol = git_protocol(&headers)?;
     let admitted = door.admit(service, names, &headers).await?;
+    // Then it names no refs: it is the same for every repository.
+    let is_plain = service == Service::UploadPack && git_protocol.as_ref().is_some_and(|said| said == "version=2");
+    if is_plain && let Some(said) = door.capabilities.get() {
+        return Ok(fresh(service.advertisement_type(), Body::from(said)));
+    }
     let path = format!("/git/{}/info-refs?service={}", admitted.repository_id, service.name());
     let mut request = admitted.request(Method::GET, &path, Body::empty(), &headers)?;
     if let Some(value) = git_protocol {
@@ -69,6 +87,7 @@ pub(super) async fn advertise(
     }
     let answer = tokio::time::timeout(ADVERTISE_DEADLINE, door.send(request, admitted.is_anonymous));
     let body = answer.await.map_err(|_| Refusal::Unavailable(None))??;
+    let body = if is_plain { door.capabilities.keep(body).await? } else { Body::new(body) };
     Ok(fresh(service.advertisement_type(), body))
 }
 
@@ -105,7 +124,13 @@ impl Door {
         if let Some(value) = git_protocol {
             headers.insert(protocol::HEADER, value);
         }
-        Ok(fresh(service.result_type(), self.send(upstream, admitted.is_anonymous).await?))
+        let mut refused = until_refused(self.access.clone(), admitted.question, self.recheck);
+        // To drop the request is to end git.
+        let body = tokio::select! {
+            body = self.send(upstream, admitted.is_anonymous) => body?,
+            status = &mut refused => return Err(Refusal::of_status(&status, admitted.is_anonymous)),
+        };
+        Ok(fresh(service.result_type(), Body::new(Guarded::new(body, refused))))
     }
 
     /// Asks repo-svc who is calling and what they may, and lets them in or says why not.
@@ -121,6 +146,7 @@ impl Door {
             basic: credentials.into_basic(),
             ssh_fingerprint: None,
         };
+        let asked = question.clone();
         let mut question = tonic::Request::new(question);
         if let Some(id) = request_id(headers)
             && let Ok(id) = id.parse()
@@ -141,7 +167,7 @@ impl Door {
         if service == Service::ReceivePack && repository.is_mirror {
             return Err(Refusal::Mirror);
         }
-        Ok(Admitted { repository_id: repository.id, grant, is_anonymous })
+        Ok(Admitted { repository_id: repository.id, grant, is_anonymous, question: asked })
     }
 
     /// Sends a request to git-svc; its answer's body, if git-svc takes it on.
@@ -217,6 +243,10 @@ async fn refused(response: http::Response<Incoming>, is_anonymous: bool) -> Refu
             tracing::warn!(reason, "git-svc has no room");
             Refusal::Unavailable(pause)
         }
+        StatusCode::INSUFFICIENT_STORAGE => {
+            tracing::warn!(reason, "git-svc has no room on its disk");
+            Refusal::Upstream(parts.status, text(body).await.unwrap_or_else(|| phrase(parts.status)))
+        }
         // The grant and our role are what it refuses then, not the client's credentials.
         status if !status.is_client_error() || status == StatusCode::UNAUTHORIZED => {
             tracing::error!(status = status.as_u16(), reason, "git-svc failed a request");
@@ -237,8 +267,8 @@ fn phrase(status: StatusCode) -> String {
 }
 
 /// An answer of git's, which nobody may keep: the next one may differ.
-fn fresh(content_type: &'static str, body: Incoming) -> Response {
-    let mut response = Response::new(Body::new(body));
+fn fresh(content_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, max-age=0, must-revalidate"));

@@ -11,12 +11,14 @@
 //! Not here: packets, packs and refs, which are git-svc's; the dumb protocol, which is not served; and the REST API, which does
 //! not take passwords for repositories.
 
+mod capabilities;
 mod credentials;
 mod door;
 pub(crate) mod protocol;
 mod refusal;
 pub(crate) mod target;
 
+pub(crate) use capabilities::Capabilities;
 use door::Door;
 
 use crate::routes::routes;

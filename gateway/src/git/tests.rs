@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -27,7 +28,8 @@ fn door() -> Router {
     let key = ServiceKey::new(vec![7; 32]).unwrap();
     let credential = Arc::new(ServiceCredential::new(key, "gateway", Clock::system()));
     let access = AccessServiceClient::new(channel(&nowhere, Some(Arc::clone(&credential))));
-    router().with_state(Door { access, bulk: Bulk::new(nowhere, credential) })
+    let (bulk, recheck, capabilities) = (Bulk::new(nowhere, credential), Duration::from_secs(30), Default::default());
+    router().with_state(Door { access, bulk, recheck, capabilities })
 }
 
 async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, String) {

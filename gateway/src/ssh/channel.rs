@@ -6,6 +6,8 @@ use std::time::Instant;
 use ferrite_proto::metadata;
 use ferrite_proto::repo::ResolveAccessRequest;
 use http::HeaderValue;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use russh::server::Msg;
 use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 use tokio::sync::oneshot;
@@ -17,6 +19,7 @@ use super::refusal::Refusal;
 use super::upstream::{self, End, Opening};
 use super::visitor::{Key, Presence, Who};
 use crate::git::target;
+use crate::recheck::{Refused, until_refused};
 
 /// The status of everything that we end ourselves.
 const REFUSED: u32 = 1;
@@ -94,11 +97,12 @@ async fn run(
         () = gone(read, &mut ahead) => return None,
     };
     let (result, line, status) = match opened {
-        Ok(session) => match upstream::exchange(session, ahead, read, write).await {
-            End::Status(0) => ("ok", None, 0),
-            End::Status(status) => ("failed", None, status.into()),
-            End::Gone => ("gone", None, REFUSED),
-            End::Lost => ("lost", Some(Refusal::Interrupted), REFUSED),
+        Ok((session, mut refused)) => tokio::select! {
+            end = upstream::exchange(session, ahead, read, write) => ended(end),
+            status = &mut refused => {
+                let refusal = Refusal::of_status(&status, matches!(guest.key.who, Who::User(_)));
+                ("revoked", Some(refusal), REFUSED)
+            }
         },
         Err(refusal) => (refusal.name(), Some(refusal), REFUSED),
     };
@@ -107,6 +111,16 @@ async fn run(
     let key = guest.key.fingerprint.as_str();
     tracing::info!(request_id, service, result, duration_ms, key, "a command over SSH");
     Some((line, status))
+}
+
+/// How an exchange that came to its end is told of.
+fn ended(end: End) -> (&'static str, Option<Refusal>, u32) {
+    match end {
+        End::Status(0) => ("ok", None, 0),
+        End::Status(status) => ("failed", None, status.into()),
+        End::Gone => ("gone", None, REFUSED),
+        End::Lost => ("lost", Some(Refusal::Interrupted), REFUSED),
+    }
 }
 
 /// What the client wants of its channel; nothing when it leaves. What it sends before that is dropped.
@@ -132,22 +146,23 @@ async fn gone(read: &mut ChannelReadHalf, ahead: &mut Vec<ChannelMsg>) {
     std::future::pending::<()>().await;
 }
 
-/// A session for a command, if the caller may.
+/// A session for a command, if the caller may, and the end of that permission.
 async fn open(
     door: &Door,
     guest: &Guest,
     command: Result<Command, Refusal>,
     protocol: Option<HeaderValue>,
     request_id: &str,
-) -> Result<hyper_util::rt::TokioIo<hyper::upgrade::Upgraded>, Refusal> {
+) -> Result<(TokioIo<Upgraded>, Refused), Refusal> {
     let command = command?;
     let repository = target::repository(&command.owner, &command.repo).ok_or(Refusal::Missing)?;
-    let mut question = tonic::Request::new(ResolveAccessRequest {
+    let asked = ResolveAccessRequest {
         repository: Some(repository),
         operation: command.service.operation().to_owned(),
         basic: None,
         ssh_fingerprint: Some(guest.key.fingerprint.clone()),
-    });
+    };
+    let mut question = tonic::Request::new(asked.clone());
     annotate(&mut question, guest.client.as_ref(), request_id);
     let answer = door.access.clone().resolve_access(question).await;
     let is_user = matches!(guest.key.who, Who::User(_));
@@ -160,7 +175,8 @@ async fn open(
         return Err(Refusal::Mirror);
     }
     let opening = Opening { repository: repository.id, grant, service: command.service, protocol, request_id };
-    upstream::open(&door.bulk, opening).await
+    let session = upstream::open(&door.bulk, opening).await?;
+    Ok((session, until_refused(door.access.clone(), asked, door.recheck)))
 }
 
 /// Says for whom a question is, and under which id it is logged.

@@ -22,6 +22,7 @@ mod wire;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ferrite_kit::boot::StartError;
 use ferrite_kit::grpc::Channel;
@@ -40,6 +41,8 @@ pub(crate) struct Door {
     access: AccessServiceClient<Channel>,
     /// The way to git.
     bulk: Bulk,
+    /// After which time callers of long transfers are asked about again.
+    recheck: Duration,
     /// Counts those who could not sign in.
     limiter: Limiter,
     life: Lifecycle,
@@ -48,6 +51,10 @@ pub(crate) struct Door {
     /// Connections of each address.
     guests: Mutex<HashMap<IpAddr, u16>>,
     per_address: u16,
+    /// How long a client may take to sign in.
+    sign_in: Duration,
+    /// How long a connection may stay without a command.
+    idle: Duration,
 }
 
 /// Listens where the configuration says, if it does, and serves until the life stops. The first start makes the host keys, and takes
@@ -63,11 +70,14 @@ pub(crate) async fn start(config: &Config, gateway: &Gateway, life: &Lifecycle) 
     let door = Arc::new(Door {
         access: gateway.clients.access(),
         bulk: gateway.bulk.clone(),
+        recheck: gateway.recheck,
         limiter: config.trust.load("gateway", &Clock::system())?.limiter,
         life: life.clone(),
         room: Arc::new(Semaphore::new(config.ssh_connections.into())),
         guests: Mutex::default(),
         per_address: config.ssh_connections_per_address,
+        sign_in: config.ssh_sign_in,
+        idle: config.ssh_idle,
     });
     tracing::info!(address = %listener.address()?, "serving git over SSH");
     life.spawn("ssh listener", server::serve(listener, door, Arc::new(server::settings(keys))));

@@ -18,10 +18,6 @@ use super::visitor::{Presence, State, VisitError, Visitor};
 use super::wire::Wire;
 use crate::door::client;
 
-/// How long a client may take to sign in.
-const SIGN_IN: Duration = Duration::from_secs(20);
-/// How long a connection may stay without a command.
-const IDLE: Duration = Duration::from_secs(600);
 /// How long it takes to hear that a key is not good.
 const REJECTION: Duration = Duration::from_millis(300);
 /// Clients that are asked whether they are still there, and how often they may fail to answer.
@@ -198,8 +194,8 @@ async fn watch_over(door: &Door, mut state: watch::Receiver<State>) -> &'static 
     loop {
         let now = *state.borrow_and_update();
         let end = match now {
-            State { is_in: false, .. } => Some(opened + SIGN_IN),
-            State { commands: 0, .. } => Some(Instant::now() + IDLE),
+            State { is_in: false, .. } => Some(opened + door.sign_in),
+            State { commands: 0, .. } => Some(Instant::now() + door.idle),
             State { .. } => None,
         };
         let expired = async {

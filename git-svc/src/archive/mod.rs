@@ -19,14 +19,14 @@ use sha2::{Digest as _, Sha256};
 
 pub(crate) use self::{
     plan::Limits,
-    produce::open,
+    produce::{check, open},
     shared::{Archives, Reader},
 };
 use crate::error::GitError;
 
 /// Part of every entity tag: raised when the same commit gives other bytes than before, by our code or by the compressor's. A test
 /// holds the bytes.
-const WRITER: u32 = 1;
+const WRITER: u32 = 2;
 
 /// The longest name of the folder.
 const MAX_PREFIX: usize = 100;

@@ -43,7 +43,7 @@ pub(super) struct Plan {
 const MAX_ATTRIBUTES: u64 = 1 << 20;
 
 /// What attributes that matter are written with.
-const ATTRIBUTES: [&[u8]; 4] = [b"export-ignore", b"eol=crlf", b"ident", b"working-tree-encoding"];
+const ATTRIBUTES: [&[u8]; 5] = [b"export-ignore", b"export-subst", b"eol=crlf", b"ident", b"working-tree-encoding"];
 
 /// Looks through the tree of `commit`.
 ///

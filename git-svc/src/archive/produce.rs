@@ -23,15 +23,14 @@ use crate::{
     error::GitError,
     http::Client,
     read::{
-        EntryKind,
+        EntryKind, Watch,
         tree::{Step, walk},
+        watch::READ_TIME,
     },
 };
 
 /// Bytes that are written, or read from git, at once.
 const PIECE: usize = 64 << 10;
-/// The end of a zip file without a comment.
-const ZIP_END: usize = 22;
 
 /// The archive, which starts to be made if nobody has made it or does; `client` waits for the turn then.
 pub(crate) fn open(app: &App, spec: Spec, client: Client) -> Reader {
@@ -53,6 +52,21 @@ pub(crate) fn open(app: &App, spec: Spec, client: Client) -> Reader {
     reader
 }
 
+/// Whether the archive can be made. Returns its size if it is there.
+///
+/// Errors: those of making it, as far as they can be told before.
+pub(crate) async fn check(app: &App, spec: &Spec, client: &Client) -> Result<Option<u64>, GitError> {
+    let size = app.archives.size(&spec.key());
+    if size.is_some() {
+        return Ok(size);
+    }
+    let _turn = app.gates.archive.enter(spec.repository, client).await?;
+    let (watch, _waiting) = Watch::start(READ_TIME);
+    let (commit, limits) = (spec.commit, app.archives.limits());
+    app.pool.run(spec.repository, move |repo| plan(repo, commit, &limits, || watch.check())).await?;
+    Ok(None)
+}
+
 async fn make(app: &App, spec: &Spec, client: &Client, maker: &Arc<Maker>) -> Result<(), GitError> {
     let _turn = app.gates.archive.enter(spec.repository, client).await?;
     let own = Arc::clone(maker);
@@ -66,8 +80,8 @@ async fn make(app: &App, spec: &Spec, client: &Client, maker: &Arc<Maker>) -> Re
     metrics::counter!("ferrite_git_archives_total", "by" => if plan.by_git { "git" } else { "us" }).increment(1);
     if plan.by_git {
         let path = app.store.path(spec.repository);
-        let child = app.git.archive(&path, spec.format, &spec.prefix, plan.tree, plan.seconds)?;
-        return by_git(child, spec, maker).await;
+        let child = app.git.archive(&path, spec.format, &spec.prefix, spec.commit, plan.seconds)?;
+        return by_git(child, maker).await;
     }
     let (own, spec, id) = (Arc::clone(maker), spec.clone(), spec.repository);
     app.pool.run(id, move |repo| by_us(repo, &spec, plan, &own)).await
@@ -150,71 +164,36 @@ fn from_io(error: io::Error) -> GitError {
     error.downcast::<GitError>().unwrap_or_else(GitError::io("writing an archive"))
 }
 
-async fn by_git(mut child: GitChild, spec: &Spec, maker: &Maker) -> Result<(), GitError> {
+async fn by_git(mut child: GitChild, maker: &Maker) -> Result<(), GitError> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let stdout = stdout.ok_or_else(|| GitError::Internal("git has no output".to_owned()))?;
-    let copied = copy(stdout, spec, maker);
+    let copied = copy(stdout, maker);
     let (copied, complaints) = tokio::join!(copied, read_some(stderr, KEPT_ERRORS));
-    let (file, tail, written) = copied?;
+    copied?;
     let status = child.wait().await?;
     if !status.success() {
         let stderr = String::from_utf8_lossy(&complaints).trim_end().to_owned();
         return Err(GitError::Command { command: "archive", status: status.to_string(), stderr });
     }
-    let tail = match spec.format {
-        Format::Zip => with_comment(tail, spec)?,
-        Format::TarGz => tail,
-    };
-    write_piece(file, &tail).await?;
-    maker.wrote(written + tail.len() as u64);
     Ok(())
 }
 
-/// Copies all but the end of a zip file, which waits for its comment: git gives none to a tree.
-async fn copy(
-    mut from: tokio::process::ChildStdout,
-    spec: &Spec,
-    maker: &Maker,
-) -> Result<(tokio::fs::File, Vec<u8>, u64), GitError> {
+async fn copy(mut from: tokio::process::ChildStdout, maker: &Maker) -> Result<(), GitError> {
     let file = tokio::fs::File::options().write(true).open(maker.path()).await;
     let mut file = file.map_err(GitError::io("making an archive"))?;
-    let kept = if spec.format == Format::Zip { ZIP_END } else { 0 };
-    let (mut held, mut written) = (Vec::with_capacity(2 * PIECE), 0);
+    let (mut piece, mut written) = (vec![0; PIECE], 0);
     loop {
-        let start = held.len();
-        held.resize(start + PIECE, 0);
-        let count = from.read(&mut held[start..]).await.map_err(GitError::io("reading an archive from git"))?;
-        held.truncate(start + count);
+        let count = from.read(&mut piece).await.map_err(GitError::io("reading an archive from git"))?;
         if count == 0 {
-            return Ok((file, held, written));
+            return Ok(());
         }
-        let ready = held.len().saturating_sub(kept);
-        file = write_piece(file, &held[..ready]).await?;
-        held.drain(..ready);
-        written += ready as u64;
+        let wrote = async {
+            file.write_all(&piece[..count]).await?;
+            // Only then is it in the file.
+            file.flush().await
+        };
+        wrote.await.map_err(GitError::io("writing an archive"))?;
+        written += count as u64;
         maker.wrote(written);
     }
-}
-
-async fn write_piece(mut file: tokio::fs::File, bytes: &[u8]) -> Result<tokio::fs::File, GitError> {
-    let written = async {
-        file.write_all(bytes).await?;
-        // Only then is it in the file.
-        file.flush().await
-    };
-    written.await.map_err(GitError::io("writing an archive"))?;
-    Ok(file)
-}
-
-/// The end of a zip file with the commit as its comment.
-fn with_comment(mut end: Vec<u8>, spec: &Spec) -> Result<Vec<u8>, GitError> {
-    if end.len() != ZIP_END || !end.starts_with(b"PK\x05\x06") || !end.ends_with(&[0, 0]) {
-        return Err(GitError::Internal("git made a zip file that ends in another way".to_owned()));
-    }
-    let comment = spec.commit.to_string();
-    let length = u16::try_from(comment.len()).unwrap_or_default();
-    end.truncate(ZIP_END - 2);
-    end.extend(length.to_le_bytes());
-    end.extend(comment.as_bytes());
-    Ok(end)
 }

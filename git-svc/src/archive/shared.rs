@@ -104,6 +104,11 @@ impl Archives {
         self.0.limits
     }
 
+    /// The size of the archive with this key, if it is finished.
+    pub(super) fn size(&self, key: &str) -> Option<u64> {
+        self.lock().get(key).and_then(Slot::whole)
+    }
+
     /// The archive with this key, and the duty to make it, if nobody has or does.
     pub(super) fn reader(&self, key: &str) -> (Reader, Option<Maker>) {
         let used = self.0.count.fetch_add(1, Ordering::Relaxed);

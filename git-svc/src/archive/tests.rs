@@ -210,7 +210,7 @@ fn the_bytes_of_this_writer_stay_the_same() {
     };
     assert_eq!(
         (WRITER, hash(Format::Zip).as_str(), hash(Format::TarGz).as_str()),
-        (1, "69c604fcff2d797b", "09c1f45f7150ea8f")
+        (2, "69c604fcff2d797b", "09c1f45f7150ea8f")
     );
     let key = |spec: &Spec| spec.key();
     let one = spec(f.commit, Format::Zip);
@@ -265,9 +265,12 @@ fn a_tree_with_a_name_that_leads_out_is_refused() {
 #[test]
 fn attributes_and_large_files_are_left_to_git() {
     let (_folder, repo) = bare();
-    for (attributes, by_git) in
-        [("*.txt export-ignore\n", true), ("* eol=crlf", true), ("* text=auto\n*.png binary\n", false)]
-    {
+    for (attributes, by_git) in [
+        ("*.txt export-ignore\n", true),
+        ("a export-subst", true),
+        ("* eol=crlf", true),
+        ("* text=auto\n*.png binary\n", false),
+    ] {
         let file = repo.blob(attributes.as_bytes()).unwrap();
         let inner = folder_of(&repo, &[(b".gitattributes", file, 0o100_644)]);
         let tree = folder_of(&repo, &[(b"dir", inner, 0o040_000)]);

@@ -26,12 +26,15 @@ pub(super) struct Zip<W> {
     stamp: (u16, u16, u32),
     directory: Vec<u8>,
     entries: u64,
+    /// Used for one file after the other: its tables are larger than most files.
+    deflate: DeflateEncoder<Vec<u8>>,
 }
 
 impl<W: Write> Zip<W> {
     /// Begins a file of things that changed at `seconds`.
     pub(super) fn begin(out: W, seconds: i64) -> Self {
-        Self { out, written: 0, stamp: stamp(seconds), directory: Vec::new(), entries: 0 }
+        let deflate = DeflateEncoder::new(Vec::new(), Compression::default());
+        Self { out, written: 0, stamp: stamp(seconds), directory: Vec::new(), entries: 0, deflate }
     }
 
     /// Adds an entry. The path of a folder ends in a slash.
@@ -42,7 +45,7 @@ impl<W: Write> Zip<W> {
             EntryKind::File if mode & 0o100 == 0 => (0o100_644 << 16, content),
             EntryKind::File => (0o100_755 << 16, content),
         };
-        let packed = if kind == EntryKind::File { deflate(content)? } else { None };
+        let packed = if kind == EntryKind::File { self.deflated(content)? } else { None };
         let mut crc = Crc::new();
         crc.update(content);
         let (date, time, seconds) = self.stamp;
@@ -111,18 +114,17 @@ impl<W: Write> Zip<W> {
         end
     }
 
+    /// The content made smaller; `None` if it does not get smaller.
+    fn deflated(&mut self, content: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        self.deflate.write_all(content)?;
+        let packed = self.deflate.reset(Vec::new())?;
+        Ok((packed.len() < content.len()).then_some(packed))
+    }
+
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.written += bytes.len() as u64;
         self.out.write_all(bytes)
     }
-}
-
-/// The content made smaller; `None` if it does not get smaller.
-fn deflate(content: &[u8]) -> io::Result<Option<Vec<u8>>> {
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(content)?;
-    let packed = encoder.finish()?;
-    Ok((packed.len() < content.len()).then_some(packed))
 }
 
 fn size<N: TryInto<u32>>(bytes: N) -> io::Result<u32> {

@@ -7,7 +7,8 @@ use rustix::process::{Pid, setpriority_pgrp};
 use super::{Git, GitChild, option};
 use crate::error::GitError;
 
-/// How nice it is to others. The disk's scheduler takes its weight from this as well.
+/// How nice it is to others. Linux takes the weight for the disk from this as well, where a process was given none: here the lowest of
+/// the usual ones.
 const NICENESS: i32 = 15;
 
 /// One thing to do to a repository.
@@ -27,6 +28,8 @@ pub(crate) enum Chore<'a> {
     },
     /// Writes the commit-graph, in the one form that libgit2 can read.
     CommitGraph,
+    /// Looks whether all objects are there that refs lead to, without reading files.
+    Check,
     /// Moves all refs to one file. The caller holds the repository's write lock.
     PackRefs,
 }
@@ -37,6 +40,7 @@ impl Chore<'_> {
         match self {
             Self::PackLoose | Self::Geometric | Self::Full { .. } => "repack",
             Self::CommitGraph => "commit-graph",
+            Self::Check => "fsck",
             Self::PackRefs => "pack-refs",
         }
     }
@@ -49,6 +53,7 @@ impl Chore<'_> {
             }
             Self::Full { .. } => &["repack", "--cruft", "-d", "-l", "-n", "-q", "--write-midx", "--write-bitmap-index"],
             Self::CommitGraph => &["commit-graph", "write", "--reachable", "--changed-paths", "--no-progress"],
+            Self::Check => &["fsck", "--connectivity-only", "--no-dangling", "--no-progress"],
             Self::PackRefs => &["pack-refs", "--all"],
         };
         let mut args: Vec<OsString> = args.iter().map(Into::into).collect();

@@ -65,7 +65,7 @@ async fn both_transports_advertise() {
     let push = ReceivePack { exchange: Exchange::Advertise, protocol: None, hooks: None, hook_env: Vec::new() };
     let text = git.receive_pack(&path, &push).unwrap().finish(b"", Duration::from_secs(10)).await.unwrap();
     let text = String::from_utf8_lossy(&text).into_owned();
-    assert!(text.contains("report-status") && text.contains("atomic") && !text.contains("push-options"), "{text}");
+    assert!(text.contains("report-status") && text.contains("atomic") && text.contains("push-options"), "{text}");
 }
 
 #[tokio::test]
@@ -135,4 +135,16 @@ async fn a_deadline_ends_the_process() {
         assert!(Instant::now() < deadline, "it ends");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test]
+async fn upkeep_gives_way_to_everybody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bare(folder.path());
+    // It ends as soon as it runs with less weight.
+    let text = "[ \"$1\" = --version ] && { echo git version 2.47.0; exit; }; while [ \"$(nice)\" != 15 ]; do sleep 0.02; done";
+    let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
+    let hold = std::fs::File::create(folder.path().join("hold")).unwrap();
+    let child = git.chore(&path, Chore::Check, &hold).unwrap();
+    assert!(child.finish_unless(std::future::pending(), Duration::from_secs(30)).await.unwrap());
 }

@@ -29,6 +29,9 @@ fn status(failure: &Failure) -> StatusCode {
     if matches!(failure, Failure::Git(GitError::TooSlow)) {
         return StatusCode::REQUEST_TIMEOUT;
     }
+    if matches!(failure, Failure::Git(GitError::StoreFull)) {
+        return StatusCode::INSUFFICIENT_STORAGE;
+    }
     match failure.kind() {
         Kind::InvalidArgument => StatusCode::BAD_REQUEST,
         Kind::NotFound => StatusCode::NOT_FOUND,

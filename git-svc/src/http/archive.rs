@@ -1,19 +1,23 @@
 //! A tree as one file.
 
+use std::io;
+
 use axum::{
     Extension,
     body::Body,
     extract::{Path, Request, State},
     response::Response,
 };
+use bytes::Bytes;
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{id::RepositoryId, operation::ARCHIVE};
+use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use super::{answer::Refusal, gates::Client, git::repository, query, range::range, raw::is_known};
+use super::{answer::Refusal, gates::Client, git::repository, query, range::asked, raw::is_known};
 use crate::{
     app::App,
-    archive::{Format, Prefix, Spec, open},
+    archive::{Format, Prefix, Spec, check, open},
     error::GitError,
     failure::Failure,
     revision::Revision,
@@ -23,6 +27,7 @@ use crate::{
 const COMMIT: &str = "ferrite-commit";
 
 /// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: what is in the commit that a revision names, below the folder `prefix`.
+/// `HEAD` makes nothing: the length is told if the archive is there.
 pub(super) async fn archive(
     State(app): State<App>,
     Path(id): Path<String>,
@@ -37,17 +42,16 @@ pub(super) async fn archive(
     if is_known(request.headers(), &etag) {
         return Ok(answer(Body::empty(), StatusCode::NOT_MODIFIED, &etag, &commit));
     }
-    let mut reader = open(&app, spec, Client::of(&caller, &grant, request.headers()));
-    let is_partial = request.method() == Method::GET && is_same(request.headers(), &etag);
-    let asked = is_partial.then(|| request.headers().get(header::RANGE)).flatten().and_then(range);
-    let Some(asked) = asked else {
+    let client = Client::of(&caller, &grant, request.headers());
+    if request.method() == Method::HEAD {
+        // A body of unknown size: one of no size would become the archive's length.
+        let size = check(&app, &spec, &client).await?;
+        return Ok(whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), size, &etag, &commit));
+    }
+    let mut reader = open(&app, spec, client);
+    let Some(asked) = asked(request.method(), request.headers(), &etag) else {
         let size = reader.begun().await?;
-        let body = Body::from_stream(reader.bytes(0, None).await?);
-        let mut response = answer(body, StatusCode::OK, &etag, &commit);
-        if let Some(size) = size {
-            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-        }
-        return Ok(response);
+        return Ok(whole(Body::from_stream(reader.bytes(0, None).await?), size, &etag, &commit));
     };
     // Where a range ends is known when the whole is there.
     let size = reader.whole().await?;
@@ -77,9 +81,12 @@ async fn spec(app: &App, id: RepositoryId, query: &str) -> Result<Spec, Failure>
     Ok(Spec { repository: id, commit, format, prefix, git: app.git.version() })
 }
 
-/// Whether a range would be one of the very file that the client has a part of.
-fn is_same(headers: &HeaderMap, etag: &str) -> bool {
-    headers.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes())
+fn whole(body: Body, size: Option<u64>, etag: &str, commit: &str) -> Response {
+    let mut response = answer(body, StatusCode::OK, etag, commit);
+    if let Some(size) = size {
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+    }
+    response
 }
 
 fn answer(body: Body, status: StatusCode, etag: &str, commit: &str) -> Response {
@@ -94,7 +101,7 @@ fn answer(body: Body, status: StatusCode, etag: &str, commit: &str) -> Response 
 }
 
 /// Adds a header of plain ASCII: there is nothing to refuse.
-fn insert(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
+pub(super) fn insert(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }

@@ -12,14 +12,8 @@ use ferrite_proto::{grant::Grant, id::RepositoryId, metadata};
 use http::HeaderMap;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-use crate::error::GitError;
+use crate::{error::GitError, limits::GateArgs};
 
-/// How long a request waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Requests that may wait for one repository.
-const WAITING: usize = 32;
-/// Requests of one client that may wait.
-const CLIENT_WAITING: usize = 64;
 /// The longest address that tells one client from another.
 const LONGEST: usize = 64;
 /// Counts of repositories or clients that nobody uses are looked for when there are this many.
@@ -30,8 +24,10 @@ const MANY: usize = 1024;
 pub(crate) struct Gates {
     /// Listing refs for a client: short.
     pub(crate) advertise: Gate,
-    /// Making packs.
+    /// Serving fetches: processes that mostly wait for their clients.
     pub(crate) fetch: Gate,
+    /// Making packs.
+    pub(crate) pack: Gate,
     /// Taking packs in.
     pub(crate) push: Gate,
     /// Reading large files.
@@ -44,17 +40,28 @@ pub(crate) struct Gates {
     pub(crate) log: Gate,
 }
 
-impl Default for Gates {
-    fn default() -> Self {
+impl Gates {
+    /// As wide as the settings say, or the processor allows.
+    pub(crate) fn new(limits: &GateArgs) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let waiting = Waiting {
+            patience: limits.patience,
+            per_repository: limits.waiting.into(),
+            per_client: limits.waiting_per_client.into(),
+        };
+        let gate = |name, set: u16, usual, per_repository| {
+            let store = if set == 0 { usual } else { usize::from(set) };
+            Gate { waiting, ..Gate::new(name, store, per_repository) }
+        };
         Self {
-            advertise: Gate::new("advertise", 4 * cores, 4 * cores),
-            fetch: Gate::new("fetch", 2 * cores, 8),
-            push: Gate::new("push", 2 * cores, 4),
-            raw: Gate::new("raw", 8 * cores, 8),
-            session: Gate::new("session", 64 * cores, 32),
-            archive: Gate::new("archive", (cores / 2).max(1), 4),
-            log: Gate::new("log", cores, 2),
+            advertise: gate("advertise", limits.advertisements, 4 * cores, usize::MAX),
+            fetch: gate("fetch", limits.fetches, 64 * cores, limits.fetches_per_repository.into()),
+            pack: gate("pack", limits.packs, cores.max(2), (cores / 2).max(2)),
+            push: gate("push", limits.pushes, 2 * cores, limits.pushes_per_repository.into()),
+            raw: gate("raw", limits.raw_files, 8 * cores, 8),
+            session: gate("session", limits.sessions, 64 * cores, 32),
+            archive: gate("archive", limits.archives, (cores / 2).max(1), 4),
+            log: gate("log", limits.logs, cores, 2),
         }
     }
 }
@@ -63,12 +70,20 @@ impl Default for Gates {
 #[derive(Debug)]
 pub(crate) struct Gate {
     name: &'static str,
-    patience: Duration,
+    waiting: Waiting,
     store: Arc<Semaphore>,
     per_repository: usize,
     repositories: Turnstiles<RepositoryId>,
     per_client: usize,
     clients: Turnstiles<Client>,
+}
+
+/// How many requests may wait, and for how long.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    patience: Duration,
+    per_repository: usize,
+    per_client: usize,
 }
 
 type Turnstiles<K> = Mutex<HashMap<K, Weak<Turnstile>>>;
@@ -118,7 +133,7 @@ impl Gate {
     pub(super) fn new(name: &'static str, store: usize, per_repository: usize) -> Self {
         Self {
             name,
-            patience: PATIENCE,
+            waiting: Waiting { patience: Duration::from_secs(30), per_repository: 32, per_client: 64 },
             store: Arc::new(Semaphore::new(store)),
             // One is always left for the others, however small the machine.
             per_repository: per_repository.min(store.saturating_sub(1)).max(1),
@@ -132,8 +147,8 @@ impl Gate {
     ///
     /// Errors: `Overloaded` when too many wait already, or it takes too long.
     pub(crate) async fn enter(&self, id: RepositoryId, client: &Client) -> Result<Turn, GitError> {
-        let repository = turnstile(&self.repositories, id, self.per_repository, WAITING);
-        let client = turnstile(&self.clients, client.clone(), self.per_client, CLIENT_WAITING);
+        let repository = turnstile(&self.repositories, id, self.per_repository, self.waiting.per_repository);
+        let client = turnstile(&self.clients, client.clone(), self.per_client, self.waiting.per_client);
         let inside =
             (Arc::clone(&client.inside).try_acquire_owned(), Arc::clone(&repository.inside).try_acquire_owned());
         let (Ok(one), Ok(two)) = inside else { return Err(self.refuse()) };
@@ -143,7 +158,7 @@ impl Gate {
             let repository = Arc::clone(&repository.running).acquire_owned().await?;
             Ok::<_, AcquireError>(([client, repository], Arc::clone(&self.store).acquire_owned().await?))
         };
-        match tokio::time::timeout(self.patience, all).await {
+        match tokio::time::timeout(self.waiting.patience, all).await {
             Ok(Ok((running, store))) => {
                 let turnstiles = [client, repository];
                 Ok(Turn { _store: store, _running: running, _inside: [one, two], _turnstiles: turnstiles })
@@ -178,9 +193,15 @@ fn turnstile<K: Eq + Hash>(all: &Turnstiles<K>, key: K, running: usize, waiting:
 mod tests {
     use super::*;
 
+    fn impatient(store: usize, per_repository: usize) -> Gate {
+        let mut gate = Gate::new("test", store, per_repository);
+        gate.waiting.patience = Duration::from_millis(50);
+        gate
+    }
+
     #[tokio::test]
     async fn one_repository_cannot_take_all_turns() {
-        let gate = Gate { patience: Duration::from_millis(50), ..Gate::new("test", 3, 1) };
+        let gate = impatient(3, 1);
         let busy = gate.enter(RepositoryId(1), &Client::User(1)).await.unwrap();
         assert!(matches!(gate.enter(RepositoryId(1), &Client::User(1)).await, Err(GitError::Overloaded)));
         let other = gate.enter(RepositoryId(2), &Client::User(2)).await.unwrap();
@@ -201,7 +222,8 @@ mod tests {
     async fn too_many_that_wait_are_refused_at_once() {
         let gate = Gate::new("test", 1, 1);
         let busy = gate.enter(RepositoryId(1), &Client::User(1)).await.unwrap();
-        let waiting: Vec<_> = (0..WAITING).map(|_| Box::pin(gate.enter(RepositoryId(1), &Client::User(1)))).collect();
+        let waiting: Vec<_> =
+            (0..gate.waiting.per_repository).map(|_| Box::pin(gate.enter(RepositoryId(1), &Client::User(1)))).collect();
         let mut all = futures_util::future::join_all(waiting);
         assert!(futures_util::poll!(&mut all).is_pending());
         let start = tokio::time::Instant::now();
@@ -212,7 +234,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_client_cannot_take_all_turns() {
-        let gate = Gate { patience: Duration::from_millis(50), ..Gate::new("test", 4, 8) };
+        let gate = impatient(4, 8);
         let (ada, anna) = (Client::User(1), Client::Address("192.0.2.1".to_owned()));
         for client in [&ada, &anna, &Client::Nobody] {
             let one = gate.enter(RepositoryId(1), client).await.unwrap();

@@ -1,6 +1,6 @@
 //! Parts of a file that a client asks for: one range of bytes. Lists of ranges are answered with the whole, as HTTP allows.
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue, Method, header};
 
 /// One range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +13,17 @@ pub(super) enum Range {
     Last(u64),
 }
 
+/// The range that a request asks for of the file with this tag: whoever has a part of another one gets the whole.
+pub(super) fn asked(method: &Method, headers: &HeaderMap, etag: &str) -> Option<Range> {
+    let is_same = headers.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
+    if *method != Method::GET || !is_same {
+        return None;
+    }
+    headers.get(header::RANGE).and_then(range)
+}
+
 /// The range that a header asks for; `None` for what is not one range of bytes.
-pub(super) fn range(value: &HeaderValue) -> Option<Range> {
+fn range(value: &HeaderValue) -> Option<Range> {
     let text = value.to_str().ok()?;
     let (unit, text) = text.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {

@@ -8,7 +8,8 @@ use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     gates::{Client, Gate, Turn},
-    transfer::{PAUSE, Progress, SLOWEST},
+    pace::Pace,
+    transfer::Progress,
 };
 use crate::error::GitError;
 
@@ -24,13 +25,6 @@ pub(super) struct Seat<'a> {
     client: Client,
     turn: Mutex<Option<Turn>>,
     quiet: Duration,
-}
-
-/// How much a client sent, and how long it was waited for, since its process took its turn.
-#[derive(Default)]
-pub(super) struct Pace {
-    waited: Duration,
-    bytes: u64,
 }
 
 impl<'a> Seat<'a> {
@@ -52,10 +46,10 @@ impl<'a> Seat<'a> {
 
     /// Takes a turn for what a client sent; one that drips stands in line again.
     pub(super) async fn sit_for(&self, pace: &mut Pace, asked: Instant, bytes: usize) {
-        pace.waited += asked.elapsed();
-        pace.bytes += bytes as u64;
-        if pace.waited > PAUSE + Duration::from_secs(pace.bytes / SLOWEST) {
-            *pace = Pace::default();
+        pace.waited(asked.elapsed());
+        pace.moved(bytes);
+        if pace.is_slow() {
+            pace.forgive();
             *self.turn.lock().await = None;
         }
         self.sit().await;
@@ -104,7 +98,8 @@ mod tests {
         let seat = Seat::new(&gate, RepositoryId(1), Client::User(1), turn);
         let mut other = Box::pin(gate.enter(RepositoryId(2), &Client::User(2)));
         assert!(futures_util::poll!(&mut other).is_pending());
-        let mut pace = Pace { waited: PAUSE, bytes: 1 };
+        let mut pace = Pace::new(Duration::from_secs(1), 1024);
+        pace.waited(Duration::from_secs(1));
         tokio::time::sleep(Duration::from_millis(10)).await;
         let mut own = Box::pin(seat.sit_for(&mut pace, Instant::now() - Duration::from_millis(5), 1));
         assert!(futures_util::poll!(&mut own).is_pending());

@@ -33,20 +33,21 @@ use super::{
     answer::Refusal,
     gates::{Client, Gate, Turn},
     git::{COMMANDS, FETCH_REQUEST, protocol, repository},
+    pace::Pace,
     query,
-    seat::{Pace, Seat},
-    transfer::{Progress, TOTAL, tidy},
+    seat::Seat,
+    transfer::{Progress, tidy},
 };
 use crate::{
     app::App,
     command::{Exchange, GitChild, ReceivePack},
     error::GitError,
+    limits::LimitArgs,
+    packs::Fetch,
     protection::Actor,
     push::{self, Push, Watch},
 };
 
-/// Neither side moved a byte for this long: a client may have to pack much before it sends.
-const IDLE: Duration = Duration::from_secs(600);
 /// How long the connection may take to become a session.
 const OPENING: Duration = Duration::from_secs(10);
 /// How long the client may take to hear why its session ended.
@@ -86,7 +87,8 @@ impl Service {
 
     fn gate(self, app: &App) -> &Gate {
         match self {
-            Self::Fetch | Self::Archive => &app.gates.fetch,
+            Self::Fetch => &app.gates.fetch,
+            Self::Archive => &app.gates.archive,
             Self::Push => &app.gates.push,
         }
     }
@@ -108,7 +110,8 @@ struct Started {
     child: GitChild,
     turn: Turn,
     session: Turn,
-    push: Option<push::Session>,
+    /// What hooks are told by.
+    hooked: Option<push::Session>,
 }
 
 /// `GET /git/{id}/session?service=…`: starts a process and makes a session of the connection.
@@ -132,9 +135,16 @@ pub(super) async fn session(
     let client = Client::of(&caller, &grant, request.headers());
     let session = app.gates.session.enter(repository, &client).await?;
     let turn = service.gate(&app).enter(repository, &client).await?;
-    let push = (service == Service::Push).then(|| app.sessions.open(Push::new(repository, Actor::of(&grant))));
-    let child = start(&app, service, repository, request.headers(), push.as_ref())?;
-    let started = Started { service, repository, client, child, turn, session, push };
+    let hooked = match service {
+        Service::Push => Some(app.sessions.open(Push::new(repository, Actor::of(&grant)))),
+        Service::Fetch => {
+            let client = client.clone();
+            Some(app.sessions.open_fetch(Fetch { repository, epoch: grant.epoch, client }))
+        }
+        Service::Archive => None,
+    };
+    let child = start(&app, service, repository, request.headers(), hooked.as_ref())?;
+    let started = Started { service, repository, client, child, turn, session, hooked };
     let own = app.clone();
     app.life.spawn("session", async move { serve(&own, upgrade, started).await });
     let mut response = Response::new(Body::empty());
@@ -153,19 +163,19 @@ fn start(
     service: Service,
     repository: RepositoryId,
     headers: &HeaderMap,
-    push: Option<&push::Session>,
+    hooked: Option<&push::Session>,
 ) -> Result<GitChild, GitError> {
     let path = app.store.path(repository);
+    let hook_env = hooked.map(push::Session::env).unwrap_or_default();
     match service {
         Service::Fetch => {
             metrics::counter!("ferrite_git_fetches_total").increment(1);
-            app.git.upload_pack(&path, Exchange::Session, protocol(headers).as_ref())
+            app.git.serve_fetch(&path, Exchange::Session, protocol(headers).as_ref(), app.hooks.all(), hook_env)
         }
         Service::Archive => app.git.upload_archive(&path),
         Service::Push => {
             metrics::counter!("ferrite_git_pushes_total").increment(1);
-            let hook_env = push.map(push::Session::env).unwrap_or_default();
-            let hooks = Some(app.hooks.clone());
+            let hooks = Some(app.hooks.all().to_owned());
             let receive = ReceivePack { exchange: Exchange::Session, protocol: protocol(headers), hooks, hook_env };
             app.git.receive_pack(&path, &receive)
         }
@@ -174,7 +184,7 @@ fn start(
 
 /// Runs the process to its end, or ends it.
 async fn serve(app: &App, upgrade: OnUpgrade, started: Started) {
-    let Started { service, repository, client, mut child, turn, session, push } = started;
+    let Started { service, repository, client, mut child, turn, session, hooked } = started;
     let name = child.name();
     let outcome = match tokio::time::timeout(OPENING, upgrade).await {
         Ok(Ok(stream)) => {
@@ -183,10 +193,11 @@ async fn serve(app: &App, upgrade: OnUpgrade, started: Started) {
                 progress: Progress::new(),
                 seat: Seat::new(service.gate(app), repository, client, turn),
                 limit: service.limit(app),
+                limits: &app.limits,
                 secret: app.store.path(repository),
                 line: Line::new(writer),
             };
-            let watch = push.as_ref().map(|_| Watch::new(app.max_push_objects));
+            let watch = (service == Service::Push).then(|| Watch::new(app.max_push_objects));
             talk.run(&mut child, reader, watch).await
         }
         Ok(Err(_)) | Err(_) => Err(GitError::ClientGone),
@@ -196,7 +207,9 @@ async fn serve(app: &App, upgrade: OnUpgrade, started: Started) {
         tracing::debug!(name, %error, "a session was ended");
         child.end().await;
     }
-    if let Some(push) = push {
+    if let Some(push) = hooked
+        && service == Service::Push
+    {
         tidy(app, push, ended_well).await;
     }
     drop(session);
@@ -208,6 +221,7 @@ struct Talk<'a, W> {
     seat: Seat<'a>,
     /// Bytes that the client may send.
     limit: u64,
+    limits: &'a LimitArgs,
     /// Where the repository is, which is nobody's business.
     secret: std::path::PathBuf,
     line: Line<W>,
@@ -223,8 +237,8 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
         let outcome = tokio::select! {
             outcome = self.work(child, reader, watch) => outcome,
             never = self.seat.leave_when_quiet(&self.progress) => match never {},
-            () = self.progress.stalled(IDLE) => Err(GitError::TimedOut { what: "the session" }),
-            () = tokio::time::sleep(TOTAL) => Err(GitError::TimedOut { what: "the session" }),
+            () = self.progress.stalled(self.limits.session_idle) => Err(GitError::TimedOut { what: "the session" }),
+            () = tokio::time::sleep(self.limits.transfer) => Err(GitError::TimedOut { what: "the session" }),
         };
         if let Err(error) = &outcome
             && !matches!(error, GitError::ClientGone)
@@ -254,7 +268,8 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
         }
     }
 
-    /// Gives the process what the client sends; returns why no more comes. What it does not want to hear is dropped.
+    /// Gives the process what the client sends; returns why no more comes. What it does not want to hear is dropped, and so is the
+    /// rest of a push that was refused: a client that cannot send all of its pack does not read why.
     async fn feed<R: AsyncRead + Unpin>(
         &self,
         reader: R,
@@ -262,7 +277,9 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
         mut watch: Option<Watch>,
     ) -> GitError {
         let mut reader = BufReader::with_capacity(PIECE, reader);
-        let (mut content, mut left, mut pace) = (vec![0; MAX_BYTES], self.limit, Pace::default());
+        let (mut content, mut left, mut pace) =
+            (vec![0; MAX_BYTES], self.limit, Pace::new(self.limits.pause, self.limits.slowest));
+        let mut is_refused = false;
         loop {
             let asked = Instant::now();
             let mut bytes = [0; HEADER_BYTES];
@@ -282,15 +299,24 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
                     };
                     left = rest;
                     if let Some(answer) = watch.as_mut().and_then(|watch| watch.see(content)) {
-                        return self.refuse(&answer).await;
+                        // The process is not to see these bytes, nor to hear an end: it would have its own words for that.
+                        is_refused = true;
+                        if let Err(error) = self.line.send(Kind::Data, &answer).await {
+                            return error;
+                        }
                     }
                     self.seat.sit_for(&mut pace, asked, content.len()).await;
-                    if let Some(open) = &mut stdin
+                    if !is_refused
+                        && let Some(open) = &mut stdin
                         && open.write_all(content).await.is_err()
                     {
                         stdin = None;
                     }
                     self.progress.moved();
+                }
+                // There is nothing more to say, whether the client hears this or not.
+                Kind::End if is_refused => {
+                    return self.line.send(Kind::Exit, &[1]).await.err().unwrap_or(GitError::ClientGone);
                 }
                 Kind::End => stdin = None,
                 Kind::Errors | Kind::Exit => return GitError::ClientGone,
@@ -298,20 +324,10 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
         }
     }
 
-    /// Answers in the place of a process that is not to see what the client sends.
-    async fn refuse(&self, answer: &[u8]) -> GitError {
-        let told = async {
-            self.line.send(Kind::Data, answer).await?;
-            self.line.send(Kind::Exit, &[1]).await
-        };
-        // There is nothing more to say, whether the client heard it or not.
-        told.await.err().unwrap_or(GitError::ClientGone)
-    }
-
     /// Passes on what the process writes, to its end.
     async fn pass_on<R: AsyncRead + Unpin>(&self, from: Option<R>, kind: Kind) -> Result<(), GitError> {
         let Some(mut from) = from else { return Ok(()) };
-        let mut piece = vec![0; PIECE];
+        let (mut piece, mut pace) = (vec![0; PIECE], Pace::new(self.limits.idle, self.limits.slowest));
         loop {
             let count = from.read(&mut piece).await.map_err(GitError::io("reading from git"))?;
             if count == 0 {
@@ -319,9 +335,10 @@ impl<W: AsyncWrite + Unpin> Talk<'_, W> {
             }
             self.progress.moved();
             match kind {
-                Kind::Errors => self.line.send(kind, &without(&piece[..count], &self.secret)).await?,
-                Kind::Data | Kind::Exit | Kind::End => self.line.send(kind, &piece[..count]).await?,
+                Kind::Errors => pace.wait(self.line.send(kind, &without(&piece[..count], &self.secret))).await??,
+                Kind::Data | Kind::Exit | Kind::End => pace.wait(self.line.send(kind, &piece[..count])).await??,
             }
+            pace.moved(count);
             self.progress.moved();
         }
     }
@@ -362,7 +379,7 @@ impl<W: AsyncWrite + Unpin> Line<W> {
             return Ok(());
         }
         let text = match error {
-            GitError::TimedOut { .. } | GitError::TooLarge { .. } => format!("Ferrite: {error}\n"),
+            GitError::TimedOut { .. } | GitError::TooLarge { .. } | GitError::TooSlow => format!("Ferrite: {error}\n"),
             _ => "Ferrite: internal error\n".to_owned(),
         };
         self.send(Kind::Errors, text.as_bytes()).await?;

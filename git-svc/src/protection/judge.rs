@@ -40,11 +40,6 @@ impl Protection {
         Self { table: Protections::new(db), pool }
     }
 
-    /// The rules' table.
-    pub(crate) fn table(&self) -> &Protections {
-        &self.table
-    }
-
     /// The rules of a repository.
     pub(crate) async fn rules(&self, id: RepositoryId) -> Result<Rules, DbError> {
         self.table.list(id).await

@@ -7,15 +7,10 @@ use std::{
     io,
     os::unix::fs::FileExt as _,
     path::Path,
-    time::{Duration, SystemTime},
 };
 
-use crate::error::GitError;
-
 /// The deepest chain: git makes none that is deeper, whatever it is told.
-const DEEPEST: u32 = 4095;
-/// Clocks of the file system and of this process are that close.
-const SLACK: Duration = Duration::from_millis(100);
+pub(super) const DEEPEST: u32 = 4095;
 /// `\377tOc`, version 2, and the counts by first byte.
 const IDS_AT: u64 = 8 + 256 * 4;
 /// An entry has no base.
@@ -24,24 +19,19 @@ const ID: usize = 20;
 const OFS_DELTA: u8 = 6;
 const REF_DELTA: u8 = 7;
 
-/// Whether a pack that came after `begun` has a chain that is too deep.
-pub(super) fn has_deep_chains(repository: &Path, begun: SystemTime) -> Result<bool, GitError> {
-    look(&repository.join("objects/pack"), begun).map_err(GitError::io("looking at new packs"))
-}
-
-fn look(folder: &Path, begun: SystemTime) -> io::Result<bool> {
-    let since = begun.checked_sub(SLACK).unwrap_or(SystemTime::UNIX_EPOCH);
-    for entry in fs::read_dir(folder)? {
+/// Whether a pack in the folder of objects at `objects` has a chain that is too deep.
+pub(crate) fn has_deep_chains(objects: &Path) -> io::Result<bool> {
+    let entries = match fs::read_dir(objects.join("pack")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries?,
+    };
+    for entry in entries {
         let path = entry?.path();
-        let is_new = |modified: SystemTime| modified >= since;
-        let is_index = path.extension().is_some_and(|extension| extension == "idx");
-        // Maintenance may take a pack away at any time: its own are not deep.
-        if !is_index || !fs::metadata(&path).and_then(|data| data.modified()).is_ok_and(is_new) {
-            continue;
-        }
-        let (Ok(index), Ok(pack)) = (File::open(&path), File::open(path.with_extension("pack"))) else { continue };
-        if Chains::read(&index, pack)?.is_some_and(|mut chains| chains.deepest() > DEEPEST) {
-            return Ok(true);
+        if path.extension().is_some_and(|extension| extension == "idx") {
+            let (index, pack) = (File::open(&path)?, File::open(path.with_extension("pack"))?);
+            if Chains::read(&index, pack)?.is_some_and(|mut chains| chains.deepest() > DEEPEST) {
+                return Ok(true);
+            }
         }
     }
     Ok(false)

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use git2::Oid;
 
-use super::{Push, depth::has_deep_chains};
+use super::{Push, PushOptions};
 use crate::{
     app::App,
     error::GitError,
     failure::Failure,
     name::{BranchName, RefName},
     refs::Edit,
-    store::UpdateKind,
-    work::{Change, Delivered},
+    store::{Change, UpdateKind},
+    work::Delivered,
 };
 
 /// Refs of one transaction, unless the push is atomic: each has to reach the disk before its deadline.
@@ -31,6 +31,24 @@ pub(super) struct Command {
     pub(super) new: Option<Oid>,
 }
 
+/// What a client asks for with a push.
+#[derive(Debug, Default)]
+pub(super) struct Wish {
+    pub(super) commands: Vec<Command>,
+    /// All of them, or none.
+    pub(super) is_atomic: bool,
+    /// What it says along with it.
+    pub(super) options: PushOptions,
+}
+
+/// What holds for all commands of a push.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    push: Push,
+    is_atomic: bool,
+    options: &'a PushOptions,
+}
+
 /// A command that obeys the rules, with its place in the push.
 struct Wanted {
     index: usize,
@@ -41,7 +59,9 @@ struct Wanted {
 type Answer = Result<(), String>;
 
 /// Does what the commands say and that the rules allow. One answer for each command, in their order.
-pub(super) async fn receive(app: &App, push: Push, commands: Vec<Command>, is_atomic: bool) -> Vec<(Vec<u8>, Answer)> {
+pub(super) async fn receive(app: &App, push: Push, wish: Wish) -> Vec<(Vec<u8>, Answer)> {
+    let Wish { commands, is_atomic, options } = wish;
+    let repository = push.repository;
     let mut answers = vec![None; commands.len()];
     let mut wanted = Vec::new();
     let mut seen = HashSet::new();
@@ -56,12 +76,13 @@ pub(super) async fn receive(app: &App, push: Push, commands: Vec<Command>, is_at
     }
     let is_clean = answers.iter().all(Option::is_none);
     if !is_atomic || is_clean {
-        match change(app, push, wanted, is_atomic, &mut answers).await {
+        match change(app, Terms { push, is_atomic, options: &options }, wanted, &mut answers).await {
             Ok(Some(delivered)) => delivered.await,
             Ok(None) => {}
             Err(failure) => {
                 failure.log();
-                fill(&mut answers, "the push cannot be taken now");
+                tracing::warn!(repo.id = %repository, error = %failure, "a push is not taken");
+                fill(&mut answers, last_reason(&failure));
             }
         }
     }
@@ -93,30 +114,48 @@ fn check(command: &Command, is_first: bool) -> Result<Edit, String> {
 
 async fn change(
     app: &App,
-    push: Push,
+    terms: Terms<'_>,
     mut wanted: Vec<Wanted>,
-    is_atomic: bool,
     answers: &mut [Option<Answer>],
 ) -> Result<Option<Delivered>, Failure> {
-    let id = push.repository;
+    let id = terms.push.repository;
     // git has synced the objects, not the folder that names them.
     app.pool.run_blocking(move |store| store.sync_packs(id)).await?;
-    if app.pool.run_blocking(move |store| has_deep_chains(&store.path(id), push.begun)).await? {
-        // Nothing leads to its objects: upkeep removes them.
-        fill(answers, "the pack has delta chains that are too deep");
-        return Ok(None);
-    }
     let head = app.refs.head(id).await?.branch;
     // HEAD moves to a branch of the first part that makes one: the best ones go first.
     wanted.sort_by_key(|wanted| rank(&wanted.edit.name, &head));
     let mut delivered = None;
-    let size = if is_atomic { wanted.len().max(1) } else { PART };
+    if !terms.is_atomic {
+        // Of `a` and `a/b` one has to be gone before the other is made; git does not do both at once.
+        let early = in_the_way(&wanted);
+        let (first, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| early.contains(&wanted.index));
+        wanted = others;
+        if !first.is_empty() {
+            delivered = change_part(app, terms, first, answers).await?;
+        }
+    }
+    let size = if terms.is_atomic { wanted.len().max(1) } else { PART };
     let mut rest = wanted.into_iter().peekable();
     while rest.peek().is_some() {
         let part: Vec<_> = rest.by_ref().take(size).collect();
-        delivered = change_part(app, push, part, is_atomic, answers).await?.or(delivered);
+        delivered = change_part(app, terms, part, answers).await?.or(delivered);
     }
     Ok(delivered)
+}
+
+/// The deletions, by their index, of refs that stand where others are to be, or above them, or below.
+fn in_the_way(wanted: &[Wanted]) -> HashSet<usize> {
+    let made = || wanted.iter().filter(|wanted| wanted.edit.new.is_some()).map(|wanted| wanted.edit.name.as_bytes());
+    let names: HashSet<_> = made().collect();
+    let above: HashSet<_> = made().flat_map(folders).collect();
+    let is_in_the_way = |name: &[u8]| above.contains(name) || folders(name).any(|folder| names.contains(folder));
+    let deleted = wanted.iter().filter(|wanted| wanted.edit.new.is_none());
+    deleted.filter(|wanted| is_in_the_way(wanted.edit.name.as_bytes())).map(|wanted| wanted.index).collect()
+}
+
+/// The folders that a name is in.
+fn folders(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &name[..at])
 }
 
 fn rank(name: &RefName, head: &BranchName) -> usize {
@@ -133,11 +172,11 @@ fn rank(name: &RefName, head: &BranchName) -> usize {
 /// Changes one part under the repository's lock. Refs that are refused are left out, unless the push is atomic.
 async fn change_part(
     app: &App,
-    push: Push,
+    terms: Terms<'_>,
     part: Vec<Wanted>,
-    is_atomic: bool,
     answers: &mut [Option<Answer>],
 ) -> Result<Option<Delivered>, Failure> {
+    let Terms { push, is_atomic, options } = terms;
     let guard = app.writer.lock(push.repository).await?;
     let mut part = look(app, push, part, answers).await?;
     if is_atomic && answers.iter().any(|answer| matches!(answer, Some(Err(_)))) {
@@ -150,7 +189,7 @@ async fn change_part(
             return Ok(None);
         }
         let edits = part.iter().map(|wanted| wanted.edit.clone()).collect();
-        let change = Change { kind: UpdateKind::Push, user: push.actor.user, edits };
+        let change = Change { options: options.clone(), ..Change::new(UpdateKind::Push, push.actor.user, edits) };
         let error = match app.writer.apply::<()>(&guard, &change, None).await {
             Ok(delivered) => {
                 part.iter().for_each(|wanted| answers[wanted.index] = Some(Ok(())));
@@ -224,6 +263,16 @@ fn refused(failure: &Failure) -> Option<&str> {
             GitError::RefConflict { name } | GitError::RefNameClash { name } | GitError::RefTarget { name },
         ) => Some(name),
         Failure::Git(_) | Failure::Auth(_) | Failure::Idempotency(_) | Failure::Delivery(_) | Failure::Store(_) => None,
+    }
+}
+
+/// Why nothing more of a push is done.
+fn last_reason(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::Git(GitError::StoreFull) => "the store's disk is full",
+        Failure::Git(_) | Failure::Auth(_) | Failure::Idempotency(_) | Failure::Delivery(_) | Failure::Store(_) => {
+            "the push cannot be taken now"
+        }
     }
 }
 

@@ -1,19 +1,26 @@
 //! The socket that hooks call, and git's side of the `proc-receive` protocol, version 1. Not here: which refs may change.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use git2::Oid;
 use tokio::{
     io::{AsyncRead, AsyncWriteExt as _, BufReader},
-    net::UnixStream,
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
 };
 use uuid::Uuid;
 
 use super::{
-    receive::{Command, receive},
-    sessions::HookSocket,
+    receive::{Command, Wish, receive},
+    sessions::{HookSocket, Served},
 };
-use crate::{app::App, error::GitError, pktline::Packet};
+use crate::{app::App, error::GitError, hook, packs, pktline::Packet};
 
 /// How long a hook may take to say what it wants; git says it at once.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,20 +29,40 @@ const STOP_CHECK: Duration = Duration::from_millis(100);
 /// Ref commands of one push.
 const MAX_COMMANDS: usize = 100_000;
 
-/// Puts the hook program where git looks for it, and returns the folder. Every other hook stays absent.
-pub(crate) fn install_hook(store: &Path, program: &Path) -> Result<std::path::PathBuf, GitError> {
-    let folder = store.join("hooks");
-    let beside = store.join("incoming").join(format!("hook-{}", Uuid::new_v4()));
-    let installed = fs::create_dir_all(&folder)
-        .and_then(|()| std::os::unix::fs::symlink(program, &beside))
-        .and_then(|()| fs::rename(&beside, folder.join("proc-receive")));
-    installed.map_err(GitError::io("installing the hook"))?;
-    Ok(folder)
+/// Where git finds its hooks.
+#[derive(Clone, Debug)]
+pub(crate) struct Hooks(PathBuf);
+
+impl Hooks {
+    /// The folder with all of them.
+    pub(crate) fn all(&self) -> &Path {
+        &self.0
+    }
+
+    /// The folder for pushes that [`Watch::is_small`] told of: what `pre-receive` looks for cannot be in them.
+    pub(crate) fn of_small_pushes(&self) -> PathBuf {
+        self.0.join("small")
+    }
 }
 
-/// Serves hooks until the process stops and the last push has ended.
+/// Puts the hook program where git looks for it, under the names of the hooks that it is. Every other hook stays absent.
+pub(crate) fn install_hooks(store: &Path, program: &Path) -> Result<Hooks, GitError> {
+    let hooks = Hooks(store.join("hooks"));
+    let install = |path: PathBuf| {
+        let beside = store.join("incoming").join(format!("hook-{}", Uuid::new_v4()));
+        std::os::unix::fs::symlink(program, &beside)?;
+        fs::rename(&beside, path)
+    };
+    let installed = fs::create_dir_all(hooks.of_small_pushes())
+        .and_then(|()| hook::NAMES.into_iter().try_for_each(|name| install(hooks.all().join(name))))
+        .and_then(|()| install(hooks.of_small_pushes().join(hook::PROC_RECEIVE)));
+    installed.map_err(GitError::io("installing the hooks"))?;
+    Ok(hooks)
+}
+
+/// Serves hooks until the process stops and the last push or fetch has ended.
 pub(crate) async fn serve_hooks(app: App, socket: HookSocket) {
-    // Pushes in flight still need it when the process is told to stop.
+    // Pushes and fetches in flight still need it when the process is told to stop.
     while !(app.life.is_stopping() && app.sessions.is_empty()) {
         let accepted = tokio::select! {
             accepted = socket.listener.accept() => accepted,
@@ -58,14 +85,36 @@ pub(crate) async fn serve_hooks(app: App, socket: HookSocket) {
     }
 }
 
+/// What git says a push is like, before its commands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Features {
+    is_atomic: bool,
+    has_options: bool,
+}
+
 async fn talk(app: &App, stream: UnixStream) -> io::Result<()> {
-    let (reader, mut writer) = stream.into_split();
+    let (reader, writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
-    let asked = tokio::time::timeout(PATIENCE, greet(app, &mut reader, &mut writer));
-    let Some((push, is_atomic)) = asked.await.map_err(|_| io::ErrorKind::TimedOut)?? else { return Ok(()) };
-    let asked = tokio::time::timeout(PATIENCE, commands(&mut reader));
-    let commands = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
-    let answers = receive(app, push, commands, is_atomic).await;
+    let named = tokio::time::timeout(PATIENCE, Packet::read(&mut reader));
+    let session = named.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    match session.as_ref().and_then(Packet::line).and_then(|id| app.sessions.find(id)) {
+        Some(Served::Push(push)) => talk_about_push(app, push, reader, writer).await,
+        Some(Served::Fetch(fetch)) => packs::serve(app, fetch, reader, writer).await,
+        None => Ok(()),
+    }
+}
+
+async fn talk_about_push(
+    app: &App,
+    push: super::Push,
+    mut reader: BufReader<OwnedReadHalf>,
+    mut writer: OwnedWriteHalf,
+) -> io::Result<()> {
+    let asked = tokio::time::timeout(PATIENCE, greet(&mut reader, &mut writer));
+    let features = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let asked = tokio::time::timeout(PATIENCE, wish(&mut reader, features));
+    let wish = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let answers = receive(app, push, wish).await;
     let mut bytes = Vec::new();
     for (name, answer) in answers {
         let line = match answer {
@@ -79,42 +128,51 @@ async fn talk(app: &App, stream: UnixStream) -> io::Result<()> {
     writer.shutdown().await
 }
 
-/// The session and the versions; `None` for a caller that knows no push.
-async fn greet<R: AsyncRead + Unpin>(
-    app: &App,
-    reader: &mut R,
-    writer: &mut tokio::net::unix::OwnedWriteHalf,
-) -> io::Result<Option<(super::Push, bool)>> {
-    let session = Packet::read(reader).await?;
-    let push = session.as_ref().and_then(Packet::line).and_then(|id| app.sessions.find(id));
-    let Some(push) = push else { return Ok(None) };
-    let mut is_atomic = false;
+/// The versions, and what the push is like.
+async fn greet<R: AsyncRead + Unpin>(reader: &mut R, writer: &mut OwnedWriteHalf) -> io::Result<Features> {
+    let mut asked = Features::default();
     while let Some(Packet::Data(line)) = Packet::read(reader).await? {
         let mut parts = line.split(|byte| *byte == 0);
         if parts.next().is_none_or(|version| version.trim_ascii() != b"version=1") {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a version other than 1"));
         }
-        let mut features = parts.flat_map(|features| features.split(u8::is_ascii_whitespace));
-        is_atomic |= features.any(|feature| feature == b"atomic");
+        for feature in parts.flat_map(|features| features.split(u8::is_ascii_whitespace)) {
+            asked.is_atomic |= feature == b"atomic";
+            asked.has_options |= feature == b"push-options";
+        }
     }
     let mut bytes = Vec::new();
-    Packet::text("version=1\n").encode(&mut bytes)?;
+    // What is not taken up here, git does not say.
+    let taken = if asked.has_options { "version=1\0push-options\n" } else { "version=1\n" };
+    Packet::text(taken).encode(&mut bytes)?;
     Packet::Flush.encode(&mut bytes)?;
     writer.write_all(&bytes).await?;
-    Ok(Some((push, is_atomic)))
+    Ok(asked)
 }
 
-async fn commands<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Vec<Command>> {
-    let mut commands = Vec::new();
-    loop {
-        let Some(packet) = Packet::read(reader).await? else { return Err(io::ErrorKind::UnexpectedEof.into()) };
-        let Some(line) = packet.line() else { return Ok(commands) };
-        let command = parse(line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a ref command"))?;
-        if commands.len() == MAX_COMMANDS {
+/// The commands, and what was said along with them.
+async fn wish<R: AsyncRead + Unpin>(reader: &mut R, features: Features) -> io::Result<Wish> {
+    let mut wish = Wish { is_atomic: features.is_atomic, ..Wish::default() };
+    while let Some(line) = line(reader).await? {
+        let command = parse(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a ref command"))?;
+        if wish.commands.len() == MAX_COMMANDS {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "too many ref commands"));
         }
-        commands.push(command);
+        wish.commands.push(command);
     }
+    if features.has_options {
+        while let Some(line) = line(reader).await? {
+            // Whoever watched the push let through what is within the limits.
+            wish.options.add(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        }
+    }
+    Ok(wish)
+}
+
+/// The next line of a list; `None` at its end.
+async fn line<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Option<Vec<u8>>> {
+    let packet = Packet::read(reader).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok(packet.line().map(<[u8]>::to_vec))
 }
 
 /// `<old id> <new id> <ref>`.
@@ -168,12 +226,18 @@ mod tests {
     }
 
     #[test]
-    fn the_hook_is_replaced_in_one_step() {
+    fn hooks_are_replaced_in_one_step() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("incoming")).unwrap();
         for program in ["/bin/true", "/bin/false"] {
-            let hooks = install_hook(folder.path(), Path::new(program)).unwrap();
-            assert_eq!(fs::read_link(hooks.join("proc-receive")).unwrap(), Path::new(program));
+            let hooks = install_hooks(folder.path(), Path::new(program)).unwrap();
+            let small = hooks.of_small_pushes();
+            let installed =
+                hook::NAMES.map(|name| hooks.all().join(name)).into_iter().chain([small.join("proc-receive")]);
+            for path in installed {
+                assert_eq!(fs::read_link(path).unwrap(), Path::new(program));
+            }
+            assert_eq!(fs::read_dir(small).unwrap().count(), 1);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Pushes that are being served, by the secret that their hook knows.
+//! Pushes and fetches that are being served, by the secret that their hooks know.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use ferrite_proto::id::RepositoryId;
 use tokio::net::UnixListener;
 use uuid::Uuid;
 
-use crate::{error::GitError, hook, protection::Actor};
+use crate::{error::GitError, hook, packs::Fetch, protection::Actor};
 
 /// Longer paths do not fit into the address of a socket.
 const LONGEST: usize = 100;
@@ -37,14 +37,27 @@ impl Push {
     }
 }
 
-/// The pushes. Clones share everything.
+/// What a hook is run for.
+#[derive(Clone, Debug)]
+pub(crate) enum Served {
+    /// A push.
+    Push(Push),
+    /// A fetch.
+    Fetch(Fetch),
+}
+
+/// The pushes and fetches. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     socket: PathBuf,
-    pushes: Mutex<HashMap<String, Push>>,
+    /// The most refs that one push may change.
+    max_refs: usize,
+    served: Mutex<HashMap<String, Served>>,
+    /// Repositories in which a push that was broken off may have left something, and when the last one was.
+    littered: Mutex<HashMap<RepositoryId, SystemTime>>,
 }
 
 /// Where hooks call; its file vanishes when this is dropped.
@@ -56,7 +69,7 @@ pub(crate) struct HookSocket {
     folder: Option<PathBuf>,
 }
 
-/// A push that is being served, until dropped.
+/// A push or a fetch that is being served, until dropped.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: String,
@@ -80,9 +93,10 @@ impl HookSocket {
         Ok(Self { listener, path, folder })
     }
 
-    /// The pushes whose hooks call here.
-    pub(crate) fn sessions(&self) -> Sessions {
-        Sessions(Arc::new(Inner { socket: self.path.clone(), pushes: Mutex::default() }))
+    /// Those whose hooks call here; a push may change `max_refs` refs.
+    pub(crate) fn sessions(&self, max_refs: usize) -> Sessions {
+        let (served, littered) = (Mutex::default(), Mutex::default());
+        Sessions(Arc::new(Inner { socket: self.path.clone(), max_refs, served, littered }))
     }
 }
 
@@ -110,14 +124,23 @@ impl Drop for HookSocket {
 impl Sessions {
     /// Remembers a push for as long as the answer is kept.
     pub(crate) fn open(&self, push: Push) -> Session {
-        let id = Uuid::new_v4().simple().to_string();
-        self.pushes().insert(id.clone(), push);
-        Session { id, repository: push.repository, sessions: self.clone() }
+        self.remember(push.repository, Served::Push(push))
     }
 
-    /// The push with this secret.
-    pub(crate) fn find(&self, id: &[u8]) -> Option<Push> {
-        self.pushes().get(std::str::from_utf8(id).ok()?).copied()
+    /// Remembers a fetch for as long as the answer is kept.
+    pub(crate) fn open_fetch(&self, fetch: Fetch) -> Session {
+        self.remember(fetch.repository, Served::Fetch(fetch))
+    }
+
+    fn remember(&self, repository: RepositoryId, served: Served) -> Session {
+        let id = Uuid::new_v4().simple().to_string();
+        self.served().insert(id.clone(), served);
+        Session { id, repository, sessions: self.clone() }
+    }
+
+    /// What is served under this secret.
+    pub(crate) fn find(&self, id: &[u8]) -> Option<Served> {
+        self.served().get(std::str::from_utf8(id).ok()?).cloned()
     }
 
     /// When the longest of the pushes to a repository that are being served began; now when there is none. What a push left in the
@@ -125,37 +148,67 @@ impl Sessions {
     pub(crate) fn oldest(&self, repository: RepositoryId) -> SystemTime {
         // Read first: a push that begins meanwhile is not older.
         let now = SystemTime::now();
-        let pushes = self.pushes();
-        let begun = pushes.values().filter(|push| push.repository == repository).map(|push| push.begun);
+        let served = self.served();
+        let begun = served.values().filter_map(|served| match served {
+            Served::Push(push) => (push.repository == repository).then_some(push.begun),
+            Served::Fetch(_) => None,
+        });
         begun.min().map_or(now, |begun| begun.min(now))
     }
 
-    /// Whether no push is being served.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pushes().is_empty()
+    /// A push to a repository was broken off.
+    pub(crate) fn litter(&self, repository: RepositoryId) {
+        self.littered().insert(repository, SystemTime::now());
     }
 
-    fn pushes(&self) -> std::sync::MutexGuard<'_, HashMap<String, Push>> {
+    /// The time before which everything that pushes left in a repository is nobody's, if one of them may have left something. When
+    /// a push that is still served began before that was left, it is for the end of this one to ask again.
+    pub(crate) fn sweepable(&self, repository: RepositoryId) -> Option<SystemTime> {
+        let mut littered = self.littered();
+        let last = *littered.get(&repository)?;
+        let before = self.oldest(repository);
+        if last < before {
+            littered.remove(&repository);
+        }
+        Some(before)
+    }
+
+    /// Whether nothing is being served.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.served().is_empty()
+    }
+
+    fn littered(&self) -> std::sync::MutexGuard<'_, HashMap<RepositoryId, SystemTime>> {
         // Nothing panics while it is held.
-        self.0.pushes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.littered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn served(&self) -> std::sync::MutexGuard<'_, HashMap<String, Served>> {
+        // Nothing panics while it is held.
+        self.0.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Session {
-    /// Where the push goes.
+    /// Where the push goes, or the fetch comes from.
     pub(crate) fn repository(&self) -> RepositoryId {
         self.repository
     }
 
     /// What the hook finds in its environment.
     pub(crate) fn env(&self) -> Vec<(&'static str, OsString)> {
-        vec![(hook::SOCKET, self.sessions.0.socket.clone().into()), (hook::SESSION, self.id.clone().into())]
+        let Inner { socket, max_refs, .. } = &*self.sessions.0;
+        vec![
+            (hook::SOCKET, socket.clone().into()),
+            (hook::SESSION, self.id.clone().into()),
+            (hook::MAX_REFS, max_refs.to_string().into()),
+        ]
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.sessions.pushes().remove(&self.id);
+        self.sessions.served().remove(&self.id);
     }
 }
 
@@ -167,11 +220,12 @@ mod tests {
     async fn a_session_ends_with_its_push() {
         let folder = tempfile::tempdir().unwrap();
         let socket = HookSocket::bind(folder.path()).unwrap();
-        let sessions = socket.sessions();
+        let sessions = socket.sessions(10);
         let actor = Actor { user: 4, permission: ferrite_proto::Permission::Write };
         let session = sessions.open(Push::new(RepositoryId(3), actor));
         let id = session.id.clone();
-        assert_eq!(sessions.find(id.as_bytes()).unwrap().repository, RepositoryId(3));
+        let found = sessions.find(id.as_bytes());
+        assert!(matches!(found, Some(Served::Push(push)) if push.repository == RepositoryId(3)));
         assert!(sessions.find(b"").is_none() && sessions.find(&[0xff]).is_none());
         let (before, begun) = (SystemTime::UNIX_EPOCH, SystemTime::now());
         assert!(
@@ -179,6 +233,23 @@ mod tests {
         );
         drop(session);
         assert!(sessions.find(id.as_bytes()).is_none() && sessions.oldest(RepositoryId(3)) >= begun);
+    }
+
+    #[tokio::test]
+    async fn the_last_of_several_pushes_sweeps_for_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = HookSocket::bind(folder.path()).unwrap().sessions(10);
+        let actor = Actor { user: 4, permission: ferrite_proto::Permission::Write };
+        let id = RepositoryId(3);
+        let (long, short) = (sessions.open(Push::new(id, actor)), sessions.open(Push::new(id, actor)));
+        assert!(sessions.sweepable(id).is_none());
+        drop(short);
+        sessions.litter(id);
+        let left = SystemTime::now();
+        assert!(sessions.sweepable(id).unwrap() < left, "what the other push has is left alone");
+        drop(long);
+        assert!(sessions.sweepable(id).unwrap() >= left);
+        assert!(sessions.sweepable(id).is_none());
     }
 
     #[tokio::test]

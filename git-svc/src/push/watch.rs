@@ -1,6 +1,7 @@
-//! Looks at a push on its way to git: the commands, and how many objects its pack says it has. git has no limit of its own for
-//! that, and takes exactly as many as the header says. Not here: anything that git checks itself.
+//! Looks at a push on its way to git: the commands, the options, and how many objects its pack says it has. git has no limit of
+//! its own for these, and takes exactly as many objects as the header says. Not here: anything that git checks itself.
 
+use super::{PushOptions, depth::DEEPEST};
 use crate::pktline::{MAX_DATA, Packet};
 
 /// Names that are kept to be answered; more than a push may change anyway.
@@ -16,9 +17,20 @@ pub(crate) struct Watch {
     /// The refs that the commands name, each with its length in `kept`.
     names: Vec<Vec<u8>>,
     kept: usize,
-    features: Vec<u8>,
+    features: Features,
+    options: PushOptions,
     /// Whether a command needs objects: otherwise git looks for none.
     wants_pack: bool,
+    /// How many objects its pack has, as soon as that is known.
+    objects: Option<u64>,
+}
+
+/// What the client asked for behind its commands. git takes each from any of them, with or without a value.
+#[derive(Clone, Copy, Debug, Default)]
+struct Features {
+    has_options: bool,
+    has_report: bool,
+    has_bands: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +45,9 @@ enum State {
 impl Watch {
     /// A push that may bring at most `limit` objects.
     pub(crate) fn new(limit: u64) -> Self {
-        let (buffer, names, features) = (Vec::new(), Vec::new(), Vec::new());
-        Self { limit, state: State::Commands, buffer, names, kept: 0, features, wants_pack: false }
+        let (buffer, names, state) = (Vec::new(), Vec::new(), State::Commands);
+        let (features, options) = (Features::default(), PushOptions::default());
+        Self { limit, state, buffer, names, kept: 0, features, options, wants_pack: false, objects: None }
     }
 
     /// Takes the next bytes. What is to be answered if the push is refused: git is not to see these bytes then.
@@ -56,19 +69,15 @@ impl Watch {
     fn step(&mut self) -> Option<Vec<u8>> {
         let mut used = 0;
         while matches!(self.state, State::Commands | State::Options) {
-            let rest = &self.buffer[used..];
-            if self.state == State::Options && rest.starts_with(b"PACK") {
-                // Options that git did not offer are not there.
-                self.state = State::Pack;
-                break;
-            }
-            match Packet::decode(rest) {
+            match Packet::decode(&self.buffer[used..]) {
                 Ok(Some((packet, count))) => {
                     used += count;
                     if packet.line().is_some_and(|line| line.split(|byte| *byte == 0).next() == Some(b"push-cert")) {
                         return Some(self.refusal("signed pushes are not taken", "signed pushes are not taken"));
                     }
-                    self.packet(&packet);
+                    if let Some(refusal) = self.packet(&packet) {
+                        return Some(refusal);
+                    }
                 }
                 Ok(None) => break,
                 Err(_) => self.state = State::Done,
@@ -80,17 +89,33 @@ impl Watch {
         self.check(header)
     }
 
-    fn packet(&mut self, packet: &Packet) {
-        self.state = match (packet.line(), self.state) {
-            (Some(line), State::Commands) => {
-                self.command(line);
-                return;
+    fn packet(&mut self, packet: &Packet) -> Option<Vec<u8>> {
+        match (packet.line(), self.state) {
+            (Some(line), State::Commands) => self.command(line),
+            (Some(line), _) => {
+                let reason = self.options.add(line).err()?.to_string();
+                return Some(self.refusal(&reason, &reason));
             }
-            (Some(_), _) => return,
-            (None, State::Commands) if self.has(b"push-options") => State::Options,
-            (None, _) if self.wants_pack => State::Pack,
-            (None, _) => State::Done,
-        };
+            (None, State::Commands) if self.features.has_options => self.state = State::Options,
+            (None, _) if self.wants_pack => self.state = State::Pack,
+            (None, _) => {
+                self.objects = Some(0);
+                self.state = State::Done;
+            }
+        }
+        None
+    }
+
+    /// Whether all is known that is to be seen, and neither its refs nor its objects are too many for a push to be taken without
+    /// a look at it in quarantine.
+    pub(crate) fn is_small(&self, max_refs: usize) -> bool {
+        let is_flat = self.objects.is_some_and(|objects| objects <= u64::from(DEEPEST));
+        is_flat && self.names.len() <= max_refs && self.kept < KEPT / 2
+    }
+
+    /// Whether there is nothing more to see.
+    pub(crate) fn is_done(&self) -> bool {
+        self.state == State::Done
     }
 
     /// `<old> <new> <name>`, the first one with features behind a NUL.
@@ -98,7 +123,7 @@ impl Watch {
         let mut parts = line.splitn(2, |byte| *byte == 0);
         let command = parts.next().unwrap_or_default();
         if let Some(features) = parts.next() {
-            self.features = features.to_vec();
+            self.features.add(features);
         }
         let (Some(b' '), Some(new), Some(b' '), Some(name)) =
             (command.get(40), command.get(41..81), command.get(81), command.get(82..))
@@ -112,17 +137,21 @@ impl Watch {
         }
     }
 
-    fn has(&self, feature: &[u8]) -> bool {
-        self.features.split(u8::is_ascii_whitespace).any(|other| other == feature)
-    }
-
-    fn check(&self, header: [u8; 12]) -> Option<Vec<u8>> {
+    fn check(&mut self, header: [u8; 12]) -> Option<Vec<u8>> {
         let [b'P', b'A', b'C', b'K', _, _, _, _, count @ ..] = header else {
             return Some(self.refusal("there is no pack", "no pack"));
         };
         let count = u64::from(u32::from_be_bytes(count));
+        self.objects = Some(count);
         let reason = format!("the pack has {count} objects, at most {} are taken", self.limit);
         (count > self.limit).then(|| self.refusal(&reason, "too many objects"))
+    }
+
+    /// What is to be answered when a push is ended for `reason` before git has said anything; `None` when the client has not named
+    /// its refs yet, or wants no report.
+    pub(crate) fn give_up(&self, reason: &str) -> Option<Vec<u8>> {
+        let answer = self.refusal(reason, "not done");
+        (!self.names.is_empty() && answer.len() > b"0000".len()).then_some(answer)
     }
 
     /// What git would say if it were of our mind: nothing was unpacked, and why.
@@ -136,10 +165,10 @@ impl Watch {
             say([b"ng ", name.as_slice(), b" ", short.as_bytes(), b"\n"].concat());
         }
         report.extend_from_slice(b"0000");
-        if !self.has(b"report-status") && !self.has(b"report-status-v2") {
+        if !self.features.has_report {
             report.clear();
         }
-        if !self.has(b"side-band-64k") {
+        if !self.features.has_bands {
             return report;
         }
         let mut answer = Vec::new();
@@ -150,6 +179,17 @@ impl Watch {
         }
         answer.extend_from_slice(b"0000");
         answer
+    }
+}
+
+impl Features {
+    fn add(&mut self, features: &[u8]) {
+        for feature in features.split(u8::is_ascii_whitespace) {
+            let name = feature.split(|byte| *byte == b'=').next().unwrap_or_default();
+            self.has_options |= name == b"push-options";
+            self.has_report |= matches!(name, b"report-status" | b"report-status-v2");
+            self.has_bands |= name == b"side-band-64k";
+        }
     }
 }
 
@@ -196,15 +236,38 @@ mod tests {
     }
 
     #[test]
+    fn a_push_is_small_when_all_of_it_is_known_to_be() {
+        let watched = |bytes: &[u8]| {
+            let mut watch = Watch::new(u64::MAX);
+            assert_eq!(watch.see(bytes), None);
+            watch
+        };
+        for features in ["report-status", "report-status push-options"] {
+            let small = push(features, DEEPEST);
+            assert!(watched(&small).is_small(2));
+            assert!(!watched(&small).is_small(1), "two refs");
+            assert!(!watched(&small[..small.len() - 1]).is_small(2), "not seen to the end");
+            assert!(!watched(&push(features, DEEPEST + 1)).is_small(2));
+        }
+        assert!(watched(b"0000").is_small(0));
+        assert!(!watched(b"zzzz").is_small(0), "git reads it in its own way");
+    }
+
+    #[test]
     fn nothing_gets_past_in_disguise() {
         let limited = push("report-status", 11);
         let (commands, pack) = limited.split_at(limited.len() - 12);
-        // git offers no options, so a client that announces some sends none.
-        let announced = push("report-status push-options", 11);
-        let options = announced.windows(11).position(|window| window == b"0007x=y0000").unwrap();
-        let mut announced = announced;
-        announced.drain(options..options + 11);
-        assert!(Watch::new(10).see(&announced).is_some());
+        // git looks for the name alone, behind every command.
+        for features in ["push-options=1", "atomic push-options report-status", "push-options"] {
+            let mut lines = Vec::new();
+            for (name, features) in [("a", features), ("b", "report-status")] {
+                let line = format!("{} {} refs/heads/{name}\0{features}", "1".repeat(40), "0".repeat(40));
+                Packet::text(&line).encode(&mut lines).unwrap();
+            }
+            Packet::Flush.encode(&mut lines).unwrap();
+            Packet::text(&"x".repeat(2000)).encode(&mut lines).unwrap();
+            assert!(Watch::new(10).see(&lines).is_some(), "{features}");
+        }
         let mut line = Vec::new();
         Packet::text("push-cert\0report-status").encode(&mut line).unwrap();
         assert!(Watch::new(10).see(&line).is_some());
@@ -216,6 +279,22 @@ mod tests {
         let text = format!("{} {} refs/heads/a", "1".repeat(40), "0".repeat(40));
         Packet::text(&text).encode(&mut deletion).unwrap();
         assert_eq!(Watch::new(10).see(&[&deletion, &b"0000"[..], &[0; 20]].concat()), None);
+    }
+
+    #[test]
+    fn options_beyond_the_limits_are_refused_beside_every_ref() {
+        let mut bytes = push("report-status push-options", 1);
+        let flush = bytes.windows(11).position(|window| window == b"0007x=y0000").unwrap();
+        for (option, reason) in [(vec![b'x'; 1025], "1024 bytes at most"), (b"a\x07".to_vec(), "control characters")] {
+            let mut line = Vec::new();
+            Packet::Data(option).encode(&mut line).unwrap();
+            let answer = Watch::new(10).see(&[&bytes[..flush], &line, &bytes[flush..]].concat()).unwrap();
+            let text = String::from_utf8(answer).unwrap();
+            assert!(text.contains("unpack ") && text.matches(reason).count() == 3, "{text}");
+        }
+        let many = b"0007x=y".repeat(64);
+        bytes.splice(flush..flush, many);
+        assert!(String::from_utf8(Watch::new(10).see(&bytes).unwrap()).unwrap().contains("64 options at most"));
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use git2::{Oid, Repository};
 use crate::{
     error::GitError,
     name::BranchName,
-    refs::{self, Page},
+    refs::{self, RefPage},
     revision::{Resolved, Revision},
 };
 
@@ -57,11 +57,10 @@ pub struct BranchPage {
     pub total: usize,
 }
 
-/// A page of the branches, by name.
-pub fn branches(repo: &Repository, page: Page) -> Result<BranchPage, GitError> {
-    let listed = refs::list(repo, "refs/heads/", page)?;
+/// A page of the branches, for a page of their refs.
+pub fn branches(repo: &Repository, listed: &RefPage) -> Result<BranchPage, GitError> {
     let mut branches = Vec::with_capacity(listed.entries.len());
-    for entry in listed.entries {
+    for entry in &listed.entries {
         branches.push(BranchInfo { name: entry.name.short().to_vec(), commit: commit_info(repo, entry.target)? });
     }
     Ok(BranchPage { branches, total: listed.total })
@@ -84,23 +83,36 @@ pub fn commit(repo: &Repository, revision: &Revision) -> Result<(Resolved, Commi
     Ok((resolved, commit))
 }
 
+/// The name and the address of a line such as `Ada <ada@example.com> 0 +0000`, found as git finds them.
+pub(crate) fn identity(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let open = line.iter().position(|byte| *byte == b'<')?;
+    let (name, rest) = (&line[..open], &line[open + 1..]);
+    let close = rest.iter().position(|byte| *byte == b'>')?;
+    Some((name.trim_ascii(), &rest[..close]))
+}
+
 /// The commit with this id.
 pub fn commit_info(repo: &Repository, id: Oid) -> Result<CommitInfo, GitError> {
     let commit = repo.find_commit(id)?;
+    let header = commit.raw_header_bytes();
     Ok(CommitInfo {
         id,
         tree: commit.tree_id(),
         parents: commit.parent_ids().collect(),
         message: commit.message_raw_bytes().to_vec(),
-        author: person(&commit.author()),
-        committer: person(&commit.committer()),
+        author: person(header, b"author ", &commit.author()),
+        committer: person(header, b"committer ", &commit.committer()),
     })
 }
 
-pub(super) fn person(signature: &git2::Signature<'_>) -> Person {
+/// Somebody that the line of a header names which begins with `role`; `signature` is the same as the library read it, without full
+/// stops at the ends of names.
+pub(super) fn person(header: &[u8], role: &[u8], signature: &git2::Signature<'_>) -> Person {
+    let line = header.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(role));
+    let (name, email) = line.and_then(identity).unwrap_or_else(|| (signature.name_bytes(), signature.email_bytes()));
     Person {
-        name: signature.name_bytes().to_vec(),
-        email: signature.email_bytes().to_vec(),
+        name: name.to_vec(),
+        email: email.to_vec(),
         seconds: signature.when().seconds(),
         offset_minutes: signature.when().offset_minutes(),
     }

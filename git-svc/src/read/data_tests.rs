@@ -7,7 +7,13 @@ use super::{
     tree::MAX_ITEMS,
     *,
 };
-use crate::{error::GitError, name::RefName, path::TreePath, refs::Page, revision::Revision};
+use crate::{
+    error::GitError,
+    name::RefName,
+    path::TreePath,
+    refs::{Page, load},
+    revision::Revision,
+};
 
 const ALL: Page = Page { number: 1, size: 1000 };
 
@@ -152,8 +158,9 @@ fn a_repository_without_commits_has_an_empty_history() {
         assert_eq!(log(&repo, &revision(text), ALL, &watch).unwrap().total, Some(0), "{text}");
     }
     assert!(matches!(log(&repo, &revision("other"), ALL, &watch), Err(GitError::RevisionNotFound)));
-    assert_eq!(tags(&repo, ALL, &watch).unwrap().total, 0);
-    assert_eq!(references(&repo, b"", ALL).unwrap().total, 0);
+    let table = load(&repo).unwrap();
+    assert_eq!(tags(&repo, &tag_refs(&table, ALL)).unwrap().total, 0);
+    assert_eq!(references(table.page(b"", ALL)).total, 0);
     assert!(matches!(tree(&repo, &revision(""), false, &watch), Err(GitError::RevisionNotFound)));
 }
 
@@ -239,8 +246,8 @@ fn tags_lead_to_their_commits() {
     let nested = repo.tag("v3", &repo.find_object(annotated, None).unwrap(), &who(9), "three", false).unwrap();
     repo.reference("refs/tags/v1", commit, false, "").unwrap();
     repo.reference("refs/tags/a-tree", root, false, "").unwrap();
-    let (watch, _waiting) = watch();
-    let page = tags(&repo, Page { number: 1, size: 2 }, &watch).unwrap();
+    let listed = tag_refs(&load(&repo).unwrap(), Page { number: 1, size: 2 });
+    let page = tags(&repo, &listed).unwrap();
     let shown: Vec<_> =
         page.tags.iter().map(|tag| (String::from_utf8_lossy(&tag.name), tag.tag, tag.commit.id)).collect();
     assert_eq!((shown, page.total), (vec![("v1".into(), None, commit), ("v2".into(), Some(annotated), commit)], 3));
@@ -260,10 +267,12 @@ fn refs_are_found_by_prefix_and_hidden_ones_never() {
         repo.reference(name, commit, false, "").unwrap();
     }
     repo.reference("refs/tags/a-tree", root, false, "").unwrap();
-    let page = references(&repo, b"refs/heads/feature", Page { number: 2, size: 1 }).unwrap();
+    let table = load(&repo).unwrap();
+    let page = references(table.page(b"refs/heads/feature", Page { number: 2, size: 1 }));
     assert_eq!((page.refs[0].name.as_bytes(), page.total), (b"refs/heads/feature/two".as_slice(), 2));
-    assert_eq!(references(&repo, b"", ALL).unwrap().total, 4);
-    assert_eq!(references(&repo, b"refs/pull", ALL).unwrap().total, 0);
+    let kinds: Vec<_> = references(table.page(b"", ALL)).refs.iter().map(|found| found.kind).collect();
+    assert_eq!(kinds, [ObjectType::Commit, ObjectType::Commit, ObjectType::Commit, ObjectType::Tree]);
+    assert_eq!(references(table.page(b"refs/pull", ALL)).total, 0);
     let found = |name: &str| reference(&repo, &RefName::parse(name.as_bytes()).unwrap());
     assert_eq!(found("refs/tags/a-tree").unwrap().kind, ObjectType::Tree);
     for name in ["refs/heads/none", "refs/ferrite/x", "refs/pull/1/head", "refs/heads/feature"] {

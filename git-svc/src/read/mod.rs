@@ -4,16 +4,18 @@ pub mod commit;
 pub mod contents;
 pub mod log;
 pub mod object;
+mod path_logs;
 pub mod raw;
 pub mod submodule;
 pub mod tree;
 pub mod watch;
 
+pub(crate) use self::path_logs::{PathLogKey, PathLogs};
 pub use self::{
     commit::{BranchInfo, BranchPage, CommitInfo, Person, branch, branches, commit, commit_info},
     contents::{Contents, Entry, EntryKind, Target, contents},
     log::{LogPage, log, log_of_path},
-    object::{RefPage, TagObject, TagPage, blob, reference, references, tag_object, tags},
+    object::{RefPage, TagObject, TagPage, blob, reference, references, tag_object, tag_refs, tags},
     raw::{RawFile, raw},
     tree::{TreeListing, tree},
     watch::Watch,

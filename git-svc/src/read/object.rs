@@ -5,13 +5,12 @@ use git2::{ObjectType, Oid, Repository};
 use super::{
     commit::{CommitInfo, Person, commit_info, person},
     contents::{MAX_ANSWER, read_blob},
-    watch::Watch,
 };
 use crate::{
     error::GitError,
     name::RefName,
-    refs::{self, Page},
-    revision::{object_by_id, object_id, peel},
+    refs::{self, Page, RefEntry, Table},
+    revision::{object_by_id, object_id},
 };
 
 /// A tag and the commit it leads to.
@@ -71,35 +70,34 @@ pub struct TagObject {
     pub kind: ObjectType,
 }
 
-/// A page of the tags that lead to a commit, by name.
-pub fn tags(repo: &Repository, page: Page, watch: &Watch) -> Result<TagPage, GitError> {
-    let everything = Page { number: 1, size: usize::MAX };
-    let mut found = Vec::new();
-    for entry in refs::list(repo, "refs/tags/", everything)?.entries {
-        watch.check()?;
-        if let Some(commit) = peel(repo, entry.target)? {
-            found.push((entry, commit));
-        }
-    }
-    let total = found.len();
-    let mut tags = Vec::new();
-    for (entry, commit) in found.get(page.range(total)).unwrap_or_default() {
-        let tag = (entry.target != *commit).then_some(entry.target);
-        tags.push(TagInfo { name: entry.name.short().to_vec(), tag, commit: commit_info(repo, *commit)? });
-    }
-    Ok(TagPage { tags, total })
+/// The refs of a page of the tags that lead to a commit, by name, and how many such tags there are.
+pub fn tag_refs(table: &Table, page: Page) -> refs::RefPage {
+    let tags = || table.rows(table.span(b"refs/tags/")).filter(|entry| entry.kind == ObjectType::Commit);
+    let total = tags().count();
+    let wanted = page.range(total);
+    let entries = tags().skip(wanted.start).take(wanted.len()).cloned().collect();
+    refs::RefPage { entries, total }
 }
 
-/// A page of the refs whose full name begins with `prefix`, by name.
-pub fn references(repo: &Repository, prefix: &[u8], page: Page) -> Result<RefPage, GitError> {
-    let listed = refs::list(repo, prefix, page)?;
-    let odb = repo.odb()?;
-    let mut refs = Vec::with_capacity(listed.entries.len());
-    for entry in listed.entries {
-        let (_, kind) = odb.read_header(entry.target)?;
-        refs.push(RefInfo { name: entry.name, target: entry.target, kind });
+/// A page of tags, for a page of [`tag_refs`].
+pub fn tags(repo: &Repository, listed: &refs::RefPage) -> Result<TagPage, GitError> {
+    let mut tags = Vec::with_capacity(listed.entries.len());
+    for entry in &listed.entries {
+        let tag = entry.peeled.is_some().then_some(entry.target);
+        let commit = commit_info(repo, entry.peeled.unwrap_or(entry.target))?;
+        tags.push(TagInfo { name: entry.name.short().to_vec(), tag, commit });
     }
-    Ok(RefPage { refs, total: listed.total })
+    Ok(TagPage { tags, total: listed.total })
+}
+
+/// What the refs of a page point to.
+#[must_use]
+pub fn references(listed: refs::RefPage) -> RefPage {
+    let info = |entry: RefEntry| {
+        let kind = if entry.peeled.is_some() || entry.kind == ObjectType::Any { ObjectType::Tag } else { entry.kind };
+        RefInfo { name: entry.name, target: entry.target, kind }
+    };
+    RefPage { refs: listed.entries.into_iter().map(info).collect(), total: listed.total }
 }
 
 /// One ref.
@@ -138,14 +136,22 @@ pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
         return Err(GitError::ObjectNotFound);
     }
     let tag = repo.find_tag(id)?;
+    let odb = repo.odb()?;
+    let raw = odb.read(id)?;
     Ok(TagObject {
         id,
         name: tag.name_bytes().to_vec(),
         message: tag.message_bytes().unwrap_or_default().to_vec(),
-        tagger: tag.tagger().as_ref().map(person),
+        tagger: tag.tagger().map(|tagger| person(header(raw.data()), b"tagger ", &tagger)),
         target: tag.target_id(),
         kind: tag.target_type().unwrap_or(ObjectType::Any),
     })
+}
+
+/// What is before the message.
+fn header(object: &[u8]) -> &[u8] {
+    let end = object.windows(2).position(|bytes| bytes == b"\n\n");
+    &object[..end.unwrap_or(object.len())]
 }
 
 /// What cannot be an id is the id of nothing.

@@ -1,21 +1,30 @@
 //! Refs: the only code that lists, resolves and changes them. Not here: who may, and the journal.
 
+mod direct;
+mod load;
 mod read;
+mod table;
 mod transact;
+mod warm;
 
-use std::{fs, io::Write as _, path::Path, sync::Arc};
+use std::{fs, io::Write as _, path::Path, sync::Arc, time::Duration};
 
 use ferrite_proto::id::RepositoryId;
 use git2::Oid;
 
-pub use self::read::{HeadState, RefEntry, RefPage, head, is_empty, list, lookup};
+pub(crate) use self::load::load;
+use self::warm::Warm;
+pub use self::{
+    read::{HeadState, head, is_empty, lookup},
+    table::{RefEntry, RefPage, Table},
+};
 use crate::{
     command::Git,
     error::GitError,
     layout::Store,
     name::{BranchName, RefName},
     pool::Pool,
-    write::durable::sync,
+    write::{durable::sync, room::explain},
 };
 
 /// One change of one ref.
@@ -53,18 +62,46 @@ pub struct Refs {
     store: Arc<Store>,
     pool: Pool,
     git: Arc<Git>,
+    warm: Arc<Warm>,
+    deadline: Duration,
 }
+
+/// Bytes that tables of refs may take, unless somebody says otherwise.
+pub const TABLE_BYTES: u64 = 64 << 20;
 
 impl Refs {
     /// Refs of the repositories in `store`.
     #[must_use]
     pub fn new(store: Arc<Store>, pool: Pool, git: Arc<Git>) -> Self {
-        Self { store, pool, git }
+        Self { store, pool, git, warm: Arc::new(Warm::new(TABLE_BYTES)), deadline: transact::DEADLINE }
     }
 
-    /// A page of the refs whose full name begins with `prefix`, by name, hidden ones left out.
-    pub async fn list(&self, id: RepositoryId, prefix: &'static str, page: Page) -> Result<RefPage, GitError> {
-        self.pool.run(id, move |repo| list(repo, prefix, page)).await
+    /// The same, where one transaction may take as long as this.
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// The same, with tables that take `bytes` in all.
+    #[must_use]
+    pub fn keeping(self, bytes: u64) -> Self {
+        Self { warm: Arc::new(Warm::new(bytes)), ..self }
+    }
+
+    /// All refs of a repository, hidden and broken ones left out: everything that was done before the call is in it.
+    pub async fn table(&self, id: RepositoryId) -> Result<Arc<Table>, GitError> {
+        let path = self.store.path(id);
+        self.warm.table(id, &path, self.pool.run(id, load)).await
+    }
+
+    /// A page of the refs whose full name begins with `prefix`, by name, hidden and broken ones left out.
+    pub async fn list(&self, id: RepositoryId, prefix: impl AsRef<[u8]>, page: Page) -> Result<RefPage, GitError> {
+        Ok(self.table(id).await?.page(prefix.as_ref(), page))
+    }
+
+    /// Drops what is known about a repository's refs: it was deleted or moved, or something else may have changed them.
+    pub fn forget(&self, id: RepositoryId) {
+        self.warm.forget(id);
     }
 
     /// Where a ref is; `None` if it does not exist.
@@ -82,9 +119,18 @@ impl Refs {
         self.pool.run(id, head).await
     }
 
+    /// The same, and what the repository takes on disk, in bytes.
+    pub(crate) async fn head_and_size(&self, id: RepositoryId) -> Result<(HeadState, u64), GitError> {
+        let store = Arc::clone(&self.store);
+        self.pool.run(id, move |repo| Ok((head(repo)?, store.size(id)?))).await
+    }
+
     /// Whether the repository has no branch.
     pub async fn is_empty(&self, id: RepositoryId) -> Result<bool, GitError> {
-        self.pool.run(id, is_empty).await
+        if self.head(id).await?.tip.is_some() {
+            return Ok(false);
+        }
+        Ok(self.table(id).await?.span(b"refs/heads/").is_empty())
     }
 
     /// Points HEAD to a branch, which need not exist; durable when it returns. The caller holds the repository's write lock.
@@ -104,9 +150,60 @@ impl Refs {
             return Err(GitError::RepositoryNotFound);
         }
         let path = self.store.path(id);
-        transact::run(&self.git, &path, edits).await?;
-        let edits = edits.to_vec();
-        self.pool.run_blocking(move |_| transact::sync_names(&path, &edits)).await
+        let doubt = self.warm.doubt(id);
+        let is_synced = match self.change(id, &path, edits).await {
+            Ok(is_synced) => is_synced,
+            Err(error) => {
+                if error.is_refused_transaction() {
+                    doubt.nothing_happened();
+                }
+                return self.pool.run_blocking(move |_| Err(explain(error, &path))).await;
+            }
+        };
+        let (edits, folder) = (edits.to_vec(), path.clone());
+        let changes = if self.warm.is_wanted(id) {
+            let settle = move |repo: &git2::Repository| {
+                if !is_synced {
+                    transact::sync_names(&folder, &edits)?;
+                }
+                Ok(load::changes(repo, &edits))
+            };
+            self.pool.run(id, settle).await?
+        } else {
+            if !is_synced {
+                self.pool.run_blocking(move |_| transact::sync_names(&folder, &edits)).await?;
+            }
+            Ok(Vec::new())
+        };
+        match changes {
+            Ok(changes) => doubt.happened(&path, changes),
+            // The refs are changed all the same; they are read again.
+            Err(error) => {
+                tracing::warn!(repo.id = %id, %error, "refs cannot be kept in memory");
+                self.warm.forget(id);
+                doubt.happened(&path, Vec::new());
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the refs in the cheapest way; returns whether their names are on disk already.
+    async fn change(&self, id: RepositoryId, path: &Path, edits: &[Edit]) -> Result<bool, GitError> {
+        if let [edit] = edits {
+            let edit = edit.clone();
+            if self.pool.run(id, move |repo| direct::advance(repo, &edit)).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        transact::run(&self.git, path, edits, self.deadline).await.map(|()| false)
+    }
+}
+
+/// Removes the locks of refs that a crash left behind. The caller holds the repository's write lock, and every process of the time
+/// before has ended.
+pub(crate) fn remove_locks(repository: &Path, names: &[RefName]) {
+    for name in names {
+        transact::remove(&transact::lock_of(repository, name));
     }
 }
 
@@ -126,7 +223,7 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
 
 /// Removes the lock of packed refs if a killed process left it behind; whether it did. The caller holds the repository's write lock.
 pub(crate) fn remove_stale_lock(repository: &Path) -> bool {
-    transact::remove_stale(&repository.join("packed-refs.lock"))
+    transact::remove_stale(&repository.join("packed-refs.lock"), transact::DEADLINE)
 }
 
 /// Writes a ref of a repository that nobody can see yet; the caller syncs it.

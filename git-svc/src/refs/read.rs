@@ -1,8 +1,7 @@
-//! Listing and resolving, for code that runs on the pool.
+//! Resolving, for code that runs on the pool.
 
 use git2::{ErrorCode, Oid, Repository};
 
-use super::Page;
 use crate::{
     error::GitError,
     name::{BranchName, RefName},
@@ -11,24 +10,6 @@ use crate::{
 /// How many symbolic refs are followed.
 const MAX_SYMBOLIC: usize = 5;
 
-/// One ref.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefEntry {
-    /// Its full name.
-    pub name: RefName,
-    /// What it points to: a commit for branches, any object for others.
-    pub target: Oid,
-}
-
-/// A page of refs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefPage {
-    /// By name.
-    pub entries: Vec<RefEntry>,
-    /// In all pages.
-    pub total: usize,
-}
-
 /// What HEAD says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeadState {
@@ -36,28 +17,6 @@ pub struct HeadState {
     pub branch: BranchName,
     /// The tip, if the branch exists.
     pub tip: Option<Oid>,
-}
-
-/// A page of the refs whose full name begins with `prefix`, by name. Hidden and broken ones are left out.
-pub fn list(repo: &Repository, prefix: impl AsRef<[u8]>, page: Page) -> Result<RefPage, GitError> {
-    let mut entries = Vec::new();
-    for reference in repo.references()? {
-        // One ref that cannot be read does not hide the others.
-        let Ok(reference) = reference else { continue };
-        if !reference.name_bytes().starts_with(prefix.as_ref()) {
-            continue;
-        }
-        let Ok(name) = RefName::parse(reference.name_bytes()) else { continue };
-        if let Some(target) = reference.target()
-            && !name.is_hidden()
-        {
-            entries.push(RefEntry { name, target });
-        }
-    }
-    entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-    let total = entries.len();
-    let entries = entries.get(page.range(total)).unwrap_or_default().to_vec();
-    Ok(RefPage { entries, total })
 }
 
 /// Where exactly this ref is; `None` if it does not exist.
@@ -103,10 +62,20 @@ pub fn head(repo: &Repository) -> Result<HeadState, GitError> {
     Ok(HeadState { branch, tip })
 }
 
+fn is_branch(name: &[u8]) -> bool {
+    name.starts_with(b"refs/heads/") && RefName::parse(name).is_ok()
+}
+
 /// Whether the repository has no branch.
 pub fn is_empty(repo: &Repository) -> Result<bool, GitError> {
     if head(repo)?.tip.is_some() {
         return Ok(false);
     }
-    Ok(list(repo, "refs/heads/", Page { number: 1, size: 1 })?.total == 0)
+    for reference in repo.references()? {
+        // One ref that cannot be read does not hide the others.
+        if reference.is_ok_and(|reference| reference.target().is_some() && is_branch(reference.name_bytes())) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

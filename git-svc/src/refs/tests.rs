@@ -178,3 +178,104 @@ async fn head_follows_set_head() {
     assert_eq!(f.refs.head(ID).await.unwrap(), HeadState { branch: other, tip: None });
     assert!(!f.refs.is_empty(ID).await.unwrap());
 }
+
+#[tokio::test]
+async fn a_packed_ref_moves_and_only_from_where_it_is() {
+    let f = fixture().await;
+    let (one, two, three) = (f.commits[0], f.commits[1], f.commits[2]);
+    git(&f.path, &["pack-refs", "--all", "--prune"]);
+    f.refs.transact(ID, &[edit("refs/heads/main", Some(one), Some(two))]).await.unwrap();
+    let stale = f.refs.transact(ID, &[edit("refs/heads/main", Some(one), Some(three))]).await;
+    assert!(matches!(stale, Err(GitError::RefConflict { name }) if name == "refs/heads/main"));
+    let tree = f.refs.pool.run(ID, move |repo| Ok(repo.find_commit(two)?.tree_id())).await.unwrap();
+    let no_commit = f.refs.transact(ID, &[edit("refs/heads/main", Some(two), Some(tree))]).await;
+    assert!(matches!(no_commit, Err(GitError::RefTarget { .. })));
+    assert_eq!(f.refs.resolve(ID, name("refs/heads/main")).await.unwrap(), Some(two));
+    assert!(!f.path.join("refs/heads/main.lock").exists());
+    let told = std::process::Command::new("git").arg("-C").arg(&f.path).args(["rev-parse", "main"]).output().unwrap();
+    assert_eq!(String::from_utf8(told.stdout).unwrap().trim(), two.to_string());
+    git(&f.path, &["fsck", "--strict"]);
+}
+
+#[tokio::test]
+async fn a_symbolic_ref_stays_one() {
+    let f = fixture().await;
+    let (one, two) = (f.commits[0], f.commits[1]);
+    git(&f.path, &["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
+    // git moves the ref itself here, not what it names; the file must be git's to change.
+    drop(f.refs.transact(ID, &[edit("refs/heads/alias", Some(one), Some(two))]).await);
+    assert_eq!(f.refs.resolve(ID, name("refs/heads/main")).await.unwrap(), Some(one));
+}
+
+#[tokio::test]
+async fn locks_of_the_dead_are_removed() {
+    let f = fixture().await;
+    let lock = f.path.join("refs/heads/main.lock");
+    std::fs::write(&lock, "").unwrap();
+    remove_locks(&f.path, &[name("refs/heads/main"), name("refs/heads/other")]);
+    assert!(!lock.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_changed_a_ref_sees_it() {
+    let f = fixture().await;
+    // Room for the table, or for none: then everybody reads all the time.
+    for room in [TABLE_BYTES, 0] {
+        let refs = f.refs.clone().keeping(room);
+        let lock = tokio::sync::Mutex::new(());
+        let writer = async |task: usize| {
+            let name = format!("refs/heads/w{room}-{task}");
+            let mut old = None;
+            for round in 0..15 {
+                let new = (round % 5 < 4)
+                    .then(|| f.commits[(task + round) % f.commits.len()])
+                    .filter(|new| old != Some(*new));
+                let guard = lock.lock().await;
+                if old != new {
+                    refs.transact(ID, &[edit(&name, old, new)]).await.unwrap();
+                    old = new;
+                }
+                drop(guard);
+                let table = refs.table(ID).await.unwrap();
+                assert_eq!(table.find(&self::name(&name)).map(|entry| entry.target), old, "{name} {round}");
+            }
+        };
+        let packer = async {
+            for round in 0..8 {
+                let guard = lock.lock().await;
+                if round % 2 == 0 {
+                    git(&f.path, &["pack-refs", "--all"]);
+                } else {
+                    refs.forget(ID);
+                }
+                drop(guard);
+                refs.table(ID).await.unwrap();
+            }
+        };
+        tokio::join!(writer(0), writer(1), writer(2), packer);
+        let read = f.refs.pool.run(ID, load).await.unwrap();
+        let table = refs.table(ID).await.unwrap();
+        assert!(table.rows(0..table.len()).eq(read.rows(0..read.len())));
+    }
+}
+
+#[tokio::test]
+async fn a_list_shows_a_ref_at_once_whoever_made_it() {
+    let f = fixture().await;
+    let count = async || f.refs.list(ID, "refs/", Page { number: 1, size: 100 }).await.unwrap().total;
+    assert_eq!(count().await, 1);
+    let (one, two) = (f.commits[0], f.commits[1]);
+    f.refs.transact(ID, &[edit("refs/tags/a", None, Some(one)), edit("refs/heads/b", None, Some(two))]).await.unwrap();
+    assert_eq!(count().await, 3);
+    git(&f.path, &["pack-refs", "--all"]);
+    assert_eq!(count().await, 3);
+    // By hand, but into `packed-refs`.
+    git(&f.path, &["update-ref", "-d", "refs/tags/a"]);
+    assert_eq!(count().await, 2);
+    let refused = f.refs.transact(ID, &[edit("refs/heads/b/c", None, Some(one))]).await;
+    assert!(matches!(refused, Err(GitError::RefNameClash { .. })));
+    assert_eq!(count().await, 2);
+    fs::rename(&f.path, f.path.with_extension("gone")).unwrap();
+    let gone = f.refs.list(ID, "refs/", Page { number: 1, size: 1 }).await;
+    assert!(matches!(gone, Err(GitError::RepositoryNotFound)));
+}

@@ -1,9 +1,9 @@
-//! Changing refs: one `git update-ref` process for all of them, then a sync of the folders that name them.
+//! Changing refs, several or in any way: one `git update-ref` process for all of them, then a sync of the folders that name them.
 
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
-    fs,
+    fs, io,
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     time::Duration,
@@ -12,21 +12,25 @@ use std::{
 use git2::Oid;
 
 use super::Edit;
-use crate::{command::Git, error::GitError, name::RefName, write::durable::sync_if_present};
+use crate::{command::Git, error::GitError, name::RefName, write::durable::sync_all};
 
-/// How long one transaction may take.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// How long one transaction may take, unless a setting says otherwise.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A lock file older than this has no owner: every owner is ended well before.
-const STALE: Duration = Duration::from_secs(15);
+/// A lock file that is older than a transaction may be by this much has no owner: every owner is ended before.
+const SLACK: Duration = Duration::from_secs(5);
 
-/// Runs the transaction. Lock files that a killed process left behind are removed, once.
-pub(super) async fn run(git: &Git, repository: &Path, edits: &[Edit]) -> Result<(), GitError> {
+/// What each ref adds to the time that a transaction may take: git writes and syncs one file after the other.
+const EACH: Duration = Duration::from_millis(50);
+
+/// Runs the transaction, in `deadline` and some more for each ref. Lock files that a killed process left behind are removed, once.
+pub(super) async fn run(git: &Git, repository: &Path, edits: &[Edit], deadline: Duration) -> Result<(), GitError> {
     let input = script(edits)?;
-    let outcome = git.update_ref(repository)?.finish(&input, DEADLINE).await;
+    let deadline = deadline + EACH * u32::try_from(edits.len()).unwrap_or(u32::MAX);
+    let outcome = git.update_ref(repository)?.finish(&input, deadline).await;
     let Err(GitError::Command { stderr, .. }) = &outcome else { return outcome.map(drop) };
-    if stderr.contains(".lock") && remove_stale_locks(repository, edits) {
-        let again = git.update_ref(repository)?.finish(&input, DEADLINE).await;
+    if stderr.contains(".lock") && remove_stale_locks(repository, edits, deadline) {
+        let again = git.update_ref(repository)?.finish(&input, deadline).await;
         return again.map(drop).map_err(|error| classify(error, edits));
     }
     outcome.map(drop).map_err(|error| classify(error, edits))
@@ -88,24 +92,34 @@ fn quoted_ref(stderr: &str, edits: &[Edit]) -> String {
 }
 
 /// Removes the lock files in the way if they have no owner; whether any was removed.
-fn remove_stale_locks(repository: &Path, edits: &[Edit]) -> bool {
-    let mut locks: Vec<PathBuf> = edits
-        .iter()
-        .map(|edit| {
-            let mut path = loose(repository, &edit.name).into_os_string();
-            path.push(".lock");
-            path.into()
-        })
-        .collect();
+fn remove_stale_locks(repository: &Path, edits: &[Edit], deadline: Duration) -> bool {
+    let mut locks: Vec<_> = edits.iter().map(|edit| lock_of(repository, &edit.name)).collect();
     locks.push(repository.join("packed-refs.lock"));
     locks.push(repository.join("HEAD.lock"));
-    locks.iter().filter(|lock| remove_stale(lock)).count() > 0
+    locks.iter().filter(|lock| remove_stale(lock, deadline)).count() > 0
 }
 
 /// Removes a lock file that has no owner; whether it did.
-pub(super) fn remove_stale(lock: &Path) -> bool {
+pub(super) fn remove_stale(lock: &Path, deadline: Duration) -> bool {
     let modified = fs::metadata(lock).and_then(|data| data.modified());
-    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > STALE)) && fs::remove_file(lock).is_ok()
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > deadline + SLACK)) && fs::remove_file(lock).is_ok()
+}
+
+/// Removes a lock file, if there is one.
+pub(super) fn remove(lock: &Path) {
+    match fs::remove_file(lock) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %lock.display(), %error, "a lock of a dead process stays for now");
+        }
+        _ => {}
+    }
+}
+
+/// What locks the ref.
+pub(super) fn lock_of(repository: &Path, name: &RefName) -> PathBuf {
+    let mut path = loose(repository, name).into_os_string();
+    path.push(".lock");
+    path.into()
 }
 
 /// Where the ref's own file is, if it is not packed.
@@ -124,5 +138,6 @@ pub(super) fn sync_names(repository: &Path, edits: &[Edit]) -> Result<(), GitErr
         }
     }
     // A deletion removes folders that became empty.
-    folders.iter().rev().try_for_each(|folder| sync_if_present(folder))
+    let folders: Vec<_> = folders.into_iter().filter(|folder| folder.is_dir()).collect();
+    sync_all(&folders)
 }

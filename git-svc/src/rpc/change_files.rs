@@ -1,20 +1,12 @@
-use ferrite_kit::{auth::Caller, idempotency::IdempotencyKey};
-use ferrite_proto::{
-    git::{self, ChangeFilesRequest, ChangeFilesResponse, FileOperation},
-    id::RepositoryId,
-};
+use ferrite_proto::git::{self, ChangeFilesRequest, ChangeFilesResponse, FileOperation};
 use tonic::Request;
 
-use super::{
-    commit::{self, Head, Write},
-    encode,
-};
+use super::{commit, encode};
 use crate::{
     app::App,
     error::GitError,
     failure::Failure,
     path::TreePath,
-    protection::Actor,
     write::{ChangeFiles, FileChange, MAX_FILES, Operation, change_files as change},
 };
 
@@ -23,31 +15,21 @@ pub(super) async fn change_files(
     app: &App,
     request: Request<ChangeFilesRequest>,
 ) -> Result<ChangeFilesResponse, Failure> {
-    let caller = Caller::of(&request);
-    let repository = request.get_ref().repository_id;
-    let grant = app.authorize(&caller, repository).await?;
-    let actor = Actor::of(&grant);
-    let key = IdempotencyKey::of(&request, actor.user, "ChangeFiles")?;
-    let request = request.into_inner();
-    let head = Head {
-        branch: &request.branch,
-        message: request.message,
-        author: request.author,
-        committer: request.committer,
-    };
-    let draft = head.draft(&grant, app)?;
+    let commit::Asked { request, draft, by } = commit::ask(app, request).await?;
     // One more than allowed is enough to be refused.
     let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
-    let files = files.map(|(index, file)| parse(index, file)).collect::<Result<Vec<_>, _>>()?;
-    let may_retry = files.iter().all(|file| file.expected_blob.is_none());
+    let files = files.map(|(index, file)| {
+        file.content.iter().try_for_each(|content| app.limits.check_file(content.len()))?;
+        parse(index, file)
+    });
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     let work = ChangeFiles { files, new_branch: commit::branch("new_branch", &request.new_branch)?, draft };
-    let write = Write { repository: RepositoryId(repository), actor, work, key, may_retry };
     let answer = |mut prepared: crate::write::Prepared| {
         let entries = std::mem::take(&mut prepared.entries).into_iter().map(encode::entry).collect();
         let (commit, branch) = commit::result(prepared);
         ChangeFilesResponse { entries, commit, branch }
     };
-    commit::commit(app, write, change, answer).await
+    commit::commit(app, by.write(work), change, answer).await
 }
 
 fn parse(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {

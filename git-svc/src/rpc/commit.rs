@@ -1,15 +1,16 @@
 //! What the calls that make a commit have in common.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
-use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::{auth::Caller, idempotency::IdempotencyKey};
 use ferrite_proto::{
-    git::{Commit, CommitIdentity},
+    git::{self, Commit, CommitIdentity},
     grant::Grant,
     id::RepositoryId,
 };
 use git2::{Oid, Repository};
 use prost::Message;
+use tonic::Request;
 
 use super::{encode, finish};
 use crate::{
@@ -18,9 +19,9 @@ use crate::{
     failure::Failure,
     name::BranchName,
     protection::Actor,
-    store::UpdateKind,
-    work::{Change, Receipt},
-    write::{Author, Draft, Prepared},
+    store::{Change, UpdateKind},
+    work::Receipt,
+    write::{Author, Draft, Prepared, room::explain},
 };
 
 /// How often a commit is made anew when its branch moved meanwhile.
@@ -29,15 +30,13 @@ const TRIES: usize = 5;
 /// A commit that somebody asked for.
 pub(super) struct Write<W> {
     /// Where.
-    pub(super) repository: RepositoryId,
+    repository: RepositoryId,
     /// Who asked.
-    pub(super) actor: Actor,
+    actor: Actor,
     /// What to change.
-    pub(super) work: W,
+    work: W,
     /// What makes the call safe to repeat.
-    pub(super) key: Option<IdempotencyKey>,
-    /// Whether the caller named no blob, so that the same change on a newer commit is what it wants.
-    pub(super) may_retry: bool,
+    key: Option<IdempotencyKey>,
 }
 
 /// Makes the commit with `prepare` and moves its branch, to the end once begun; `answer` says what came of it.
@@ -75,16 +74,20 @@ where
         return Ok(answer);
     }
     let work = Arc::new(write.work);
-    let mut tries = if write.may_retry { TRIES } else { 1 };
+    let mut tries = TRIES;
     loop {
+        // Looks at the branch as it is now: a blob that the caller named must still be there.
         let own = Arc::clone(&work);
-        let prepared = app.pool.run(id, move |repo| prepare(repo, &own)).await?;
+        let prepare =
+            move |repo: &Repository| prepare(repo, &own).map_err(|error| explain(error, &repo.path().join("objects")));
+        let prepared = app.pool.run(id, prepare).await?;
         let edit = prepared.edit();
         let denied = app.protection.judge(id, &write.actor, std::slice::from_ref(&edit)).await?;
         if let Some(denial) = denied.into_iter().flatten().next() {
             return Err(GitError::BranchProtected { denial }.into());
         }
-        let change = Change { kind: UpdateKind::Api, user: write.actor.user, edits: vec![edit] };
+        let objects = prepared.written.clone();
+        let change = Change { objects, ..Change::new(UpdateKind::Api, write.actor.user, vec![edit]) };
         let answer = answer(prepared);
         let receipt = write.key.as_ref().map(|key| Receipt { key, answer: &answer });
         tries -= 1;
@@ -100,27 +103,101 @@ where
     }
 }
 
-/// What a request says about its commit, checked.
-pub(super) struct Head<'a> {
-    pub(super) branch: &'a str,
-    pub(super) message: String,
-    pub(super) author: Option<CommitIdentity>,
-    pub(super) committer: Option<CommitIdentity>,
+/// What a request says about its commit.
+pub(super) struct Head {
+    branch: String,
+    message: String,
+    author: Option<CommitIdentity>,
+    committer: Option<CommitIdentity>,
 }
 
-impl Head<'_> {
+impl Head {
     /// The draft of the commit that the bearer of a grant asks for.
     ///
     /// Errors: `Invalid` (field `branch`, `author.name` and so on).
-    pub(super) fn draft(self, grant: &Grant, app: &App) -> Result<Draft, GitError> {
+    fn draft(self, grant: &Grant, app: &App) -> Result<Draft, GitError> {
         let seconds = i64::try_from(app.clock.now_secs()).unwrap_or(i64::MAX);
         Ok(Draft {
-            branch: branch("branch", self.branch)?,
+            branch: branch("branch", &self.branch)?,
             message: self.message,
             author: identity("author", self.author, grant, seconds)?,
             committer: identity("committer", self.committer, grant, seconds)?,
         })
     }
+}
+
+/// A request for a commit.
+pub(super) trait Asks: Message {
+    /// Names the operation to keys that make it safe to repeat.
+    const NAME: &'static str;
+
+    /// Where.
+    fn repository(&self) -> i64;
+
+    /// Takes out what all requests for commits have.
+    fn head(&mut self) -> Head;
+}
+
+macro_rules! asks {
+    ($($message:ident = $name:literal),*) => {
+        $(impl Asks for git::$message {
+            const NAME: &'static str = $name;
+
+            fn repository(&self) -> i64 {
+                self.repository_id
+            }
+
+            fn head(&mut self) -> Head {
+                Head {
+                    branch: mem::take(&mut self.branch),
+                    message: mem::take(&mut self.message),
+                    author: self.author.take(),
+                    committer: self.committer.take(),
+                }
+            }
+        })*
+    };
+}
+
+asks! {
+    PutContentsRequest = "PutContents",
+    DeleteContentsRequest = "DeleteContents",
+    ChangeFilesRequest = "ChangeFiles"
+}
+
+/// A request for a commit by somebody who may ask for it.
+pub(super) struct Asked<T> {
+    /// What is left of the request without its head.
+    pub(super) request: T,
+    /// The commit.
+    pub(super) draft: Draft,
+    pub(super) by: By,
+}
+
+/// Who asks, and where.
+pub(super) struct By {
+    repository: RepositoryId,
+    actor: Actor,
+    key: Option<IdempotencyKey>,
+}
+
+impl By {
+    /// What is to be done.
+    pub(super) fn write<W>(self, work: W) -> Write<W> {
+        Write { repository: self.repository, actor: self.actor, work, key: self.key }
+    }
+}
+
+/// Checks who asks, and what every request for a commit says.
+pub(super) async fn ask<T: Asks>(app: &App, request: Request<T>) -> Result<Asked<T>, Failure> {
+    let caller = Caller::of(&request);
+    let repository = request.get_ref().repository();
+    let grant = app.authorize(&caller, repository).await?;
+    let actor = Actor::of(&grant);
+    let key = IdempotencyKey::of(&request, actor.user, T::NAME)?;
+    let mut request = request.into_inner();
+    let draft = request.head().draft(&grant, app)?;
+    Ok(Asked { request, draft, by: By { repository: RepositoryId(repository), actor, key } })
 }
 
 /// The short name of a branch in `field`, if there is one.

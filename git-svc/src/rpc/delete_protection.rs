@@ -5,8 +5,8 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::get_protection;
-use crate::{app::App, error::GitError, failure::Failure};
+use super::{finish, get_protection};
+use crate::{app::App, failure::Failure, work::By};
 
 /// Removes a rule.
 pub(super) async fn delete_protection(
@@ -14,10 +14,24 @@ pub(super) async fn delete_protection(
     request: Request<DeleteProtectionRequest>,
 ) -> Result<DeleteProtectionResponse, Failure> {
     let caller = Caller::of(&request);
+    let id = RepositoryId(request.get_ref().repository_id);
+    let grant = app.authorize(&caller, id.0).await?;
+    let by = By::of(&caller, &grant, request.metadata());
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
-    let id = RepositoryId(request.repository_id);
+    let own = app.clone();
+    finish(app, async move { delete(&own, id, request, by).await }).await
+}
+
+async fn delete(
+    app: &App,
+    id: RepositoryId,
+    request: DeleteProtectionRequest,
+    by: By,
+) -> Result<DeleteProtectionResponse, Failure> {
+    let guard = app.writer.lock(id).await?;
     let rule = get_protection::named(app, id, request.protection_id, &request.pattern).await?;
-    let found = app.protection.table().delete(id, rule.id).await?;
-    if found { Ok(DeleteProtectionResponse {}) } else { Err(GitError::ProtectionNotFound.into()) }
+    let told = app.writer.remove_rule(&guard, &rule, by).await?;
+    drop(guard);
+    told.await;
+    Ok(DeleteProtectionResponse {})
 }

@@ -43,6 +43,8 @@ pub(super) async fn delete(app: &App, id: RepositoryId, events: &[Event]) -> Res
     app.running.stop(id).await;
     app.pool.run_blocking(move |store| store.delete(id)).await?;
     app.pool.forget(id);
+    app.packs.forget(id);
+    app.refs.forget(id);
     drop(guard);
     Ok(())
 }

@@ -24,7 +24,13 @@ async fn apply(app: &App, events: Vec<Event>) -> Result<(), Failure> {
             Some(Fact::RepositoryDeleted(_)) => {
                 delete(app, RepositoryId(event.repository_id), std::slice::from_ref(&event)).await?;
             }
-            Some(Fact::RepositoryCreated(_) | Fact::RefsUpdated(_) | Fact::IssueChanged(_) | Fact::SizeChanged(_))
+            Some(
+                Fact::RepositoryCreated(_)
+                | Fact::RefsUpdated(_)
+                | Fact::IssueChanged(_)
+                | Fact::SizeChanged(_)
+                | Fact::ProtectionChanged(_),
+            )
             | None => {
                 let mut tx = app.db.begin().await?;
                 outbox::first_seen(&mut tx, &event, app.clock.now_us()).await?;

@@ -19,8 +19,10 @@ pub(super) async fn list_branches(
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;
     let page = page(&request)?;
-    let page = app.pool.run(RepositoryId(request.repository_id), move |repo| read::branches(repo, page)).await?;
-    let rules = app.protection.rules(RepositoryId(request.repository_id)).await?;
+    let id = RepositoryId(request.repository_id);
+    let listed = app.refs.list(id, "refs/heads/", page).await?;
+    let page = app.pool.run(id, move |repo| read::branches(repo, &listed)).await?;
+    let rules = app.protection.rules(id).await?;
     Ok(ListBranchesResponse {
         branches: page.branches.into_iter().map(|branch| encode::branch(branch, &rules)).collect(),
         total_count: i64::try_from(page.total).unwrap_or(i64::MAX),

@@ -11,6 +11,7 @@ use crate::{
     error::GitError,
     failure::Failure,
     protection::{MAX_RULES, MAX_USERS, Pattern, Rule},
+    work::By,
 };
 
 /// Makes a rule or replaces the one with the same pattern.
@@ -19,17 +20,18 @@ pub(super) async fn set_protection(
     request: Request<SetProtectionRequest>,
 ) -> Result<SetProtectionResponse, Failure> {
     let caller = Caller::of(&request);
+    let id = RepositoryId(request.get_ref().repository_id);
+    let grant = app.authorize(&caller, id.0).await?;
+    let by = By::of(&caller, &grant, request.metadata());
     let request = request.into_inner();
-    let id = RepositoryId(request.repository_id);
-    app.authorize(&caller, id.0).await?;
     let rule = parse(request, app.clock.now_us())?;
     let own = app.clone();
-    finish(app, async move { set(&own, id, rule).await }).await
+    finish(app, async move { set(&own, id, rule, by).await }).await
 }
 
 /// Under the lock of whoever changes refs: they see the rules as they are from now on. A repository that was deleted meanwhile gets
 /// none.
-async fn set(app: &App, id: RepositoryId, mut rule: Rule) -> Result<SetProtectionResponse, Failure> {
+async fn set(app: &App, id: RepositoryId, mut rule: Rule, by: By) -> Result<SetProtectionResponse, Failure> {
     let guard = app.writer.lock(id).await?;
     let placed = app.repositories.find(id).await?;
     if placed.is_none_or(|placed| placed.deleted) {
@@ -42,8 +44,9 @@ async fn set(app: &App, id: RepositoryId, mut rule: Rule) -> Result<SetProtectio
     }
     rule.created_us = old.map_or(rule.created_us, |old| old.created_us);
     let is_new = old.is_none();
-    rule.id = app.protection.table().set(id, &rule).await?;
+    let told = app.writer.set_rule(&guard, &mut rule, by).await?;
     drop(guard);
+    told.await;
     Ok(SetProtectionResponse { protection: Some(encode::protection(rule)), is_new })
 }
 

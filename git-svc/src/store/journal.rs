@@ -10,7 +10,7 @@ use git2::Oid;
 use uuid::Uuid;
 
 use super::Repositories;
-use crate::refs::Edit;
+use crate::{push::PushOptions, refs::Edit};
 
 /// Forty zeros: no object.
 pub(crate) const ZERO: &str = "0000000000000000000000000000000000000000";
@@ -18,7 +18,7 @@ pub(crate) const ZERO: &str = "0000000000000000000000000000000000000000";
 /// Rows of one statement.
 const CHUNK: usize = 200;
 
-const OPEN: &str = "SELECT id, batch_id, number, ref_name, old_id, new_id, user_id, kind, created_us FROM ref_journal \
+const OPEN: &str = "SELECT id, batch_id, number, ref_name, old_id, new_id, user_id, kind, created_us, push_options FROM ref_journal \
      WHERE repository_id = $1 AND state = 'open' ORDER BY id";
 const OPEN_REPOSITORIES: &str = "SELECT DISTINCT j.repository_id FROM ref_journal j JOIN repositories r ON r.repository_id = j.repository_id \
      WHERE j.state = 'open' AND r.store = $1 ORDER BY j.repository_id";
@@ -73,6 +73,28 @@ impl UpdateKind {
     }
 }
 
+/// An update of refs that somebody asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    /// How it came.
+    pub(crate) kind: UpdateKind,
+    /// Who asked; zero for nobody.
+    pub(crate) user: i64,
+    /// What to change: all of it, or nothing.
+    pub(crate) edits: Vec<Edit>,
+    /// What the pusher said along with it.
+    pub(crate) options: PushOptions,
+    /// Loose objects that were written for this and may not be on disk yet.
+    pub(crate) objects: Vec<Oid>,
+}
+
+impl Change {
+    /// One without a push.
+    pub(crate) fn new(kind: UpdateKind, user: i64, edits: Vec<Edit>) -> Self {
+        Self { kind, user, edits, options: PushOptions::default(), objects: Vec::new() }
+    }
+}
+
 /// One change of one ref in the journal, still open.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -94,6 +116,8 @@ pub(crate) struct Entry {
     pub(crate) kind: UpdateKind,
     /// When it was written.
     pub(crate) created_us: i64,
+    /// What the pusher said along with the update; on one of its entries.
+    pub(crate) options: Option<PushOptions>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -107,6 +131,7 @@ struct EntryRow {
     user_id: i64,
     kind: String,
     created_us: i64,
+    push_options: Option<String>,
 }
 
 /// An update that was written down and not done yet.
@@ -135,17 +160,16 @@ impl Journal {
     pub(crate) async fn intend(
         tx: &mut Tx,
         repository: RepositoryId,
-        kind: UpdateKind,
-        user: i64,
-        edits: &[Edit],
+        change: &Change,
         receipt: Option<&str>,
         now_us: i64,
     ) -> Result<Option<NewBatch>, DbError> {
         let Some(number) = Repositories::next_number(tx, repository).await? else { return Ok(None) };
         let batch = Uuid::new_v4().to_string();
-        for edits in edits.chunks(CHUNK) {
+        let mut options = change.options.to_row();
+        for edits in change.edits.chunks(CHUNK) {
             let mut query = Query::new(
-                "INSERT INTO ref_journal (batch_id, repository_id, number, ref_name, old_id, new_id, user_id, kind, state, created_us, receipt) VALUES ",
+                "INSERT INTO ref_journal (batch_id, repository_id, number, ref_name, old_id, new_id, user_id, kind, state, created_us, receipt, push_options) VALUES ",
             );
             for (index, edit) in edits.iter().enumerate() {
                 query.push(if index == 0 { "(" } else { ", (" });
@@ -158,13 +182,15 @@ impl Journal {
                     .bind(hex(edit.new))
                     .push(", ");
                 query
-                    .bind(user)
+                    .bind(change.user)
                     .push(", ")
-                    .bind(kind.as_str())
+                    .bind(change.kind.as_str())
                     .push(", 'open', ")
                     .bind(now_us)
                     .push(", ")
                     .bind(receipt)
+                    .push(", ")
+                    .bind(options.take())
                     .push(")");
             }
             tx.execute(query.sql(), query.args()).await?;
@@ -231,6 +257,7 @@ impl Entry {
             user: row.user_id,
             kind,
             created_us: row.created_us,
+            options: row.push_options.as_deref().map(PushOptions::of_row),
         })
     }
 }

@@ -10,18 +10,23 @@ use ferrite_proto::id::RepositoryId;
 pub(crate) const NEVER: i64 = i64::MAX;
 
 const CHANGED: &str = "INSERT INTO maintenance (repository_id, number, changed_us, packed_number, packed_us, full_number, full_us, graph_number, \
-     loose_left, next_us, not_before_us, failures) VALUES ($1, $2, $3, 0, $3, 0, $3, 0, 0, $3, 0, 0) \
+     loose_left, next_us, not_before_us, failures, checked_us) VALUES ($1, $2, $3, 0, $3, 0, $3, 0, 0, $3, 0, 0, $3) \
      ON CONFLICT (repository_id) DO UPDATE SET \
      number = CASE WHEN maintenance.number < $2 THEN $2 ELSE maintenance.number END, changed_us = $3, \
      next_us = CASE WHEN maintenance.next_us > $3 THEN $3 ELSE maintenance.next_us END";
-const DUE: &str = "SELECT m.repository_id, m.number, m.packed_number, m.packed_us, m.full_number, m.full_us, m.graph_number, m.loose_left, m.failures \
+const DUE: &str = "SELECT m.repository_id, m.number, m.packed_number, m.packed_us, m.full_number, m.full_us, m.graph_number, m.loose_left, m.failures, \
+     m.checked_us, m.broken \
      FROM maintenance m JOIN repositories r ON r.repository_id = m.repository_id \
      WHERE m.next_us <= $2 AND m.not_before_us <= $2 AND r.store = $1 AND NOT r.deleted ORDER BY m.next_us LIMIT 256";
-/// A change that came meanwhile is looked at soon.
+/// A change or a doubt that came meanwhile is looked at soon.
 const DONE: &str = "UPDATE maintenance SET packed_number = $2, packed_us = $3, full_number = $4, full_us = $5, graph_number = $6, loose_left = $7, \
-     next_us = CASE WHEN number > $8 THEN changed_us ELSE $9 END, not_before_us = 0, failures = 0 WHERE repository_id = $1";
+     next_us = CASE WHEN number > $8 THEN changed_us WHEN checked_us < $10 THEN 0 ELSE $9 END, not_before_us = 0, failures = 0 WHERE repository_id = $1";
 const FAILED: &str = "UPDATE maintenance SET failures = failures + 1, not_before_us = $2 WHERE repository_id = $1";
 const LATER: &str = "UPDATE maintenance SET not_before_us = $2 WHERE repository_id = $1";
+const DOUBT: &str = "UPDATE maintenance SET checked_us = 0, next_us = 0 WHERE repository_id = $1 AND checked_us < $2";
+const CHECKED: &str = "UPDATE maintenance SET checked_us = $2, broken = $3 WHERE repository_id = $1";
+const BROKEN: &str = "SELECT COUNT(*) FROM maintenance m JOIN repositories r ON r.repository_id = m.repository_id \
+     WHERE m.broken <> 0 AND r.store = $1 AND NOT r.deleted";
 const FORGET: &str = "DELETE FROM maintenance WHERE repository_id = $1";
 const KNOWN: &str = "SELECT repository_id FROM repositories WHERE store = $1 AND NOT deleted AND repository_id > $2 \
      ORDER BY repository_id LIMIT 1000";
@@ -45,6 +50,10 @@ pub(crate) struct Upkept {
     pub(crate) loose_left: i64,
     /// Attempts that failed since the last that did not.
     pub(crate) failures: i64,
+    /// When it was last looked whether all objects are there.
+    pub(crate) checked_us: i64,
+    /// Not zero if some were missing then.
+    pub(crate) broken: i64,
 }
 
 /// The `maintenance` table.
@@ -80,7 +89,8 @@ impl Maintenance {
             now.graph_number,
             now.loose_left,
             seen,
-            next_us
+            next_us,
+            now.checked_us
         ];
         self.db.execute(DONE, &args).await.map(drop)
     }
@@ -93,6 +103,22 @@ impl Maintenance {
     /// Puts a repository off.
     pub(crate) async fn later(&self, id: RepositoryId, not_before_us: i64) -> Result<(), DbError> {
         self.db.execute(LATER, &args![id, not_before_us]).await.map(drop)
+    }
+
+    /// Has it looked soon whether all objects are there, unless that was done after `since_us`.
+    pub(crate) async fn doubt(&self, id: RepositoryId, since_us: i64) -> Result<(), DbError> {
+        self.db.execute(DOUBT, &args![id, since_us]).await.map(drop)
+    }
+
+    /// Records what came of such a look.
+    pub(crate) async fn checked(&self, row: &Upkept) -> Result<(), DbError> {
+        self.db.execute(CHECKED, &args![row.repository_id, row.checked_us, row.broken]).await.map(drop)
+    }
+
+    /// How many repositories of a store had objects missing when that was last looked at.
+    pub(crate) async fn broken(&self, store: &str) -> Result<i64, DbError> {
+        let (count,): (i64,) = self.db.one(BROKEN, &args![store]).await?;
+        Ok(count)
     }
 
     /// Forgets a repository that is gone.
@@ -145,6 +171,16 @@ mod tests {
             changed(&db, 2, 2, 600).await;
             assert_eq!(due(&db, 899).await, [], "a failure is not repeated at once");
             assert_eq!(due(&db, 900).await, [(2, 2, 1)]);
+            maintenance.done(&row(2), 2, NEVER).await.unwrap();
+            maintenance.doubt(RepositoryId(2), 98).await.unwrap();
+            assert_eq!(due(&db, 900).await, [], "it was looked at after that");
+            maintenance.doubt(RepositoryId(2), i64::MAX).await.unwrap();
+            assert_eq!(due(&db, 900).await, [(2, 2, 0)]);
+            let doubted = Upkept { checked_us: 700, ..row(2) };
+            maintenance.done(&doubted, 2, NEVER).await.unwrap();
+            assert_eq!(due(&db, 900).await, [(2, 2, 0)], "a doubt that came meanwhile is not lost");
+            maintenance.checked(&Upkept { broken: 1, ..doubted }).await.unwrap();
+            assert_eq!((maintenance.broken("s").await.unwrap(), maintenance.broken("other").await.unwrap()), (1, 0));
             let mut tx = db.begin().await.unwrap();
             Maintenance::forget(&mut tx, RepositoryId(2)).await.unwrap();
             tx.commit().await.unwrap();

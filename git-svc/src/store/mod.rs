@@ -8,7 +8,7 @@ mod repositories;
 use ferrite_kit::db::Migrations;
 
 pub(crate) use self::{
-    journal::{Entry, Journal, NewBatch, UpdateKind, ZERO},
+    journal::{Change, Entry, Journal, NewBatch, UpdateKind, ZERO},
     maintenance::{Maintenance, NEVER, Upkept},
     protections::Protections,
     repositories::{Placed, Repositories},

@@ -68,8 +68,7 @@ impl Protections {
     }
 
     /// Makes a rule or replaces the one with its pattern, whose id it gets; the rule's own id is not looked at.
-    pub(crate) async fn set(&self, repository: RepositoryId, rule: &Rule) -> Result<i64, DbError> {
-        let mut tx = self.db.begin().await?;
+    pub(crate) async fn set(tx: &mut Tx, repository: RepositoryId, rule: &Rule) -> Result<i64, DbError> {
         let args = args![repository, rule.pattern.as_str(), rule.allow_force, rule.allow_delete, rule.created_us];
         let (id,): (i64,) = tx.one(SET, &args).await?;
         tx.execute(CLEAR_USERS, &args![id]).await?;
@@ -80,16 +79,13 @@ impl Protections {
             }
             tx.execute(query.sql(), query.args()).await?;
         }
-        tx.commit().await?;
         Ok(id)
     }
 
     /// Removes a rule; whether there was one.
-    pub(crate) async fn delete(&self, repository: RepositoryId, id: i64) -> Result<bool, DbError> {
-        let mut tx = self.db.begin().await?;
+    pub(crate) async fn delete(tx: &mut Tx, repository: RepositoryId, id: i64) -> Result<bool, DbError> {
         tx.execute(DELETE_USERS, &args![id, repository]).await?;
         let count = tx.execute(DELETE, &args![id, repository]).await?;
-        tx.commit().await?;
         Ok(count > 0)
     }
 
@@ -114,18 +110,23 @@ mod tests {
     async fn rules_are_replaced_by_pattern_and_gone_with_their_repository() {
         on_each(async |db| {
             let (table, one, two) = (Protections::new(db.clone()), RepositoryId(1), RepositoryId(2));
-            let main = table.set(one, &rule("main", &[7, 8])).await.unwrap();
-            let star = table.set(one, &rule("b*", &[])).await.unwrap();
-            let other = table.set(two, &rule("main", &[9])).await.unwrap();
+            let mut tx = db.begin().await.unwrap();
+            let main = Protections::set(&mut tx, one, &rule("main", &[7, 8])).await.unwrap();
+            let star = Protections::set(&mut tx, one, &rule("b*", &[])).await.unwrap();
+            let other = Protections::set(&mut tx, two, &rule("main", &[9])).await.unwrap();
             let replaced = Rule { allow_force: true, created_us: 6, ..rule("main", &[3]) };
-            assert_eq!(table.set(one, &replaced).await.unwrap(), main);
+            assert_eq!(Protections::set(&mut tx, one, &replaced).await.unwrap(), main);
+            tx.commit().await.unwrap();
             let rules = table.list(one).await.unwrap().into_vec();
             let seen: Vec<_> = rules.iter().map(|rule| (rule.id, rule.pattern.as_str(), &rule.users[..])).collect();
             assert_eq!(seen, [(star, "b*", &[][..]), (main, "main", &[3][..])]);
             assert!(rules[1].allow_force && rules[1].allow_delete && rules[1].created_us == 5);
-            assert!(!table.delete(one, other).await.unwrap());
-            assert!(table.delete(one, main).await.unwrap() && !table.delete(one, main).await.unwrap());
             let mut tx = db.begin().await.unwrap();
+            assert!(!Protections::delete(&mut tx, one, other).await.unwrap());
+            assert!(
+                Protections::delete(&mut tx, one, main).await.unwrap()
+                    && !Protections::delete(&mut tx, one, main).await.unwrap()
+            );
             Protections::delete_all(&mut tx, one).await.unwrap();
             tx.commit().await.unwrap();
             assert!(table.list(one).await.unwrap().is_empty());

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use ferrite_proto::id::RepositoryId;
+
 use super::{
     Upkeep,
     plan::{Plan, Repack, next_us},
@@ -26,12 +28,10 @@ use crate::{
 const HOLD: &str = "upkeep";
 /// Files that only upkeep makes: nobody has them while it does not run.
 const OWN_LOCKS: &[&str] = &["pack/multi-pack-index.lock", "info/commit-graph.lock"];
-/// Leftovers of others, while they may still run: longer than a transfer may take.
-const ABANDONED: Duration = Duration::from_secs(2 * 3600);
 /// How long refs may be packed, while nobody can change them.
 const REFS_DEADLINE: Duration = Duration::from_secs(30);
 /// Times a repack is tried while pushes come in between.
-const TRIES: usize = 4;
+pub(super) const TRIES: usize = 4;
 /// The longest pause after failures. The first one is the pause between two looks, and each is twice the one before.
 const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
@@ -56,7 +56,7 @@ struct Look {
 }
 
 /// For `?` on the way out of a job that must end.
-enum Halt {
+pub(super) enum Halt {
     Stopped,
     Failed(Failure),
 }
@@ -70,13 +70,16 @@ impl<E: Into<Failure>> From<E> for Halt {
 impl Upkeep {
     /// Looks at a repository and does what it needs.
     pub(super) async fn look_after(&self, row: Upkept) {
-        let Some(slot) = self.running.begin(ferrite_proto::id::RepositoryId(row.repository_id)) else { return };
+        let Some(slot) = self.running.begin(RepositoryId(row.repository_id)) else { return };
         let id = slot.id;
         let recorded = match self.attend(&slot, row).await {
             Ok(Ended::Busy) => self.maintenance.later(id, self.after(self.options.interval)).await,
             Ok(Ended::Idle | Ended::Stopped | Ended::Done) => Ok(()),
             Err(failure) => {
                 tracing::warn!(repo.id = %id, error = %failure, failures = row.failures + 1, "upkeep failed");
+                if matches!(failure, Failure::Git(GitError::Command { .. })) {
+                    self.doubt(id).await;
+                }
                 let doubled = self.options.interval.saturating_mul(1 << row.failures.clamp(0, 16));
                 self.maintenance.failed(id, self.after(doubled.min(LONGEST_PAUSE))).await
             }
@@ -86,7 +89,7 @@ impl Upkeep {
         }
     }
 
-    fn after(&self, pause: Duration) -> i64 {
+    pub(super) fn after(&self, pause: Duration) -> i64 {
         self.clock.now_us().saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
     }
 
@@ -97,13 +100,13 @@ impl Upkeep {
         if self.repositories.find(id).await?.is_none_or(|placed| placed.deleted) || !self.store.exists(id) {
             return Ok(Ended::Idle);
         }
-        let limit = self.options.loose_refs;
-        let Some(look) = self.pool.run_blocking(move |store| look(store, id, limit)).await? else {
+        let (limit, percent) = (self.options.loose_refs, self.options.cruft_percent);
+        let Some(look) = self.pool.run_blocking(move |store| look(store, id, limit, percent)).await? else {
             return Ok(Ended::Busy);
         };
         let plan = Plan::of(&row, &look.measure, look.loose_refs, &self.options, self.clock.now_us());
         if plan.is_empty() {
-            let next = next_us(&row, look.measure.has_cruft, &self.options);
+            let next = next_us(&row, &look.measure, &self.options);
             self.maintenance.done(&row, row.number, next).await?;
             return Ok(Ended::Idle);
         }
@@ -129,10 +132,17 @@ impl Upkeep {
     }
 
     async fn carry_out(&self, slot: &Slot, plan: Plan, mut row: Upkept, look: &Look) -> Result<(), Halt> {
-        let id = slot.id;
+        let (id, age) = (slot.id, self.abandoned);
+        if plan.check {
+            self.check(slot, &mut row, &look.hold).await?;
+        }
+        if !plan.changes() {
+            let next = next_us(&row, &look.measure, &self.options);
+            return Ok(self.maintenance.done(&row, row.number, next).await?);
+        }
         self.pool
             .run_blocking(move |store| {
-                store.tidy(id, ABANDONED);
+                store.tidy(id, age);
                 Ok(())
             })
             .await?;
@@ -160,7 +170,7 @@ impl Upkeep {
             row.graph_number = row.number;
             row.loose_left = i64::try_from(measure.loose).unwrap_or(i64::MAX);
         }
-        let next = next_us(&row, measure.has_cruft, &self.options);
+        let next = next_us(&row, &measure, &self.options);
         Ok(self.maintenance.done(&row, row.number, next).await?)
     }
 
@@ -177,7 +187,7 @@ impl Upkeep {
         self.chore_within(slot, chore, hold, self.options.deadline).await
     }
 
-    async fn chore_within(
+    pub(super) async fn chore_within(
         &self,
         slot: &Slot,
         chore: Chore<'_>,
@@ -232,7 +242,7 @@ impl Upkeep {
         Ok(self.pool.run_blocking(move |_| settle_trash(&trash, &path, changed)).await?)
     }
 
-    async fn number(&self, slot: &Slot) -> Result<i64, Halt> {
+    pub(super) async fn number(&self, slot: &Slot) -> Result<i64, Halt> {
         let placed = self.repositories.find(slot.id).await?;
         placed.map(|placed| placed.last_number).ok_or(Halt::Stopped)
     }
@@ -250,7 +260,8 @@ impl Upkeep {
         self.pool.forget(id);
         let guard = self.locked(slot).await?;
         self.writer.tell_size(&guard).await?;
-        Ok(self.pool.run_blocking(move |store| store.measure(id)).await?)
+        let percent = self.options.cruft_percent;
+        Ok(self.pool.run_blocking(move |store| measure(store, id, percent)).await?)
     }
 }
 
@@ -261,7 +272,7 @@ fn has_lost_a_race(failure: &Failure) -> bool {
 }
 
 /// Takes the repository for upkeep, removes what was left of it by a crash, and measures it; `None` when it is taken. Blocking.
-fn look(store: &Store, id: ferrite_proto::id::RepositoryId, limit: u64) -> Result<Option<Look>, GitError> {
+fn look(store: &Store, id: RepositoryId, limit: u64, percent: u64) -> Result<Option<Look>, GitError> {
     let path = store.path(id);
     let hold = fs::File::options().create(true).truncate(false).write(true).read(true).open(path.join(HOLD));
     let hold = hold.map_err(GitError::io("taking a repository for upkeep"))?;
@@ -280,7 +291,13 @@ fn look(store: &Store, id: ferrite_proto::id::RepositoryId, limit: u64) -> Resul
             drop(fs::remove_file(entry.path()));
         }
     }
-    Ok(Some(Look { hold, measure: store.measure(id)?, loose_refs: loose_refs(&path, limit) }))
+    Ok(Some(Look { hold, measure: measure(store, id, percent)?, loose_refs: loose_refs(&path, limit) }))
+}
+
+fn measure(store: &Store, id: RepositoryId, percent: u64) -> Result<Measure, GitError> {
+    let mut measure = store.measure(id)?;
+    measure.date_cruft(&store.path(id), percent);
+    Ok(measure)
 }
 
 /// A full repack has old and new packs on disk at the same time.

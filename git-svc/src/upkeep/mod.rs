@@ -2,12 +2,20 @@
 //!
 //! Not here: how git does it ([`Chore`](crate::command::Chore)), and what is measured ([`measure`](crate::measure)).
 
+mod check;
 mod job;
 mod options;
 mod plan;
 mod running;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::id::RepositoryId;
@@ -26,8 +34,8 @@ use crate::{
     work::Writer,
 };
 
-/// How old leftovers of a process before this one must be.
-const ABANDONED: Duration = Duration::from_secs(3600);
+/// How much longer than a transfer may take leftovers of git stay.
+const SLACK: Duration = Duration::from_secs(3600);
 /// How often old trash is looked for.
 const TRASH_EVERY: Duration = Duration::from_secs(3600);
 
@@ -42,6 +50,10 @@ pub(crate) struct Upkeep {
     maintenance: Maintenance,
     running: Running,
     options: UpkeepArgs,
+    /// How old leftovers of others must be, which may still run.
+    abandoned: Duration,
+    /// Repositories that were not whole when they were last checked; below zero while that is unknown.
+    broken: AtomicI64,
 }
 
 impl Upkeep {
@@ -57,6 +69,8 @@ impl Upkeep {
             maintenance: Maintenance::new(app.db.clone()),
             running: app.running.clone(),
             options,
+            abandoned: app.limits.transfer.saturating_add(SLACK),
+            broken: AtomicI64::new(-1),
         }
     }
 
@@ -87,6 +101,10 @@ impl Upkeep {
     }
 
     async fn due(&self) -> VecDeque<Upkept> {
+        // One of them may have been deleted.
+        if self.broken.load(Ordering::Relaxed) != 0 {
+            self.report_broken().await;
+        }
         match self.maintenance.due(self.store.name(), self.clock.now_us()).await {
             // What is known about those that are being worked on is about to change.
             Ok(rows) => rows.into_iter().filter(|row| !self.running.has(RepositoryId(row.repository_id))).collect(),
@@ -126,10 +144,11 @@ async fn tidy_all(app: &App, life: &Lifecycle) -> Result<(), Failure> {
             if life.is_stopping() {
                 return Ok(());
             }
+            let (age, before) = (app.limits.transfer, app.sessions.oldest(id));
             app.pool
                 .run_blocking(move |store| {
-                    store.tidy(id, ABANDONED);
-                    Ok(())
+                    store.tidy(id, age);
+                    store.remove_quarantines(id, before)
                 })
                 .await?;
         }

@@ -38,6 +38,14 @@ pub struct UpkeepArgs {
     #[arg(long = "upkeep-full-seconds", env = "FERRITE_GIT_UPKEEP_FULL_SECONDS", default_value = "604800", value_parser = seconds)]
     pub full_after: Duration,
 
+    /// Percent of a repository's bytes that objects which nothing refers to may take: above, they are removed as soon as they may be.
+    #[arg(long = "upkeep-cruft-percent", env = "FERRITE_GIT_UPKEEP_CRUFT_PERCENT", default_value_t = 20)]
+    pub cruft_percent: u64,
+
+    /// Seconds after which it is looked again whether all objects of a repository are there.
+    #[arg(long = "upkeep-check-seconds", env = "FERRITE_GIT_UPKEEP_CHECK_SECONDS", default_value = "2592000", value_parser = seconds)]
+    pub check_after: Duration,
+
     /// Seconds that objects stay after upkeep has seen that nothing refers to them.
     #[arg(long = "upkeep-expire-seconds", env = "FERRITE_GIT_UPKEEP_EXPIRE_SECONDS", default_value = "1209600", value_parser = seconds)]
     pub expire_after: Duration,

@@ -9,7 +9,9 @@ use crate::{
 };
 
 /// Objects that expired are looked for this long after they could have.
-const SLACK: Duration = Duration::from_secs(24 * 3600);
+const SLACK: Duration = DAY;
+/// How soon a repository that is not whole is looked at again, and one that could not be looked at.
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// How objects are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(super) struct Plan {
     pub(super) repack: Option<Repack>,
     /// Whether there are commits that the commit-graph does not have.
     pub(super) graph: bool,
+    /// Whether to look if all objects are there.
+    pub(super) check: bool,
 }
 
 impl Plan {
@@ -38,7 +42,7 @@ impl Plan {
         let updates = u64::try_from(row.number.saturating_sub(row.packed_number)).unwrap_or(0);
         let loose = measure.loose.saturating_sub(u64::try_from(row.loose_left).unwrap_or(0));
         let is_above = |value: u64, limit: u64| limit > 0 && value > limit;
-        let repack = if is_due(full_at(row, measure.has_cruft, options)) {
+        let repack = if is_due(full_at(row, measure, options)) {
             Some(Repack::Full)
         } else if is_due(packed_at(row, options))
             || (options.updates > 0 && updates >= options.updates)
@@ -49,12 +53,18 @@ impl Plan {
             is_above(loose, options.loose_objects).then_some(Repack::Loose)
         };
         let graph = repack.is_some() && row.number > row.graph_number;
-        Self { refs: is_above(loose_refs, options.loose_refs), repack, graph }
+        let check = is_due(check_at(row, options));
+        Self { refs: is_above(loose_refs, options.loose_refs), repack, graph, check }
     }
 
     /// Whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
-        !self.refs && self.repack.is_none()
+        !self.check && !self.changes()
+    }
+
+    /// Whether it changes anything in the repository.
+    pub(super) fn changes(&self) -> bool {
+        self.refs || self.repack.is_some()
     }
 
     /// Its name in logs and metrics.
@@ -63,14 +73,15 @@ impl Plan {
             Some(Repack::Full) => "full",
             Some(Repack::Geometric) => "geometric",
             Some(Repack::Loose) => "loose",
-            None => "refs",
+            None if self.refs => "refs",
+            None => "check",
         }
     }
 }
 
 /// When to look again if nothing changes before.
-pub(super) fn next_us(row: &Upkept, has_cruft: bool, options: &UpkeepArgs) -> i64 {
-    let times = [full_at(row, has_cruft, options), packed_at(row, options)];
+pub(super) fn next_us(row: &Upkept, measure: &Measure, options: &UpkeepArgs) -> i64 {
+    let times = [full_at(row, measure, options), packed_at(row, options), check_at(row, options)];
     times.into_iter().flatten().min().unwrap_or(NEVER)
 }
 
@@ -79,13 +90,21 @@ fn packed_at(row: &Upkept, options: &UpkeepArgs) -> Option<i64> {
     is_behind.then(|| after(row.packed_us, options.repack_after))
 }
 
-fn full_at(row: &Upkept, has_cruft: bool, options: &UpkeepArgs) -> Option<i64> {
+fn full_at(row: &Upkept, measure: &Measure, options: &UpkeepArgs) -> Option<i64> {
     if options.full_after.is_zero() {
         return None;
     }
     let changed = (row.number > row.full_number).then(|| after(row.full_us, options.full_after));
-    let expired = has_cruft.then(|| after(row.full_us, options.expire_after.saturating_add(SLACK)));
-    changed.into_iter().chain(expired).min()
+    let expired = (measure.cruft > 0).then(|| after(row.full_us, options.expire_after.saturating_add(SLACK)));
+    // Known only where there is much of it.
+    let oldest = measure.oldest_cruft_us.map(|oldest| after(oldest, options.expire_after));
+    let crowded = oldest.map(|oldest| oldest.max(after(row.full_us, SLACK)));
+    [changed, expired, crowded].into_iter().flatten().min()
+}
+
+fn check_at(row: &Upkept, options: &UpkeepArgs) -> Option<i64> {
+    let pause = if row.broken == 0 { options.check_after } else { options.check_after.min(DAY) };
+    (!options.check_after.is_zero()).then(|| after(row.checked_us, pause))
 }
 
 fn after(time_us: i64, pause: Duration) -> i64 {
@@ -112,7 +131,8 @@ mod tests {
     }
 
     fn off() -> UpkeepArgs {
-        let names = ["loose-objects", "packs", "updates", "repack-seconds", "full-seconds", "loose-refs"];
+        let names =
+            ["loose-objects", "packs", "updates", "repack-seconds", "full-seconds", "loose-refs", "check-seconds"];
         let flags = names.iter().flat_map(|name| [format!("--upkeep-{name}"), "0".to_owned()]);
         Settings::parse_from(["x".to_owned()].into_iter().chain(flags)).upkeep
     }
@@ -131,14 +151,14 @@ mod tests {
     fn a_few_changes_need_nothing_until_a_day_has_passed() {
         let calm = Measure { loose: 500, packs: vec![1; 8], ..Measure::default() };
         assert_eq!(repack(row(), &calm, HOUR), None);
-        assert_eq!(next_us(&row(), false, &options()), DAY);
+        assert_eq!(next_us(&row(), &calm, &options()), DAY);
         assert_eq!(repack(row(), &calm, DAY), Some(Repack::Geometric));
         let packed = Upkept { packed_number: 1, packed_us: DAY, ..row() };
         assert_eq!(repack(packed, &calm, 3 * DAY), None);
-        assert_eq!(next_us(&packed, false, &options()), 7 * DAY);
+        assert_eq!(next_us(&packed, &calm, &options()), 7 * DAY);
         let full = Upkept { full_number: 1, full_us: 7 * DAY, ..packed };
-        assert_eq!((repack(full, &calm, 100 * DAY), next_us(&full, false, &options())), (None, NEVER));
-        assert_eq!(next_us(&row(), true, &off()), NEVER);
+        assert_eq!((repack(full, &calm, 100 * DAY), next_us(&full, &calm, &options())), (None, 30 * DAY));
+        assert_eq!(next_us(&row(), &Measure { cruft: 1, ..calm }, &off()), NEVER);
     }
 
     #[test]
@@ -161,11 +181,35 @@ mod tests {
     #[test]
     fn everything_is_packed_anew_after_a_week_and_when_unused_objects_have_expired() {
         let plan = Plan::of(&row(), &Measure::default(), 201, &options(), 7 * DAY);
-        assert_eq!(plan, Plan { refs: true, repack: Some(Repack::Full), graph: true });
+        assert_eq!(plan, Plan { refs: true, repack: Some(Repack::Full), graph: true, check: false });
         let quiet = Upkept { packed_number: 1, full_number: 1, graph_number: 1, ..row() };
-        let cruft = Measure { has_cruft: true, ..Measure::default() };
+        let cruft = Measure { cruft: 1, ..Measure::default() };
         assert_eq!(repack(quiet, &cruft, 14 * DAY), None);
         let plan = Plan::of(&quiet, &cruft, 200, &options(), 15 * DAY);
-        assert_eq!(plan, Plan { refs: false, repack: Some(Repack::Full), graph: false });
+        assert_eq!(plan, Plan { refs: false, repack: Some(Repack::Full), graph: false, check: false });
+    }
+    #[test]
+    fn much_that_nothing_refers_to_goes_as_soon_as_it_may() {
+        let quiet = Upkept { packed_number: 1, full_number: 1, full_us: 10 * DAY, graph_number: 1, ..row() };
+        let crowded = |oldest| Measure { cruft: 1, oldest_cruft_us: Some(oldest), ..Measure::default() };
+        assert_eq!(next_us(&quiet, &crowded(DAY), &options()), 15 * DAY);
+        assert_eq!(repack(quiet, &crowded(DAY), 15 * DAY), Some(Repack::Full));
+        assert_eq!(repack(quiet, &crowded(2 * DAY), 15 * DAY), None);
+        assert_eq!(
+            next_us(&Upkept { full_us: 15 * DAY, ..quiet }, &crowded(DAY), &options()),
+            16 * DAY,
+            "not all day long"
+        );
+    }
+
+    #[test]
+    fn once_a_month_it_is_looked_whether_all_is_there_and_daily_when_something_was_not() {
+        let quiet = Upkept { packed_number: 1, full_number: 1, ..row() };
+        let plan = |row: Upkept, now| Plan::of(&row, &Measure::default(), 0, &options(), now);
+        assert!(plan(quiet, 30 * DAY - 1).is_empty());
+        let due = plan(quiet, 30 * DAY);
+        assert!(due.check && !due.changes() && due.kind() == "check");
+        let broken = Upkept { broken: 1, ..quiet };
+        assert!(plan(broken, DAY - 1).is_empty() && plan(broken, DAY).check);
     }
 }

@@ -1,11 +1,14 @@
 //! Upkeep of real repositories by real git: what it makes, what it leaves, and what a kill at any moment leaves.
 
+mod check;
+mod graph;
+
 use std::{
     fs,
     os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicI64},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -17,14 +20,14 @@ use prost::Message as _;
 use rand::Rng as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{Running, Upkeep, UpkeepArgs};
+use super::{Running, Upkeep, UpkeepArgs, job::Ended};
 use crate::{
     command::{Chore, Git, GitOptions},
     name::RefName,
     refs::Edit,
-    store::{Maintenance, Repositories, UpdateKind, Upkept},
+    store::{Change, Maintenance, Repositories, UpdateKind, Upkept},
     testing::{Bench, on_each},
-    work::{Change, Writer},
+    work::Writer,
 };
 
 #[derive(clap::Parser)]
@@ -48,6 +51,8 @@ fn upkeep(bench: &Bench, flags: &[&str]) -> Upkeep {
         maintenance: Maintenance::new(bench.db.clone()),
         running: Running::default(),
         options: options(flags),
+        abandoned: Duration::from_secs(7200),
+        broken: AtomicI64::new(-1),
     }
 }
 
@@ -61,7 +66,8 @@ async fn round(upkeep: &Upkeep) -> bool {
 }
 
 async fn row(db: &Db) -> Upkept {
-    let sql = "SELECT repository_id, number, packed_number, packed_us, full_number, full_us, graph_number, loose_left, failures FROM maintenance";
+    let sql = "SELECT repository_id, number, packed_number, packed_us, full_number, full_us, graph_number, loose_left, failures, checked_us, broken \
+         FROM maintenance";
     db.one(sql, &[]).await.unwrap()
 }
 
@@ -80,7 +86,7 @@ fn commit(path: &Path, parent: Option<Oid>, text: &str) -> Oid {
 async fn set(bench: &Bench, writer: &Writer, name: &str, old: Option<Oid>, new: Option<Oid>) {
     let guard = writer.lock(bench.id).await.unwrap();
     let edits = vec![Edit { name: RefName::parse(name.as_bytes()).unwrap(), old, new }];
-    drop(writer.apply::<()>(&guard, &Change { kind: UpdateKind::Push, user: 7, edits }, None).await.unwrap());
+    drop(writer.apply::<()>(&guard, &Change::new(UpdateKind::Push, 7, edits), None).await.unwrap());
 }
 
 /// Updates of `main`, one commit each; the last one.
@@ -221,6 +227,10 @@ async fn unused_objects_stay_their_time_however_old_they_are() {
         assert!(round(&upkeep).await);
         assert_eq!((files(&path, ".mtimes"), files(&path, ".bitmap"), row(&bench.db).await.full_number), (1, 1, 4));
         assert!(has(&path, unused), "it is unused since a moment ago");
+        let mut measure = bench.store.measure(bench.id).unwrap();
+        measure.date_cruft(&path, 1);
+        let age_us = upkeep.clock.now_us() - measure.oldest_cruft_us.unwrap();
+        assert!(measure.cruft > 0 && age_us < 60_000_000, "{measure:?}");
         tokio::time::sleep(Duration::from_secs(4)).await;
         let tip = updates(&bench, Some(tip), 1).await;
         assert!(round(&upkeep).await);
@@ -306,7 +316,8 @@ async fn a_kill_at_any_moment_leaves_a_whole_repository() {
         fs::write(path.join("objects/pack/multi-pack-index.lock"), b"").unwrap();
         fs::write(path.join("objects/pack/.tmp-1-pack-1.pack"), b"x").unwrap();
         tokio::time::sleep(Duration::from_millis(1100)).await;
-        assert!(round(&upkeep).await);
+        let (due, slot) = (upkeep.due().await, upkeep.running.begin(bench.id).unwrap());
+        assert_eq!(upkeep.attend(&slot, due[0]).await.unwrap(), Ended::Done);
         let row = row(&bench.db).await;
         assert_eq!((row.failures, row.full_number), (0, row.number));
         assert_eq!((files(&path, ".pack"), files(&path, "multi-pack-index"), files(&path, ".lock")), (1, 1, 0));

@@ -9,11 +9,14 @@ use super::writer::{Done, Outcome, WriteGuard, Writer};
 use crate::{
     failure::Failure,
     name::RefName,
-    store::{Entry, NewBatch, ZERO},
+    refs,
+    store::{Entry, Maintenance, NewBatch, ZERO},
 };
 
 /// A git process that its service left behind may still finish for this long.
 const ORPHAN_US: i64 = 1_000_000;
+/// A repository that was checked within this time, a day, is not checked again.
+const DOUBT_AFTER_US: i64 = 24 * 3600 * 1_000_000;
 const PAUSE: Duration = Duration::from_secs(2);
 const PURGE_EVERY: Duration = Duration::from_secs(3600);
 /// How long settled rows stay for people to look at: 30 days.
@@ -28,7 +31,7 @@ pub(crate) async fn sweep_at_start(writer: &Writer) -> Result<(), Failure> {
     for id in inner.journal.open_repositories(inner.store.name()).await? {
         inner.set_unsettled(id, true);
         if let Err(error) = writer.lock(id).await {
-            tracing::warn!(repo.id = %id, %error, "open updates cannot be settled yet");
+            tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
         }
     }
     Ok(())
@@ -57,7 +60,7 @@ pub(crate) async fn sweep_in_background(writer: Writer, life: Lifecycle) {
         }
         for id in writer.inner().unsettled() {
             if let Err(error) = writer.lock(id).await {
-                tracing::warn!(repo.id = %id, %error, "open updates cannot be settled yet");
+                tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
             }
         }
     }
@@ -70,11 +73,29 @@ impl Writer {
         inner.repositories.wait_for_numbers(guard.id).await?;
         let entries = inner.journal.open(guard.id).await?;
         wait_for_orphans(&entries, inner.clock.now_us()).await;
+        self.remove_locks(guard, &entries).await?;
+        inner.refs.forget(guard.id);
         for entries in entries.chunk_by(|one, other| one.batch == other.batch) {
             self.settle_batch(guard, entries).await?;
         }
+        if !entries.is_empty() {
+            // Whatever went wrong may have gone wrong with objects, too.
+            let maintenance = Maintenance::new(inner.db.clone());
+            maintenance.doubt(guard.id, inner.clock.now_us() - DOUBT_AFTER_US).await?;
+        }
         inner.set_unsettled(guard.id, false);
         Ok(())
+    }
+
+    /// Who was to change these refs is dead, and its locks with it.
+    async fn remove_locks(&self, guard: &WriteGuard, entries: &[Entry]) -> Result<(), Failure> {
+        let names: Vec<_> = entries.iter().filter_map(|entry| RefName::parse(&entry.name).ok()).collect();
+        let id = guard.id;
+        let removed = self.inner().pool.run_blocking(move |store| {
+            refs::remove_locks(&store.path(id), &names);
+            Ok(())
+        });
+        Ok(removed.await?)
     }
 
     async fn settle_batch(&self, guard: &WriteGuard, entries: &[Entry]) -> Result<(), Failure> {
@@ -93,7 +114,8 @@ impl Writer {
             return Ok(inner.journal.drop_batch(&first.batch, inner.clock.now_us()).await?);
         }
         let batch = NewBatch { id: first.batch.clone(), number: first.number };
-        let outcome = Outcome { batch, kind: first.kind, user: first.user, done, dropped };
+        let options = entries.iter().find_map(|entry| entry.options.clone()).unwrap_or_default();
+        let outcome = Outcome { batch, kind: first.kind, user: first.user, options, done, dropped };
         drop(self.confirm(guard, outcome).await?);
         inner.relay.wake();
         Ok(())

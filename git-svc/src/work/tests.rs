@@ -13,15 +13,16 @@ use git2::Oid;
 use prost::Message as _;
 
 use super::{
-    Change, Receipt, Writer, sweep_at_start,
+    Receipt, Writer, sweep_at_start,
     writer::{Outcome, WriteGuard},
 };
 use crate::{
     error::GitError,
     failure::Failure,
     name::RefName,
+    push::PushOptions,
     refs::Edit,
-    store::{Journal, NewBatch, UpdateKind},
+    store::{Change, Journal, NewBatch, UpdateKind},
     testing::{Bench, on_each},
 };
 
@@ -35,7 +36,7 @@ fn edit(branch: &str, old: Option<Oid>, new: Option<Oid>) -> Edit {
 
 async fn apply(bench: &Bench, writer: &Writer, edits: Vec<Edit>) -> Result<(), Failure> {
     let guard = writer.lock(bench.id).await?;
-    let change = Change { kind: UpdateKind::Push, user: 7, edits };
+    let change = Change::new(UpdateKind::Push, 7, edits);
     drop(writer.apply::<()>(&guard, &change, None).await?);
     Ok(())
 }
@@ -48,7 +49,7 @@ async fn intend(bench: &Bench, writer: &Writer, edits: &[Edit]) -> NewBatch {
 /// The same, for a write that may be repeated.
 async fn intend_with(bench: &Bench, writer: &Writer, edits: &[Edit], key: Option<&IdempotencyKey>) -> NewBatch {
     let guard = WriteGuard::unsettled(writer, bench.id).await;
-    let change = Change { kind: UpdateKind::Push, user: 7, edits: edits.to_vec() };
+    let change = Change::new(UpdateKind::Push, 7, edits.to_vec());
     let answer = PutContentsResponse { branch: b"main".to_vec(), ..PutContentsResponse::default() };
     let receipt = key.map(|key| Receipt { key, answer: &answer });
     writer.intend(&guard, &change, receipt).await.unwrap()
@@ -78,6 +79,24 @@ async fn an_answer_outlives_a_crash_exactly_when_its_write_does() {
         let other = key(b"b").replay::<PutContentsResponse>(&bench.db).await;
         assert!(matches!(other, Err(IdempotencyError::Reused)));
         assert_eq!(states(&bench.db).await, ["dropped", "confirmed"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repository_that_a_crash_touched_is_checked_soon() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        apply(&bench, &bench.writer(), vec![edit("main", None, Some(bench.commit("1")))]).await.unwrap();
+        let sql = "UPDATE maintenance SET checked_us = 1, next_us = 2";
+        bench.db.execute(sql, &[]).await.unwrap();
+        let times =
+            async || bench.db.one::<(i64, i64)>("SELECT checked_us, next_us FROM maintenance", &[]).await.unwrap();
+        sweep_at_start(&bench.writer()).await.unwrap();
+        assert_eq!(times().await, (1_i64, 2_i64), "nothing was open");
+        intend(&bench, &bench.writer(), &[edit("other", None, Some(bench.commit("2")))]).await;
+        sweep_at_start(&bench.writer()).await.unwrap();
+        assert_eq!(times().await, (0_i64, 0_i64));
     })
     .await;
 }
@@ -175,6 +194,31 @@ async fn a_crash_after_the_transaction_confirms_the_update() {
 }
 
 #[tokio::test]
+async fn what_was_said_along_with_a_push_outlives_a_crash() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let (one, writer) = (bench.commit("1"), bench.writer());
+        let said = ["", "ci.skip", " spaced \u{e9}=\u{4e16} ", "x"];
+        let mut options = PushOptions::default();
+        said.iter().for_each(|line| options.add(line.as_bytes()).unwrap());
+        let edits = vec![edit("dropped", None, Some(one)), edit("main", None, Some(one))];
+        let change = Change { options, ..Change::new(UpdateKind::Push, 7, edits) };
+        let guard = WriteGuard::unsettled(&writer, bench.id).await;
+        writer.intend::<PutContentsResponse>(&guard, &change, None).await.unwrap();
+        drop(guard);
+        // The row that carries them is not among those that happened.
+        bench.refs.transact(bench.id, &change.edits[1..]).await.unwrap();
+        sweep_at_start(&writer).await.unwrap();
+        let more = Change { edits: vec![edit("late", None, Some(one))], ..change };
+        drop(writer.apply::<()>(&writer.lock(bench.id).await.unwrap(), &more, None).await.unwrap());
+        apply(&bench, &writer, vec![edit("silent", None, Some(one))]).await.unwrap();
+        let told: Vec<_> = events(&bench.db).await.into_iter().map(|event| event.push_options).collect();
+        assert_eq!(told, [said.map(str::to_owned).to_vec(), said.map(str::to_owned).to_vec(), Vec::new()]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_crash_inside_the_transaction_tells_what_happened() {
     on_each(async |db| {
         let bench = Bench::new(db).await;
@@ -255,7 +299,7 @@ async fn an_update_that_is_confirmed_twice_is_told_once() {
         let edits = vec![edit("main", None, Some(one))];
         let batch = intend(&bench, &writer, &edits).await;
         bench.refs.transact(bench.id, &edits).await.unwrap();
-        let change = Change { kind: UpdateKind::Push, user: 7, edits };
+        let change = Change::new(UpdateKind::Push, 7, edits);
         let guard = WriteGuard::unsettled(&writer, bench.id).await;
         drop(writer.confirm(&guard, Outcome::of(batch.clone(), &change)).await.unwrap());
         drop(writer.confirm(&guard, Outcome::of(batch, &change)).await.unwrap());
@@ -270,8 +314,8 @@ async fn an_intent_that_commits_late_is_settled_all_the_same() {
         let bench = Bench::new(db).await;
         let (writer, one) = (bench.writer(), bench.commit("1"));
         let mut tx = bench.db.begin().await.unwrap();
-        let edits = [edit("main", None, Some(one))];
-        Journal::intend(&mut tx, bench.id, UpdateKind::Push, 7, &edits, None, 0).await.unwrap();
+        let change = Change::new(UpdateKind::Push, 7, vec![edit("main", None, Some(one))]);
+        Journal::intend(&mut tx, bench.id, &change, None, 0).await.unwrap();
         writer.inner().set_unsettled(bench.id, true);
         let commit = async {
             // Long enough for a writer that does not wait to look too early.

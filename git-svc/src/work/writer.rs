@@ -26,27 +26,18 @@ use crate::{
     layout::Store,
     name::{BranchName, RefName},
     pool::Pool,
-    refs::{Edit, Refs},
-    store::{Entry, Journal, Maintenance, NewBatch, Repositories, UpdateKind, ZERO},
+    push::PushOptions,
+    refs::{Edit, HeadState, Refs},
+    store::{Change, Entry, Journal, Maintenance, NewBatch, Repositories, UpdateKind, ZERO},
+    write::durable::sync_objects,
 };
 
 /// Who takes the events.
-const SUBSCRIBERS: &[&str] = &["repo-svc"];
+pub(super) const SUBSCRIBERS: &[&str] = &["repo-svc"];
 /// Bytes of one event, about: many are delivered in one message of limited size.
 const EVENT_BYTES: usize = 48 << 10;
 /// Branches that HEAD moves to first, when the one it names does not exist.
 const USUAL: &[&[u8]] = &[b"main", b"master"];
-
-/// An update of refs that somebody asked for.
-#[derive(Clone, Debug)]
-pub(crate) struct Change {
-    /// How it came.
-    pub(crate) kind: UpdateKind,
-    /// Who asked; zero for nobody.
-    pub(crate) user: i64,
-    /// What to change: all of it, or nothing.
-    pub(crate) edits: Vec<Edit>,
-}
 
 /// The answer to a write that may be repeated, kept with its intent: a crash after the refs changed must not lose it.
 #[derive(Debug)]
@@ -105,6 +96,7 @@ pub(super) struct Outcome {
     pub(super) batch: NewBatch,
     pub(super) kind: UpdateKind,
     pub(super) user: i64,
+    pub(super) options: PushOptions,
     pub(super) done: Vec<Done>,
     /// Rows of the batch that did not happen.
     pub(super) dropped: Vec<i64>,
@@ -143,10 +135,16 @@ impl Writer {
         receipt: Option<Receipt<'_, A>>,
     ) -> Result<Delivered, Failure> {
         let inner = &self.0;
-        let batch = self.intend(guard, change, receipt).await?;
+        // Two waits for the disk, at the same time: the refs change after both.
+        let (batch, synced) = tokio::join!(self.intend(guard, change, receipt), inner.sync(guard.id, &change.objects));
+        let batch = batch?;
+        if let Err(error) = synced {
+            inner.forget(guard.id, &batch).await;
+            return Err(error.into());
+        }
         match inner.refs.transact(guard.id, &change.edits).await {
             Ok(()) => {}
-            Err(error) if is_refusal(&error) => {
+            Err(error) if error.is_refused_transaction() => {
                 inner.forget(guard.id, &batch).await;
                 return Err(error.into());
             }
@@ -174,7 +172,7 @@ impl Writer {
         let now = inner.clock.now_us();
         let key = receipt.as_ref().map(|receipt| receipt.key.id());
         let mut tx = inner.db.begin().await?;
-        let batch = Journal::intend(&mut tx, guard.id, change.kind, change.user, &change.edits, key, now).await?;
+        let batch = Journal::intend(&mut tx, guard.id, change, key, now).await?;
         let batch = batch.ok_or(GitError::RepositoryNotFound)?;
         if let Some(receipt) = receipt {
             // The key was free a moment ago and this repository is ours: it was used for another one meanwhile.
@@ -192,7 +190,7 @@ impl Writer {
         let head = inner.refs.head(guard.id).await?;
         let Some(tip) = head.tip else { return Ok(()) };
         let edits = vec![Edit { name: head.branch.to_ref(), old: None, new: Some(tip) }];
-        let change = Change { kind: UpdateKind::Init, user, edits };
+        let change = Change::new(UpdateKind::Init, user, edits);
         let batch = self.intend::<()>(guard, &change, None).await?;
         // Nobody waits for the delivery: the subscriber is the one who is asking.
         drop(self.confirm(guard, Outcome::of(batch, &change)).await?);
@@ -272,6 +270,15 @@ impl Inner {
         self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
+    /// Gets objects onto the disk.
+    async fn sync(&self, id: RepositoryId, objects: &[git2::Oid]) -> Result<(), GitError> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let objects = objects.to_vec();
+        self.pool.run_blocking(move |store| sync_objects(&store.path(id), &objects)).await
+    }
+
     /// Settles a batch that was refused as a whole.
     async fn forget(&self, id: RepositoryId, batch: &NewBatch) {
         match self.journal.drop_batch(&batch.id, self.clock.now_us()).await {
@@ -282,9 +289,10 @@ impl Inner {
 
     /// What the repository is like now, as the events of a batch tell it.
     async fn facts(&self, id: RepositoryId, outcome: Outcome) -> Result<Facts, Failure> {
-        let branch = self.settle_head(id, &outcome.done).await?;
-        let is_empty = self.refs.is_empty(id).await?;
-        let size = self.pool.run_blocking(move |store| store.size(id)).await?;
+        let (head, size) = self.refs.head_and_size(id).await?;
+        // A branch that HEAD names is one.
+        let is_empty = head.tip.is_none() && self.refs.is_empty(id).await?;
+        let branch = self.settle_head(id, head, &outcome.done).await?;
         let whole = RefsUpdated {
             updates: Vec::new(),
             user_id: outcome.user,
@@ -293,14 +301,16 @@ impl Inner {
             size_bytes: i64::try_from(size).unwrap_or(i64::MAX),
             is_empty,
             default_branch: branch.as_bytes().to_vec(),
+            push_options: outcome.options.lines().to_vec(),
         };
-        let events = split(outcome.done).into_iter().map(|updates| RefsUpdated { updates, ..whole.clone() }).collect();
+        let taken = whole.encoded_len();
+        let events =
+            split(outcome.done, taken).into_iter().map(|updates| RefsUpdated { updates, ..whole.clone() }).collect();
         Ok(Facts { batch: outcome.batch.id, dropped: outcome.dropped, events })
     }
 
     /// Points HEAD to a branch of this batch if the one it names does not exist; returns the branch it names then.
-    async fn settle_head(&self, id: RepositoryId, done: &[Done]) -> Result<BranchName, Failure> {
-        let head = self.refs.head(id).await?;
+    async fn settle_head(&self, id: RepositoryId, head: HeadState, done: &[Done]) -> Result<BranchName, Failure> {
         if head.tip.is_some() {
             return Ok(head.branch);
         }
@@ -319,7 +329,8 @@ impl Outcome {
         let hex = |id: Option<git2::Oid>| id.map_or_else(|| ZERO.to_owned(), |id| id.to_string());
         let done = |edit: &Edit| Done { name: edit.name.as_bytes().to_vec(), old: hex(edit.old), new: hex(edit.new) };
         let done = change.edits.iter().map(done).collect();
-        Self { batch, kind: change.kind, user: change.user, done, dropped: Vec::new() }
+        let options = change.options.clone();
+        Self { batch, kind: change.kind, user: change.user, options, done, dropped: Vec::new() }
     }
 }
 
@@ -329,8 +340,8 @@ impl From<&Entry> for Done {
     }
 }
 
-/// The updates in parts that fit an event; no part for none.
-fn split(done: Vec<Done>) -> Vec<Vec<RefUpdate>> {
+/// The updates in parts that fit an event beside the `taken` bytes of the rest of it; no part for none.
+fn split(done: Vec<Done>, taken: usize) -> Vec<Vec<RefUpdate>> {
     let mut parts = Vec::new();
     let mut room = 0;
     for done in done {
@@ -338,7 +349,7 @@ fn split(done: Vec<Done>) -> Vec<Vec<RefUpdate>> {
         let size = update.encoded_len() + 4;
         if size > room {
             parts.push(Vec::new());
-            room = EVENT_BYTES.max(size);
+            room = EVENT_BYTES.saturating_sub(taken).max(size);
         }
         room -= size;
         if let Some(part) = parts.last_mut() {
@@ -346,15 +357,4 @@ fn split(done: Vec<Done>) -> Vec<Vec<RefUpdate>> {
         }
     }
     parts
-}
-
-/// Whether the transaction was refused as a whole, so that nothing happened.
-fn is_refusal(error: &GitError) -> bool {
-    matches!(
-        error,
-        GitError::RefConflict { .. }
-            | GitError::RefNameClash { .. }
-            | GitError::RefTarget { .. }
-            | GitError::RepositoryNotFound
-    )
 }

@@ -1,8 +1,12 @@
-//! What every commit by API has in common: where it starts, what it says, and that it is on disk. The ref is the caller's to move.
+//! What every commit by API has in common: where it starts and what it says. To get it onto the disk and to move the ref is the
+//! caller's.
 
 use git2::{Commit, Oid, Repository};
 
-use super::{durable::sync_objects, overlay::Overlay, signature::Author};
+use super::{
+    overlay::Overlay,
+    signature::{Author, write_commit},
+};
 use crate::{
     error::GitError,
     name::BranchName,
@@ -26,7 +30,7 @@ pub struct Draft {
     pub committer: Author,
 }
 
-/// A commit that is on disk and that no ref points to yet.
+/// A commit that is written and that no ref points to yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
     /// The branch to move.
@@ -39,6 +43,8 @@ pub struct Prepared {
     pub entries: Vec<Entry>,
     /// What the commit says.
     pub commit: CommitInfo,
+    /// All objects that were written for it, the commit included: not on disk for sure until they are synced.
+    pub written: Vec<Oid>,
 }
 
 impl Prepared {
@@ -87,7 +93,7 @@ impl<'repo> Start<'repo> {
         Ok(Overlay::new(self.repo, self.base.as_ref().map(Commit::tree).transpose()?))
     }
 
-    /// Makes the commit; with it and `blobs`, which were written for it, everything is on disk.
+    /// Makes the commit, for which `blobs` were written.
     ///
     /// Errors: `UnchangedContent`.
     pub(super) fn commit(
@@ -102,14 +108,12 @@ impl<'repo> Start<'repo> {
         if self.base.as_ref().is_some_and(|base| base.tree_id() == tree) {
             return Err(GitError::UnchangedContent);
         }
-        let (author, committer) = (draft.author.signature()?, draft.committer.signature()?);
-        let parents: Vec<_> = self.base.iter().collect();
-        let tree = self.repo.find_tree(tree)?;
-        let new_commit = self.repo.commit(None, &author, &committer, &draft.message, &tree, &parents)?;
+        let parents: Vec<_> = self.base.iter().map(Commit::id).collect();
+        let people = (&draft.author, &draft.committer);
+        let new_commit = write_commit(self.repo, tree, &parents, people, &draft.message)?;
         written.push(new_commit);
-        sync_objects(self.repo.path(), &written)?;
         let commit = commit_info(self.repo, new_commit)?;
-        Ok(Prepared { branch: self.branch, old: self.old, new_commit, entries, commit })
+        Ok(Prepared { branch: self.branch, old: self.old, new_commit, entries, commit, written })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use git2::{Oid, Repository};
 
-use super::signature::Author;
+use super::signature::{Author, write_commit};
 use crate::{
     error::GitError,
     templates::{self, ReadmeValues},
@@ -49,6 +49,5 @@ pub fn initial_commit(repo: &Repository, first: &FirstCommit) -> Result<Oid, Git
         builder.insert(name, blob, 0o100_644)?;
     }
     let tree = builder.write()?;
-    let signature = first.author.signature()?;
-    Ok(repo.commit(None, &signature, &signature, "Initial commit\n", &repo.find_tree(tree)?, &[])?)
+    write_commit(repo, tree, &[], (&first.author, &first.author), "Initial commit\n")
 }

@@ -5,6 +5,7 @@ pub(crate) mod durable;
 mod files;
 mod first;
 mod overlay;
+pub(crate) mod room;
 mod signature;
 
 pub use self::{

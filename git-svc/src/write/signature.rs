@@ -1,5 +1,7 @@
 //! Names and addresses as git can store them.
 
+use git2::{ObjectType, Oid, Repository};
+
 use crate::error::GitError;
 
 /// The longest name or address that a client may give, in bytes.
@@ -31,24 +33,21 @@ impl Author {
         Self { name: name.to_owned(), email: email.to_owned(), seconds: seconds.max(0) }
     }
 
-    /// A name and an address as a client gave them in `field`, taken as they are or refused.
+    /// A name and an address as a client gave them in `field`, without what git strips from their ends, or refused.
     ///
     /// Errors: `Invalid` (such as `author.name`).
     pub fn exact(field: &str, name: &str, email: &str, seconds: i64) -> Result<Self, GitError> {
+        let (name, email) = (trimmed(name), trimmed(email));
         for (part, text) in [("name", name), ("email", email)] {
             let refuse = |code, message| Err(GitError::invalid(&format!("{field}.{part}"), code, message));
             if text.is_empty() {
-                return refuse("required", "must not be empty");
+                return refuse("required", "must hold more than blanks and punctuation");
             }
             if text.len() > MAX_EXACT {
                 return refuse("too_long", "is too long");
             }
             if text.contains(|letter: char| matches!(letter, '<' | '>') || letter.is_control()) {
                 return refuse("invalid", "must not hold `<`, `>` or control characters");
-            }
-            // git would strip these without a word.
-            if trimmed(text) != text {
-                return refuse("invalid", "must not begin or end with blanks or punctuation");
             }
         }
         Self { name: name.to_owned(), email: email.to_owned(), seconds: 0 }.at(field, seconds)
@@ -76,9 +75,24 @@ impl Author {
         self.seconds
     }
 
-    pub(crate) fn signature(&self) -> Result<git2::Signature<'static>, GitError> {
-        Ok(git2::Signature::new(&self.name, &self.email, &git2::Time::new(self.seconds, 0))?)
+    /// As it stands in a commit.
+    fn line(&self) -> String {
+        format!("{} <{}> {} +0000", self.name, self.email, self.seconds)
     }
+}
+
+/// Writes a commit. Not by the library's own call: that strips full stops from the ends of names, which git keeps.
+pub(super) fn write_commit(
+    repo: &Repository,
+    tree: Oid,
+    parents: &[Oid],
+    (author, committer): (&Author, &Author),
+    message: &str,
+) -> Result<Oid, GitError> {
+    let parents: String = parents.iter().map(|id| format!("parent {id}\n")).collect();
+    let (author, committer) = (author.line(), committer.line());
+    let text = format!("tree {tree}\n{parents}author {author}\ncommitter {committer}\n\n{message}");
+    Ok(repo.odb()?.write(ObjectType::Commit, text.as_bytes())?)
 }
 
 /// Without angle brackets; control characters become blanks. Long texts are cut.
@@ -87,9 +101,9 @@ fn clean(text: &str) -> String {
     kept.map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// Without what git strips from the ends of a name.
+/// Without what git strips from the ends of a name: "Grace H." keeps its full stop.
 fn trimmed(text: &str) -> &str {
-    text.trim_matches(|letter: char| letter.is_whitespace() || ".,:;\"\\'".contains(letter))
+    text.trim_matches(|letter: char| letter <= ' ' || ",:;<>\"\\'".contains(letter))
 }
 
 #[cfg(test)]
@@ -97,6 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::read::commit::identity;
 
     #[test]
     fn names_are_cleaned() {
@@ -116,9 +131,10 @@ mod tests {
             ("", "a@b", 0, "author.name"),
             ("a\nb", "a@b", 0, "author.name"),
             ("a<b", "a@b", 0, "author.name"),
-            (".a", "a@b", 0, "author.name"),
+            (" ;\n\"'", "a@b", 0, "author.name"),
+            ("a", "<>", 0, "author.email"),
             ("a", "", 0, "author.email"),
-            ("a", "a@b>", 0, "author.email"),
+            ("a", "a>@b", 0, "author.email"),
             ("a", "a\0@b", 0, "author.email"),
             ("a", "a@b", -1, "author.date"),
             ("a", "a@b", i64::MAX, "author.date"),
@@ -128,19 +144,41 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_ends_of_names_are_those_that_git_leaves() {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(folder.path()).unwrap();
+        let tree = repo.treebuilder(None).unwrap().write().unwrap();
+        for name in ["Grace H.", ".a", "Mr. X,", "'q'", "-dash-", "...", " \t\"Ada; \n", "(x)", "<Ada>"] {
+            let mut git = std::process::Command::new("git");
+            git.args(["commit-tree", "-m", "m"]).arg(tree.to_string()).current_dir(folder.path());
+            for role in ["AUTHOR", "COMMITTER"] {
+                let identity = [("NAME", name), ("EMAIL", " <a@b.>;"), ("DATE", "@7 +0000")];
+                git.envs(identity.map(|(part, value)| (format!("GIT_{role}_{part}"), value)));
+            }
+            let output = git.output().unwrap();
+            let author = Author::exact("author", name, " <a@b.>;", 7).unwrap();
+            let ours = write_commit(&repo, tree, &[], (&author, &author), "m\n").unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), ours.to_string(), "{name}");
+            let read = crate::read::commit_info(&repo, ours).unwrap().author;
+            assert_eq!((read.name, read.email), (author.name.into_bytes(), author.email.into_bytes()));
+        }
+    }
+
     proptest! {
         #[test]
-        fn any_exact_identity_is_a_signature(name in ".{1,20}", email in ".{1,20}") {
+        fn any_exact_identity_is_read_as_it_was_written(name in ".{1,20}", email in ".{1,20}") {
             if let Ok(author) = Author::exact("author", &name, &email, 1) {
-                let signature = author.signature().unwrap();
-                prop_assert_eq!((signature.name_bytes(), signature.email_bytes()), (name.as_bytes(), email.as_bytes()));
+                let line = author.line();
+                prop_assert_eq!(identity(line.as_bytes()), Some((author.name.as_bytes(), author.email.as_bytes())));
             }
         }
 
         #[test]
         fn any_text_becomes_a_signature(name in ".{0,40}", email in ".{0,40}") {
             let author = Author::new(&name, &email, 1);
-            prop_assert!(author.signature().is_ok(), "{:?}", author);
+            let line = author.line();
+            prop_assert_eq!(identity(line.as_bytes()), Some((author.name.as_bytes(), author.email.as_bytes())));
             prop_assert!(!author.name.contains(['<', '>', '\n', '\0']) && !author.email.contains(['<', '>', '\n', '\0']));
         }
     }

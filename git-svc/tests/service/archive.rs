@@ -119,6 +119,64 @@ async fn attributes_leave_files_out_of_archives() {
 }
 
 #[tokio::test]
+async fn words_that_stand_for_the_commit_are_replaced_as_git_does() {
+    let (service, id, _) = filled().await;
+    service.put(id, "version.txt", b"$Format:%H %h %an <%ae> %ct %s$ $Format:%G?$\n").await;
+    service.put(id, "plain.txt", b"$Format:%H$\n").await;
+    let commit = service.put(id, ".gitattributes", b"version.txt export-subst\n").await;
+    for format in ["zip", "tar.gz"] {
+        let (status, _, file) = get(&service, id, &path(id, "main", format), &[]).await;
+        assert_eq!(status, StatusCode::OK);
+        let demo = unpacked(&file, format).keep().join("demo");
+        let mut git = Command::new("git");
+        git.arg("--git-dir").arg(service.on_disk(id).path()).args(["archive", "--prefix=demo/"]);
+        git.arg(format!("--format={format}")).args([&commit, "version.txt"]).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        let output = git.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let expected = unpacked(&output.stdout, format);
+        let text = std::fs::read_to_string(demo.join("version.txt")).unwrap();
+        assert_eq!(text, std::fs::read_to_string(expected.path().join("demo/version.txt")).unwrap());
+        assert!(text.starts_with(&format!("{commit} {} Ada Lovelace", &commit[..7])), "{text}");
+        assert_eq!(std::fs::read(demo.join("plain.txt")).unwrap(), b"$Format:%H$\n");
+        std::fs::remove_dir_all(demo.parent().unwrap()).unwrap();
+        if format == "zip" {
+            assert!(file.ends_with(commit.as_bytes()), "the comment is the commit");
+        }
+    }
+}
+
+#[tokio::test]
+async fn asking_for_headers_makes_no_archive() {
+    let (service, id, commit) = filled().await;
+    let head = async |path: &str| {
+        let builder = request(&service, Method::HEAD, path, ARCHIVE, id).header("range", "bytes=0-3");
+        send(&service, builder.body(Body::empty()).unwrap()).await
+    };
+    let path = path(id, "main", "zip");
+    let (status, before, body) = head(&path).await;
+    assert_eq!((status, body.len(), kept(&service)), (StatusCode::OK, 0, 0));
+    assert!(!before.contains_key("content-length") && before["ferrite-commit"].to_str().unwrap() == commit);
+    let (_, whole, file) = get(&service, id, &path, &[]).await;
+    let (status, after, body) = head(&path).await;
+    assert_eq!((status, body.len(), kept(&service)), (StatusCode::OK, 0, 1));
+    assert_eq!((&after["etag"], &before["etag"]), (&whole["etag"], &whole["etag"]));
+    assert_eq!(after["content-length"].to_str().unwrap(), file.len().to_string());
+    branch(&service, id, |repo| {
+        let (mut object, mut mode) = (repo.blob(b"x").unwrap(), 0o100_644);
+        for _ in 0..9 {
+            let mut level = repo.treebuilder(None).unwrap();
+            (0..10).for_each(|name| drop(level.insert(name.to_string(), object, mode).unwrap()));
+            (object, mode) = (level.write().unwrap(), 0o040_000);
+        }
+        object
+    });
+    let (status, headers, _) = head(&self::path(id, "odd", "zip")).await;
+    assert_eq!((status, headers["ferrite-reason"].to_str().unwrap()), (StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE"));
+    let (status, ..) = head(&self::path(id, "nope", "zip")).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
 async fn large_files_are_left_to_git_and_come_whole() {
     let (service, id, _) = filled().await;
     let large: Vec<u8> = (0..33_u32 << 20).map(|index| (index / 1000) as u8).collect();

@@ -17,14 +17,14 @@ use crate::{
     push::{Gateway, find_repository, git, try_git},
 };
 
-const COMMIT: u8 = 1;
-const TREE: u8 = 2;
-const BLOB: u8 = 3;
-const OFS_DELTA: u8 = 6;
-const REF_DELTA: u8 = 7;
+pub(crate) const COMMIT: u8 = 1;
+pub(crate) const TREE: u8 = 2;
+pub(crate) const BLOB: u8 = 3;
+pub(crate) const OFS_DELTA: u8 = 6;
+pub(crate) const REF_DELTA: u8 = 7;
 
 /// What a program makes of its input.
-fn filter(folder: &Path, program: &str, args: &[&str], input: &[u8]) -> String {
+pub(crate) fn filter(folder: &Path, program: &str, args: &[&str], input: &[u8]) -> String {
     let mut command = Command::new(program);
     let mut child =
         command.current_dir(folder).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -35,24 +35,24 @@ fn filter(folder: &Path, program: &str, args: &[&str], input: &[u8]) -> String {
 }
 
 /// A repository in which anything can be written.
-struct Workshop(tempfile::TempDir);
+pub(crate) struct Workshop(tempfile::TempDir);
 
 impl Workshop {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         git(folder.path(), &["init", "-q", "--bare", "-b", "main"]).await;
         Self(folder)
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    fn object(&self, kind: &str, bytes: &[u8]) -> String {
+    pub(crate) fn object(&self, kind: &str, bytes: &[u8]) -> String {
         filter(self.path(), "git", &["hash-object", "-w", "--literally", "-t", kind, "--stdin"], bytes)
     }
 
-    fn tree(&self, entries: &[(&str, &[u8], &str)]) -> String {
+    pub(crate) fn tree(&self, entries: &[(&str, &[u8], &str)]) -> String {
         let mut bytes = Vec::new();
         for (mode, name, id) in entries {
             bytes.extend_from_slice(mode.as_bytes());
@@ -64,20 +64,20 @@ impl Workshop {
         self.object("tree", &bytes)
     }
 
-    fn commit(&self, tree: &str) -> String {
+    pub(crate) fn commit(&self, tree: &str) -> String {
         let who = "Ada <ada@example.com> 1700000000 +0000";
         self.object("commit", format!("tree {tree}\nauthor {who}\ncommitter {who}\n\nm\n").as_bytes())
     }
 
     /// A commit of one file.
-    fn file(&self, mode: &str, name: &[u8], content: &[u8]) -> String {
+    pub(crate) fn file(&self, mode: &str, name: &[u8], content: &[u8]) -> String {
         let blob = self.object("blob", content);
         self.commit(&self.tree(&[(mode, name, &blob)]))
     }
 }
 
 /// The store holds one repository, whose objects are sound and whose refs are `refs`; nothing is in quarantine.
-async fn assert_unharmed(service: &Service, refs: usize) {
+pub(crate) async fn assert_unharmed(service: &Service, refs: usize) {
     let path: PathBuf = find_repository(&service.store());
     let text = git(&path, &["fsck", "--strict", "--no-progress"]).await;
     assert!(text.lines().all(|line| line.starts_with("dangling") || line.starts_with("notice")), "{text}");
@@ -88,7 +88,7 @@ async fn assert_unharmed(service: &Service, refs: usize) {
 }
 
 /// Not one object came in.
-async fn assert_empty(service: &Service) {
+pub(crate) async fn assert_empty(service: &Service) {
     let text = git(&find_repository(&service.store()), &["count-objects", "-v"]).await;
     assert!(text.starts_with("count: 0") && text.contains("in-pack: 0") && text.contains("garbage: 0"), "{text}");
 }
@@ -109,6 +109,13 @@ async fn malformed_objects_are_refused_by_name() {
         (tree(&[("40000", b".GiT", &empty)]), "hasDotgit"),
         (tree(&[("40000", b"git~1", &empty)]), "hasDotgit"),
         (tree(&[("40000", ".g\u{200c}it".as_bytes(), &empty)]), "hasDotgit"),
+        (tree(&[("40000", b".git ", &empty)]), "hasDotgit"),
+        (tree(&[("40000", b".git...", &empty)]), "hasDotgit"),
+        (tree(&[("40000", b"GIT~1", &empty)]), "hasDotgit"),
+        (tree(&[("40000", b".git::$INDEX_ALLOCATION", &empty)]), "hasDotgit"),
+        (tree(&[("120000", b".git", &blob)]), "hasDotgit"),
+        (tree(&[("160000", b".git", &"1".repeat(40))]), "hasDotgit"),
+        (tree(&[("100644", b".git\\config", &blob)]), "hasDotgit"),
         (tree(&[("40000", b"..", &empty)]), "hasDotdot"),
         (tree(&[("40000", b".", &empty)]), "hasDot"),
         (tree(&[("100644", b"a/b", &blob)]), "fullPathname"),
@@ -119,11 +126,21 @@ async fn malformed_objects_are_refused_by_name() {
         (tree(&[("0100644", b"a", &blob)]), "zeroPaddedFilemode"),
         (tree(&[("100644", b"b", &blob), ("100644", b"a", &blob)]), "treeNotSorted"),
         (tree(&[("100644", b"a", &blob), ("100755", b"a", &blob)]), "duplicateEntries"),
+        // A link, and a folder in its place to be written through it.
+        (tree(&[("120000", b"a", &blob), ("40000", b"a", &w.tree(&[("100644", b"b", &blob)]))]), "duplicateEntries"),
+        (tree(&[("120000", b"a", &blob), ("100644", b"a/b", &blob)]), "fullPathname"),
+        // What is said to be a file and is a folder, and the like.
+        (tree(&[("100644", b"a", &empty)]), "expected|type|bad|fatal|missing"),
+        (tree(&[("40000", b"a", &blob)]), "expected|type|bad|fatal|missing"),
+        (w.commit(&blob), "expected|type|bad|fatal|missing"),
         (tree(&[("160000", b"a", &"0".repeat(40))]), "nullSha1"),
+        (tree(&[("100644", b"a", &"0".repeat(40))]), "nullSha1"),
         (modules("\tpath = x\n\turl = -u./payload\n"), "gitmodulesUrl"),
         (modules("\tpath = -x\n\turl = ./x\n"), "gitmodulesPath"),
         (modules("\tpath = x\n\turl = ./x\n\tupdate = !touch /tmp/x\n"), "gitmodulesUpdate"),
         (modules("\tpath = x\n\turl = http://a/%0ahost=b\n"), "gitmodulesUrl"),
+        (modules("\tpath = x\n\turl = \"http://a/\\nhost=b\"\n"), "gitmodulesUrl"),
+        (modules("\tpath = x\n\turl = --upload-pack=x\n"), "gitmodulesUrl"),
         (w.file("100644", b".gitmodules", b"[submodule \"../../x\"]\n\tpath = x\n\turl = ./x\n"), "gitmodulesName"),
         (w.file("120000", b".gitmodules", b"target"), "gitmodulesSymlink"),
         (w.file("100644", b".gitattributes", &vec![b'a'; 5000]), "gitattributesLineLength"),
@@ -166,7 +183,7 @@ fn reachable(w: &Workshop, commit: &str) -> String {
     wanted.join("\n") + "\n"
 }
 
-fn filter_bytes(folder: &Path, args: &[&str], input: &[u8]) -> Vec<u8> {
+pub(crate) fn filter_bytes(folder: &Path, args: &[&str], input: &[u8]) -> Vec<u8> {
     let mut child = Command::new("git")
         .current_dir(folder)
         .args(args)
@@ -181,7 +198,7 @@ fn filter_bytes(folder: &Path, args: &[&str], input: &[u8]) -> Vec<u8> {
 }
 
 /// Pushes refs from nowhere to an id, with a pack; what is answered.
-async fn push(service: &Service, id: i64, refs: &[(&str, &str)], pack: &mut Vec<u8>) -> String {
+pub(crate) async fn push(service: &Service, id: i64, refs: &[(&str, &str)], pack: &mut Vec<u8>) -> String {
     let mut body = Vec::new();
     for (index, (name, new)) in refs.iter().enumerate() {
         let features = if index == 0 { "\0report-status side-band-64k" } else { "" };
@@ -198,7 +215,7 @@ async fn push(service: &Service, id: i64, refs: &[(&str, &str)], pack: &mut Vec<
 }
 
 /// One entry of a pack, which says that it has `size` bytes.
-fn entry(kind: u8, size: u64, base: &[u8], bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn entry(kind: u8, size: u64, base: &[u8], bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![kind << 4 | (size & 15) as u8];
     let mut rest = size >> 4;
     while rest > 0 {
@@ -212,7 +229,7 @@ fn entry(kind: u8, size: u64, base: &[u8], bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn pack(count: u32, entries: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn pack(count: u32, entries: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = [b"PACK\0\0\0\x02".as_slice(), &count.to_be_bytes(), &entries.concat()].concat();
     let sum = filter(Path::new("/"), "sha1sum", &[], &bytes);
     bytes.extend_from_slice(&hex::decode(&sum[..40]).unwrap());
@@ -236,6 +253,7 @@ async fn packs_that_lie_are_refused() {
     *forged.last_mut().unwrap() ^= 1;
     let length = u8::try_from(blob.len()).unwrap();
     let packs = [
+        ("a blob of four gigabytes", pack(1, &[entry(BLOB, 4 << 30, b"", b"x")])),
         ("more bytes than said", pack(1, &[entry(BLOB, 3, b"", &[b'x'; 100_000])])),
         ("fewer bytes than said", pack(1, &[entry(BLOB, 100_000, b"", b"x")])),
         ("a tree of two gigabytes", pack(1, &[entry(TREE, 2 << 30, b"", b"x")])),
@@ -282,6 +300,8 @@ async fn too_many_objects_or_refs_are_refused_with_the_limit() {
     std::fs::write(w.path().join("packed-refs"), packed).unwrap();
     let (succeeded, text) = try_git(w.path(), &["push", &gateway.remote(id), "refs/heads/*:refs/heads/*"]).await;
     assert!(!succeeded && text.contains("a push may change 300 refs at most"), "{text}");
+    let kept = git(&find_repository(&gateway.service.store()), &["count-objects", "-v"]).await;
+    assert!(kept.contains("in-pack: 0"), "nothing refused is kept: {kept}");
     assert_unharmed(&gateway.service, 1).await;
     gateway.service.updates(id, 1).await;
 }
@@ -365,10 +385,11 @@ async fn delta_chains_without_end_are_refused() {
     let w = Workshop::new().await;
     let (blob, mut deep) = chains(&w, &[4096]);
     let text = push(&gateway.service, id, &[("refs/tags/deep", &blob)], &mut deep).await;
-    assert!(text.contains("ng refs/tags/deep the pack has delta chains that are too deep"), "{text}");
+    assert!(text.contains("ng refs/tags/deep pre-receive hook declined"), "{text}");
+    assert!(text.contains("the pack has delta chains that are too deep"), "{text}");
     assert_unharmed(&gateway.service, 0).await;
-    // What is refused stays out of the way of what follows; as deep as git itself goes is fine.
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert_empty(&gateway.service).await;
+    // As deep as git itself goes is fine.
     let (blob, mut wide) = chains(&w, &[4095, 10, 4000]);
     let text = push(&gateway.service, id, &[("refs/tags/wide", &blob)], &mut wide).await;
     assert!(text.contains("ok refs/tags/wide"), "{text}");

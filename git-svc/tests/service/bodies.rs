@@ -61,6 +61,48 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
+async fn a_range_of_a_file_can_be_had_however_large_it_is() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let large: Vec<u8> = (0..3_u32 << 20).map(|index| (index / 999) as u8).collect();
+    service.put(id, "large.bin", &large).await;
+    let small = b"0123456789".to_vec();
+    service.put(id, "small.txt", &small).await;
+    for (name, whole, is_text) in [("large.bin", large, "false"), ("small.txt", small, "true")] {
+        let (path, size) = (format!("/git/{id}/raw?path=main/{name}"), whole.len());
+        let (_, headers, _) = get(&service, id, &path).await;
+        let etag = headers["etag"].to_str().unwrap().to_owned();
+        assert_eq!(headers["accept-ranges"], "bytes");
+        let ask = async |range: String, condition: &str| {
+            let builder = request(&service, Method::GET, &path, RAW, id).header("range", range);
+            send(&service, builder.header("if-range", condition).body(Body::empty()).unwrap()).await
+        };
+        for (range, start, end) in [
+            ("bytes=2-4".to_owned(), 2, 5),
+            (format!("bytes={}-", size - 3), size - 3, size),
+            ("bytes=-4".to_owned(), size - 4, size),
+            ("bytes=0-".to_owned(), 0, size),
+            (format!("bytes={}-{}", size / 2, size / 2 + 2), size / 2, size / 2 + 3),
+        ] {
+            let (status, headers, body) = ask(range, &etag).await;
+            assert_eq!((status, body[..] == whole[start..end]), (StatusCode::PARTIAL_CONTENT, true));
+            assert_eq!(headers["content-range"], format!("bytes {start}-{}/{size}", end - 1));
+            assert_eq!(
+                (&headers["ferrite-file-text"], headers["content-length"].to_str().unwrap()),
+                (&is_text.parse().unwrap(), (end - start).to_string().as_str())
+            );
+        }
+        let (status, headers, _) = ask(format!("bytes={size}-"), &etag).await;
+        assert_eq!(
+            (status, &headers["content-range"]),
+            (StatusCode::RANGE_NOT_SATISFIABLE, &format!("bytes */{size}").parse().unwrap())
+        );
+        let (status, _, body) = ask("bytes=2-4".to_owned(), "\"another\"").await;
+        assert_eq!((status, body.len()), (StatusCode::OK, size), "of another file it would be no part");
+    }
+}
+
+#[tokio::test]
 async fn raw_files_come_with_their_length_name_and_tag() {
     let service = Service::start().await;
     let id = service.create().await;

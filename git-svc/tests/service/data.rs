@@ -92,7 +92,11 @@ async fn trees_blobs_tags_and_refs_are_shown() {
         let repo = service.on_disk(id);
         let target = repo.find_object(Oid::from_str(&commit).unwrap(), None).unwrap();
         repo.reference("refs/tags/v1", target.id(), false, "").unwrap();
-        repo.tag("v2", &target, &who(), "two\n", false).unwrap().to_string()
+        let annotated = repo.tag("v2", &target, &who(), "two\n", false).unwrap().to_string();
+        // The service sees what is done by hand once it is in `packed-refs`.
+        let packed = std::process::Command::new("git").arg("-C").arg(repo.path()).args(["pack-refs", "--all"]).status();
+        assert!(packed.unwrap().success());
+        annotated
     };
     let tree = GetTreeRequest { repository_id: id, tree_ish: b"v2".to_vec(), is_recursive: true };
     let tree = service.data().get_tree(service.with_grant(id, tree)).await.unwrap().into_inner();

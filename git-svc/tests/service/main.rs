@@ -7,15 +7,23 @@ mod attacks;
 #[cfg(test)]
 mod bodies;
 #[cfg(test)]
+mod bombs;
+#[cfg(test)]
 mod data;
+#[cfg(test)]
+mod fetch;
 #[cfg(test)]
 mod grants;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod packs;
+#[cfg(test)]
 mod protection;
 #[cfg(test)]
 mod push;
+#[cfg(test)]
+mod races;
 #[cfg(test)]
 mod rpc;
 #[cfg(test)]

@@ -43,6 +43,11 @@ impl Gateway {
         Self { url, life, service }
     }
 
+    /// Runs something beside the test.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> tokio::task::JoinHandle<()> {
+        self.life.spawn("beside", work)
+    }
+
     pub(crate) fn remote(&self, id: i64) -> String {
         format!("{}/{id}", self.url)
     }
@@ -181,6 +186,26 @@ async fn refused_refs_do_not_hold_up_the_others() {
 }
 
 #[tokio::test]
+async fn a_deleted_ref_makes_room_for_one_above_or_below_it() {
+    let gateway = Gateway::start().await;
+    let id = gateway.service.create().await;
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    work_tree(&work).await;
+    let remote = gateway.remote(id);
+    git(&work, &["push", &remote, "main", "main:a/b", "main:c", "main:a/x"]).await;
+    git(&work, &["push", &remote, ":a/b", ":a/x", "main:a", ":c", "main:c/d/e", "main:other"]).await;
+    let listed = git(&work, &["ls-remote", "--heads", &remote]).await;
+    let names: Vec<_> = listed.lines().map(|line| line.split_once("refs/heads/").unwrap().1).collect();
+    assert_eq!(names, ["a", "c/d/e", "main", "other"]);
+    // All at once is more than git can do.
+    let (succeeded, text) = try_git(&work, &["push", "--atomic", &remote, ":a", "main:a/b", "main:new"]).await;
+    assert!(!succeeded && text.contains("collides"), "{text}");
+    assert_eq!(git(&work, &["ls-remote", "--heads", &remote]).await, listed);
+    gateway.service.updates(id, 3).await;
+}
+
+#[tokio::test]
 async fn the_first_branch_becomes_the_default_one() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
@@ -248,6 +273,12 @@ async fn a_pack_over_the_limit_is_refused_with_a_reason() {
     assert_eq!(git(&work, &["ls-remote", &gateway.remote(id)]).await, "");
 }
 
+/// The beginning of a push of one new ref and five objects, none of which comes.
+fn begun(name: &str) -> String {
+    let command = format!("{} {} {name}\0report-status", "0".repeat(40), "1".repeat(40));
+    format!("{:04x}{command}0000PACK\0\0\0\x02\0\0\0\x05", command.len() + 4)
+}
+
 #[tokio::test]
 async fn a_client_that_leaves_takes_its_processes_along() {
     let gateway = Gateway::start().await;
@@ -257,6 +288,7 @@ async fn a_client_that_leaves_takes_its_processes_along() {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     let task = gateway.life.spawn("exchange", async move { drop(connection.await) });
     let (body, hold) = endless();
+    hold.send(Ok(begun("refs/heads/left").into())).await.unwrap();
     let request =
         crate::bodies::request(service, http::Method::POST, &format!("/git/{id}/receive-pack"), RECEIVE_PACK, id);
     let sending =
@@ -275,13 +307,11 @@ async fn a_push_cut_off_in_its_pack_leaves_no_quarantine() {
     let service = &gateway.service;
     let id = service.create().await;
     let objects = find_repository(&service.store()).join("objects");
-    let command = format!("{} {} refs/heads/cut\0report-status", "0".repeat(40), "1".repeat(40));
-    let begun = format!("{:04x}{command}0000PACK\0\0\0\x02\0\0\0\x05", command.len() + 4);
     let stream = service.address.connect().await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     let task = gateway.life.spawn("exchange", async move { drop(connection.await) });
     let (body, hold) = endless();
-    hold.send(Ok(begun.into())).await.unwrap();
+    hold.send(Ok(begun("refs/heads/cut").into())).await.unwrap();
     let path = format!("/git/{id}/receive-pack");
     let request = crate::bodies::request(service, http::Method::POST, &path, RECEIVE_PACK, id);
     let sending =

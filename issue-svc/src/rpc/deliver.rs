@@ -13,7 +13,13 @@ impl Apply for IssueRpc {
                 let count = self.store.purge(tx, RepositoryId(event.repository_id)).await?;
                 tracing::info!(repo.id = event.repository_id, count, "removed the issues of a deleted repository");
             }
-            Some(Fact::RepositoryCreated(_) | Fact::RefsUpdated(_) | Fact::IssueChanged(_) | Fact::SizeChanged(_))
+            Some(
+                Fact::RepositoryCreated(_)
+                | Fact::RefsUpdated(_)
+                | Fact::IssueChanged(_)
+                | Fact::SizeChanged(_)
+                | Fact::ProtectionChanged(_),
+            )
             | None => {}
         }
         Ok(())

@@ -43,6 +43,15 @@ impl DbError {
     pub fn is_foreign_key(&self) -> bool {
         matches!(self, Self::Violation(Violation::ForeignKey, _))
     }
+
+    /// Whether the disk of the database has no room left.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let (Self::Violation(_, error) | Self::Failed(error)) = self else { return false };
+        let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+        // SQLite: SQLITE_FULL, and writes that the system refused; PostgreSQL: disk_full.
+        code.is_some_and(|code| matches!(code.as_ref(), "13" | "778" | "53100"))
+    }
 }
 
 impl From<sqlx::Error> for DbError {

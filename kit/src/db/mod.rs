@@ -7,6 +7,7 @@
 
 mod error;
 mod lock;
+mod memo;
 mod migrate;
 mod query;
 mod value;
@@ -19,19 +20,27 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
-use sqlx::{FromRow, PgPool, Postgres, Sqlite, SqlitePool, Transaction};
+use sqlx::{Connection, FromRow, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 pub use error::{DbError, Violation};
+pub use memo::Memo;
 pub use migrate::Migrations;
 pub use query::Query;
 pub use value::Value;
 
+use self::memo::WalIndex;
 use crate::Secret;
 
 /// How long a writer waits for another process that holds a SQLite file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const SQLITE_READERS: u32 = 8;
+/// A connection to PostgreSQL that was unused for longer is tried before it is used.
+const TRUSTED: Duration = Duration::from_secs(1);
+/// The connection keeps what the transaction before it set: each says what it needs.
+const SQLITE_DURABLE: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
+const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
+const POSTGRES_RELAXED: &str = "SET LOCAL synchronous_commit TO OFF";
 
 /// A row that both drivers can read; implemented by everything that derives [`FromRow`].
 pub trait Row: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
@@ -48,7 +57,7 @@ pub struct Db {
 #[derive(Clone, Debug)]
 enum Pools {
     Postgres(PgPool),
-    Sqlite { read: SqlitePool, write: SqlitePool, file: PathBuf },
+    Sqlite { read: SqlitePool, write: SqlitePool, file: PathBuf, index: Option<WalIndex> },
 }
 
 /// A transaction. Rolled back when dropped without [`Tx::commit`].
@@ -81,11 +90,17 @@ impl Db {
         let text = url.expose();
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             let options = PgConnectOptions::from_str(text).map_err(|_| DbError::Url)?;
-            let pool = PgPoolOptions::new()
-                .max_connections(max_connections)
-                .acquire_timeout(ACQUIRE_TIMEOUT)
-                .connect_with(options)
-                .await?;
+            let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(ACQUIRE_TIMEOUT);
+            // One that was used a moment ago is not asked first whether it lives: that would double each query's way.
+            let pool = pool.test_before_acquire(false).before_acquire(|connection, used| {
+                Box::pin(async move {
+                    if used.idle_for >= TRUSTED {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            });
+            let pool = pool.connect_with(options).await?;
             return Ok(Self::over(Pools::Postgres(pool)));
         }
         if text.starts_with("sqlite://") {
@@ -108,11 +123,18 @@ impl Db {
             return Err(DbError::Url);
         }
         // One writer for the process: SQLite has one per file, and a queue in memory is fairer than its busy loop.
-        let pool = || SqlitePoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).max_lifetime(None).idle_timeout(None);
+        // No connection is tried before it is used: a file does not go away.
+        let pool = || {
+            let pool = SqlitePoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).test_before_acquire(false);
+            pool.max_lifetime(None).idle_timeout(None)
+        };
         let _lock = lock::exclusive(&file).await?;
-        let write = pool().max_connections(1).connect_with(options.clone()).await?;
+        let write = pool().max_connections(1).after_release(|connection, _| Box::pin(is_usable(connection)));
+        let write = write.connect_with(options.clone()).await?;
         let read = pool().max_connections(SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
-        Ok(Self::over(Pools::Sqlite { read, write, file }))
+        let (mode,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&read).await?;
+        let index = if mode == "wal" { WalIndex::open(&file) } else { None };
+        Ok(Self::over(Pools::Sqlite { read, write, file, index }))
     }
 
     fn over(pools: Pools) -> Self {
@@ -143,7 +165,24 @@ impl Db {
     pub async fn begin(&self) -> Result<Tx, DbError> {
         let kind = match &self.pools {
             Pools::Postgres(pool) => TxKind::Postgres(pool.begin().await?),
-            Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with("BEGIN IMMEDIATE").await?),
+            Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with(SQLITE_DURABLE).await?),
+        };
+        Ok(Tx { kind, statements: Arc::clone(&self.statements) })
+    }
+
+    /// Starts a write transaction that need not be on disk when it commits: a crash of the machine, not one of the process, may
+    /// undo it and those after it that were relaxed as well. For leases and marks that are made again if they are lost.
+    ///
+    /// # Errors
+    /// As those of [`Db::begin`].
+    pub async fn begin_relaxed(&self) -> Result<Tx, DbError> {
+        let kind = match &self.pools {
+            Pools::Postgres(pool) => {
+                let mut tx = pool.begin().await?;
+                sqlx::query(POSTGRES_RELAXED).execute(&mut *tx).await?;
+                TxKind::Postgres(tx)
+            }
+            Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with(SQLITE_RELAXED).await?),
         };
         Ok(Tx { kind, statements: Arc::clone(&self.statements) })
     }
@@ -166,6 +205,16 @@ impl Db {
             }
         }
     }
+}
+
+/// Whether a connection may serve again. When the disk is full, SQLite ends a transaction by itself; the driver then cannot roll it
+/// back, takes it for open, and refuses to begin another.
+async fn is_usable(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+    if connection.is_in_transaction() {
+        // The end of a transaction that was dropped is in line before this.
+        connection.ping().await?;
+    }
+    Ok(!connection.is_in_transaction())
 }
 
 impl Tx {

@@ -370,3 +370,52 @@ async fn statements_are_counted_in_and_outside_of_transactions() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn only_a_relaxed_transaction_need_not_be_on_disk() {
+    const LEVEL: (&str, &str) = (
+        "SELECT current_setting('synchronous_commit')",
+        "SELECT CASE synchronous WHEN 2 THEN 'on' ELSE 'off' END FROM pragma_synchronous",
+    );
+    async fn level(mut tx: Tx) -> String {
+        let (level,): (String,) = tx.one(tx.pick(LEVEL.0, LEVEL.1), &[]).await.unwrap();
+        tx.commit().await.unwrap();
+        level
+    }
+    on_each(|test| async move {
+        let db = &test.db;
+        let mut levels = Vec::new();
+        for _ in 0..2 {
+            levels.push(level(db.begin().await.unwrap()).await);
+            levels.push(level(db.begin_relaxed().await.unwrap()).await);
+            // One that is left without an end changes nothing for the next.
+            drop(db.begin_relaxed().await.unwrap());
+        }
+        levels.push(level(db.begin().await.unwrap()).await);
+        assert_eq!(levels, ["on", "off", "on", "off", "on"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_and_not_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = Secret::new(format!("sqlite://{}", folder.path().join("full.db").display()));
+    let db = Db::open(&url, 1).await.unwrap();
+    let mut tx = db.begin().await.unwrap();
+    tx.execute("CREATE TABLE samples (id INTEGER PRIMARY KEY, raw BLOB) STRICT", &[]).await.unwrap();
+    tx.commit().await.unwrap();
+    // As large as it is: what comes next has no room.
+    let mut tx = db.begin().await.unwrap();
+    let _: (i64,) = tx.one("PRAGMA max_page_count = 1", &[]).await.unwrap();
+    let raw = vec![1; 1 << 20];
+    let full = tx.execute("INSERT INTO samples (id, raw) VALUES (1, $1)", &args![raw.clone()]).await.unwrap_err();
+    assert!(full.is_full(), "{full:?}");
+    drop(tx);
+    // The limit was the connection's, which is another one now: or else nobody could write any more.
+    let mut tx = db.begin().await.unwrap();
+    tx.execute("INSERT INTO samples (id, raw) VALUES (2, $1)", &args![raw]).await.unwrap();
+    tx.commit().await.unwrap();
+    let (count,): (i64,) = db.one("SELECT COUNT(*) FROM samples", &[]).await.unwrap();
+    assert_eq!(count, 1);
+}

@@ -27,6 +27,7 @@ pub fn kind(event: &Event) -> &'static str {
         Some(Fact::RefsUpdated(_)) => "refs.updated",
         Some(Fact::IssueChanged(_)) => "issue.changed",
         Some(Fact::SizeChanged(_)) => "size.changed",
+        Some(Fact::ProtectionChanged(_)) => "protection.changed",
         None => "unknown",
     }
 }

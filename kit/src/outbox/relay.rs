@@ -181,15 +181,20 @@ impl Relay {
             metrics::counter!("ferrite_outbox_failures_total", "subscriber" => name).increment(1);
             return Ok(Outcome::refused(status.code()));
         }
-        rows::delivered(&self.0.db, rows, self.0.clock.now_us()).await?;
         metrics::counter!("ferrite_outbox_delivered_total", "subscriber" => name).increment(rows.len() as u64);
+        self.tell(rows);
+        rows::delivered(&self.0.db, rows, self.0.clock.now_us()).await?;
+        Ok(Outcome::Taken)
+    }
+
+    /// Lets those go on who wait for these rows. They wait for the subscriber, not for the mark that it took them.
+    fn tell(&self, rows: &[OutboxRow]) {
         let mut waiting = self.0.waiting.lock().expect("nothing panics while it is held");
         for row in rows {
             if let Some(sender) = waiting.get_mut(&row.event_id).and_then(Vec::pop) {
                 let _ = sender.send(());
             }
         }
-        Ok(Outcome::Taken)
     }
 
     async fn purge(&self, life: Lifecycle) {

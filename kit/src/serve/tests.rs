@@ -103,6 +103,29 @@ async fn a_slow_answer_is_no_slow_client() {
 }
 
 #[tokio::test]
+async fn a_client_that_takes_nothing_of_its_answer_is_cut() {
+    let (gone, watch) = tokio::sync::oneshot::channel::<()>();
+    let gone = Arc::new(std::sync::Mutex::new(Some(gone)));
+    let endless = move || {
+        let guard = gone.lock().unwrap().take();
+        let stream = futures_util::stream::repeat(Bytes::from(vec![b'x'; 64 * 1024]));
+        async move {
+            Body::from_stream(stream.map(move |chunk| {
+                let _held = &guard;
+                Ok::<_, std::convert::Infallible>(chunk)
+            }))
+        }
+    };
+    let limits = Limits { write_timeout: SHORT, ..Limits::default() };
+    let server = start(Router::new().route("/", get(endless)), limits, Duration::from_secs(5)).await;
+    let mut stream = server.address.connect().await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(30), watch).await;
+    assert!(ended.expect("the answer is dropped").is_err());
+    drop(stream);
+}
+
+#[tokio::test]
 async fn headers_beyond_the_limit_are_refused() {
     let limits = Limits { header_bytes: 16 * 1024, ..Limits::default() };
     let server = start(Router::new(), limits, SHORT).await;

@@ -1,12 +1,13 @@
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::{self, Apply, DeliveryError};
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, ProtectionChanged};
 use ferrite_proto::id::RepositoryId;
 use tonic::Request;
 
 use crate::access::Permit;
 use crate::core::Core;
+use crate::store::{Action, Actor, Entry, Target, append};
 
 pub(super) async fn handle(
     core: &Core,
@@ -26,10 +27,43 @@ impl Apply for Core {
             }
             Some(Fact::IssueChanged(change)) => self.repositories.apply_issues(tx, id, change).await,
             Some(Fact::SizeChanged(change)) => self.repositories.apply_size(tx, id, change).await,
+            Some(Fact::ProtectionChanged(change)) => {
+                let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
+                record_protection(self, tx, id, change, time_us).await
+            }
             // Our own facts, or none: nothing to learn from them.
             Some(Fact::RepositoryCreated(_) | Fact::RepositoryDeleted(_)) | None => Ok(()),
         }
     }
+}
+
+/// Tells in the audit log who changed a rule about branches. Of a repository that is gone by now, only the id is known.
+async fn record_protection(
+    core: &Core,
+    tx: &mut Tx,
+    id: RepositoryId,
+    change: &ProtectionChanged,
+    time_us: i64,
+) -> Result<(), DbError> {
+    let actor = Actor {
+        id: change.user_id,
+        name: change.username.clone(),
+        // The grant that git-svc was shown does not name it.
+        token_id: 0,
+        address: change.address.clone(),
+        request_id: change.request_id.clone(),
+    };
+    let mut details = vec![("pattern", change.pattern.clone())];
+    let action = if change.is_removed { Action::ProtectionRemove } else { Action::ProtectionSet };
+    if !change.is_removed {
+        let users: Vec<_> = change.push_user_ids.iter().map(ToString::to_string).collect();
+        details.push(("allow_force", change.allow_force.to_string()));
+        details.push(("allow_delete", change.allow_delete.to_string()));
+        details.push(("push_user_ids", users.join(",")));
+    }
+    let name = core.repositories.full_name(tx, id).await?.unwrap_or_default();
+    let entry = Entry { actor: &actor, action, target: Target::repository_named(id, name), details: &details };
+    append(tx, entry, time_us).await
 }
 
 fn event_time_us(event: &Event) -> Option<i64> {

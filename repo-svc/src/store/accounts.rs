@@ -1,7 +1,8 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::db::{Db, DbError, Memo, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
@@ -9,6 +10,10 @@ use super::search::{self, Searched};
 use crate::RepoError;
 use crate::model::{CheckedUser, Email, SearchText, User};
 
+/// Answers that are remembered as long as nothing changes, and how many accounts such a one may be asked for: the authors of a page
+/// of a log, which many ask for. That is a few tens of kilobytes each.
+const REMEMBERED: u64 = 256;
+const ASKED_AGAIN: usize = 100;
 const INSERT: &str = "INSERT INTO users \
      (kind, name, name_key, full_name, full_name_key, email, email_key, password_hash, is_admin, is_active, created_us) \
      VALUES ('user', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING \
@@ -83,16 +88,43 @@ pub(crate) struct Login {
     pub(crate) password_hash: Option<String>,
 }
 
+/// Accounts that somebody asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Asked {
+    /// By id.
+    pub(crate) ids: Vec<i64>,
+    /// By folded name.
+    pub(crate) name_keys: Vec<String>,
+    /// By folded address.
+    pub(crate) email_keys: Vec<String>,
+}
+
+impl Asked {
+    fn len(&self) -> usize {
+        self.ids.len() + self.name_keys.len() + self.email_keys.len()
+    }
+}
+
+/// The accounts that there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Each once, by id.
+    pub(crate) users: Vec<User>,
+    /// Whose account each of the folded addresses belongs to; those of nobody are left out.
+    pub(crate) email_owners: HashMap<String, i64>,
+}
+
 /// Users and organizations.
 #[derive(Clone, Debug)]
 pub(crate) struct AccountStore {
     db: Db,
+    found: Memo<Asked, Arc<Found>>,
 }
 
 impl AccountStore {
     /// The accounts in `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db }
+        Self { db, found: Memo::new(REMEMBERED) }
     }
 
     /// Makes an account, in the transaction of the caller.
@@ -171,31 +203,31 @@ impl AccountStore {
         Ok(self.db.optional::<UserRow>(FIND, &args![key]).await?.map(User::from))
     }
 
-    /// The accounts with any of these ids, folded names or folded addresses, each once, by id.
-    pub(crate) async fn find_many(
-        &self,
-        ids: &[i64],
-        name_keys: &[String],
-        email_keys: &[String],
-    ) -> Result<Vec<User>, DbError> {
-        let mut query = Query::new(FIND_MANY);
-        query.bind_list(ids.iter().copied());
-        query.push(" OR name_key IN ").bind_list(name_keys);
-        query.push(" OR id IN (SELECT user_id FROM emails WHERE email_key IN ").bind_list(email_keys).push(")");
-        query.push(" ORDER BY id");
-        let rows: Vec<UserRow> = self.db.all(query.sql(), query.args()).await?;
-        Ok(rows.into_iter().map(User::from).collect())
+    /// The accounts that `asked` names.
+    pub(crate) async fn find_many(&self, asked: Asked) -> Result<Arc<Found>, DbError> {
+        let ask = self.look_up(&asked);
+        if asked.len() > ASKED_AGAIN {
+            return ask.await;
+        }
+        self.found.answer(&self.db, asked.clone(), ask).await
     }
 
-    /// Whose account each of these folded addresses belongs to; those of nobody are left out.
-    pub(crate) async fn email_owners(&self, email_keys: &[String]) -> Result<HashMap<String, i64>, DbError> {
-        if email_keys.is_empty() {
-            return Ok(HashMap::new());
+    async fn look_up(&self, asked: &Asked) -> Result<Arc<Found>, DbError> {
+        let mut query = Query::new(FIND_MANY);
+        query.bind_list(asked.ids.iter().copied());
+        query.push(" OR name_key IN ").bind_list(&asked.name_keys);
+        query.push(" OR id IN (SELECT user_id FROM emails WHERE email_key IN ").bind_list(&asked.email_keys).push(")");
+        query.push(" ORDER BY id");
+        let rows: Vec<UserRow> = self.db.all(query.sql(), query.args()).await?;
+        let users = rows.into_iter().map(User::from).collect();
+        let mut found = Found { users, email_owners: HashMap::new() };
+        if !asked.email_keys.is_empty() {
+            let mut query = Query::new(EMAIL_OWNERS);
+            query.bind_list(&asked.email_keys);
+            let rows: Vec<(String, i64)> = self.db.all(query.sql(), query.args()).await?;
+            found.email_owners = rows.into_iter().collect();
         }
-        let mut query = Query::new(EMAIL_OWNERS);
-        query.bind_list(email_keys);
-        let rows: Vec<(String, i64)> = self.db.all(query.sql(), query.args()).await?;
-        Ok(rows.into_iter().collect())
+        Ok(Arc::new(found))
     }
 
     /// The user who signs in as `login`, a name or an address, or `None`.

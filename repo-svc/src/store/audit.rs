@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};
-use ferrite_proto::id::{TeamId, UserId};
+use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 
 use super::Repository;
 
@@ -53,6 +53,11 @@ impl Target {
     /// A team, as `organization/team`.
     pub(crate) fn team(id: TeamId, organization: &str, name: &str) -> Self {
         Self { kind: "team", id: id.0, name: format!("{organization}/{name}") }
+    }
+
+    /// A repository of which only the id and `owner/name` are at hand.
+    pub(crate) fn repository_named(id: RepositoryId, name: String) -> Self {
+        Self { kind: "repository", id: id.0, name }
     }
 
     /// A repository, as `owner/name`.
@@ -144,6 +149,10 @@ actions! {
     DeployKeyAdd = "deploy_key.add";
     /// A deploy key was removed from a repository.
     DeployKeyRemove = "deploy_key.remove";
+    /// A rule about branches was made or replaced.
+    ProtectionSet = "protection.set";
+    /// A rule about branches was removed.
+    ProtectionRemove = "protection.remove";
 }
 
 /// One change, to be told together with its effect.

@@ -21,7 +21,7 @@ mod teams;
 mod tokens;
 mod users;
 
-pub(crate) use accounts::AccountStore;
+pub(crate) use accounts::{AccountStore, Asked};
 pub(crate) use audit::{Action, Actor, Entry, Target, append};
 pub(crate) use audit_log::{AuditFilter, AuditRow, AuditStore};
 pub(crate) use collaborators::{Collaborator, CollaboratorStore};

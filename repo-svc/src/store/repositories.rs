@@ -1,5 +1,5 @@
 use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::db::{Db, DbError, Memo, Query, Tx};
 use ferrite_proto::Permission;
 use ferrite_proto::events::{IssueChanged, RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -50,11 +50,14 @@ const APPLY_REFS: &str = "UPDATE repositories SET refs_number = $2, size_bytes =
      default_branch = COALESCE($5, default_branch), updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END \
      WHERE id = $1 AND refs_number < $2";
 /// Measured after the update that was applied last, or not at all.
+const FULL_NAME: &str = "SELECT u.name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id WHERE r.id = $1";
 const APPLY_SIZE: &str = "UPDATE repositories SET size_bytes = $2 WHERE id = $1 AND refs_number <= $3";
 const APPLY_ISSUES: &str =
     "UPDATE repositories SET open_issue_count = $2, issues_version = $3 WHERE id = $1 AND issues_version < $3";
 const ADD_STORE: &str = "INSERT INTO stores (name, created_us) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
+/// Repositories that are remembered for one viewer each, as long as nothing changes: about a kilobyte each.
+const REMEMBERED: u64 = 10_000;
 /// The epoch of a first placement.
 const FIRST_EPOCH: i64 = 1;
 
@@ -113,7 +116,7 @@ impl Repository {
 }
 
 /// How a repository is named.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RepositoryKey {
     /// By id.
     Id(RepositoryId),
@@ -154,6 +157,8 @@ pub(crate) struct Finished {
 #[derive(Clone, Debug)]
 pub(crate) struct RepositoryStore {
     pub(super) db: Db,
+    /// For each viewer's account.
+    found: Memo<(RepositoryKey, Option<UserId>), Option<Repository>>,
 }
 
 /// The repositories as rows for `viewer`.
@@ -182,7 +187,7 @@ fn by_key(query: &mut Query, key: &RepositoryKey) {
 impl RepositoryStore {
     /// The repositories in `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db }
+        Self { db, found: Memo::new(REMEMBERED) }
     }
 
     /// Makes a store known, so that repositories can be placed on it.
@@ -192,9 +197,13 @@ impl RepositoryStore {
 
     /// The repository, as it is to `viewer`, or `None`. Whether the viewer may know of it is the caller's to check.
     pub(crate) async fn find(&self, key: &RepositoryKey, viewer: &Viewer) -> Result<Option<Repository>, DbError> {
-        let mut query = rows(viewer);
-        by_key(&mut query, key);
-        self.db.optional(query.sql(), query.args()).await
+        let ask = async {
+            let mut query = rows(viewer);
+            by_key(&mut query, key);
+            self.db.optional(query.sql(), query.args()).await
+        };
+        // Of the viewer only the account is part of the question.
+        self.found.answer(&self.db, (key.clone(), viewer.user()), ask).await
     }
 
     /// Waits for a turn to change what belongs to a repository, in the transaction of the caller. The account that owns it, or
@@ -337,6 +346,12 @@ impl RepositoryStore {
             std::str::from_utf8(&update.default_branch).ok().filter(|name| !name.is_empty() && !name.contains('\0'));
         let args = args![id, update.number, update.size_bytes, update.is_empty, branch.map(str::to_owned), time_us];
         tx.execute(APPLY_REFS, &args).await.map(|_| ())
+    }
+
+    /// The `owner/name` of a repository.
+    pub(crate) async fn full_name(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<String>, DbError> {
+        let row: Option<(String, String)> = tx.optional(FULL_NAME, &args![id]).await?;
+        Ok(row.map(|(owner, name)| format!("{owner}/{name}")))
     }
 
     /// Takes over what a repository takes on disk, unless an update of refs that was applied already was later.

@@ -137,12 +137,13 @@ async fn many_accounts_are_found_at_once_and_each_once() {
     on_both(async |db: Db| {
         let store = AccountStore::new(db.clone());
         let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
-        let found = store
-            .find_many(&[ada.id.0, 999], &["ada".into(), "bob".into()], &["eve@example.com".into()])
-            .await
-            .unwrap();
-        assert_eq!(found, [ada, bob, eve]);
-        assert_eq!(store.find_many(&[], &[], &[]).await.unwrap(), []);
+        let asked = Asked {
+            ids: vec![ada.id.0, 999],
+            name_keys: vec!["ada".into(), "bob".into()],
+            email_keys: vec!["eve@example.com".into()],
+        };
+        assert_eq!(store.find_many(asked).await.unwrap().users, [ada, bob, eve]);
+        assert_eq!(store.find_many(Asked::default()).await.unwrap().users, []);
     })
     .await;
 }

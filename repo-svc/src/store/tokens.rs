@@ -1,6 +1,6 @@
 use ferrite_kit::args;
 use ferrite_kit::auth::TokenHash;
-use ferrite_kit::db::{Db, DbError, Tx};
+use ferrite_kit::db::{Db, DbError, Memo, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::Scopes;
 use ferrite_proto::id::{RepositoryId, TokenId, UserId};
@@ -29,6 +29,8 @@ const USE_UNLESS_LOCKED: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE
 const DIGEST_DIGITS: usize = 40;
 /// Uses that are written at once: others wait for SQLite's writer meanwhile.
 const USES_AT_ONCE: usize = 500;
+/// Tokens whose identities are remembered as long as nothing changes: well below a kilobyte each.
+const REMEMBERED: u64 = 10_000;
 
 #[derive(Debug, sqlx::FromRow)]
 struct IdentityRow {
@@ -99,17 +101,24 @@ pub(crate) struct DeletedToken {
 #[derive(Clone, Debug)]
 pub(crate) struct TokenStore {
     db: Db,
+    identities: Memo<TokenHash, Option<Identity>>,
 }
 
 impl TokenStore {
     /// The tokens in `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db }
+        Self { db, identities: Memo::new(REMEMBERED) }
     }
 
     /// The identity behind the token with this hash, or `None` when there is no such token, it has expired, or its owner is
     /// disabled.
     pub(crate) async fn identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
+        let identity = self.identities.answer(&self.db, *hash, self.find_identity(hash, now_us)).await?;
+        // One that is remembered may have expired since.
+        Ok(identity.filter(|identity| identity.expire_us == 0 || identity.expire_us > now_us))
+    }
+
+    async fn find_identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
         let row: Option<IdentityRow> = self.db.optional(IDENTITY, &args![hash.0.as_slice(), now_us]).await?;
         Ok(row.map(|row| Identity {
             user_id: row.user_id,

@@ -9,6 +9,14 @@ use serde_json::{Value, json};
 
 use super::cluster::{ADMIN, Cluster};
 
+/// Connections that were not used for longer are not used again: the gateway closes them after 15 s, perhaps at that very moment.
+const IDLE: Duration = Duration::from_secs(5);
+
+fn client() -> reqwest::Client {
+    let client = reqwest::Client::builder().no_proxy().pool_idle_timeout(IDLE);
+    client.redirect(reqwest::redirect::Policy::none()).build().unwrap()
+}
+
 /// Everything of one answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
@@ -148,7 +156,7 @@ impl Cluster {
             token: None,
             id: 0,
             url: self.url.clone(),
-            http: reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap(),
+            http: client(),
         }
     }
 

@@ -119,9 +119,15 @@ pub(crate) fn ferrite() -> Command {
 impl Cluster {
     /// Starts an installation and waits until it is ready. Not to be called from async code.
     pub(crate) fn start(profile: Profile, options: &Options) -> Self {
+        Self::start_in(profile, options, |_| {})
+    }
+
+    /// The same in a folder that is prepared first.
+    pub(crate) fn start_in(profile: Profile, options: &Options, prepare: impl FnOnce(&Path)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let folder = servers::folder().join(NEXT.fetch_add(1, Ordering::SeqCst).to_string());
         std::fs::create_dir(&folder).unwrap();
+        prepare(&folder);
         match profile {
             Profile::Embedded => Self::embedded(folder, options),
             Profile::Production => Self::production(folder, options),

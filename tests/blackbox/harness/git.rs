@@ -11,17 +11,23 @@ use tokio::process::Command;
 pub(crate) struct Git {
     folder: tempfile::TempDir,
     version: Option<u8>,
+    ssh: Option<String>,
 }
 
 impl Git {
     /// An empty folder.
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir_in(super::servers::folder()).unwrap(), version: None }
+        Self { folder: tempfile::tempdir_in(super::servers::folder()).unwrap(), version: None, ssh: None }
     }
 
     /// The same with a fixed version of the wire protocol.
     pub(crate) fn speaking(version: u8) -> Self {
         Self { version: Some(version), ..Self::new() }
+    }
+
+    /// Calls this when it goes over SSH.
+    pub(crate) fn set_ssh(&mut self, command: String) {
+        self.ssh = Some(command);
     }
 
     /// The folder.
@@ -41,6 +47,9 @@ impl Git {
         command.args(["-c", "protocol.file.allow=always"]);
         if let Some(version) = self.version {
             command.args(["-c", &format!("protocol.version={version}")]);
+        }
+        if let Some(ssh) = &self.ssh {
+            command.env("GIT_SSH_COMMAND", ssh);
         }
         command.args(arguments).current_dir(self.path().join(folder)).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -20,6 +20,21 @@ impl Cluster {
         }
     }
 
+    /// The bytes that a query of one column gives, from a role's database.
+    pub(crate) async fn bytes(&self, role: Role, query: String) -> Vec<Vec<u8>> {
+        let (url, query) = (self.database(role), AssertSqlSafe(query));
+        match self.profile {
+            Profile::Embedded => {
+                let mut connection = SqliteConnection::connect(url).await.unwrap();
+                sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
+            }
+            Profile::Production => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                sqlx::query_scalar(query).fetch_all(&mut connection).await.unwrap()
+            }
+        }
+    }
+
     /// Changes what no request can.
     pub(crate) async fn change(&self, role: Role, statement: String) {
         let (url, statement) = (self.database(role), AssertSqlSafe(statement));

@@ -2,14 +2,14 @@
 
 use axum::body::{Body, to_bytes};
 use ferrite_kit::serve::Peer;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use tower::ServiceExt;
 
 use super::{GOOD, World};
 use crate::router;
 
 /// git-svc's answers for a few revisions.
-pub(super) async fn archive(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
+pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     assert_eq!(headers["ferrite-grant"], "grant");
     assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));
     let mut answer = HeaderMap::new();
@@ -19,6 +19,10 @@ pub(super) async fn archive(headers: HeaderMap, uri: Uri) -> (StatusCode, Header
             let word = |name: &str| headers.get(name).map_or("-", |value| value.to_str().unwrap()).to_owned();
             let seen = ["range", "if-range", "if-none-match", "ferrite-client", "x-other"].map(word).join(" ");
             (StatusCode::OK, Body::from(seen))
+        }
+        "revision=heads&format=zip&prefix=read" => {
+            assert_eq!(method, Method::HEAD);
+            (StatusCode::OK, Body::from_stream(futures_util::stream::empty::<Result<Vec<u8>, std::io::Error>>()))
         }
         "revision=part&format=tar.gz&prefix=read" => {
             answer.insert("content-range", HeaderValue::from_static("bytes 2-3/9"));
@@ -67,6 +71,8 @@ async fn an_archive_is_offered_under_a_name_without_slashes_and_can_be_resumed()
     let (status, headers, body) = world.ask("GET", "/repos/bob/read/archive/part.tar.gz", Some(GOOD), "").await;
     assert_eq!((status, body.as_str(), &headers["content-range"]), (206, "cd", &"bytes 2-3/9".parse().unwrap()));
     assert_eq!(world.ask("HEAD", "/repos/bob/read/archive/feature%2Fone.zip", Some(GOOD), "").await.2, "");
+    let (status, headers, _) = world.ask("HEAD", "/repos/bob/read/archive/heads.zip", Some(GOOD), "").await;
+    assert!(status == 200 && headers["etag"] == "\"x\"" && !headers.contains_key("content-length"), "{headers:?}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::{
     http::Client,
     path::TreePath,
     read::{
-        self, LogPage, Watch,
+        self, LogPage, PathLogKey, Watch,
         log::{PATH_STEPS, PathLog, page_of, skipped},
         watch::READ_TIME,
     },
@@ -88,11 +88,14 @@ async fn by_git(
     if path.as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return Err(GitError::TimedOut { what: "the log" });
     }
-    let _turn = app.gates.log.enter(id, client).await?;
-    let child = app.git.rev_list(&app.store.path(id), skipped(page), page.size.saturating_add(1))?;
-    let input = [tip.to_string().as_bytes(), b"\n--\n", path.as_bytes(), b"\n"].concat();
-    let output = child.finish(&input, GIT_TIME).await?;
-    let ids = String::from_utf8_lossy(&output);
-    let ids = ids.lines().map(Oid::from_str).collect::<Result<Vec<_>, _>>()?;
+    let find = async {
+        let _turn = app.gates.log.enter(id, client).await?;
+        let child = app.git.rev_list(&app.store.path(id), skipped(page), page.size.saturating_add(1))?;
+        let input = [tip.to_string().as_bytes(), b"\n--\n", path.as_bytes(), b"\n"].concat();
+        let output = child.finish(&input, GIT_TIME).await?;
+        let ids = String::from_utf8_lossy(&output);
+        Ok(ids.lines().map(Oid::from_str).collect::<Result<Vec<_>, _>>()?)
+    };
+    let ids = app.path_logs.get(PathLogKey::new(id, tip, path, page), find).await?;
     app.pool.run(id, move |repo| page_of(repo, &ids, page)).await
 }

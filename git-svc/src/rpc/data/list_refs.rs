@@ -13,9 +13,8 @@ pub(super) async fn list_refs(app: &App, request: Request<ListRefsRequest>) -> R
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;
     let page = super::page(request.page, request.page_size)?;
-    let prefix = request.prefix;
-    let job = move |repo: &git2::Repository| read::references(repo, &prefix, page);
-    let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    let listed = app.refs.list(RepositoryId(request.repository_id), &request.prefix, page).await?;
+    let found = read::references(listed);
     Ok(ListRefsResponse {
         references: found.refs.iter().map(super::reference).collect(),
         total_count: super::count(found.total),

@@ -6,11 +6,7 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::encode;
-use crate::{
-    app::App,
-    failure::Failure,
-    read::{self, Watch, watch::READ_TIME},
-};
+use crate::{app::App, failure::Failure, read};
 
 /// Returns a page of tags.
 pub(super) async fn list_tags(app: &App, request: Request<ListTagsRequest>) -> Result<ListTagsResponse, Failure> {
@@ -18,9 +14,9 @@ pub(super) async fn list_tags(app: &App, request: Request<ListTagsRequest>) -> R
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;
     let page = super::page(request.page, request.page_size)?;
-    let (watch, _waiting) = Watch::start(READ_TIME);
-    let job = move |repo: &git2::Repository| read::tags(repo, page, &watch);
-    let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    let id = RepositoryId(request.repository_id);
+    let listed = read::tag_refs(&*app.refs.table(id).await?, page);
+    let found = app.pool.run(id, move |repo| read::tags(repo, &listed)).await?;
     let tags = found.tags.into_iter().map(|tag| Tag {
         name: tag.name,
         commit: Some(encode::commit(tag.commit)),

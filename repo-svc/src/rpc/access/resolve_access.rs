@@ -1,5 +1,5 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_proto::grant::{Grant, GrantUser, LIFETIME};
+use ferrite_proto::grant::{Grant, GrantUser};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{Identity, ResolveAccessRequest, ResolveAccessResponse};
 use tonic::Request;
@@ -27,7 +27,7 @@ pub(super) async fn handle(
         permit = over_ssh(core, permit, fingerprint, request.basic.is_some()).await?;
     }
     let repository = permit.repository(core, request.repository).await?;
-    let grant = core.signer.sign(grant(&permit, &repository), core.clock.now_secs(), LIFETIME);
+    let grant = core.grants.sign(grant(&permit, &repository));
     let identity = permit.identity().ok().cloned();
     Ok(ResolveAccessResponse { repository: Some(encode::repository(repository, permit.viewer())), grant, identity })
 }

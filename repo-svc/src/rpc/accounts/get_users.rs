@@ -6,6 +6,7 @@ use crate::RepoError;
 use crate::access::Permit;
 use crate::core::Core;
 use crate::model::{Email, lookup_key};
+use crate::store::Asked;
 
 const MAX: usize = 1_000;
 
@@ -19,14 +20,20 @@ pub(super) async fn handle(
         return Err(RepoError::field("user_ids", "too_long", "at most 1,000 users can be asked for at once"));
     }
     // Texts that no account can have are left out here: a database may refuse to even compare them.
-    let emails: Vec<String> =
-        request.emails.iter().filter(|email| is_possible(email)).map(|email| Email::lookup_key(email)).collect();
-    let names: Vec<String> = request.usernames.iter().filter_map(|name| lookup_key(name)).collect();
-    let users = core.accounts.find_many(&request.user_ids, &names, &emails).await?;
-    let owners = core.accounts.email_owners(&emails).await?;
-    let owner = |email: &String| owners.get(&Email::lookup_key(email)).copied();
+    let asked = Asked {
+        ids: request.user_ids,
+        name_keys: request.usernames.iter().filter_map(|name| lookup_key(name)).collect(),
+        email_keys: request
+            .emails
+            .iter()
+            .filter(|email| is_possible(email))
+            .map(|email| Email::lookup_key(email))
+            .collect(),
+    };
+    let found = core.accounts.find_many(asked).await?;
+    let owner = |email: &String| found.email_owners.get(&Email::lookup_key(email)).copied();
     let user_id_by_email = request.emails.iter().filter_map(|email| Some((email.clone(), owner(email)?))).collect();
-    let users = users.into_iter().map(|user| encode::user(user, permit.viewer())).collect();
+    let users = found.users.iter().cloned().map(|user| encode::user(user, permit.viewer())).collect();
     Ok(GetUsersResponse { users, user_id_by_email })
 }
 

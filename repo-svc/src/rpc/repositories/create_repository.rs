@@ -192,6 +192,10 @@ async fn try_undo(core: &Core, id: RepositoryId, may_be_stored: bool) -> Result<
 fn refusal(status: Status) -> RepoError {
     match status.code() {
         Code::InvalidArgument if reason(&status).is_some() => RepoError::Refused(Box::new(status)),
+        // Whoever asks is to hear it: it is none of our faults, and goes on until somebody makes room.
+        Code::FailedPrecondition if reason(&status).as_deref() == Some("STORE_FULL") => {
+            RepoError::Refused(Box::new(status))
+        }
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => RepoError::StoreUnavailable,
         code => RepoError::Storage(format!("{code:?}: {}", status.message())),
     }

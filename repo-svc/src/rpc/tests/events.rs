@@ -1,13 +1,15 @@
 use ferrite_kit::outbox;
+use ferrite_kit::page::Page;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
-use ferrite_proto::events::{DeliverRequest, Event, IssueChanged, RefsUpdated, SizeChanged};
+use ferrite_proto::events::{DeliverRequest, Event, IssueChanged, ProtectionChanged, RefsUpdated, SizeChanged};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::{GetRepositoryRequest, Repository, RepositoryRef, repository_ref};
 use tonic::Code;
 
 use super::{refusal, refused};
+use crate::store::AuditFilter;
 use crate::testing::{Harness, with_token};
 
 fn refs(id: i64, number: i64, size_bytes: i64) -> Event {
@@ -53,6 +55,53 @@ async fn a_size_told_by_upkeep_shows_in_the_repository() {
     let mut sink = EventSinkClient::new(harness.service.clone());
     sink.deliver(DeliverRequest { events: vec![refs(made.id, 2, 200), size(2, 90), size(1, 300)] }).await.unwrap();
     assert_eq!(get(&harness, made.id, &ada).await.size_bytes, 90);
+}
+
+#[tokio::test]
+async fn changes_of_rules_about_branches_are_in_the_audit_log() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let made = harness.create(&ada, "demo", false).await.unwrap();
+    let change = ProtectionChanged {
+        pattern: "main".into(),
+        allow_force: true,
+        push_user_ids: vec![7, 8],
+        user_id: 7,
+        username: "Ada".into(),
+        address: "192.0.2.1".into(),
+        request_id: "r1".into(),
+        ..ProtectionChanged::default()
+    };
+    let removed = ProtectionChanged { is_removed: true, push_user_ids: Vec::new(), ..change.clone() };
+    let event = |change, id| outbox::event(RepositoryId(id), 5_000_000, Fact::ProtectionChanged(change));
+    let events = vec![event(change.clone(), made.id), event(removed, made.id), event(change, 999)];
+    let mut sink = EventSinkClient::new(harness.service.clone());
+    for _ in 0..2 {
+        sink.deliver(DeliverRequest { events: events.clone() }).await.unwrap();
+    }
+    let filter = AuditFilter { action: Some("protection".into()), ..AuditFilter::default() };
+    let (rows, total) = harness.core().await.audit.list(&filter, Page::nearest(1, 10, 10)).await.unwrap();
+    let seen: Vec<_> = rows.iter().rev().map(|row| (row.action.as_str(), row.target.as_str(), row.target_id)).collect();
+    let name = format!("{}/demo", made.owner.unwrap().username);
+    assert_eq!(
+        (total, seen),
+        (
+            3,
+            vec![
+                ("protection.set", name.as_str(), made.id),
+                ("protection.remove", &name, made.id),
+                ("protection.set", "", 999)
+            ]
+        )
+    );
+    let first = &rows[2];
+    assert_eq!(
+        (first.actor_id, first.actor.as_str(), first.address.as_str(), first.request_id.as_str()),
+        (7, "Ada", "192.0.2.1", "r1")
+    );
+    assert_eq!(first.time_us, 5_000_000);
+    let details: Vec<_> = first.details().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(details, ["allow_delete=false", "allow_force=true", "pattern=main", "push_user_ids=7,8"]);
 }
 
 #[tokio::test]

@@ -1,0 +1,70 @@
+//! The git program with nobody's configuration, as a client uses it.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use crate::Failure;
+
+/// Lines of an error that are passed on.
+const LINES: usize = 8;
+
+/// The environment that every git process gets.
+pub(crate) fn settings(mut set: impl FnMut(&str, &str)) {
+    let both = [
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_ASKPASS", "true"),
+        ("GIT_AUTHOR_NAME", "Bench"),
+        ("GIT_AUTHOR_EMAIL", "bench@example.com"),
+        ("GIT_COMMITTER_NAME", "Bench"),
+        ("GIT_COMMITTER_EMAIL", "bench@example.com"),
+        ("GIT_CONFIG_COUNT", "3"),
+        ("GIT_CONFIG_KEY_0", "gc.auto"),
+        ("GIT_CONFIG_VALUE_0", "0"),
+        ("GIT_CONFIG_KEY_1", "maintenance.auto"),
+        ("GIT_CONFIG_VALUE_1", "false"),
+        ("GIT_CONFIG_KEY_2", "safe.directory"),
+        ("GIT_CONFIG_VALUE_2", "*"),
+    ];
+    both.iter().for_each(|(name, value)| set(name, value));
+}
+
+/// A command `git` in a folder.
+pub(crate) fn git<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Command {
+    let mut command = Command::new("git");
+    settings(|name, value| {
+        command.env(name, value);
+    });
+    command.args(arguments).current_dir(folder).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs git, which has to succeed; what it printed.
+pub(crate) async fn run<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Result<Vec<u8>, Failure> {
+    finish(git(folder, arguments)).await
+}
+
+/// The same as text, without the end of the line.
+pub(crate) async fn text<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Result<String, Failure> {
+    Ok(String::from_utf8_lossy(&run(folder, arguments).await?).trim_end().to_owned())
+}
+
+/// Waits for a command, which has to succeed.
+pub(crate) async fn finish(mut command: Command) -> Result<Vec<u8>, Failure> {
+    let output = command.output().await?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let arguments: Vec<_> =
+        command.as_std().get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let told = String::from_utf8_lossy(&output.stderr);
+    // The reasons come last, and a push of many refs has much to say.
+    let told: Vec<_> = told.lines().rev().take(LINES).collect();
+    let told: Vec<_> = told.into_iter().rev().collect();
+    Err(format!("git {}: {}\n{}", arguments.join(" "), output.status, told.join("\n")).into())
+}

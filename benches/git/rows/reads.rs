@@ -1,0 +1,137 @@
+//! Reads: a file, the log, branches.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ferrite_proto::grant::{Grant, Signer};
+use ferrite_proto::{Permission, metadata, operation};
+use reqwest::Method;
+
+use super::calls::calls;
+use super::{MANY, inside};
+use crate::Failure;
+use crate::command;
+use crate::report::{Row, Sample, Series, mean_cpu, median, wall};
+use crate::server::{bytes_of, json_of};
+use crate::site::{LARGE, Side, Site};
+
+/// A file by its path: through the gateway, and from git-svc's own port.
+pub(super) async fn blob(site: &Site) -> Result<Vec<Row>, Failure> {
+    let name = format!("{}:{}", site.large.branch, site.large.file);
+    let path = site.ferrite.repo(LARGE, &format!("/raw/{}/{}", site.large.branch, site.large.file));
+    let repository = site.daemon.path(LARGE);
+    let (ours, git) = calls(site, async |side| match side {
+        Side::Ours => bytes_of(site.ferrite.api(Method::GET, &path), 200).await.map(drop),
+        Side::Git => command::run(&repository, &["cat-file", "blob", &name]).await.map(drop),
+    })
+    .await?;
+    let (inside, direct) = (inside::blob(site).await?, direct(site).await?);
+    Ok(vec![
+        Row::ratio("blob by path, hot, in git-svc: wall", &wall(&inside), &wall(&git), 0.02),
+        Row::compared("blob by path, hot, from git-svc's socket: wall", &wall(&direct), &wall(&git)),
+        Row::ratio("blob by path, hot, over REST: wall", &wall(&ours), &wall(&git), 0.5),
+        Row::compared("blob by path, hot, over REST: CPU", &mean_cpu(&ours), &mean_cpu(&git)),
+    ])
+}
+
+/// The same file from git-svc's socket, with a grant as the gateway has one.
+async fn direct(site: &Site) -> Result<Series, Failure> {
+    let data = site.ferrite.data();
+    let repository = site.ferrite.id(LARGE).await?;
+    let signer = Signer::from_pem(&std::fs::read(data.join("keys/grant.pem"))?)?;
+    let grant = Grant {
+        user: None,
+        repository,
+        operation: operation::RAW.to_owned(),
+        permission: Permission::Read,
+        issues_enabled: true,
+        is_mirror: false,
+        store: "default".into(),
+        epoch: 1,
+    };
+    let path = format!("{}/{}", site.large.branch, site.large.file).replace('/', "%2F");
+    let mut series = Series::default();
+    for _ in 0..site.scale.rounds {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+        let grant = signer.sign(grant.clone(), now, Duration::from_secs(60));
+        let request = format!(
+            "GET /git/{repository}/raw?path={path} HTTP/1.1\r\nhost: git\r\n{}: {grant}\r\n\r\n",
+            metadata::GRANT
+        );
+        let mut stream = UnixStream::connect(data.join("run/git.sock"))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let mut times = Vec::new();
+        for number in 0..site.scale.calls * 6 {
+            let begin = Instant::now();
+            ask(&mut stream, request.as_bytes())?;
+            if number >= site.scale.calls {
+                times.push(begin.elapsed());
+            }
+        }
+        let wall = Duration::from_secs_f64(median(times.into_iter()) / 1e3);
+        series.push(Sample { wall, cpu: Duration::ZERO });
+    }
+    Ok(series)
+}
+
+/// One request and one whole answer on a connection that stays open.
+fn ask(stream: &mut UnixStream, request: &[u8]) -> Result<(), Failure> {
+    stream.write_all(request)?;
+    let (mut answer, mut piece) = (Vec::new(), [0; 16 << 10]);
+    let mut wanted = None;
+    while wanted.is_none_or(|wanted| answer.len() < wanted) {
+        let count = stream.read(&mut piece)?;
+        if count == 0 {
+            return Err("git-svc closes the connection".into());
+        }
+        answer.extend(&piece[..count]);
+        if wanted.is_none()
+            && let Some(end) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")
+        {
+            let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
+            if !head.starts_with("http/1.1 200") {
+                return Err(format!("git-svc answers: {head}").into());
+            }
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).ok_or("no length")?;
+            wanted = Some(end + 4 + length.trim().parse::<usize>()?);
+        }
+    }
+    Ok(())
+}
+
+/// The first fifty commits.
+pub(super) async fn log(site: &Site) -> Result<Vec<Row>, Failure> {
+    let path = site.ferrite.repo(LARGE, "/commits?limit=50");
+    let repository = site.daemon.path(LARGE);
+    let (ours, git) = calls(site, async |side| match side {
+        Side::Ours => count(&json_of(site.ferrite.api(Method::GET, &path), 200).await?, 50),
+        Side::Git => command::run(&repository, &["log", "-50"]).await.map(drop),
+    })
+    .await?;
+    Ok(vec![
+        Row::ratio("50 commits of the log, over REST: wall", &wall(&ours), &wall(&git), 0.5),
+        Row::compared("50 commits of the log, over REST: CPU", &mean_cpu(&ours), &mean_cpu(&git)),
+    ])
+}
+
+/// The first hundred of very many branches.
+pub(super) async fn branches(site: &Site) -> Result<Vec<Row>, Failure> {
+    let path = site.ferrite.repo(MANY, "/branches?limit=100");
+    let repository = site.daemon.path(MANY);
+    let (ours, git) = calls(site, async |side| match side {
+        Side::Ours => count(&json_of(site.ferrite.api(Method::GET, &path), 200).await?, 100),
+        Side::Git => command::run(&repository, &["for-each-ref", "--count=100", "refs/heads"]).await.map(drop),
+    })
+    .await?;
+    let case = format!("100 of {} branches, over REST", site.scale.refs);
+    Ok(vec![
+        Row::ratio(&format!("{case}: wall"), &wall(&ours), &wall(&git), 0.2),
+        Row::compared(&format!("{case}: CPU"), &mean_cpu(&ours), &mean_cpu(&git)),
+    ])
+}
+
+fn count(list: &serde_json::Value, wanted: usize) -> Result<(), Failure> {
+    let count = list.as_array().map_or(0, Vec::len);
+    if count == wanted { Ok(()) } else { Err(format!("{count} instead of {wanted} in the list").into()) }
+}

@@ -1,0 +1,274 @@
+//! Both servers with the same repositories, and work that is measured on one after the other.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+use crate::command::{self, finish, git};
+use crate::daemon::Daemon;
+use crate::report::{Sample, Series};
+use crate::server::{EAGER, Ferrite};
+use crate::usage::Processes;
+
+/// The name of the repository that most rows are about.
+pub(crate) const LARGE: &str = "large";
+/// Refs that are pushed to prepare a repository.
+const AT_ONCE: usize = 5_000;
+/// A round that takes longer is repeated less often.
+const LONG: Duration = Duration::from_secs(5);
+const VERY_LONG: Duration = Duration::from_secs(15);
+
+/// Whom a piece of work is done with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Ferrite.
+    Ours,
+    /// git itself.
+    Git,
+}
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    /// Rounds of a row.
+    pub(crate) rounds: u32,
+    /// Short calls of a round.
+    pub(crate) calls: u32,
+    /// Pushes that a repository has to stand.
+    pub(crate) pushes: u32,
+    /// Clones at once.
+    pub(crate) clones: u32,
+    /// Clones at once while git-svc's memory is looked at.
+    pub(crate) memory_clones: u32,
+    /// MiB of the push while it is looked at.
+    pub(crate) heavy_mib: u32,
+    /// Branches of the repository with many.
+    pub(crate) refs: u32,
+    /// Files of the trees that a file is written to.
+    pub(crate) trees: Vec<u32>,
+}
+
+/// A repository to be served by both.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) source: PathBuf,
+}
+
+/// What is known of the large repository.
+#[derive(Debug)]
+pub(crate) struct Large {
+    /// Where it was copied from.
+    pub(crate) source: PathBuf,
+    /// Its default branch.
+    pub(crate) branch: String,
+    /// Commits of that branch, the newest first.
+    pub(crate) commits: Vec<String>,
+    /// What its refs point to.
+    pub(crate) tips: Vec<String>,
+    /// A file of a few KB on that branch.
+    pub(crate) file: String,
+}
+
+impl Large {
+    pub(crate) async fn look(source: &Path) -> Result<Self, Failure> {
+        let branch = command::text(source, &["symbolic-ref", "--short", "HEAD"]).await?;
+        let commits = command::text(source, &["rev-list", "--first-parent", "-n", "5000", &branch]).await?;
+        let tips =
+            command::text(source, &["for-each-ref", "--format=%(objectname)", "refs/heads", "refs/tags"]).await?;
+        let mut tips: Vec<_> = tips.lines().map(str::to_owned).collect();
+        tips.sort_unstable();
+        tips.dedup();
+        let files = command::text(source, &["ls-tree", "-r", "-l", &branch]).await?;
+        let file = files.lines().filter_map(readable).max_by_key(|path| path.matches('/').count());
+        let file = file.or_else(|| files.lines().next()?.split_once('\t').map(|(_, path)| path));
+        let file = file.ok_or("the repository has no files")?.to_owned();
+        Ok(Self {
+            source: source.to_owned(),
+            branch,
+            commits: commits.lines().map(str::to_owned).collect(),
+            tips,
+            file,
+        })
+    }
+}
+
+/// The path of an ordinary file of 2 to 8 KB, from a line of `ls-tree -l`.
+fn readable(line: &str) -> Option<&str> {
+    let (about, path) = line.split_once('\t')?;
+    let (mut fields, is_plain) =
+        (about.split_whitespace(), |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte));
+    let size: u64 = fields.nth(3)?.parse().ok()?;
+    ((2_000..8_000).contains(&size) && about.starts_with("100644") && path.bytes().all(is_plain)).then_some(path)
+}
+
+/// Both servers.
+pub(crate) struct Site {
+    pub(crate) ferrite: Ferrite,
+    pub(crate) daemon: Daemon,
+    pub(crate) large: Large,
+    pub(crate) scale: Scale,
+    work: PathBuf,
+    nudges: Cell<usize>,
+    folders: Cell<u32>,
+}
+
+impl Site {
+    /// Starts both in the folder `work`, with these repositories, packed by the service's own upkeep and by git.
+    pub(crate) async fn start(work: &Path, wanted: &[Wanted], large: Large, scale: Scale) -> Result<Self, Failure> {
+        let daemon = Daemon::start(work).await?;
+        let data = work.join("data");
+        let eager = Ferrite::start(&data, EAGER).await?;
+        // Files for when no service runs.
+        let mut later = Vec::new();
+        for Wanted { name, source } in wanted {
+            let begin = Instant::now();
+            let id = eager.new_repository(name).await?;
+            let is_all = push_all(&eager, source, name).await?;
+            daemon.add(name, source)?;
+            eager.packed(id).await?;
+            if !is_all {
+                later.push((source.join("packed-refs"), eager.path(id)?.join("packed-refs")));
+            }
+            eprintln!("{name}: pushed and packed in {:.1} s", begin.elapsed().as_secs_f64());
+        }
+        drop(eager);
+        for (from, to) in later {
+            std::fs::copy(from, to)?;
+        }
+        let ferrite = Ferrite::start(&data, &[]).await?;
+        let work = work.to_owned();
+        Ok(Self { ferrite, daemon, large, scale, work, nudges: Cell::new(0), folders: Cell::new(0) })
+    }
+
+    /// The folder for everything.
+    pub(crate) fn work(&self) -> &Path {
+        &self.work
+    }
+
+    /// A name for a new folder.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.folders.set(self.folders.get() + 1);
+        self.work.join(format!("folder-{}", self.folders.get()))
+    }
+
+    /// The processes of a side's server.
+    pub(crate) fn processes(&self, side: Side) -> &Processes {
+        match side {
+            Side::Ours => self.ferrite.processes(),
+            Side::Git => self.daemon.processes(),
+        }
+    }
+
+    /// Where to fetch from.
+    pub(crate) fn url(&self, side: Side, name: &str) -> String {
+        match side {
+            Side::Ours => self.ferrite.url(name),
+            Side::Git => self.daemon.url(name),
+        }
+    }
+
+    /// Where to push to.
+    pub(crate) fn push_url(&self, side: Side, name: &str) -> String {
+        match side {
+            Side::Ours => self.ferrite.push_url(name),
+            Side::Git => self.daemon.url(name),
+        }
+    }
+
+    /// Does a piece of work and measures it.
+    pub(crate) async fn measure(
+        &self,
+        side: Side,
+        work: impl Future<Output = Result<(), Failure>>,
+    ) -> Result<Sample, Failure> {
+        let processes = self.processes(side);
+        let before = processes.settled().await;
+        let begin = Instant::now();
+        work.await?;
+        let wall = begin.elapsed();
+        Ok(Sample { wall, cpu: processes.settled().await.saturating_sub(before) })
+    }
+
+    /// Does work with ours and git in turn.
+    pub(crate) async fn alternate(
+        &self,
+        work: impl AsyncFn(Side, u32) -> Result<(), Failure>,
+    ) -> Result<(Series, Series), Failure> {
+        let (mut ours, mut git) = (Series::default(), Series::default());
+        let before = self.ferrite.processes().each();
+        let (mut round, mut longest) = (0, Duration::ZERO);
+        while round < self.rounds(longest) {
+            for (side, series) in [(Side::Ours, &mut ours), (Side::Git, &mut git)] {
+                let sample = self.measure(side, work(side, round)).await?;
+                longest = longest.max(sample.wall);
+                series.push(sample);
+            }
+            round += 1;
+        }
+        self.tell_where(&before, ours.len());
+        Ok((ours, git))
+    }
+
+    /// Says which of our processes the CPU time went to.
+    fn tell_where(&self, before: &[(String, Duration)], rounds: usize) {
+        let spent = self.ferrite.processes().each();
+        let spent = before.iter().zip(&spent).map(|((name, before), (_, now))| (name, now.saturating_sub(*before)));
+        let shown: Vec<_> = spent
+            .filter(|(_, time)| !time.is_zero())
+            .map(|(name, time)| format!("{name} {:.0}", time.as_secs_f64() * 1e3))
+            .collect();
+        eprintln!("CPU ms of our {rounds} rounds: {}", shown.join(", "));
+    }
+
+    /// How many rounds there are of something that took so long.
+    pub(crate) fn rounds(&self, longest: Duration) -> u32 {
+        match longest {
+            _ if longest > VERY_LONG => self.scale.rounds.min(3),
+            _ if longest > LONG => self.scale.rounds.min(5),
+            _ => self.scale.rounds,
+        }
+    }
+
+    /// A clone without a work tree, thrown away.
+    pub(crate) async fn clone(&self, side: Side, name: &str) -> Result<(), Failure> {
+        let to = self.folder();
+        let url = self.url(side, name);
+        let mut command = git(&self.work, &["clone", "-q", "--bare", &url]);
+        command.arg(&to);
+        let outcome = finish(command).await;
+        drop(std::fs::remove_dir_all(&to));
+        outcome.map(drop)
+    }
+
+    /// Changes what a clone of the repository asks for: a new branch, at a commit that has none. What was packed for others is of no
+    /// use then.
+    pub(crate) async fn nudge(&self, name: &str) -> Result<(), Failure> {
+        let number = self.nudges.get() + 1;
+        self.nudges.set(number);
+        let commits = &self.large.commits;
+        let commit = &commits[(number * 37 + 5) % commits.len()];
+        let branch = format!("refs/heads/bench/nudge-{number}");
+        command::run(&self.daemon.path(name), &["update-ref", &branch, commit]).await?;
+        let url = self.ferrite.push_url(name);
+        command::run(&self.large.source, &["push", "-q", &url, &format!("{commit}:{branch}")]).await.map(drop)
+    }
+}
+
+/// Pushes branches and tags; whether all of them.
+///
+/// Over HTTP git compares every ref it pushes with all others: of very many only the default branch is pushed, which has to have all
+/// objects.
+async fn push_all(ferrite: &Ferrite, source: &Path, name: &str) -> Result<bool, Failure> {
+    let url = ferrite.push_url(name);
+    let refs = command::text(source, &["for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"]).await?;
+    let beside = ["rev-list", "--objects", "--max-count=1", "--branches", "--tags", "--not", "HEAD"];
+    if refs.lines().count() <= AT_ONCE || !command::text(source, &beside).await?.is_empty() {
+        let all = ["push", "-q", &url, "refs/heads/*:refs/heads/*", "refs/tags/*:refs/tags/*"];
+        return command::run(source, &all).await.map(|_| true);
+    }
+    let branch = command::text(source, &["symbolic-ref", "HEAD"]).await?;
+    command::run(source, &["push", "-q", &url, &branch]).await.map(|_| false)
+}

@@ -1,0 +1,240 @@
+//! The first two steps of a fetch, from memory: what the server can do, and `ls-refs` of version 2 of the protocol. Everything that is
+//! not known to the last byte is left to git.
+
+use std::{ops::Range, sync::Arc, vec};
+
+use axum::body::Body;
+use bytes::Bytes;
+use ferrite_proto::id::RepositoryId;
+use git2::Oid;
+
+use super::{
+    pieces::{PIECE, in_pieces, push_id, set_length},
+    transfer::Input,
+};
+use crate::{app::App, error::GitError, pktline::Packet, refs::Table};
+
+/// The longest request that is read here; git itself counts prefixes beyond that.
+const LONGEST: usize = 64 << 10;
+
+/// What the server can do, as git says it. The repository is there.
+pub(super) async fn capabilities(app: &App, id: RepositoryId) -> Result<Bytes, GitError> {
+    if !app.store.exists(id) {
+        return Err(GitError::RepositoryNotFound);
+    }
+    app.git.capabilities(&app.store.path(id)).await
+}
+
+/// The answer to a request for refs; `None` for every other request, which is still in `input` as it came.
+pub(super) async fn try_answer(app: &App, id: RepositoryId, input: &mut Input) -> Result<Option<Body>, GitError> {
+    let mut parser = Parser::default();
+    loop {
+        match parser.read(input.front()) {
+            Step::Other => return Ok(None),
+            Step::More | Step::Done if !input.peek().await? => break,
+            Step::More | Step::Done => {}
+        }
+        if input.front().len() > LONGEST {
+            return Ok(None);
+        }
+    }
+    if !parser.is_done {
+        return Ok(None);
+    }
+    let table = app.refs.table(id).await?;
+    if !table.is_plain() {
+        return Ok(None);
+    }
+    metrics::counter!("ferrite_git_ls_refs_total").increment(1);
+    Ok(Some(in_pieces(app, Answer::new(table, parser.asked))))
+}
+
+/// What a client wants to know.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    peel: bool,
+    symrefs: bool,
+    unborn: bool,
+    /// Beginnings of full names; none stands for all.
+    prefixes: Vec<Vec<u8>>,
+}
+
+/// How far a request was understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Its end is not there yet.
+    More,
+    /// It is whole, unless something follows.
+    Done,
+    /// It is for git.
+    Other,
+}
+
+/// Reads a request that comes in pieces.
+#[derive(Debug, Default)]
+struct Parser {
+    /// Bytes that were understood.
+    at: usize,
+    has_command: bool,
+    has_arguments: bool,
+    is_done: bool,
+    asked: Asked,
+}
+
+impl Parser {
+    /// Reads on in everything that came so far.
+    fn read(&mut self, bytes: &[u8]) -> Step {
+        while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
+            if self.is_done {
+                return Step::Other;
+            }
+            match Packet::decode(rest) {
+                Ok(None) => return Step::More,
+                Ok(Some((packet, used))) if self.take(&packet) => self.at += used,
+                Ok(Some(_)) | Err(_) => return Step::Other,
+            }
+        }
+        if self.is_done { Step::Done } else { Step::More }
+    }
+
+    /// Takes one packet; whether it is one that we know.
+    fn take(&mut self, packet: &Packet) -> bool {
+        match (packet, packet.line()) {
+            (Packet::Flush, _) => {
+                self.is_done = self.has_command;
+                self.is_done
+            }
+            (Packet::Delimiter, _) => self.has_command && !std::mem::replace(&mut self.has_arguments, true),
+            // To git a line ends there.
+            (_, Some(line)) if line.contains(&0) => false,
+            (_, Some(line)) if self.has_arguments => self.argument(line),
+            (_, Some(line)) => self.capability(line),
+            (_, None) => false,
+        }
+    }
+
+    fn capability(&mut self, line: &[u8]) -> bool {
+        match line {
+            b"command=ls-refs" => !std::mem::replace(&mut self.has_command, true),
+            b"object-format=sha1" => true,
+            _ => line.starts_with(b"agent="),
+        }
+    }
+
+    fn argument(&mut self, line: &[u8]) -> bool {
+        match line {
+            b"peel" => self.asked.peel = true,
+            b"symrefs" => self.asked.symrefs = true,
+            b"unborn" => self.asked.unborn = true,
+            _ => match line.strip_prefix(b"ref-prefix ") {
+                Some(prefix) => self.asked.prefixes.push(prefix.to_vec()),
+                None => return false,
+            },
+        }
+        true
+    }
+}
+
+/// An answer, piece by piece.
+struct Answer {
+    table: Arc<Table>,
+    asked: Asked,
+    has_head: bool,
+    /// Places in the table that are left to tell.
+    spans: vec::IntoIter<Range<usize>>,
+    span: Range<usize>,
+    is_over: bool,
+}
+
+impl Answer {
+    fn new(table: Arc<Table>, asked: Asked) -> Self {
+        let spans = spans(&table, &asked.prefixes).into_iter();
+        Self { table, asked, has_head: false, spans, span: 0..0, is_over: false }
+    }
+
+    /// HEAD comes first, and if its branch does not exist, then with nothing but that one's name.
+    fn head(&self, piece: &mut Vec<u8>) {
+        let prefixes = &self.asked.prefixes;
+        let is_wanted = prefixes.is_empty() || prefixes.iter().any(|prefix| b"HEAD".starts_with(prefix));
+        let Some(head) = self.table.head().filter(|_| is_wanted) else { return };
+        let branch = Some(head.as_bytes()).filter(|_| self.asked.symrefs);
+        match (self.table.find(head), branch) {
+            (Some(entry), branch) => self.line(piece, Some(entry.target), b"HEAD", branch, entry.peeled),
+            (None, Some(branch)) if self.asked.unborn => self.line(piece, None, b"HEAD", Some(branch), None),
+            (None, _) => {}
+        }
+    }
+
+    fn line(&self, piece: &mut Vec<u8>, id: Option<Oid>, name: &[u8], branch: Option<&[u8]>, peeled: Option<Oid>) {
+        let start = piece.len();
+        piece.extend_from_slice(b"0000");
+        match id {
+            Some(id) => push_id(piece, id),
+            None => piece.extend_from_slice(b"unborn"),
+        }
+        piece.push(b' ');
+        piece.extend_from_slice(name);
+        if let Some(branch) = branch {
+            piece.extend_from_slice(b" symref-target:");
+            piece.extend_from_slice(branch);
+        }
+        if let Some(peeled) = peeled.filter(|_| self.asked.peel) {
+            piece.extend_from_slice(b" peeled:");
+            push_id(piece, peeled);
+        }
+        piece.push(b'\n');
+        set_length(piece, start);
+    }
+}
+
+impl Iterator for Answer {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        if self.is_over {
+            return None;
+        }
+        let mut piece = Vec::new();
+        if !std::mem::replace(&mut self.has_head, true) {
+            self.head(&mut piece);
+        }
+        while piece.len() < PIECE {
+            if self.span.is_empty() {
+                let Some(span) = self.spans.next() else {
+                    self.is_over = true;
+                    piece.extend_from_slice(b"0000");
+                    break;
+                };
+                self.span = span;
+            }
+            let mut told = 0;
+            for entry in self.table.rows(self.span.clone()) {
+                self.line(&mut piece, Some(entry.target), entry.name.as_bytes(), None, entry.peeled);
+                told += 1;
+                if piece.len() >= PIECE {
+                    break;
+                }
+            }
+            self.span.start += told;
+            if told == 0 {
+                self.span = 0..0;
+            }
+        }
+        Some(piece)
+    }
+}
+
+/// The places of refs that begin with any of the prefixes, in order, each once.
+fn spans(table: &Table, prefixes: &[Vec<u8>]) -> Vec<Range<usize>> {
+    let mut wanted: Vec<&[u8]> = prefixes.iter().map(Vec::as_slice).collect();
+    if wanted.is_empty() {
+        wanted.push(b"");
+    }
+    wanted.sort_unstable();
+    // What comes after a prefix and begins with it is within it.
+    wanted.dedup_by(|later, earlier| later.starts_with(earlier));
+    wanted.into_iter().map(|prefix| table.span(prefix)).filter(|span| !span.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests;

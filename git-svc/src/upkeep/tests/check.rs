@@ -1,0 +1,83 @@
+//! Repositories whose objects are gone are found, told, and found whole again.
+
+use std::sync::atomic::Ordering;
+
+use super::*;
+
+/// A look at the repository at once.
+async fn checked(upkeep: &Upkeep, bench: &Bench) -> (i64, i64) {
+    upkeep.maintenance.doubt(bench.id, i64::MAX).await.unwrap();
+    assert!(round(upkeep).await);
+    let row = row(&bench.db).await;
+    assert!(row.checked_us > 0);
+    (row.broken, upkeep.broken.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_repository_without_all_of_its_objects_is_told_until_it_has_them() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let upkeep = upkeep(&bench, &["--upkeep-loose-refs", "1"]);
+        updates(&bench, None, 3).await;
+        assert_eq!(checked(&upkeep, &bench).await, (0, 0));
+        assert!(!round(&upkeep).await, "it is done once");
+        let blob = Oid::hash_object(git2::ObjectType::Blob, b"0-").unwrap().to_string();
+        let (object, aside) =
+            (path(&bench).join("objects").join(&blob[..2]).join(&blob[2..]), path(&bench).join("aside"));
+        fs::rename(&object, &aside).unwrap();
+        let before = row(&bench.db).await;
+        let writer = bench.writer();
+        for name in ["refs/heads/a", "refs/heads/b"] {
+            set(&bench, &writer, name, None, Some(bench.commit(name))).await;
+        }
+        assert_eq!(checked(&upkeep, &bench).await, (1, 1));
+        assert!(path(&bench).join("packed-refs").is_file(), "what can be done is done");
+        let after = row(&bench.db).await;
+        assert_eq!((after.failures, after.number), (0, before.number + 2));
+        fs::rename(&aside, &object).unwrap();
+        assert_eq!(checked(&upkeep, &bench).await, (0, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repack_that_fails_has_the_repository_checked() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let upkeep = upkeep(&bench, &["--upkeep-updates", "1", "--upkeep-interval-seconds", "0"]);
+        updates(&bench, None, 2).await;
+        let sql = "UPDATE maintenance SET checked_us = $1";
+        bench.db.execute(sql, &args![upkeep.clock.now_us() - 25 * 3600 * 1_000_000]).await.unwrap();
+        let blob = Oid::hash_object(git2::ObjectType::Blob, b"0-").unwrap().to_string();
+        fs::remove_file(path(&bench).join("objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+        assert!(round(&upkeep).await);
+        let failed = row(&bench.db).await;
+        assert_eq!((failed.failures, failed.checked_us, failed.broken), (1, 0, 0));
+        assert!(round(&upkeep).await);
+        let checked = row(&bench.db).await;
+        assert_eq!((checked.failures, checked.broken), (2, 1));
+        assert!(round(&upkeep).await);
+        assert_eq!(row(&bench.db).await.checked_us, checked.checked_us, "once a day is enough");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_check_that_cannot_be_made_says_nothing_about_the_repository() {
+    on_each(async |db| {
+        let bench = Bench::new(db).await;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("git");
+        let text = "#!/bin/sh\ncase \"$*\" in *fsck*) kill -9 $$;; *) exec git \"$@\";; esac\n";
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let git = Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap();
+        let upkeep = Upkeep { git: Arc::new(git), ..upkeep(&bench, &[]) };
+        updates(&bench, None, 1).await;
+        assert_eq!(checked(&upkeep, &bench).await, (0, 0));
+        let (now, day) = (upkeep.clock.now_us(), 24 * 3600 * 1_000_000);
+        let again = row(&bench.db).await.checked_us + 30 * day;
+        assert!((now..=now + day).contains(&again), "it is tried again tomorrow");
+    })
+    .await;
+}

@@ -1,0 +1,255 @@
+//! The first steps of a fetch, which are answered from memory: what they cost, and that they are git's answers.
+
+use std::{io::Write as _, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command};
+
+use axum::body::Body;
+use bytes::Bytes;
+use ferrite_proto::{
+    git::{DeleteRepositoryRequest, ListBranchesRequest},
+    operation::{RAW, RECEIVE_PACK, UPLOAD_PACK},
+};
+use flate2::{Compression, write::GzEncoder};
+use futures_util::stream;
+use git_svc::pktline::Packet;
+use http::{HeaderMap, Method, StatusCode};
+
+use crate::{
+    bodies::{request, send},
+    harness::Service,
+};
+
+const EVERYTHING: &[&str] = &["peel", "symrefs", "unborn", "ref-prefix HEAD", "ref-prefix refs/heads/"];
+
+/// A service whose git writes down every subcommand it runs.
+struct Counted {
+    service: Service,
+    log: PathBuf,
+}
+
+impl Counted {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let git =
+            ["/usr/local/bin/git", "/usr/bin/git", "/bin/git"].into_iter().find(|git| PathBuf::from(git).exists());
+        let (log, program) = (folder.path().join("git.log"), folder.path().join("git.sh"));
+        let script = format!("#!/bin/sh\necho \"$*\" >> '{}'\nexec {} \"$@\"\n", log.display(), git.unwrap());
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let program = program.display().to_string();
+        Self { service: Service::start_with(folder, &["--git-program", &program]).await, log }
+    }
+
+    /// Processes so far.
+    fn processes(&self) -> usize {
+        std::fs::read_to_string(&self.log).unwrap().lines().count()
+    }
+
+    async fn info_refs(&self, id: i64) -> (StatusCode, HeaderMap, Bytes) {
+        let path = format!("/git/{id}/info-refs?service=git-upload-pack");
+        let request = request(&self.service, Method::GET, &path, UPLOAD_PACK, id).header("git-protocol", "version=2");
+        send(&self.service, request.body(Body::empty()).unwrap()).await
+    }
+
+    async fn post(&self, id: i64, body: Body, encoding: &str) -> (StatusCode, HeaderMap, Bytes) {
+        let request = request(&self.service, Method::POST, &format!("/git/{id}/upload-pack"), UPLOAD_PACK, id);
+        let request = request.header("git-protocol", "version=2").header("content-encoding", encoding);
+        send(&self.service, request.body(body).unwrap()).await
+    }
+
+    /// What git itself answers, without any of our settings.
+    fn gits(&self, id: i64, args: &[&str], input: &[u8]) -> Vec<u8> {
+        let repository = self.service.on_disk(id);
+        let mut git = Command::new("git");
+        git.args(["-c", "uploadpack.allowFilter=true", "-c", "uploadpack.allowReachableSHA1InWant=true"]);
+        git.args(["upload-pack", "--strict", "--stateless-rpc"]).args(args).arg(repository.path());
+        git.env("GIT_PROTOCOL", "version=2").stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = git.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        child.wait_with_output().unwrap().stdout
+    }
+}
+
+fn ls_refs(arguments: &[&str]) -> Vec<u8> {
+    let line = |text: &str| format!("{:04x}{text}\n", text.len() + 5);
+    let arguments: String = arguments.iter().map(|argument| line(argument)).collect();
+    format!("{}{}0001{arguments}0000", line("command=ls-refs"), line("object-format=sha1")).into_bytes()
+}
+
+/// What packets carry, without the lengths: git cuts a pack as its parts come.
+fn content(mut bytes: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some((packet, used)) = Packet::decode(bytes).unwrap() {
+        match &packet {
+            Packet::Data(data) if data.first() == Some(&1) => all.extend_from_slice(&data[1..]),
+            _ => all.extend_from_slice(&bytes[..used]),
+        }
+        bytes = &bytes[used..];
+    }
+    all
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A body that comes a few bytes at a time.
+fn drops(bytes: &[u8]) -> Body {
+    let pieces: Vec<_> = bytes.chunks(3).map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece))).collect();
+    Body::from_stream(stream::iter(pieces))
+}
+
+#[tokio::test]
+async fn a_fetch_with_nothing_new_starts_no_process() {
+    let counted = Counted::start().await;
+    let id = counted.service.create().await;
+    counted.service.put(id, "a.txt", b"a").await;
+    counted.info_refs(id).await;
+    let before = counted.processes();
+    let asked = ls_refs(EVERYTHING);
+    for _ in 0..3 {
+        let (status, headers, said) = counted.info_refs(id).await;
+        assert_eq!(
+            (status, said.as_ref()),
+            (StatusCode::OK, counted.gits(id, &["--http-backend-info-refs"], b"").as_ref())
+        );
+        assert_eq!(headers["content-type"], "application/x-git-upload-pack-advertisement");
+        let (status, headers, told) = counted.post(id, Body::from(asked.clone()), "identity").await;
+        assert_eq!((status, told.as_ref()), (StatusCode::OK, counted.gits(id, &[], &asked).as_ref()));
+        assert_eq!(headers["content-type"], "application/x-git-upload-pack-result");
+        assert_eq!(headers["cache-control"], "no-cache, max-age=0, must-revalidate");
+    }
+    assert_eq!(counted.processes(), before);
+}
+
+#[tokio::test]
+async fn what_a_push_starts_from_is_told_without_a_process() {
+    let counted = Counted::start().await;
+    let (empty, full) = (counted.service.create().await, counted.service.create().await);
+    let tip = counted.service.put(full, "a.txt", b"a").await;
+    for number in 0..2000 {
+        let name = format!("refs/heads/branch-{number}");
+        counted.service.on_disk(full).reference(&name, tip.parse().unwrap(), false, "").unwrap();
+    }
+    let repo = counted.service.on_disk(full);
+    let who = git2::Signature::now("Ada", "ada@example.com").unwrap();
+    repo.tag("v1", &repo.find_object(tip.parse().unwrap(), None).unwrap(), &who, "first", false).unwrap();
+    // Loose refs that were written behind its back are not looked for.
+    assert!(Command::new("git").arg("-C").arg(repo.path()).args(["pack-refs", "--all"]).status().unwrap().success());
+    let told = async |id: i64| {
+        let path = format!("/git/{id}/info-refs?service=git-receive-pack");
+        let asked = request(&counted.service, Method::GET, &path, RECEIVE_PACK, id).body(Body::empty()).unwrap();
+        let (status, headers, told) = send(&counted.service, asked).await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(headers["content-type"], "application/x-git-receive-pack-advertisement");
+        told
+    };
+    told(empty).await;
+    let before = counted.processes();
+    for id in [empty, full] {
+        // git's own words, with the settings that decide what it can do.
+        let mut git = Command::new("git");
+        git.args(["-c", "receive.advertisePushOptions=true", "receive-pack", "--http-backend-info-refs"]);
+        let said = git.arg(counted.service.on_disk(id).path()).output().unwrap().stdout;
+        let said = [b"001f# service=git-receive-pack\n0000".as_slice(), &said].concat();
+        let told = told(id).await;
+        let begin = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned();
+        assert!(told == said, "{:?}, not {:?}", begin(&told), begin(&said));
+    }
+    assert_eq!(counted.processes(), before);
+}
+
+#[tokio::test]
+async fn what_was_written_is_told_at_once() {
+    let counted = Counted::start().await;
+    let id = counted.service.create().await;
+    let asked = ls_refs(EVERYTHING);
+    let (_, _, told) = counted.post(id, Body::from(asked.clone()), "identity").await;
+    assert_eq!(told, "002eunborn HEAD symref-target:refs/heads/main\n0000");
+    for number in 0..5 {
+        let commit = counted.service.put(id, &format!("{number}.txt"), b"a").await;
+        let (_, _, told) = counted.post(id, Body::from(asked.clone()), "identity").await;
+        assert_eq!(told.as_ref(), counted.gits(id, &[], &asked), "{number}");
+        assert!(String::from_utf8_lossy(&told).contains(&commit));
+        let list = ListBranchesRequest { repository_id: id, page: 1, page_size: 10 };
+        let list =
+            counted.service.git().list_branches(counted.service.with_grant(id, list)).await.unwrap().into_inner();
+        assert_eq!(list.branches[0].commit.as_ref().unwrap().id, commit);
+    }
+}
+
+#[tokio::test]
+async fn requests_may_come_in_any_form() {
+    let counted = Counted::start().await;
+    let id = counted.service.create().await;
+    counted.service.put(id, "a.txt", b"a").await;
+    let asked = ls_refs(EVERYTHING);
+    let wanted = counted.gits(id, &[], &asked);
+    let before = counted.processes();
+    for (body, encoding) in [
+        (drops(&asked), "identity"),
+        (drops(&gzip(&asked)), "gzip"),
+        (Body::from(gzip(&asked)), "x-gzip"),
+        (Body::from(gzip(&asked)), "gzip"),
+    ] {
+        let (status, _, told) = counted.post(id, body, encoding).await;
+        assert_eq!((status, told.as_ref()), (StatusCode::OK, wanted.as_ref()), "{encoding}");
+    }
+    assert_eq!(counted.processes(), before);
+}
+
+#[tokio::test]
+async fn other_requests_reach_git_as_they_came() {
+    let counted = Counted::start().await;
+    let id = counted.service.create().await;
+    let commit = counted.service.put(id, "a.txt", b"a").await;
+    let asked = ls_refs(&[]);
+    let fetch = format!("0011command=fetch0001000fno-progress0032want {commit}\n0009done\n0000");
+    let many: Vec<_> = (0..8000).map(|number| format!("ref-prefix refs/heads/{number}")).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).chain(["ref-prefix refs/heads/main"]).collect();
+    for (request, is_good) in [
+        ([asked.as_slice(), &asked].concat(), true),
+        (fetch.into_bytes(), true),
+        (ls_refs(&many), true),
+        (b"0014command=ls-refs\n0015server-option=abc0000".to_vec(), true),
+        (ls_refs(&["unknown"]), false),
+        (asked[..asked.len() - 4].to_vec(), false),
+        (b"0015command=ls-refs2\n0000".to_vec(), false),
+        (b"zzzz".to_vec(), false),
+    ] {
+        let wanted = counted.gits(id, &[], &request);
+        assert_eq!(is_good, !wanted.is_empty(), "{}", String::from_utf8_lossy(&request[..40.min(request.len())]));
+        for (body, encoding) in
+            [(Body::from(request.clone()), "identity"), (drops(&gzip(&request)), "gzip"), (drops(&request), "identity")]
+        {
+            let before = counted.processes();
+            let (status, _, told) = counted.post(id, body, encoding).await;
+            let expected = if is_good { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+            assert_eq!(status, expected, "{}", String::from_utf8_lossy(&told));
+            assert!(!is_good || content(&told) == content(&wanted), "{told:?}");
+            assert!(counted.processes() > before);
+        }
+    }
+}
+
+#[tokio::test]
+async fn memory_answers_only_those_who_may_ask() {
+    let counted = Counted::start().await;
+    let id = counted.service.create().await;
+    counted.service.put(id, "a.txt", b"a").await;
+    counted.info_refs(id).await;
+    let (service, asked) = (&counted.service, ls_refs(EVERYTHING));
+    let doors = [
+        (Method::GET, format!("/git/{id}/info-refs?service=git-upload-pack")),
+        (Method::POST, format!("/git/{id}/upload-pack")),
+    ];
+    for (method, path) in &doors {
+        let wrong = request(service, method.clone(), path, RAW, id).header("git-protocol", "version=2");
+        assert_eq!(send(service, wrong.body(Body::from(asked.clone())).unwrap()).await.0, StatusCode::UNAUTHORIZED);
+    }
+    let delete = DeleteRepositoryRequest { repository_id: id };
+    service.storage().delete_repository(delete).await.unwrap();
+    assert_eq!(counted.info_refs(id).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(counted.post(id, Body::from(asked), "identity").await.0, StatusCode::NOT_FOUND);
+}

@@ -1,0 +1,165 @@
+//! A thousand clients that vanish in the middle of a clone or a push, some dozens at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::harness::tree::{Random, fsck_all, litter, nobody_works_in, noise};
+use crate::harness::{Cluster, Git, Options, User};
+
+on_own_installations! {
+    clients_that_are_cut_leave_nothing_behind(Options { settings: SETTINGS.to_vec(), ..Options::default() })
+}
+
+/// So many at once that nobody waits in line.
+const SETTINGS: &[(&str, &str)] = &[
+    ("FERRITE_GIT_FETCHES", "80"),
+    ("FERRITE_GIT_FETCHES_PER_REPOSITORY", "80"),
+    ("FERRITE_GIT_PUSHES", "80"),
+    ("FERRITE_GIT_PUSHES_PER_REPOSITORY", "80"),
+];
+
+/// On each of the two profiles.
+const CLIENTS: usize = 500;
+const AT_ONCE: usize = 24;
+/// Larger than all buffers on the way, so that a cut is in the middle.
+const NOISE: usize = 24 << 20;
+/// How long git may outlive its client: two seconds by design, and a machine that is busy with other tests takes its time to notice.
+/// Far less than after which a transfer is ended because nothing moves.
+const GONE: Duration = Duration::from_secs(30);
+/// Bytes of a pack that one sends at most.
+const MOST: u64 = 6 << 20;
+
+/// What a client needs to know.
+struct Scene {
+    host: String,
+    path: String,
+    credentials: String,
+    tip: String,
+    pack: Vec<u8>,
+    /// Clients that were cut before they heard anything, and after.
+    early: AtomicUsize,
+    late: AtomicUsize,
+}
+
+impl Scene {
+    fn new(user: &User, name: &str, tip: String, pack: Vec<u8>) -> Self {
+        let credentials = format!("{}:{}", user.name, user.token.as_deref().unwrap());
+        let credentials = base64::engine::general_purpose::STANDARD.encode(credentials);
+        let (host, path) = (user.url.trim_start_matches("http://").to_owned(), format!("/{}/{name}.git", user.name));
+        Self { host, path, credentials, tip, pack, early: AtomicUsize::new(0), late: AtomicUsize::new(0) }
+    }
+
+    fn head(&self, service: &str, length: usize) -> String {
+        format!(
+            "POST {}/{service} HTTP/1.1\r\nhost: {}\r\nauthorization: Basic {}\r\n\
+             content-type: application/x-{service}-request\r\ncontent-length: {length}\r\n\r\n",
+            self.path, self.host, self.credentials
+        )
+    }
+
+    /// Asks for everything, takes a part of it and vanishes.
+    async fn fetch(&self, mut random: Random) -> std::io::Result<()> {
+        let body = format!("0032want {}\n00000009done\n", self.tip);
+        let mut stream = TcpStream::connect(&self.host).await?;
+        stream.write_all((self.head("git-upload-pack", body.len()) + &body).as_bytes()).await?;
+        if random.below(8) == 0 {
+            // Still in line for its turn, or git has just started.
+            tokio::time::sleep(Duration::from_millis(random.below(30))).await;
+            self.early.fetch_add(1, Ordering::SeqCst);
+            return Ok(());
+        }
+        let mut taken = vec![0; 1 + usize::try_from(random.below(1 << 20)).unwrap()];
+        stream.read_exact(&mut taken).await?;
+        self.late.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Sends a part of a pack and vanishes.
+    async fn push(&self, mut random: Random, number: usize) -> std::io::Result<()> {
+        let line = format!("{} {} refs/heads/cut-{number}\0report-status", "0".repeat(40), self.tip);
+        let commands = format!("{:04x}{line}0000", line.len() + 4);
+        let mut stream = TcpStream::connect(&self.host).await?;
+        let head = self.head("git-receive-pack", commands.len() + self.pack.len());
+        stream.write_all((head + &commands).as_bytes()).await?;
+        let most = MOST.min(self.pack.len() as u64 - 1);
+        // Small parts more often than large ones.
+        let part = random.below(most).min(random.below(most)).min(random.below(most));
+        stream.write_all(&self.pack[..usize::try_from(part).unwrap()]).await?;
+        tokio::time::sleep(Duration::from_millis(random.below(60))).await;
+        self.late.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// A repository with a large file, its tip, and a pack of all of it.
+async fn scene(user: &User, git: &Git) -> Scene {
+    user.new_repository("cut", json!({})).await;
+    git.small("work").await;
+    std::fs::write(git.path().join("work/noise"), noise(NOISE, 7)).unwrap();
+    let tip = git.commit("work", "more", "x").await;
+    let url = user.git_url(&user.name, "cut");
+    git.run("work", &["-c", "core.compression=0", "push", "-q", &url, "main"]).await;
+    git.run("work", &["-c", "core.compression=0", "repack", "-a", "-d", "-q"]).await;
+    let packs = std::fs::read_dir(git.path().join("work/.git/objects/pack")).unwrap().flatten();
+    let pack = packs.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "pack"));
+    Scene::new(user, "cut", tip, std::fs::read(pack.unwrap()).unwrap())
+}
+
+async fn clients_that_are_cut_leave_nothing_behind(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    let scene = Arc::new(scene(&ada, &git).await);
+    let (mut random, mut clients, mut next) = (Random::seeded(), JoinSet::new(), 0..CLIENTS);
+    let mut broken = Vec::new();
+    loop {
+        while clients.len() < AT_ONCE
+            && let Some(number) = next.next()
+        {
+            let (scene, own) = (Arc::clone(&scene), Random(random.next()));
+            clients.spawn(async move {
+                let work =
+                    async { if number % 2 == 0 { scene.fetch(own).await } else { scene.push(own, number).await } };
+                tokio::time::timeout(Duration::from_secs(100), work).await.map_err(std::io::Error::from)?
+            });
+        }
+        let Some(outcome) = clients.join_next().await else { break };
+        if let Err(error) = outcome.unwrap() {
+            broken.push(error.to_string());
+        }
+    }
+    let (early, late) = (scene.early.load(Ordering::SeqCst), scene.late.load(Ordering::SeqCst));
+    eprintln!("{late} clients cut in the middle, {early} before they heard anything; {} refused", broken.len());
+    // One that is refused has a whole answer, which is shorter than what it wants to take.
+    assert!(broken.len() * 10 < CLIENTS, "{:?}", &broken[..broken.len().min(5)]);
+    let start = Instant::now();
+    nobody_works_in(&cluster.store(), GONE).await;
+    eprintln!("no git process is left after {:?}", start.elapsed());
+    let left = || litter(&cluster.store());
+    for _ in 0..100 {
+        if left().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(left(), [""; 0].map(std::path::PathBuf::from), "quarantines are left");
+    serves(&ada, &git).await;
+    assert_eq!(fsck_all(&cluster.store(), &git).await, 1);
+}
+
+/// Everything still works, and no push that was cut had an effect.
+async fn serves(user: &User, git: &Git) {
+    let url = user.git_url(&user.name, "cut");
+    assert_eq!(git.run("", &["ls-remote", &url]).await.lines().count(), 2, "HEAD and main");
+    git.run("", &["clone", "-q", &url, "copy"]).await;
+    git.run("copy", &["fsck", "--strict"]).await;
+    git.commit("copy", "after", "x").await;
+    git.run("copy", &["push", "-q", "origin", "main"]).await;
+    let body = json!({"message": "After", "content": ""});
+    user.put(&user.repo("cut", "/contents/by-api"), &body).await.expect(201);
+}

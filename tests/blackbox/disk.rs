@@ -1,0 +1,225 @@
+//! A disk without room: writes are refused in words that say so, nothing is half done, and all is well when there is room again.
+//!
+//! The store is a small file system in memory where the test may mount one. Elsewhere git-svc is kept from writing files above a
+//! size, which fails in the same places with another error.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use base64::Engine;
+use serde_json::json;
+
+use crate::harness::ssh::client_of;
+use crate::harness::tree::{fsck_all, litter, nobody_works_in, noise};
+use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, run};
+
+/// Bytes of the small file system.
+const ROOM: u64 = 48 << 20;
+const ONE_PUSH: usize = 20 << 20;
+
+mod embedded {
+    #[test]
+    fn a_full_disk_is_said_and_breaks_nothing() {
+        super::on_a_full_disk(super::Profile::Embedded);
+    }
+
+    #[test]
+    fn files_that_cannot_grow_break_nothing() {
+        super::with_small_files(super::Profile::Embedded);
+    }
+}
+
+mod production {
+    #[test]
+    fn a_full_disk_is_said_and_breaks_nothing() {
+        super::on_a_full_disk(super::Profile::Production);
+    }
+
+    #[test]
+    fn files_that_cannot_grow_break_nothing() {
+        super::with_small_files(super::Profile::Production);
+    }
+}
+
+/// A file system in memory, until dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(place: &Path) -> Result<Self, String> {
+        std::fs::create_dir_all(place).unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={ROOM}"), "tmpfs"]).arg(place);
+        let mounted = mount.output().map_err(|error| error.to_string())?;
+        if !mounted.status.success() {
+            return Err(String::from_utf8_lossy(&mounted.stderr).trim().to_owned());
+        }
+        Ok(Self(place.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// An installation whose store, and in the embedded profile its journal, is on a small disk.
+fn on_a_full_disk(profile: Profile) {
+    let mut disk = None;
+    let cluster = Cluster::start_in(profile, &Options::default(), |cluster| {
+        let store = cluster.join(if profile == Profile::Embedded { "data/git" } else { "git" });
+        match SmallDisk::mount(&store) {
+            Ok(mounted) => disk = Some(mounted),
+            Err(reason) => eprintln!("SKIPPED: the full disk is not tried, a file system cannot be mounted: {reason}"),
+        }
+        if profile == Profile::Embedded && disk.is_some() {
+            std::os::unix::fs::symlink("git/journal.db", cluster.join("data/git.db")).unwrap();
+        }
+    });
+    if disk.is_some() {
+        run(&cluster, a_full_disk_breaks_nothing(&cluster));
+    }
+    drop(cluster);
+    drop(disk);
+}
+
+/// Repositories as they were, and the ways to them.
+struct Scene {
+    ada: User,
+    git: Git,
+    url: String,
+    tip: String,
+}
+
+impl Scene {
+    async fn new(cluster: &Cluster) -> Self {
+        let (ada, git) = (cluster.user("ada").await, Git::new());
+        ada.new_repository("tight", json!({})).await;
+        git.small("work").await;
+        let url = ada.git_url(&ada.name, "tight");
+        git.run("work", &["push", "-q", &url, "main"]).await;
+        let tip = git.run("work", &["rev-parse", "HEAD"]).await;
+        Self { ada, git, url, tip }
+    }
+
+    /// A commit with a file that no compression makes smaller, on a branch of its own in the work tree.
+    async fn large(&self, bytes: usize) -> String {
+        std::fs::write(self.git.path().join("work/noise"), noise(bytes, 3)).unwrap();
+        let tip = self.git.commit("work", "more", "x").await;
+        self.git.run("work", &["reset", "-q", "--hard", &self.tip]).await;
+        tip
+    }
+
+    async fn put(&self, path: &str, content: &[u8]) -> Answer {
+        let content = base64::engine::general_purpose::STANDARD.encode(content);
+        self.ada.put(&self.ada.repo("tight", path), &json!({"message": "m", "content": content})).await
+    }
+
+    /// Nothing moved, nothing is left, all can be read.
+    async fn is_whole(&self, cluster: &Cluster, refs: &str) {
+        nobody_works_in(&cluster.store().join("repos"), Duration::from_secs(10)).await;
+        assert_eq!(self.git.run("", &["ls-remote", &self.url]).await, refs);
+        let copy = tempfile::tempdir_in(self.git.path()).unwrap().keep();
+        let copy = copy.file_name().unwrap().to_str().unwrap().to_owned();
+        self.git.run(&copy, &["clone", "-q", "--mirror", &self.url, "."]).await;
+        self.git.run(&copy, &["fsck", "--strict"]).await;
+        self.ada.get(&self.ada.repo("tight", "/raw/main/README.md")).await.expect(200);
+        fsck_all(&cluster.store(), &self.git).await;
+        for _ in 0..100 {
+            if litter(&cluster.store()).is_empty() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("a quarantine is left: {:?}", litter(&cluster.store()));
+    }
+
+    async fn refs(&self) -> String {
+        self.git.run("", &["ls-remote", &self.url]).await
+    }
+}
+
+async fn a_full_disk_breaks_nothing(cluster: &Cluster) {
+    let scene = Scene::new(cluster).await;
+    let (ada, git, url) = (&scene.ada, &scene.git, &scene.url);
+    let ssh = client_of(cluster, ada, "ed25519").await;
+    let large = scene.large(ONE_PUSH).await;
+    let refs = scene.refs().await;
+    // Room for a part of the push only: it runs full in the middle.
+    let ballast = cluster.store().join("ballast");
+    let used = usize::try_from(ROOM).unwrap() - ONE_PUSH / 2;
+    std::fs::write(&ballast, vec![1; used]).unwrap();
+    let refspec = format!("{large}:refs/heads/large");
+    let told = git.fails("work", &["-c", "core.compression=0", "push", url, &refspec]).await;
+    assert!(told.contains("No space left on device"), "{told}");
+    scene.is_whole(cluster, &refs).await;
+    let url_of_ssh = ssh.url(&ada.name, "tight");
+    let output = ssh.command(git, "work", &["-c", "core.compression=0", "push", &url_of_ssh, &refspec]).output().await;
+    let output = output.unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("No space left on device"), "{told}");
+    scene.is_whole(cluster, &refs).await;
+    scene.put("/contents/large", &noise(ONE_PUSH, 5)).await.refused_saying(507, "the store's disk is full");
+    scene.is_whole(cluster, &refs).await;
+    // Now there is no room at all, not even for the journal.
+    fill(&cluster.store().join("more-ballast"));
+    scene.put("/contents/small", b"x").await.refused_saying(507, "disk is full");
+    let told = git.fails("work", &["push", url, "main:refs/heads/small"]).await;
+    assert!(told.contains("full") || told.contains("No space left") || told.contains("507"), "{told}");
+    let another = json!({"name": "another", "auto_init": true});
+    ada.post("/user/repos", &another).await.refused_saying(507, "disk is full");
+    assert_eq!(scene.refs().await, refs);
+    git.run("", &["clone", "-q", url, "while-full"]).await;
+    std::fs::remove_file(cluster.store().join("more-ballast")).unwrap();
+    std::fs::remove_file(&ballast).unwrap();
+    scene.is_whole(cluster, &refs).await;
+    git.run("work", &["-c", "core.compression=0", "push", "-q", url, &refspec, "main:refs/heads/small"]).await;
+    scene.put("/contents/small", b"x").await.expect(201);
+    // The first one is swept up later, which takes its name until then.
+    ada.post("/user/repos", &json!({"name": "third", "auto_init": true})).await.expect(201);
+    let open = "SELECT COUNT(*) FROM ref_journal WHERE state = 'open'";
+    assert_eq!(cluster.number(Role::Git, open).await, 0);
+    fsck_all(&cluster.store(), git).await;
+}
+
+/// Fills a disk to the last byte.
+fn fill(place: &Path) {
+    use std::io::Write;
+    let mut file = std::fs::File::create(place).unwrap();
+    for size in [1 << 20, 4096, 512, 1] {
+        while file.write_all(&vec![1; size]).is_ok() {}
+    }
+}
+
+/// The same with git-svc kept from writing large files.
+fn with_small_files(profile: Profile) {
+    let cluster = Cluster::start(profile, &Options::default());
+    run(&cluster, files_that_cannot_grow_break_nothing(&cluster));
+}
+
+/// Sets the largest file that git-svc and what it starts may write; nothing for no limit.
+fn limit_files(cluster: &Cluster, bytes: Option<usize>) {
+    let id = cluster.process_id(Role::Git).unwrap();
+    let soft = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+    let set = Command::new("prlimit").arg(format!("--pid={id}")).arg(format!("--fsize={soft}:")).output().unwrap();
+    assert!(set.status.success(), "{set:?}");
+}
+
+async fn files_that_cannot_grow_break_nothing(cluster: &Cluster) {
+    let scene = Scene::new(cluster).await;
+    let large = scene.large(ONE_PUSH).await;
+    let refs = scene.refs().await;
+    limit_files(cluster, Some(ONE_PUSH / 2));
+    let push = ["-c", "core.compression=0", "push", scene.url.as_str(), &format!("{large}:refs/heads/large")];
+    let told = scene.git.fails("work", &push).await;
+    assert!(told.contains("unpack") || told.contains("rejected"), "{told}");
+    scene.is_whole(cluster, &refs).await;
+    scene.put("/contents/large", &noise(ONE_PUSH, 5)).await.refused_saying(507, "the store's disk is full");
+    scene.is_whole(cluster, &refs).await;
+    scene.put("/contents/small", b"x").await.expect(201);
+    limit_files(cluster, None);
+    scene.git.run("work", &push).await;
+    scene.put("/contents/large", &noise(ONE_PUSH, 5)).await.expect(201);
+    fsck_all(&cluster.store(), &scene.git).await;
+}

@@ -1,0 +1,149 @@
+//! The git processes that an installation runs, as the kernel shows them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A running git process.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) id: u32,
+    /// The subcommand.
+    pub(crate) name: String,
+}
+
+/// The git processes below a process, at any depth.
+pub(crate) fn git_below(root: u32) -> Vec<Running> {
+    let mut parents = HashMap::new();
+    let mut names = HashMap::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        // The second field is the name in parentheses, which may hold anything.
+        let Some((name, rest)) = stat.rsplit_once(')') else { continue };
+        let mut fields = rest.split_whitespace();
+        let (Some(state), Some(parent)) = (fields.next(), fields.next().and_then(|id| id.parse::<u32>().ok())) else {
+            continue;
+        };
+        parents.insert(id, parent);
+        if state != "Z" && name.split_once('(').is_some_and(|(_, name)| name.starts_with("git")) {
+            names.insert(id, entry.path());
+        }
+    }
+    let is_below = |mut id: u32| {
+        while let Some(parent) = parents.get(&id) {
+            if *parent == root {
+                return true;
+            }
+            id = *parent;
+        }
+        false
+    };
+    let running = names.into_iter().filter(|(id, _)| is_below(*id));
+    running.filter_map(|(id, path)| Some(Running { id, name: subcommand(&path)? })).collect()
+}
+
+/// What a git process does, from its command line: the first word that is no option of git itself.
+fn subcommand(process: &Path) -> Option<String> {
+    let line = std::fs::read(process.join("cmdline")).ok()?;
+    let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).skip(1);
+    while let Some(word) = words.next() {
+        match word.as_ref() {
+            "-c" | "-C" => drop(words.next()),
+            option if option.starts_with('-') => {}
+            "" => return None,
+            name => return Some(name.to_owned()),
+        }
+    }
+    None
+}
+
+/// How many processes work inside a folder.
+pub(crate) fn working_in(folder: &Path) -> usize {
+    let folders = std::fs::read_dir("/proc").unwrap().flatten();
+    let folders = folders.filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok());
+    folders.filter(|place: &PathBuf| place.starts_with(folder)).count()
+}
+
+/// Waits until no process works inside a folder.
+pub(crate) async fn nobody_works_in(folder: &Path, patience: Duration) {
+    let start = Instant::now();
+    while working_in(folder) > 0 {
+        assert!(start.elapsed() < patience, "{} processes are left in {}", working_in(folder), folder.display());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// What pushes and other half-done work left below a folder: quarantines and temporary files of git.
+pub(crate) fn litter(folder: &Path) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("tmp_objdir") || name.starts_with("incoming-") {
+                found.push(entry.path());
+            } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Checks every repository of a store on disk; how many there are.
+pub(crate) async fn fsck_all(store: &Path, git: &super::Git) -> usize {
+    let below = |folders: Vec<PathBuf>| -> Vec<PathBuf> {
+        let lists = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
+        lists.map(|entry| entry.path()).collect()
+    };
+    let repositories = below(below(below(vec![store.join("repos")])));
+    for path in &repositories {
+        let place = path.display().to_string();
+        git.run("", &["-c", "safe.directory=*", "--git-dir", &place, "fsck", "--strict", "--full"]).await;
+    }
+    repositories.len()
+}
+
+/// Bytes that no compression makes smaller.
+pub(crate) fn noise(count: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    let mut bytes: Vec<u8> = (0..count.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect();
+    bytes.truncate(count);
+    bytes
+}
+
+/// Numbers that follow from a seed.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    /// The next one.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// One below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// A seed for this run, printed: `FERRITE_TEST_SEED` repeats it.
+    pub(crate) fn seeded() -> Self {
+        let given =
+            std::env::vars().find(|(name, _)| name == "FERRITE_TEST_SEED").and_then(|(_, seed)| seed.parse().ok());
+        let seed = given.unwrap_or_else(rand::random);
+        eprintln!("FERRITE_TEST_SEED={seed}");
+        Self(seed)
+    }
+}
+
+/// Processes that work inside a repository of the store.
+pub(crate) fn running_in(store: &Path, repository: i64) -> usize {
+    let place = format!("{repository}.git");
+    let folders = std::fs::read_dir("/proc").unwrap().flatten();
+    let folders = folders.filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok());
+    folders.filter(|folder| folder.starts_with(store) && folder.iter().any(|part| *part == *place)).count()
+}

@@ -1,0 +1,213 @@
+//! What is pushed: refs of every kind, in every manner, and what is said along with them.
+
+use std::time::Duration;
+
+use ferrite_proto::events::{Event, RefsUpdated, event::Fact};
+use prost::Message as _;
+use serde_json::json;
+
+use super::{Door, through_both};
+use crate::harness::{Cluster, Role};
+
+on_both_profiles! {
+    branches_and_tags_are_made_moved_and_deleted
+    an_atomic_push_moves_all_refs_or_none
+    refs_that_are_not_open_are_refused_with_a_reason
+    a_mirror_is_kept_the_same
+    annotated_tags_follow_their_commits
+    options_are_told_with_the_update
+    options_beyond_the_limits_are_refused_beside_every_ref
+}
+
+async fn branches_and_tags_are_made_moved_and_deleted(cluster: &Cluster) {
+    through_both(cluster, async |door: &Door| {
+        let (git, target) = (door.git(), door.empty("refs").await);
+        let url = target.url.as_str();
+        git.small("work").await;
+        git.run("work", &["tag", "light"]).await;
+        git.run("work", &["tag", "-a", "heavy", "-m", "One"]).await;
+        git.run("work", &["push", "-q", url, "main", "main:side/way", "light", "heavy", "main:refs/notes/n"]).await;
+        let repository = door.user.eventually(&door.user.repo(&target.name, ""), |repo| repo["empty"] == false).await;
+        assert_eq!(repository["default_branch"], "main");
+        git.run("", &["clone", "-q", "--mirror", url, "copy"]).await;
+        assert_eq!(git.run("copy", &["cat-file", "-t", "heavy"]).await, "tag");
+        let old = git.run("work", &["rev-parse", "main"]).await;
+        git.commit("work", "second", "2").await;
+        git.run("work", &["push", "-q", url, "main", "main:light", ":heavy", ":side/way", "--force"]).await;
+        git.run("work", &["reset", "-q", "--hard", &old]).await;
+        git.commit("work", "other", "3").await;
+        let told = git.fails("work", &["push", url, "main"]).await;
+        assert!(told.contains("[rejected]") && told.contains("non-fast-forward"), "{told}");
+        git.fails("work", &["push", &format!("--force-with-lease=main:{old}"), url, "main"]).await;
+        git.run("work", &["push", "-q", "--force", url, "main"]).await;
+        git.run("copy", &["fetch", "-q", "--prune"]).await;
+        let tip = git.run("work", &["rev-parse", "HEAD"]).await;
+        let refs = git.refs("copy").await;
+        assert!(refs.starts_with(&format!("refs/heads/main {tip}\nrefs/notes/n {old}\nrefs/tags/light ")), "{refs}");
+        assert_eq!(refs.lines().count(), 3);
+        git.run("copy", &["fsck", "--strict"]).await;
+    })
+    .await;
+}
+
+async fn an_atomic_push_moves_all_refs_or_none(cluster: &Cluster) {
+    through_both(cluster, async |door: &Door| {
+        let (git, target) = (door.git(), door.empty("whole").await);
+        let url = target.url.as_str();
+        git.small("work").await;
+        let list = ["main:refs/heads/good-1", "main:refs/pull/1/head", "main:refs/heads/good-2"];
+        let told = git.fails("work", &[&["push", "--atomic", url], &list[..]].concat()).await;
+        assert!(told.contains("rejected"), "{told}");
+        assert_eq!(git.run("work", &["ls-remote", url]).await, "");
+        git.fails("work", &[&["push", url], &list[..]].concat()).await;
+        assert_eq!(git.run("work", &["ls-remote", "--heads", url]).await.lines().count(), 2);
+        git.run("work", &["push", "-q", "--atomic", url, "main", "main:side", ":good-2"]).await;
+        let before = git.run("work", &["ls-remote", url]).await;
+        git.commit("work", "next", "next").await;
+        let told = git.fails("work", &["push", "--atomic", url, "main:side", "main:other", ":main", ":good-1"]).await;
+        assert_eq!(told.matches("rejected]").count(), 4, "{told}");
+        assert_eq!(git.run("work", &["ls-remote", url]).await, before);
+        git.run("work", &["push", "-q", "--atomic", url, "main:side", "main:other", "main"]).await;
+    })
+    .await;
+}
+
+async fn refs_that_are_not_open_are_refused_with_a_reason(cluster: &Cluster) {
+    through_both(cluster, async |door: &Door| {
+        let (git, target) = (door.git(), door.empty("closed").await);
+        let url = target.url.as_str();
+        git.small("work").await;
+        git.run("work", &["push", "-q", url, "main"]).await;
+        for (name, reason) in [
+            ("main:refs/pull/1/head", "this name is not open to pushes"),
+            ("main:refs/pull/9/merge", "this name is not open to pushes"),
+            ("main:refs/ferrite/keep/y", "this name is not open to pushes"),
+            ("main:refs/replace/abc", "this name is not open to pushes"),
+            ("main:refs/heads/main/below", "the name collides with another ref"),
+            (":refs/heads/main", "the default branch cannot be deleted"),
+            ("main:refs/heads/-x", "this name is not open to pushes"),
+            ("main:refs/heads/--upload-pack=x", "this name is not open to pushes"),
+            ("main:refs/heads/HEAD", "this name is not open to pushes"),
+        ] {
+            let told = git.fails("work", &["push", url, name]).await;
+            assert!(told.contains("[remote rejected]") && told.contains(reason), "{name}: {told}");
+        }
+        assert_eq!(git.run("work", &["ls-remote", "--refs", url]).await.lines().count(), 1);
+    })
+    .await;
+}
+
+async fn a_mirror_is_kept_the_same(cluster: &Cluster) {
+    through_both(cluster, async |door: &Door| {
+        let (git, target) = (door.git(), door.empty("mirror").await);
+        git.large("origin.git", 220).await;
+        git.run("origin.git", &["push", "-q", "--mirror", &target.url]).await;
+        git.run("", &["clone", "-q", "--mirror", &target.url, "copy"]).await;
+        assert_eq!(git.refs("copy").await, git.refs("origin.git").await);
+        git.run("origin.git", &["update-ref", "-d", "refs/heads/fix/other"]).await;
+        git.run("origin.git", &["update-ref", "-d", "refs/tags/v100"]).await;
+        git.run("origin.git", &["update-ref", "refs/heads/fix", "main~5"]).await;
+        git.run("origin.git", &["update-ref", "refs/heads/main", "main~3"]).await;
+        git.run("origin.git", &["push", "-q", "--mirror", &target.url]).await;
+        git.run("copy", &["fetch", "-q", "--prune"]).await;
+        assert_eq!(git.refs("copy").await, git.refs("origin.git").await);
+    })
+    .await;
+}
+
+async fn annotated_tags_follow_their_commits(cluster: &Cluster) {
+    through_both(cluster, async |door: &Door| {
+        let (git, target) = (door.git(), door.empty("follow").await);
+        git.small("work").await;
+        git.run("work", &["tag", "-a", "v1", "-m", "One"]).await;
+        git.run("work", &["tag", "light"]).await;
+        git.run("work", &["checkout", "-q", "-b", "elsewhere"]).await;
+        git.commit("work", "x", "x").await;
+        git.run("work", &["tag", "-a", "v2", "-m", "Two"]).await;
+        git.run("work", &["push", "-q", "--follow-tags", &target.url, "main"]).await;
+        let seen = git.run("work", &["ls-remote", "--refs", &target.url]).await;
+        let names: Vec<_> = seen.lines().map(|line| line.split_once('\t').unwrap().1).collect();
+        assert_eq!(names, ["refs/heads/main", "refs/tags/v1"]);
+        git.run("", &["clone", "-q", "--single-branch", &target.url, "copy"]).await;
+        assert_eq!(git.run("copy", &["tag", "-l"]).await, "v1");
+    })
+    .await;
+}
+
+/// The updates of a repository, oldest first, once there are `count`.
+async fn updates(cluster: &Cluster, repository: i64, count: usize) -> Vec<RefsUpdated> {
+    let query = format!("SELECT payload FROM outbox WHERE repository_id = {repository} ORDER BY id");
+    for _ in 0..400 {
+        let facts: Vec<_> = cluster
+            .bytes(Role::Git, query.clone())
+            .await
+            .into_iter()
+            .filter_map(|payload| match Event::decode(payload.as_slice()).unwrap().fact {
+                Some(Fact::RefsUpdated(fact)) => Some(fact),
+                _ => None,
+            })
+            .collect();
+        if facts.len() >= count {
+            assert_eq!(facts.len(), count, "{facts:?}");
+            return facts;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("{count} updates of {repository} are not told");
+}
+
+async fn options_are_told_with_the_update(cluster: &Cluster) {
+    through_both(cluster, async |door: &Door| {
+        let (git, target) = (door.git(), door.empty("options").await);
+        git.small("work").await;
+        let said = ["ci.skip", "reviewer=Z\u{f6}e \u{4e16}", "", " spaces ", "--upload-pack=x; $(id)"];
+        let options: Vec<_> = said.iter().flat_map(|option| ["-o", option]).collect();
+        for version in ["0", "1", "2"] {
+            let (protocol, name) = (format!("protocol.version={version}"), format!("main:refs/heads/v{version}"));
+            let push = ["-c", protocol.as_str(), "push", "-q"];
+            git.run("work", &[&push[..], &options, &[&target.url, &name, &format!("{name}-too")]].concat()).await;
+        }
+        git.run("work", &["push", "-q", "--atomic", "-o", "deleted", &target.url, ":v1", ":v1-too"]).await;
+        git.run("work", &["push", "-q", &target.url, "main"]).await;
+        let told = updates(cluster, target.id, 5).await;
+        for update in &told[..3] {
+            assert_eq!(update.push_options, said);
+            assert_eq!(update.updates.len(), 2);
+        }
+        assert_eq!(told[3].push_options, ["deleted"]);
+        assert!(told[4].push_options.is_empty());
+        door.user
+            .put(&door.user.repo(&target.name, "/contents/x"), &json!({"message": "m", "content": ""}))
+            .await
+            .expect(201);
+        assert!(updates(cluster, target.id, 6).await[5].push_options.is_empty());
+    })
+    .await;
+}
+
+async fn options_beyond_the_limits_are_refused_beside_every_ref(cluster: &Cluster) {
+    through_both(cluster, async |door: &Door| {
+        let (git, target) = (door.git(), door.empty("limits").await);
+        git.small("work").await;
+        let long = "x".repeat(1025);
+        let large = "x".repeat(1000);
+        for (options, reason) in [
+            (vec!["o"; 65], "64 options at most"),
+            (vec![long.as_str()], "1024 bytes at most"),
+            (vec![large.as_str(); 17], "16384 bytes in all at most"),
+            (vec!["fine", "red \x1b[31m"], "without control characters"),
+            (vec!["\u{85}"], "without control characters"),
+        ] {
+            let options: Vec<_> = options.into_iter().flat_map(|option| ["-o", option]).collect();
+            let push = [&["push"], &options[..], &[target.url.as_str(), "main", "main:side"]].concat();
+            let told = git.fails("work", &push).await;
+            let lines: Vec<_> = told.lines().filter(|line| line.starts_with(" ! [remote rejected]")).collect();
+            assert!(lines.len() == 2 && lines.iter().all(|line| line.contains(reason)), "{told}");
+        }
+        assert_eq!(git.run("work", &["ls-remote", &target.url]).await, "");
+        let most: Vec<_> = std::iter::repeat_n(["-o", "y"], 64).flatten().collect();
+        git.run("work", &[&["push", "-q"], &most[..], &[target.url.as_str(), "main"]].concat()).await;
+        assert_eq!(updates(cluster, target.id, 1).await[0].push_options.len(), 64);
+    })
+    .await;
+}
