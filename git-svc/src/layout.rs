@@ -227,7 +227,7 @@ fn tidy_repository(repository: &Path, now: SystemTime, age: Duration) {
     let is_left_over = |folder: &Path, name: &str| {
         // A push keeps its pack until its refs are changed.
         let is_temporary = name.starts_with("tmp_") || name.starts_with(".tmp-") || name.ends_with(".keep");
-        (folder.starts_with(&objects) && is_temporary) || name.ends_with(".lock")
+        (folder.starts_with(&objects) && (is_temporary || lacks_index(folder, name))) || name.ends_with(".lock")
     };
     let mut folders = vec![repository.to_owned(), repository.join("refs"), objects.clone()];
     while let Some(folder) = folders.pop() {
@@ -244,6 +244,12 @@ fn tidy_repository(repository: &Path, now: SystemTime, age: Duration) {
             }
         }
     }
+}
+
+/// Whether it belongs to a pack that git does not see: its index comes last, and goes first.
+fn lacks_index(folder: &Path, name: &str) -> bool {
+    let stem = name.strip_prefix("pack-").and_then(|name| name.rsplit_once('.'));
+    stem.is_some_and(|(stem, kind)| kind != "idx" && !folder.join(format!("pack-{stem}.idx")).exists())
 }
 
 /// Locks `<root>/lock`, trying until `patience` is over.
@@ -406,17 +412,26 @@ mod tests {
             "objects/pack/.tmp-1-pack-x.pack",
             "objects/pack/multi-pack-index.lock",
             "objects/pack/pack-x.keep",
+            "objects/pack/pack-y.pack",
+            "objects/pack/pack-y.rev",
             "objects/tmp_objdir-incoming-x",
         ];
-        for file in &left[..6] {
+        let stays = [
+            "config",
+            "refs/heads/tmp_branch",
+            "objects/pack/pack-z.pack",
+            "objects/pack/pack-z.idx",
+            "objects/pack/pack-z.mtimes",
+            "objects/pack/multi-pack-index",
+        ];
+        for file in left[..left.len() - 1].iter().chain(&stays[1..]) {
             fs::write(path.join(file), b"").unwrap();
         }
-        fs::write(path.join("refs/heads/tmp_branch"), b"x").unwrap();
         store.tidy(id, Duration::from_secs(3600));
         assert!(left.iter().all(|file| path.join(file).exists()));
         store.tidy(id, Duration::ZERO);
         assert!(!left.iter().any(|file| path.join(file).exists()));
-        assert!(store.exists(id) && path.join("config").exists() && path.join("refs/heads/tmp_branch").exists());
+        assert!(store.exists(id) && stays.iter().all(|file| path.join(file).exists()));
     }
 
     #[tokio::test]

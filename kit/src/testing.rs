@@ -4,6 +4,7 @@
 
 mod caller;
 mod databases;
+mod program;
 #[cfg(test)]
 mod redis;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tables;
 
 pub use caller::{Caller, REPOSITORY, public_key_pem};
 pub use databases::{TestDb, on_each, on_each_schema, on_each_url, setting};
+pub use program::script;
 #[cfg(test)]
 pub(crate) use redis::Redis;
 #[cfg(test)]

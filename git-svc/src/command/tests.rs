@@ -10,10 +10,8 @@ fn bare(folder: &Path) -> PathBuf {
 
 /// A script that stands where git stands.
 fn script(folder: &Path, text: &str) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt as _;
     let path = folder.join("git");
-    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    ferrite_kit::testing::script(&path, text);
     path
 }
 

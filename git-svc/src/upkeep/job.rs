@@ -281,17 +281,24 @@ fn look(store: &Store, id: RepositoryId, limit: u64, percent: u64) -> Result<Opt
         Err(fs::TryLockError::WouldBlock) => return Ok(None),
         Err(fs::TryLockError::Error(error)) => return Err(GitError::io("taking a repository for upkeep")(error)),
     }
+    remove_remains(&path);
+    Ok(Some(Look { hold, measure: measure(store, id, percent)?, loose_refs: loose_refs(&path, limit) }))
+}
+
+/// Removes what a repack that was killed left behind. No other may begin before: to git the unfinished pack is a pack like any other,
+/// and it removes loose objects that it finds in there, which would then be in no pack that stays.
+pub(super) fn remove_remains(repository: &Path) {
+    let objects = repository.join("objects");
     for lock in OWN_LOCKS {
         // Usually it is not there; what cannot be removed makes git fail, and says so.
-        drop(fs::remove_file(path.join("objects").join(lock)));
+        drop(fs::remove_file(objects.join(lock)));
     }
-    for entry in fs::read_dir(path.join("objects/pack")).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(objects.join("pack")).into_iter().flatten().flatten() {
         // Only a repack names its files so.
         if entry.file_name().to_string_lossy().starts_with(".tmp-") {
             drop(fs::remove_file(entry.path()));
         }
     }
-    Ok(Some(Look { hold, measure: measure(store, id, percent)?, loose_refs: loose_refs(&path, limit) }))
 }
 
 fn measure(store: &Store, id: RepositoryId, percent: u64) -> Result<Measure, GitError> {

@@ -1,8 +1,9 @@
 //! Commits by API whose branch moves while they are made: a git that lets somebody else go first makes that certain. It is asked
 //! because somebody else holds the ref's lock.
 
-use std::{os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::path::PathBuf;
 
+use ferrite_kit::testing::script;
 use ferrite_proto::git::{GetContentsRequest, PutContentsRequest, get_contents_response::Contents};
 use tonic::Code;
 
@@ -34,9 +35,7 @@ impl Race {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (program, moves) = (folder.path().join("git"), folder.path().join("moves"));
-        let text = format!("#!/bin/sh\nmoves='{}' lock=refs/heads/main.lock\n{GIT}", moves.display());
-        std::fs::write(&program, text).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        script(&program, &format!("moves='{}' lock=refs/heads/main.lock\n{GIT}", moves.display()));
         let program = format!("--git-program={}", program.display());
         let service = Service::start_with(folder, &[&program]).await;
         let id = service.create().await;

@@ -1,11 +1,11 @@
 //! Upkeep of a running service: nobody notices, except that clones are fast.
 
 use std::{
-    os::unix::fs::PermissionsExt as _,
     path::Path,
     time::{Duration, Instant},
 };
 
+use ferrite_kit::testing::script;
 use ferrite_proto::git::DeleteRepositoryRequest;
 
 use crate::{
@@ -26,9 +26,7 @@ const EAGER: &[&str] = &[
 async fn start_slow() -> Service {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("git");
-    let text = "#!/bin/sh\ncase \"$*\" in *' repack '*) exec sleep 60;; *) exec git \"$@\";; esac\n";
-    std::fs::write(&program, text).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    script(&program, "case \"$*\" in *' repack '*) exec sleep 60;; *) exec git \"$@\";; esac");
     let program = format!("--git-program={}", program.display());
     Service::start_with(folder, &["--upkeep-interval-seconds=0.05", "--upkeep-updates=1", &program]).await
 }

@@ -68,9 +68,7 @@ async fn a_check_that_cannot_be_made_says_nothing_about_the_repository() {
         let bench = Bench::new(db).await;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("git");
-        let text = "#!/bin/sh\ncase \"$*\" in *fsck*) kill -9 $$;; *) exec git \"$@\";; esac\n";
-        fs::write(&program, text).unwrap();
-        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        script(&program, "case \"$*\" in *fsck*) kill -9 $$;; *) exec git \"$@\";; esac");
         let git = Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap();
         let upkeep = Upkeep { git: Arc::new(git), ..upkeep(&bench, &[]) };
         updates(&bench, None, 1).await;
