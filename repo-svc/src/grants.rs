@@ -38,3 +38,68 @@ impl Grants {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ed25519_dalek::{SigningKey, pkcs8::EncodePrivateKey as _, pkcs8::spki::der::pem::LineEnding};
+    use ferrite_proto::Permission;
+
+    use super::*;
+
+    fn grants(clock: &Clock) -> Grants {
+        let pem = SigningKey::from_bytes(&[7; 32]).to_pkcs8_pem(LineEnding::LF).unwrap();
+        Grants::new(Signer::from_pem(pem.as_bytes()).unwrap(), clock.clone())
+    }
+
+    fn grant(repository: i64, permission: Permission) -> Grant {
+        Grant {
+            user: None,
+            repository,
+            operation: "test".to_owned(),
+            permission,
+            issues_enabled: true,
+            is_mirror: false,
+            store: "store".to_owned(),
+            epoch: 1,
+        }
+    }
+
+    #[test]
+    fn a_grant_is_signed_again_when_it_is_ten_seconds_old() {
+        let clock = Clock::fixed(1_800_000_000_000_000);
+        let grants = grants(&clock);
+        let sign = || grants.sign(grant(1, Permission::Read));
+        let first = sign();
+        clock.advance(Duration::from_secs(FRESH_SECS));
+        assert_eq!(sign(), first);
+        clock.advance(Duration::from_secs(1));
+        let second = sign();
+        assert_ne!(second, first);
+        clock.advance(Duration::from_secs(FRESH_SECS));
+        assert_eq!(sign(), second);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_gives_no_grant_of_the_future() {
+        let early = Clock::fixed(1_800_000_000_000_000);
+        let late = Clock::fixed(1_800_000_060_000_000);
+        let mut grants = grants(&late);
+        let future = grants.sign(grant(1, Permission::Read));
+        grants.clock = early;
+        let now = grants.sign(grant(1, Permission::Read));
+        assert_ne!(now, future);
+        assert_eq!(grants.sign(grant(1, Permission::Read)), now);
+    }
+
+    #[test]
+    fn another_grant_is_another_text() {
+        let grants = grants(&Clock::fixed(1_800_000_000_000_000));
+        let read = grants.sign(grant(1, Permission::Read));
+        assert_ne!(grants.sign(grant(2, Permission::Read)), read);
+        assert_ne!(grants.sign(grant(1, Permission::Write)), read);
+        assert_ne!(grants.sign(Grant { epoch: 2, ..grant(1, Permission::Read) }), read);
+        assert_eq!(grants.sign(grant(1, Permission::Read)), read);
+    }
+}

@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::{
     answer::Refusal,
+    clones,
     gates::Client,
     ls_refs, push_refs, query,
     transfer::{Fetching, Input, run},
@@ -150,9 +151,13 @@ pub(super) async fn upload_pack(
     }
     let turn = app.gates.fetch.enter(RepositoryId(id), &client).await?;
     let path = app.store.path(RepositoryId(id));
-    let session = app.sessions.open_fetch(Fetch { repository: RepositoryId(id), epoch: grant.epoch, client });
-    let child = app.git.serve_fetch(&path, Exchange::Request, protocol.as_ref(), app.hooks.all(), session.env())?;
     metrics::counter!("ferrite_git_fetches_total").increment(1);
+    let fetch = Fetch { repository: RepositoryId(id), epoch: grant.epoch, client };
+    if is_plain && let Some(pack) = clones::find(&app, &fetch, &mut input).await? {
+        return Ok(answer(clones::send(&app, pack, turn), "application/x-git-upload-pack-result"));
+    }
+    let session = app.sessions.open_fetch(fetch);
+    let child = app.git.serve_fetch(&path, Exchange::Request, protocol.as_ref(), app.hooks.all(), session.env())?;
     let body = run(&app, child, input, Vec::new(), Fetching { _turn: turn, _session: session }).await?;
     Ok(answer(body, "application/x-git-upload-pack-result"))
 }

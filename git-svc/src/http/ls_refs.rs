@@ -11,11 +11,9 @@ use git2::Oid;
 use super::{
     pieces::{PIECE, in_pieces, push_id, set_length},
     transfer::Input,
+    version_2::{self, Command},
 };
-use crate::{app::App, error::GitError, pktline::Packet, refs::Table};
-
-/// The longest request that is read here; git itself counts prefixes beyond that.
-const LONGEST: usize = 64 << 10;
+use crate::{app::App, error::GitError, refs::Table};
 
 /// What the server can do, as git says it. The repository is there.
 pub(super) async fn capabilities(app: &App, id: RepositoryId) -> Result<Bytes, GitError> {
@@ -27,26 +25,13 @@ pub(super) async fn capabilities(app: &App, id: RepositoryId) -> Result<Bytes, G
 
 /// The answer to a request for refs; `None` for every other request, which is still in `input` as it came.
 pub(super) async fn try_answer(app: &App, id: RepositoryId, input: &mut Input) -> Result<Option<Body>, GitError> {
-    let mut parser = Parser::default();
-    loop {
-        match parser.read(input.front()) {
-            Step::Other => return Ok(None),
-            Step::More | Step::Done if !input.peek().await? => break,
-            Step::More | Step::Done => {}
-        }
-        if input.front().len() > LONGEST {
-            return Ok(None);
-        }
-    }
-    if !parser.is_done {
-        return Ok(None);
-    }
+    let Some(asked) = version_2::read(input).await? else { return Ok(None) };
     let table = app.refs.table(id).await?;
     if !table.is_plain() {
         return Ok(None);
     }
     metrics::counter!("ferrite_git_ls_refs_total").increment(1);
-    Ok(Some(in_pieces(app, Answer::new(table, parser.asked))))
+    Ok(Some(in_pieces(app, Answer::new(table, asked))))
 }
 
 /// What a client wants to know.
@@ -59,75 +44,18 @@ struct Asked {
     prefixes: Vec<Vec<u8>>,
 }
 
-/// How far a request was understood.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// Its end is not there yet.
-    More,
-    /// It is whole, unless something follows.
-    Done,
-    /// It is for git.
-    Other,
-}
-
-/// Reads a request that comes in pieces.
-#[derive(Debug, Default)]
-struct Parser {
-    /// Bytes that were understood.
-    at: usize,
-    has_command: bool,
-    has_arguments: bool,
-    is_done: bool,
-    asked: Asked,
-}
-
-impl Parser {
-    /// Reads on in everything that came so far.
-    fn read(&mut self, bytes: &[u8]) -> Step {
-        while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
-            if self.is_done {
-                return Step::Other;
-            }
-            match Packet::decode(rest) {
-                Ok(None) => return Step::More,
-                Ok(Some((packet, used))) if self.take(&packet) => self.at += used,
-                Ok(Some(_)) | Err(_) => return Step::Other,
-            }
-        }
-        if self.is_done { Step::Done } else { Step::More }
-    }
-
-    /// Takes one packet; whether it is one that we know.
-    fn take(&mut self, packet: &Packet) -> bool {
-        match (packet, packet.line()) {
-            (Packet::Flush, _) => {
-                self.is_done = self.has_command;
-                self.is_done
-            }
-            (Packet::Delimiter, _) => self.has_command && !std::mem::replace(&mut self.has_arguments, true),
-            // To git a line ends there.
-            (_, Some(line)) if line.contains(&0) => false,
-            (_, Some(line)) if self.has_arguments => self.argument(line),
-            (_, Some(line)) => self.capability(line),
-            (_, None) => false,
-        }
-    }
-
-    fn capability(&mut self, line: &[u8]) -> bool {
-        match line {
-            b"command=ls-refs" => !std::mem::replace(&mut self.has_command, true),
-            b"object-format=sha1" => true,
-            _ => line.starts_with(b"agent="),
-        }
-    }
+impl Command for Asked {
+    const NAME: &'static [u8] = b"command=ls-refs";
+    /// git itself counts prefixes beyond that.
+    const LONGEST: usize = 64 << 10;
 
     fn argument(&mut self, line: &[u8]) -> bool {
         match line {
-            b"peel" => self.asked.peel = true,
-            b"symrefs" => self.asked.symrefs = true,
-            b"unborn" => self.asked.unborn = true,
+            b"peel" => self.peel = true,
+            b"symrefs" => self.symrefs = true,
+            b"unborn" => self.unborn = true,
             _ => match line.strip_prefix(b"ref-prefix ") {
-                Some(prefix) => self.asked.prefixes.push(prefix.to_vec()),
+                Some(prefix) => self.prefixes.push(prefix.to_vec()),
                 None => return false,
             },
         }

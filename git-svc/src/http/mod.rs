@@ -4,6 +4,7 @@
 
 mod answer;
 mod archive;
+mod clones;
 mod gates;
 mod git;
 mod inflate;
@@ -16,7 +17,9 @@ mod range;
 mod raw;
 mod seat;
 mod session;
+mod stream;
 mod transfer;
+mod version_2;
 
 use axum::{
     Router,

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -15,13 +15,15 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     process::ChildStdin,
-    sync::mpsc,
     time::Instant,
 };
 
-use super::gates::Turn;
-use super::inflate::{Inflate, InflateError};
-use super::pace::Pace;
+use super::{
+    gates::Turn,
+    inflate::{Inflate, InflateError},
+    pace::Pace,
+    stream::{PIECE, Sender, channel},
+};
 use crate::{
     app::App,
     command::GitChild,
@@ -32,9 +34,6 @@ use crate::{
     push::{Session, Watch},
 };
 
-/// Bytes read from a process at once; two such pieces may wait for the client.
-const PIECE: usize = 128 << 10;
-const PIECES: usize = 2;
 /// How long a long answer waits for more when there is little: a few large pieces cost less on their way than many small ones.
 const GATHER: Duration = Duration::from_millis(1);
 /// How long a client that was told why it may not go on may still be sending.
@@ -273,46 +272,6 @@ pub(super) async fn run<K: Keep>(
     Ok(Body::from_stream(head.map(Ok).chain(pieces.into_stream())))
 }
 
-/// The way from a process to its client.
-fn channel() -> (Sender, Pieces) {
-    let (sender, receiver) = mpsc::channel(PIECES);
-    let is_whole = Arc::new(AtomicBool::new(false));
-    (Sender { sender, is_whole: Arc::clone(&is_whole) }, Pieces { receiver, is_whole })
-}
-
-/// Where the pieces of an answer go.
-struct Sender {
-    sender: mpsc::Sender<Result<Bytes, GitError>>,
-    /// Set before this is dropped, if the pieces are all of them.
-    is_whole: Arc<AtomicBool>,
-}
-
-/// Where they come from. What was cut off because nobody took it must not look like the whole: it ends in an error.
-struct Pieces {
-    receiver: mpsc::Receiver<Result<Bytes, GitError>>,
-    is_whole: Arc<AtomicBool>,
-}
-
-impl Pieces {
-    async fn next(&mut self) -> Option<Result<Bytes, GitError>> {
-        match self.receiver.recv().await {
-            Some(piece) => Some(piece),
-            None if self.is_whole.load(Ordering::Acquire) => None,
-            None => Some(Err(GitError::TimedOut { what: "the transfer" })),
-        }
-    }
-
-    fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> {
-        stream::unfold(Some(self), |pieces| async {
-            let mut pieces = pieces?;
-            match pieces.next().await? {
-                Ok(piece) => Some((Ok(piece), Some(pieces))),
-                Err(error) => Some((Err(io::Error::other(error)), None)),
-            }
-        })
-    }
-}
-
 /// The bytes of a process that needs no input, cut short by an error if it fails.
 pub(super) fn output<K>(app: &App, child: GitChild, keep: K) -> impl Stream<Item = io::Result<Bytes>> + use<K>
 where
@@ -335,7 +294,7 @@ async fn serve(limits: &LimitArgs, mut child: GitChild, mut input: Input, sender
     let name = child.name();
     let outcome = tokio::select! {
         outcome = work(&mut child, &mut input, &talk) => outcome,
-        () = talk.sender.sender.closed() => {
+        () = talk.sender.closed() => {
             tracing::debug!(name, "the client left");
             child.end().await;
             return false;
@@ -344,16 +303,18 @@ async fn serve(limits: &LimitArgs, mut child: GitChild, mut input: Input, sender
         () = tokio::time::sleep(limits.transfer) => Err(GitError::TimedOut { what: "the transfer" }),
     };
     let Err(error) = outcome else {
-        talk.sender.is_whole.store(true, Ordering::Release);
+        talk.sender.end();
         return true;
     };
     tracing::debug!(name, %error, "a transfer failed");
     let told = talk.last_words(error);
     let is_whole = told.is_ok();
     // The client may be gone: then there is nobody to tell.
-    let told = tokio::time::timeout(limits.idle, talk.sender.sender.send(told));
+    let told = tokio::time::timeout(limits.idle, talk.sender.send(told));
     let (told, ()) = tokio::join!(told, child.end());
-    talk.sender.is_whole.store(is_whole && matches!(told, Ok(Ok(()))), Ordering::Release);
+    if is_whole && told == Ok(Ok(())) {
+        talk.sender.end();
+    }
     // The answer ends here; whoever is still sending must not find the door shut before it has read that.
     drop(talk);
     if is_whole {
@@ -374,7 +335,7 @@ async fn work(child: &mut GitChild, input: &mut Input, talk: &Talk<'_>) -> Resul
     if let Some(refusal) = refusal {
         tracing::debug!(name, "a push was refused before its pack");
         // Nobody takes it when the client left; whoever waits for that is told.
-        drop(talk.sender.sender.send(Ok(refusal)).await);
+        let _ = talk.sender.send(Ok(refusal)).await;
         return Ok(());
     }
     // What git has to say about a failure is in its answer, unless that is a pack without words, or the like.
@@ -474,7 +435,7 @@ where
         last = piece.freeze();
         talk.is_answered.store(true, Ordering::Relaxed);
         talk.progress.moved();
-        if pace.wait(talk.sender.sender.send(Ok(last.clone()))).await?.is_err() {
+        if pace.wait(talk.sender.send(Ok(last.clone()))).await?.is_err() {
             // The client left; whoever waits for that ends the process.
             return std::future::pending().await;
         }

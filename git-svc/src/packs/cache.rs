@@ -466,11 +466,11 @@ impl Follower {
         Self { stored: Arc::clone(stored), state: stored.state.subscribe(), _waiting: waiting }
     }
 
-    /// The file, once there is one.
+    /// The file, once there is one; why there is none, if it was not begun.
     pub(super) async fn begun(&mut self) -> Result<&Path, Failure> {
         let state = self.state.wait_for(|state| state.begun || state.end.is_some()).await;
         // The sender lives as long as this.
-        let failure = state.ok().and_then(|state| state.end.clone()).and_then(Result::err);
+        let failure = state.ok().filter(|state| !state.begun).and_then(|state| state.end.clone()).and_then(Result::err);
         failure.map_or(Ok(&self.stored.path), Err)
     }
 

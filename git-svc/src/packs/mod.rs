@@ -1,4 +1,4 @@
-//! Packs for fetches. git's `upload-pack` asks our hook for each pack, and the hook asks here.
+//! Packs for fetches. git's `upload-pack` asks our hook for each pack, and the hook asks here; plain clones ask without either.
 //!
 //! A pack that several want is made once, into a file that all of them read while it grows; so is the pack of a clone, which is
 //! wanted again soon. Any other is made by the hook itself. Making a pack takes a turn at a gate; reading one takes none, however
@@ -7,6 +7,7 @@
 //! Who may fetch is checked before git starts, and the repository is the one of that fetch, whatever the hook says.
 
 mod cache;
+mod direct;
 mod produce;
 mod request;
 mod serve;
@@ -19,7 +20,11 @@ use std::time::Duration;
 use ferrite_kit::Lifecycle;
 use ferrite_proto::id::RepositoryId;
 
-pub(crate) use self::{cache::Packs, serve::serve};
+pub(crate) use self::{
+    cache::Packs,
+    direct::{CloneRequest, Pack, find},
+    serve::serve,
+};
 use crate::http::Client;
 
 /// How often unused packs are looked for.

@@ -1,9 +1,10 @@
 //! The first steps of a fetch, which are answered from memory: what they cost, and that they are git's answers.
 
-use std::{io::Write as _, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command};
+use std::{io::Write as _, path::PathBuf, process::Command};
 
 use axum::body::Body;
 use bytes::Bytes;
+use ferrite_kit::testing::script;
 use ferrite_proto::{
     git::{DeleteRepositoryRequest, ListBranchesRequest},
     operation::{RAW, RECEIVE_PACK, UPLOAD_PACK},
@@ -32,9 +33,7 @@ impl Counted {
         let git =
             ["/usr/local/bin/git", "/usr/bin/git", "/bin/git"].into_iter().find(|git| PathBuf::from(git).exists());
         let (log, program) = (folder.path().join("git.log"), folder.path().join("git.sh"));
-        let script = format!("#!/bin/sh\necho \"$*\" >> '{}'\nexec {} \"$@\"\n", log.display(), git.unwrap());
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        script(&program, &format!("echo \"$*\" >> '{}'\nexec {} \"$@\"", log.display(), git.unwrap()));
         let program = program.display().to_string();
         Self { service: Service::start_with(folder, &["--git-program", &program]).await, log }
     }
@@ -200,12 +199,33 @@ async fn requests_may_come_in_any_form() {
 }
 
 #[tokio::test]
+async fn a_clone_starts_one_process_and_the_next_one_none() {
+    let counted = Counted::start().await;
+    let id = counted.service.create().await;
+    for number in 0..3 {
+        let commit = counted.service.put(id, &format!("{number}.txt"), &vec![b'a'; 200_000]).await;
+        let words = "000dthin-pack000fno-progress000finclude-tag000dofs-delta";
+        let wants = format!("0032want {commit}\n0032want {commit}\n0009done\n0000");
+        let asked = format!("0012command=fetch\n0014agent=git/2.47.30001{words}{wants}");
+        let wanted = counted.gits(id, &[], asked.as_bytes());
+        for processes in [1, 0, 0] {
+            let before = counted.processes();
+            let (status, headers, told) = counted.post(id, Body::from(asked.clone()), "identity").await;
+            assert_eq!(status, StatusCode::OK);
+            assert!(content(&told) == content(&wanted));
+            assert_eq!(headers["content-type"], "application/x-git-upload-pack-result");
+            assert_eq!(counted.processes() - before, processes);
+        }
+    }
+}
+
+#[tokio::test]
 async fn other_requests_reach_git_as_they_came() {
     let counted = Counted::start().await;
     let id = counted.service.create().await;
     let commit = counted.service.put(id, "a.txt", b"a").await;
     let asked = ls_refs(&[]);
-    let fetch = format!("0011command=fetch0001000fno-progress0032want {commit}\n0009done\n0000");
+    let fetch = format!("0011command=fetch0001000fno-progress000cdeepen 10032want {commit}\n0009done\n0000");
     let many: Vec<_> = (0..8000).map(|number| format!("ref-prefix refs/heads/{number}")).collect();
     let many: Vec<_> = many.iter().map(String::as_str).chain(["ref-prefix refs/heads/main"]).collect();
     for (request, is_good) in [

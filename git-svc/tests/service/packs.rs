@@ -3,13 +3,14 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
-    os::unix::{fs::PermissionsExt as _, net::UnixListener},
+    os::unix::net::UnixListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 use axum::body::Body;
 use bytes::Bytes;
+use ferrite_kit::testing::script;
 use ferrite_proto::operation::UPLOAD_PACK;
 use futures_util::future::join_all;
 use http::Method;
@@ -27,9 +28,7 @@ use crate::{
 fn wrapped(folder: &Path, instead: &str) -> PathBuf {
     let path = folder.join("git-wrapped");
     let note = format!("printf '%s\\n' \"$*\" >> '{}'", folder.join("runs").display());
-    let script = format!("#!/bin/sh\ncase \"$*\" in *--all-progress*) {note}; {instead};; esac\nexec git \"$@\"\n");
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&path, &format!("case \"$*\" in *--all-progress*) {note}; {instead};; esac\nexec git \"$@\""));
     path
 }
 
@@ -359,11 +358,35 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
         let (id, newest) = with_large_file(service).await;
         let want = format!("want {newest}");
         let answer = fetch(service, id, &[&want]).await;
-        assert!(answer.told.contains("there is no room on the disk") && !answer.failed.is_empty(), "{}", answer.told);
+        assert!(answer.failed.contains("there is no room on the disk"), "{}", answer.failed);
         let expected = by_git(service.on_disk(id).path(), &["no-progress", &want]);
         assert!(fetch(service, id, &["no-progress", &want]).await == expected, "the next one does without the disk");
         wait_until("it goes", || kept(service) == 0).await;
     }
+}
+
+#[tokio::test]
+async fn a_pack_that_breaks_off_fails_with_a_reason() {
+    let gateway = start("printf PACK; echo 'fatal: something' >&2; exit 1", &[]).await;
+    let service = &gateway.service;
+    let (id, newest, _) = with_history(&gateway).await;
+    for count in 1..3 {
+        let answer = fetch(service, id, &[&format!("want {newest}")]).await;
+        assert!(answer.failed.contains("the pack could not be made") && answer.told.contains("fatal: something"));
+        assert_eq!(made(service), count, "each is a new attempt");
+    }
+    wait_until("it goes", || kept(service) == 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_waits_is_not_forgotten() {
+    let gateway = start("sleep 5.5", &[]).await;
+    let service = &gateway.service;
+    let (id, newest, _) = with_history(&gateway).await;
+    let words = ["ofs-delta", "no-progress", &format!("want {newest}")];
+    let (_, _, body) = send(service, posted(service, id, asking(&words))).await;
+    assert!(body.starts_with(b"000dpackfile\n0005\x01"));
+    assert!(unwrap(&body) == by_git(service.on_disk(id).path(), &words));
 }
 
 #[tokio::test]

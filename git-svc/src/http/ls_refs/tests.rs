@@ -2,11 +2,15 @@ use std::{path::PathBuf, process::Command, time::Duration};
 
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
-use super::*;
+use super::{
+    super::version_2::{Parser, Step},
+    *,
+};
 use crate::{
     command::{Exchange, Git, GitOptions, GitProtocol},
     layout::Store,
     name::{BranchName, RefName},
+    pktline::Packet,
     pool::{Pool, PoolOptions},
     refs::{Edit, Refs},
 };
@@ -60,12 +64,12 @@ impl Fixture {
     }
 
     async fn ours(&self, request: &[u8]) -> Option<Vec<u8>> {
-        let mut parser = Parser::default();
+        let mut parser = Parser::<Asked>::default();
         if parser.read(request) != Step::Done {
             return None;
         }
         let table = self.refs.table(ID).await.unwrap();
-        table.is_plain().then(|| Answer::new(table, parser.asked).flatten().collect())
+        table.is_plain().then(|| Answer::new(table, parser.command).flatten().collect())
     }
 
     async fn gits(&self, request: &[u8]) -> Result<Vec<u8>, GitError> {
@@ -235,12 +239,12 @@ async fn only_plain_requests_for_refs_are_understood() {
         &["", "command=ls-refs"],
     ] {
         let request = request(lines);
-        assert_eq!(Parser::default().read(&request), Step::Other, "{lines:?}");
+        assert_eq!(Parser::<Asked>::default().read(&request), Step::Other, "{lines:?}");
     }
     let whole = ls_refs(7, &[&long]);
-    assert_eq!(Parser::default().read(&[whole.clone(), whole.clone()].concat()), Step::Other);
-    assert_eq!(Parser::default().read(&[whole.as_slice(), b"x"].concat()), Step::Other);
-    let mut parser = Parser::default();
+    assert_eq!(Parser::<Asked>::default().read(&[whole.clone(), whole.clone()].concat()), Step::Other);
+    assert_eq!(Parser::<Asked>::default().read(&[whole.as_slice(), b"x"].concat()), Step::Other);
+    let mut parser = Parser::<Asked>::default();
     for end in 0..whole.len() {
         assert_eq!(parser.read(&whole[..end]), Step::More, "{end}");
     }
