@@ -6,12 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use flate2::{Compression, GzBuilder};
+use flate2::GzBuilder;
 use git2::Repository;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{
-    Format, Reader, Spec,
+    Format, LEVEL, Reader, Spec,
     plan::{Plan, plan},
     shared::Maker,
     tar::Tar,
@@ -125,7 +125,7 @@ pub(super) fn write<W: Write>(repo: &Repository, spec: &Spec, plan: Plan, out: W
         }
         Format::TarGz => {
             // Neither a time nor a system: they would be those of the machine.
-            let gzip = GzBuilder::new().mtime(0).operating_system(255).write(out, Compression::default());
+            let gzip = GzBuilder::new().mtime(0).operating_system(255).write(out, LEVEL);
             let mut tar = Tar::begin(gzip, spec.commit, plan.seconds).map_err(from_io)?;
             each(repo, spec, plan, |path, kind, mode, id, content| tar.add(path, kind, mode, id, content))?;
             tar.finish().and_then(flate2::write::GzEncoder::finish).and_then(|mut out| out.flush())

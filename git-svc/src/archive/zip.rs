@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use chrono::{DateTime, Datelike as _, Timelike as _};
-use flate2::{Compression, Crc, write::DeflateEncoder};
+use flate2::{Crc, write::DeflateEncoder};
 use git2::Oid;
 
+use super::LEVEL;
 use crate::read::EntryKind;
 
 const STORED: u16 = 0;
@@ -33,7 +34,7 @@ pub(super) struct Zip<W> {
 impl<W: Write> Zip<W> {
     /// Begins a file of things that changed at `seconds`.
     pub(super) fn begin(out: W, seconds: i64) -> Self {
-        let deflate = DeflateEncoder::new(Vec::new(), Compression::default());
+        let deflate = DeflateEncoder::new(Vec::new(), LEVEL);
         Self { out, written: 0, stamp: stamp(seconds), directory: Vec::new(), entries: 0, deflate }
     }
 
