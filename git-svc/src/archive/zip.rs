@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use chrono::{DateTime, Datelike as _, Timelike as _};
-use flate2::{Crc, write::DeflateEncoder};
+use flate2::{Compression, Crc, write::DeflateEncoder};
 use git2::Oid;
 
 use super::LEVEL;
@@ -19,6 +19,10 @@ const MADE_BY: u16 = 3 << 8 | NEEDED;
 /// What it takes to read the longer directory.
 const NEEDED_64: u16 = 45;
 
+/// A larger file is compressed if any of three such parts of it gets smaller: most large files are compressed already.
+const SAMPLE: usize = 16 << 10;
+const SAMPLED: usize = 8 * SAMPLE;
+
 /// Writes one zip file.
 pub(super) struct Zip<W> {
     out: W,
@@ -29,13 +33,15 @@ pub(super) struct Zip<W> {
     entries: u64,
     /// Used for one file after the other: its tables are larger than most files.
     deflate: DeflateEncoder<Vec<u8>>,
+    sampler: DeflateEncoder<Vec<u8>>,
 }
 
 impl<W: Write> Zip<W> {
     /// Begins a file of things that changed at `seconds`.
     pub(super) fn begin(out: W, seconds: i64) -> Self {
         let deflate = DeflateEncoder::new(Vec::new(), LEVEL);
-        Self { out, written: 0, stamp: stamp(seconds), directory: Vec::new(), entries: 0, deflate }
+        let sampler = DeflateEncoder::new(Vec::new(), Compression::fast());
+        Self { out, written: 0, stamp: stamp(seconds), directory: Vec::new(), entries: 0, deflate, sampler }
     }
 
     /// Adds an entry. The path of a folder ends in a slash.
@@ -117,9 +123,24 @@ impl<W: Write> Zip<W> {
 
     /// The content made smaller; `None` if it does not get smaller.
     fn deflated(&mut self, content: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        if content.len() > SAMPLED && !self.is_compressible(content)? {
+            return Ok(None);
+        }
         self.deflate.write_all(content)?;
         let packed = self.deflate.reset(Vec::new())?;
         Ok((packed.len() < content.len()).then_some(packed))
+    }
+
+    /// Whether its beginning, its middle or its end gets noticeably smaller.
+    fn is_compressible(&mut self, content: &[u8]) -> io::Result<bool> {
+        let last = content.len() - SAMPLE;
+        for start in [0, last / 2, last] {
+            self.sampler.write_all(&content[start..start + SAMPLE])?;
+            if self.sampler.reset(Vec::new())?.len() < SAMPLE - SAMPLE / 32 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -146,4 +167,23 @@ fn stamp(seconds: i64) -> (u16, u16, u32) {
     let date = year << 9 | small(time.month()) << 5 | small(time.day());
     let clock = small(time.hour()) << 11 | small(time.minute()) << 5 | small(time.second() / 2);
     (date, clock, u32::try_from(seconds.clamp(0, i64::from(i32::MAX))).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_files_are_compressed_where_that_helps() {
+        let mut zip = Zip::begin(Vec::new(), 0);
+        let noise: Vec<u8> = (0..SAMPLED + 1).map(|_| rand::random()).collect();
+        assert!(zip.deflated(&noise).unwrap().is_none());
+        for start in [0, noise.len() / 2, noise.len() - SAMPLE] {
+            let mut mixed = noise.clone();
+            mixed[start..start + SAMPLE].fill(b'a');
+            assert!(zip.deflated(&mixed).unwrap().is_some_and(|packed| packed.len() < noise.len() - SAMPLE / 2));
+        }
+        assert!(zip.deflated(&[b'a'; 4 * SAMPLED]).unwrap().is_some_and(|packed| packed.len() < SAMPLE));
+        assert!(zip.deflated(&noise[..SAMPLE]).unwrap().is_none());
+    }
 }
