@@ -15,8 +15,9 @@ use crate::{
     work::Delivered,
 };
 
-/// Refs of one transaction, unless the push is atomic: each has to reach the disk before its deadline.
-const PART: usize = 200;
+/// Refs of one transaction, unless the push is atomic: each has to reach the disk while nobody else can write. git looks at all refs
+/// that there are for every transaction: fewer refs in each would make long pushes slow.
+const PART: usize = 1000;
 /// Refs of one part that may be refused one after the other, each by a transaction that failed.
 const TRIES: usize = 16;
 
