@@ -296,10 +296,10 @@ async fn too_many_objects_or_refs_are_refused_with_the_limit() {
 
     let w = Workshop::new().await;
     let tip = w.file("100644", b"a", b"b");
-    let packed: String = (0..301).map(|index| format!("{tip} refs/heads/n{index:03}\n")).collect();
+    let packed: String = (0..1101).map(|index| format!("{tip} refs/heads/n{index:04}\n")).collect();
     std::fs::write(w.path().join("packed-refs"), packed).unwrap();
     let (succeeded, text) = try_git(w.path(), &["push", &gateway.remote(id), "refs/heads/*:refs/heads/*"]).await;
-    assert!(!succeeded && text.contains("a push may change 300 refs at most"), "{text}");
+    assert!(!succeeded && text.contains("a push may change 1100 refs at most"), "{text}");
     let kept = git(&find_repository(&gateway.service.store()), &["count-objects", "-v"]).await;
     assert!(kept.contains("in-pack: 0"), "nothing refused is kept: {kept}");
     assert_unharmed(&gateway.service, 1).await;

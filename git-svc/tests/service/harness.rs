@@ -90,7 +90,7 @@ fn config(folder: &Path, more: &[String]) -> Config {
         ("--store", "s1".to_owned()),
         ("--max-push-bytes", (16 << 20).to_string()),
         ("--max-push-objects", "100000".to_owned()),
-        ("--max-push-refs", "300".to_owned()),
+        ("--max-push-refs", "1100".to_owned()),
         ("--hook-program", env!("CARGO_BIN_EXE_proc_receive").to_owned()),
     ];
     let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);

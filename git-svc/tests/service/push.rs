@@ -226,13 +226,15 @@ async fn many_refs_are_taken_in_parts_with_the_default_branch_first() {
     let work = folder.path().join("work");
     work_tree(&work).await;
     let head = git(&work, &["rev-parse", "HEAD"]).await;
-    let packed: String = (0..250).map(|index| format!("{head} refs/heads/a{index:03}\n")).collect();
+    let packed: String = (0..1050).map(|index| format!("{head} refs/heads/a{index:04}\n")).collect();
     std::fs::write(work.join(".git/packed-refs"), packed).unwrap();
     git(&work, &["push", "-q", "--mirror", &gateway.remote(id)]).await;
-    let updates = gateway.service.updates(id, 2).await;
-    assert_eq!(updates.iter().map(|update| update.updates.len()).sum::<usize>(), 251);
+    // The first thousand take three events, the rest one.
+    let updates = gateway.service.updates(id, 4).await;
+    assert_eq!(updates.iter().map(|update| update.updates.len()).sum::<usize>(), 1051);
+    assert_eq!(updates[3].updates.len(), 51);
     assert_eq!(updates[0].updates[0].name, b"refs/heads/main");
-    assert_eq!(git(&work, &["ls-remote", &gateway.remote(id)]).await.lines().count(), 252);
+    assert_eq!(git(&work, &["ls-remote", &gateway.remote(id)]).await.lines().count(), 1052);
 }
 
 #[tokio::test]
