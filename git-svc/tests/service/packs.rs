@@ -294,6 +294,26 @@ async fn slow_readers_keep_nobody_from_their_packs() {
     }
 }
 
+/// Whether this process, of which the service is a part, reads a pack of its store.
+fn is_reading(service: &Service) -> bool {
+    let packs = service.store().join("cache/packs");
+    let files = fs::read_dir("/proc/self/fd").unwrap();
+    files.flatten().any(|file| fs::read_link(file.path()).is_ok_and(|path| path.starts_with(&packs)))
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_cut_off() {
+    let gateway = start(":", &["--idle-seconds", "1"]).await;
+    let service = &gateway.service;
+    let (id, commit) = with_large_file(service).await;
+    let words = ["no-progress", &format!("want {commit}")];
+    let (response, _connection) = stuck(&gateway, id, &words).await;
+    wait_until("it is read", || is_reading(service)).await;
+    wait_until("it is not any more", || !is_reading(service)).await;
+    assert!(response.into_body().collect().await.is_err(), "what was cut does not look whole");
+    assert!(fetch(service, id, &words).await == by_git(service.on_disk(id).path(), &words));
+}
+
 #[tokio::test]
 async fn a_pack_that_nobody_waits_for_is_not_made() {
     let gateway = start("exec sleep 100", &[]).await;
