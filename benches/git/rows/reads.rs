@@ -100,12 +100,13 @@ fn ask(stream: &mut UnixStream, request: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The first fifty commits.
+/// The first fifty commits, or as many as there are.
 pub(super) async fn log(site: &Site) -> Result<Vec<Row>, Failure> {
     let path = site.ferrite.repo(LARGE, "/commits?limit=50");
     let repository = site.daemon.path(LARGE);
+    let wanted = command::text(&repository, &["rev-list", "--count", "-n", "50", "HEAD"]).await?.parse()?;
     let (ours, git) = calls(site, async |side| match side {
-        Side::Ours => count(&json_of(site.ferrite.api(Method::GET, &path), 200).await?, 50),
+        Side::Ours => count(&json_of(site.ferrite.api(Method::GET, &path), 200).await?, wanted),
         Side::Git => command::run(&repository, &["log", "-50"]).await.map(drop),
     })
     .await?;
