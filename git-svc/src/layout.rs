@@ -220,6 +220,17 @@ impl Store {
     }
 }
 
+/// Makes an empty folder in the place of whatever an earlier process left there. Blocking.
+pub(crate) fn make_anew(folder: &Path) -> Result<(), GitError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(GitError::io(format!("removing `{}`", folder.display()))(error));
+        }
+        _ => {}
+    }
+    fs::create_dir_all(folder).map_err(GitError::io(format!("creating `{}`", folder.display())))
+}
+
 /// Removes abandoned files of one repository. One that vanishes meanwhile, or cannot be removed, waits for the next time.
 fn tidy_repository(repository: &Path, now: SystemTime, age: Duration) {
     let objects = repository.join("objects");

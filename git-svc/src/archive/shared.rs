@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::Limits;
-use crate::error::GitError;
+use crate::{error::GitError, layout::make_anew};
 
 /// Bytes that a reader takes at once.
 const PIECE: usize = 128 << 10;
@@ -89,13 +89,7 @@ impl Archives {
     /// Archives below `cache`, where those of an earlier process are removed. Blocking.
     pub(crate) fn open(cache: &Path, limits: Limits, room: u64) -> Result<Self, GitError> {
         let folder = cache.join("archives");
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(GitError::io(format!("removing `{}`", folder.display()))(error));
-            }
-            _ => {}
-        }
-        fs::create_dir_all(&folder).map_err(GitError::io(format!("creating `{}`", folder.display())))?;
+        make_anew(&folder)?;
         let (count, slots) = (AtomicU64::new(0), Mutex::default());
         Ok(Self(Arc::new(Inner { folder, limits, room, count, slots })))
     }

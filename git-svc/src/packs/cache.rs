@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -21,7 +21,7 @@ use moka::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::{request::Key, words::MAX_INPUT};
-use crate::error::GitError;
+use crate::{error::GitError, layout::make_anew};
 
 /// How long a pack is kept after it was last asked for, and the time within which a second request makes one worth keeping.
 const KEPT: Duration = Duration::from_secs(300);
@@ -169,13 +169,7 @@ impl Packs {
     /// Packs below `cache`, where those of an earlier process are removed. Blocking.
     pub(crate) fn open(cache: &Path, room: u64) -> Result<Self, GitError> {
         let folder = cache.join("packs");
-        match fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(GitError::io(format!("removing `{}`", folder.display()))(error));
-            }
-            _ => {}
-        }
-        fs::create_dir_all(&folder).map_err(GitError::io(format!("creating `{}`", folder.display())))?;
+        make_anew(&folder)?;
         let (remover, files) = mpsc::channel::<PathBuf>();
         let thread = std::thread::Builder::new().name("pack-remover".to_owned());
         // Large files take long to remove, and whoever drops the last handle has no time for that.
