@@ -3,6 +3,7 @@
 //! Not here: anything that touches a database, a socket or HTTP. Services meet in this crate and nowhere else.
 
 pub mod error;
+pub mod git_transport;
 pub mod grant;
 pub mod id;
 pub mod metadata;
