@@ -1,11 +1,10 @@
 //! Gives one role its process: telemetry, listeners, signals, and an end within the grace period.
 
-use std::future::Future;
 use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ferrite_kit::boot::StartError;
+use ferrite_kit::boot::ServiceFuture;
 use ferrite_kit::config::{ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Listener;
 use ferrite_kit::{Lifecycle, admin, telemetry};
@@ -26,7 +25,7 @@ pub(crate) trait Role: Send + 'static {
     fn telemetry(&self) -> &TelemetryArgs;
 
     /// Serves until `life` stops and requests have drained.
-    fn run(self, listeners: Vec<Listener>, life: Lifecycle) -> impl Future<Output = Result<(), StartError>> + Send;
+    fn run(self, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture;
 }
 
 macro_rules! roles {
@@ -42,11 +41,7 @@ macro_rules! roles {
                 &self.telemetry
             }
 
-            fn run(
-                self,
-                listeners: Vec<Listener>,
-                life: Lifecycle,
-            ) -> impl Future<Output = Result<(), StartError>> + Send {
+            fn run(self, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
                 $service::run(self, listeners, life)
             }
         }

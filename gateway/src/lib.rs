@@ -30,7 +30,7 @@ mod state;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use ferrite_kit::admin::watch_readiness;
-use ferrite_kit::boot::{StartError, serve_all};
+use ferrite_kit::boot::{ServiceFuture, StartError, serve_all};
 use ferrite_kit::net::Listener;
 use ferrite_kit::serve::Limits;
 use ferrite_kit::telemetry::http_span;
@@ -44,7 +44,11 @@ use state::Gateway;
 ///
 /// # Errors
 /// When a key file cannot be used, or the address for SSH.
-pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
+    Box::pin(start(config, listeners, life))
+}
+
+async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     let gateway = Gateway::new(&config, &Clock::system())?;
     let probed = gateway.clients.clone();
     let probe = move || {

@@ -36,7 +36,7 @@ use std::{sync::Arc, time::SystemTime};
 
 use ferrite_kit::{
     Clock, Lifecycle, admin,
-    boot::{StartError, serve_all},
+    boot::{ServiceFuture, StartError, serve_all},
     grpc::Channel,
     net::Listener,
     outbox::{Relay, Subscribers},
@@ -71,7 +71,11 @@ pub use self::{
 ///
 /// # Errors
 /// When a part of it cannot start: no usable git, a store that another process holds, a database that is out of reach.
-pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
+    Box::pin(start(config, listeners, life))
+}
+
+async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     // A write beyond a limit on files is to fail, not to end the process.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     let clock = Clock::system();

@@ -13,7 +13,7 @@ mod testing;
 
 use std::collections::HashMap;
 
-use ferrite_kit::boot::{StartError, serve_all};
+use ferrite_kit::boot::{ServiceFuture, StartError, serve_all};
 use ferrite_kit::db::Migrations;
 use ferrite_kit::grpc::{GrpcServer, MESSAGE_LIMIT};
 use ferrite_kit::net::Listener;
@@ -40,7 +40,11 @@ pub fn migrations() -> Migrations {
 ///
 /// # Errors
 /// When the database, a key or an address cannot be used.
-pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
+    Box::pin(start(config, listeners, life))
+}
+
+async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     let clock = Clock::system();
     let trust = config.trust.load(ROLE, &clock)?;
     let db = config.database.open(&migrations()).await?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
+use futures_util::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 
 use crate::Lifecycle;
@@ -22,7 +23,7 @@ const FAILURES: u32 = 3;
 const STARTING: u32 = 60;
 
 /// Serves the private listener until the process stops.
-pub async fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycle) {
+pub fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycle) -> BoxFuture<'static, ()> {
     let ready = life.clone();
     let router =
         Router::new()
@@ -37,7 +38,7 @@ pub async fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Li
                 }),
             )
             .route("/metrics", get(move || std::future::ready(metrics.render())));
-    serve(listener, router, Limits { connections: 64, ..Limits::default() }, life).await;
+    serve(listener, router, Limits { connections: 64, ..Limits::default() }, life)
 }
 
 /// Keeps readiness true to `probe`: ready after the first success, unready after several failures in a row.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_proto::grant::{BadKey, Verifier};
+use futures_util::future::BoxFuture;
 
 use crate::auth::{Access, AuthLayer, TokenAuthority, TokenCache, Tokens};
 use crate::config::{DatabaseArgs, ServeArgs, TrustArgs};
@@ -42,19 +43,24 @@ pub enum StartError {
     Other(String),
 }
 
+/// The life of a service, from start to stop. Boxed: a service's `run` is compiled in its own crate, not again in the program.
+pub type ServiceFuture = BoxFuture<'static, Result<(), StartError>>;
+
 impl DatabaseArgs {
     /// Opens the database and brings its schema up to date, or refuses one that is behind when told not to migrate.
     ///
     /// # Errors
     /// When either fails.
-    pub async fn open(&self, migrations: &Migrations) -> Result<Db, StartError> {
-        let db = Db::open(&self.database_url, self.database_connections).await?;
-        if self.no_migrate {
-            migrations.check(&db).await?;
-        } else {
-            migrations.run(&db).await?;
-        }
-        Ok(db)
+    pub fn open<'a>(&'a self, migrations: &'a Migrations) -> BoxFuture<'a, Result<Db, StartError>> {
+        Box::pin(async move {
+            let db = Db::open(&self.database_url, self.database_connections).await?;
+            if self.no_migrate {
+                migrations.check(&db).await?;
+            } else {
+                migrations.run(&db).await?;
+            }
+            Ok(db)
+        })
     }
 }
 
@@ -63,24 +69,33 @@ impl ServeArgs {
     ///
     /// # Errors
     /// When one of them is taken or not ours to use; the message names it.
-    pub async fn bind(&self) -> std::io::Result<Vec<Listener>> {
-        let mut listeners = Vec::new();
-        for address in &self.listen {
-            listeners.push(address.bind().await?);
-        }
-        Ok(listeners)
+    pub fn bind(&self) -> BoxFuture<'_, std::io::Result<Vec<Listener>>> {
+        Box::pin(async move {
+            let mut listeners = Vec::new();
+            for address in &self.listen {
+                listeners.push(address.bind().await?);
+            }
+            Ok(listeners)
+        })
     }
 }
 
 /// Serves one router on all of a process's listeners, until it stops.
-pub async fn serve_all(listeners: Vec<Listener>, router: axum::Router, limits: Limits, life: &Lifecycle) {
+pub fn serve_all(
+    listeners: Vec<Listener>,
+    router: axum::Router,
+    limits: Limits,
+    life: &Lifecycle,
+) -> BoxFuture<'static, ()> {
     let tasks: Vec<_> = listeners
         .into_iter()
         .map(|listener| life.spawn("listener", serve(listener, router.clone(), limits, life.clone())))
         .collect();
-    for task in tasks {
-        let _ = task.await;
-    }
+    Box::pin(async move {
+        for task in tasks {
+            let _ = task.await;
+        }
+    })
 }
 
 /// What a process checks others with, and proves itself with.

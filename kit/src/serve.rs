@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -46,7 +47,13 @@ impl Default for Limits {
 pub struct Peer(pub SocketAddr);
 
 /// Serves `router` on `listener` until `life` stops, then lets requests in flight finish within the grace period.
-pub async fn serve(listener: Listener, router: Router, limits: Limits, life: Lifecycle) {
+///
+/// The future is boxed so that the HTTP server is compiled once, in this crate, and not in every crate that polls it.
+pub fn serve(listener: Listener, router: Router, limits: Limits, life: Lifecycle) -> BoxFuture<'static, ()> {
+    Box::pin(accept(listener, router, limits, life))
+}
+
+async fn accept(listener: Listener, router: Router, limits: Limits, life: Lifecycle) {
     let builder = Arc::new(builder(limits));
     let graceful = GracefulShutdown::new();
     let cut = CancellationToken::new();

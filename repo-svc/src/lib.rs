@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::admin::watch_readiness;
-use ferrite_kit::boot::{StartError, Trust, serve_all};
+use ferrite_kit::boot::{ServiceFuture, StartError, Trust, serve_all};
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::GrpcServer;
 use ferrite_kit::net::Listener;
@@ -50,7 +50,11 @@ use crate::work::LastUse;
 ///
 /// # Errors
 /// When a key or the database cannot be used.
-pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
+    Box::pin(start(config, listeners, life))
+}
+
+async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     let clock = Clock::system();
     let trust = config.trust.load("repo-svc", &clock)?;
     let signer = signer(&config, &trust, &clock)?;

@@ -6,6 +6,7 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest, repository_ref};
+use futures_util::future::BoxFuture;
 use tonic::{Request, Status};
 
 use super::{AuthError, Caller};
@@ -62,7 +63,17 @@ impl Access {
         Ok(grant)
     }
 
-    async fn resolve(&self, caller: &Caller, operation: &str, repository: RepositoryId) -> Result<Grant, AuthError> {
+    /// Asks repo-svc. Boxed, so that the gRPC client is compiled once, in this crate.
+    fn resolve<'a>(
+        &'a self,
+        caller: &'a Caller,
+        operation: &'a str,
+        repository: RepositoryId,
+    ) -> BoxFuture<'a, Result<Grant, AuthError>> {
+        Box::pin(self.call_repo(caller, operation, repository))
+    }
+
+    async fn call_repo(&self, caller: &Caller, operation: &str, repository: RepositoryId) -> Result<Grant, AuthError> {
         let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
         let repository = RepositoryRef { by: Some(repository_ref::By::Id(repository.0)) };
         let operation = operation.to_owned();

@@ -1,3 +1,4 @@
+use futures_util::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgPoolOptions;
 
@@ -22,7 +23,11 @@ impl Migrations {
     ///
     /// # Errors
     /// When a migration fails, or the schema is newer than this program.
-    pub async fn run(&self, db: &Db) -> Result<(), DbError> {
+    pub fn run<'a>(&'a self, db: &'a Db) -> BoxFuture<'a, Result<(), DbError>> {
+        Box::pin(self.migrate(db))
+    }
+
+    async fn migrate(&self, db: &Db) -> Result<(), DbError> {
         match &db.pools {
             // The migrator takes an advisory lock there, which belongs to its connection and stays when a migration fails: the
             // connection is one of its own and ends with it.
@@ -45,7 +50,11 @@ impl Migrations {
     ///
     /// # Errors
     /// When it is, or the database cannot be asked.
-    pub async fn check(&self, db: &Db) -> Result<(), DbError> {
+    pub fn check<'a>(&'a self, db: &'a Db) -> BoxFuture<'a, Result<(), DbError>> {
+        Box::pin(self.compare(db))
+    }
+
+    async fn compare(&self, db: &Db) -> Result<(), DbError> {
         let (exists,): (bool,) = db.one(db.pick(HAS_TABLE_POSTGRES, HAS_TABLE_SQLITE), &[]).await?;
         let applied: Vec<(i64,)> = if exists { db.all(APPLIED, &[]).await? } else { Vec::new() };
         let wanted = match db.pools {

@@ -3,6 +3,9 @@
 //! SQL is a `const &str` with `$1` placeholders and portable columns only (`BIGINT`, `TEXT`, `BOOLEAN`, bytes); rows come back
 //! through `#[derive(sqlx::FromRow)]`. Where the dialects differ, [`Db::pick`] chooses between two constants.
 //!
+//! What runs a statement returns a boxed future: the body of an `async fn` is compiled in every crate that polls it, and behind
+//! these stand the drivers of both databases.
+//!
 //! Not here: an ORM, and any table of a service.
 
 mod error;
@@ -18,6 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
 use sqlx::{Connection, FromRow, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
@@ -86,7 +90,11 @@ impl Db {
     ///
     /// # Errors
     /// When the URL has another scheme or does not parse, or the database cannot be reached.
-    pub async fn open(url: &Secret, max_connections: u32) -> Result<Self, DbError> {
+    pub fn open(url: &Secret, max_connections: u32) -> BoxFuture<'_, Result<Self, DbError>> {
+        Box::pin(Self::connect(url, max_connections))
+    }
+
+    async fn connect(url: &Secret, max_connections: u32) -> Result<Self, DbError> {
         let text = url.expose();
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             let options = PgConnectOptions::from_str(text).map_err(|_| DbError::Url)?;
@@ -162,12 +170,14 @@ impl Db {
     ///
     /// # Errors
     /// When no connection is free in time, or the database is gone.
-    pub async fn begin(&self) -> Result<Tx, DbError> {
-        let kind = match &self.pools {
-            Pools::Postgres(pool) => TxKind::Postgres(pool.begin().await?),
-            Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with(SQLITE_DURABLE).await?),
-        };
-        Ok(Tx { kind, statements: Arc::clone(&self.statements) })
+    pub fn begin(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
+        Box::pin(async move {
+            let kind = match &self.pools {
+                Pools::Postgres(pool) => TxKind::Postgres(pool.begin().await?),
+                Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with(SQLITE_DURABLE).await?),
+            };
+            Ok(Tx { kind, statements: Arc::clone(&self.statements) })
+        })
     }
 
     /// Starts a write transaction that need not be on disk when it commits: a crash of the machine, not one of the process, may
@@ -175,35 +185,39 @@ impl Db {
     ///
     /// # Errors
     /// As those of [`Db::begin`].
-    pub async fn begin_relaxed(&self) -> Result<Tx, DbError> {
-        let kind = match &self.pools {
-            Pools::Postgres(pool) => {
-                let mut tx = pool.begin().await?;
-                sqlx::query(POSTGRES_RELAXED).execute(&mut *tx).await?;
-                TxKind::Postgres(tx)
-            }
-            Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with(SQLITE_RELAXED).await?),
-        };
-        Ok(Tx { kind, statements: Arc::clone(&self.statements) })
+    pub fn begin_relaxed(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
+        Box::pin(async move {
+            let kind = match &self.pools {
+                Pools::Postgres(pool) => {
+                    let mut tx = pool.begin().await?;
+                    sqlx::query(POSTGRES_RELAXED).execute(&mut *tx).await?;
+                    TxKind::Postgres(tx)
+                }
+                Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with(SQLITE_RELAXED).await?),
+            };
+            Ok(Tx { kind, statements: Arc::clone(&self.statements) })
+        })
     }
 
     /// Asks the database for the number one.
     ///
     /// # Errors
     /// When it does not answer.
-    pub async fn ping(&self) -> Result<(), DbError> {
-        self.one::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.map(|_| ())
+    pub fn ping(&self) -> BoxFuture<'_, Result<(), DbError>> {
+        Box::pin(async move { self.one::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.map(|_| ()) })
     }
 
     /// Closes all connections.
-    pub async fn close(&self) {
-        match &self.pools {
-            Pools::Postgres(pool) => pool.close().await,
-            Pools::Sqlite { read, write, .. } => {
-                read.close().await;
-                write.close().await;
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            match &self.pools {
+                Pools::Postgres(pool) => pool.close().await,
+                Pools::Sqlite { read, write, .. } => {
+                    read.close().await;
+                    write.close().await;
+                }
             }
-        }
+        })
     }
 }
 
@@ -231,24 +245,28 @@ impl Tx {
     ///
     /// # Errors
     /// When the database did not confirm; the writes may or may not have happened then.
-    pub async fn commit(self) -> Result<(), DbError> {
-        match self.kind {
-            TxKind::Postgres(tx) => tx.commit().await?,
-            TxKind::Sqlite(tx) => tx.commit().await?,
-        }
-        Ok(())
+    pub fn commit(self) -> BoxFuture<'static, Result<(), DbError>> {
+        Box::pin(async move {
+            match self.kind {
+                TxKind::Postgres(tx) => tx.commit().await?,
+                TxKind::Sqlite(tx) => tx.commit().await?,
+            }
+            Ok(())
+        })
     }
 
     /// Undoes the transaction. Dropping does the same, later.
     ///
     /// # Errors
     /// When the database is gone; nothing was written then either.
-    pub async fn rollback(self) -> Result<(), DbError> {
-        match self.kind {
-            TxKind::Postgres(tx) => tx.rollback().await?,
-            TxKind::Sqlite(tx) => tx.rollback().await?,
-        }
-        Ok(())
+    pub fn rollback(self) -> BoxFuture<'static, Result<(), DbError>> {
+        Box::pin(async move {
+            match self.kind {
+                TxKind::Postgres(tx) => tx.rollback().await?,
+                TxKind::Sqlite(tx) => tx.rollback().await?,
+            }
+            Ok(())
+        })
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use sqlx::query::{Query as SqlxQuery, QueryAs};
+use futures_util::future::BoxFuture;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query as SqlxQuery;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 
 use super::{Db, DbError, Pools, Row, Tx, TxKind, Value};
@@ -23,68 +26,101 @@ macro_rules! bind {
 }
 
 // `AssertSqlSafe` is needed because the text may come from `Query`, which joins constants only.
-fn pg_as<'q, T: Row>(sql: &str, args: &'q [Value]) -> QueryAs<'q, Postgres, T, sqlx::postgres::PgArguments> {
-    bind!(sqlx::query_as::<Postgres, T>(AssertSqlSafe(sql)), args)
-}
-
-fn lite_as<'q, T: Row>(sql: &str, args: &'q [Value]) -> QueryAs<'q, Sqlite, T, sqlx::sqlite::SqliteArguments> {
-    bind!(sqlx::query_as::<Sqlite, T>(AssertSqlSafe(sql)), args)
-}
-
-fn pg<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Postgres, sqlx::postgres::PgArguments> {
+fn postgres<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Postgres, PgArguments> {
     bind!(sqlx::query::<Postgres>(AssertSqlSafe(sql)), args)
 }
 
-fn lite<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Sqlite, sqlx::sqlite::SqliteArguments> {
+fn sqlite<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Sqlite, SqliteArguments> {
     bind!(sqlx::query::<Sqlite>(AssertSqlSafe(sql)), args)
 }
 
+/// A row of one of the drivers, before its type is known. The functions that fetch have no type parameters and return boxed
+/// futures, so that the drivers are compiled once, in this crate, and not again for every type of row in every service.
+enum RawRow {
+    Postgres(PgRow),
+    Sqlite(SqliteRow),
+}
+
+impl RawRow {
+    fn read<T: Row>(&self) -> Result<T, DbError> {
+        Ok(match self {
+            Self::Postgres(row) => T::from_row(row)?,
+            Self::Sqlite(row) => T::from_row(row)?,
+        })
+    }
+}
+
+/// All rows of a query, before their type is known.
+enum RawRows {
+    Postgres(Vec<PgRow>),
+    Sqlite(Vec<SqliteRow>),
+}
+
+impl RawRows {
+    fn read<T: Row>(&self) -> Result<Vec<T>, DbError> {
+        Ok(match self {
+            Self::Postgres(rows) => rows.iter().map(T::from_row).collect::<Result<_, _>>()?,
+            Self::Sqlite(rows) => rows.iter().map(T::from_row).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
 impl Db {
-    /// The one row of a query.
+    /// Returns the one row of a query.
     ///
     /// # Errors
     /// When there is none, or the database fails.
     pub async fn one<T: Row>(&self, sql: &str, args: &[Value]) -> Result<T, DbError> {
-        self.count();
-        Ok(match &self.pools {
-            Pools::Postgres(pool) => pg_as(sql, args).fetch_one(pool).await?,
-            Pools::Sqlite { read, .. } => lite_as(sql, args).fetch_one(read).await?,
-        })
+        self.fetch_optional(sql, args).await?.ok_or(sqlx::Error::RowNotFound)?.read()
     }
 
-    /// The first row of a query, if there is one.
+    /// Returns the first row of a query, if there is one.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn optional<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
-        self.count();
-        Ok(match &self.pools {
-            Pools::Postgres(pool) => pg_as(sql, args).fetch_optional(pool).await?,
-            Pools::Sqlite { read, .. } => lite_as(sql, args).fetch_optional(read).await?,
-        })
+        self.fetch_optional(sql, args).await?.map(|row| row.read()).transpose()
     }
 
-    /// All rows of a query. The caller bounds their number.
+    /// Returns all rows of a query. The caller bounds their number.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn all<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
-        self.count();
-        Ok(match &self.pools {
-            Pools::Postgres(pool) => pg_as(sql, args).fetch_all(pool).await?,
-            Pools::Sqlite { read, .. } => lite_as(sql, args).fetch_all(read).await?,
-        })
+        self.fetch_all(sql, args).await?.read()
     }
 
     /// Runs one writing statement in a transaction of its own and returns how many rows it touched.
     ///
     /// # Errors
     /// [`DbError::Violation`] when a constraint refuses it, or when the database fails.
-    pub async fn execute(&self, sql: &str, args: &[Value]) -> Result<u64, DbError> {
-        let mut tx = self.begin().await?;
-        let rows = tx.execute(sql, args).await?;
-        tx.commit().await?;
-        Ok(rows)
+    pub fn execute<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
+        Box::pin(async move {
+            let mut tx = self.begin().await?;
+            let rows = tx.execute(sql, args).await?;
+            tx.commit().await?;
+            Ok(rows)
+        })
+    }
+
+    fn fetch_optional<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<Option<RawRow>, DbError>> {
+        self.count();
+        Box::pin(async move {
+            Ok(match &self.pools {
+                Pools::Postgres(pool) => postgres(sql, args).fetch_optional(pool).await?.map(RawRow::Postgres),
+                Pools::Sqlite { read, .. } => sqlite(sql, args).fetch_optional(read).await?.map(RawRow::Sqlite),
+            })
+        })
+    }
+
+    fn fetch_all<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<RawRows, DbError>> {
+        self.count();
+        Box::pin(async move {
+            Ok(match &self.pools {
+                Pools::Postgres(pool) => RawRows::Postgres(postgres(sql, args).fetch_all(pool).await?),
+                Pools::Sqlite { read, .. } => RawRows::Sqlite(sqlite(sql, args).fetch_all(read).await?),
+            })
+        })
     }
 
     fn count(&self) {
@@ -93,51 +129,65 @@ impl Db {
 }
 
 impl Tx {
-    /// The one row of a query or of a `RETURNING` clause.
+    /// Returns the one row of a query or of a `RETURNING` clause.
     ///
     /// # Errors
     /// When there is none, a constraint refuses the statement, or the database fails.
     pub async fn one<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<T, DbError> {
-        self.count();
-        Ok(match &mut self.kind {
-            TxKind::Postgres(tx) => pg_as(sql, args).fetch_one(&mut **tx).await?,
-            TxKind::Sqlite(tx) => lite_as(sql, args).fetch_one(&mut **tx).await?,
-        })
+        self.fetch_optional(sql, args).await?.ok_or(sqlx::Error::RowNotFound)?.read()
     }
 
-    /// The first row of a query or of a `RETURNING` clause, if there is one.
+    /// Returns the first row of a query or of a `RETURNING` clause, if there is one.
     ///
     /// # Errors
     /// When a constraint refuses the statement, or the database fails.
     pub async fn optional<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
-        self.count();
-        Ok(match &mut self.kind {
-            TxKind::Postgres(tx) => pg_as(sql, args).fetch_optional(&mut **tx).await?,
-            TxKind::Sqlite(tx) => lite_as(sql, args).fetch_optional(&mut **tx).await?,
-        })
+        self.fetch_optional(sql, args).await?.map(|row| row.read()).transpose()
     }
 
-    /// All rows of a query or of a `RETURNING` clause.
+    /// Returns all rows of a query or of a `RETURNING` clause. The caller bounds their number.
     ///
     /// # Errors
     /// When a constraint refuses the statement, or the database fails.
     pub async fn all<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
-        self.count();
-        Ok(match &mut self.kind {
-            TxKind::Postgres(tx) => pg_as(sql, args).fetch_all(&mut **tx).await?,
-            TxKind::Sqlite(tx) => lite_as(sql, args).fetch_all(&mut **tx).await?,
-        })
+        self.fetch_all(sql, args).await?.read()
     }
 
     /// Runs one statement and returns how many rows it touched.
     ///
     /// # Errors
     /// [`DbError::Violation`] when a constraint refuses it, or when the database fails.
-    pub async fn execute(&mut self, sql: &str, args: &[Value]) -> Result<u64, DbError> {
+    pub fn execute<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
         self.count();
-        Ok(match &mut self.kind {
-            TxKind::Postgres(tx) => pg(sql, args).execute(&mut **tx).await?.rows_affected(),
-            TxKind::Sqlite(tx) => lite(sql, args).execute(&mut **tx).await?.rows_affected(),
+        Box::pin(async move {
+            Ok(match &mut self.kind {
+                TxKind::Postgres(tx) => postgres(sql, args).execute(&mut **tx).await?.rows_affected(),
+                TxKind::Sqlite(tx) => sqlite(sql, args).execute(&mut **tx).await?.rows_affected(),
+            })
+        })
+    }
+
+    fn fetch_optional<'a>(
+        &'a mut self,
+        sql: &'a str,
+        args: &'a [Value],
+    ) -> BoxFuture<'a, Result<Option<RawRow>, DbError>> {
+        self.count();
+        Box::pin(async move {
+            Ok(match &mut self.kind {
+                TxKind::Postgres(tx) => postgres(sql, args).fetch_optional(&mut **tx).await?.map(RawRow::Postgres),
+                TxKind::Sqlite(tx) => sqlite(sql, args).fetch_optional(&mut **tx).await?.map(RawRow::Sqlite),
+            })
+        })
+    }
+
+    fn fetch_all<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<RawRows, DbError>> {
+        self.count();
+        Box::pin(async move {
+            Ok(match &mut self.kind {
+                TxKind::Postgres(tx) => RawRows::Postgres(postgres(sql, args).fetch_all(&mut **tx).await?),
+                TxKind::Sqlite(tx) => RawRows::Sqlite(sqlite(sql, args).fetch_all(&mut **tx).await?),
+            })
         })
     }
 
