@@ -8,8 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 
+pub use crate::jwt::BadKey;
+
 use crate::Permission;
 use crate::id::{RepositoryId, UserId};
+use crate::jwt;
 
 /// How long a grant is valid.
 pub const LIFETIME: Duration = Duration::from_secs(60);
@@ -82,11 +85,6 @@ struct Claims {
 #[error("grant is not valid")]
 pub struct BadGrant;
 
-/// Why a key cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("key is not an Ed25519 key in PEM form")]
-pub struct BadKey;
-
 /// Signs grants. Held by repo-svc alone.
 pub struct Signer(EncodingKey);
 
@@ -96,7 +94,7 @@ impl Signer {
     /// # Errors
     /// When `pem` is not such a key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, BadKey> {
-        EncodingKey::from_ed_pem(pem).map(Self).map_err(|_| BadKey)
+        jwt::ed25519_private_key(pem).map(Self)
     }
 
     /// A grant signed at `now` (seconds since 1970), valid for `lifetime` but never longer than [`LIFETIME`].
@@ -129,7 +127,7 @@ impl Verifier {
     /// # Errors
     /// When `pem` is not such a key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, BadKey> {
-        let key = DecodingKey::from_ed_pem(pem).map_err(|_| BadKey)?;
+        let key = jwt::ed25519_public_key(pem)?;
         let mut validation = Validation::new(Algorithm::EdDSA);
         validation.set_issuer(&[ISSUER]);
         validation.set_audience(&[AUDIENCE]);

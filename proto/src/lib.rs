@@ -6,6 +6,7 @@ pub mod error;
 pub mod git_transport;
 pub mod grant;
 pub mod id;
+pub mod jwt;
 pub mod metadata;
 pub mod operation;
 mod permission;

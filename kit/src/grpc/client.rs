@@ -40,6 +40,7 @@ impl ServiceKey {
     /// # Errors
     /// When there are too few of them.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, ServiceKeyError> {
+        ferrite_proto::jwt::install();
         let bytes = bytes.into();
         if bytes.len() < MIN_KEY_BYTES { Err(ServiceKeyError::Short) } else { Ok(Self(bytes)) }
     }

@@ -180,7 +180,7 @@ fn check(key: &KeyData) -> Result<(), String> {
         KeyData::Ed25519(_) => Ok(()),
         KeyData::Ecdsa(key) if key.as_sec1_bytes().first() == Some(&WHOLE_POINT) => Ok(()),
         KeyData::Rsa(key) => {
-            let (Some(modulus), Some(exponent)) = (key.n.as_positive_bytes(), key.e.as_positive_bytes()) else {
+            let (Some(modulus), Some(exponent)) = (key.n().as_positive_bytes(), key.e().as_positive_bytes()) else {
                 return Err("is not a public SSH key".into());
             };
             let bits = bits(modulus);

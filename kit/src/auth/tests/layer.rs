@@ -140,7 +140,7 @@ async fn forged_grants_are_refused() {
     let long = jsonwebtoken::encode(
         &jsonwebtoken::Header::new(jsonwebtoken::Algorithm::EdDSA),
         &claims,
-        &jsonwebtoken::EncodingKey::from_ed_pem(site.private_pem.as_bytes()).unwrap(),
+        &ferrite_proto::jwt::ed25519_private_key(site.private_pem.as_bytes()).unwrap(),
     )
     .unwrap();
     let good = site.signer().sign(grant(), NOW, LIFETIME);

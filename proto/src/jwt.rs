@@ -1,0 +1,134 @@
+//! Cryptography of the JWTs between Ferrite's processes: Ed25519 (RFC 8037) for grants, HMAC-SHA256 (RFC 7518) for services.
+//!
+//! Not here: claims and their checks. `jsonwebtoken` has cryptography of its own, of which these two are a small part; the rest would
+//! be compiled into every process.
+
+use ed25519_dalek::ed25519::signature::{Signer as _, Verifier as _};
+use ed25519_dalek::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _, EncodePrivateKey as _};
+use ed25519_dalek::{SigningKey, VerifyingKey};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
+use jsonwebtoken::errors::{Error, ErrorKind};
+use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey};
+use sha2::Sha256;
+use signature::{Error as SignatureError, Signer, Verifier};
+
+/// Why a key cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("key is not an Ed25519 key in PEM form")]
+pub struct BadKey;
+
+static PROVIDER: CryptoProvider =
+    CryptoProvider { signer_factory: signer, verifier_factory: verifier, key_utils: KeyUtils::new_unimplemented() };
+
+/// Makes `jsonwebtoken` use this module's cryptography, from the first call on. Call it before a key is used.
+pub fn install() {
+    // The only failure is that the provider is installed already.
+    let _ = PROVIDER.install_default();
+}
+
+/// Reads an Ed25519 private key in PEM form (PKCS#8).
+///
+/// # Errors
+/// When `pem` is not such a key.
+pub fn ed25519_private_key(pem: &[u8]) -> Result<EncodingKey, BadKey> {
+    install();
+    let key = str::from_utf8(pem).ok().and_then(|pem| SigningKey::from_pkcs8_pem(pem).ok()).ok_or(BadKey)?;
+    let der = key.to_pkcs8_der().map_err(|_| BadKey)?;
+    Ok(EncodingKey::from_ed_der(der.as_bytes()))
+}
+
+/// Reads an Ed25519 public key in PEM form (SubjectPublicKeyInfo).
+///
+/// # Errors
+/// When `pem` is not such a key.
+pub fn ed25519_public_key(pem: &[u8]) -> Result<DecodingKey, BadKey> {
+    install();
+    let key = str::from_utf8(pem).ok().and_then(|pem| VerifyingKey::from_public_key_pem(pem).ok()).ok_or(BadKey)?;
+    Ok(DecodingKey::from_ed_der(key.as_bytes()))
+}
+
+fn signer(algorithm: &Algorithm, key: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
+    match (algorithm, key.family()) {
+        (Algorithm::EdDSA, AlgorithmFamily::Ed) => {
+            let key = SigningKey::from_pkcs8_der(key.as_bytes()).map_err(|_| ErrorKind::InvalidEddsaKey)?;
+            Ok(Box::new(Ed25519Signer(key)))
+        }
+        (Algorithm::HS256, AlgorithmFamily::Hmac) => Ok(Box::new(HmacSha256(mac(key.as_bytes())?))),
+        _ => Err(ErrorKind::InvalidAlgorithm.into()),
+    }
+}
+
+fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
+    let bytes = key.try_get_as_bytes()?;
+    match (algorithm, key.family()) {
+        (Algorithm::EdDSA, AlgorithmFamily::Ed) => {
+            let bytes = bytes.try_into().map_err(|_| ErrorKind::InvalidEddsaKey)?;
+            let key = VerifyingKey::from_bytes(bytes).map_err(|_| ErrorKind::InvalidEddsaKey)?;
+            Ok(Box::new(Ed25519Verifier(key)))
+        }
+        (Algorithm::HS256, AlgorithmFamily::Hmac) => Ok(Box::new(HmacSha256(mac(bytes)?))),
+        _ => Err(ErrorKind::InvalidAlgorithm.into()),
+    }
+}
+
+fn mac(key: &[u8]) -> Result<Hmac<Sha256>, Error> {
+    Hmac::new_from_slice(key).map_err(|_| ErrorKind::InvalidKeyFormat.into())
+}
+
+struct Ed25519Signer(SigningKey);
+
+impl Signer<Vec<u8>> for Ed25519Signer {
+    fn try_sign(&self, message: &[u8]) -> Result<Vec<u8>, SignatureError> {
+        let signature = self.0.try_sign(message).map_err(|_| SignatureError::new())?;
+        Ok(signature.to_bytes().to_vec())
+    }
+}
+
+impl JwtSigner for Ed25519Signer {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::EdDSA
+    }
+}
+
+struct Ed25519Verifier(VerifyingKey);
+
+impl Verifier<Vec<u8>> for Ed25519Verifier {
+    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), SignatureError> {
+        let signature = ed25519_dalek::Signature::from_slice(signature).map_err(|_| SignatureError::new())?;
+        self.0.verify(message, &signature).map_err(|_| SignatureError::new())
+    }
+}
+
+impl JwtVerifier for Ed25519Verifier {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::EdDSA
+    }
+}
+
+struct HmacSha256(Hmac<Sha256>);
+
+impl Signer<Vec<u8>> for HmacSha256 {
+    fn try_sign(&self, message: &[u8]) -> Result<Vec<u8>, SignatureError> {
+        Ok(self.0.clone().chain_update(message).finalize().into_bytes().to_vec())
+    }
+}
+
+impl JwtSigner for HmacSha256 {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::HS256
+    }
+}
+
+impl Verifier<Vec<u8>> for HmacSha256 {
+    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), SignatureError> {
+        // Compared in constant time.
+        self.0.clone().chain_update(message).verify_slice(signature).map_err(|_| SignatureError::new())
+    }
+}
+
+impl JwtVerifier for HmacSha256 {
+    fn algorithm(&self) -> Algorithm {
+        Algorithm::HS256
+    }
+}

@@ -1,0 +1,301 @@
+//! Holds the directions between the modules of every crate: a module uses only modules below it, and siblings form no circle.
+//!
+//! Read from the source: every `use` and every path in code that begins with `crate`, `self` or `super`, or names a sibling, leads to
+//! the module that defines the item, through re-exports. Left out are tests, test support, and what stands inside macro calls. A
+//! module and its own children are one unit: `mod.rs` wires its files, and they use what it shares.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use syn::visit::Visit;
+
+/// The top modules of each crate, upper to lower: a module may use those to the right of it. The root file may use all of them.
+const ORDER: &[(&str, &str)] =
+    &[("proto", "grant permission scope session git_transport error id metadata operation raw")];
+
+/// Modules that only tests use.
+const TEST_MODULES: [&str; 2] = ["tests", "testing"];
+/// Re-exports that are followed before a path is taken for a circle of re-exports.
+const MAX_REEXPORTS: usize = 16;
+
+/// A module by its path from the root of the crate; empty for `lib.rs` or `main.rs`.
+type ModulePath = Vec<String>;
+
+/// The modules of one crate, and the paths that each one names.
+#[derive(Default)]
+struct Crate {
+    modules: BTreeMap<ModulePath, Module>,
+}
+
+#[derive(Default)]
+struct Module {
+    /// Names that `use` brings into the module, with the paths that they stand for as written.
+    imports: BTreeMap<String, Vec<String>>,
+    /// All paths of the module as written, one a use.
+    paths: BTreeSet<Vec<String>>,
+}
+
+/// Collects the paths of one file, without its test modules.
+#[derive(Default)]
+struct Collector(Module);
+
+impl Collector {
+    fn add_use(&mut self, prefix: &[String], tree: &syn::UseTree) {
+        match tree {
+            syn::UseTree::Path(path) => self.add_use(&[prefix, &[path.ident.to_string()]].concat(), &path.tree),
+            syn::UseTree::Name(name) => self.add_import(prefix, &name.ident, &name.ident),
+            syn::UseTree::Rename(rename) => self.add_import(prefix, &rename.ident, &rename.rename),
+            syn::UseTree::Glob(_) => drop(self.0.paths.insert(prefix.to_vec())),
+            syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.add_use(prefix, tree)),
+        }
+    }
+
+    fn add_import(&mut self, prefix: &[String], name: &syn::Ident, alias: &syn::Ident) {
+        let mut path = prefix.to_vec();
+        if name != "self" {
+            path.push(name.to_string());
+        }
+        let alias = if alias == "self" { path.last().cloned() } else { Some(alias.to_string()) };
+        self.0.imports.extend(alias.map(|alias| (alias, path.clone())));
+        self.0.paths.insert(path);
+    }
+}
+
+fn is_test(attributes: &[syn::Attribute]) -> bool {
+    let is_test = |attribute: &syn::Attribute| match &attribute.meta {
+        syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string().contains("test"),
+        meta => meta.path().is_ident("test"),
+    };
+    attributes.iter().any(is_test)
+}
+
+impl Visit<'_> for Collector {
+    fn visit_item_mod(&mut self, item: &syn::ItemMod) {
+        if !is_test(&item.attrs) {
+            syn::visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &syn::ItemUse) {
+        if !is_test(&item.attrs) {
+            self.add_use(&[], &item.tree);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &syn::ItemFn) {
+        if !is_test(&item.attrs) {
+            syn::visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_path(&mut self, path: &syn::Path) {
+        if path.leading_colon.is_none() && path.segments.len() > 1 {
+            self.0.paths.insert(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        }
+        syn::visit::visit_path(self, path);
+    }
+}
+
+impl Crate {
+    fn read(source: &Path) -> Self {
+        let mut modules = BTreeMap::new();
+        for file in files(source) {
+            let relative = file.strip_prefix(source).expect("the file is below the folder").with_extension("");
+            let mut path: ModulePath =
+                relative.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+            if path.last().is_some_and(|name| name == "mod" || path.len() == 1 && (name == "lib" || name == "main")) {
+                path.pop();
+            }
+            if path.iter().any(|name| TEST_MODULES.contains(&name.as_str())) {
+                continue;
+            }
+            let text = fs::read_to_string(&file).expect("the file can be read");
+            let syntax = syn::parse_file(&text).expect("the file compiles");
+            let mut collector = Collector::default();
+            collector.visit_file(&syntax);
+            modules.insert(path, collector.0);
+        }
+        Self { modules }
+    }
+
+    /// The module that defines what `path`, written in module `from`, names; `None` for other crates and local names.
+    fn resolve(&self, from: &[String], path: &[String], reexports: usize) -> Option<ModulePath> {
+        let (first, rest) = path.split_first()?;
+        let (mut module, mut rest) = match first.as_str() {
+            "crate" => (Vec::new(), rest),
+            "self" => (from.to_vec(), rest),
+            "super" => (from.split_last()?.1.to_vec(), rest),
+            _ if self.child(from, first).is_some() => (from.to_vec(), path),
+            _ => {
+                let import =
+                    self.modules.get(from)?.imports.get(first).filter(|import| import.first() != Some(first))?;
+                return self.resolve(from, &[import, rest].concat(), reexports.checked_sub(1)?);
+            }
+        };
+        while let Some((name, after)) = rest.split_first() {
+            if name == "super" {
+                module.pop()?;
+            } else if let Some(child) = self.child(&module, name) {
+                module = child;
+            } else if let Some(import) = self.modules.get(&module)?.imports.get(name) {
+                let target = self.resolve(&module, &[import, after].concat(), reexports.checked_sub(1)?);
+                return Some(target.unwrap_or(module));
+            } else {
+                break;
+            }
+            rest = after;
+        }
+        self.modules.contains_key(&module).then_some(module)
+    }
+
+    fn child(&self, module: &[String], name: &str) -> Option<ModulePath> {
+        let child = [module, &[name.to_owned()]].concat();
+        self.modules.contains_key(&child).then_some(child)
+    }
+
+    /// Pairs of modules of which the first uses the second, beside pairs of which one holds the other.
+    fn uses(&self) -> BTreeSet<(ModulePath, ModulePath)> {
+        let mut uses = BTreeSet::new();
+        for (from, module) in &self.modules {
+            for path in &module.paths {
+                if let Some(to) = self.resolve(from, path, MAX_REEXPORTS)
+                    && !from.starts_with(&to)
+                    && !to.starts_with(from)
+                {
+                    uses.insert((from.clone(), to));
+                }
+            }
+        }
+        uses
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder can be read");
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.expect("the folder can be read").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Uses between the children of one module: for each child those that it uses, with the files to blame.
+type Siblings = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+/// Groups the uses of a crate by the module that holds both sides, and sums them up to that module's children.
+fn by_parent(uses: BTreeSet<(ModulePath, ModulePath)>) -> BTreeMap<ModulePath, Siblings> {
+    let mut parents: BTreeMap<ModulePath, Siblings> = BTreeMap::new();
+    for (from, to) in uses {
+        let common = from.iter().zip(&to).take_while(|(from, to)| from == to).count();
+        let siblings = parents.entry(from[..common].to_vec()).or_default();
+        let blame = format!("{} -> {}", from.join("::"), to.join("::"));
+        siblings.entry(from[common].clone()).or_default().entry(to[common].clone()).or_default().push(blame);
+    }
+    parents
+}
+
+/// Returns the siblings that can be reached from `start`.
+fn reachable(siblings: &Siblings, start: &str) -> BTreeSet<String> {
+    let (mut found, mut open) = (BTreeSet::new(), vec![start.to_owned()]);
+    while let Some(name) = open.pop() {
+        for used in siblings.get(&name).into_iter().flat_map(BTreeMap::keys) {
+            if found.insert(used.clone()) {
+                open.push(used.clone());
+            }
+        }
+    }
+    found
+}
+
+/// Describes every use that is part of a circle.
+fn circles(parents: &BTreeMap<ModulePath, Siblings>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for siblings in parents.values() {
+        for (from, used) in siblings {
+            for (to, blame) in used {
+                if reachable(siblings, to).contains(from) {
+                    faults.push(format!("part of a circle: {}", blame.join(", ")));
+                }
+            }
+        }
+    }
+    faults
+}
+
+/// Describes every use between top modules that goes up in `order`, and every module that `order` lacks or has for nothing.
+fn disorder(krate: &Crate, parents: &BTreeMap<ModulePath, Siblings>, order: &[&str]) -> Vec<String> {
+    let top: BTreeSet<&str> = krate.modules.keys().filter_map(|path| path.first()).map(String::as_str).collect();
+    let listed: BTreeSet<&str> = order.iter().copied().collect();
+    let mut faults: Vec<String> =
+        top.symmetric_difference(&listed).map(|name| format!("not in both: {name}")).collect();
+    let place = |name: &str| order.iter().position(|listed| *listed == name);
+    for (from, used) in parents.get(&Vec::new()).into_iter().flatten() {
+        for (to, blame) in used {
+            if place(to) < place(from) {
+                faults.push(format!("upwards: {}", blame.join(", ")));
+            }
+        }
+    }
+    faults
+}
+
+fn faults(krate: &Crate, order: &str) -> Vec<String> {
+    let parents = by_parent(krate.uses());
+    let order: Vec<_> = order.split_whitespace().collect();
+    [disorder(krate, &parents, &order), circles(&parents)].concat()
+}
+
+#[test]
+fn modules_use_only_modules_below_them() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (name, order) in ORDER {
+        let faults = faults(&Crate::read(&root.join(name).join("src")), order);
+        assert!(faults.is_empty(), "{name}:\n{}", faults.join("\n"));
+    }
+}
+
+/// A crate of three modules, `a` above `b` above `c`, and of the given text in `c`.
+fn example(text: &str) -> Crate {
+    let files = [
+        (vec![], "mod a; mod b; mod c; pub use b::{inner::Item, Front};"),
+        (vec!["a"], "use crate::{b::Front, c}; fn f() { c::g(); }"),
+        (vec!["b"], "mod inner; mod other; pub use self::inner::Item; pub struct Front(crate::c::Low);"),
+        (vec!["b", "inner"], "use super::{Front, other::Thing}; pub struct Item; pub struct Second;"),
+        (vec!["b", "other"], "pub struct Thing;"),
+        (vec!["c"], text),
+    ];
+    let module = |(path, text): (Vec<&str>, &str)| {
+        let mut collector = Collector::default();
+        collector.visit_file(&syn::parse_file(text).expect("it is Rust"));
+        (path.into_iter().map(str::to_owned).collect(), collector.0)
+    };
+    Crate { modules: files.into_iter().map(module).collect() }
+}
+
+#[test]
+fn an_upward_use_is_found_however_it_is_written() {
+    assert_eq!(faults(&example("pub struct Low;"), "a b c"), [""; 0]);
+    for upward in [
+        "use crate::b::Front;",
+        "use crate::{b::{self, Front as Other}, c as own};",
+        "use super::b::Item;",
+        "use crate::Front;",
+        "use crate::b::inner::*;",
+        "fn f() -> crate::b::Item { todo() }",
+        "use crate::b; fn f() { b::Front::new() }",
+    ] {
+        assert!(!faults(&example(upward), "a b c").is_empty(), "{upward}");
+    }
+    for test in ["#[cfg(test)] mod tests { use crate::b::Front; }", "#[cfg(test)] use crate::b::Front;"] {
+        assert_eq!(faults(&example(test), "a b c"), [""; 0], "{test}");
+    }
+    assert!(faults(&example("pub struct Low;"), "a b").contains(&"not in both: c".to_owned()));
+    let circles = faults(&example("use crate::a::f;"), "a b c");
+    assert_eq!(circles.iter().filter(|fault| fault.starts_with("part of a circle")).count(), 4, "{circles:?}");
+}
