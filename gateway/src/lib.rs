@@ -29,10 +29,9 @@ mod state;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use ferrite_kit::admin::watch_readiness;
-use ferrite_kit::boot::{StartError, serve_all};
 use ferrite_kit::net::Listener;
-use ferrite_kit::serve::Limits;
+use ferrite_kit::server::{ListenerLimits, serve_all, watch_readiness};
+use ferrite_kit::startup::StartError;
 use ferrite_kit::telemetry::http_span;
 use ferrite_kit::{Clock, Lifecycle};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -53,7 +52,7 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
     };
     ssh::start(&config, &gateway, &life).await?;
     life.spawn("readiness", watch_readiness(probe, life.clone()));
-    serve_all(listeners, router(gateway), Limits::default(), &life).await;
+    serve_all(listeners, router(gateway), ListenerLimits::default(), &life).await;
     Ok(())
 }
 

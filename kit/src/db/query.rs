@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use sqlx::query::{Query as SqlxQuery, QueryAs};
 use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 
-use super::{Db, DbError, Pools, Row, Tx, TxKind, Value};
+use super::error::DbError;
+use super::handle::{Db, Pools, Row, Tx, TxKind};
+use super::value::Value;
 
 macro_rules! bind {
     ($query:expr, $args:expr) => {{
@@ -85,6 +87,14 @@ impl Db {
         let rows = tx.execute(sql, args).await?;
         tx.commit().await?;
         Ok(rows)
+    }
+
+    /// Asks the database for the number one.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub async fn ping(&self) -> Result<(), DbError> {
+        self.one::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.map(|_| ())
     }
 
     fn count(&self) {

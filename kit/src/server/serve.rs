@@ -1,7 +1,5 @@
 //! Serving an axum router over HTTP/1.1 and HTTP/2 on the same port, until the process stops.
 
-mod opening;
-
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,13 +15,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use self::opening::Opening;
-use crate::Lifecycle;
+use super::timeout_stream::TimeoutStream;
+use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
 
-/// Limits of one listener.
+/// ListenerLimits of one listener.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ListenerLimits {
     /// Connections at once; more wait in the system's queue.
     pub connections: usize,
     /// How long a client may take to send the headers of a request.
@@ -34,7 +32,7 @@ pub struct Limits {
     pub header_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for ListenerLimits {
     fn default() -> Self {
         let (header_timeout, write_timeout) = (Duration::from_secs(15), Duration::from_secs(120));
         Self { connections: 4096, header_timeout, write_timeout, header_bytes: 64 * 1024 }
@@ -46,7 +44,7 @@ impl Default for Limits {
 pub struct Peer(pub SocketAddr);
 
 /// Serves `router` on `listener` until `life` stops, then lets requests in flight finish within the grace period.
-pub async fn serve(listener: Listener, router: Router, limits: Limits, life: Lifecycle) {
+pub async fn serve(listener: Listener, router: Router, limits: ListenerLimits, life: Lifecycle) {
     let builder = Arc::new(builder(limits));
     let graceful = GracefulShutdown::new();
     let cut = CancellationToken::new();
@@ -75,7 +73,7 @@ pub async fn serve(listener: Listener, router: Router, limits: Limits, life: Lif
         let router = router.clone();
         let cut = cut.clone();
         life.spawn("connection", async move {
-            let stream = Opening::new(stream, limits.header_timeout, limits.write_timeout);
+            let stream = TimeoutStream::new(stream, limits.header_timeout, limits.write_timeout);
             let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service(router, peer));
             tokio::select! {
                 () = cut.cancelled() => tracing::debug!("connection cut: its requests did not finish in time"),
@@ -91,6 +89,17 @@ pub async fn serve(listener: Listener, router: Router, limits: Limits, life: Lif
     cut.cancel();
 }
 
+/// Serves one router on all of a process's listeners, until it stops.
+pub async fn serve_all(listeners: Vec<Listener>, router: axum::Router, limits: ListenerLimits, life: &Lifecycle) {
+    let tasks: Vec<_> = listeners
+        .into_iter()
+        .map(|listener| life.spawn("listener", serve(listener, router.clone(), limits, life.clone())))
+        .collect();
+    for task in tasks {
+        let _ = task.await;
+    }
+}
+
 fn is_clients_fault(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -98,7 +107,7 @@ fn is_clients_fault(error: &io::Error) -> bool {
     )
 }
 
-fn builder(limits: Limits) -> Builder<TokioExecutor> {
+fn builder(limits: ListenerLimits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
