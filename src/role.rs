@@ -4,10 +4,10 @@ use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ferrite_kit::boot::ServiceFuture;
 use ferrite_kit::config::{ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Listener;
-use ferrite_kit::{Lifecycle, admin, telemetry};
+use ferrite_kit::startup::ServiceFuture;
+use ferrite_kit::{Lifecycle, server, telemetry};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -95,7 +95,7 @@ async fn serve<R: Role>(config: R) -> Result<(), String> {
     let life = Lifecycle::new(settings.grace);
     if let Some(address) = &settings.admin_listen {
         let listener = address.bind().await.map_err(|error| error.to_string())?;
-        life.spawn("admin listener", admin::serve_admin(listener, telemetry.metrics.clone(), life.clone()));
+        life.spawn("admin listener", server::serve_admin(listener, telemetry.metrics.clone(), life.clone()));
     }
     for listener in &listeners {
         let address = listener.address().map_err(|error| error.to_string())?;

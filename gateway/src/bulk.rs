@@ -12,8 +12,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use ferrite_kit::grpc::ServiceCredential;
 use ferrite_kit::net::{Address, Stream};
+use ferrite_kit::service_key::ServiceTokenSource;
 use ferrite_kit::telemetry;
 use ferrite_proto::metadata;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
@@ -63,7 +63,7 @@ impl BulkError {
 #[derive(Clone)]
 pub(crate) struct Bulk {
     client: Client<Connector, Body>,
-    credential: Arc<ServiceCredential>,
+    credential: Arc<ServiceTokenSource>,
 }
 
 impl std::fmt::Debug for Bulk {
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Bulk {
 impl Bulk {
     /// A pool to the git-svc at `address`, which connects when it is first used.
     #[must_use]
-    pub(crate) fn new(address: Address, credential: Arc<ServiceCredential>) -> Self {
+    pub(crate) fn new(address: Address, credential: Arc<ServiceTokenSource>) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
@@ -179,8 +179,8 @@ mod tests {
     use axum::Router;
     use axum::routing::{get, post};
     use bytes::Bytes;
-    use ferrite_kit::grpc::ServiceKey;
-    use ferrite_kit::serve::{Limits, serve};
+    use ferrite_kit::server::{ListenerLimits, serve};
+    use ferrite_kit::service_key::ServiceKey;
     use ferrite_kit::{Clock, Lifecycle};
     use futures_util::{StreamExt, stream};
     use http::HeaderMap;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn bulk(address: Address) -> Bulk {
-        Bulk::new(address, Arc::new(ServiceCredential::new(key(), "gateway", Clock::system())))
+        Bulk::new(address, Arc::new(ServiceTokenSource::new(key(), "gateway", Clock::system())))
     }
 
     /// A socket of its own for each test; removed by the next run of the same test.
@@ -210,7 +210,7 @@ mod tests {
         let address = Address::Unix(socket(name));
         let listener = address.bind().await.expect("the socket is ours");
         let life = Lifecycle::new(Duration::from_millis(100));
-        life.spawn("server", serve(listener, router, Limits::default(), life.clone()));
+        life.spawn("server", serve(listener, router, ListenerLimits::default(), life.clone()));
         (bulk(address), life)
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use ferrite_kit::config::{ServeArgs, TelemetryArgs, TrustArgs, seconds};
+use ferrite_kit::config::{CredentialArgs, ServeArgs, TelemetryArgs, seconds};
 use ferrite_kit::net::Address;
 
 /// Settings of the gateway: flags, or the variables named beside them.
@@ -21,7 +21,7 @@ pub struct Config {
 
     /// How it trusts the services, and they it.
     #[command(flatten)]
-    pub trust: TrustArgs,
+    pub trust: CredentialArgs,
 
     /// Where repo-svc is: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_REPO_ADDRESS", default_value = "127.0.0.1:7001")]

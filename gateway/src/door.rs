@@ -10,7 +10,7 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use ferrite_kit::serve::Peer;
+use ferrite_kit::server::Peer;
 use ferrite_proto::metadata;
 use http_body::Body as _;
 

@@ -29,10 +29,9 @@ mod state;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use ferrite_kit::admin::watch_readiness;
-use ferrite_kit::boot::{ServiceFuture, StartError, serve_all};
 use ferrite_kit::net::Listener;
-use ferrite_kit::serve::Limits;
+use ferrite_kit::server::{ListenerLimits, serve_all, watch_readiness};
+use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::telemetry::http_span;
 use ferrite_kit::{Clock, Lifecycle};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -57,7 +56,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     };
     ssh::start(&config, &gateway, &life).await?;
     life.spawn("readiness", watch_readiness(probe, life.clone()));
-    serve_all(listeners, router(gateway), Limits::default(), &life).await;
+    serve_all(listeners, router(gateway), ListenerLimits::default(), &life).await;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::Clock;
-use ferrite_kit::boot::StartError;
+use ferrite_kit::startup::StartError;
 use tokio::sync::Semaphore;
 
 use crate::Config;
@@ -49,7 +49,7 @@ impl Gateway {
         };
         Ok(Self {
             clients,
-            bulk: Bulk::new(config.git_address.clone(), Arc::clone(&trust.credential)),
+            bulk: Bulk::new(config.git_address.clone(), Arc::clone(&trust.token_source)),
             capabilities: Capabilities::default(),
             links: Links::new(&config.public_url, &config.ssh),
             recheck: Duration::from_secs(config.recheck_seconds.into()),

@@ -9,8 +9,9 @@ use axum::body::{Body, to_bytes};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use ferrite_kit::Clock;
-use ferrite_kit::grpc::{ServiceCredential, ServiceKey, channel};
+use ferrite_kit::grpc::channel;
 use ferrite_kit::net::Address;
+use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
@@ -29,7 +30,7 @@ const BASIC: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");
 pub(crate) fn lonely() -> Gateway {
     let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
     let key = ServiceKey::new(vec![7; 32]).unwrap();
-    let credential = Arc::new(ServiceCredential::new(key, "gateway", Clock::system()));
+    let credential = Arc::new(ServiceTokenSource::new(key, "gateway", Clock::system()));
     let to = || channel(&nowhere, Some(Arc::clone(&credential)));
     Gateway {
         capabilities: crate::git::Capabilities::default(),

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
 use ferrite_kit::{
-    config::{DatabaseArgs, ServeArgs, TelemetryArgs, TrustArgs, address, seconds},
+    config::{CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs, address, seconds},
     net::Address,
 };
 
@@ -24,7 +24,7 @@ pub struct Config {
 
     /// How processes trust each other.
     #[command(flatten)]
-    pub trust: TrustArgs,
+    pub trust: CredentialArgs,
 
     /// Where the journal is.
     #[command(flatten)]

@@ -35,12 +35,12 @@ pub mod write;
 use std::{sync::Arc, time::SystemTime};
 
 use ferrite_kit::{
-    Clock, Lifecycle, admin,
-    boot::{ServiceFuture, StartError, serve_all},
+    Clock, Lifecycle,
     grpc::Channel,
     net::Listener,
     outbox::{Relay, Subscribers},
-    serve::Limits,
+    server::{ListenerLimits, serve_all, watch_readiness},
+    startup::{ServiceFuture, StartError},
 };
 
 use rustix::process::Signal;
@@ -96,9 +96,9 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         let db = db.clone();
         async move { db.ping().await }
     };
-    life.spawn("readiness", admin::watch_readiness(probe, life.clone()));
+    life.spawn("readiness", watch_readiness(probe, life.clone()));
     let router = rpc::server(&app).into_router(trust.layer(&repo), http::router(app.clone()), &life);
-    serve_all(listeners, router, Limits::default(), &life).await;
+    serve_all(listeners, router, ListenerLimits::default(), &life).await;
     Ok(())
 }
 

@@ -1,5 +1,5 @@
 use clap::Parser;
-use ferrite_kit::config::{self, DatabaseArgs, ServeArgs, TelemetryArgs, TrustArgs};
+use ferrite_kit::config::{self, CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Address;
 
 /// Settings of `hook-svc`: flags, or the variables named beside them.
@@ -16,7 +16,7 @@ pub struct Config {
 
     /// Keys of the installation.
     #[command(flatten)]
-    pub trust: TrustArgs,
+    pub trust: CredentialArgs,
 
     /// Where webhooks live.
     #[command(flatten)]

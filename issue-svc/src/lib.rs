@@ -13,13 +13,12 @@ mod testing;
 
 use std::collections::HashMap;
 
-use ferrite_kit::boot::{ServiceFuture, StartError, serve_all};
 use ferrite_kit::db::Migrations;
-use ferrite_kit::grpc::{GrpcServer, MESSAGE_LIMIT};
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
-use ferrite_kit::serve::Limits;
-use ferrite_kit::{Clock, Lifecycle, admin};
+use ferrite_kit::server::{GrpcServer, ListenerLimits, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
+use ferrite_kit::startup::{ServiceFuture, StartError};
+use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::issue::issue_service_server::IssueServiceServer;
 
@@ -55,15 +54,15 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 
     let rpc = IssueRpc { store: IssueStore::new(db.clone()), access: trust.access(&repo), relay, clock };
     let router = GrpcServer::default()
-        .add(IssueServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(IssueServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 
     let probe = move || {
         let db = db.clone();
         async move { db.ping().await }
     };
-    life.spawn("readiness", admin::watch_readiness(probe, life.clone()));
-    serve_all(listeners, router, Limits::default(), &life).await;
+    life.spawn("readiness", watch_readiness(probe, life.clone()));
+    serve_all(listeners, router, ListenerLimits::default(), &life).await;
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::Secret;
 use crate::net::{Address, BadAddress};
+use crate::secret::Secret;
 
 /// Where and how a process serves.
 #[derive(Args, Clone, Debug)]
@@ -75,7 +75,7 @@ pub struct DatabaseArgs {
 
 /// How processes of one installation trust each other.
 #[derive(Args, Clone, Debug)]
-pub struct TrustArgs {
+pub struct CredentialArgs {
     /// A file with the key that Ferrite's own processes share, at least 32 bytes.
     #[arg(long, env = "FERRITE_SERVICE_KEY_FILE")]
     pub service_key_file: PathBuf,
@@ -123,7 +123,7 @@ mod tests {
         #[command(flatten)]
         database: DatabaseArgs,
         #[command(flatten)]
-        trust: TrustArgs,
+        trust: CredentialArgs,
     }
 
     fn parse(more: &[&str]) -> Result<Settings, clap::Error> {

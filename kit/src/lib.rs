@@ -1,24 +1,45 @@
-//! What every Ferrite service is built on: configuration blocks, the database handle, lifecycle, telemetry, the gRPC server and
-//! channel, authentication, and the outbox.
+//! Common base of all Ferrite services: configuration blocks, the database handle, lifecycle, telemetry, the gRPC server and channel,
+//! authentication, and the outbox.
 //!
-//! Not here: anything that knows a table, a route or a rule of one service.
+//! Not here: tables, routes and rules of a single service.
+//!
+//! The modules form a strict order. A module uses only modules below it in this list (modules for tests excepted), and an item has one
+//! public path.
+//!
+//! 1. [`credentials`]: keys of a process, and the authentication built from them
+//! 2. [`startup`]: opening the database and the listeners of a process
+//! 3. [`server`]: HTTP and gRPC servers, probes
+//! 4. [`outbox`]: events between services
+//! 5. [`idempotency`]: writes that are safe to repeat
+//! 6. [`auth`]: authentication and authorization of a request
+//! 7. [`grpc`]: the gRPC client channel
+//! 8. [`telemetry`]: logs, traces, metrics
+//! 9. [`rate_limit`]: counts of events per key and time window
+//! 10. [`redis`]: the Redis client
+//! 11. [`service_key`]: the key that the processes of an installation share
+//! 12. [`db`]: the database handle
+//! 13. [`config`]: groups of settings
+//! 14. [`net`]: addresses, listeners and streams
+//! 15. [`page`]: pages of lists
+//! 16. [`Lifecycle`], [`Secret`], [`Clock`]
 
-pub mod admin;
 pub mod auth;
-pub mod boot;
 mod clock;
 pub mod config;
+pub mod credentials;
 pub mod db;
 pub mod grpc;
 pub mod idempotency;
 mod lifecycle;
-pub mod limit;
 pub mod net;
 pub mod outbox;
 pub mod page;
+pub mod rate_limit;
+pub mod redis;
 mod secret;
-pub mod serve;
-pub mod shared;
+pub mod server;
+pub mod service_key;
+pub mod startup;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 #[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]

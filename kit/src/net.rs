@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// How long a port that is taken is tried, and how often.
-const PATIENCE: Duration = Duration::from_secs(3);
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long binding a port that is in use is retried.
+const BIND_RETRY_TIMEOUT: Duration = Duration::from_secs(3);
+const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Where a process listens or is reached: `HOST:PORT`, `http://HOST:PORT` or `unix:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,8 +90,10 @@ impl Address {
                 loop {
                     match TcpListener::bind(authority).await {
                         Ok(listener) => return Ok(Listener::Tcp(listener)),
-                        Err(error) if error.kind() == io::ErrorKind::AddrInUse && started.elapsed() < PATIENCE => {
-                            tokio::time::sleep(PAUSE).await;
+                        Err(error)
+                            if error.kind() == io::ErrorKind::AddrInUse && started.elapsed() < BIND_RETRY_TIMEOUT =>
+                        {
+                            tokio::time::sleep(BIND_RETRY_INTERVAL).await;
                         }
                         Err(error) => return Err(named(error)),
                     }

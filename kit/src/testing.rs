@@ -4,23 +4,27 @@
 
 mod caller;
 mod databases;
+#[cfg(test)]
+mod env;
 mod program;
 #[cfg(test)]
 mod redis;
 #[cfg(test)]
-mod site;
-#[cfg(test)]
 mod tables;
+#[cfg(test)]
+mod wait;
 
-pub use caller::{Caller, REPOSITORY, public_key_pem};
+pub use caller::{REPOSITORY, TestCaller, public_key_pem};
 pub use databases::{TestDb, on_each, on_each_schema, on_each_url, setting};
+#[cfg(test)]
+pub(crate) use env::TestEnv;
 pub use program::script;
 #[cfg(test)]
 pub(crate) use redis::Redis;
 #[cfg(test)]
-pub(crate) use site::{Site, eventually};
-#[cfg(test)]
 pub(crate) use tables::{migrations, service_tables};
+#[cfg(test)]
+pub(crate) use wait::eventually;
 
 /// The reason that a status of ours carries.
 ///

@@ -2,8 +2,8 @@
 //!
 //! Not here: anything that a client can reach.
 
-use ferrite_kit::boot::StartError;
 use ferrite_kit::db::{Db, Tx};
+use ferrite_kit::startup::StartError;
 use ferrite_kit::{Clock, Secret};
 
 pub use crate::model::{NewUser, User};

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, value_parser};
-use ferrite_kit::config::{DatabaseArgs, ServeArgs, TelemetryArgs, TrustArgs};
+use ferrite_kit::config::{CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Address;
 
 /// Settings of `repo-svc`: flags, or the variables named beside them.
@@ -18,7 +18,7 @@ pub struct Config {
 
     /// How the processes of this installation trust each other.
     #[command(flatten)]
-    pub trust: TrustArgs,
+    pub trust: CredentialArgs,
 
     /// Where accounts and repository metadata live.
     #[command(flatten)]

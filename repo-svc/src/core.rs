@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use ferrite_kit::auth::{AuthError, TokenAuthority, TokenCache, TokenHash};
 use ferrite_kit::db::{Db, DbError};
 use ferrite_kit::grpc::Channel;
-use ferrite_kit::limit::Limiter;
 use ferrite_kit::outbox::Relay;
+use ferrite_kit::rate_limit::RateLimiter;
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::repo::Identity;
 
@@ -37,7 +37,7 @@ pub(crate) struct Core {
     pub(crate) audit: AuditStore,
     pub(crate) passwords: Passwords,
     pub(crate) throttle: Throttle,
-    pub(crate) limiter: Limiter,
+    pub(crate) limiter: RateLimiter,
     pub(crate) last_use: LastUse,
     pub(crate) grants: Grants,
     pub(crate) cache: Option<TokenCache>,

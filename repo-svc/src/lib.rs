@@ -22,13 +22,12 @@ mod work;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::admin::watch_readiness;
-use ferrite_kit::boot::{ServiceFuture, StartError, Trust, serve_all};
+use ferrite_kit::credentials::ServiceCredentials;
 use ferrite_kit::db::Db;
-use ferrite_kit::grpc::GrpcServer;
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
-use ferrite_kit::serve::Limits;
+use ferrite_kit::server::{GrpcServer, ListenerLimits, serve_all, watch_readiness};
+use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::Permission;
 use ferrite_proto::grant::{Grant, Signer};
@@ -73,12 +72,12 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 
     let auth = trust.layer_with(None, Arc::new(LocalAuthority(Arc::clone(&core))));
     let router = rpc::register(GrpcServer::default(), Arc::clone(&core)).into_router(auth, axum::Router::new(), &life);
-    serve_all(listeners, router, Limits::default(), &life).await;
+    serve_all(listeners, router, ListenerLimits::default(), &life).await;
     work::write_last_use(&core).await;
     Ok(())
 }
 
-fn core(config: Config, trust: &Trust, signer: Signer, db: Db, clock: Clock, life: Lifecycle) -> Core {
+fn core(config: Config, trust: &ServiceCredentials, signer: Signer, db: Db, clock: Clock, life: Lifecycle) -> Core {
     let subscribers = [
         ("issue-svc", trust.channel(&config.issue_address)),
         ("hook-svc", trust.channel(&config.hook_address)),
@@ -100,7 +99,7 @@ fn core(config: Config, trust: &Trust, signer: Signer, db: Db, clock: Clock, lif
         limiter: trust.limiter.clone(),
         last_use: LastUse::default(),
         grants: Grants::new(signer, clock.clone()),
-        cache: trust.cache.clone(),
+        cache: trust.token_cache.clone(),
         storage: trust.channel(&config.git_address),
         relay: Relay::new(db.clone(), clock.clone(), subscribers.into_iter().collect()),
         db,
@@ -111,7 +110,7 @@ fn core(config: Config, trust: &Trust, signer: Signer, db: Db, clock: Clock, lif
 }
 
 /// The signer of grants, tried out: a key that the other services would not accept must not serve.
-fn signer(config: &Config, trust: &Trust, clock: &Clock) -> Result<Signer, StartError> {
+fn signer(config: &Config, trust: &ServiceCredentials, clock: &Clock) -> Result<Signer, StartError> {
     let file = config.grant_key_file.display().to_string();
     let pem = std::fs::read(&config.grant_key_file)
         .map_err(|error| StartError::Other(format!("grant key file `{file}`: {error}")))?;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::limit::Limiter;
+use ferrite_kit::rate_limit::RateLimiter;
 use ferrite_proto::id::UserId;
 
 use crate::RepoError;
@@ -52,13 +52,13 @@ impl Attempt {
 /// Wrong passwords of the last minutes.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    limiter: Limiter,
+    limiter: RateLimiter,
     limits: SignInArgs,
 }
 
 impl Throttle {
     /// Nothing is counted yet, unless another replica did.
-    pub(crate) fn new(limiter: Limiter, limits: SignInArgs) -> Self {
+    pub(crate) fn new(limiter: RateLimiter, limits: SignInArgs) -> Self {
         Self { limiter, limits }
     }
 

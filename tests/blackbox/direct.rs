@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ferrite_kit::Clock;
-use ferrite_kit::grpc::{ServiceCredential, ServiceKey};
+use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
 use ferrite_proto::git::git_service_client::GitServiceClient;
 use ferrite_proto::git::{ListBranchesRequest, storage_service_client::StorageServiceClient};
 use ferrite_proto::grant::{Grant, Signer, Verifier};
@@ -104,7 +104,7 @@ async fn grant_for(cluster: &Cluster, user: &User, repository_id: i64, operation
     refused(access.resolve_access(with_token(message.clone(), token)).await, Code::PermissionDenied);
     // As one of the services, which hold the key: no grant leaves them.
     let key = ServiceKey::read(&cluster.keys().join("service.key")).unwrap();
-    let credential = ServiceCredential::new(key, "gateway", Clock::system()).token();
+    let credential = ServiceTokenSource::new(key, "gateway", Clock::system()).token();
     let mut request = with_token(message, token);
     request.metadata_mut().insert(metadata::SERVICE, credential.parse().unwrap());
     access.resolve_access(request).await.unwrap().into_inner().grant

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::grpc::{ServiceCredential, ServiceKey, channel};
+use ferrite_kit::grpc::channel;
 use ferrite_kit::net::Address;
-use ferrite_kit::serve::{Limits, serve};
+use ferrite_kit::server::{ListenerLimits, serve};
+use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
 use ferrite_kit::{Clock, Lifecycle, timestamp};
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::operation::{
@@ -224,11 +225,11 @@ impl World {
         let socket = std::env::temp_dir().join(format!("ferrite-{}.sock", uuid::Uuid::new_v4()));
         let address = Address::Unix(socket.clone());
         let life = Lifecycle::new(Duration::from_millis(100));
-        life.spawn("stand-in", serve(address.bind().await.unwrap(), stand_in, Limits::default(), life.clone()));
+        life.spawn("stand-in", serve(address.bind().await.unwrap(), stand_in, ListenerLimits::default(), life.clone()));
         let mut gateway = lonely();
         gateway.clients.repo = channel(&address, None);
         let key = ServiceKey::new(vec![7; 32]).unwrap();
-        gateway.bulk = Bulk::new(address, Arc::new(ServiceCredential::new(key, "gateway", Clock::system())));
+        gateway.bulk = Bulk::new(address, Arc::new(ServiceTokenSource::new(key, "gateway", Clock::system())));
         Self { gateway, life, socket }
     }
 

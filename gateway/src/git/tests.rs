@@ -7,8 +7,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use ferrite_kit::Clock;
-use ferrite_kit::grpc::{ServiceCredential, ServiceKey, channel};
+use ferrite_kit::grpc::channel;
 use ferrite_kit::net::Address;
+use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -26,7 +27,7 @@ const PUSH: (&str, &str) = ("content-type", "application/x-git-receive-pack-requ
 fn door() -> Router {
     let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
     let key = ServiceKey::new(vec![7; 32]).unwrap();
-    let credential = Arc::new(ServiceCredential::new(key, "gateway", Clock::system()));
+    let credential = Arc::new(ServiceTokenSource::new(key, "gateway", Clock::system()));
     let access = AccessServiceClient::new(channel(&nowhere, Some(Arc::clone(&credential))));
     let (bulk, recheck, capabilities) = (Bulk::new(nowhere, credential), Duration::from_secs(30), Default::default());
     router().with_state(Door { access, bulk, recheck, capabilities })

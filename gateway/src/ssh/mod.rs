@@ -24,9 +24,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ferrite_kit::boot::StartError;
 use ferrite_kit::grpc::Channel;
-use ferrite_kit::limit::Limiter;
+use ferrite_kit::rate_limit::RateLimiter;
+use ferrite_kit::startup::StartError;
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use tokio::sync::Semaphore;
@@ -44,7 +44,7 @@ pub(crate) struct Door {
     /// After which time callers of long transfers are asked about again.
     recheck: Duration,
     /// Counts those who could not sign in.
-    limiter: Limiter,
+    limiter: RateLimiter,
     life: Lifecycle,
     /// Connections that there is still room for.
     room: Arc<Semaphore>,

@@ -18,7 +18,7 @@ mod list_protections;
 mod put_contents;
 mod set_protection;
 
-use ferrite_kit::grpc::{GrpcServer, MESSAGE_LIMIT};
+use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES};
 use ferrite_proto::{
     events::{
         DeliverRequest, DeliverResponse,
@@ -50,10 +50,10 @@ pub(crate) fn server(app: &App) -> GrpcServer {
     let rpc = Rpc(app.clone());
     GrpcServer::default()
         .add(GitServiceServer::new(rpc.clone()).max_decoding_message_size(PUT_LIMIT))
-        .add(GitDataServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(ProtectionServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(StorageServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(GitDataServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(ProtectionServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(StorageServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
 /// The services over the parts of the process.

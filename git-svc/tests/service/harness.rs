@@ -17,10 +17,10 @@ use ed25519_dalek::{
 use ferrite_kit::{
     Clock, Lifecycle,
     auth::{AuthError, TokenAuthority},
-    boot::{Trust, serve_all},
-    grpc::{Channel, GrpcServer, channel},
+    credentials::ServiceCredentials,
+    grpc::{Channel, channel},
     net::Address,
-    serve::Limits,
+    server::{GrpcServer, ListenerLimits, serve_all},
 };
 use ferrite_proto::{
     Permission,
@@ -46,7 +46,7 @@ pub(crate) struct Service {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) address: Address,
     pub(crate) signer: Signer,
-    pub(crate) trust: Trust,
+    pub(crate) trust: ServiceCredentials,
     life: Lifecycle,
     done: Option<tokio::task::JoinHandle<()>>,
     subscriber: Subscriber,
@@ -127,7 +127,10 @@ impl Service {
         let server = GrpcServer::default().add(EventSinkServer::new(subscriber.clone()));
         let router = server.into_router(trust.layer_with(None, Arc::new(Nobody)), axum::Router::new(), &others);
         let life = others.clone();
-        others.spawn("repo-svc", async move { serve_all(vec![listener], router, Limits::default(), &life).await });
+        others.spawn(
+            "repo-svc",
+            async move { serve_all(vec![listener], router, ListenerLimits::default(), &life).await },
+        );
         let address = settings.serve.listen[0].clone();
         let life = Lifecycle::new(Duration::from_secs(5));
         let next = AtomicI64::new(1);

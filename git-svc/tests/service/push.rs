@@ -8,7 +8,11 @@ use axum::{
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
-use ferrite_kit::{Lifecycle, boot::serve_all, net::Address, serve::Limits};
+use ferrite_kit::{
+    Lifecycle,
+    net::Address,
+    server::{ListenerLimits, serve_all},
+};
 use ferrite_proto::{
     Permission,
     events::RefsUpdateKind,
@@ -39,7 +43,7 @@ impl Gateway {
         let url = format!("http://{}", listener.address().unwrap());
         let router = Router::new().fallback(pass_on).with_state((Arc::clone(&service), life.clone()));
         let own = life.clone();
-        life.spawn("gateway", async move { serve_all(vec![listener], router, Limits::default(), &own).await });
+        life.spawn("gateway", async move { serve_all(vec![listener], router, ListenerLimits::default(), &own).await });
         Self { url, life, service }
     }
 

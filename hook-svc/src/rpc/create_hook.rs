@@ -46,7 +46,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
+    use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
     fn request(kind: &str, config: &[(&str, &str)]) -> CreateHookRequest {
         let config = config.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -60,7 +60,7 @@ mod tests {
     async fn an_administrator_registers_a_hook_and_never_sees_its_secret_again() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Admin);
+            let caller = TestCaller::user(7, Permission::Admin);
             let hook = service.create(&caller, request("gogs", &CONFIG)).await.unwrap();
             let expected = Hook {
                 id: hook.id,
@@ -94,7 +94,7 @@ mod tests {
     async fn one_key_registers_one_hook() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Admin).with_key("k1");
+            let caller = TestCaller::user(7, Permission::Admin).with_key("k1");
             let first = service.create(&caller, request("gogs", &CONFIG)).await.unwrap();
             for _ in 0..8 {
                 assert_eq!(service.create(&caller, request("gogs", &CONFIG)).await.unwrap(), first);
@@ -111,7 +111,8 @@ mod tests {
     async fn refusals_reach_the_caller_with_their_fields() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let status = service.create(&Caller::user(7, Permission::Admin), request("slack", &[])).await.unwrap_err();
+            let status =
+                service.create(&TestCaller::user(7, Permission::Admin), request("slack", &[])).await.unwrap_err();
             assert_eq!(status.code(), Code::InvalidArgument);
             let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
             assert_eq!(fields, ["config.url", "config.content_type", "config.channel"]);
@@ -126,13 +127,17 @@ mod tests {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let refusals = [
-                (Caller::nobody(), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
-                (Caller::anonymous(Permission::Read), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
-                (Caller::user(7, Permission::Owner).with_other_key(), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::Owner).expired(), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::Owner).of_repository(REPOSITORY + 1), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::Owner).granted(LIST_HOOKS), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::Owner).granted(""), Code::Unauthenticated, "BAD_GRANT"),
+                (TestCaller::without_credentials(), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
+                (TestCaller::anonymous(Permission::Read), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
+                (TestCaller::user(7, Permission::Owner).with_other_key(), Code::Unauthenticated, "BAD_GRANT"),
+                (TestCaller::user(7, Permission::Owner).expired(), Code::Unauthenticated, "BAD_GRANT"),
+                (
+                    TestCaller::user(7, Permission::Owner).of_repository(REPOSITORY + 1),
+                    Code::Unauthenticated,
+                    "BAD_GRANT",
+                ),
+                (TestCaller::user(7, Permission::Owner).granted(LIST_HOOKS), Code::Unauthenticated, "BAD_GRANT"),
+                (TestCaller::user(7, Permission::Owner).granted(""), Code::Unauthenticated, "BAD_GRANT"),
             ];
             for (caller, code, expected) in refusals {
                 let status = service.create(&caller, request("gogs", &CONFIG)).await.unwrap_err();

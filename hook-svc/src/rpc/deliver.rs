@@ -36,7 +36,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
+    use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
     fn hook(repository_id: i64) -> CreateHookRequest {
         let config = [("url", "http://a/"), ("content_type", "json"), ("secret", "s")];
@@ -52,7 +52,7 @@ mod tests {
     async fn a_deleted_repository_loses_its_hooks_once_and_gets_no_new_ones() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Admin);
+            let caller = TestCaller::user(7, Permission::Admin);
             service.create(&caller, hook(REPOSITORY)).await.unwrap();
             service.create(&caller.of_repository(REPOSITORY + 1), hook(REPOSITORY + 1)).await.unwrap();
 
@@ -75,7 +75,7 @@ mod tests {
     async fn of_a_request_with_an_unknown_event_nothing_is_applied() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            service.create(&Caller::user(7, Permission::Admin), hook(REPOSITORY)).await.unwrap();
+            service.create(&TestCaller::user(7, Permission::Admin), hook(REPOSITORY)).await.unwrap();
             let unknown = Event { fact: None, repository_id: 0, event_id: String::new(), event_time: None };
             let status = service.deliver(vec![deleted(REPOSITORY), unknown]).await.unwrap_err();
             let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
@@ -96,7 +96,7 @@ mod tests {
     async fn only_a_service_delivers_events() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let owner = Caller::user(7, Permission::Owner);
+            let owner = TestCaller::user(7, Permission::Owner);
             let status = service.deliver_as(&owner, vec![deleted(REPOSITORY)]).await.unwrap_err();
             assert_eq!((status.code(), reason(&status).as_str()), (Code::PermissionDenied, "SERVICE_REQUIRED"));
             service.stop().await;

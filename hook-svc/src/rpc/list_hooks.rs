@@ -27,7 +27,7 @@ mod tests {
     use ferrite_proto::operation::CREATE_HOOK;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
+    use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
     fn page(page: i32, page_size: i32) -> ListHooksRequest {
         ListHooksRequest { repository_id: REPOSITORY, page, page_size }
@@ -37,7 +37,7 @@ mod tests {
     async fn hooks_are_listed_by_id_as_they_were_made() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Admin);
+            let caller = TestCaller::user(7, Permission::Admin);
             let mut made = Vec::new();
             for kind in ["native", "discord", "dingtalk"] {
                 let config = [("url", "http://a/"), ("content_type", "json"), ("username", "bot"), ("secret", "s")];
@@ -67,10 +67,10 @@ mod tests {
     async fn a_list_refuses_pages_out_of_range_and_grants_for_anything_else() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let status = service.list(&Caller::user(7, Permission::Admin), page(0, 1001)).await.unwrap_err();
+            let status = service.list(&TestCaller::user(7, Permission::Admin), page(0, 1001)).await.unwrap_err();
             let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
             assert_eq!(fields, ["page", "page_size"]);
-            let other = Caller::user(7, Permission::Owner).granted(CREATE_HOOK);
+            let other = TestCaller::user(7, Permission::Owner).granted(CREATE_HOOK);
             assert_eq!(reason(&service.list(&other, page(1, 10)).await.unwrap_err()), "BAD_GRANT");
             service.stop().await;
         })

@@ -2,10 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use ferrite_kit::boot::StartError;
 use ferrite_kit::db::Db;
-use ferrite_kit::grpc::{Channel, ServiceCredential, ServiceKey, channel};
+use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
+use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
+use ferrite_kit::startup::StartError;
 use ferrite_kit::testing::public_key_pem;
 use ferrite_kit::{Clock, Lifecycle, Secret, args};
 use ferrite_proto::events::event_sink_client::EventSinkClient;
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tonic::Status;
 
-use super::Caller;
+use super::TestCaller;
 use crate::Config;
 
 const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -59,7 +60,7 @@ impl Service {
         }
         let address: Address = address.parse().unwrap();
         let key = ServiceKey::new(SERVICE_KEY).unwrap();
-        let credential = ServiceCredential::new(key, "repo-svc", Clock::system());
+        let credential = ServiceTokenSource::new(key, "repo-svc", Clock::system());
         Self {
             channel: channel(&address, None),
             trusted: channel(&address, Some(Arc::new(credential))),
@@ -77,14 +78,18 @@ impl Service {
         self.task.await.unwrap().unwrap();
     }
 
-    pub(crate) async fn create(&self, caller: &Caller, request: CreateHookRequest) -> Result<Hook, Status> {
+    pub(crate) async fn create(&self, caller: &TestCaller, request: CreateHookRequest) -> Result<Hook, Status> {
         let answer = HookServiceClient::new(self.channel.clone())
             .create_hook(caller.request(operation::CREATE_HOOK, request))
             .await?;
         Ok(answer.into_inner().hook.unwrap())
     }
 
-    pub(crate) async fn list(&self, caller: &Caller, request: ListHooksRequest) -> Result<ListHooksResponse, Status> {
+    pub(crate) async fn list(
+        &self,
+        caller: &TestCaller,
+        request: ListHooksRequest,
+    ) -> Result<ListHooksResponse, Status> {
         let answer = HookServiceClient::new(self.channel.clone())
             .list_hooks(caller.request(operation::LIST_HOOKS, request))
             .await?;
@@ -103,7 +108,7 @@ impl Service {
     }
 
     /// Delivers events as somebody else.
-    pub(crate) async fn deliver_as(&self, caller: &Caller, events: Vec<Event>) -> Result<(), Status> {
+    pub(crate) async fn deliver_as(&self, caller: &TestCaller, events: Vec<Event>) -> Result<(), Status> {
         let request = caller.request(DELIVER, DeliverRequest { events });
         EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
     }

@@ -75,7 +75,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
+    use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
     fn request(title: &str) -> CreateIssueRequest {
         CreateIssueRequest {
@@ -90,7 +90,7 @@ mod tests {
     async fn a_reader_opens_issues_under_numbers_from_one() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Read);
+            let caller = TestCaller::user(7, Permission::Read);
             for number in 1..=3 {
                 let closed = CreateIssueRequest { is_closed: number == 2, ..request(" Title ") };
                 let issue = service.create(&caller, closed).await.unwrap();
@@ -118,7 +118,7 @@ mod tests {
     async fn eight_at_once_get_eight_consecutive_numbers() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Read);
+            let caller = TestCaller::user(7, Permission::Read);
             let calls = (0..8).map(|turn| service.create(&caller, request(&format!("issue {turn}"))));
             let issues = join_all(calls).await;
             let numbers: BTreeSet<_> = issues.iter().map(|issue| issue.as_ref().unwrap().number).collect();
@@ -135,7 +135,7 @@ mod tests {
     async fn one_key_opens_one_issue_however_often_and_at_once_it_is_sent() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Read).with_key("k1");
+            let caller = TestCaller::user(7, Permission::Read).with_key("k1");
             let issues = join_all((0..4).map(|_| service.create(&caller, request("once")))).await;
             assert!(issues.iter().all(|issue| issue.as_ref().unwrap() == issues[0].as_ref().unwrap()), "{issues:?}");
             assert_eq!(service.create(&caller, request("once")).await.unwrap().number, 1);
@@ -143,7 +143,7 @@ mod tests {
 
             let other = service.create(&caller, request("other")).await.unwrap_err();
             assert_eq!((other.code(), reason(&other)), (Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED".to_owned()));
-            let somebody = Caller::user(8, Permission::Read).with_key("k1");
+            let somebody = TestCaller::user(8, Permission::Read).with_key("k1");
             assert_eq!(service.create(&somebody, request("mine")).await.unwrap().number, 2);
             service.stop().await;
         })
@@ -155,7 +155,7 @@ mod tests {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let wrong = CreateIssueRequest { body: "\0".to_owned(), ..request("  ") };
-            let status = service.create(&Caller::user(7, Permission::Read), wrong).await.unwrap_err();
+            let status = service.create(&TestCaller::user(7, Permission::Read), wrong).await.unwrap_err();
             assert_eq!(status.code(), Code::InvalidArgument);
             let fields: Vec<_> = violations(&status).into_iter().map(|(field, code, _)| (field, code)).collect();
             let expected =
@@ -172,14 +172,18 @@ mod tests {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let refusals = [
-                (Caller::nobody(), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
-                (Caller::anonymous(Permission::Read), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
-                (Caller::user(7, Permission::Owner).with_other_key(), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::Owner).expired(), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::Owner).of_repository(REPOSITORY + 1), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::Owner).granted(LIST_ISSUES), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::Owner).granted(""), Code::Unauthenticated, "BAD_GRANT"),
-                (Caller::user(7, Permission::Owner).without_issues(), Code::NotFound, "ISSUES_DISABLED"),
+                (TestCaller::without_credentials(), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
+                (TestCaller::anonymous(Permission::Read), Code::Unauthenticated, "CREDENTIALS_REQUIRED"),
+                (TestCaller::user(7, Permission::Owner).with_other_key(), Code::Unauthenticated, "BAD_GRANT"),
+                (TestCaller::user(7, Permission::Owner).expired(), Code::Unauthenticated, "BAD_GRANT"),
+                (
+                    TestCaller::user(7, Permission::Owner).of_repository(REPOSITORY + 1),
+                    Code::Unauthenticated,
+                    "BAD_GRANT",
+                ),
+                (TestCaller::user(7, Permission::Owner).granted(LIST_ISSUES), Code::Unauthenticated, "BAD_GRANT"),
+                (TestCaller::user(7, Permission::Owner).granted(""), Code::Unauthenticated, "BAD_GRANT"),
+                (TestCaller::user(7, Permission::Owner).without_issues(), Code::NotFound, "ISSUES_DISABLED"),
             ];
             for (caller, code, expected) in refusals {
                 let status = service.create(&caller, request("no")).await.unwrap_err();

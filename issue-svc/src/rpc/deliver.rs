@@ -36,7 +36,7 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
+    use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
     fn issue(repository_id: i64) -> CreateIssueRequest {
         CreateIssueRequest { repository_id, title: "t".to_owned(), ..Default::default() }
@@ -47,7 +47,7 @@ mod tests {
     }
 
     async fn count(service: &Service, repository_id: i64) -> i64 {
-        let caller = Caller::anonymous(Permission::Read).of_repository(repository_id);
+        let caller = TestCaller::anonymous(Permission::Read).of_repository(repository_id);
         let state = IssueState::Unspecified.into();
         let request = ListIssuesRequest { repository_id, state, page: 1, page_size: 1 };
         service.list(&caller, request).await.unwrap().total_count
@@ -57,7 +57,7 @@ mod tests {
     async fn a_deleted_repository_loses_its_issues_once_and_gets_no_new_ones() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Read);
+            let caller = TestCaller::user(7, Permission::Read);
             let neighbour = caller.of_repository(REPOSITORY + 1);
             service.create(&caller, issue(REPOSITORY)).await.unwrap();
             service.create(&neighbour, issue(REPOSITORY + 1)).await.unwrap();
@@ -82,7 +82,7 @@ mod tests {
     async fn of_a_request_with_an_unknown_event_nothing_is_applied() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            service.create(&Caller::user(7, Permission::Read), issue(REPOSITORY)).await.unwrap();
+            service.create(&TestCaller::user(7, Permission::Read), issue(REPOSITORY)).await.unwrap();
             let unknown = Event { fact: None, repository_id: 0, event_id: String::new(), event_time: None };
             let status = service.deliver(vec![deleted(REPOSITORY), unknown]).await.unwrap_err();
             let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
@@ -105,7 +105,7 @@ mod tests {
     async fn only_a_service_delivers_events() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let owner = Caller::user(7, Permission::Owner);
+            let owner = TestCaller::user(7, Permission::Owner);
             let status = service.deliver_as(&owner, vec![deleted(REPOSITORY)]).await.unwrap_err();
             assert_eq!((status.code(), reason(&status).as_str()), (Code::PermissionDenied, "SERVICE_REQUIRED"));
             service.stop().await;

@@ -23,16 +23,16 @@ mod tests {
     use ferrite_proto::operation::CREATE_ISSUE;
     use tonic::Code;
 
-    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
+    use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
     #[tokio::test]
     async fn an_issue_is_found_under_its_number_in_its_repository_only() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Read);
+            let caller = TestCaller::user(7, Permission::Read);
             let request = CreateIssueRequest { repository_id: REPOSITORY, title: "t".to_owned(), ..Default::default() };
             let made = service.create(&caller, request).await.unwrap();
-            let anonymous = Caller::anonymous(Permission::Read);
+            let anonymous = TestCaller::anonymous(Permission::Read);
             assert_eq!(service.get(&anonymous, REPOSITORY, 1).await.unwrap(), made);
 
             for number in [2, 0, -1, i64::MIN, i64::MAX] {
@@ -41,7 +41,7 @@ mod tests {
             }
             let status = service.get(&caller.granted(CREATE_ISSUE), REPOSITORY, 1).await.unwrap_err();
             assert_eq!(reason(&status), "BAD_GRANT");
-            let elsewhere = Caller::user(7, Permission::Read).of_repository(REPOSITORY + 1);
+            let elsewhere = TestCaller::user(7, Permission::Read).of_repository(REPOSITORY + 1);
             let status = service.get(&elsewhere, REPOSITORY + 1, 1).await.unwrap_err();
             assert_eq!(reason(&status), "ISSUE_NOT_FOUND");
             service.stop().await;

@@ -46,7 +46,7 @@ mod tests {
     use ferrite_proto::operation::GET_ISSUE;
 
     use super::*;
-    use crate::testing::{Caller, REPOSITORY, Service, on_each_url, reason};
+    use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
     fn request(state: IssueState, page: i32, page_size: i32) -> ListIssuesRequest {
         ListIssuesRequest { repository_id: REPOSITORY, state: state.into(), page, page_size }
@@ -56,7 +56,7 @@ mod tests {
     async fn pages_are_newest_first_and_count_everything_that_matches() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Read);
+            let caller = TestCaller::user(7, Permission::Read);
             for number in 1..=5 {
                 let title = number.to_string();
                 let is_closed = number % 2 == 0;
@@ -73,7 +73,7 @@ mod tests {
             ];
             for (state, page, size, numbers, total) in cases {
                 let answer =
-                    service.list(&Caller::anonymous(Permission::Read), request(state, page, size)).await.unwrap();
+                    service.list(&TestCaller::anonymous(Permission::Read), request(state, page, size)).await.unwrap();
                 assert_eq!(
                     answer.issues.iter().map(|issue| issue.number).collect::<Vec<_>>(),
                     numbers,
@@ -90,7 +90,7 @@ mod tests {
     async fn a_page_of_the_largest_issues_is_answered() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Read);
+            let caller = TestCaller::user(7, Permission::Read);
             let body = "x".repeat(1024 * 1024);
             for title in ["1", "2", "3", "4", "5"] {
                 let (title, body) = (title.to_owned(), body.clone());
@@ -108,7 +108,7 @@ mod tests {
     async fn a_list_refuses_what_it_cannot_mean_and_grants_for_anything_else() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
-            let caller = Caller::user(7, Permission::Read);
+            let caller = TestCaller::user(7, Permission::Read);
             let wrong = ListIssuesRequest { state: 9, ..request(IssueState::Open, 0, 51) };
             let status = service.list(&caller, wrong).await.unwrap_err();
             let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();

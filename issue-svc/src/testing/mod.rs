@@ -2,5 +2,5 @@
 
 mod service;
 
-pub(crate) use ferrite_kit::testing::{Caller, REPOSITORY, on_each_schema, on_each_url, reason};
+pub(crate) use ferrite_kit::testing::{REPOSITORY, TestCaller, on_each_schema, on_each_url, reason};
 pub(crate) use service::Service;

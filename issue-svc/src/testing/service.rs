@@ -2,10 +2,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use ferrite_kit::boot::StartError;
 use ferrite_kit::db::Db;
-use ferrite_kit::grpc::{Channel, ServiceCredential, ServiceKey, channel};
+use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
+use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
+use ferrite_kit::startup::StartError;
 use ferrite_kit::testing::public_key_pem;
 use ferrite_kit::{Clock, Lifecycle, Secret, args};
 use ferrite_proto::events::event::Fact;
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tonic::Status;
 
-use super::Caller;
+use super::TestCaller;
 use crate::Config;
 
 const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
@@ -61,7 +62,7 @@ impl Service {
         }
         let address: Address = address.parse().unwrap();
         let key = ServiceKey::new(SERVICE_KEY).unwrap();
-        let credential = ServiceCredential::new(key, "repo-svc", Clock::system());
+        let credential = ServiceTokenSource::new(key, "repo-svc", Clock::system());
         Self {
             channel: channel(&address, None),
             trusted: channel(&address, Some(Arc::new(credential))),
@@ -79,18 +80,22 @@ impl Service {
         self.task.await.unwrap().unwrap();
     }
 
-    pub(crate) async fn create(&self, caller: &Caller, request: CreateIssueRequest) -> Result<Issue, Status> {
+    pub(crate) async fn create(&self, caller: &TestCaller, request: CreateIssueRequest) -> Result<Issue, Status> {
         let answer = self.client().create_issue(caller.request(operation::CREATE_ISSUE, request)).await?;
         Ok(answer.into_inner().issue.unwrap())
     }
 
-    pub(crate) async fn get(&self, caller: &Caller, repository_id: i64, number: i64) -> Result<Issue, Status> {
+    pub(crate) async fn get(&self, caller: &TestCaller, repository_id: i64, number: i64) -> Result<Issue, Status> {
         let request = caller.request(operation::GET_ISSUE, GetIssueRequest { repository_id, number });
         let answer = self.client().get_issue(request).await?;
         Ok(answer.into_inner().issue.unwrap())
     }
 
-    pub(crate) async fn list(&self, caller: &Caller, request: ListIssuesRequest) -> Result<ListIssuesResponse, Status> {
+    pub(crate) async fn list(
+        &self,
+        caller: &TestCaller,
+        request: ListIssuesRequest,
+    ) -> Result<ListIssuesResponse, Status> {
         Ok(self.client().list_issues(caller.request(operation::LIST_ISSUES, request)).await?.into_inner())
     }
 
@@ -126,7 +131,7 @@ impl Service {
     }
 
     /// Delivers events as somebody else.
-    pub(crate) async fn deliver_as(&self, caller: &Caller, events: Vec<Event>) -> Result<(), Status> {
+    pub(crate) async fn deliver_as(&self, caller: &TestCaller, events: Vec<Event>) -> Result<(), Status> {
         let request = caller.request(DELIVER, DeliverRequest { events });
         EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
     }

@@ -9,7 +9,8 @@ use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest, repository_ref};
 use futures_util::future::BoxFuture;
 use tonic::{Request, Status};
 
-use super::{AuthError, Caller};
+use super::caller::Caller;
+use super::error::AuthError;
 use crate::grpc::Channel;
 
 /// Decides whether a caller may do an operation to a repository: by the grant that came along, or by asking repo-svc with the

@@ -10,59 +10,23 @@ use axum::response::Response;
 use ferrite_proto::error::ServiceError;
 use ferrite_proto::grant::{Grant, Verifier};
 use ferrite_proto::metadata;
-use ferrite_proto::repo::Identity;
 use http::HeaderMap;
 use moka::Expiry;
 use moka::sync::Cache;
 use tower::{Layer, Service};
 
-use super::{AuthError, TokenHash, Tokens};
-use crate::grpc::ServiceKey;
-use crate::{Clock, Secret};
+use super::caller::Caller;
+use super::error::AuthError;
+use super::token_hash::TokenHash;
+use super::token_validator::TokenValidator;
+use crate::clock::Clock;
+use crate::secret::Secret;
+use crate::service_key::ServiceKey;
 
 /// Verified grants kept in memory: the signature is checked once.
 const REMEMBERED_GRANTS: u64 = 10_000;
 /// Open to everybody who can reach the port: whether we live, and what we speak.
 const OPEN: &[&str] = &["/grpc.health.v1.Health/", "/grpc.reflection."];
-
-/// Who sent a request, as far as it was proved. In the extensions of every request that passed [`AuthLayer`].
-#[derive(Clone, Debug, Default)]
-pub struct Caller {
-    /// The role, when one of Ferrite's own processes is calling. It may call for a user, or for nobody.
-    pub service: Option<String>,
-    /// The user behind the token, when one came along.
-    pub identity: Option<Identity>,
-    /// The token itself, to ask repo-svc with.
-    pub token: Option<Secret>,
-    /// The grant, when one came along.
-    pub grant: Option<Arc<Grant>>,
-    /// What is being called: the path of the request without its leading slash, which for an RPC is its full method name.
-    pub operation: String,
-}
-
-impl Caller {
-    /// The caller of a request; nobody when it did not pass the layer.
-    #[must_use]
-    pub fn of<T>(request: &tonic::Request<T>) -> Self {
-        request.extensions().get::<Self>().cloned().unwrap_or_default()
-    }
-
-    /// The signed-in user.
-    ///
-    /// # Errors
-    /// [`AuthError::CredentialsRequired`] for anonymous callers.
-    pub fn require_user(&self) -> Result<&Identity, AuthError> {
-        self.identity.as_ref().ok_or(AuthError::CredentialsRequired)
-    }
-
-    /// The role of the process that calls.
-    ///
-    /// # Errors
-    /// [`AuthError::ServiceRequired`] for everybody else.
-    pub fn require_service(&self) -> Result<&str, AuthError> {
-        self.service.as_deref().ok_or(AuthError::ServiceRequired)
-    }
-}
 
 /// Checks every credential a request brings, before the request reaches a service. A credential that is present and not valid is
 /// refused, never overlooked; a request with none is refused as well.
@@ -70,7 +34,7 @@ impl Caller {
 pub struct AuthLayer(Arc<Inner>);
 
 struct Inner {
-    tokens: Tokens,
+    tokens: TokenValidator,
     verifier: Arc<Verifier>,
     key: ServiceKey,
     clock: Clock,
@@ -94,7 +58,7 @@ impl Expiry<TokenHash, (Arc<Grant>, u64)> for UntilExpiry {
 impl AuthLayer {
     /// A layer over the three ways to prove oneself.
     #[must_use]
-    pub fn new(tokens: Tokens, verifier: Arc<Verifier>, key: ServiceKey, clock: Clock) -> Self {
+    pub fn new(tokens: TokenValidator, verifier: Arc<Verifier>, key: ServiceKey, clock: Clock) -> Self {
         let grants = Cache::builder().max_capacity(REMEMBERED_GRANTS).expire_after(UntilExpiry(clock.clone())).build();
         Self(Arc::new(Inner { tokens, verifier, key, clock, grants }))
     }

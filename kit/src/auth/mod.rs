@@ -7,16 +7,22 @@
 //! Not here: who may do what. That is repo-svc's to know; this module only carries its answers.
 
 mod access;
-mod cache;
+mod caller;
 mod error;
 mod layer;
-mod tokens;
+mod token_authority;
+mod token_cache;
+mod token_hash;
+mod token_validator;
 
 #[cfg(test)]
 mod tests;
 
 pub use access::Access;
-pub use cache::TokenCache;
+pub use caller::Caller;
 pub use error::AuthError;
-pub use layer::{AuthLayer, Caller};
-pub use tokens::{TokenAuthority, TokenHash, Tokens};
+pub use layer::AuthLayer;
+pub use token_authority::TokenAuthority;
+pub use token_cache::TokenCache;
+pub use token_hash::TokenHash;
+pub use token_validator::TokenValidator;

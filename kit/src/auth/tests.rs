@@ -1,4 +1,4 @@
 mod access;
 mod authority;
-mod cache;
 mod layer;
+mod token_cache;

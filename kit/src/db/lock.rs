@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long one process waits for another's migration.
-const TIMEOUT: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(20);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Keeps other processes, and other tasks of this one, from making or migrating a SQLite file, until dropped. SQLite's own busy
 /// timeout does not cover the switch to WAL.
@@ -17,7 +17,7 @@ pub(super) async fn exclusive(database: &Path) -> io::Result<File> {
     let mut name = database.as_os_str().to_owned();
     name.push(".lock");
     let lock = File::create(name)?;
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
@@ -25,7 +25,7 @@ pub(super) async fn exclusive(database: &Path) -> io::Result<File> {
             Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "another process holds the database's lock"));
             }
-            Err(TryLockError::WouldBlock) => tokio::time::sleep(POLL).await,
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }

@@ -2,8 +2,9 @@ use futures_util::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgPoolOptions;
 
+use super::error::DbError;
+use super::handle::{Db, Pools};
 use super::lock::exclusive;
-use super::{Db, DbError, Pools};
 
 const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success ORDER BY version";
 const HAS_TABLE_POSTGRES: &str = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";

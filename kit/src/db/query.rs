@@ -8,7 +8,9 @@ use sqlx::query::Query as SqlxQuery;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 
-use super::{Db, DbError, Pools, Row, Tx, TxKind, Value};
+use super::error::DbError;
+use super::handle::{Db, Pools, Row, Tx, TxKind};
+use super::value::Value;
 
 macro_rules! bind {
     ($query:expr, $args:expr) => {{
@@ -121,6 +123,14 @@ impl Db {
                 Pools::Sqlite { read, .. } => RawRows::Sqlite(sqlite(sql, args).fetch_all(read).await?),
             })
         })
+    }
+
+    /// Asks the database for the number one.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn ping(&self) -> BoxFuture<'_, Result<(), DbError>> {
+        Box::pin(async move { self.one::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.map(|_| ()) })
     }
 
     fn count(&self) {

@@ -1,8 +1,11 @@
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::args;
+use crate::secret::Secret;
 use crate::testing::{TestDb, migrations, on_each, setting};
 
 const SCHEMA_POSTGRES: &str = "

@@ -8,13 +8,12 @@ use tonic::body::Body;
 use tonic::transport::Endpoint;
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
-use super::client::ServiceCredential;
 use super::retry::Retry;
+use super::timeout::CLIENT_DEADLINE;
 use crate::net::Address;
+use crate::service_key::ServiceTokenSource;
 use crate::telemetry;
 
-/// A call without a deadline of its own ends after this long.
-pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// HTTP/2 connections to one service: one alone becomes the bottleneck first.
 const CONNECTIONS: usize = 2;
@@ -24,7 +23,7 @@ const CONNECTIONS: usize = 2;
 #[derive(Clone)]
 pub struct Channel {
     inner: tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, tonic::transport::Error>,
-    credential: Option<Arc<ServiceCredential>>,
+    credential: Option<Arc<ServiceTokenSource>>,
 }
 
 impl std::fmt::Debug for Channel {
@@ -38,7 +37,7 @@ impl std::fmt::Debug for Channel {
 /// # Panics
 /// When called outside a tokio runtime.
 #[must_use]
-pub fn channel(address: &Address, credential: Option<Arc<ServiceCredential>>) -> Channel {
+pub fn channel(address: &Address, credential: Option<Arc<ServiceTokenSource>>) -> Channel {
     let connections: Vec<_> = (0..CONNECTIONS).map(|_| connection(address.clone())).collect();
     let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let balanced = service_fn(move |request: Request<Body>| {
@@ -58,7 +57,7 @@ fn connection(address: Address) -> tonic::transport::Channel {
     Endpoint::try_from(authority)
         .unwrap_or_else(|_| Endpoint::from_static("http://localhost"))
         .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(DEADLINE)
+        .timeout(CLIENT_DEADLINE)
         .http2_keep_alive_interval(Duration::from_secs(20))
         .keep_alive_timeout(Duration::from_secs(10))
         .keep_alive_while_idle(true)

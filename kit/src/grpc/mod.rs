@@ -1,14 +1,13 @@
-//! gRPC between Ferrite's processes: one way to serve it and one way to call it.
+//! The client side of gRPC between Ferrite's processes: a channel with deadlines, retries and the caller's trace.
+//!
+//! Not here: the server side, which is in [`crate::server`].
 
 mod channel;
-mod client;
 mod retry;
-mod server;
 mod timeout;
 
 #[cfg(test)]
 mod tests;
 
 pub use channel::{Channel, channel};
-pub use client::{ServiceCredential, ServiceKey, ServiceKeyError};
-pub use server::{GrpcServer, MESSAGE_LIMIT};
+pub(crate) use timeout::requested_timeout;

@@ -12,8 +12,7 @@ use tonic::body::Body;
 use tonic::{Status, TimeoutExpired};
 use tower::{Service, ServiceExt};
 
-use super::channel::DEADLINE;
-use super::timeout::timeout;
+use super::timeout::{CLIENT_DEADLINE, requested_timeout};
 
 /// Verbs of calls that change nothing, or nothing more when repeated: an event sink knows the events it has seen.
 const IDEMPOTENT: &[&str] = &["Get", "List", "Search", "Is", "Authenticate", "Resolve", "Deliver"];
@@ -54,7 +53,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let inner = self.0.clone();
         let is_idempotent = is_idempotent(request.uri().path());
-        let deadline = timeout(request.headers()).min(DEADLINE);
+        let deadline = requested_timeout(request.headers()).min(CLIENT_DEADLINE);
         Box::pin(async move {
             // All attempts together: the caller set one deadline, not one for each.
             let attempts =

@@ -2,8 +2,11 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-/// The time a caller gives a call, by its `grpc-timeout`; without end when it does not say.
-pub(super) fn timeout(headers: &HeaderMap) -> Duration {
+/// Deadline of an outgoing call whose `grpc-timeout` is absent or later.
+pub(super) const CLIENT_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Returns the time that a client gives a call in `grpc-timeout`; [`Duration::MAX`] if the header is absent or malformed.
+pub(crate) fn requested_timeout(headers: &HeaderMap) -> Duration {
     headers.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse_timeout).unwrap_or(Duration::MAX)
 }
 

@@ -4,7 +4,7 @@ use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use tonic::{Request, Status};
 
-use super::first_seen;
+use super::inbox::first_seen;
 use crate::auth::{AuthError, Caller};
 use crate::db::{Db, DbError, Tx};
 

@@ -1,6 +1,6 @@
 use ferrite_proto::events::Event;
 
-use super::kind;
+use super::event::kind;
 use crate::args;
 use crate::db::{DbError, Tx};
 

@@ -9,9 +9,10 @@ use tokio::sync::{Notify, oneshot};
 use tonic::Code;
 
 use super::rows::{self, OutboxRow};
+use crate::clock::Clock;
 use crate::db::{Db, DbError};
 use crate::grpc::Channel;
-use crate::{Clock, Lifecycle};
+use crate::lifecycle::Lifecycle;
 
 /// A claim is given up after this long: longer than any delivery takes, and as long as events wait after a relay was killed.
 const LEASE: Duration = Duration::from_secs(20);
@@ -64,7 +65,7 @@ impl Outcome {
 
 /// Waits for one event's delivery; made before the commit, so that no delivery is missed.
 #[derive(Debug)]
-pub struct Flush {
+pub struct FlushHandle {
     relay: Relay,
     event_id: String,
     delivered: Vec<oneshot::Receiver<()>>,
@@ -88,12 +89,12 @@ impl Relay {
         life.spawn("outbox purge", async move { relay.purge(life2).await });
     }
 
-    /// Prepares to wait for `event`'s delivery to `subscribers` subscribers. Call it before the commit, and [`Flush::wait`] after.
+    /// Prepares to wait for `event`'s delivery to `subscribers` subscribers. Call it before the commit, and [`FlushHandle::wait`] after.
     ///
     /// # Panics
     /// Never: nothing panics while the lock is held.
     #[must_use]
-    pub fn flush(&self, event: &Event, subscribers: usize) -> Flush {
+    pub fn flush(&self, event: &Event, subscribers: usize) -> FlushHandle {
         let mut waiting = self.0.waiting.lock().expect("nothing panics while it is held");
         let senders = waiting.entry(event.event_id.clone()).or_default();
         let delivered = (0..subscribers)
@@ -104,7 +105,7 @@ impl Relay {
             })
             .collect();
         drop(waiting);
-        Flush { relay: self.clone(), event_id: event.event_id.clone(), delivered }
+        FlushHandle { relay: self.clone(), event_id: event.event_id.clone(), delivered }
     }
 
     /// Looks for rows now rather than at the next poll.
@@ -182,13 +183,13 @@ impl Relay {
             return Ok(Outcome::refused(status.code()));
         }
         metrics::counter!("ferrite_outbox_delivered_total", "subscriber" => name).increment(rows.len() as u64);
-        self.tell(rows);
+        self.notify(rows);
         rows::delivered(&self.0.db, rows, self.0.clock.now_us()).await?;
         Ok(Outcome::Taken)
     }
 
     /// Lets those go on who wait for these rows. They wait for the subscriber, not for the mark that it took them.
-    fn tell(&self, rows: &[OutboxRow]) {
+    fn notify(&self, rows: &[OutboxRow]) {
         let mut waiting = self.0.waiting.lock().expect("nothing panics while it is held");
         for row in rows {
             if let Some(sender) = waiting.get_mut(&row.event_id).and_then(Vec::pop) {
@@ -210,7 +211,7 @@ impl Relay {
     }
 }
 
-impl Flush {
+impl FlushHandle {
     /// Wakes the relay and waits until every subscriber took the event, at most 50 ms. Late is not lost: the row stays.
     pub async fn wait(mut self) {
         self.relay.wake();
@@ -223,7 +224,7 @@ impl Flush {
     }
 }
 
-impl Drop for Flush {
+impl Drop for FlushHandle {
     fn drop(&mut self) {
         if let Ok(mut waiting) = self.relay.0.waiting.lock() {
             waiting.remove(&self.event_id);

@@ -1,7 +1,7 @@
 use ferrite_proto::events::Event;
 use prost::Message;
 
-use super::kind;
+use super::event::kind;
 use crate::args;
 use crate::db::{Db, DbError, Tx};
 

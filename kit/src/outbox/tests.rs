@@ -3,9 +3,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
-use ferrite_proto::events::{DeliverRequest, DeliverResponse, IssueChanged};
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, IssueChanged};
 use ferrite_proto::id::RepositoryId;
 use tokio::task::JoinSet;
 use tonic::{Request, Response, Status};
@@ -13,9 +14,9 @@ use tonic::{Request, Response, Status};
 use super::*;
 use crate::auth::Caller;
 use crate::db::Db;
-use crate::grpc::GrpcServer;
 use crate::net::Address;
-use crate::testing::{Site, TestDb, eventually, on_each, service_tables};
+use crate::server::GrpcServer;
+use crate::testing::{TestDb, TestEnv, eventually, on_each, service_tables};
 use crate::{Clock, args};
 
 const EFFECT: &str = "INSERT INTO effects (repository_id, number) VALUES ($1, $2)";
@@ -63,7 +64,7 @@ impl EventSink for Sink {
 }
 
 struct Setup {
-    site: Site,
+    site: TestEnv,
     test: TestDb,
     sink: Sink,
 }
@@ -72,7 +73,7 @@ impl Setup {
     async fn new(test: TestDb, clock: Clock) -> Self {
         service_tables(&test.db).await;
         let sink = Sink { db: test.db.clone(), state: Arc::default() };
-        Self { site: Site::new(clock), test, sink }
+        Self { site: TestEnv::new(clock), test, sink }
     }
 
     async fn serve(&self) -> Address {

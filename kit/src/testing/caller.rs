@@ -7,7 +7,7 @@ use ferrite_proto::Permission;
 use ferrite_proto::grant::{Grant, GrantUser, LIFETIME, Signer};
 use ferrite_proto::metadata;
 
-use crate::Clock;
+use crate::clock::Clock;
 
 /// The repository that tests work with.
 pub const REPOSITORY: i64 = 42;
@@ -17,7 +17,7 @@ const OTHER_KEY: [u8; 32] = [8; 32];
 
 /// Somebody who calls, by the grant they bring.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub struct TestCaller {
     grant: Option<Grant>,
     key: [u8; 32],
     age: Duration,
@@ -25,7 +25,7 @@ pub struct Caller {
     operation: Option<&'static str>,
 }
 
-impl Caller {
+impl TestCaller {
     /// A signed-in user with a level on [`REPOSITORY`].
     #[must_use]
     pub fn user(id: i64, permission: Permission) -> Self {
@@ -54,7 +54,7 @@ impl Caller {
 
     /// Somebody who brings nothing.
     #[must_use]
-    pub fn nobody() -> Self {
+    pub fn without_credentials() -> Self {
         Self { grant: None, ..Self::anonymous(Permission::None) }
     }
 

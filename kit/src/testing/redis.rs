@@ -4,8 +4,9 @@ use std::process::Stdio;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use super::{eventually, setting};
-use crate::Secret;
+use super::databases::setting;
+use super::wait::eventually;
+use crate::secret::Secret;
 
 /// A Redis of one test.
 pub(crate) struct Redis {

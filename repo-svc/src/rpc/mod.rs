@@ -23,7 +23,7 @@ mod teams;
 
 use std::sync::Arc;
 
-use ferrite_kit::grpc::{GrpcServer, MESSAGE_LIMIT};
+use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES};
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
 use ferrite_proto::repo::access_service_server::AccessServiceServer;
@@ -43,17 +43,17 @@ use crate::core::Core;
 pub(crate) fn register(server: GrpcServer, core: Arc<Core>) -> GrpcServer {
     let rpc = Rpc(core);
     server
-        .add(AccessServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(AccountServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(AdministrationServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(OrganizationServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(TeamServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(ProfileServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(PublicKeyServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(CollaboratorServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(DeployKeyServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(RepositoryServiceServer::new(rpc.clone()).max_decoding_message_size(MESSAGE_LIMIT))
-        .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
+        .add(AccessServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(AccountServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(AdministrationServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(OrganizationServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(TeamServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(ProfileServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(PublicKeyServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(CollaboratorServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(DeployKeyServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(RepositoryServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
 #[derive(Clone, Debug)]

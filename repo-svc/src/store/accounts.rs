@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Memo, Query, Tx};
+use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
@@ -118,13 +118,13 @@ pub(crate) struct Found {
 #[derive(Clone, Debug)]
 pub(crate) struct AccountStore {
     db: Db,
-    found: Memo<Asked, Arc<Found>>,
+    found: QueryCache<Asked, Arc<Found>>,
 }
 
 impl AccountStore {
     /// The accounts in `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, found: Memo::new(REMEMBERED) }
+        Self { db, found: QueryCache::new(REMEMBERED) }
     }
 
     /// Makes an account, in the transaction of the caller.
@@ -209,7 +209,7 @@ impl AccountStore {
         if asked.len() > ASKED_AGAIN {
             return ask.await;
         }
-        self.found.answer(&self.db, asked.clone(), ask).await
+        self.found.get_or_query(&self.db, asked.clone(), ask).await
     }
 
     async fn look_up(&self, asked: &Asked) -> Result<Arc<Found>, DbError> {

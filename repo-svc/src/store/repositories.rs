@@ -1,5 +1,5 @@
 use ferrite_kit::args;
-use ferrite_kit::db::{Db, DbError, Memo, Query, Tx};
+use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_proto::Permission;
 use ferrite_proto::events::{IssueChanged, RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -158,7 +158,7 @@ pub(crate) struct Finished {
 pub(crate) struct RepositoryStore {
     pub(super) db: Db,
     /// For each viewer's account.
-    found: Memo<(RepositoryKey, Option<UserId>), Option<Repository>>,
+    found: QueryCache<(RepositoryKey, Option<UserId>), Option<Repository>>,
 }
 
 /// The repositories as rows for `viewer`.
@@ -187,7 +187,7 @@ fn by_key(query: &mut Query, key: &RepositoryKey) {
 impl RepositoryStore {
     /// The repositories in `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, found: Memo::new(REMEMBERED) }
+        Self { db, found: QueryCache::new(REMEMBERED) }
     }
 
     /// Makes a store known, so that repositories can be placed on it.
@@ -203,7 +203,7 @@ impl RepositoryStore {
             self.db.optional(query.sql(), query.args()).await
         };
         // Of the viewer only the account is part of the question.
-        self.found.answer(&self.db, (key.clone(), viewer.user()), ask).await
+        self.found.get_or_query(&self.db, (key.clone(), viewer.user()), ask).await
     }
 
     /// Waits for a turn to change what belongs to a repository, in the transaction of the caller. The account that owns it, or

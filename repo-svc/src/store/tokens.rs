@@ -1,6 +1,6 @@
 use ferrite_kit::args;
 use ferrite_kit::auth::TokenHash;
-use ferrite_kit::db::{Db, DbError, Memo, Tx};
+use ferrite_kit::db::{Db, DbError, QueryCache, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::Scopes;
 use ferrite_proto::id::{RepositoryId, TokenId, UserId};
@@ -101,19 +101,19 @@ pub(crate) struct DeletedToken {
 #[derive(Clone, Debug)]
 pub(crate) struct TokenStore {
     db: Db,
-    identities: Memo<TokenHash, Option<Identity>>,
+    identities: QueryCache<TokenHash, Option<Identity>>,
 }
 
 impl TokenStore {
     /// The tokens in `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, identities: Memo::new(REMEMBERED) }
+        Self { db, identities: QueryCache::new(REMEMBERED) }
     }
 
     /// The identity behind the token with this hash, or `None` when there is no such token, it has expired, or its owner is
     /// disabled.
     pub(crate) async fn identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
-        let identity = self.identities.answer(&self.db, *hash, self.find_identity(hash, now_us)).await?;
+        let identity = self.identities.get_or_query(&self.db, *hash, self.find_identity(hash, now_us)).await?;
         // One that is remembered may have expired since.
         Ok(identity.filter(|identity| identity.expire_us == 0 || identity.expire_us > now_us))
     }

@@ -7,11 +7,11 @@ use clap::Parser;
 use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::EncodePrivateKey;
 use ed25519_dalek::pkcs8::spki::EncodePublicKey;
-use ferrite_kit::boot::{Trust, serve_all};
+use ferrite_kit::credentials::ServiceCredentials;
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::serve::Limits;
+use ferrite_kit::server::{ListenerLimits, serve_all};
 use ferrite_kit::{Clock, Lifecycle, Secret};
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
@@ -104,7 +104,7 @@ pub(crate) struct Harness {
     folder: tempfile::TempDir,
     life: Lifecycle,
     neighbour: Neighbour,
-    trust: Trust,
+    trust: ServiceCredentials,
     accounts: Accounts,
     /// As one of Ferrite's own processes.
     pub(crate) service: Channel,
@@ -167,7 +167,7 @@ impl Harness {
         routes.add_service(StorageServiceServer::new(neighbour.clone()));
         routes.add_service(EventSinkServer::new(neighbour.clone()));
         let (router, life2) = (routes.routes().into_axum_router(), life.clone());
-        life.spawn("others", async move { serve_all(vec![others], router, Limits::default(), &life2).await });
+        life.spawn("others", async move { serve_all(vec![others], router, ListenerLimits::default(), &life2).await });
 
         let trust = config.trust.load("gateway", &Clock::system()).unwrap();
         let accounts = admin::open(&config.database.database_url).await.unwrap();
@@ -207,7 +207,7 @@ impl Harness {
         assert!(self.life.finished().await, "it ends in time");
     }
 
-    pub(crate) fn trust(&self) -> &Trust {
+    pub(crate) fn trust(&self) -> &ServiceCredentials {
         &self.trust
     }
 

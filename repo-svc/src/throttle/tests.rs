@@ -1,4 +1,4 @@
-use ferrite_kit::shared::Shared;
+use ferrite_kit::redis::RedisClient;
 use ferrite_kit::testing::setting;
 use ferrite_kit::{Clock, Secret};
 
@@ -13,7 +13,7 @@ const LIMITS: SignInArgs = SignInArgs {
 
 fn throttle() -> (Throttle, Clock) {
     let clock = Clock::fixed(1_000_000);
-    (Throttle::new(Limiter::new(None, clock.clone()), LIMITS), clock)
+    (Throttle::new(RateLimiter::new(None, clock.clone()), LIMITS), clock)
 }
 
 fn from(login: &str, origin: &str) -> Attempt {
@@ -142,8 +142,8 @@ async fn replicas_count_wrong_passwords_together_in_redis() {
     };
     let url = Secret::new(url);
     let replica = || {
-        let shared = Shared::new(&url, Clock::system()).unwrap();
-        Throttle::new(Limiter::new(Some(shared), Clock::system()), LIMITS)
+        let shared = RedisClient::new(&url, Clock::system()).unwrap();
+        Throttle::new(RateLimiter::new(Some(shared), Clock::system()), LIMITS)
     };
     let (one, two) = (replica(), replica());
     let (login, network) = (format!("ada{}", rand::random::<u64>()), rand::random::<u64>());

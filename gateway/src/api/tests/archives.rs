@@ -1,7 +1,7 @@
 //! Archives: what git-svc is asked for, and what its answer becomes.
 
 use axum::body::{Body, to_bytes};
-use ferrite_kit::serve::Peer;
+use ferrite_kit::server::Peer;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use tower::ServiceExt;
 

@@ -8,13 +8,13 @@ use tonic::Status;
 
 use super::authority::{Authority, OPERATION, TOKEN};
 use crate::auth::{Access, AuthError, Caller};
-use crate::testing::Site;
+use crate::testing::TestEnv;
 use crate::{Clock, Secret};
 
 const ONE: RepositoryId = RepositoryId(1);
 
 /// A caller of [`OPERATION`] with a grant for `operation`.
-fn with_grant(site: &Site, repository: i64, operation: &str) -> Caller {
+fn with_grant(site: &TestEnv, repository: i64, operation: &str) -> Caller {
     Caller {
         grant: Some(Arc::new(site.grant(repository, operation))),
         operation: OPERATION.into(),
@@ -29,7 +29,7 @@ fn with_token() -> Caller {
 
 #[tokio::test]
 async fn a_grant_that_came_along_decides_without_asking() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&site).await;
     let access = Access::new(channel, site.verifier());
     let caller = with_grant(&site, 1, OPERATION);
@@ -39,7 +39,7 @@ async fn a_grant_that_came_along_decides_without_asking() {
 
 #[tokio::test]
 async fn a_grant_opens_one_operation_of_one_repository() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&site).await;
     let access = Access::new(channel, site.verifier());
     for (repository, operation) in [(2, OPERATION), (1, CREATE_ISSUE), (1, UPLOAD_PACK), (1, ""), (1, "LIST_ISSUES")] {
@@ -55,7 +55,7 @@ async fn a_grant_opens_one_operation_of_one_repository() {
 
 #[tokio::test]
 async fn a_caller_with_neither_grant_nor_token_is_asked_for_credentials() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let (_authority, channel) = Authority::serve(&site).await;
     let access = Access::new(channel, site.verifier());
     let service = Caller { service: Some("gateway".into()), operation: OPERATION.into(), ..Caller::default() };
@@ -64,7 +64,7 @@ async fn a_caller_with_neither_grant_nor_token_is_asked_for_credentials() {
 
 #[tokio::test]
 async fn a_token_is_taken_to_repo_svc() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&site).await;
     let access = Access::new(channel, site.verifier());
     let caller = with_token();
@@ -77,7 +77,7 @@ async fn a_token_is_taken_to_repo_svc() {
 
 #[tokio::test]
 async fn what_repo_svc_says_about_the_caller_reaches_it() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&site).await;
     let access = Access::new(channel, site.verifier());
     for refusal in [
@@ -96,7 +96,7 @@ async fn what_repo_svc_says_about_the_caller_reaches_it() {
 
 #[tokio::test]
 async fn what_repo_svc_says_about_us_does_not() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&site).await;
     let access = Access::new(channel, site.verifier());
     for refusal in [AuthError::ServiceRequired, AuthError::AdminRequired, AuthError::BadGrant, AuthError::Unavailable] {
@@ -107,7 +107,7 @@ async fn what_repo_svc_says_about_us_does_not() {
 
 #[tokio::test]
 async fn nothing_is_allowed_when_repo_svc_is_away() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let access = Access::new(site.channel(&site.socket("nobody")), site.verifier());
     assert_eq!(access.authorize(&with_token(), ONE).await.unwrap_err(), AuthError::Unavailable);
 }

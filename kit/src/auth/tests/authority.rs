@@ -12,9 +12,10 @@ use ferrite_proto::repo::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::auth::{AuthError, TokenAuthority, Tokens};
-use crate::grpc::{Channel, GrpcServer};
-use crate::testing::Site;
+use crate::auth::{AuthError, TokenAuthority, TokenValidator};
+use crate::grpc::Channel;
+use crate::server::GrpcServer;
+use crate::testing::TestEnv;
 
 /// What is asked about.
 pub(super) const OPERATION: &str = ferrite_proto::operation::LIST_ISSUES;
@@ -54,7 +55,7 @@ impl TokenAuthority for OneToken {
 
 impl Authority {
     /// Starts it on a socket of the site.
-    pub(super) async fn serve(site: &Site) -> (Self, Channel) {
+    pub(super) async fn serve(site: &TestEnv) -> (Self, Channel) {
         let state = State { is_revoked: false, pause: Duration::ZERO, answer: Ok(site.grant(1, OPERATION)) };
         let authority = Self {
             signer: Arc::new(site.signer()),
@@ -63,7 +64,7 @@ impl Authority {
             state: Arc::new(Mutex::new(state)),
         };
         let server = GrpcServer::default().add(AccessServiceServer::new(authority.clone()));
-        let tokens = Tokens::new(None, Arc::new(OneToken), site.clock.clone());
+        let tokens = TokenValidator::new(None, Arc::new(OneToken), site.clock.clone());
         let address = site.serve_for(tokens, &site.socket("repo"), server, Router::new()).await;
         (authority, site.channel(&address))
     }

@@ -11,10 +11,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tower::{Layer, ServiceExt};
 
 use super::authority::{Authority, TOKEN, ada};
-use crate::Clock;
-use crate::auth::{AuthError, AuthLayer, Caller, TokenAuthority, Tokens};
-use crate::grpc::{ServiceCredential, ServiceKey};
-use crate::testing::Site;
+use crate::auth::{AuthError, AuthLayer, Caller, TokenAuthority, TokenValidator};
+use crate::clock::Clock;
+use crate::service_key::{ServiceKey, ServiceTokenSource};
+use crate::testing::TestEnv;
 
 const NOW_US: i64 = 1_800_000_000_000_000;
 const NOW: u64 = 1_800_000_000;
@@ -31,16 +31,16 @@ async fn refusal(layer: &AuthLayer, headers: &HeaderMap) -> AuthError {
     layer.authenticate(headers).await.unwrap_err()
 }
 
-async fn with_authority() -> (Site, Authority, AuthLayer) {
-    let site = Site::new(Clock::fixed(NOW_US));
+async fn with_authority() -> (TestEnv, Authority, AuthLayer) {
+    let site = TestEnv::new(Clock::fixed(NOW_US));
     let (authority, channel) = Authority::serve(&site).await;
-    let layer = site.layer(Tokens::new(None, Arc::new(channel), site.clock.clone()));
+    let layer = site.layer(TokenValidator::new(None, Arc::new(channel), site.clock.clone()));
     (site, authority, layer)
 }
 
 #[tokio::test]
 async fn a_request_with_nothing_is_refused() {
-    let site = Site::new(Clock::fixed(NOW_US));
+    let site = TestEnv::new(Clock::fixed(NOW_US));
     let layer = site.layer(site.tokens());
     assert_eq!(refusal(&layer, &HeaderMap::new()).await, AuthError::CredentialsRequired);
     assert_eq!(refusal(&layer, &headers([("x-user", "1"), ("cookie", "a=b")])).await, AuthError::CredentialsRequired);
@@ -102,7 +102,7 @@ async fn one_bad_credential_spoils_the_good_ones() {
 
 #[tokio::test]
 async fn a_grant_lives_until_it_expires_remembered_or_not() {
-    let site = Site::new(Clock::fixed(NOW_US));
+    let site = TestEnv::new(Clock::fixed(NOW_US));
     let layer = site.layer(site.tokens());
     let token = site.signer().sign(site.grant(42, CREATE_ISSUE), NOW, LIFETIME);
     let shown = headers([(GRANT, &token)]);
@@ -119,7 +119,7 @@ async fn a_grant_lives_until_it_expires_remembered_or_not() {
 
 #[tokio::test]
 async fn forged_grants_are_refused() {
-    let site = Site::new(Clock::fixed(NOW_US));
+    let site = TestEnv::new(Clock::fixed(NOW_US));
     let layer = site.layer(site.tokens());
     let grant = || site.grant(1, CREATE_ISSUE);
     let other_pair = ed25519_dalek::SigningKey::from_bytes(&[8; 32]);
@@ -161,7 +161,7 @@ async fn forged_grants_are_refused() {
 
 #[tokio::test]
 async fn a_service_proves_its_role_for_a_minute() {
-    let site = Site::new(Clock::fixed(NOW_US));
+    let site = TestEnv::new(Clock::fixed(NOW_US));
     let layer = site.layer(site.tokens());
     let credential = site.credential();
     let shown = credential.token();
@@ -177,9 +177,9 @@ async fn a_service_proves_its_role_for_a_minute() {
 
 #[tokio::test]
 async fn another_installations_service_is_nobody() {
-    let site = Site::new(Clock::fixed(NOW_US));
+    let site = TestEnv::new(Clock::fixed(NOW_US));
     let layer = site.layer(site.tokens());
-    let other = ServiceCredential::new(ServiceKey::new([1; 32]).unwrap(), "gateway", site.clock.clone());
+    let other = ServiceTokenSource::new(ServiceKey::new([1; 32]).unwrap(), "gateway", site.clock.clone());
     let grant = site.signer().sign(site.grant(1, CREATE_ISSUE), NOW, LIFETIME);
     for token in [other.token(), grant, "a.b.c".into(), String::new()] {
         assert_eq!(refusal(&layer, &headers([(SERVICE, &token)])).await, AuthError::BadCredentials, "{token}");
@@ -200,7 +200,7 @@ fn a_short_service_key_is_no_secret() {
 
 #[tokio::test]
 async fn a_refusal_speaks_the_protocol_of_the_request() {
-    let site = Site::new(Clock::fixed(NOW_US));
+    let site = TestEnv::new(Clock::fixed(NOW_US));
     let inner = tower::service_fn(|request: axum::extract::Request| async move {
         assert!(request.extensions().get::<Caller>().is_some() || request.uri().path().starts_with("/grpc."));
         Ok::<_, std::convert::Infallible>(axum::response::Response::default())
@@ -229,7 +229,7 @@ async fn a_refusal_speaks_the_protocol_of_the_request() {
 
 #[tokio::test]
 async fn a_caller_is_known_by_what_it_calls() {
-    let site = Site::new(Clock::fixed(NOW_US));
+    let site = TestEnv::new(Clock::fixed(NOW_US));
     let inner = tower::service_fn(|request: axum::extract::Request| async move {
         let caller = request.extensions().get::<Caller>().unwrap();
         assert_eq!(caller.operation, request.headers()["expected"].to_str().unwrap());
@@ -256,7 +256,7 @@ async fn an_identity_that_has_expired_is_nobody() {
         }
     }
     for (expire_us, is_valid) in [(0, true), (NOW_US + 1, true), (NOW_US, false), (1, false), (-1, false)] {
-        let tokens = Tokens::new(None, Arc::new(Until(expire_us)), Clock::fixed(NOW_US));
+        let tokens = TokenValidator::new(None, Arc::new(Until(expire_us)), Clock::fixed(NOW_US));
         assert_eq!(tokens.validate(TOKEN).await.is_ok(), is_valid, "{expire_us}");
     }
 }

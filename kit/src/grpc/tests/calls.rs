@@ -17,17 +17,17 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tower::ServiceExt;
 
 use super::service::{FINE, HANG, PANIC, Repositories, SLOW, get};
-use crate::Clock;
-use crate::grpc::{Channel, GrpcServer, channel};
+use crate::clock::Clock;
+use crate::grpc::{Channel, channel};
 use crate::net::Address;
-use crate::serve::{Limits, serve};
+use crate::server::{GrpcServer, ListenerLimits, serve};
 use crate::telemetry;
-use crate::testing::{Site, eventually};
+use crate::testing::{TestEnv, eventually};
 
 type Client = RepositoryServiceClient<Channel>;
 
-async fn start() -> (Site, Repositories, Client) {
-    let site = Site::new(Clock::system());
+async fn start() -> (TestEnv, Repositories, Client) {
+    let site = TestEnv::new(Clock::system());
     let repositories = Repositories::default();
     let server = GrpcServer::default().add(repositories.server());
     let address = site.serve(&site.socket("repo"), server, Router::new()).await;
@@ -37,7 +37,7 @@ async fn start() -> (Site, Repositories, Client) {
 
 #[tokio::test]
 async fn calls_travel_over_unix_sockets_and_tcp_alike() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     for address in [site.socket("repo"), Address::Tcp("127.0.0.1:0".into()), Address::Tcp("[::1]:0".into())] {
         let repositories = Repositories::default();
         let server = GrpcServer::default().add(repositories.server());
@@ -58,7 +58,7 @@ async fn a_caller_that_proves_nothing_is_refused() {
 
 #[tokio::test]
 async fn the_server_gives_up_at_the_deadline_of_the_caller() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let repositories = Repositories::default();
     let server = GrpcServer::default().add(repositories.server());
     let router = server.into_router(site.layer(site.tokens()), Router::new(), &site.life);
@@ -105,7 +105,7 @@ async fn a_panic_of_a_plain_route_is_a_500() {
     async fn fault() -> &'static str {
         panic!("a fault of ours")
     }
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let extra = Router::new().route("/git/{id}/raw", get_route(fault));
     let router = GrpcServer::default().into_router(site.layer(site.tokens()), extra, &site.life);
     let request = |token: Option<String>| {
@@ -157,7 +157,7 @@ async fn only_reads_are_repeated_when_the_service_is_unavailable() {
 
 #[tokio::test]
 async fn a_read_waits_out_a_restart() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let address = site.socket("repo");
     let mut client = RepositoryServiceClient::new(site.channel(&address));
     let status = client.create_repository(CreateRepositoryRequest::default()).await.unwrap_err();
@@ -265,12 +265,12 @@ async fn a_call_in_flight_is_answered_while_the_server_stops() {
 
 #[tokio::test]
 async fn a_call_that_hangs_does_not_hold_up_the_stop_beyond_its_grace() {
-    let site = Site::new(Clock::system());
+    let site = TestEnv::new(Clock::system());
     let life = crate::Lifecycle::new(Duration::from_millis(300));
     let router = GrpcServer::default().add(Repositories::default().server());
     let router = router.into_router(site.layer(site.tokens()), Router::new(), &life);
     let listener = site.socket("repo").bind().await.unwrap();
-    let server = life.spawn("server", serve(listener, router, Limits::default(), life.clone()));
+    let server = life.spawn("server", serve(listener, router, ListenerLimits::default(), life.clone()));
     let mut client = RepositoryServiceClient::new(site.channel(&site.socket("repo")));
     let call = life.spawn("call", async move { client.delete_repository(DeleteRepositoryRequest::default()).await });
     tokio::time::sleep(Duration::from_millis(200)).await;

@@ -6,7 +6,7 @@ use ferrite_proto::repo::repository_service_server::{RepositoryService, Reposito
 use ferrite_proto::repo::*;
 use tonic::{Request, Response, Status};
 
-use crate::grpc::MESSAGE_LIMIT;
+use crate::server::MAX_MESSAGE_BYTES;
 
 /// A service whose answers the test chooses.
 #[derive(Clone, Default)]
@@ -43,7 +43,7 @@ impl Drop for OnDrop<'_> {
 
 impl Repositories {
     pub(super) fn server(&self) -> RepositoryServiceServer<Self> {
-        RepositoryServiceServer::new(self.clone()).max_decoding_message_size(MESSAGE_LIMIT)
+        RepositoryServiceServer::new(self.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
 
     pub(super) fn state(&self) -> &State {

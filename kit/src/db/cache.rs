@@ -1,70 +1,23 @@
-use std::fs::File;
 use std::hash::Hash;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
 
 use moka::sync::Cache;
 
-use super::{Db, DbError, Pools};
-
-/// Bytes of the header of SQLite's WAL index, which stands there twice.
-const HEADER: usize = 48;
-/// Where it says whether it is one.
-const IS_SET: usize = 12;
-
-/// What a database was like at some time: equal to what it is like at another only if nothing was committed between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State([u8; HEADER]);
-
-/// The file in which SQLite tells all processes how far its log goes: each commit writes a new header there before it returns. What
-/// is in it, and that its two copies must be equal, is from the chapter on the WAL index of "SQLite WAL-mode File Format".
-#[derive(Clone, Debug)]
-pub(super) struct WalIndex {
-    file: &'static File,
-    path: PathBuf,
-    /// Device and number of the file.
-    id: (u64, u64),
-}
-
-impl WalIndex {
-    /// Opens the index of a database; `None` when there is none.
-    ///
-    /// It is never closed: SQLite holds its locks on this file, and a process that closes any handle of a file loses its locks.
-    pub(super) fn open(database: &Path) -> Option<Self> {
-        let mut name = database.as_os_str().to_owned();
-        name.push("-shm");
-        let file: &File = Box::leak(Box::new(File::open(&name).ok()?));
-        let data = file.metadata().ok()?;
-        Some(Self { file, path: name.into(), id: (data.dev(), data.ino()) })
-    }
-
-    /// The state now; `None` while somebody changes it, and when this is not the database's index any more: SQLite removes it with the
-    /// last connection, and makes another one.
-    fn state(&self) -> Option<State> {
-        let mut header = [0; 2 * HEADER];
-        self.file.read_exact_at(&mut header, 0).ok()?;
-        let now = std::fs::metadata(&self.path).ok()?;
-        if (now.dev(), now.ino()) != self.id {
-            return None;
-        }
-        let (first, second) = header.split_at(HEADER);
-        let is_settled = first == second && first[IS_SET] != 0;
-        is_settled.then_some(State(first.try_into().ok()?))
-    }
-}
+use super::error::DbError;
+use super::handle::Db;
+use super::wal_index::WalState;
 
 /// Answers of a database, each kept until anything in the database changes, whoever changes it. On PostgreSQL nothing is kept: to
 /// ask whether something changed would cost as much as to ask again.
 #[derive(Clone)]
-pub struct Memo<K, V>(Cache<K, (State, V)>);
+pub struct QueryCache<K, V>(Cache<K, (WalState, V)>);
 
-impl<K, V> std::fmt::Debug for Memo<K, V> {
+impl<K, V> std::fmt::Debug for QueryCache<K, V> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Memo").finish_non_exhaustive()
+        out.debug_struct("QueryCache").finish_non_exhaustive()
     }
 }
 
-impl<K, V> Memo<K, V>
+impl<K, V> QueryCache<K, V>
 where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
@@ -79,12 +32,12 @@ where
     ///
     /// # Errors
     /// Those of `ask`.
-    pub async fn answer<F>(&self, db: &Db, key: K, ask: F) -> Result<V, DbError>
+    pub async fn get_or_query<F>(&self, db: &Db, key: K, ask: F) -> Result<V, DbError>
     where
         F: Future<Output = Result<V, DbError>>,
     {
         // Before asking: what is committed meanwhile makes it look older than it is, never newer.
-        let state = db.state();
+        let state = db.wal_state();
         let Some(state) = state else { return ask.await };
         if let Some((kept, answer)) = self.0.get(&key)
             && kept == state
@@ -94,15 +47,6 @@ where
         let answer = ask.await?;
         self.0.insert(key, (state, answer.clone()));
         Ok(answer)
-    }
-}
-
-impl Db {
-    fn state(&self) -> Option<State> {
-        match &self.pools {
-            Pools::Postgres(_) => None,
-            Pools::Sqlite { index, .. } => index.as_ref().and_then(WalIndex::state),
-        }
     }
 }
 
@@ -125,34 +69,34 @@ mod tests {
     const COUNT: &str = "SELECT count FROM counters WHERE id = $1";
     const ADD: &str = "UPDATE counters SET count = count + 1 WHERE id = 1";
 
-    async fn count(db: &Db, memo: &Memo<i64, i64>) -> i64 {
+    async fn count(db: &Db, cache: &QueryCache<i64, i64>) -> i64 {
         let ask = async { db.one::<(i64,)>(COUNT, &args![1_i64]).await.map(|(count,)| count) };
-        memo.answer(db, 1, ask).await.unwrap()
+        cache.get_or_query(db, 1, ask).await.unwrap()
     }
 
     #[tokio::test]
     async fn an_answer_holds_until_something_is_committed() {
         on_each(|test| async move {
             migrations(&[SCHEMA], &[STRICT]).await.run(&test.db).await.unwrap();
-            let (db, memo) = (test.db.clone(), Memo::new(10));
+            let (db, cache) = (test.db.clone(), QueryCache::new(10));
             let other = Db::open(&test.url, 2).await.unwrap();
-            assert_eq!(count(&db, &memo).await, 0);
+            assert_eq!(count(&db, &cache).await, 0);
             let before = db.statements();
-            assert_eq!(count(&db, &memo).await, 0);
+            assert_eq!(count(&db, &cache).await, 0);
             assert_eq!(db.statements() - before, db.pick(1, 0));
             for writer in [&db, &other] {
-                let was = count(&db, &memo).await;
+                let was = count(&db, &cache).await;
                 let mut tx = writer.begin().await.unwrap();
                 tx.execute(ADD, &[]).await.unwrap();
-                assert_eq!(count(&db, &memo).await, was);
+                assert_eq!(count(&db, &cache).await, was);
                 tx.rollback().await.unwrap();
-                assert_eq!(count(&db, &memo).await, was);
+                assert_eq!(count(&db, &cache).await, was);
                 writer.execute(ADD, &[]).await.unwrap();
-                assert_eq!(count(&db, &memo).await, was + 1);
+                assert_eq!(count(&db, &cache).await, was + 1);
             }
             other.close().await;
             db.execute(ADD, &[]).await.unwrap();
-            assert_eq!(count(&db, &memo).await, 3);
+            assert_eq!(count(&db, &cache).await, 3);
         })
         .await;
     }
@@ -163,19 +107,19 @@ mod tests {
         let path = folder.path().join("a.db");
         let db = Db::open(&crate::Secret::new(format!("sqlite://{}", path.display())), 1).await.unwrap();
         migrations(&[SCHEMA], &[STRICT]).await.run(&db).await.unwrap();
-        assert!(db.state().is_some());
+        assert!(db.wal_state().is_some());
         let (index, aside) = (folder.path().join("a.db-shm"), folder.path().join("aside"));
         std::fs::rename(&index, &aside).unwrap();
-        assert!(db.state().is_none());
+        assert!(db.wal_state().is_none());
         std::fs::copy(&aside, &index).unwrap();
-        assert!(db.state().is_none());
+        assert!(db.wal_state().is_none());
         std::fs::rename(&aside, &index).unwrap();
-        assert!(db.state().is_some());
+        assert!(db.wal_state().is_some());
     }
 
     #[tokio::test]
     async fn another_process_is_noticed() {
-        const MARKER: &str = "FERRITE_TEST_MEMO_CHILD";
+        const MARKER: &str = "FERRITE_TEST_QUERY_CACHE_CHILD";
         if let Some(url) = setting(MARKER) {
             let db = Db::open(&crate::Secret::new(url), 1).await.unwrap();
             db.execute(ADD, &[]).await.unwrap();
@@ -183,32 +127,32 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let url = crate::Secret::new(format!("sqlite://{}/shared.db", folder.path().display()));
-        let (db, memo) = (Db::open(&url, 1).await.unwrap(), Memo::new(10));
+        let (db, cache) = (Db::open(&url, 1).await.unwrap(), QueryCache::new(10));
         migrations(&[SCHEMA], &[STRICT]).await.run(&db).await.unwrap();
         for round in 0..3 {
-            assert_eq!(count(&db, &memo).await, round);
+            assert_eq!(count(&db, &cache).await, round);
             let child = tokio::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "db::memo::tests::another_process_is_noticed", "--nocapture"])
+                .args(["--exact", "db::cache::tests::another_process_is_noticed", "--nocapture"])
                 .env(MARKER, url.expose())
                 .stdout(Stdio::null())
                 .status();
             assert!(child.await.unwrap().success());
         }
-        assert_eq!(count(&db, &memo).await, 3);
+        assert_eq!(count(&db, &cache).await, 3);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn nobody_sees_less_than_was_committed() {
         on_each(|test| async move {
             migrations(&[SCHEMA], &[STRICT]).await.run(&test.db).await.unwrap();
-            let (db, memo, committed) = (test.db.clone(), Memo::new(10), Arc::new(AtomicI64::new(0)));
+            let (db, cache, committed) = (test.db.clone(), QueryCache::new(10), Arc::new(AtomicI64::new(0)));
             let mut readers = JoinSet::new();
             for _ in 0..4 {
-                let (db, memo, committed) = (db.clone(), memo.clone(), Arc::clone(&committed));
+                let (db, cache, committed) = (db.clone(), cache.clone(), Arc::clone(&committed));
                 readers.spawn(async move {
                     loop {
                         let least = committed.load(Ordering::SeqCst);
-                        let seen = count(&db, &memo).await;
+                        let seen = count(&db, &cache).await;
                         assert!(seen >= least, "{seen} after {least}");
                         if seen == 200 {
                             return;

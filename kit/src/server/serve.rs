@@ -1,7 +1,5 @@
 //! Serving an axum router over HTTP/1.1 and HTTP/2 on the same port, until the process stops.
 
-mod opening;
-
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,13 +16,13 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use self::opening::Opening;
-use crate::Lifecycle;
+use super::timeout_stream::TimeoutStream;
+use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
 
-/// Limits of one listener.
+/// ListenerLimits of one listener.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ListenerLimits {
     /// Connections at once; more wait in the system's queue.
     pub connections: usize,
     /// How long a client may take to send the headers of a request.
@@ -35,7 +33,7 @@ pub struct Limits {
     pub header_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for ListenerLimits {
     fn default() -> Self {
         let (header_timeout, write_timeout) = (Duration::from_secs(15), Duration::from_secs(120));
         Self { connections: 4096, header_timeout, write_timeout, header_bytes: 64 * 1024 }
@@ -49,11 +47,11 @@ pub struct Peer(pub SocketAddr);
 /// Serves `router` on `listener` until `life` stops, then lets requests in flight finish within the grace period.
 ///
 /// The future is boxed so that the HTTP server is compiled once, in this crate, and not in every crate that polls it.
-pub fn serve(listener: Listener, router: Router, limits: Limits, life: Lifecycle) -> BoxFuture<'static, ()> {
+pub fn serve(listener: Listener, router: Router, limits: ListenerLimits, life: Lifecycle) -> BoxFuture<'static, ()> {
     Box::pin(accept(listener, router, limits, life))
 }
 
-async fn accept(listener: Listener, router: Router, limits: Limits, life: Lifecycle) {
+async fn accept(listener: Listener, router: Router, limits: ListenerLimits, life: Lifecycle) {
     let builder = Arc::new(builder(limits));
     let graceful = GracefulShutdown::new();
     let cut = CancellationToken::new();
@@ -82,7 +80,7 @@ async fn accept(listener: Listener, router: Router, limits: Limits, life: Lifecy
         let router = router.clone();
         let cut = cut.clone();
         life.spawn("connection", async move {
-            let stream = Opening::new(stream, limits.header_timeout, limits.write_timeout);
+            let stream = TimeoutStream::new(stream, limits.header_timeout, limits.write_timeout);
             let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service(router, peer));
             tokio::select! {
                 () = cut.cancelled() => tracing::debug!("connection cut: its requests did not finish in time"),
@@ -98,6 +96,24 @@ async fn accept(listener: Listener, router: Router, limits: Limits, life: Lifecy
     cut.cancel();
 }
 
+/// Serves one router on all of a process's listeners, until it stops.
+pub fn serve_all(
+    listeners: Vec<Listener>,
+    router: Router,
+    limits: ListenerLimits,
+    life: &Lifecycle,
+) -> BoxFuture<'static, ()> {
+    let tasks: Vec<_> = listeners
+        .into_iter()
+        .map(|listener| life.spawn("listener", serve(listener, router.clone(), limits, life.clone())))
+        .collect();
+    Box::pin(async move {
+        for task in tasks {
+            let _ = task.await;
+        }
+    })
+}
+
 fn is_clients_fault(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -105,7 +121,7 @@ fn is_clients_fault(error: &io::Error) -> bool {
     )
 }
 
-fn builder(limits: Limits) -> Builder<TokioExecutor> {
+fn builder(limits: ListenerLimits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()

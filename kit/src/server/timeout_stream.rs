@@ -15,7 +15,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// A connection that must say within a time which protocol it speaks. What finds that out waits without end otherwise, and a
 /// client that sends nothing would hold its place for ever. Afterwards each protocol has limits of its own, but none for a client
 /// that takes nothing of its answer: that one loses its connection as well.
-pub(super) struct Opening {
+pub(super) struct TimeoutStream {
     stream: Stream,
     deadline: Option<Pin<Box<Sleep>>>,
     matched: usize,
@@ -24,7 +24,7 @@ pub(super) struct Opening {
     stall: Option<Pin<Box<Sleep>>>,
 }
 
-impl Opening {
+impl TimeoutStream {
     /// The client begins within `limit`, and takes something within `patience`.
     pub(super) fn new(stream: Stream, limit: Duration, patience: Duration) -> Self {
         Self { stream, deadline: Some(Box::pin(tokio::time::sleep(limit))), matched: 0, patience, stall: None }
@@ -57,7 +57,7 @@ impl Opening {
     }
 }
 
-impl AsyncRead for Opening {
+impl AsyncRead for TimeoutStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -75,7 +75,7 @@ impl AsyncRead for Opening {
     }
 }
 
-impl AsyncWrite for Opening {
+impl AsyncWrite for TimeoutStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.wrote(cx, polled)

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 use ferrite_proto::repo::Identity;
 
 use super::authority::{Authority, TOKEN, ada};
-use crate::auth::{AuthError, TokenCache, TokenHash, Tokens};
-use crate::testing::{Redis, Site, eventually};
+use crate::auth::{AuthError, TokenCache, TokenHash, TokenValidator};
+use crate::testing::{Redis, TestEnv, eventually};
 use crate::{Clock, Secret};
 
 const LIFETIME: Duration = Duration::from_secs(2);
@@ -14,10 +14,10 @@ fn hash() -> TokenHash {
     TokenHash::of(TOKEN)
 }
 
-async fn tokens(cache: TokenCache) -> (Site, Authority, Tokens) {
-    let site = Site::new(Clock::system());
+async fn tokens(cache: TokenCache) -> (TestEnv, Authority, TokenValidator) {
+    let site = TestEnv::new(Clock::system());
     let (authority, channel) = Authority::serve(&site).await;
-    (site, authority, Tokens::new(Some(cache), Arc::new(channel), Clock::system()))
+    (site, authority, TokenValidator::new(Some(cache), Arc::new(channel), Clock::system()))
 }
 
 fn cache(redis: &Redis) -> TokenCache {
@@ -86,10 +86,10 @@ async fn an_answer_that_took_long_is_not_remembered() {
 #[tokio::test]
 async fn a_remembered_token_dies_when_it_expires() {
     let Some(redis) = Redis::start().await else { return };
-    let site = Site::new(Clock::fixed(1_000));
+    let site = TestEnv::new(Clock::fixed(1_000));
     let (authority, channel) = Authority::serve(&site).await;
     let (cache, clock) = (cache(&redis), site.clock.clone());
-    let tokens = Tokens::new(Some(cache.clone()), Arc::new(channel), clock.clone());
+    let tokens = TokenValidator::new(Some(cache.clone()), Arc::new(channel), clock.clone());
     cache.put(&hash(), &Identity { expire_us: 2_000, ..ada() }).await;
     tokens.validate(TOKEN).await.unwrap();
     clock.advance(Duration::from_micros(1_000));

@@ -1,71 +1,29 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use async_trait::async_trait;
-use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::repo::{AuthenticateRequest, Identity};
-use sha2::{Digest, Sha256};
-use tonic::Code;
+use ferrite_proto::repo::Identity;
 
-use super::{AuthError, TokenCache};
-use crate::Clock;
-use crate::grpc::Channel;
-
-/// The SHA-256 of a token: the only form in which one is stored or compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TokenHash(pub [u8; 32]);
-
-impl TokenHash {
-    /// Hashes a token.
-    #[must_use]
-    pub fn of(token: &str) -> Self {
-        Self(Sha256::digest(token.as_bytes()).into())
-    }
-
-    /// 64 lower-case hexadecimal digits.
-    #[must_use]
-    pub fn to_hex(&self) -> String {
-        hex::encode(self.0)
-    }
-}
-
-/// Who knows which tokens exist: repo-svc, in its own process or over gRPC.
-#[async_trait]
-pub trait TokenAuthority: Send + Sync + 'static {
-    /// The identity behind a token, or `None` when it is not valid.
-    async fn authenticate(&self, token: &str) -> Result<Option<Identity>, AuthError>;
-}
-
-#[async_trait]
-impl TokenAuthority for Channel {
-    async fn authenticate(&self, token: &str) -> Result<Option<Identity>, AuthError> {
-        let request = AuthenticateRequest { token: token.to_owned() };
-        match AccessServiceClient::new(self.clone()).authenticate(request).await {
-            Ok(response) => Ok(response.into_inner().identity),
-            Err(status) if status.code() == Code::Unauthenticated => Ok(None),
-            Err(status) => {
-                tracing::warn!(code = ?status.code(), "cannot ask repo-svc about a token");
-                Err(AuthError::Unavailable)
-            }
-        }
-    }
-}
+use super::error::AuthError;
+use super::token_authority::TokenAuthority;
+use super::token_cache::TokenCache;
+use super::token_hash::TokenHash;
+use crate::clock::Clock;
 
 /// Validates tokens the same way in every service: by Redis if there is one, else by asking repo-svc.
 #[derive(Clone)]
-pub struct Tokens {
+pub struct TokenValidator {
     cache: Option<TokenCache>,
     authority: Arc<dyn TokenAuthority>,
     clock: Clock,
 }
 
-impl std::fmt::Debug for Tokens {
+impl std::fmt::Debug for TokenValidator {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Tokens").field("cache", &self.cache).finish_non_exhaustive()
+        out.debug_struct("TokenValidator").field("cache", &self.cache).finish_non_exhaustive()
     }
 }
 
-impl Tokens {
+impl TokenValidator {
     /// Validation that asks `authority` for what `cache` does not know.
     #[must_use]
     pub fn new(cache: Option<TokenCache>, authority: Arc<dyn TokenAuthority>, clock: Clock) -> Self {

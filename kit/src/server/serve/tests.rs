@@ -26,7 +26,7 @@ impl Drop for Server {
     }
 }
 
-async fn start(router: Router, limits: Limits, grace: Duration) -> Server {
+async fn start(router: Router, limits: ListenerLimits, grace: Duration) -> Server {
     let life = Lifecycle::new(grace);
     let listener = Address::Tcp("127.0.0.1:0".into()).bind().await.unwrap();
     let address = listener.address().unwrap();
@@ -34,8 +34,8 @@ async fn start(router: Router, limits: Limits, grace: Duration) -> Server {
     Server { address, life, served }
 }
 
-fn short() -> Limits {
-    Limits { header_timeout: SHORT, ..Limits::default() }
+fn short() -> ListenerLimits {
+    ListenerLimits { header_timeout: SHORT, ..ListenerLimits::default() }
 }
 
 async fn slow(pause: Duration) -> &'static str {
@@ -75,7 +75,7 @@ fn to(path: &str, body: Body) -> http::Request<Body> {
 #[tokio::test]
 async fn both_versions_of_http_are_spoken_on_one_port() {
     let router = Router::new().route("/", post(|request: Request| async move { format!("{:?}", request.version()) }));
-    let server = start(router, Limits::default(), SHORT).await;
+    let server = start(router, ListenerLimits::default(), SHORT).await;
     let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
     assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "HTTP/1.1");
     let answer = two(&server).await.send_request(to("/", Body::empty())).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_client_that_takes_nothing_of_its_answer_is_cut() {
             }))
         }
     };
-    let limits = Limits { write_timeout: SHORT, ..Limits::default() };
+    let limits = ListenerLimits { write_timeout: SHORT, ..ListenerLimits::default() };
     let server = start(Router::new().route("/", get(endless)), limits, Duration::from_secs(5)).await;
     let mut stream = server.address.connect().await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
@@ -127,7 +127,7 @@ async fn a_client_that_takes_nothing_of_its_answer_is_cut() {
 
 #[tokio::test]
 async fn headers_beyond_the_limit_are_refused() {
-    let limits = Limits { header_bytes: 16 * 1024, ..Limits::default() };
+    let limits = ListenerLimits { header_bytes: 16 * 1024, ..ListenerLimits::default() };
     let server = start(Router::new(), limits, SHORT).await;
     let long = format!("GET / HTTP/1.1\r\nhost: x\r\nx-long: {}\r\n\r\n", "a".repeat(20_000));
     let mut stream = server.address.connect().await.unwrap();
@@ -144,7 +144,7 @@ async fn headers_beyond_the_limit_are_refused() {
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_their_turn() {
     let router = Router::new().route("/", get(|| async { "ok" }));
-    let server = start(router, Limits { connections: 1, ..Limits::default() }, SHORT).await;
+    let server = start(router, ListenerLimits { connections: 1, ..ListenerLimits::default() }, SHORT).await;
     let first = one(&server).await;
     let mut second = server.address.connect().await.unwrap();
     second.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
@@ -166,7 +166,7 @@ async fn an_upload_goes_no_faster_than_it_is_read() {
         let bytes = body.into_data_stream().fold(0, |sum, chunk| async move { sum + chunk.unwrap().len() }).await;
         bytes.to_string()
     };
-    let server = start(Router::new().route("/", post(count)), Limits::default(), SHORT).await;
+    let server = start(Router::new().route("/", post(count)), ListenerLimits::default(), SHORT).await;
     for version in [1, 2] {
         let sent = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&sent);
@@ -195,7 +195,7 @@ async fn an_upload_goes_no_faster_than_it_is_read() {
 #[tokio::test]
 async fn a_request_in_flight_is_answered_and_an_idle_connection_closed() {
     let router = Router::new().route("/", post(|| slow(SHORT))).route("/quick", post(|| async { "ok" }));
-    let mut server = start(router, Limits::default(), Duration::from_secs(5)).await;
+    let mut server = start(router, ListenerLimits::default(), Duration::from_secs(5)).await;
     let mut idle = one(&server).await;
     idle.send_request(to("/quick", Body::empty())).await.unwrap();
     let (mut one, mut two) = (one(&server).await, two(&server).await);
@@ -214,7 +214,7 @@ async fn a_request_in_flight_is_answered_and_an_idle_connection_closed() {
 
 #[tokio::test]
 async fn a_silent_connection_does_not_hold_up_the_stop() {
-    let mut server = start(Router::new(), Limits::default(), Duration::from_secs(20)).await;
+    let mut server = start(Router::new(), ListenerLimits::default(), Duration::from_secs(20)).await;
     let _silent = server.address.connect().await.unwrap();
     tokio::time::sleep(SHORT / 3).await;
     server.life.stop();
@@ -224,7 +224,7 @@ async fn a_silent_connection_does_not_hold_up_the_stop() {
 #[tokio::test]
 async fn what_does_not_end_within_the_grace_is_cut() {
     let router = Router::new().route("/", post(|| slow(Duration::from_secs(60))));
-    let mut server = start(router, Limits::default(), SHORT).await;
+    let mut server = start(router, ListenerLimits::default(), SHORT).await;
     let (mut one, mut two) = (one(&server).await, two(&server).await);
     let (life, started) = (server.life.clone(), Instant::now());
     let (first, second, ()) =
@@ -243,7 +243,7 @@ async fn a_panic_ends_one_request_and_not_the_server() {
         panic!("a fault of ours")
     }
     let router = Router::new().route("/", post(fault)).route("/quick", post(|| async { "ok" }));
-    let server = start(router, Limits::default(), SHORT).await;
+    let server = start(router, ListenerLimits::default(), SHORT).await;
     assert!(one(&server).await.send_request(to("/", Body::empty())).await.is_err());
     assert_eq!(one(&server).await.send_request(to("/quick", Body::empty())).await.unwrap().status(), 200);
 }
@@ -256,14 +256,15 @@ async fn a_client_is_known_by_its_address_over_tcp_only() {
             post(|request: Request| async move { format!("{:?}", request.extensions().get::<Peer>().is_some()) }),
         )
     };
-    let server = start(router(), Limits::default(), SHORT).await;
+    let server = start(router(), ListenerLimits::default(), SHORT).await;
     let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
     assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "true");
 
     let folder = tempfile::tempdir().unwrap();
     let address = Address::Unix(folder.path().join("socket"));
     let life = Lifecycle::new(SHORT);
-    let served = life.spawn("server", serve(address.bind().await.unwrap(), router(), Limits::default(), life.clone()));
+    let served =
+        life.spawn("server", serve(address.bind().await.unwrap(), router(), ListenerLimits::default(), life.clone()));
     let server = Server { address, life, served };
     let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
     assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "false");

@@ -11,9 +11,9 @@ use axum::routing::get;
 use futures_util::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 
-use crate::Lifecycle;
+use super::serve::{ListenerLimits, serve};
+use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
-use crate::serve::{Limits, serve};
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ pub fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycl
                 }),
             )
             .route("/metrics", get(move || std::future::ready(metrics.render())));
-    serve(listener, router, Limits { connections: 64, ..Limits::default() }, life)
+    serve(listener, router, ListenerLimits { connections: 64, ..ListenerLimits::default() }, life)
 }
 
 /// Keeps readiness true to `probe`: ready after the first success, unready after several failures in a row.

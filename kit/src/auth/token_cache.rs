@@ -3,9 +3,10 @@ use std::time::{Duration, Instant};
 use ferrite_proto::repo::Identity;
 use prost::Message;
 
-use super::tokens::TokenHash;
-use crate::shared::{ANSWER_TIMEOUT, Shared, millis};
-use crate::{Clock, Secret};
+use super::token_hash::TokenHash;
+use crate::clock::Clock;
+use crate::redis::{RESPONSE_TIMEOUT, RedisClient, millis};
+use crate::secret::Secret;
 
 /// An answer of repo-svc that took longer than this is not remembered: the token may have been revoked meanwhile, and the trace of
 /// that be gone again.
@@ -19,7 +20,7 @@ const TOMBSTONE: &[u8] = b"-";
 /// it does not know, or cannot say, is asked of repo-svc.
 #[derive(Clone)]
 pub struct TokenCache {
-    shared: Shared,
+    redis: RedisClient,
     lifetime: Duration,
 }
 
@@ -35,13 +36,13 @@ impl TokenCache {
     /// # Errors
     /// When the URL is malformed.
     pub fn new(url: &Secret, lifetime: Duration, clock: Clock) -> Result<Self, redis::RedisError> {
-        Ok(Self::over(Shared::new(url, clock)?, lifetime))
+        Ok(Self::over(RedisClient::new(url, clock)?, lifetime))
     }
 
     /// A cache in a Redis that others use as well.
     #[must_use]
-    pub fn over(shared: Shared, lifetime: Duration) -> Self {
-        Self { shared, lifetime: lifetime.clamp(Duration::from_secs(1), MAX_LIFETIME) }
+    pub fn over(redis: RedisClient, lifetime: Duration) -> Self {
+        Self { redis, lifetime: lifetime.clamp(Duration::from_secs(1), MAX_LIFETIME) }
     }
 
     fn key(hash: &TokenHash) -> String {
@@ -50,7 +51,7 @@ impl TokenCache {
 
     /// The identity remembered for a token, if it is.
     pub async fn get(&self, hash: &TokenHash) -> Option<Identity> {
-        let bytes: Option<Vec<u8>> = self.shared.ask(redis::cmd("GET").arg(Self::key(hash))).await?;
+        let bytes: Option<Vec<u8>> = self.redis.query(redis::cmd("GET").arg(Self::key(hash))).await?;
         let bytes = bytes.filter(|bytes| bytes != TOMBSTONE)?;
         // Whatever else somebody wrote there is not an identity; no bytes at all would decode to one.
         Identity::decode(bytes.as_slice()).ok().filter(|identity| identity.user_id > 0)
@@ -67,7 +68,7 @@ impl TokenCache {
     pub async fn put(&self, hash: &TokenHash, identity: &Identity) {
         let mut command = redis::cmd("SET");
         command.arg(Self::key(hash)).arg(identity.encode_to_vec()).arg("NX").arg("PX").arg(millis(self.lifetime));
-        let _: Option<redis::Value> = self.shared.ask(&command).await;
+        let _: Option<redis::Value> = self.redis.query(&command).await;
     }
 
     /// Forgets tokens and keeps them forgotten until every answer that was on its way has gone stale. Returns only when nobody can
@@ -77,13 +78,13 @@ impl TokenCache {
             return;
         }
         // Others may still reach Redis: what they asked just before is written at most this much later, and lives as long again.
-        let deadline = tokio::time::Instant::now() + self.lifetime + FRESH + ANSWER_TIMEOUT;
+        let deadline = tokio::time::Instant::now() + self.lifetime + FRESH + RESPONSE_TIMEOUT;
         let mut pipe = redis::pipe();
         for hash in hashes {
             pipe.cmd("SET").arg(Self::key(hash)).arg(TOMBSTONE).arg("PX").arg(millis(self.lifetime * 2)).ignore();
         }
         loop {
-            if self.shared.insist(&pipe).await {
+            if self.redis.execute_bypassing_breaker(&pipe).await {
                 return;
             }
             if tokio::time::Instant::now() >= deadline {

@@ -1,17 +1,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::Hash;
+/// SHA-256 of a key, so that no name or address is stored in clear text.
+pub(super) type KeyHash = [u8; 32];
 
-/// Windows kept at once; the oldest make room.
-pub(super) const WINDOWS: usize = 10_000;
+/// Most windows in memory at once. Beyond it the oldest window is dropped.
+pub(super) const MAX_WINDOWS: usize = 10_000;
 
-/// The windows that one process counts in.
+/// The windows of one process.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    windows: HashMap<Hash, Window>,
-    /// The same windows in the order in which they began.
-    order: BTreeMap<u64, Hash>,
+pub(super) struct MemoryCounters {
+    windows: HashMap<KeyHash, Window>,
+    /// Keys of `windows` in the order in which the windows began.
+    order: BTreeMap<u64, KeyHash>,
+    /// Number of windows begun so far.
     begun: u64,
 }
 
@@ -19,11 +21,12 @@ pub(super) struct Memory {
 struct Window {
     end_us: i64,
     count: u32,
-    place: u64,
+    /// Key of the window in [`MemoryCounters::order`].
+    sequence: u64,
 }
 
-impl Memory {
-    pub(super) fn count(&mut self, hash: Hash, length: Duration, now_us: i64) -> u32 {
+impl MemoryCounters {
+    pub(super) fn count(&mut self, hash: KeyHash, length: Duration, now_us: i64) -> u32 {
         if let Some(window) = self.windows.get_mut(&hash)
             && now_us < window.end_us
         {
@@ -31,19 +34,19 @@ impl Memory {
             return window.count;
         }
         self.clear(&hash);
-        while self.windows.len() >= WINDOWS
+        while self.windows.len() >= MAX_WINDOWS
             && let Some((_, oldest)) = self.order.pop_first()
         {
             self.windows.remove(&oldest);
         }
         let end_us = now_us.saturating_add(i64::try_from(length.as_micros()).unwrap_or(i64::MAX));
         self.begun += 1;
-        self.windows.insert(hash, Window { end_us, count: 1, place: self.begun });
+        self.windows.insert(hash, Window { end_us, count: 1, sequence: self.begun });
         self.order.insert(self.begun, hash);
         1
     }
 
-    pub(super) fn peek(&self, hash: &Hash, now_us: i64) -> (u32, Duration) {
+    pub(super) fn peek(&self, hash: &KeyHash, now_us: i64) -> (u32, Duration) {
         match self.windows.get(hash) {
             Some(window) if now_us < window.end_us => {
                 (window.count, Duration::from_micros(window.end_us.abs_diff(now_us)))
@@ -52,9 +55,9 @@ impl Memory {
         }
     }
 
-    pub(super) fn clear(&mut self, hash: &Hash) {
+    pub(super) fn clear(&mut self, hash: &KeyHash) {
         if let Some(window) = self.windows.remove(hash) {
-            self.order.remove(&window.place);
+            self.order.remove(&window.sequence);
         }
     }
 

@@ -10,16 +10,16 @@ use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::timeout::timeout;
-use crate::Lifecycle;
 use crate::auth::AuthLayer;
+use crate::grpc::requested_timeout;
+use crate::lifecycle::Lifecycle;
 use crate::telemetry::grpc_span;
 
 /// Bytes of one gRPC message, unless a service sets its own.
-pub const MESSAGE_LIMIT: usize = 4 * 1024 * 1024;
+pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long a call may take when its caller sets no deadline.
-const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
+const SERVER_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Builds the gRPC side of a process: its services, health, reflection, authentication, deadlines, spans, and panics contained.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl Default for GrpcServer {
 }
 
 impl GrpcServer {
-    /// Adds a service. Set its message limit first: `XServer::new(x).max_decoding_message_size(MESSAGE_LIMIT)`.
+    /// Adds a service. Set its message limit first: `XServer::new(x).max_decoding_message_size(MAX_MESSAGE_BYTES)`.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "nobody adds up servers")]
     pub fn add<S>(mut self, service: S) -> Self
@@ -111,7 +111,7 @@ impl GrpcServer {
 
 /// Ends a call at the deadline its caller set (`grpc-timeout`), or at ours.
 async fn deadline(request: Request, next: Next) -> Response {
-    let limit = timeout(request.headers()).min(DEFAULT_DEADLINE);
+    let limit = requested_timeout(request.headers()).min(SERVER_DEADLINE);
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Status::deadline_exceeded("deadline exceeded").into_http(),

@@ -1,4 +1,3 @@
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,14 +11,16 @@ use ferrite_proto::grant::{Grant, GrantUser, Signer, Verifier};
 use ferrite_proto::repo::Identity;
 use tempfile::TempDir;
 
-use crate::auth::{AuthError, AuthLayer, TokenAuthority, Tokens};
-use crate::grpc::{Channel, GrpcServer, ServiceCredential, ServiceKey, channel};
+use crate::auth::{AuthError, AuthLayer, TokenAuthority, TokenValidator};
+use crate::clock::Clock;
+use crate::grpc::{Channel, channel};
+use crate::lifecycle::Lifecycle;
 use crate::net::Address;
-use crate::serve::{Limits, serve};
-use crate::{Clock, Lifecycle};
+use crate::server::{GrpcServer, ListenerLimits, serve};
+use crate::service_key::{ServiceKey, ServiceTokenSource};
 
 /// The keys, the folder and the life that the processes of one test share. Everything stops when it is dropped.
-pub(crate) struct Site {
+pub(crate) struct TestEnv {
     pub(crate) folder: TempDir,
     pub(crate) life: Lifecycle,
     pub(crate) clock: Clock,
@@ -29,16 +30,16 @@ pub(crate) struct Site {
 }
 
 /// Knows no token.
-struct Nobody;
+struct RejectAll;
 
 #[async_trait]
-impl TokenAuthority for Nobody {
+impl TokenAuthority for RejectAll {
     async fn authenticate(&self, _: &str) -> Result<Option<Identity>, AuthError> {
         Ok(None)
     }
 }
 
-impl Site {
+impl TestEnv {
     pub(crate) fn new(clock: Clock) -> Self {
         let pair = SigningKey::from_bytes(&[7; 32]);
         Self {
@@ -63,16 +64,16 @@ impl Site {
         Address::Unix(self.folder.path().join(name))
     }
 
-    pub(crate) fn tokens(&self) -> Tokens {
-        Tokens::new(None, Arc::new(Nobody), self.clock.clone())
+    pub(crate) fn tokens(&self) -> TokenValidator {
+        TokenValidator::new(None, Arc::new(RejectAll), self.clock.clone())
     }
 
-    pub(crate) fn layer(&self, tokens: Tokens) -> AuthLayer {
+    pub(crate) fn layer(&self, tokens: TokenValidator) -> AuthLayer {
         AuthLayer::new(tokens, self.verifier(), self.key.clone(), self.clock.clone())
     }
 
-    pub(crate) fn credential(&self) -> Arc<ServiceCredential> {
-        Arc::new(ServiceCredential::new(self.key.clone(), "test-svc", self.clock.clone()))
+    pub(crate) fn credential(&self) -> Arc<ServiceTokenSource> {
+        Arc::new(ServiceTokenSource::new(self.key.clone(), "test-svc", self.clock.clone()))
     }
 
     pub(crate) fn channel(&self, address: &Address) -> Channel {
@@ -87,7 +88,7 @@ impl Site {
     /// The same, for those whom `tokens` knows.
     pub(crate) async fn serve_for(
         &self,
-        tokens: Tokens,
+        tokens: TokenValidator,
         address: &Address,
         server: GrpcServer,
         extra: Router,
@@ -95,7 +96,7 @@ impl Site {
         let listener = address.bind().await.unwrap();
         let bound = listener.address().unwrap();
         let router = server.into_router(self.layer(tokens), extra, &self.life);
-        self.life.spawn("test", serve(listener, router, Limits::default(), self.life.clone()));
+        self.life.spawn("test", serve(listener, router, ListenerLimits::default(), self.life.clone()));
         bound
     }
 
@@ -115,21 +116,8 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for TestEnv {
     fn drop(&mut self) {
         self.life.stop();
-    }
-}
-
-/// Waits until `check` holds, and fails when it does not in time.
-pub(crate) async fn eventually<F, T>(fact: &str, mut check: F)
-where
-    F: FnMut() -> T,
-    T: Future<Output = bool>,
-{
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
-    while !check().await {
-        assert!(tokio::time::Instant::now() < deadline, "never: {fact}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -1,9 +1,13 @@
+//! The key that the processes of an installation share, and the short-lived tokens by which a process proves its role to another.
+//!
+//! Not here: credentials of users.
+
 use std::path::Path;
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 
-use crate::Clock;
+use crate::clock::Clock;
 
 /// How long a service credential is valid; it is renewed long before.
 const LIFETIME_SECS: u64 = 60;
@@ -90,14 +94,14 @@ impl std::fmt::Debug for ServiceKey {
 
 /// What a process shows to prove its role: signed anew every half lifetime.
 #[derive(Debug)]
-pub struct ServiceCredential {
+pub struct ServiceTokenSource {
     key: ServiceKey,
     role: &'static str,
     clock: Clock,
     current: std::sync::Mutex<(u64, String)>,
 }
 
-impl ServiceCredential {
+impl ServiceTokenSource {
     /// The credential of `role`.
     #[must_use]
     pub fn new(key: ServiceKey, role: &'static str, clock: Clock) -> Self {

@@ -1,22 +1,24 @@
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::memory::WINDOWS;
-use super::*;
+use super::RateLimiter;
+use super::memory::MAX_WINDOWS;
+use crate::clock::Clock;
+use crate::redis::RedisClient;
 use crate::testing::{Redis, eventually};
 
 const WINDOW: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(300);
 
-fn in_memory() -> (Limiter, Clock) {
+fn in_memory() -> (RateLimiter, Clock) {
     let clock = Clock::fixed(1_000_000);
-    (Limiter::new(None, clock.clone()), clock)
+    (RateLimiter::new(None, clock.clone()), clock)
 }
 
 /// A replica that counts in `redis`.
-fn replica(redis: &Redis) -> Limiter {
-    Limiter::new(Some(Shared::new(&redis.url(), Clock::system()).unwrap()), Clock::system())
+fn replica(redis: &Redis) -> RateLimiter {
+    RateLimiter::new(Some(RedisClient::new(&redis.url(), Clock::system()).unwrap()), Clock::system())
 }
 
 #[tokio::test]
@@ -55,16 +57,16 @@ async fn memory_is_bounded_and_the_oldest_make_room() {
     // Begins anew, and is not the oldest any more.
     limiter.clear("first").await;
     limiter.count("first", WINDOW).await;
-    for number in 0..WINDOWS - 1 {
+    for number in 0..MAX_WINDOWS - 1 {
         limiter.count(&number.to_string(), WINDOW).await;
     }
-    assert_eq!(limiter.memory().len(), WINDOWS);
+    assert_eq!(limiter.memory().len(), MAX_WINDOWS);
     assert_eq!((limiter.peek("first", WINDOW).await.0, limiter.peek("second", WINDOW).await.0), (1, 0));
     clock.advance(WINDOW);
-    for number in 0..WINDOWS + 50 {
+    for number in 0..MAX_WINDOWS + 50 {
         limiter.count(&number.to_string(), WINDOW).await;
     }
-    assert_eq!(limiter.memory().len(), WINDOWS);
+    assert_eq!(limiter.memory().len(), MAX_WINDOWS);
 }
 
 #[tokio::test]

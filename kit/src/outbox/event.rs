@@ -1,0 +1,30 @@
+use ferrite_proto::events::Event;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::id::RepositoryId;
+
+use crate::clock::timestamp;
+
+/// The name of a fact in rows, logs and metrics.
+#[must_use]
+pub fn kind(event: &Event) -> &'static str {
+    match &event.fact {
+        Some(Fact::RepositoryCreated(_)) => "repository.created",
+        Some(Fact::RepositoryDeleted(_)) => "repository.deleted",
+        Some(Fact::RefsUpdated(_)) => "refs.updated",
+        Some(Fact::IssueChanged(_)) => "issue.changed",
+        Some(Fact::SizeChanged(_)) => "size.changed",
+        Some(Fact::ProtectionChanged(_)) => "protection.changed",
+        None => "unknown",
+    }
+}
+
+/// An event about a repository, with a new id.
+#[must_use]
+pub fn event(repository: RepositoryId, now_us: i64, fact: Fact) -> Event {
+    Event {
+        event_id: uuid::Uuid::new_v4().to_string(),
+        repository_id: repository.0,
+        event_time: Some(timestamp(now_us)),
+        fact: Some(fact),
+    }
+}

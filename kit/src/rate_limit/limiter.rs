@@ -1,0 +1,73 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::memory::{KeyHash, MemoryCounters};
+use crate::clock::Clock;
+use crate::redis::{RedisClient, RedisCounters};
+
+/// Counts events per key in fixed time windows, each of which begins with its first event. With Redis, the replicas of a service
+/// share the counts; without it, or while it does not respond, each process counts for itself.
+#[derive(Clone)]
+pub struct RateLimiter {
+    redis: Option<RedisCounters>,
+    memory: Arc<Mutex<MemoryCounters>>,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for RateLimiter {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("RateLimiter").field("redis", &self.redis).finish_non_exhaustive()
+    }
+}
+
+impl RateLimiter {
+    /// Returns a limiter that counts in `redis`, or else in memory by `clock`.
+    #[must_use]
+    pub fn new(redis: Option<RedisClient>, clock: Clock) -> Self {
+        Self { redis: redis.map(RedisCounters::new), memory: Arc::default(), clock }
+    }
+
+    /// Counts one event of `key` and returns the number of events in its window, this one included. A window that begins with this
+    /// event lasts for `window`.
+    pub async fn count(&self, key: &str, window: Duration) -> u32 {
+        let hash = hash(key);
+        if let Some(redis) = &self.redis
+            && let Some(count) = redis.count(&hash, window).await
+        {
+            return count;
+        }
+        self.memory().count(hash, window, self.clock.now_us())
+    }
+
+    /// Returns the number of events of `key` in its window, and the time until the window ends. `window` is the length that
+    /// [`RateLimiter::count`] is called with.
+    pub async fn peek(&self, key: &str, window: Duration) -> (u32, Duration) {
+        let hash = hash(key);
+        if let Some(redis) = &self.redis
+            && let Some((count, left)) = redis.peek(&hash).await
+        {
+            return (count, left.min(window));
+        }
+        let (count, left) = self.memory().peek(&hash, self.clock.now_us());
+        (count, left.min(window))
+    }
+
+    /// Resets the count of `key` to zero.
+    pub async fn clear(&self, key: &str) {
+        let hash = hash(key);
+        if let Some(redis) = &self.redis {
+            redis.clear(&hash).await;
+        }
+        self.memory().clear(&hash);
+    }
+
+    pub(super) fn memory(&self) -> std::sync::MutexGuard<'_, MemoryCounters> {
+        self.memory.lock().expect("nothing panics while it is held")
+    }
+}
+
+fn hash(key: &str) -> KeyHash {
+    Sha256::digest(key.as_bytes()).into()
+}
