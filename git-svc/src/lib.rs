@@ -2,35 +2,21 @@
 //!
 //! Not here: who may do what (grants say so), and anything about accounts or issues.
 
-mod app;
-pub mod archive;
-pub mod command;
+mod admission;
 mod config;
-pub mod error;
-mod failure;
-pub mod hook;
+mod db;
+pub mod disk;
+pub mod git;
 mod http;
-pub mod layout;
-mod limits;
-mod measure;
-pub mod name;
-mod packs;
-pub mod path;
-pub mod pktline;
-pub mod pool;
-pub mod protection;
-mod push;
-pub mod read;
-pub mod refs;
-pub mod revision;
+mod maintenance;
+mod ref_updates;
+pub mod repo;
 mod rpc;
-mod store;
-pub mod templates;
+mod state;
 #[cfg(test)]
 mod testing;
-mod upkeep;
-mod work;
-pub mod write;
+mod transfer;
+pub mod types;
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -46,25 +32,27 @@ use ferrite_kit::{
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::{
-    app::{App, Parts, Places},
-    command::{Git, GitOptions},
-    error::GitError,
-    failure::Failure,
-    layout::Store,
-    packs::Packs,
-    pool::{Pool, PoolOptions},
-    protection::Protection,
-    push::HookSocket,
-    refs::Refs,
-    store::Repositories,
-    upkeep::{Running, Upkeep},
-    work::Writer,
-};
 pub use self::{
-    config::Config,
-    limits::{GateArgs, LimitArgs, ProcessArgs},
-    upkeep::UpkeepArgs,
+    config::{
+        Config,
+        limits::{LimitArgs, LimiterArgs, ProcessArgs},
+        maintenance::MaintenanceArgs,
+    },
+    transfer::push::hook,
+};
+use self::{
+    db::RepositoryTable,
+    disk::repositories::RepositoryStore,
+    git::command::{Git, GitOptions},
+    maintenance::{MaintenanceService, RunningJobs},
+    ref_updates::{RefUpdater, protection::BranchProtection},
+    repo::{
+        pool::{Pool, PoolOptions},
+        refs::Refs,
+    },
+    state::{AppState, EpochCache, Parts},
+    transfer::{fetch::PackCache, push::HookSocket},
+    types::{error::GitError, rpc_error::RpcError},
 };
 
 /// Serves on `listeners` until `life` stops and requests in flight are done.
@@ -82,15 +70,15 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let trust = config.trust.load("git-svc", &clock)?;
     let repo = trust.channel(&config.repo_address);
     let (app, socket, relay) = assemble(&config, &clock, trust.access(&repo), &repo, &life).await?;
-    work::sweep_at_start(&app.writer).await.map_err(other)?;
-    rpc::remove_deleted(&app).await.map_err(other)?;
+    ref_updates::recover_at_start(&app.updater).await.map_err(start_error)?;
+    rpc::remove_deleted(&app).await.map_err(start_error)?;
     relay.start(&life);
-    life.spawn("hooks", push::serve_hooks(app.clone(), socket));
-    life.spawn("sweeper", work::sweep_in_background(app.writer.clone(), life.clone()));
-    life.spawn("journal purge", work::purge_in_background(app.writer.clone(), life.clone()));
-    life.spawn("tidying", upkeep::tidy_in_background(app.clone(), life.clone()));
-    life.spawn("pack cache", packs::expire_in_background(app.packs.clone(), life.clone()));
-    life.spawn("upkeep", Upkeep::new(&app, config.upkeep).run(life.clone()));
+    life.spawn("hooks", transfer::push::serve_hooks(app.clone(), socket));
+    life.spawn("sweeper", ref_updates::recover_in_background(app.updater.clone(), life.clone()));
+    life.spawn("journal purge", ref_updates::purge_in_background(app.updater.clone(), life.clone()));
+    life.spawn("tidying", maintenance::clean_up_in_background(app.clone(), life.clone()));
+    life.spawn("pack cache", transfer::fetch::expire_in_background(app.packs.clone(), life.clone()));
+    life.spawn("upkeep", MaintenanceService::new(&app, config.upkeep).run(life.clone()));
     let db = app.db.clone();
     let probe = move || {
         let db = db.clone();
@@ -109,48 +97,55 @@ async fn assemble(
     access: ferrite_kit::auth::Access,
     repo: &Channel,
     life: &Lifecycle,
-) -> Result<(App, HookSocket, Relay), StartError> {
+) -> Result<(AppState, HookSocket, Relay), StartError> {
     let options = GitOptions {
         program: config.git_program.clone(),
         max_push_bytes: config.max_push_bytes,
         ..GitOptions::of(&config.limits.process)
     };
-    let git = Arc::new(Git::find(options).await.map_err(other)?);
-    let db = config.database.open(&store::migrations()).await?;
-    let disk = Arc::new(Store::open(&config.store_path, &config.store, config.store_patience).await.map_err(other)?);
-    let pool = Pool::new(Arc::clone(&disk), PoolOptions::default()).map_err(other)?;
-    pool.run_blocking(|store| store.sweep(SystemTime::now())).await.map_err(other)?;
-    let limits = archive::Limits { bytes: config.max_archive_bytes, ..archive::Limits::default() };
-    let room = config.archive_cache_bytes;
-    let archives = pool.run_blocking(move |store| archive::Archives::open(&store.cache(), limits, room)).await;
-    let archives = archives.map_err(other)?;
-    let room = config.pack_cache_bytes;
-    let packs = pool.run_blocking(move |store| Packs::open(&store.cache(), room)).await.map_err(other)?;
+    let git = Arc::new(Git::find(options).await.map_err(start_error)?);
+    let db = config.database.open(&db::migrations()).await?;
+    let disk = Arc::new(
+        RepositoryStore::open(&config.store_path, &config.store, config.store_patience).await.map_err(start_error)?,
+    );
+    let pool = Pool::new(Arc::clone(&disk), PoolOptions::default()).map_err(start_error)?;
+    pool.run_blocking(|store| store.sweep(SystemTime::now())).await.map_err(start_error)?;
+    let limits = transfer::archive::ArchiveLimits {
+        bytes: config.max_archive_bytes,
+        ..transfer::archive::ArchiveLimits::default()
+    };
+    let capacity = config.archive_cache_bytes;
+    let archives =
+        pool.run_blocking(move |store| transfer::archive::ArchiveCache::open(&store.cache(), limits, capacity)).await;
+    let archives = archives.map_err(start_error)?;
+    let capacity = config.pack_cache_bytes;
+    let packs = pool.run_blocking(move |store| PackCache::open(&store.cache(), capacity)).await.map_err(start_error)?;
     let program = match &config.hook_program {
         Some(program) => program.clone(),
         None => std::env::current_exe()?,
     };
-    let hooks = push::install_hooks(disk.root(), &program.canonicalize()?).map_err(other)?;
-    let socket = HookSocket::bind(disk.root()).map_err(other)?;
+    let hooks = transfer::push::install_hooks(disk.root(), &program.canonicalize()?).map_err(start_error)?;
+    let socket = HookSocket::bind(disk.root()).map_err(start_error)?;
     let relay = Relay::new(db.clone(), clock.clone(), Subscribers::from([("repo-svc", repo.clone())]));
     let refs = Refs::new(Arc::clone(&disk), pool.clone(), Arc::clone(&git))
-        .keeping(config.ref_table_bytes)
-        .within(config.limits.refs);
-    let writer = Writer::new(db.clone(), clock.clone(), relay.clone(), Arc::clone(&disk), pool.clone(), refs.clone());
-    let app = App::new(Parts {
-        repositories: Repositories::new(db.clone()),
+        .with_cache_bytes(config.ref_table_bytes)
+        .with_deadline(config.limits.refs);
+    let updater =
+        RefUpdater::new(db.clone(), clock.clone(), relay.clone(), Arc::clone(&disk), pool.clone(), refs.clone());
+    let app = AppState::new(Parts {
+        repositories: RepositoryTable::new(db.clone()),
         sessions: socket.sessions(config.max_push_refs),
-        gates: http::Gates::new(&config.limits.gates),
+        limiters: admission::limiter::Limiters::new(&config.limits.limiters),
         limits: config.limits.clone(),
         archives,
         packs,
         max_push_bytes: config.max_push_bytes,
         max_push_objects: config.max_push_objects,
         max_push_refs: config.max_push_refs,
-        protection: Protection::new(db.clone(), pool.clone()),
-        places: Places::default(),
-        path_logs: read::PathLogs::default(),
-        running: Running::default(),
+        protection: BranchProtection::new(db.clone(), pool.clone()),
+        epochs: EpochCache::default(),
+        path_logs: repo::read::PathLogCache::default(),
+        running: RunningJobs::default(),
         clock: clock.clone(),
         life: life.clone(),
         store: disk,
@@ -159,23 +154,23 @@ async fn assemble(
         pool,
         git,
         refs,
-        writer,
+        updater,
         hooks,
     });
     Ok((app, socket, relay))
 }
 
-fn other(error: impl Into<Failure>) -> StartError {
+fn start_error(error: impl Into<RpcError>) -> StartError {
     match error.into() {
-        Failure::Store(error) => StartError::Database(error),
+        RpcError::Store(error) => StartError::Database(error),
         // The text of these names the cause; a source, if there is one, is a part of it.
         failure => StartError::Other(describe(&failure)),
     }
 }
 
-fn describe(failure: &Failure) -> String {
+fn describe(failure: &RpcError) -> String {
     match failure {
-        Failure::Git(GitError::Git(error)) => format!("libgit2: {error}"),
+        RpcError::Git(GitError::Git(error)) => format!("libgit2: {error}"),
         failure => failure.to_string(),
     }
 }

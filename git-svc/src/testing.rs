@@ -14,19 +14,21 @@ use ferrite_proto::id::RepositoryId;
 use git2::Oid;
 
 use crate::{
-    command::{Git, GitOptions},
-    layout::Store,
-    name::BranchName,
-    pool::{Pool, PoolOptions},
-    refs::Refs,
-    store::{Repositories, migrations},
-    work::Writer,
+    db::{RepositoryTable, migrations},
+    disk::repositories::RepositoryStore,
+    git::command::{Git, GitOptions},
+    ref_updates::RefUpdater,
+    repo::{
+        pool::{Pool, PoolOptions},
+        refs::Refs,
+    },
+    types::name::BranchName,
 };
 
 /// A store with one repository, and what it takes to write to it.
-pub(crate) struct Bench {
+pub(crate) struct TestRepo {
     pub(crate) db: Db,
-    pub(crate) store: Arc<Store>,
+    pub(crate) store: Arc<RepositoryStore>,
     pub(crate) refs: Refs,
     pub(crate) pool: Pool,
     pub(crate) git: Arc<Git>,
@@ -34,25 +36,25 @@ pub(crate) struct Bench {
     _folder: tempfile::TempDir,
 }
 
-impl Bench {
+impl TestRepo {
     pub(crate) async fn new(db: Db) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(folder.path(), "s", Duration::ZERO).await.unwrap());
+        let store = Arc::new(RepositoryStore::open(folder.path(), "s", Duration::ZERO).await.unwrap());
         let pool = Pool::new(Arc::clone(&store), PoolOptions { workers: 2, ..PoolOptions::default() }).unwrap();
         let git = Arc::new(Git::find(GitOptions::default()).await.unwrap());
         let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git));
         let id = RepositoryId(1);
         store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
-        Repositories::new(db.clone()).place(id, "s", 1, 0).await.unwrap();
+        RepositoryTable::new(db.clone()).place(id, "s", 1, 0).await.unwrap();
         Self { db, store, refs, pool, git, id, _folder: folder }
     }
 
     /// A writer as a process makes one when it starts: it knows what is on disk and nothing else.
-    pub(crate) fn writer(&self) -> Writer {
-        let nobody = channel(&Address::Unix("/nonexistent/socket".into()), None);
-        let relay = Relay::new(self.db.clone(), Clock::system(), Subscribers::from([("repo-svc", nobody)]));
+    pub(crate) fn updater(&self) -> RefUpdater {
+        let subscriber = channel(&Address::Unix("/nonexistent/socket".into()), None);
+        let relay = Relay::new(self.db.clone(), Clock::system(), Subscribers::from([("repo-svc", subscriber)]));
         let (store, pool) = (Arc::clone(&self.store), self.pool.clone());
-        Writer::new(self.db.clone(), Clock::system(), relay, store, pool, self.refs.clone())
+        RefUpdater::new(self.db.clone(), Clock::system(), relay, store, pool, self.refs.clone())
     }
 
     /// A commit that no ref points to.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferrite_proto::id::RepositoryId;
-use git_svc::layout::Store;
-use git_svc::pool::{Pool, PoolOptions};
-use git_svc::read::raw::raw;
+use git_svc::disk::repositories::RepositoryStore;
+use git_svc::repo::pool::{Pool, PoolOptions};
+use git_svc::repo::read::raw::raw;
 
 use crate::Failure;
 use crate::daemon::copy;
@@ -17,7 +17,7 @@ use crate::site::Site;
 pub(super) async fn blob(site: &Site) -> Result<Series, Failure> {
     let root = site.folder();
     std::fs::create_dir_all(&root)?;
-    let store = Arc::new(Store::open(&root, "bench", Duration::from_secs(5)).await?);
+    let store = Arc::new(RepositoryStore::open(&root, "bench", Duration::from_secs(5)).await?);
     let id = RepositoryId(1);
     let path = store.path(id);
     std::fs::create_dir_all(path.parent().ok_or("the store has no folders")?)?;

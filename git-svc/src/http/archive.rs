@@ -12,64 +12,73 @@ use bytes::Bytes;
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{id::RepositoryId, operation::ARCHIVE};
 use futures_util::stream;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 
-use super::{answer::Refusal, gates::Client, git::repository, query, range::asked, raw::is_known};
+use super::{
+    error_response::ErrorResponse,
+    headers::{insert_header, matches_etag, repository},
+    query,
+    range::requested_range,
+};
 use crate::{
-    app::App,
-    archive::{Format, Prefix, Spec, check, open},
-    error::GitError,
-    failure::Failure,
-    revision::Revision,
+    admission::limiter::ClientKey,
+    repo::revision::Revision,
+    state::AppState,
+    transfer::archive::{ArchiveSpec, check, open},
+    types::{
+        archive::{Format, Prefix},
+        error::GitError,
+        rpc_error::RpcError,
+    },
 };
 
 /// Carries the id of the commit.
-const COMMIT: &str = "ferrite-commit";
+const COMMIT_HEADER: &str = "ferrite-commit";
 
 /// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: what is in the commit that a revision names, below the folder `prefix`.
 /// `HEAD` makes nothing: the length is told if the archive is there.
 pub(super) async fn archive(
-    State(app): State<App>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let id = repository(&id)?;
     let grant = app.authorize_as(&caller, ARCHIVE, id).await?;
     let spec = spec(&app, RepositoryId(id), request.uri().query().unwrap_or_default()).await?;
     let etag = format!("\"{}\"", spec.key());
     let commit = spec.commit.to_string();
-    if is_known(request.headers(), &etag) {
-        return Ok(answer(Body::empty(), StatusCode::NOT_MODIFIED, &etag, &commit));
+    if matches_etag(request.headers(), &etag) {
+        return Ok(response(Body::empty(), StatusCode::NOT_MODIFIED, &etag, &commit));
     }
-    let client = Client::of(&caller, &grant, request.headers());
+    let client = ClientKey::of(&caller, &grant, request.headers());
     if request.method() == Method::HEAD {
         // A body of unknown size: one of no size would become the archive's length.
         let size = check(&app, &spec, &client).await?;
         return Ok(whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), size, &etag, &commit));
     }
     let mut reader = open(&app, spec, client);
-    let Some(asked) = asked(request.method(), request.headers(), &etag) else {
+    let Some(range) = requested_range(request.method(), request.headers(), &etag) else {
         let size = reader.begun().await?;
         return Ok(whole(Body::from_stream(reader.bytes(0, None).await?), size, &etag, &commit));
     };
     // Where a range ends is known when the whole is there.
     let size = reader.whole().await?;
-    let Some((start, end)) = asked.within(size) else {
-        let mut response = answer(Body::empty(), StatusCode::RANGE_NOT_SATISFIABLE, &etag, &commit);
-        insert(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
+    let Some((start, end)) = range.within(size) else {
+        let mut response = response(Body::empty(), StatusCode::RANGE_NOT_SATISFIABLE, &etag, &commit);
+        insert_header(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
         return Ok(response);
     };
     let body = Body::from_stream(reader.bytes(start, Some(end)).await?);
-    let mut response = answer(body, StatusCode::PARTIAL_CONTENT, &etag, &commit);
+    let mut response = response(body, StatusCode::PARTIAL_CONTENT, &etag, &commit);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(end - start));
-    insert(headers, header::CONTENT_RANGE, &format!("bytes {start}-{}/{size}", end - 1));
+    insert_header(headers, header::CONTENT_RANGE, &format!("bytes {start}-{}/{size}", end - 1));
     Ok(response)
 }
 
 /// What is asked for, with the commit that the revision names now.
-async fn spec(app: &App, id: RepositoryId, query: &str) -> Result<Spec, Failure> {
+async fn spec(app: &AppState, id: RepositoryId, query: &str) -> Result<ArchiveSpec, RpcError> {
     let value = |name: &'static str| {
         let found = query::value(query, name);
         found.ok_or_else(|| GitError::invalid(name, "required", "must be given, percent-encoded"))
@@ -78,31 +87,24 @@ async fn spec(app: &App, id: RepositoryId, query: &str) -> Result<Spec, Failure>
     let prefix = Prefix::parse(&value("prefix")?)?;
     let revision = Revision::parse(&value("revision")?)?;
     let commit = app.pool.run(id, move |repo| Ok(revision.resolve(repo)?.commit)).await?;
-    Ok(Spec { repository: id, commit, format, prefix, git: app.git.version() })
+    Ok(ArchiveSpec { repository: id, commit, format, prefix, git: app.git.version() })
 }
 
 fn whole(body: Body, size: Option<u64>, etag: &str, commit: &str) -> Response {
-    let mut response = answer(body, StatusCode::OK, etag, commit);
+    let mut response = response(body, StatusCode::OK, etag, commit);
     if let Some(size) = size {
         response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
     }
     response
 }
 
-fn answer(body: Body, status: StatusCode, etag: &str, commit: &str) -> Response {
+fn response(body: Body, status: StatusCode, etag: &str, commit: &str) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    insert(headers, header::ETAG, etag);
-    insert(headers, header::HeaderName::from_static(COMMIT), commit);
+    insert_header(headers, header::ETAG, etag);
+    insert_header(headers, header::HeaderName::from_static(COMMIT_HEADER), commit);
     response
-}
-
-/// Adds a header of plain ASCII: there is nothing to refuse.
-pub(super) fn insert(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
-    }
 }

@@ -10,58 +10,53 @@ use axum::{
 };
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
+    git_transport::GitProtocol,
     id::RepositoryId,
     operation::{RECEIVE_PACK, UPLOAD_PACK},
 };
 use http::{HeaderMap, HeaderValue, header};
 
 use super::{
-    answer::Refusal,
-    clones,
-    gates::Client,
-    ls_refs, push_refs, query,
-    transfer::{Fetching, Input, run},
+    advertise_receive_pack, clone,
+    error_response::ErrorResponse,
+    headers::{git_protocol, repository},
+    ls_refs, query,
 };
 use crate::{
-    app::App,
-    command::{Exchange, GitProtocol, ReceivePack},
-    error::GitError,
-    failure::Failure,
-    packs::Fetch,
-    pktline::service_header,
-    protection::Actor,
-    push::{Push, Watch},
+    admission::limiter::ClientKey,
+    git::{
+        command::{Exchange, ReceivePack},
+        pktline::service_header,
+    },
+    state::AppState,
+    transfer::{
+        fetch::Fetch,
+        process_pipe::{FetchGuard, run},
+        push::{Push, PushInspector},
+        request_body::RequestBody,
+    },
+    types::{error::GitError, protection::Actor, rpc_error::RpcError},
 };
 
 /// A fetch's request, inflated.
-pub(super) const FETCH_REQUEST: u64 = 32 << 20;
+pub(super) const MAX_FETCH_REQUEST_BYTES: u64 = 32 << 20;
 /// How much of a push is looked at before git is started, and how long that is waited for. One that shows less is no small one.
-const PEEKED: usize = 64 << 10;
-const MOMENT: Duration = Duration::from_millis(500);
+const MAX_PEEKED_BYTES: usize = 64 << 10;
+const PEEK_TIMEOUT: Duration = Duration::from_millis(500);
 /// A push is a pack and the commands before it.
-pub(super) const COMMANDS: u64 = 64 << 20;
-
-/// The id in the path.
-pub(super) fn repository(id: &str) -> Result<i64, Failure> {
-    id.parse().map_err(|_| GitError::RepositoryNotFound.into())
-}
-
-/// The protocol that the client asks for.
-pub(super) fn protocol(headers: &HeaderMap) -> Option<GitProtocol> {
-    GitProtocol::parse(headers.get("git-protocol")?.as_bytes())
-}
+pub(super) const MAX_PUSH_COMMANDS_BYTES: u64 = 64 << 20;
 
 fn is_version_2(headers: &HeaderMap) -> bool {
-    let value = headers.get("git-protocol").filter(|value| GitProtocol::parse(value.as_bytes()).is_some());
-    value.is_some_and(|value| value.as_bytes().split(|byte| *byte == b':').any(|part| part == b"version=2"))
+    let value = git_protocol(headers);
+    value.is_some_and(|value| value.as_str().split(':').any(|part| part == "version=2"))
 }
 
 /// What clients of today send, and nothing beside it.
 fn is_plain_version_2(headers: &HeaderMap) -> bool {
-    protocol(headers).is_some_and(|protocol| protocol == GitProtocol::version_2())
+    git_protocol(headers).is_some_and(|protocol| protocol == GitProtocol::version_2())
 }
 
-fn answer(body: Body, content_type: &'static str) -> Response {
+fn response(body: Body, content_type: &'static str) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -70,35 +65,35 @@ fn answer(body: Body, content_type: &'static str) -> Response {
 }
 
 /// The request's body, as git is to get it.
-fn input(app: &App, request: Request, limit: u64) -> Result<Input, Failure> {
+fn input(app: &AppState, request: Request, limit: u64) -> Result<RequestBody, RpcError> {
     let encoding = request.headers().get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
     match encoding.as_deref() {
-        None | Some(b"identity") => Ok(Input::plain(&app.limits, request.into_body(), limit)),
-        Some(b"gzip" | b"x-gzip") => Ok(Input::gzip(&app.limits, request.into_body(), limit)),
+        None | Some(b"identity") => Ok(RequestBody::plain(&app.limits, request.into_body(), limit)),
+        Some(b"gzip" | b"x-gzip") => Ok(RequestBody::gzip(&app.limits, request.into_body(), limit)),
         Some(_) => Err(GitError::invalid("content-encoding", "unknown", "must be gzip or absent").into()),
     }
 }
 
-/// Whether the beginning of a push shows that it is a small one, as [`Watch::is_small`] says.
-async fn is_small(input: &mut Input, max_refs: usize) -> Result<bool, GitError> {
-    let (mut watch, mut seen) = (Watch::new(u64::MAX), 0);
-    while !watch.is_done() && seen < PEEKED && input.peek().await? {
-        if watch.see(&input.front()[seen..]).is_some() {
+/// Whether the beginning of a push shows that it is a small one, as [`PushInspector::is_small`] says.
+async fn is_small(input: &mut RequestBody, max_refs: usize) -> Result<bool, GitError> {
+    let (mut inspector, mut seen) = (PushInspector::new(u64::MAX), 0);
+    while !inspector.is_done() && seen < MAX_PEEKED_BYTES && input.peek().await? {
+        if inspector.inspect(&input.buffered()[seen..]).is_some() {
             // git-svc refuses it, as soon as there is somebody to do so.
             return Ok(false);
         }
-        seen = input.front().len();
+        seen = input.buffered().len();
     }
-    Ok(watch.is_small(max_refs))
+    Ok(inspector.is_small(max_refs))
 }
 
 /// `GET /git/{id}/info-refs?service=…`: what there is to fetch, or what a push starts from.
 pub(super) async fn info_refs(
-    State(app): State<App>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let id = repository(&id)?;
     let service = query::value(request.uri().query().unwrap_or_default(), "service");
     let path = app.store.path(RepositoryId(id));
@@ -107,28 +102,29 @@ pub(super) async fn info_refs(
             let grant = app.authorize_as(&caller, UPLOAD_PACK, id).await?;
             if is_plain_version_2(request.headers()) {
                 let said = ls_refs::capabilities(&app, RepositoryId(id)).await?;
-                return Ok(answer(said.into(), "application/x-git-upload-pack-advertisement"));
+                return Ok(response(said.into(), "application/x-git-upload-pack-advertisement"));
             }
-            let client = Client::of(&caller, &grant, request.headers());
-            let turn = app.gates.advertise.enter(RepositoryId(id), &client).await?;
-            let child = app.git.upload_pack(&path, Exchange::Advertise, protocol(request.headers()).as_ref())?;
+            let client = ClientKey::of(&caller, &grant, request.headers());
+            let permit = app.limiters.advertise.acquire(RepositoryId(id), &client).await?;
+            let child = app.git.upload_pack(&path, Exchange::Advertise, git_protocol(request.headers()).as_ref())?;
             // Version 2 has no header: its answer says what it is.
             let prefix = if is_version_2(request.headers()) { Vec::new() } else { service_header("git-upload-pack") };
-            let body = run(&app, child, Input::empty(&app.limits), prefix, turn).await?;
-            Ok(answer(body, "application/x-git-upload-pack-advertisement"))
+            let body = run(&app, child, RequestBody::empty(&app.limits), prefix, permit).await?;
+            Ok(response(body, "application/x-git-upload-pack-advertisement"))
         }
         Some(b"git-receive-pack") => {
             let grant = app.authorize_as(&caller, RECEIVE_PACK, id).await?;
-            if let Some(refs) = push_refs::try_advertise(&app, RepositoryId(id)).await? {
-                return Ok(answer(refs, "application/x-git-receive-pack-advertisement"));
+            if let Some(refs) = advertise_receive_pack::try_advertise(&app, RepositoryId(id)).await? {
+                return Ok(response(refs, "application/x-git-receive-pack-advertisement"));
             }
-            let client = Client::of(&caller, &grant, request.headers());
-            let turn = app.gates.advertise.enter(RepositoryId(id), &client).await?;
+            let client = ClientKey::of(&caller, &grant, request.headers());
+            let permit = app.limiters.advertise.acquire(RepositoryId(id), &client).await?;
             let receive =
                 ReceivePack { exchange: Exchange::Advertise, protocol: None, hooks: None, hook_env: Vec::new() };
             let child = app.git.receive_pack(&path, &receive)?;
-            let body = run(&app, child, Input::empty(&app.limits), service_header("git-receive-pack"), turn).await?;
-            Ok(answer(body, "application/x-git-receive-pack-advertisement"))
+            let body =
+                run(&app, child, RequestBody::empty(&app.limits), service_header("git-receive-pack"), permit).await?;
+            Ok(response(body, "application/x-git-receive-pack-advertisement"))
         }
         _ => Err(GitError::invalid("service", "invalid", "must be git-upload-pack or git-receive-pack").into()),
     }
@@ -136,46 +132,48 @@ pub(super) async fn info_refs(
 
 /// `POST /git/{id}/upload-pack`: one exchange of a fetch.
 pub(super) async fn upload_pack(
-    State(app): State<App>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let id = repository(&id)?;
     let grant = app.authorize_as(&caller, UPLOAD_PACK, id).await?;
-    let client = Client::of(&caller, &grant, request.headers());
-    let (protocol, is_plain) = (protocol(request.headers()), is_plain_version_2(request.headers()));
-    let mut input = input(&app, request, FETCH_REQUEST)?;
+    let client = ClientKey::of(&caller, &grant, request.headers());
+    let (protocol, is_plain) = (git_protocol(request.headers()), is_plain_version_2(request.headers()));
+    let mut input = input(&app, request, MAX_FETCH_REQUEST_BYTES)?;
     if is_plain && let Some(refs) = ls_refs::try_answer(&app, RepositoryId(id), &mut input).await? {
-        return Ok(answer(refs, "application/x-git-upload-pack-result"));
+        return Ok(response(refs, "application/x-git-upload-pack-result"));
     }
-    let turn = app.gates.fetch.enter(RepositoryId(id), &client).await?;
+    let permit = app.limiters.fetch.acquire(RepositoryId(id), &client).await?;
     let path = app.store.path(RepositoryId(id));
     metrics::counter!("ferrite_git_fetches_total").increment(1);
     let fetch = Fetch { repository: RepositoryId(id), epoch: grant.epoch, client };
-    if is_plain && let Some(pack) = clones::find(&app, &fetch, &mut input).await? {
-        return Ok(answer(clones::send(&app, pack, turn), "application/x-git-upload-pack-result"));
+    if is_plain && let Some(pack) = clone::find(&app, &fetch, &mut input).await? {
+        return Ok(response(clone::send(&app, pack, permit), "application/x-git-upload-pack-result"));
     }
     let session = app.sessions.open_fetch(fetch);
-    let child = app.git.serve_fetch(&path, Exchange::Request, protocol.as_ref(), app.hooks.all(), session.env())?;
-    let body = run(&app, child, input, Vec::new(), Fetching { _turn: turn, _session: session }).await?;
-    Ok(answer(body, "application/x-git-upload-pack-result"))
+    let child =
+        app.git.serve_fetch(&path, Exchange::Request, protocol.as_ref(), &app.hooks.pack_objects(), session.env())?;
+    let body = run(&app, child, input, Vec::new(), FetchGuard { _permit: permit, _session: session }).await?;
+    Ok(response(body, "application/x-git-upload-pack-result"))
 }
 
 /// `POST /git/{id}/receive-pack`: a push.
 pub(super) async fn receive_pack(
-    State(app): State<App>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let id = repository(&id)?;
     let grant = app.authorize_as(&caller, RECEIVE_PACK, id).await?;
-    let client = Client::of(&caller, &grant, request.headers());
-    let turn = app.gates.push.enter(RepositoryId(id), &client).await?;
-    let mut input = input(&app, request, app.max_push_bytes.saturating_add(COMMANDS))?;
-    let is_small = tokio::time::timeout(MOMENT, is_small(&mut input, app.max_push_refs)).await.unwrap_or(Ok(false))?;
-    let input = input.watched(Watch::new(app.max_push_objects));
+    let client = ClientKey::of(&caller, &grant, request.headers());
+    let permit = app.limiters.push.acquire(RepositoryId(id), &client).await?;
+    let mut input = input(&app, request, app.max_push_bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
+    let is_small =
+        tokio::time::timeout(PEEK_TIMEOUT, is_small(&mut input, app.max_push_refs)).await.unwrap_or(Ok(false))?;
+    let input = input.inspected(PushInspector::new(app.max_push_objects));
     let session = app.sessions.open(Push::new(RepositoryId(id), Actor::of(&grant)));
     let receive = ReceivePack {
         exchange: Exchange::Request,
@@ -185,6 +183,6 @@ pub(super) async fn receive_pack(
     };
     let child = app.git.receive_pack(&app.store.path(RepositoryId(id)), &receive)?;
     metrics::counter!("ferrite_git_pushes_total").increment(1);
-    let body = run(&app, child, input, Vec::new(), (turn, session)).await?;
-    Ok(answer(body, "application/x-git-receive-pack-result"))
+    let body = run(&app, child, input, Vec::new(), (permit, session)).await?;
+    Ok(response(body, "application/x-git-receive-pack-result"))
 }

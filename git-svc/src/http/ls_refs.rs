@@ -9,14 +9,13 @@ use ferrite_proto::id::RepositoryId;
 use git2::Oid;
 
 use super::{
-    pieces::{PIECE, in_pieces, push_id, set_length},
-    transfer::Input,
-    version_2::{self, Command},
+    protocol_v2::{self, V2Command},
+    ref_stream::{CHUNK_BYTES, body_of_chunks, push_id, set_length},
 };
-use crate::{app::App, error::GitError, refs::Table};
+use crate::{repo::refs::RefTable, state::AppState, transfer::request_body::RequestBody, types::error::GitError};
 
 /// What the server can do, as git says it. The repository is there.
-pub(super) async fn capabilities(app: &App, id: RepositoryId) -> Result<Bytes, GitError> {
+pub(super) async fn capabilities(app: &AppState, id: RepositoryId) -> Result<Bytes, GitError> {
     if !app.store.exists(id) {
         return Err(GitError::RepositoryNotFound);
     }
@@ -24,19 +23,23 @@ pub(super) async fn capabilities(app: &App, id: RepositoryId) -> Result<Bytes, G
 }
 
 /// The answer to a request for refs; `None` for every other request, which is still in `input` as it came.
-pub(super) async fn try_answer(app: &App, id: RepositoryId, input: &mut Input) -> Result<Option<Body>, GitError> {
-    let Some(asked) = version_2::read(input).await? else { return Ok(None) };
+pub(super) async fn try_answer(
+    app: &AppState,
+    id: RepositoryId,
+    input: &mut RequestBody,
+) -> Result<Option<Body>, GitError> {
+    let Some(request) = protocol_v2::read(input).await? else { return Ok(None) };
     let table = app.refs.table(id).await?;
     if !table.is_plain() {
         return Ok(None);
     }
     metrics::counter!("ferrite_git_ls_refs_total").increment(1);
-    Ok(Some(in_pieces(app, Answer::new(table, asked))))
+    Ok(Some(body_of_chunks(app, LsRefsResponse::new(table, request))))
 }
 
 /// What a client wants to know.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct LsRefsRequest {
     peel: bool,
     symrefs: bool,
     unborn: bool,
@@ -44,10 +47,10 @@ struct Asked {
     prefixes: Vec<Vec<u8>>,
 }
 
-impl Command for Asked {
+impl V2Command for LsRefsRequest {
     const NAME: &'static [u8] = b"command=ls-refs";
     /// git itself counts prefixes beyond that.
-    const LONGEST: usize = 64 << 10;
+    const MAX_BYTES: usize = 64 << 10;
 
     fn argument(&mut self, line: &[u8]) -> bool {
         match line {
@@ -64,9 +67,9 @@ impl Command for Asked {
 }
 
 /// An answer, piece by piece.
-struct Answer {
-    table: Arc<Table>,
-    asked: Asked,
+struct LsRefsResponse {
+    table: Arc<RefTable>,
+    request: LsRefsRequest,
     has_head: bool,
     /// Places in the table that are left to tell.
     spans: vec::IntoIter<Range<usize>>,
@@ -74,86 +77,86 @@ struct Answer {
     is_over: bool,
 }
 
-impl Answer {
-    fn new(table: Arc<Table>, asked: Asked) -> Self {
-        let spans = spans(&table, &asked.prefixes).into_iter();
-        Self { table, asked, has_head: false, spans, span: 0..0, is_over: false }
+impl LsRefsResponse {
+    fn new(table: Arc<RefTable>, request: LsRefsRequest) -> Self {
+        let spans = spans(&table, &request.prefixes).into_iter();
+        Self { table, request, has_head: false, spans, span: 0..0, is_over: false }
     }
 
     /// HEAD comes first, and if its branch does not exist, then with nothing but that one's name.
-    fn head(&self, piece: &mut Vec<u8>) {
-        let prefixes = &self.asked.prefixes;
+    fn head(&self, chunk: &mut Vec<u8>) {
+        let prefixes = &self.request.prefixes;
         let is_wanted = prefixes.is_empty() || prefixes.iter().any(|prefix| b"HEAD".starts_with(prefix));
         let Some(head) = self.table.head().filter(|_| is_wanted) else { return };
-        let branch = Some(head.as_bytes()).filter(|_| self.asked.symrefs);
+        let branch = Some(head.as_bytes()).filter(|_| self.request.symrefs);
         match (self.table.find(head), branch) {
-            (Some(entry), branch) => self.line(piece, Some(entry.target), b"HEAD", branch, entry.peeled),
-            (None, Some(branch)) if self.asked.unborn => self.line(piece, None, b"HEAD", Some(branch), None),
+            (Some(entry), branch) => self.line(chunk, Some(entry.target), b"HEAD", branch, entry.peeled),
+            (None, Some(branch)) if self.request.unborn => self.line(chunk, None, b"HEAD", Some(branch), None),
             (None, _) => {}
         }
     }
 
-    fn line(&self, piece: &mut Vec<u8>, id: Option<Oid>, name: &[u8], branch: Option<&[u8]>, peeled: Option<Oid>) {
-        let start = piece.len();
-        piece.extend_from_slice(b"0000");
+    fn line(&self, chunk: &mut Vec<u8>, id: Option<Oid>, name: &[u8], branch: Option<&[u8]>, peeled: Option<Oid>) {
+        let start = chunk.len();
+        chunk.extend_from_slice(b"0000");
         match id {
-            Some(id) => push_id(piece, id),
-            None => piece.extend_from_slice(b"unborn"),
+            Some(id) => push_id(chunk, id),
+            None => chunk.extend_from_slice(b"unborn"),
         }
-        piece.push(b' ');
-        piece.extend_from_slice(name);
+        chunk.push(b' ');
+        chunk.extend_from_slice(name);
         if let Some(branch) = branch {
-            piece.extend_from_slice(b" symref-target:");
-            piece.extend_from_slice(branch);
+            chunk.extend_from_slice(b" symref-target:");
+            chunk.extend_from_slice(branch);
         }
-        if let Some(peeled) = peeled.filter(|_| self.asked.peel) {
-            piece.extend_from_slice(b" peeled:");
-            push_id(piece, peeled);
+        if let Some(peeled) = peeled.filter(|_| self.request.peel) {
+            chunk.extend_from_slice(b" peeled:");
+            push_id(chunk, peeled);
         }
-        piece.push(b'\n');
-        set_length(piece, start);
+        chunk.push(b'\n');
+        set_length(chunk, start);
     }
 }
 
-impl Iterator for Answer {
+impl Iterator for LsRefsResponse {
     type Item = Vec<u8>;
 
     fn next(&mut self) -> Option<Vec<u8>> {
         if self.is_over {
             return None;
         }
-        let mut piece = Vec::new();
+        let mut chunk = Vec::new();
         if !std::mem::replace(&mut self.has_head, true) {
-            self.head(&mut piece);
+            self.head(&mut chunk);
         }
-        while piece.len() < PIECE {
+        while chunk.len() < CHUNK_BYTES {
             if self.span.is_empty() {
                 let Some(span) = self.spans.next() else {
                     self.is_over = true;
-                    piece.extend_from_slice(b"0000");
+                    chunk.extend_from_slice(b"0000");
                     break;
                 };
                 self.span = span;
             }
-            let mut told = 0;
+            let mut count = 0;
             for entry in self.table.rows(self.span.clone()) {
-                self.line(&mut piece, Some(entry.target), entry.name.as_bytes(), None, entry.peeled);
-                told += 1;
-                if piece.len() >= PIECE {
+                self.line(&mut chunk, Some(entry.target), entry.name.as_bytes(), None, entry.peeled);
+                count += 1;
+                if chunk.len() >= CHUNK_BYTES {
                     break;
                 }
             }
-            self.span.start += told;
-            if told == 0 {
+            self.span.start += count;
+            if count == 0 {
                 self.span = 0..0;
             }
         }
-        Some(piece)
+        Some(chunk)
     }
 }
 
 /// The places of refs that begin with any of the prefixes, in order, each once.
-fn spans(table: &Table, prefixes: &[Vec<u8>]) -> Vec<Range<usize>> {
+fn spans(table: &RefTable, prefixes: &[Vec<u8>]) -> Vec<Range<usize>> {
     let mut wanted: Vec<&[u8]> = prefixes.iter().map(Vec::as_slice).collect();
     if wanted.is_empty() {
         wanted.push(b"");

@@ -2,35 +2,29 @@
 //!
 //! Errors are a status, the header `ferrite-reason` and one line of text.
 
-mod answer;
+mod advertise_receive_pack;
 mod archive;
-mod clones;
-mod gates;
+mod clone;
+mod error_response;
 mod git;
-mod inflate;
+mod headers;
 mod ls_refs;
-mod pace;
-mod pieces;
-mod push_refs;
+mod protocol_v2;
 mod query;
 mod range;
 mod raw;
-mod seat;
+mod ref_stream;
 mod session;
-mod stream;
-mod transfer;
-mod version_2;
 
 use axum::{
     Router,
     routing::{get, post},
 };
 
-pub(crate) use self::gates::{Client, Gates};
-use crate::app::App;
+use crate::state::AppState;
 
 /// The routes.
-pub(crate) fn router(app: App) -> Router {
+pub(crate) fn router(app: AppState) -> Router {
     Router::new()
         .route("/git/{id}/info-refs", get(git::info_refs))
         .route("/git/{id}/upload-pack", post(git::upload_pack))

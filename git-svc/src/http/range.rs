@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue, Method, header};
 
 /// One range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Range {
+pub(super) enum ByteRange {
     /// From the first to the last byte, both included.
     Between(u64, u64),
     /// From a byte to the end.
@@ -14,7 +14,7 @@ pub(super) enum Range {
 }
 
 /// The range that a request asks for of the file with this tag: whoever has a part of another one gets the whole.
-pub(super) fn asked(method: &Method, headers: &HeaderMap, etag: &str) -> Option<Range> {
+pub(super) fn requested_range(method: &Method, headers: &HeaderMap, etag: &str) -> Option<ByteRange> {
     let is_same = headers.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
     if *method != Method::GET || !is_same {
         return None;
@@ -23,7 +23,7 @@ pub(super) fn asked(method: &Method, headers: &HeaderMap, etag: &str) -> Option<
 }
 
 /// The range that a header asks for; `None` for what is not one range of bytes.
-fn range(value: &HeaderValue) -> Option<Range> {
+fn range(value: &HeaderValue) -> Option<ByteRange> {
     let text = value.to_str().ok()?;
     let (unit, text) = text.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -31,11 +31,11 @@ fn range(value: &HeaderValue) -> Option<Range> {
     }
     let (first, last) = text.trim().split_once('-')?;
     match (first, last) {
-        ("", last) => Some(Range::Last(number(last)?)),
-        (first, "") => Some(Range::From(number(first)?)),
+        ("", last) => Some(ByteRange::Last(number(last)?)),
+        (first, "") => Some(ByteRange::From(number(first)?)),
         (first, last) => {
             let (first, last) = (number(first)?, number(last)?);
-            (first <= last).then_some(Range::Between(first, last))
+            (first <= last).then_some(ByteRange::Between(first, last))
         }
     }
 }
@@ -45,7 +45,7 @@ fn number(text: &str) -> Option<u64> {
     is_plain.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
-impl Range {
+impl ByteRange {
     /// Its first byte and the one behind its last, in a file of `size` bytes; `None` if nothing of it is there.
     pub(super) fn within(self, size: u64) -> Option<(u64, u64)> {
         let (start, end) = match self {
@@ -63,15 +63,15 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Option<Range> {
+    fn of(text: &str) -> Option<ByteRange> {
         range(&HeaderValue::from_str(text).unwrap())
     }
 
     #[test]
     fn one_range_is_understood_and_nothing_else() {
-        assert_eq!(of("bytes=0-9"), Some(Range::Between(0, 9)));
-        assert_eq!(of("Bytes = 5-").unwrap(), Range::From(5));
-        assert_eq!(of("bytes=-3"), Some(Range::Last(3)));
+        assert_eq!(of("bytes=0-9"), Some(ByteRange::Between(0, 9)));
+        assert_eq!(of("Bytes = 5-").unwrap(), ByteRange::From(5));
+        assert_eq!(of("bytes=-3"), Some(ByteRange::Last(3)));
         for text in ["bytes=", "bytes=-", "bytes=9-1", "bytes=a-b", "bytes=+1-2", "lines=1-2", "bytes=0-1,3-4", "5-6"] {
             assert_eq!(of(text), None, "{text}");
         }
@@ -79,11 +79,11 @@ mod tests {
 
     #[test]
     fn ranges_end_where_the_file_ends() {
-        assert_eq!(Range::Between(2, 99).within(10), Some((2, 10)));
-        assert_eq!(Range::Between(10, 99).within(10), None);
-        assert_eq!(Range::From(9).within(10), Some((9, 10)));
-        assert_eq!(Range::Last(99).within(10), Some((0, 10)));
-        assert_eq!(Range::Last(0).within(10), None);
+        assert_eq!(ByteRange::Between(2, 99).within(10), Some((2, 10)));
+        assert_eq!(ByteRange::Between(10, 99).within(10), None);
+        assert_eq!(ByteRange::From(9).within(10), Some((9, 10)));
+        assert_eq!(ByteRange::Last(99).within(10), Some((0, 10)));
+        assert_eq!(ByteRange::Last(0).within(10), None);
         assert_eq!(of("bytes=0-99999999999999999999").unwrap().within(10), Some((0, 10)));
     }
 

@@ -3,19 +3,17 @@ use tonic::Request;
 
 use super::{commit, encode};
 use crate::{
-    app::App,
-    error::GitError,
-    failure::Failure,
-    path::TreePath,
-    write::{ChangeFiles, FileChange, MAX_FILES, Operation, change_files as change},
+    repo::write::{ChangeFiles, FileChange, MAX_FILES, Operation, change_files as change},
+    state::AppState,
+    types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
 
 /// Changes several files in one commit.
 pub(super) async fn change_files(
-    app: &App,
+    app: &AppState,
     request: Request<ChangeFilesRequest>,
-) -> Result<ChangeFilesResponse, Failure> {
-    let commit::Asked { request, draft, by } = commit::ask(app, request).await?;
+) -> Result<ChangeFilesResponse, RpcError> {
+    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(app, request).await?;
     // One more than allowed is enough to be refused.
     let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
     let files = files.map(|(index, file)| {
@@ -24,7 +22,7 @@ pub(super) async fn change_files(
     });
     let files = files.collect::<Result<Vec<_>, _>>()?;
     let work = ChangeFiles { files, new_branch: commit::branch("new_branch", &request.new_branch)?, draft };
-    let answer = |mut prepared: crate::write::Prepared| {
+    let answer = |mut prepared: crate::repo::write::PreparedCommit| {
         let entries = std::mem::take(&mut prepared.entries).into_iter().map(encode::entry).collect();
         let (commit, branch) = commit::result(prepared);
         ChangeFilesResponse { entries, commit, branch }

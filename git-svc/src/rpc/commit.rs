@@ -14,21 +14,19 @@ use tonic::Request;
 
 use super::{encode, finish};
 use crate::{
-    app::App,
-    error::GitError,
-    failure::Failure,
-    name::BranchName,
-    protection::Actor,
-    store::{Change, UpdateKind},
-    work::Receipt,
-    write::{Author, Draft, Prepared, room::explain},
+    db::{RefTransaction, UpdateKind},
+    disk::full::classify_disk_full,
+    ref_updates::IdempotentResponse,
+    repo::write::{Author, CommitDraft, PreparedCommit},
+    state::AppState,
+    types::{error::GitError, name::BranchName, protection::Actor, rpc_error::RpcError},
 };
 
 /// How often a commit is made anew when its branch moved meanwhile.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// A commit that somebody asked for.
-pub(super) struct Write<W> {
+pub(super) struct CommitJob<W> {
     /// Where.
     repository: RepositoryId,
     /// Who asked.
@@ -41,11 +39,11 @@ pub(super) struct Write<W> {
 
 /// Makes the commit with `prepare` and moves its branch, to the end once begun; `answer` says what came of it.
 pub(super) async fn commit<W, A>(
-    app: &App,
-    write: Write<W>,
-    prepare: fn(&Repository, &W) -> Result<Prepared, GitError>,
-    answer: fn(Prepared) -> A,
-) -> Result<A, Failure>
+    app: &AppState,
+    write: CommitJob<W>,
+    prepare: fn(&Repository, &W) -> Result<PreparedCommit, GitError>,
+    answer: fn(PreparedCommit) -> A,
+) -> Result<A, RpcError>
 where
     W: Send + Sync + 'static,
     A: Message + Default + Send + Sync + 'static,
@@ -57,67 +55,68 @@ where
 
 /// The key is looked up under the lock: two writes with one key are one after the other.
 async fn run<W, A>(
-    app: &App,
-    write: Write<W>,
-    prepare: fn(&Repository, &W) -> Result<Prepared, GitError>,
-    answer: fn(Prepared) -> A,
-) -> Result<A, Failure>
+    app: &AppState,
+    write: CommitJob<W>,
+    prepare: fn(&Repository, &W) -> Result<PreparedCommit, GitError>,
+    answer: fn(PreparedCommit) -> A,
+) -> Result<A, RpcError>
 where
     W: Send + Sync + 'static,
     A: Message + Default + Send + Sync + 'static,
 {
     let id = write.repository;
-    let guard = app.writer.lock(id).await?;
+    let guard = app.updater.lock(id).await?;
     if let Some(key) = &write.key
         && let Some(answer) = key.replay(&app.db).await?
     {
         return Ok(answer);
     }
     let work = Arc::new(write.work);
-    let mut tries = TRIES;
+    let mut tries = MAX_ATTEMPTS;
     loop {
         // Looks at the branch as it is now: a blob that the caller named must still be there.
         let own = Arc::clone(&work);
-        let prepare =
-            move |repo: &Repository| prepare(repo, &own).map_err(|error| explain(error, &repo.path().join("objects")));
+        let prepare = move |repo: &Repository| {
+            prepare(repo, &own).map_err(|error| classify_disk_full(error, &repo.path().join("objects")))
+        };
         let prepared = app.pool.run(id, prepare).await?;
         let edit = prepared.edit();
-        let denied = app.protection.judge(id, &write.actor, std::slice::from_ref(&edit)).await?;
+        let denied = app.protection.check(id, &write.actor, std::slice::from_ref(&edit)).await?;
         if let Some(denial) = denied.into_iter().flatten().next() {
             return Err(GitError::BranchProtected { denial }.into());
         }
         let objects = prepared.written.clone();
-        let change = Change { objects, ..Change::new(UpdateKind::Api, write.actor.user, vec![edit]) };
+        let change = RefTransaction { objects, ..RefTransaction::new(UpdateKind::Api, write.actor.user, vec![edit]) };
         let answer = answer(prepared);
-        let receipt = write.key.as_ref().map(|key| Receipt { key, answer: &answer });
+        let receipt = write.key.as_ref().map(|key| IdempotentResponse { key, answer: &answer });
         tries -= 1;
-        match app.writer.apply(&guard, &change, receipt).await {
+        match app.updater.apply(&guard, &change, receipt).await {
             Ok(delivered) => {
                 drop(guard);
                 delivered.await;
                 return Ok(answer);
             }
-            Err(Failure::Git(GitError::RefConflict { .. })) if tries > 0 => {}
+            Err(RpcError::Git(GitError::RefConflict { .. })) if tries > 0 => {}
             Err(failure) => return Err(failure),
         }
     }
 }
 
 /// What a request says about its commit.
-pub(super) struct Head {
+pub(super) struct CommitFields {
     branch: String,
     message: String,
     author: Option<CommitIdentity>,
     committer: Option<CommitIdentity>,
 }
 
-impl Head {
+impl CommitFields {
     /// The draft of the commit that the bearer of a grant asks for.
     ///
     /// Errors: `Invalid` (field `branch`, `author.name` and so on).
-    fn draft(self, grant: &Grant, app: &App) -> Result<Draft, GitError> {
+    fn draft(self, grant: &Grant, app: &AppState) -> Result<CommitDraft, GitError> {
         let seconds = i64::try_from(app.clock.now_secs()).unwrap_or(i64::MAX);
-        Ok(Draft {
+        Ok(CommitDraft {
             branch: branch("branch", &self.branch)?,
             message: self.message,
             author: identity("author", self.author, grant, seconds)?,
@@ -127,7 +126,7 @@ impl Head {
 }
 
 /// A request for a commit.
-pub(super) trait Asks: Message {
+pub(super) trait CommitRequest: Message {
     /// Names the operation to keys that make it safe to repeat.
     const NAME: &'static str;
 
@@ -135,20 +134,20 @@ pub(super) trait Asks: Message {
     fn repository(&self) -> i64;
 
     /// Takes out what all requests for commits have.
-    fn head(&mut self) -> Head;
+    fn take_fields(&mut self) -> CommitFields;
 }
 
-macro_rules! asks {
+macro_rules! commit_request {
     ($($message:ident = $name:literal),*) => {
-        $(impl Asks for git::$message {
+        $(impl CommitRequest for git::$message {
             const NAME: &'static str = $name;
 
             fn repository(&self) -> i64 {
                 self.repository_id
             }
 
-            fn head(&mut self) -> Head {
-                Head {
+            fn take_fields(&mut self) -> CommitFields {
+                CommitFields {
                     branch: mem::take(&mut self.branch),
                     message: mem::take(&mut self.message),
                     author: self.author.take(),
@@ -159,45 +158,48 @@ macro_rules! asks {
     };
 }
 
-asks! {
+commit_request! {
     PutContentsRequest = "PutContents",
     DeleteContentsRequest = "DeleteContents",
     ChangeFilesRequest = "ChangeFiles"
 }
 
 /// A request for a commit by somebody who may ask for it.
-pub(super) struct Asked<T> {
+pub(super) struct AuthorizedRequest<T> {
     /// What is left of the request without its head.
     pub(super) request: T,
     /// The commit.
-    pub(super) draft: Draft,
-    pub(super) by: By,
+    pub(super) draft: CommitDraft,
+    pub(super) by: CommitContext,
 }
 
 /// Who asks, and where.
-pub(super) struct By {
+pub(super) struct CommitContext {
     repository: RepositoryId,
     actor: Actor,
     key: Option<IdempotencyKey>,
 }
 
-impl By {
+impl CommitContext {
     /// What is to be done.
-    pub(super) fn write<W>(self, work: W) -> Write<W> {
-        Write { repository: self.repository, actor: self.actor, work, key: self.key }
+    pub(super) fn write<W>(self, work: W) -> CommitJob<W> {
+        CommitJob { repository: self.repository, actor: self.actor, work, key: self.key }
     }
 }
 
 /// Checks who asks, and what every request for a commit says.
-pub(super) async fn ask<T: Asks>(app: &App, request: Request<T>) -> Result<Asked<T>, Failure> {
+pub(super) async fn authorize_commit<T: CommitRequest>(
+    app: &AppState,
+    request: Request<T>,
+) -> Result<AuthorizedRequest<T>, RpcError> {
     let caller = Caller::of(&request);
     let repository = request.get_ref().repository();
     let grant = app.authorize(&caller, repository).await?;
     let actor = Actor::of(&grant);
     let key = IdempotencyKey::of(&request, actor.user, T::NAME)?;
     let mut request = request.into_inner();
-    let draft = request.head().draft(&grant, app)?;
-    Ok(Asked { request, draft, by: By { repository: RepositoryId(repository), actor, key } })
+    let draft = request.take_fields().draft(&grant, app)?;
+    Ok(AuthorizedRequest { request, draft, by: CommitContext { repository: RepositoryId(repository), actor, key } })
 }
 
 /// The short name of a branch in `field`, if there is one.
@@ -233,6 +235,6 @@ fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64)
 }
 
 /// The commit and the branch of an answer.
-pub(super) fn result(prepared: Prepared) -> (Option<Commit>, Vec<u8>) {
+pub(super) fn result(prepared: PreparedCommit) -> (Option<Commit>, Vec<u8>) {
     (Some(encode::commit(prepared.commit)), prepared.branch.as_bytes().to_vec())
 }

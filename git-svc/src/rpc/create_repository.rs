@@ -7,59 +7,59 @@ use tonic::Request;
 
 use super::finish;
 use crate::{
-    app::App,
-    error::GitError,
-    failure::Failure,
-    name::BranchName,
-    templates::ReadmeValues,
-    write::{Author, FirstCommit, initial_commit},
+    repo::{
+        templates::ReadmeValues,
+        write::{Author, InitialCommit, initial_commit},
+    },
+    state::AppState,
+    types::{error::GitError, name::BranchName, rpc_error::RpcError},
 };
 
 /// A repository to make, checked.
-struct Wanted {
+struct NewRepository {
     id: RepositoryId,
     epoch: i64,
     branch: BranchName,
-    first: Option<FirstCommit>,
+    first: Option<InitialCommit>,
     /// Who asks for the first commit.
     user: i64,
 }
 
 /// Makes a repository; one that exists with the same epoch is left as it is.
 pub(super) async fn create_repository(
-    app: &App,
+    app: &AppState,
     request: Request<CreateRepositoryRequest>,
-) -> Result<CreateRepositoryResponse, Failure> {
+) -> Result<CreateRepositoryResponse, RpcError> {
     Caller::of(&request).require_service()?;
-    let wanted = parse(app, request.into_inner())?;
+    let repository = parse(app, request.into_inner())?;
     let own = app.clone();
-    finish(app, async move { create(&own, wanted).await }).await
+    finish(app, async move { create(&own, repository).await }).await
 }
 
-async fn create(app: &App, wanted: Wanted) -> Result<CreateRepositoryResponse, Failure> {
-    let id = wanted.id;
-    let guard = app.writer.lock(id).await?;
-    let placed = app.repositories.place(id, app.store.name(), wanted.epoch, app.clock.now_us()).await?;
-    if placed.deleted || placed.store != app.store.name() || placed.epoch > wanted.epoch {
+async fn create(app: &AppState, repository: NewRepository) -> Result<CreateRepositoryResponse, RpcError> {
+    let id = repository.id;
+    let guard = app.updater.lock(id).await?;
+    let row = app.repositories.place(id, app.store.name(), repository.epoch, app.clock.now_us()).await?;
+    if row.deleted || row.store != app.store.name() || row.epoch > repository.epoch {
         return Err(GitError::WrongStore.into());
     }
-    if placed.epoch < wanted.epoch {
-        app.repositories.raise(id, wanted.epoch).await?;
-        app.places.forget(id);
+    if row.epoch < repository.epoch {
+        app.repositories.raise(id, repository.epoch).await?;
+        app.epochs.forget(id);
     }
-    let (branch, first) = (wanted.branch, wanted.first);
+    let (branch, first) = (repository.branch, repository.first);
     let fill = move |repo: &git2::Repository| first.map(|first| initial_commit(repo, &first)).transpose();
     app.pool.run_blocking(move |store| store.create(id, &branch, fill)).await?;
     // Also when a crash came between the repository and its first entry in the journal.
-    if placed.last_number == 0 {
-        app.writer.record_first(&guard, wanted.user).await?;
+    if row.last_number == 0 {
+        app.updater.record_first(&guard, repository.user).await?;
     }
     let size = app.pool.run_blocking(move |store| store.size(id)).await?;
     let is_empty = app.refs.is_empty(id).await?;
     Ok(CreateRepositoryResponse { size_bytes: i64::try_from(size).unwrap_or(i64::MAX), is_empty })
 }
 
-fn parse(app: &App, request: CreateRepositoryRequest) -> Result<Wanted, GitError> {
+fn parse(app: &AppState, request: CreateRepositoryRequest) -> Result<NewRepository, GitError> {
     if request.repository_id <= 0 {
         return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
     }
@@ -74,12 +74,12 @@ fn parse(app: &App, request: CreateRepositoryRequest) -> Result<Wanted, GitError
         // Unknown templates are refused before anything is made.
         first.files()?;
     }
-    Ok(Wanted { id: RepositoryId(request.repository_id), epoch: request.epoch, branch, first, user })
+    Ok(NewRepository { id: RepositoryId(request.repository_id), epoch: request.epoch, branch, first, user })
 }
 
-fn first_commit(first: git::FirstCommit, seconds: i64) -> FirstCommit {
+fn first_commit(first: git::FirstCommit, seconds: i64) -> InitialCommit {
     let author = first.author.unwrap_or_default();
-    FirstCommit {
+    InitialCommit {
         author: Author::new(&author.name, &author.email, seconds),
         gitignores: first.gitignores,
         license: first.license,

@@ -3,18 +3,17 @@ use tonic::Request;
 
 use super::commit;
 use crate::{
-    app::App,
-    failure::Failure,
-    path::TreePath,
-    write::{DeleteFile, delete_file},
+    repo::write::{DeleteFile, delete_file},
+    state::AppState,
+    types::{path::TreePath, rpc_error::RpcError},
 };
 
 /// Removes one file in one commit.
 pub(super) async fn delete_contents(
-    app: &App,
+    app: &AppState,
     request: Request<DeleteContentsRequest>,
-) -> Result<DeleteContentsResponse, Failure> {
-    let commit::Asked { request, draft, by } = commit::ask(app, request).await?;
+) -> Result<DeleteContentsResponse, RpcError> {
+    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(app, request).await?;
     let delete = DeleteFile {
         expected_blob: commit::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,

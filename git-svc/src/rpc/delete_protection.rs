@@ -6,32 +6,32 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::{finish, get_protection};
-use crate::{app::App, failure::Failure, work::By};
+use crate::{ref_updates::AuditContext, state::AppState, types::rpc_error::RpcError};
 
 /// Removes a rule.
 pub(super) async fn delete_protection(
-    app: &App,
+    app: &AppState,
     request: Request<DeleteProtectionRequest>,
-) -> Result<DeleteProtectionResponse, Failure> {
+) -> Result<DeleteProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
     let grant = app.authorize(&caller, id.0).await?;
-    let by = By::of(&caller, &grant, request.metadata());
+    let by = AuditContext::of(&caller, &grant, request.metadata());
     let request = request.into_inner();
     let own = app.clone();
     finish(app, async move { delete(&own, id, request, by).await }).await
 }
 
 async fn delete(
-    app: &App,
+    app: &AppState,
     id: RepositoryId,
     request: DeleteProtectionRequest,
-    by: By,
-) -> Result<DeleteProtectionResponse, Failure> {
-    let guard = app.writer.lock(id).await?;
+    by: AuditContext,
+) -> Result<DeleteProtectionResponse, RpcError> {
+    let guard = app.updater.lock(id).await?;
     let rule = get_protection::named(app, id, request.protection_id, &request.pattern).await?;
-    let told = app.writer.remove_rule(&guard, &rule, by).await?;
+    let delivered = app.updater.remove_rule(&guard, &rule, by).await?;
     drop(guard);
-    told.await;
+    delivered.await;
     Ok(DeleteProtectionResponse {})
 }

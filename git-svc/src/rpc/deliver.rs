@@ -6,10 +6,10 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::{delete_repository::delete, finish};
-use crate::{app::App, failure::Failure};
+use crate::{state::AppState, types::rpc_error::RpcError};
 
 /// Applies facts that other services tell: repositories that are gone.
-pub(super) async fn deliver(app: &App, request: Request<DeliverRequest>) -> Result<DeliverResponse, Failure> {
+pub(super) async fn deliver(app: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, RpcError> {
     let events = outbox::delivered(request)?;
     let own = app.clone();
     finish(app, async move { apply(&own, events).await }).await?;
@@ -18,7 +18,7 @@ pub(super) async fn deliver(app: &App, request: Request<DeliverRequest>) -> Resu
 
 /// Deleting twice does nothing more than deleting once, so an event that was seen is simply applied again when the one before
 /// it in the request failed.
-async fn apply(app: &App, events: Vec<Event>) -> Result<(), Failure> {
+async fn apply(app: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
     for event in events {
         match &event.fact {
             Some(Fact::RepositoryDeleted(_)) => {

@@ -3,8 +3,8 @@
 use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, Protection, TreeEntry};
 
 use crate::{
-    protection::{Rule, Rules},
-    read::{self, BranchInfo, CommitInfo, Person},
+    repo::read::{self, BranchInfo, CommitInfo, Signature},
+    types::protection::{Rule, Rules},
 };
 
 pub(super) fn branch(branch: BranchInfo, rules: &Rules) -> Branch {
@@ -23,9 +23,9 @@ pub(super) fn commit(commit: CommitInfo) -> Commit {
     }
 }
 
-pub(super) fn signature(person: Person) -> CommitSignature {
-    let time = prost_types::Timestamp { seconds: person.seconds, nanos: 0 };
-    CommitSignature { name: person.name, email: person.email, time: Some(time) }
+pub(super) fn signature(from: Signature) -> CommitSignature {
+    let time = prost_types::Timestamp { seconds: from.seconds, nanos: 0 };
+    CommitSignature { name: from.name, email: from.email, time: Some(time) }
 }
 
 pub(super) fn entry(entry: read::Entry) -> TreeEntry {

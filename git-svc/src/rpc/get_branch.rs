@@ -6,10 +6,17 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::encode;
-use crate::{app::App, error::GitError, failure::Failure, name::BranchName, read};
+use crate::{
+    repo::read,
+    state::AppState,
+    types::{error::GitError, name::BranchName, rpc_error::RpcError},
+};
 
 /// Returns one branch. What cannot be a name is the name of no branch.
-pub(super) async fn get_branch(app: &App, request: Request<GetBranchRequest>) -> Result<GetBranchResponse, Failure> {
+pub(super) async fn get_branch(
+    app: &AppState,
+    request: Request<GetBranchRequest>,
+) -> Result<GetBranchResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;

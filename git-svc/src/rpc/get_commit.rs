@@ -6,10 +6,17 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::encode;
-use crate::{app::App, failure::Failure, read, revision::Revision};
+use crate::{
+    repo::{read, revision::Revision},
+    state::AppState,
+    types::rpc_error::RpcError,
+};
 
 /// Returns the commit that a revision names.
-pub(super) async fn get_commit(app: &App, request: Request<GetCommitRequest>) -> Result<GetCommitResponse, Failure> {
+pub(super) async fn get_commit(
+    app: &AppState,
+    request: Request<GetCommitRequest>,
+) -> Result<GetCommitResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;

@@ -7,19 +7,19 @@ use tonic::Request;
 
 use super::encode;
 use crate::{
-    app::App,
-    error::GitError,
-    failure::Failure,
-    path::TreePath,
-    read::{self, Target},
-    revision::Revision,
+    repo::{
+        read::{self, Target},
+        revision::Revision,
+    },
+    state::AppState,
+    types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
 
 /// Returns what is at a path. What cannot be a path is a path where nothing is.
 pub(super) async fn get_contents(
-    app: &App,
+    app: &AppState,
     request: Request<GetContentsRequest>,
-) -> Result<GetContentsResponse, Failure> {
+) -> Result<GetContentsResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;

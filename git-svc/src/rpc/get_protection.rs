@@ -6,13 +6,16 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::encode;
-use crate::{app::App, error::GitError, failure::Failure, protection::Rule};
+use crate::{
+    state::AppState,
+    types::{error::GitError, protection::Rule, rpc_error::RpcError},
+};
 
 /// Returns one rule.
 pub(super) async fn get_protection(
-    app: &App,
+    app: &AppState,
     request: Request<GetProtectionRequest>,
-) -> Result<GetProtectionResponse, Failure> {
+) -> Result<GetProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;
@@ -21,7 +24,7 @@ pub(super) async fn get_protection(
 }
 
 /// The rule with an id or, without one, with a pattern.
-pub(super) async fn named(app: &App, repository: RepositoryId, id: i64, pattern: &str) -> Result<Rule, Failure> {
+pub(super) async fn named(app: &AppState, repository: RepositoryId, id: i64, pattern: &str) -> Result<Rule, RpcError> {
     let rules = app.protection.rules(repository).await?;
     let is_named = |rule: &Rule| if id == 0 { rule.pattern.as_str() == pattern } else { rule.id == id };
     Ok(rules.into_vec().into_iter().find(is_named).ok_or(GitError::ProtectionNotFound)?)

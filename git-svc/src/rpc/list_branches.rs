@@ -6,15 +6,19 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::encode;
-use crate::{app::App, error::GitError, failure::Failure, read, refs::Page};
+use crate::{
+    repo::{read, refs::Page},
+    state::AppState,
+    types::{error::GitError, rpc_error::RpcError},
+};
 
-const MAX_PAGE: i32 = 1000;
+const MAX_PAGE_SIZE: i32 = 1000;
 
 /// Returns a page of branches.
 pub(super) async fn list_branches(
-    app: &App,
+    app: &AppState,
     request: Request<ListBranchesRequest>,
-) -> Result<ListBranchesResponse, Failure> {
+) -> Result<ListBranchesResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;
@@ -32,7 +36,7 @@ pub(super) async fn list_branches(
 fn page(request: &ListBranchesRequest) -> Result<Page, GitError> {
     let number = usize::try_from(request.page).ok().filter(|number| *number >= 1);
     let number = number.ok_or_else(|| GitError::invalid("page", "invalid", "must be at least 1"))?;
-    if !(1..=MAX_PAGE).contains(&request.page_size) {
+    if !(1..=MAX_PAGE_SIZE).contains(&request.page_size) {
         return Err(GitError::invalid("page_size", "invalid", "must be from 1 to 1000"));
     }
     Ok(Page { number, size: usize::try_from(request.page_size).unwrap_or(1) })

@@ -6,13 +6,13 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::encode;
-use crate::{app::App, failure::Failure};
+use crate::{state::AppState, types::rpc_error::RpcError};
 
 /// Returns the rules of a repository.
 pub(super) async fn list_protections(
-    app: &App,
+    app: &AppState,
     request: Request<ListProtectionsRequest>,
-) -> Result<ListProtectionsResponse, Failure> {
+) -> Result<ListProtectionsResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = request.into_inner().repository_id;
     app.authorize(&caller, id).await?;

@@ -40,16 +40,16 @@ use ferrite_proto::{
 use tonic::{Request, Response, Status};
 
 pub(crate) use self::delete_repository::remove_deleted;
-use crate::{app::App, failure::Failure};
+use crate::{state::AppState, types::rpc_error::RpcError};
 
 /// A file to write may have 50 MiB, several may have 48 and two paths each; the rest is small.
-const PUT_LIMIT: usize = 60 << 20;
+const MAX_PUT_MESSAGE_BYTES: usize = 60 << 20;
 
 /// All services of the process.
-pub(crate) fn server(app: &App) -> GrpcServer {
+pub(crate) fn server(app: &AppState) -> GrpcServer {
     let rpc = Rpc(app.clone());
     GrpcServer::default()
-        .add(GitServiceServer::new(rpc.clone()).max_decoding_message_size(PUT_LIMIT))
+        .add(GitServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_PUT_MESSAGE_BYTES))
         .add(GitDataServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ProtectionServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(StorageServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
@@ -58,84 +58,93 @@ pub(crate) fn server(app: &App) -> GrpcServer {
 
 /// The services over the parts of the process.
 #[derive(Clone)]
-struct Rpc(App);
+struct Rpc(AppState);
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 /// Finishes what changes something even when the caller is gone: half a change helps nobody.
-async fn finish<T, F>(app: &App, work: F) -> Result<T, Failure>
+async fn finish<T, F>(app: &AppState, work: F) -> Result<T, RpcError>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, Failure>> + Send + 'static,
+    F: Future<Output = Result<T, RpcError>> + Send + 'static,
 {
     let done = app.life.spawn("write", work).await;
-    done.map_err(|error| crate::error::GitError::Internal(format!("a write ended early: {error}")))?
+    done.map_err(|error| crate::types::error::GitError::Internal(format!("a write ended early: {error}")))?
 }
 
 #[tonic::async_trait]
 impl GitService for Rpc {
-    async fn list_branches(&self, request: Request<ListBranchesRequest>) -> Answer<ListBranchesResponse> {
+    async fn list_branches(&self, request: Request<ListBranchesRequest>) -> RpcResult<ListBranchesResponse> {
         Ok(Response::new(list_branches::list_branches(&self.0, request).await?))
     }
 
-    async fn get_branch(&self, request: Request<GetBranchRequest>) -> Answer<GetBranchResponse> {
+    async fn get_branch(&self, request: Request<GetBranchRequest>) -> RpcResult<GetBranchResponse> {
         Ok(Response::new(get_branch::get_branch(&self.0, request).await?))
     }
 
-    async fn get_commit(&self, request: Request<GetCommitRequest>) -> Answer<GetCommitResponse> {
+    async fn get_commit(&self, request: Request<GetCommitRequest>) -> RpcResult<GetCommitResponse> {
         Ok(Response::new(get_commit::get_commit(&self.0, request).await?))
     }
 
-    async fn get_contents(&self, request: Request<GetContentsRequest>) -> Answer<GetContentsResponse> {
+    async fn get_contents(&self, request: Request<GetContentsRequest>) -> RpcResult<GetContentsResponse> {
         Ok(Response::new(get_contents::get_contents(&self.0, request).await?))
     }
 
-    async fn put_contents(&self, request: Request<PutContentsRequest>) -> Answer<PutContentsResponse> {
+    async fn put_contents(&self, request: Request<PutContentsRequest>) -> RpcResult<PutContentsResponse> {
         Ok(Response::new(put_contents::put_contents(&self.0, request).await?))
     }
 
-    async fn delete_contents(&self, request: Request<DeleteContentsRequest>) -> Answer<DeleteContentsResponse> {
+    async fn delete_contents(&self, request: Request<DeleteContentsRequest>) -> RpcResult<DeleteContentsResponse> {
         Ok(Response::new(delete_contents::delete_contents(&self.0, request).await?))
     }
 
-    async fn change_files(&self, request: Request<ChangeFilesRequest>) -> Answer<ChangeFilesResponse> {
+    async fn change_files(&self, request: Request<ChangeFilesRequest>) -> RpcResult<ChangeFilesResponse> {
         Ok(Response::new(change_files::change_files(&self.0, request).await?))
     }
 }
 
 #[tonic::async_trait]
 impl ProtectionService for Rpc {
-    async fn list_protections(&self, request: Request<ListProtectionsRequest>) -> Answer<ListProtectionsResponse> {
+    async fn list_protections(&self, request: Request<ListProtectionsRequest>) -> RpcResult<ListProtectionsResponse> {
         Ok(Response::new(list_protections::list_protections(&self.0, request).await?))
     }
 
-    async fn get_protection(&self, request: Request<GetProtectionRequest>) -> Answer<GetProtectionResponse> {
+    async fn get_protection(&self, request: Request<GetProtectionRequest>) -> RpcResult<GetProtectionResponse> {
         Ok(Response::new(get_protection::get_protection(&self.0, request).await?))
     }
 
-    async fn set_protection(&self, request: Request<SetProtectionRequest>) -> Answer<SetProtectionResponse> {
+    async fn set_protection(&self, request: Request<SetProtectionRequest>) -> RpcResult<SetProtectionResponse> {
         Ok(Response::new(set_protection::set_protection(&self.0, request).await?))
     }
 
-    async fn delete_protection(&self, request: Request<DeleteProtectionRequest>) -> Answer<DeleteProtectionResponse> {
+    async fn delete_protection(
+        &self,
+        request: Request<DeleteProtectionRequest>,
+    ) -> RpcResult<DeleteProtectionResponse> {
         Ok(Response::new(delete_protection::delete_protection(&self.0, request).await?))
     }
 }
 
 #[tonic::async_trait]
 impl StorageService for Rpc {
-    async fn create_repository(&self, request: Request<CreateRepositoryRequest>) -> Answer<CreateRepositoryResponse> {
+    async fn create_repository(
+        &self,
+        request: Request<CreateRepositoryRequest>,
+    ) -> RpcResult<CreateRepositoryResponse> {
         Ok(Response::new(create_repository::create_repository(&self.0, request).await?))
     }
 
-    async fn delete_repository(&self, request: Request<DeleteRepositoryRequest>) -> Answer<DeleteRepositoryResponse> {
+    async fn delete_repository(
+        &self,
+        request: Request<DeleteRepositoryRequest>,
+    ) -> RpcResult<DeleteRepositoryResponse> {
         Ok(Response::new(delete_repository::delete_repository(&self.0, request).await?))
     }
 }
 
 #[tonic::async_trait]
 impl EventSink for Rpc {
-    async fn deliver(&self, request: Request<DeliverRequest>) -> Answer<DeliverResponse> {
+    async fn deliver(&self, request: Request<DeliverRequest>) -> RpcResult<DeliverResponse> {
         Ok(Response::new(deliver::deliver(&self.0, request).await?))
     }
 }

@@ -3,18 +3,17 @@ use tonic::Request;
 
 use super::{commit, encode};
 use crate::{
-    app::App,
-    failure::Failure,
-    path::TreePath,
-    write::{Prepared, PutFile, put_file},
+    repo::write::{PreparedCommit, PutFile, put_file},
+    state::AppState,
+    types::{path::TreePath, rpc_error::RpcError},
 };
 
 /// Creates or replaces one file in one commit.
 pub(super) async fn put_contents(
-    app: &App,
+    app: &AppState,
     request: Request<PutContentsRequest>,
-) -> Result<PutContentsResponse, Failure> {
-    let commit::Asked { request, draft, by } = commit::ask(app, request).await?;
+) -> Result<PutContentsResponse, RpcError> {
+    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(app, request).await?;
     app.limits.check_file(request.content.len())?;
     let put = PutFile {
         expected_blob: commit::blob("sha", &request.expected_blob_id)?,
@@ -22,7 +21,7 @@ pub(super) async fn put_contents(
         content: request.content.into(),
         draft,
     };
-    let answer = |mut prepared: Prepared| {
+    let answer = |mut prepared: PreparedCommit| {
         let entry = prepared.entries.pop().map(encode::entry);
         let (commit, branch) = commit::result(prepared);
         PutContentsResponse { entry, commit, branch }

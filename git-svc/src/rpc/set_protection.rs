@@ -7,22 +7,24 @@ use tonic::Request;
 
 use super::{encode, finish};
 use crate::{
-    app::App,
-    error::GitError,
-    failure::Failure,
-    protection::{MAX_RULES, MAX_USERS, Pattern, Rule},
-    work::By,
+    ref_updates::AuditContext,
+    state::AppState,
+    types::{
+        error::GitError,
+        protection::{MAX_RULES, MAX_USERS, Pattern, Rule},
+        rpc_error::RpcError,
+    },
 };
 
 /// Makes a rule or replaces the one with the same pattern.
 pub(super) async fn set_protection(
-    app: &App,
+    app: &AppState,
     request: Request<SetProtectionRequest>,
-) -> Result<SetProtectionResponse, Failure> {
+) -> Result<SetProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
     let grant = app.authorize(&caller, id.0).await?;
-    let by = By::of(&caller, &grant, request.metadata());
+    let by = AuditContext::of(&caller, &grant, request.metadata());
     let request = request.into_inner();
     let rule = parse(request, app.clock.now_us())?;
     let own = app.clone();
@@ -31,10 +33,15 @@ pub(super) async fn set_protection(
 
 /// Under the lock of whoever changes refs: they see the rules as they are from now on. A repository that was deleted meanwhile gets
 /// none.
-async fn set(app: &App, id: RepositoryId, mut rule: Rule, by: By) -> Result<SetProtectionResponse, Failure> {
-    let guard = app.writer.lock(id).await?;
-    let placed = app.repositories.find(id).await?;
-    if placed.is_none_or(|placed| placed.deleted) {
+async fn set(
+    app: &AppState,
+    id: RepositoryId,
+    mut rule: Rule,
+    by: AuditContext,
+) -> Result<SetProtectionResponse, RpcError> {
+    let guard = app.updater.lock(id).await?;
+    let row = app.repositories.find(id).await?;
+    if row.is_none_or(|row| row.deleted) {
         return Err(GitError::RepositoryNotFound.into());
     }
     let rules = app.protection.rules(id).await?.into_vec();
@@ -44,9 +51,9 @@ async fn set(app: &App, id: RepositoryId, mut rule: Rule, by: By) -> Result<SetP
     }
     rule.created_us = old.map_or(rule.created_us, |old| old.created_us);
     let is_new = old.is_none();
-    let told = app.writer.set_rule(&guard, &mut rule, by).await?;
+    let delivered = app.updater.set_rule(&guard, &mut rule, by).await?;
     drop(guard);
-    told.await;
+    delivered.await;
     Ok(SetProtectionResponse { protection: Some(encode::protection(rule)), is_new })
 }
 

@@ -1,18 +1,21 @@
 use std::{path::PathBuf, process::Command, time::Duration};
 
+use ferrite_proto::git_transport::GitProtocol;
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 
-use super::{
-    super::version_2::{Parser, Step},
-    *,
-};
+use super::*;
 use crate::{
-    command::{Exchange, Git, GitOptions, GitProtocol},
-    layout::Store,
-    name::{BranchName, RefName},
-    pktline::Packet,
-    pool::{Pool, PoolOptions},
-    refs::{Edit, Refs},
+    disk::repositories::RepositoryStore,
+    git::{
+        command::{Exchange, Git, GitOptions},
+        pktline::Packet,
+    },
+    http::protocol_v2::{Parser, Step},
+    repo::{
+        pool::{Pool, PoolOptions},
+        refs::{RefEdit, Refs},
+    },
+    types::name::{BranchName, RefName},
 };
 
 const ID: RepositoryId = RepositoryId(1);
@@ -32,7 +35,7 @@ impl Fixture {
     /// A repository with objects and no ref.
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(folder.path(), "s", Duration::ZERO).await.unwrap());
+        let store = Arc::new(RepositoryStore::open(folder.path(), "s", Duration::ZERO).await.unwrap());
         let (mut commits, mut tags) = (Vec::new(), Vec::new());
         let fill = |repo: &git2::Repository| {
             let who = |index| git2::Signature::new("a", "a@b", &git2::Time::new(index, 0));
@@ -54,7 +57,7 @@ impl Fixture {
     }
 
     async fn set(&self, names: &[(&str, Oid)]) {
-        let edit = |(name, id): &(&str, Oid)| Edit { name: full(name), old: None, new: Some(*id) };
+        let edit = |(name, id): &(&str, Oid)| RefEdit { name: full(name), old: None, new: Some(*id) };
         self.refs.transact(ID, &names.iter().map(edit).collect::<Vec<_>>()).await.unwrap();
     }
 
@@ -64,12 +67,12 @@ impl Fixture {
     }
 
     async fn ours(&self, request: &[u8]) -> Option<Vec<u8>> {
-        let mut parser = Parser::<Asked>::default();
+        let mut parser = Parser::<LsRefsRequest>::default();
         if parser.read(request) != Step::Done {
             return None;
         }
         let table = self.refs.table(ID).await.unwrap();
-        table.is_plain().then(|| Answer::new(table, parser.command).flatten().collect())
+        table.is_plain().then(|| LsRefsResponse::new(table, parser.command).flatten().collect())
     }
 
     async fn gits(&self, request: &[u8]) -> Result<Vec<u8>, GitError> {
@@ -148,7 +151,7 @@ async fn refs_are_told_as_git_tells_them() {
     f.set(&[("refs/tags/light", one), ("refs/notes/commits", two), ("refs/x", one), ("refs/changes/1/2", one)]).await;
     f.set(&[("refs/pull/1/head", one), ("refs/ferrite/x", one), ("refs/replace/y", one)]).await;
     let odd = RefName::parse(b"refs/heads/odd-\xff").unwrap();
-    f.refs.transact(ID, &[Edit { name: odd, old: None, new: Some(one) }]).await.unwrap();
+    f.refs.transact(ID, &[RefEdit { name: odd, old: None, new: Some(one) }]).await.unwrap();
     // The default branch does not exist yet.
     f.agree_on_everything().await;
     f.by_hand(&["pack-refs", "--all"]);
@@ -239,12 +242,12 @@ async fn only_plain_requests_for_refs_are_understood() {
         &["", "command=ls-refs"],
     ] {
         let request = request(lines);
-        assert_eq!(Parser::<Asked>::default().read(&request), Step::Other, "{lines:?}");
+        assert_eq!(Parser::<LsRefsRequest>::default().read(&request), Step::Other, "{lines:?}");
     }
     let whole = ls_refs(7, &[&long]);
-    assert_eq!(Parser::<Asked>::default().read(&[whole.clone(), whole.clone()].concat()), Step::Other);
-    assert_eq!(Parser::<Asked>::default().read(&[whole.as_slice(), b"x"].concat()), Step::Other);
-    let mut parser = Parser::<Asked>::default();
+    assert_eq!(Parser::<LsRefsRequest>::default().read(&[whole.clone(), whole.clone()].concat()), Step::Other);
+    assert_eq!(Parser::<LsRefsRequest>::default().read(&[whole.as_slice(), b"x"].concat()), Step::Other);
+    let mut parser = Parser::<LsRefsRequest>::default();
     for end in 0..whole.len() {
         assert_eq!(parser.read(&whole[..end]), Step::More, "{end}");
     }
@@ -264,9 +267,9 @@ async fn long_answers_come_in_pieces() {
         f.agree(&request).await;
     }
     let table = f.refs.table(ID).await.unwrap();
-    let pieces: Vec<_> = Answer::new(table, Asked::default()).collect();
-    assert!(pieces.len() >= 3, "{}", pieces.len());
-    assert!(pieces.iter().all(|piece| piece.len() < PIECE + 2048));
+    let chunks: Vec<_> = LsRefsResponse::new(table, LsRefsRequest::default()).collect();
+    assert!(chunks.len() >= 3, "{}", chunks.len());
+    assert!(chunks.iter().all(|chunk| chunk.len() < CHUNK_BYTES + 2048));
 }
 
 #[tokio::test]
@@ -324,7 +327,7 @@ async fn after_any_changes_the_answer_is_still_gits() {
 
 /// One transaction of several refs, some of which may be refused.
 async fn change(f: &Fixture, random: &mut StdRng, spaces: &[&str], now: &mut std::collections::BTreeMap<RefName, Oid>) {
-    let mut edits: Vec<Edit> = Vec::new();
+    let mut edits: Vec<RefEdit> = Vec::new();
     for _ in 0..random.random_range(1..6) {
         let (space, number) = (spaces.choose(random).unwrap(), random.random_range(0..6));
         let name = full(&format!("refs/{space}/b{number}{}", if random.random_ratio(1, 20) { "/below" } else { "" }));
@@ -332,7 +335,7 @@ async fn change(f: &Fixture, random: &mut StdRng, spaces: &[&str], now: &mut std
         let objects = if space.starts_with("tags") { &f.tags } else { &f.commits };
         let new = if old.is_some() && random.random_ratio(1, 3) { None } else { objects.choose(random).copied() };
         if edits.iter().all(|edit| edit.name != name) {
-            edits.push(Edit { name, old, new });
+            edits.push(RefEdit { name, old, new });
         }
     }
     match f.refs.transact(ID, &edits).await {

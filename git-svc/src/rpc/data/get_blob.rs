@@ -5,10 +5,10 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use crate::{app::App, failure::Failure, read};
+use crate::{repo::read, state::AppState, types::rpc_error::RpcError};
 
 /// Returns the bytes of a blob.
-pub(super) async fn get_blob(app: &App, request: Request<GetBlobRequest>) -> Result<GetBlobResponse, Failure> {
+pub(super) async fn get_blob(app: &AppState, request: Request<GetBlobRequest>) -> Result<GetBlobResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;

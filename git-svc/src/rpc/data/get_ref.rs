@@ -5,10 +5,14 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use crate::{app::App, error::GitError, failure::Failure, name::RefName, read};
+use crate::{
+    repo::read,
+    state::AppState,
+    types::{error::GitError, name::RefName, rpc_error::RpcError},
+};
 
 /// Returns one ref. What cannot be a name is the name of no ref.
-pub(super) async fn get_ref(app: &App, request: Request<GetRefRequest>) -> Result<GetRefResponse, Failure> {
+pub(super) async fn get_ref(app: &AppState, request: Request<GetRefRequest>) -> Result<GetRefResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;

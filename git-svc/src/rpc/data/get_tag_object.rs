@@ -6,13 +6,13 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::{encode, object_type};
-use crate::{app::App, failure::Failure, read};
+use crate::{repo::read, state::AppState, types::rpc_error::RpcError};
 
 /// Returns an annotated tag.
 pub(super) async fn get_tag_object(
-    app: &App,
+    app: &AppState,
     request: Request<GetTagObjectRequest>,
-) -> Result<GetTagObjectResponse, Failure> {
+) -> Result<GetTagObjectResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;

@@ -6,21 +6,23 @@ use ferrite_proto::{
 use tonic::Request;
 
 use crate::{
-    app::App,
-    failure::Failure,
-    read::{self, EntryKind, Watch, watch::READ_TIME},
-    revision::Revision,
+    repo::{
+        read::{self, Deadline, EntryKind, deadline::READ_TIMEOUT},
+        revision::Revision,
+    },
+    state::AppState,
+    types::rpc_error::RpcError,
 };
 
 /// Returns the entries of a tree.
-pub(super) async fn get_tree(app: &App, request: Request<GetTreeRequest>) -> Result<GetTreeResponse, Failure> {
+pub(super) async fn get_tree(app: &AppState, request: Request<GetTreeRequest>) -> Result<GetTreeResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;
     let revision = Revision::parse(&request.tree_ish)?;
-    let (watch, _waiting) = Watch::start(READ_TIME);
+    let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     let is_recursive = request.is_recursive;
-    let job = move |repo: &git2::Repository| read::tree(repo, &revision, is_recursive, &watch);
+    let job = move |repo: &git2::Repository| read::tree(repo, &revision, is_recursive, &deadline);
     let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
     Ok(GetTreeResponse {
         tree_id: found.id.to_string(),

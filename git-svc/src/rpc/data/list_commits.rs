@@ -10,37 +10,38 @@ use tonic::Request;
 
 use super::encode;
 use crate::{
-    app::App,
-    error::GitError,
-    failure::Failure,
-    http::Client,
-    path::TreePath,
-    read::{
-        self, LogPage, PathLogKey, Watch,
-        log::{PATH_STEPS, PathLog, page_of, skipped},
-        watch::READ_TIME,
+    admission::limiter::ClientKey,
+    repo::{
+        read::{
+            self, Deadline, LogPage, PathLogKey,
+            deadline::READ_TIMEOUT,
+            log::{MAX_PATH_STEPS, PathLog, page_of, skipped},
+        },
+        refs::Page,
+        revision::Revision,
     },
-    refs::Page,
-    revision::Revision,
+    state::AppState,
+    types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
 
 /// How long git may look for commits that changed a path.
-const GIT_TIME: Duration = Duration::from_secs(30);
+const REV_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns a page of history.
 pub(super) async fn list_commits(
-    app: &App,
+    app: &AppState,
     request: Request<ListCommitsRequest>,
-) -> Result<ListCommitsResponse, Failure> {
+) -> Result<ListCommitsResponse, RpcError> {
     let caller = Caller::of(&request);
     let grant = app.authorize(&caller, request.get_ref().repository_id).await?;
-    let client = Client::of(&caller, &grant, request.metadata().as_ref());
+    let client = ClientKey::of(&caller, &grant, request.metadata().as_ref());
     let request = request.into_inner();
     let page = super::page(request.page, request.page_size)?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|error| error.of("path"))?;
     let found =
-        history(app, &client, RepositoryId(request.repository_id), Asked { revision, path, page }, PATH_STEPS).await?;
+        history(app, &client, RepositoryId(request.repository_id), LogQuery { revision, path, page }, MAX_PATH_STEPS)
+            .await?;
     Ok(ListCommitsResponse {
         commits: found.commits.into_iter().map(encode::commit).collect(),
         has_more: found.has_more,
@@ -49,36 +50,36 @@ pub(super) async fn list_commits(
 }
 
 /// What a client wants to see.
-struct Asked {
+struct LogQuery {
     revision: Revision,
     path: TreePath,
     page: Page,
 }
 
 async fn history(
-    app: &App,
-    client: &Client,
+    app: &AppState,
+    client: &ClientKey,
     id: RepositoryId,
-    asked: Asked,
+    query: LogQuery,
     steps: usize,
 ) -> Result<LogPage, GitError> {
-    let Asked { revision, path, page } = asked;
-    let (watch, _waiting) = Watch::start(READ_TIME);
+    let LogQuery { revision, path, page } = query;
+    let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     if path.is_root() {
-        return app.pool.run(id, move |repo| read::log(repo, &revision, page, &watch)).await;
+        return app.pool.run(id, move |repo| read::log(repo, &revision, page, &deadline)).await;
     }
     let own = path.clone();
-    let job = move |repo: &git2::Repository| read::log_of_path(repo, &revision, &own, page, steps, &watch);
+    let job = move |repo: &git2::Repository| read::log_of_path(repo, &revision, &own, page, steps, &deadline);
     match app.pool.run(id, job).await? {
         PathLog::Page(page) => Ok(page),
-        PathLog::TooLong(tip) => by_git(app, client, id, tip, &path, page).await,
+        PathLog::TooLong(tip) => page_by_git(app, client, id, tip, &path, page).await,
     }
 }
 
 /// Asks git, which has filters of changed paths where maintenance made them.
-async fn by_git(
-    app: &App,
-    client: &Client,
+async fn page_by_git(
+    app: &AppState,
+    client: &ClientKey,
     id: RepositoryId,
     tip: Oid,
     path: &TreePath,
@@ -89,10 +90,10 @@ async fn by_git(
         return Err(GitError::TimedOut { what: "the log" });
     }
     let find = async {
-        let _turn = app.gates.log.enter(id, client).await?;
+        let _permit = app.limiters.log.acquire(id, client).await?;
         let child = app.git.rev_list(&app.store.path(id), skipped(page), page.size.saturating_add(1))?;
         let input = [tip.to_string().as_bytes(), b"\n--\n", path.as_bytes(), b"\n"].concat();
-        let output = child.finish(&input, GIT_TIME).await?;
+        let output = child.finish(&input, REV_LIST_TIMEOUT).await?;
         let ids = String::from_utf8_lossy(&output);
         Ok(ids.lines().map(Oid::from_str).collect::<Result<Vec<_>, _>>()?)
     };

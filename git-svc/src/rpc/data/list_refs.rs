@@ -5,10 +5,10 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use crate::{app::App, failure::Failure, read};
+use crate::{repo::read, state::AppState, types::rpc_error::RpcError};
 
 /// Returns a page of refs.
-pub(super) async fn list_refs(app: &App, request: Request<ListRefsRequest>) -> Result<ListRefsResponse, Failure> {
+pub(super) async fn list_refs(app: &AppState, request: Request<ListRefsRequest>) -> Result<ListRefsResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;

@@ -6,10 +6,10 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::encode;
-use crate::{app::App, failure::Failure, read};
+use crate::{repo::read, state::AppState, types::rpc_error::RpcError};
 
 /// Returns a page of tags.
-pub(super) async fn list_tags(app: &App, request: Request<ListTagsRequest>) -> Result<ListTagsResponse, Failure> {
+pub(super) async fn list_tags(app: &AppState, request: Request<ListTagsRequest>) -> Result<ListTagsResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
     app.authorize(&caller, request.repository_id).await?;

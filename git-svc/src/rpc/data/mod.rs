@@ -15,38 +15,41 @@ use ferrite_proto::git::{
 };
 use tonic::{Request, Response};
 
-use super::{Answer, Rpc, encode};
-use crate::{error::GitError, read::object::RefInfo, refs::Page};
+use super::{Rpc, RpcResult, encode};
+use crate::{
+    repo::{read::object::RefInfo, refs::Page},
+    types::error::GitError,
+};
 
-const MAX_PAGE: i32 = 1000;
+const MAX_PAGE_SIZE: i32 = 1000;
 
 #[tonic::async_trait]
 impl GitDataService for Rpc {
-    async fn list_commits(&self, request: Request<ListCommitsRequest>) -> Answer<ListCommitsResponse> {
+    async fn list_commits(&self, request: Request<ListCommitsRequest>) -> RpcResult<ListCommitsResponse> {
         Ok(Response::new(list_commits::list_commits(&self.0, request).await?))
     }
 
-    async fn list_tags(&self, request: Request<ListTagsRequest>) -> Answer<ListTagsResponse> {
+    async fn list_tags(&self, request: Request<ListTagsRequest>) -> RpcResult<ListTagsResponse> {
         Ok(Response::new(list_tags::list_tags(&self.0, request).await?))
     }
 
-    async fn get_tree(&self, request: Request<GetTreeRequest>) -> Answer<GetTreeResponse> {
+    async fn get_tree(&self, request: Request<GetTreeRequest>) -> RpcResult<GetTreeResponse> {
         Ok(Response::new(get_tree::get_tree(&self.0, request).await?))
     }
 
-    async fn get_blob(&self, request: Request<GetBlobRequest>) -> Answer<GetBlobResponse> {
+    async fn get_blob(&self, request: Request<GetBlobRequest>) -> RpcResult<GetBlobResponse> {
         Ok(Response::new(get_blob::get_blob(&self.0, request).await?))
     }
 
-    async fn list_refs(&self, request: Request<ListRefsRequest>) -> Answer<ListRefsResponse> {
+    async fn list_refs(&self, request: Request<ListRefsRequest>) -> RpcResult<ListRefsResponse> {
         Ok(Response::new(list_refs::list_refs(&self.0, request).await?))
     }
 
-    async fn get_ref(&self, request: Request<GetRefRequest>) -> Answer<GetRefResponse> {
+    async fn get_ref(&self, request: Request<GetRefRequest>) -> RpcResult<GetRefResponse> {
         Ok(Response::new(get_ref::get_ref(&self.0, request).await?))
     }
 
-    async fn get_tag_object(&self, request: Request<GetTagObjectRequest>) -> Answer<GetTagObjectResponse> {
+    async fn get_tag_object(&self, request: Request<GetTagObjectRequest>) -> RpcResult<GetTagObjectResponse> {
         Ok(Response::new(get_tag_object::get_tag_object(&self.0, request).await?))
     }
 }
@@ -54,7 +57,7 @@ impl GitDataService for Rpc {
 fn page(number: i32, size: i32) -> Result<Page, GitError> {
     let number = usize::try_from(number).ok().filter(|number| *number >= 1);
     let number = number.ok_or_else(|| GitError::invalid("page", "invalid", "must be at least 1"))?;
-    let size = usize::try_from(size).ok().filter(|_| (1..=MAX_PAGE).contains(&size));
+    let size = usize::try_from(size).ok().filter(|_| (1..=MAX_PAGE_SIZE).contains(&size));
     let size = size.ok_or_else(|| GitError::invalid("page_size", "invalid", "must be from 1 to 1000"))?;
     Ok(Page { number, size })
 }

@@ -1,0 +1,277 @@
+//! How many git processes run at once, for the store, for each repository and for each client, and how long others wait.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{grant::Grant, id::RepositoryId, metadata};
+use http::HeaderMap;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+use crate::{config::limits::LimiterArgs, types::error::GitError};
+
+/// The longest address that tells one client from another.
+const MAX_ADDRESS_BYTES: usize = 64;
+/// Counts of repositories or clients that nobody uses are looked for when there are this many.
+const PRUNE_AT_KEYS: usize = 1024;
+
+/// One gate per kind of process.
+#[derive(Debug)]
+pub(crate) struct Limiters {
+    /// Listing refs for a client: short.
+    pub(crate) advertise: Limiter,
+    /// Serving fetches: processes that mostly wait for their clients.
+    pub(crate) fetch: Limiter,
+    /// Making packs.
+    pub(crate) pack: Limiter,
+    /// Taking packs in.
+    pub(crate) push: Limiter,
+    /// Reading large files.
+    pub(crate) raw: Limiter,
+    /// Processes that speak with a client for as long as it likes; they need another turn while they work.
+    pub(crate) session: Limiter,
+    /// Making archives.
+    pub(crate) archive: Limiter,
+    /// Looking for the commits of a path.
+    pub(crate) log: Limiter,
+}
+
+impl Limiters {
+    /// As wide as the settings say, or the processor allows.
+    pub(crate) fn new(limits: &LimiterArgs) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let waiting = QueueLimits {
+            timeout: limits.timeout,
+            per_repository: limits.waiting.into(),
+            per_client: limits.waiting_per_client.into(),
+        };
+        let limiter = |name, set: u16, usual, per_repository| {
+            let store = if set == 0 { usual } else { usize::from(set) };
+            Limiter { waiting, ..Limiter::new(name, store, per_repository) }
+        };
+        Self {
+            advertise: limiter("advertise", limits.advertisements, 4 * cores, usize::MAX),
+            fetch: limiter("fetch", limits.fetches, 64 * cores, limits.fetches_per_repository.into()),
+            pack: limiter("pack", limits.packs, cores.max(2), (cores / 2).max(2)),
+            push: limiter("push", limits.pushes, 2 * cores, limits.pushes_per_repository.into()),
+            raw: limiter("raw", limits.raw_files, 8 * cores, 8),
+            session: limiter("session", limits.sessions, 64 * cores, 32),
+            archive: limiter("archive", limits.archives, (cores / 2).max(1), 4),
+            log: limiter("log", limits.logs, cores, 2),
+        }
+    }
+}
+
+/// A number of processes.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    name: &'static str,
+    waiting: QueueLimits,
+    store: Arc<Semaphore>,
+    per_repository: usize,
+    repositories: KeyedSemaphores<RepositoryId>,
+    per_client: usize,
+    clients: KeyedSemaphores<ClientKey>,
+}
+
+/// How many requests may wait, and for how long.
+#[derive(Clone, Copy, Debug)]
+struct QueueLimits {
+    timeout: Duration,
+    per_repository: usize,
+    per_client: usize,
+}
+
+type KeyedSemaphores<K> = Mutex<HashMap<K, Weak<KeyedSemaphore>>>;
+
+/// Who wants a turn: accounts, and where there is none, addresses as far as the gateway tells them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ClientKey {
+    /// An account.
+    User(i64),
+    /// Nobody, from somewhere.
+    Address(String),
+    /// Nobody, from nowhere: all of them together.
+    Unknown,
+}
+
+impl ClientKey {
+    /// Whose request it is. The header with the address counts only from processes of ours.
+    pub(crate) fn of(caller: &Caller, grant: &Grant, headers: &HeaderMap) -> Self {
+        if let Some(user) = grant.user_id() {
+            return Self::User(user.0);
+        }
+        let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok());
+        match address.filter(|address| caller.service.is_some() && (1..=MAX_ADDRESS_BYTES).contains(&address.len())) {
+            Some(address) => Self::Address(address.to_owned()),
+            None => Self::Unknown,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct KeyedSemaphore {
+    running: Arc<Semaphore>,
+    /// Those that run and those that wait.
+    queued: Arc<Semaphore>,
+}
+
+/// The right to run one process, until dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    _store: OwnedSemaphorePermit,
+    _running: [OwnedSemaphorePermit; 2],
+    _queued: [OwnedSemaphorePermit; 2],
+    _semaphores: [Arc<KeyedSemaphore>; 2],
+}
+
+impl Limiter {
+    pub(crate) fn new(name: &'static str, store: usize, per_repository: usize) -> Self {
+        Self {
+            name,
+            waiting: QueueLimits { timeout: Duration::from_secs(30), per_repository: 32, per_client: 64 },
+            store: Arc::new(Semaphore::new(store)),
+            // One is always left for the others, however small the machine.
+            per_repository: per_repository.min(store.saturating_sub(1)).max(1),
+            repositories: Mutex::default(),
+            per_client: (store / 2).max(1),
+            clients: Mutex::default(),
+        }
+    }
+
+    /// Waits for a turn.
+    ///
+    /// Errors: `Overloaded` when too many wait already, or it takes too long.
+    pub(crate) async fn acquire(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, GitError> {
+        let repository = semaphore_of(&self.repositories, id, self.per_repository, self.waiting.per_repository);
+        let client = semaphore_of(&self.clients, client.clone(), self.per_client, self.waiting.per_client);
+        let queued =
+            (Arc::clone(&client.queued).try_acquire_owned(), Arc::clone(&repository.queued).try_acquire_owned());
+        let (Ok(one), Ok(two)) = queued else { return Err(self.overloaded()) };
+        // In this order: who waits for a turn of its own keeps nobody else from one.
+        let all = async {
+            let client = Arc::clone(&client.running).acquire_owned().await?;
+            let repository = Arc::clone(&repository.running).acquire_owned().await?;
+            Ok::<_, AcquireError>(([client, repository], Arc::clone(&self.store).acquire_owned().await?))
+        };
+        match tokio::time::timeout(self.waiting.timeout, all).await {
+            Ok(Ok((running, store))) => {
+                let semaphores = [client, repository];
+                Ok(Permit { _store: store, _running: running, _queued: [one, two], _semaphores: semaphores })
+            }
+            _ => Err(self.overloaded()),
+        }
+    }
+
+    fn overloaded(&self) -> GitError {
+        metrics::counter!("ferrite_git_refused_total", "gate" => self.name).increment(1);
+        GitError::Overloaded
+    }
+}
+
+/// The turnstile of `key`, made if there is none.
+fn semaphore_of<K: Eq + Hash>(all: &KeyedSemaphores<K>, key: K, running: usize, waiting: usize) -> Arc<KeyedSemaphore> {
+    // Nothing panics while it is held.
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(semaphore) = all.get(&key).and_then(Weak::upgrade) {
+        return semaphore;
+    }
+    if all.len() >= PRUNE_AT_KEYS {
+        all.retain(|_, semaphore| semaphore.strong_count() > 0);
+    }
+    let queued = Arc::new(Semaphore::new(running + waiting));
+    let semaphore = Arc::new(KeyedSemaphore { running: Arc::new(Semaphore::new(running)), queued });
+    all.insert(key, Arc::downgrade(&semaphore));
+    semaphore
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limiter_with_short_timeout(store: usize, per_repository: usize) -> Limiter {
+        let mut limiter = Limiter::new("test", store, per_repository);
+        limiter.waiting.timeout = Duration::from_millis(50);
+        limiter
+    }
+
+    #[tokio::test]
+    async fn one_repository_cannot_take_all_turns() {
+        let limiter = limiter_with_short_timeout(3, 1);
+        let busy = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
+        assert!(matches!(limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await, Err(GitError::Overloaded)));
+        let other = limiter.acquire(RepositoryId(2), &ClientKey::User(2)).await.unwrap();
+        drop(busy);
+        let again = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
+        drop((other, again));
+    }
+
+    #[test]
+    fn no_gate_lets_one_repository_take_all_turns() {
+        for store in 2..20 {
+            assert!(Limiter::new("test", store, 8).per_repository < store);
+        }
+        assert_eq!(Limiter::new("test", 1, 8).per_repository, 1);
+    }
+
+    #[tokio::test]
+    async fn too_many_that_wait_are_refused_at_once() {
+        let limiter = Limiter::new("test", 1, 1);
+        let busy = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
+        let waiting: Vec<_> = (0..limiter.waiting.per_repository)
+            .map(|_| Box::pin(limiter.acquire(RepositoryId(1), &ClientKey::User(1))))
+            .collect();
+        let mut all = futures_util::future::join_all(waiting);
+        assert!(futures_util::poll!(&mut all).is_pending());
+        let start = tokio::time::Instant::now();
+        limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(5));
+        drop(busy);
+    }
+
+    #[tokio::test]
+    async fn one_client_cannot_take_all_turns() {
+        let limiter = limiter_with_short_timeout(4, 8);
+        let (ada, anna) = (ClientKey::User(1), ClientKey::Address("192.0.2.1".to_owned()));
+        for client in [&ada, &anna, &ClientKey::Unknown] {
+            let one = limiter.acquire(RepositoryId(1), client).await.unwrap();
+            let two = limiter.acquire(RepositoryId(2), client).await.unwrap();
+            assert!(matches!(limiter.acquire(RepositoryId(3), client).await, Err(GitError::Overloaded)));
+            let other = limiter.acquire(RepositoryId(3), &ClientKey::User(2)).await.unwrap();
+            drop((one, two, other));
+            limiter.acquire(RepositoryId(3), client).await.unwrap();
+        }
+    }
+
+    #[test]
+    fn addresses_count_from_our_own_processes_only() {
+        let mut grant = Grant {
+            user: None,
+            repository: 1,
+            operation: String::new(),
+            permission: ferrite_proto::Permission::Read,
+            issues_enabled: true,
+            is_mirror: false,
+            store: String::new(),
+            epoch: 1,
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(metadata::CLIENT, "192.0.2.1".parse().unwrap());
+        let (unknown, gateway) =
+            (Caller::default(), Caller { service: Some("gateway".to_owned()), ..Caller::default() });
+        assert_eq!(ClientKey::of(&unknown, &grant, &headers), ClientKey::Unknown);
+        assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::Address("192.0.2.1".to_owned()));
+        assert_eq!(ClientKey::of(&gateway, &grant, &HeaderMap::new()), ClientKey::Unknown);
+        grant.user = Some(ferrite_proto::grant::GrantUser {
+            id: 7,
+            username: String::new(),
+            full_name: String::new(),
+            email: String::new(),
+        });
+        assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::User(7));
+    }
+}

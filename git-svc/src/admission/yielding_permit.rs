@@ -1,0 +1,114 @@
+//! A turn that is given back while nothing happens: a client may stay for long and do little, and others are to be served
+//! meanwhile.
+
+use std::time::Duration;
+
+use ferrite_proto::id::RepositoryId;
+use tokio::{sync::Mutex, time::Instant};
+
+use super::{
+    idle_timer::IdleTimer,
+    limiter::{ClientKey, Limiter, Permit},
+    throughput::MinThroughput,
+};
+use crate::types::error::GitError;
+
+/// A process that moves no byte for this long waits for its client. git shows every five seconds that it works.
+const IDLE_BEFORE_RELEASE: Duration = Duration::from_secs(7);
+/// Between two attempts when too many wait already.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A place at a gate, and the turn while there is work.
+pub(crate) struct YieldingPermit<'a> {
+    limiter: &'a Limiter,
+    repository: RepositoryId,
+    client: ClientKey,
+    permit: Mutex<Option<Permit>>,
+    idle: Duration,
+}
+
+impl<'a> YieldingPermit<'a> {
+    /// A seat with a turn.
+    pub(crate) fn new(limiter: &'a Limiter, repository: RepositoryId, client: ClientKey, permit: Permit) -> Self {
+        Self { limiter, repository, client, permit: Mutex::new(Some(permit)), idle: IDLE_BEFORE_RELEASE }
+    }
+
+    /// Takes a turn if there is none, however long that takes.
+    pub(crate) async fn acquire(&self) {
+        let mut permit = self.permit.lock().await;
+        while permit.is_none() {
+            match self.limiter.acquire(self.repository, &self.client).await {
+                Ok(taken) => *permit = Some(taken),
+                Err(GitError::Overloaded | _) => tokio::time::sleep(RETRY_INTERVAL).await,
+            }
+        }
+    }
+
+    /// Takes a turn for what a client sent; one that drips stands in line again.
+    pub(crate) async fn acquire_for(&self, throughput: &mut MinThroughput, asked: Instant, bytes: usize) {
+        throughput.add_wait(asked.elapsed());
+        throughput.add_bytes(bytes);
+        if throughput.is_slow() {
+            throughput.reset();
+            *self.permit.lock().await = None;
+        }
+        self.acquire().await;
+    }
+
+    /// Gives the turn back whenever nothing moves; never returns.
+    pub(crate) async fn release_when_idle(&self, timer: &IdleTimer) -> std::convert::Infallible {
+        loop {
+            timer.expired(self.idle).await;
+            // Held by somebody who waits for a turn: then there is none to give back.
+            if let Ok(mut permit) = self.permit.try_lock() {
+                *permit = None;
+            }
+            tokio::time::sleep(self.idle).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn is_free(limiter: &Limiter) -> bool {
+        tokio::time::timeout(Duration::from_millis(20), limiter.acquire(RepositoryId(2), &ClientKey::User(2)))
+            .await
+            .is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_quiet_process_gives_its_turn_back_and_takes_another() {
+        let limiter = Limiter::new("test", 1, 1);
+        let permit = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
+        let permit = YieldingPermit {
+            idle: Duration::from_millis(50),
+            ..YieldingPermit::new(&limiter, RepositoryId(1), ClientKey::User(1), permit)
+        };
+        let timer = IdleTimer::new();
+        assert!(!is_free(&limiter).await);
+        let idle = permit.release_when_idle(&timer);
+        assert!(tokio::time::timeout(Duration::from_millis(200), idle).await.is_err());
+        assert!(is_free(&limiter).await);
+        permit.acquire().await;
+        assert!(!is_free(&limiter).await);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_drips_stands_in_line_again() {
+        let limiter = Limiter::new("test", 1, 1);
+        let permit = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
+        let permit = YieldingPermit::new(&limiter, RepositoryId(1), ClientKey::User(1), permit);
+        let mut other = Box::pin(limiter.acquire(RepositoryId(2), &ClientKey::User(2)));
+        assert!(futures_util::poll!(&mut other).is_pending());
+        let mut throughput = MinThroughput::new(Duration::from_secs(1), 1024);
+        throughput.add_wait(Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let mut own = Box::pin(permit.acquire_for(&mut throughput, Instant::now() - Duration::from_millis(5), 1));
+        assert!(futures_util::poll!(&mut own).is_pending());
+        let theirs = other.await.unwrap();
+        drop(theirs);
+        own.await;
+    }
+}

@@ -1,0 +1,177 @@
+//! What clients may take of this service, and how long it waits for them. Not here: when repositories are looked after.
+
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use ferrite_kit::config::seconds;
+
+use crate::types::{error::GitError, limits::MAX_FILE_BYTES};
+
+/// Limits that keep one client, or one repository, from taking what others need.
+#[derive(Args, Clone, Debug)]
+pub struct LimitArgs {
+    /// Seconds after which a transfer in which no byte moves is ended.
+    #[arg(long = "idle-seconds", env = "FERRITE_GIT_IDLE_SECONDS", default_value = "60", value_parser = at_least_one_second)]
+    pub idle: Duration,
+
+    /// Seconds that a whole transfer or session may take.
+    #[arg(long = "transfer-seconds", env = "FERRITE_GIT_TRANSFER_SECONDS", default_value = "3600", value_parser = at_least_one_second)]
+    pub transfer: Duration,
+
+    /// Seconds that a client may pause inside its request, before its pace is measured.
+    #[arg(long = "pause-seconds", env = "FERRITE_GIT_PAUSE_SECONDS", default_value = "30", value_parser = at_least_one_second)]
+    pub pause: Duration,
+
+    /// The fewest bytes a second that a client may send or take, counted while it is waited for; 0 for no such limit.
+    #[arg(long = "slowest-bytes", env = "FERRITE_GIT_SLOWEST_BYTES", default_value_t = 1024)]
+    pub slowest: u64,
+
+    /// Seconds after which a session over SSH in which no byte moves is ended: a client may have to pack much before it sends.
+    #[arg(long = "session-idle-seconds", env = "FERRITE_GIT_SESSION_IDLE_SECONDS", default_value = "600", value_parser = at_least_one_second)]
+    pub session_idle: Duration,
+
+    /// Seconds that one transaction of refs may take.
+    #[arg(long = "refs-seconds", env = "FERRITE_GIT_REFS_SECONDS", default_value = "10", value_parser = at_least_one_second)]
+    pub refs: Duration,
+
+    /// The largest file that can be written through the API, in bytes; at most 50 MiB.
+    #[arg(long, env = "FERRITE_GIT_MAX_FILE_BYTES", default_value_t = MAX_FILE_BYTES, value_parser = value_parser!(u64).range(1..=MAX_FILE_BYTES))]
+    pub max_file_bytes: u64,
+
+    /// How many processes git may run at once, and how many requests may wait for one.
+    #[command(flatten)]
+    pub limiters: LimiterArgs,
+
+    /// What one git process may use.
+    #[command(flatten)]
+    pub process: ProcessArgs,
+}
+
+/// How many processes of each kind run at once. 0 stands for a number that follows from the processor's cores.
+#[derive(Args, Clone, Debug)]
+pub struct LimiterArgs {
+    /// Requests that may wait for one repository.
+    #[arg(long = "waiting", env = "FERRITE_GIT_WAITING", default_value_t = 32)]
+    pub waiting: u16,
+
+    /// Requests of one client that may wait.
+    #[arg(long = "waiting-per-client", env = "FERRITE_GIT_WAITING_PER_CLIENT", default_value_t = 64)]
+    pub waiting_per_client: u16,
+
+    /// Seconds that a request waits for its turn.
+    #[arg(long = "wait-seconds", env = "FERRITE_GIT_WAIT_SECONDS", default_value = "30", value_parser = seconds)]
+    pub timeout: Duration,
+
+    /// Lists of refs at once; 0 for four per core.
+    #[arg(long, env = "FERRITE_GIT_ADVERTISEMENTS", default_value_t = 0)]
+    pub advertisements: u16,
+
+    /// Fetches at once, busy or waiting for their clients; 0 for 64 per core.
+    #[arg(long, env = "FERRITE_GIT_FETCHES", default_value_t = 0)]
+    pub fetches: u16,
+
+    /// Fetches at once of one repository.
+    #[arg(long, env = "FERRITE_GIT_FETCHES_PER_REPOSITORY", default_value_t = 64)]
+    pub fetches_per_repository: u16,
+
+    /// Packs that are made at once; 0 for one per core. A pack that is made already waits for nobody.
+    #[arg(id = "packs-at-once", long = "packs", env = "FERRITE_GIT_PACKS", default_value_t = 0)]
+    pub packs: u16,
+
+    /// Pushes at once; 0 for two per core.
+    #[arg(long, env = "FERRITE_GIT_PUSHES", default_value_t = 0)]
+    pub pushes: u16,
+
+    /// Pushes at once to one repository.
+    #[arg(long, env = "FERRITE_GIT_PUSHES_PER_REPOSITORY", default_value_t = 4)]
+    pub pushes_per_repository: u16,
+
+    /// Large files that are read at once; 0 for eight per core.
+    #[arg(long, env = "FERRITE_GIT_RAW_FILES", default_value_t = 0)]
+    pub raw_files: u16,
+
+    /// Sessions over SSH at once, busy or not; 0 for 64 per core.
+    #[arg(long, env = "FERRITE_GIT_SESSIONS", default_value_t = 0)]
+    pub sessions: u16,
+
+    /// Archives that are made at once; 0 for one per two cores.
+    #[arg(long, env = "FERRITE_GIT_ARCHIVES", default_value_t = 0)]
+    pub archives: u16,
+
+    /// Searches for the commits of a path at once; 0 for one per core.
+    #[arg(long, env = "FERRITE_GIT_LOGS", default_value_t = 0)]
+    pub logs: u16,
+}
+
+/// What one git process may use.
+#[derive(Args, Clone, Debug)]
+pub struct ProcessArgs {
+    /// Threads that one process packs with; 0 for two, or one where there is one core.
+    #[arg(long, env = "FERRITE_GIT_PACK_THREADS", default_value_t = 0)]
+    pub pack_threads: u16,
+
+    /// Bytes that each of those threads keeps in memory to compare objects.
+    #[arg(long, env = "FERRITE_GIT_PACK_WINDOW_BYTES", default_value_t = 100 << 20, value_parser = value_parser!(u64).range(1..))]
+    pub pack_window_bytes: u64,
+
+    /// Files above this size are neither compared with others nor held in memory as a whole, in bytes.
+    #[arg(long, env = "FERRITE_GIT_BIG_FILE_BYTES", default_value_t = 32 << 20, value_parser = value_parser!(u64).range(1..))]
+    pub big_file_bytes: u64,
+}
+
+impl LimitArgs {
+    /// Refuses a file that is larger than the API may write.
+    pub(crate) fn check_file(&self, bytes: usize) -> Result<(), GitError> {
+        let limit = self.max_file_bytes;
+        if bytes as u64 > limit { Err(GitError::TooLarge { what: "the file", limit }) } else { Ok(()) }
+    }
+}
+
+/// At least one second.
+fn at_least_one_second(text: &str) -> Result<Duration, String> {
+    let time = seconds(text).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("must be at least one second".to_owned()) } else { Ok(time) }
+}
+
+#[cfg(test)]
+impl Default for LimitArgs {
+    fn default() -> Self {
+        tests::parse(&[]).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Outer {
+        #[command(flatten)]
+        limits: LimitArgs,
+    }
+
+    pub(super) fn parse(flags: &[&str]) -> Result<LimitArgs, clap::Error> {
+        Outer::try_parse_from([&["test"], flags].concat()).map(|outer| outer.limits)
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_design() {
+        let limits = parse(&[]).unwrap();
+        assert_eq!((limits.idle.as_secs(), limits.transfer.as_secs(), limits.refs.as_secs()), (60, 3600, 10));
+        assert_eq!((limits.pause.as_secs(), limits.slowest, limits.session_idle.as_secs()), (30, 1024, 600));
+        assert_eq!((limits.limiters.waiting, limits.limiters.timeout.as_secs()), (32, 30));
+        assert_eq!((limits.limiters.pushes_per_repository, limits.max_file_bytes), (4, 50 << 20));
+        assert_eq!((limits.process.pack_window_bytes, limits.process.big_file_bytes), (100 << 20, 32 << 20));
+    }
+
+    #[test]
+    fn limits_that_would_end_everything_are_refused() {
+        for flag in ["--idle-seconds=0", "--transfer-seconds=0", "--refs-seconds=x", "--max-file-bytes=0"] {
+            assert!(parse(&[flag]).is_err(), "{flag}");
+        }
+        assert!(parse(&["--max-file-bytes=52428801"]).is_err());
+        assert_eq!(parse(&["--slowest-bytes=0"]).unwrap().slowest, 0);
+    }
+}

@@ -1,0 +1,96 @@
+//! Every setting of git-svc.
+
+pub(crate) mod limits;
+pub(crate) mod maintenance;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Parser;
+use ferrite_kit::{
+    config::{CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs, address, seconds},
+    net::Address,
+};
+
+use self::{limits::LimitArgs, maintenance::MaintenanceArgs};
+use crate::repo::refs::DEFAULT_CACHE_BYTES;
+
+/// Settings of `git-svc`: flags, or the variables named beside them.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "git-svc", version)]
+pub struct Config {
+    /// Where and how to serve.
+    #[command(flatten)]
+    pub serve: ServeArgs,
+
+    /// What to report.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+
+    /// How processes trust each other.
+    #[command(flatten)]
+    pub trust: CredentialArgs,
+
+    /// Where the journal is.
+    #[command(flatten)]
+    pub database: DatabaseArgs,
+
+    /// Where repo-svc listens.
+    #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = address)]
+    pub repo_address: Address,
+
+    /// The folder that holds the repositories; made if it is missing.
+    #[arg(long, env = "FERRITE_GIT_STORE_PATH")]
+    pub store_path: PathBuf,
+
+    /// The store's name, as repo-svc knows it.
+    #[arg(long, env = "FERRITE_GIT_STORE", default_value = "default")]
+    pub store: String,
+
+    /// Seconds to wait at start while another process still holds the folder.
+    #[arg(long, env = "FERRITE_GIT_STORE_PATIENCE_SECONDS", default_value = "10", value_parser = seconds)]
+    pub store_patience: Duration,
+
+    /// The program that git runs as its hooks; this one if left out.
+    #[arg(long, env = "FERRITE_GIT_HOOK_PROGRAM")]
+    pub hook_program: Option<PathBuf>,
+
+    /// The git program; looked for in the usual folders if left out.
+    #[arg(long, env = "FERRITE_GIT_PROGRAM")]
+    pub git_program: Option<PathBuf>,
+
+    /// The largest pack that one push may send, in bytes.
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30)]
+    pub max_push_bytes: u64,
+
+    /// What clients may take, and how long they are waited for.
+    #[command(flatten)]
+    pub limits: LimitArgs,
+
+    /// How repositories are kept fast and small.
+    #[command(flatten)]
+    pub upkeep: MaintenanceArgs,
+
+    /// The largest tree that one archive may hold, in bytes of its files.
+    #[arg(long, env = "FERRITE_GIT_MAX_ARCHIVE_BYTES", default_value_t = 2 << 30)]
+    pub max_archive_bytes: u64,
+
+    /// Bytes that finished archives may take in the store's cache.
+    #[arg(long, env = "FERRITE_GIT_ARCHIVE_CACHE_BYTES", default_value_t = 4 << 30)]
+    pub archive_cache_bytes: u64,
+
+    /// Bytes that packs made for fetches may take in the store's cache; 0 keeps none.
+    #[arg(long, env = "FERRITE_GIT_PACK_CACHE_BYTES", default_value_t = 4 << 30)]
+    pub pack_cache_bytes: u64,
+
+    /// Bytes of memory that lists of refs may take.
+    #[arg(long, env = "FERRITE_GIT_REF_TABLE_BYTES", default_value_t = DEFAULT_CACHE_BYTES)]
+    pub ref_table_bytes: u64,
+
+    /// The most objects that one push may send.
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_OBJECTS", default_value_t = 5_000_000)]
+    pub max_push_objects: u64,
+
+    /// The most refs that one push may change.
+    #[arg(long, env = "FERRITE_GIT_MAX_PUSH_REFS", default_value_t = 10_000)]
+    pub max_push_refs: usize,
+}

@@ -1,0 +1,469 @@
+//! The folder of a store: where repositories are, how they come and go. Not here: what is inside a repository.
+
+use std::{
+    fs, io,
+    io::Write as _,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use ferrite_proto::id::RepositoryId;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::{
+    durable::{sync, sync_all, sync_if_present, sync_tree},
+    full::classify_disk_full,
+    usage::{DiskUsage, DiskUsageCache},
+};
+use crate::types::{error::GitError, name::BranchName};
+
+/// How long deleted repositories stay in `trash/`.
+const TRASH_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How far the times of files may be behind the clock.
+pub(crate) const FILE_CLOCK_LAG: Duration = Duration::from_millis(20);
+
+/// A new repository's configuration: its format and nothing else, because every setting is given to each process.
+const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
+
+/// A store: one folder, held by one process.
+#[derive(Debug)]
+pub struct RepositoryStore {
+    root: PathBuf,
+    name: String,
+    usages: DiskUsageCache,
+    /// Locked for as long as it is open.
+    _lock: fs::File,
+}
+
+/// What came of creating a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// Whether it was there before, and was left as it is.
+    pub existed: bool,
+    /// The first commit, if this call made one.
+    pub first_commit: Option<git2::Oid>,
+}
+
+impl RepositoryStore {
+    /// Opens the store `name` at `root`, made if it does not exist, and takes it for this process.
+    ///
+    /// Waits for up to `patience` while another process holds it: a predecessor may be on its way out.
+    pub async fn open(root: &Path, name: &str, timeout: Duration) -> Result<Self, GitError> {
+        for folder in ["repos", "incoming", "trash", "cache"] {
+            let folder = root.join(folder);
+            fs::create_dir_all(&folder).map_err(GitError::io(format!("creating `{}`", folder.display())))?;
+        }
+        let root = root.canonicalize().map_err(GitError::io(format!("opening `{}`", root.display())))?;
+        let lock = acquire_lock(&root, timeout).await?;
+        check_identity(&root, name)?;
+        sync(&root)?;
+        Ok(Self { root, name: name.to_owned(), usages: DiskUsageCache::default(), _lock: lock })
+    }
+
+    /// The name it was opened under.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The store's folder, absolute.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where copies are kept that are safe to delete.
+    #[must_use]
+    pub fn cache(&self) -> PathBuf {
+        self.root.join("cache")
+    }
+
+    /// Where the repository is, or would be.
+    #[must_use]
+    pub fn path(&self, id: RepositoryId) -> PathBuf {
+        let hash = hex::encode(Sha256::digest(id.to_string().as_bytes()));
+        self.root.join("repos").join(&hash[..2]).join(&hash[2..4]).join(format!("{id}.git"))
+    }
+
+    /// Whether the repository is here.
+    #[must_use]
+    pub fn exists(&self, id: RepositoryId) -> bool {
+        self.path(id).join("HEAD").is_file()
+    }
+
+    /// Makes a bare repository whose HEAD points to `branch`, and publishes it when everything is on disk.
+    ///
+    /// `fill` may write objects and return a first commit, which becomes the branch. One that exists is left as it is.
+    /// Blocking: call it from a thread that may wait.
+    pub fn create<F>(&self, id: RepositoryId, branch: &BranchName, fill: F) -> Result<Created, GitError>
+    where
+        F: FnOnce(&git2::Repository) -> Result<Option<git2::Oid>, GitError>,
+    {
+        let existing = Created { existed: true, first_commit: None };
+        if self.exists(id) {
+            return Ok(existing);
+        }
+        let incoming = self.root.join("incoming").join(format!("{id}-{}", Uuid::new_v4()));
+        let built =
+            build(&incoming, branch, fill).and_then(|commit| self.publish(id, &incoming).map(|new| (commit, new)));
+        let built = built.map_err(|error| classify_disk_full(error, &self.root.join("incoming")));
+        if !matches!(built, Ok((_, true))) {
+            remove(&incoming)?;
+        }
+        match built? {
+            (first_commit, true) => Ok(Created { existed: false, first_commit }),
+            (_, false) => Ok(existing),
+        }
+    }
+
+    /// Moves what was built to its place; false if another call was faster.
+    fn publish(&self, id: RepositoryId, incoming: &Path) -> Result<bool, GitError> {
+        let path = self.path(id);
+        let inner = path.parent().expect("a repository's path has two levels above it");
+        let outer = inner.parent().expect("a repository's path has two levels above it");
+        fs::create_dir_all(inner).map_err(GitError::io("creating the repository's parent"))?;
+        match fs::rename(incoming, &path) {
+            Ok(()) => {}
+            Err(_) if self.exists(id) => return Ok(false),
+            Err(error) => return Err(GitError::io("publishing the repository")(error)),
+        }
+        sync_all(&[inner.to_owned(), outer.to_owned(), self.root.join("repos"), self.root.join("incoming")])?;
+        Ok(true)
+    }
+
+    /// Moves the repository to `trash/`; one that is not here is no error. Blocking.
+    ///
+    /// The caller tells the pool to forget it.
+    pub fn delete(&self, id: RepositoryId) -> Result<(), GitError> {
+        let path = self.path(id);
+        let trash = self.root.join("trash");
+        // The sweeper counts from now, not from the last change of the repository.
+        if let Ok(folder) = fs::File::open(&path) {
+            folder.set_modified(SystemTime::now()).map_err(GitError::io("marking the repository deleted"))?;
+        }
+        match fs::rename(&path, trash.join(format!("{id}-{}", Uuid::new_v4()))) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(GitError::io("deleting the repository")(error)),
+        }
+        sync_if_present(path.parent().expect("a repository's path has levels above it"))?;
+        sync(&trash)
+    }
+
+    /// Removes what is half-made, and what was deleted more than a week before `now`. Called at start. Blocking.
+    pub fn sweep(&self, now: SystemTime) -> Result<(), GitError> {
+        for entry in list_dir(&self.root.join("incoming"))? {
+            remove(&entry.path())?;
+        }
+        self.empty_trash(now)
+    }
+
+    /// Removes what was put into `trash/` more than a week before `now`. Blocking.
+    pub(crate) fn empty_trash(&self, now: SystemTime) -> Result<(), GitError> {
+        for entry in list_dir(&self.root.join("trash"))? {
+            let changed = entry.metadata().and_then(|data| data.modified()).map_err(GitError::io("reading `trash`"))?;
+            if now.duration_since(changed).is_ok_and(|age| age > TRASH_RETENTION) {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what killed git processes left in a repository: quarantines, temporary and lock files that have not been touched for
+    /// `age`, which must be longer than any process lives. Blocking.
+    pub(crate) fn remove_abandoned_files(&self, id: RepositoryId, age: Duration) {
+        remove_abandoned_files_in(&self.path(id), SystemTime::now(), age);
+    }
+
+    /// A new folder in `trash/` for objects of a repository that nobody wants. Blocking.
+    pub(crate) fn make_trash(&self, id: RepositoryId) -> Result<PathBuf, GitError> {
+        let folder = self.root.join("trash").join(format!("{id}-expired-{}", Uuid::new_v4()));
+        fs::create_dir(&folder).map_err(GitError::io("making a folder in `trash`"))?;
+        Ok(folder)
+    }
+
+    /// Removes the quarantines of pushes that were ended `before` that time: git does not when it is ended by a signal. Blocking.
+    pub fn remove_quarantines(&self, id: RepositoryId, before: SystemTime) -> Result<(), GitError> {
+        for entry in list_dir(&self.path(id).join("objects"))? {
+            let is_quarantine = entry.file_name().to_string_lossy().starts_with("tmp_objdir-incoming-");
+            // The system's clock for files is a little behind.
+            let changed = entry.metadata().and_then(|data| data.modified()).map(|changed| changed + FILE_CLOCK_LAG);
+            if is_quarantine && changed.is_ok_and(|changed| changed < before) {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of the repository's objects on disk. Blocking.
+    pub fn size(&self, id: RepositoryId) -> Result<u64, GitError> {
+        self.usage(id).map(|usage| usage.bytes)
+    }
+
+    /// What the repository's objects take on disk. Blocking.
+    pub(crate) fn usage(&self, id: RepositoryId) -> Result<DiskUsage, GitError> {
+        if self.exists(id) { Ok(self.usages.of(id, &self.path(id))) } else { Err(GitError::RepositoryNotFound) }
+    }
+
+    /// Makes the names of a push's packs durable: git syncs the files, not the folder they were moved into. Blocking.
+    ///
+    /// Called after `receive-pack` has accepted objects and before refs are changed.
+    pub fn sync_packs(&self, id: RepositoryId) -> Result<(), GitError> {
+        let objects = self.path(id).join("objects");
+        // A push never brings loose objects: `receive.unpackLimit` sees to that.
+        sync_all(&[objects.join("pack"), objects])
+    }
+}
+
+/// Makes an empty folder in the place of whatever an earlier process left there. Blocking.
+pub(crate) fn recreate_dir(folder: &Path) -> Result<(), GitError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(GitError::io(format!("removing `{}`", folder.display()))(error));
+        }
+        _ => {}
+    }
+    fs::create_dir_all(folder).map_err(GitError::io(format!("creating `{}`", folder.display())))
+}
+
+/// Removes abandoned files of one repository. One that vanishes meanwhile, or cannot be removed, waits for the next time.
+fn remove_abandoned_files_in(repository: &Path, now: SystemTime, age: Duration) {
+    let objects = repository.join("objects");
+    // A branch may be called `tmp_x`; none can be called `x.lock`.
+    let is_left_over = |folder: &Path, name: &str| {
+        // A push keeps its pack until its refs are changed.
+        let is_temporary = name.starts_with("tmp_") || name.starts_with(".tmp-") || name.ends_with(".keep");
+        (folder.starts_with(&objects) && (is_temporary || lacks_index(folder, name))) || name.ends_with(".lock")
+    };
+    let mut folders = vec![repository.to_owned(), repository.join("refs"), objects.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in list_dir(&folder).unwrap_or_default() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Ok(data) = entry.metadata() else { continue };
+            if is_left_over(&folder, &name) {
+                let untouched = data.modified().ok().and_then(|changed| now.duration_since(changed).ok());
+                if untouched.is_some_and(|time| time > age) {
+                    drop(remove(&entry.path()));
+                }
+            } else if data.is_dir() && folder != repository {
+                folders.push(entry.path());
+            }
+        }
+    }
+}
+
+/// Whether it belongs to a pack that git does not see: its index comes last, and goes first.
+fn lacks_index(folder: &Path, name: &str) -> bool {
+    let stem = name.strip_prefix("pack-").and_then(|name| name.rsplit_once('.'));
+    stem.is_some_and(|(stem, kind)| kind != "idx" && !folder.join(format!("pack-{stem}.idx")).exists())
+}
+
+/// Locks `<root>/lock`, trying until `patience` is over.
+async fn acquire_lock(root: &Path, timeout: Duration) -> Result<fs::File, GitError> {
+    let path = root.join("lock");
+    let file = fs::File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(GitError::io(format!("opening `{}`", path.display())))?;
+    let give_up = tokio::time::Instant::now() + timeout;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(fs::TryLockError::WouldBlock) if tokio::time::Instant::now() < give_up => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(fs::TryLockError::WouldBlock) => return Err(GitError::StoreHeld(root.to_owned())),
+            Err(fs::TryLockError::Error(error)) => {
+                return Err(GitError::io(format!("locking `{}`", path.display()))(error));
+            }
+        }
+    }
+}
+
+/// Checks `store.id`, or writes it for a new store.
+fn check_identity(root: &Path, name: &str) -> Result<(), GitError> {
+    let path = root.join("store.id");
+    match fs::read_to_string(&path) {
+        Ok(found) if found.trim_end() == name => Ok(()),
+        // Made but not written before a crash: it was never in use.
+        Ok(found) if found.is_empty() => write_file(&path, name),
+        Ok(found) => Err(GitError::StoreIdentity { expected: name.to_owned(), found: found.trim_end().to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => write_file(&path, name),
+        Err(error) => Err(GitError::io(format!("reading `{}`", path.display()))(error)),
+    }
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), GitError> {
+    let written = fs::File::create(path).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(GitError::io(format!("writing `{}`", path.display())))
+}
+
+/// Builds a repository at `path` and syncs all of it; returns its first commit.
+fn build<F>(path: &Path, branch: &BranchName, fill: F) -> Result<Option<git2::Oid>, GitError>
+where
+    F: FnOnce(&git2::Repository) -> Result<Option<git2::Oid>, GitError>,
+{
+    for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+        fs::create_dir_all(path.join(folder)).map_err(GitError::io("creating the repository"))?;
+    }
+    let head = [b"ref: ", branch.to_ref().as_bytes(), b"\n"].concat();
+    fs::write(path.join("HEAD"), head).map_err(GitError::io("writing HEAD"))?;
+    fs::write(path.join("config"), CONFIG).map_err(GitError::io("writing config"))?;
+    let commit = fill(&git2::Repository::open_bare(path)?)?;
+    if let Some(commit) = commit {
+        crate::repo::refs::write_unpublished(path, &branch.to_ref(), commit)?;
+    }
+    sync_tree(path)?;
+    Ok(commit)
+}
+
+fn list_dir(folder: &Path) -> Result<Vec<fs::DirEntry>, GitError> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    entries.map_err(GitError::io(format!("listing `{}`", folder.display())))
+}
+
+/// Removes a file or a folder with everything in it; missing is no error.
+fn remove(path: &Path) -> Result<(), GitError> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(GitError::io(format!("removing `{}`", path.display()))(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn store(folder: &Path) -> RepositoryStore {
+        RepositoryStore::open(folder, "s1", Duration::ZERO).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn one_process_holds_a_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = store(folder.path()).await;
+        let second = RepositoryStore::open(folder.path(), "s1", Duration::from_millis(80)).await;
+        assert!(matches!(second, Err(GitError::StoreHeld(_))), "{second:?}");
+        let waiting = RepositoryStore::open(folder.path(), "s1", Duration::from_secs(10));
+        let (_, second) = tokio::join!(async move { drop(first) }, waiting);
+        drop(second.unwrap());
+        // A process that another test starts holds the lock too, until it is another program.
+        let other = RepositoryStore::open(folder.path(), "s2", Duration::from_secs(10)).await;
+        assert!(matches!(other, Err(GitError::StoreIdentity { .. })), "{other:?}");
+    }
+
+    #[tokio::test]
+    async fn creating_twice_leaves_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        let id = RepositoryId(7);
+        let main = BranchName::parse(b"trunk").unwrap();
+        assert!(!store.create(id, &main, |_| Ok(None)).unwrap().existed);
+        assert!(store.create(id, &BranchName::parse(b"x").unwrap(), |_| Ok(None)).unwrap().existed);
+        assert_eq!(fs::read_to_string(store.path(id).join("HEAD")).unwrap(), "ref: refs/heads/trunk\n");
+        assert_eq!(store.size(id).unwrap(), 0);
+        let fsck = std::process::Command::new("git")
+            .arg("-C")
+            .arg(store.path(id))
+            .args(["fsck", "--strict"])
+            .output()
+            .unwrap();
+        assert!(fsck.status.success(), "{fsck:?}");
+    }
+
+    #[tokio::test]
+    async fn a_failed_creation_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        let main = BranchName::parse(b"main").unwrap();
+        store.create(RepositoryId(1), &main, |_| Err(GitError::Overloaded)).unwrap_err();
+        assert!(!store.exists(RepositoryId(1)));
+        assert_eq!(list_dir(&store.root.join("incoming")).unwrap().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn deleted_repositories_stay_for_a_week() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        let id = RepositoryId(1);
+        store.delete(id).unwrap();
+        store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
+        store.delete(id).unwrap();
+        assert!(!store.exists(id));
+        fs::create_dir_all(store.root.join("incoming/half-made/objects")).unwrap();
+        store.sweep(SystemTime::now()).unwrap();
+        assert_eq!(list_dir(&store.root.join("incoming")).unwrap().len(), 0);
+        assert_eq!(list_dir(&store.root.join("trash")).unwrap().len(), 1);
+        store.sweep(SystemTime::now() + TRASH_RETENTION + Duration::from_secs(60)).unwrap();
+        assert_eq!(list_dir(&store.root.join("trash")).unwrap().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn abandoned_files_are_removed_when_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        let id = RepositoryId(1);
+        store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
+        let path = store.path(id);
+        fs::create_dir_all(path.join("objects/tmp_objdir-incoming-x/pack")).unwrap();
+        fs::create_dir_all(path.join("refs/heads/a")).unwrap();
+        let left = [
+            "packed-refs.lock",
+            "refs/heads/a/b.lock",
+            "objects/pack/tmp_pack_x",
+            "objects/pack/.tmp-1-pack-x.pack",
+            "objects/pack/multi-pack-index.lock",
+            "objects/pack/pack-x.keep",
+            "objects/pack/pack-y.pack",
+            "objects/pack/pack-y.rev",
+            "objects/tmp_objdir-incoming-x",
+        ];
+        let stays = [
+            "config",
+            "refs/heads/tmp_branch",
+            "objects/pack/pack-z.pack",
+            "objects/pack/pack-z.idx",
+            "objects/pack/pack-z.mtimes",
+            "objects/pack/multi-pack-index",
+        ];
+        for file in left[..left.len() - 1].iter().chain(&stays[1..]) {
+            fs::write(path.join(file), b"").unwrap();
+        }
+        store.remove_abandoned_files(id, Duration::from_secs(3600));
+        assert!(left.iter().all(|file| path.join(file).exists()));
+        store.remove_abandoned_files(id, Duration::ZERO);
+        assert!(!left.iter().any(|file| path.join(file).exists()));
+        assert!(store.exists(id) && stays.iter().all(|file| path.join(file).exists()));
+    }
+
+    #[tokio::test]
+    async fn quarantines_of_ended_pushes_are_removed_and_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        let id = RepositoryId(1);
+        store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
+        let objects = store.path(id).join("objects");
+        let quarantine = objects.join("tmp_objdir-incoming-x");
+        fs::create_dir_all(quarantine.join("pack")).unwrap();
+        let begun = SystemTime::now();
+        store.remove_quarantines(id, begun - Duration::from_secs(1)).unwrap();
+        assert!(quarantine.exists(), "a push that began before it was made may still use it");
+        store.remove_quarantines(id, begun + Duration::from_secs(1)).unwrap();
+        assert!(!quarantine.exists() && objects.join("pack").exists() && objects.join("info").exists());
+    }
+
+    #[tokio::test]
+    async fn paths_are_made_from_ids_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path()).await;
+        let path = store.path(RepositoryId(1));
+        let inside = path.strip_prefix(store.root()).unwrap();
+        assert_eq!(inside, Path::new("repos/6b/86/1.git"));
+    }
+}

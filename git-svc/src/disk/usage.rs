@@ -1,0 +1,275 @@
+//! What repositories take on disk, read from their folders. A folder of loose objects is read again only after it changed.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use ferrite_proto::id::RepositoryId;
+use moka::sync::Cache;
+
+/// Repositories whose folders are remembered: about 10 KiB each, when all of their folders are in use.
+const MAX_CACHED_REPOSITORIES: u64 = 1000;
+/// A folder that changed within this time may change again without a new time: the clock of files is coarse, and coarser on disks
+/// that keep whole seconds.
+const FINE_MTIME_GRAIN: Duration = Duration::from_millis(100);
+const COARSE_MTIME_GRAIN: Duration = Duration::from_secs(2);
+/// What an index of packed objects has besides its objects, and for each of them.
+const INDEX_BASE: u64 = 8 + 256 * 4 + 40;
+const INDEX_OBJECT: u64 = 28;
+
+/// What one repository takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DiskUsage {
+    /// Bytes of all of its objects, with their indexes. What half-finished transfers brought does not count.
+    pub(crate) bytes: u64,
+    /// Loose objects.
+    pub(crate) loose: u64,
+    /// Objects of each pack that repacking takes: neither kept nor cruft.
+    pub(crate) packs: Vec<u64>,
+    /// Bytes of packs of objects that nothing refers to any more.
+    pub(crate) cruft: u64,
+    /// Since when nothing refers to the first of them, if that was looked for.
+    pub(crate) oldest_cruft_us: Option<i64>,
+}
+
+/// The measures of many repositories.
+#[derive(Debug)]
+pub(crate) struct DiskUsageCache(Cache<RepositoryId, Arc<Mutex<FanoutDirs>>>);
+
+/// The folders of loose objects, by the first byte of their ids.
+type FanoutDirs = Vec<Option<FanoutDir>>;
+
+/// One folder as it was read.
+#[derive(Clone, Copy, Debug)]
+struct FanoutDir {
+    changed: SystemTime,
+    objects: u64,
+    bytes: u64,
+}
+
+impl Default for DiskUsageCache {
+    fn default() -> Self {
+        Self(Cache::new(MAX_CACHED_REPOSITORIES))
+    }
+}
+
+impl DiskUsageCache {
+    /// Measures the repository at `path`. What vanishes meanwhile does not count. Blocking.
+    pub(crate) fn of(&self, id: RepositoryId, path: &Path) -> DiskUsage {
+        let objects = path.join("objects");
+        let dirs = self.0.get_with(id, || Arc::new(Mutex::new(vec![None; 256])));
+        // Nothing panics while it is held.
+        let mut dirs = dirs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usage = DiskUsage::default();
+        for entry in fs::read_dir(&objects).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let byte = name.to_str().filter(|name| name.len() == 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+            let Some(cached) = byte.and_then(|byte| dirs.get_mut(usize::from(byte))) else { continue };
+            let dir = entry
+                .metadata()
+                .and_then(|data| data.modified())
+                .map(|changed| read_if_changed(cached, &entry, changed));
+            let Ok(dir) = dir else { continue };
+            usage.loose += dir.objects;
+            usage.bytes += dir.bytes;
+        }
+        drop(dirs);
+        usage.bytes += list_dir(&objects.join("info")).map(|(_, bytes)| bytes).sum::<u64>();
+        usage.add_packs(&objects.join("pack"));
+        usage
+    }
+}
+
+impl DiskUsage {
+    fn add_packs(&mut self, folder: &Path) {
+        let files: Vec<_> = list_dir(folder).filter(|(name, _)| !name.starts_with(['t', '.'])).collect();
+        let skipped: Vec<_> = files.iter().filter_map(|(name, _)| name.strip_suffix(".keep")).collect();
+        let cruft: Vec<_> = files.iter().filter_map(|(name, _)| name.strip_suffix(".mtimes")).collect();
+        for (name, bytes) in &files {
+            self.bytes += bytes;
+            if name.rsplit_once('.').is_some_and(|(pack, _)| cruft.contains(&pack)) {
+                self.cruft += bytes;
+            }
+            if let Some(pack) = name.strip_suffix(".idx")
+                && !skipped.contains(&pack)
+                && !cruft.contains(&pack)
+            {
+                self.packs.push(bytes.saturating_sub(INDEX_BASE) / INDEX_OBJECT);
+            }
+        }
+        self.packs.sort_unstable();
+    }
+
+    /// Looks since when nothing refers to the oldest objects, if those that nothing refers to take more than `percent`. Blocking.
+    pub(crate) fn date_cruft(&mut self, repository: &Path, percent: u64) {
+        if percent > 0 && self.cruft > self.bytes / 100 * percent {
+            let folder = repository.join("objects/pack");
+            let times = list_dir(&folder).filter(|(name, _)| name.ends_with(".mtimes"));
+            self.oldest_cruft_us = times.filter_map(|(name, _)| oldest(&folder.join(name))).min();
+        }
+    }
+
+    /// Whether each pack has at least twice as many objects as all smaller ones have in all.
+    pub(crate) fn is_geometric(&self) -> bool {
+        let mut smaller = 0_u64;
+        self.packs.iter().all(|objects| {
+            let fits = smaller == 0 || *objects >= smaller.saturating_mul(2);
+            smaller = smaller.saturating_add(*objects);
+            fits
+        })
+    }
+}
+
+/// The first of the times in a file that git keeps for a pack: `MTME`, version 1, the kind of ids, and seconds since 1970 for each
+/// object, before two checksums.
+fn oldest(path: &Path) -> Option<i64> {
+    let bytes = fs::read(path).ok()?;
+    let times = bytes.strip_prefix(b"MTME\0\0\0\x01\0\0\0\x01")?;
+    let (times, _) = times.get(..times.len().checked_sub(40)?)?.as_chunks::<4>();
+    times.iter().map(|time| i64::from(u32::from_be_bytes(*time)) * 1_000_000).min()
+}
+
+/// Names and sizes of the files in a folder; none if it is not there.
+fn list_dir(folder: &Path) -> impl Iterator<Item = (String, u64)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let data = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some((entry.file_name().into_string().ok()?, data.len()))
+    })
+}
+
+/// What is in a folder of loose objects, read only if it changed.
+fn read_if_changed(cached: &mut Option<FanoutDir>, entry: &fs::DirEntry, changed: SystemTime) -> FanoutDir {
+    if let Some(dir) = cached.filter(|dir| dir.changed == changed) {
+        return dir;
+    }
+    let mut dir = FanoutDir { changed, objects: 0, bytes: 0 };
+    for (_, bytes) in list_dir(&entry.path()).filter(|(name, _)| name.len() == 38) {
+        dir.objects += 1;
+        dir.bytes += bytes;
+    }
+    let has_fraction = changed.duration_since(UNIX_EPOCH).is_ok_and(|time| time.subsec_nanos() != 0);
+    let settled = if has_fraction { FINE_MTIME_GRAIN } else { COARSE_MTIME_GRAIN };
+    let is_settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > settled);
+    *cached = is_settled.then_some(dir);
+    dir
+}
+
+/// How many refs have a file of their own; counting stops above `limit`. Blocking.
+pub(crate) fn loose_refs(repository: &Path, limit: u64) -> u64 {
+    let mut count = 0;
+    let mut folders = vec![repository.join("refs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() => count += 1,
+                _ => {}
+            }
+            if count > limit {
+                return count;
+            }
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, bytes: usize) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, vec![b'x'; bytes]).unwrap();
+    }
+
+    fn age(path: &Path, seconds: u64) {
+        fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+    }
+
+    #[test]
+    fn folders_that_did_not_change_are_not_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (objects, usages, id) = (folder.path().join("objects"), DiskUsageCache::default(), RepositoryId(1));
+        let dir = objects.join("ab");
+        write(&dir.join("0".repeat(38)), 10);
+        // A change within the clock's grain is seen.
+        assert_eq!(usages.of(id, folder.path()).loose, 1);
+        write(&dir.join("1".repeat(38)), 10);
+        assert_eq!(usages.of(id, folder.path()).loose, 2);
+        age(&dir, 60);
+        assert_eq!(usages.of(id, folder.path()).bytes, 20);
+        write(&dir.join("2".repeat(38)), 10);
+        age(&dir, 60);
+        let again = fs::metadata(&dir).unwrap().modified().unwrap();
+        assert_eq!(usages.of(id, folder.path()).bytes, 30, "another time, another look");
+        write(&dir.join("3".repeat(38)), 10);
+        fs::File::open(&dir).unwrap().set_modified(again).unwrap();
+        assert_eq!(usages.of(id, folder.path()).bytes, 30, "the same time, no look");
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(usages.of(id, folder.path()), DiskUsage::default());
+    }
+
+    #[test]
+    fn quarantines_and_temporary_files_do_not_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = folder.path().join("objects");
+        write(&objects.join("tmp_objdir-incoming-x/pack/pack-1.pack"), 1000);
+        write(&objects.join("pack/tmp_pack_x"), 1000);
+        write(&objects.join("pack/.tmp-1-pack-x.pack"), 1000);
+        write(&objects.join("pack/pack-1.pack"), 5);
+        write(&objects.join("info/commit-graph"), 7);
+        let usage = DiskUsageCache::default().of(RepositoryId(1), folder.path());
+        assert_eq!((usage.bytes, usage.loose, usage.packs.len()), (12, 0, 0));
+    }
+
+    #[test]
+    fn packs_are_counted_by_their_objects() {
+        let folder = tempfile::tempdir().unwrap();
+        let pack = folder.path().join("objects/pack");
+        for (name, objects) in [("pack-a", 10), ("pack-b", 3), ("pack-kept", 5), ("pack-cruft", 5)] {
+            let size = usize::try_from(INDEX_BASE + objects * INDEX_OBJECT).unwrap();
+            write(&pack.join(format!("{name}.idx")), size);
+        }
+        write(&pack.join("pack-kept.keep"), 0);
+        write(&pack.join("pack-cruft.mtimes"), 0);
+        let usage = DiskUsageCache::default().of(RepositoryId(1), folder.path());
+        assert_eq!(usage.cruft, INDEX_BASE + 5 * INDEX_OBJECT);
+        assert_eq!(usage.packs, [3, 10]);
+        assert!(usage.is_geometric());
+        let packs = |packs: &[u64]| DiskUsage { packs: packs.to_vec(), ..DiskUsage::default() }.is_geometric();
+        assert!(packs(&[]) && packs(&[4]) && packs(&[1, 2, 6, 18]));
+        assert!(!packs(&[3, 5]) && !packs(&[1, 2, 4]));
+    }
+
+    #[test]
+    fn the_oldest_of_much_cruft_is_looked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pack = folder.path().join("objects/pack");
+        write(&pack.join("pack-a.pack"), 1000);
+        write(&pack.join("pack-b.pack"), 300);
+        let times = [b"MTME\0\0\0\x01\0\0\0\x01\0\0\0\x09\0\0\0\x07".as_slice(), &[0; 40]].concat();
+        fs::write(pack.join("pack-b.mtimes"), times).unwrap();
+        fs::write(pack.join("pack-c.mtimes"), "MTME").unwrap();
+        let usage = DiskUsageCache::default().of(RepositoryId(1), folder.path());
+        let dated = |percent| {
+            let mut usage = usage.clone();
+            usage.date_cruft(folder.path(), percent);
+            usage.oldest_cruft_us
+        };
+        assert_eq!((dated(20), dated(40), dated(0)), (Some(7_000_000), None, None));
+    }
+
+    #[test]
+    fn counting_refs_stops_at_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        for index in 0..10 {
+            write(&folder.path().join(format!("refs/heads/a/b{index}")), 1);
+        }
+        assert_eq!(loose_refs(folder.path(), 100), 10);
+        assert_eq!(loose_refs(folder.path(), 4), 5);
+    }
+}

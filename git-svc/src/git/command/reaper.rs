@@ -1,0 +1,100 @@
+//! Ends processes whose owner is gone: TERM to the group at once, KILL after two seconds, and waits for them.
+//!
+//! A thread, not a task: it works while a runtime shuts down.
+
+use std::{
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::{process::Child, sync::oneshot};
+
+use crate::types::error::GitError;
+
+/// Between TERM and KILL.
+const KILL_DELAY: Duration = Duration::from_secs(2);
+
+/// How often ending processes are looked at.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A handle of the thread; it ends when the last handle is gone and nothing is left to wait for.
+#[derive(Clone, Debug)]
+pub(super) struct Reaper {
+    ending: mpsc::Sender<Ending>,
+}
+
+impl Reaper {
+    pub(super) fn start() -> Result<Self, GitError> {
+        let (ending, children) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("git-reaper".to_owned());
+        thread.spawn(move || reap(&children)).map_err(GitError::io("starting the reaper"))?;
+        Ok(Self { ending })
+    }
+
+    /// Ends `child` and everything in its group; the other half of what is returned goes when that is done.
+    pub(super) fn end(&self, child: Child) -> oneshot::Receiver<()> {
+        signal(&child, Signal::TERM);
+        let (ended, has_ended) = oneshot::channel();
+        let ending = Ending { child, kill_at: Instant::now() + KILL_DELAY, _ended: ended };
+        if let Err(mpsc::SendError(ending)) = self.ending.send(ending) {
+            // The thread is gone, which it is not while a handle lives; the drop of the child kills the leader as well.
+            signal(&ending.child, Signal::KILL);
+        }
+        has_ended
+    }
+}
+
+struct Ending {
+    child: Child,
+    kill_at: Instant,
+    /// Whoever waits hears when this is dropped.
+    _ended: oneshot::Sender<()>,
+}
+
+fn reap(children: &mpsc::Receiver<Ending>) {
+    let mut ending: Vec<Ending> = Vec::new();
+    let mut open = true;
+    while open || !ending.is_empty() {
+        let next = if ending.is_empty() {
+            children.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected)
+        } else if open {
+            children.recv_timeout(POLL_INTERVAL)
+        } else {
+            std::thread::sleep(POLL_INTERVAL);
+            Err(mpsc::RecvTimeoutError::Timeout)
+        };
+        match next {
+            Ok(child) => ending.push(child),
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => open = false,
+        }
+        ending.retain_mut(|process| !process.has_ended());
+    }
+}
+
+impl Ending {
+    /// Looks whether the leader has ended, or must; reaps it after its group has been killed.
+    fn has_ended(&mut self) -> bool {
+        let Some(leader) = pid(&self.child) else { return true };
+        // Looking without reaping keeps the id taken, so that the signal below cannot reach a stranger.
+        let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
+        let is_over = !matches!(status, Ok(None));
+        if !is_over && Instant::now() < self.kill_at {
+            return false;
+        }
+        signal(&self.child, Signal::KILL);
+        matches!(self.child.try_wait(), Ok(Some(_)) | Err(_))
+    }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(child.id()?).ok()?)
+}
+
+fn signal(child: &Child, signal: Signal) {
+    if let Some(leader) = pid(child) {
+        // Fails only when every process of the group has ended.
+        let _ = kill_process_group(leader, signal);
+    }
+}

@@ -1,0 +1,140 @@
+use std::time::Instant;
+
+use super::*;
+
+fn bare(folder: &Path) -> PathBuf {
+    let path = folder.join("r.git");
+    git2::Repository::init_bare(&path).unwrap();
+    path
+}
+
+/// A script that stands where git stands.
+fn script(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("git");
+    ferrite_kit::testing::script(&path, text);
+    path
+}
+
+fn with_program(program: PathBuf) -> GitOptions {
+    GitOptions { program: Some(program), ..GitOptions::default() }
+}
+
+fn is_alive(pid: i32) -> bool {
+    rustix::process::test_kill_process(rustix::process::Pid::from_raw(pid).unwrap()).is_ok()
+}
+
+#[test]
+fn versions_are_read() {
+    assert_eq!(parse_version("git version 2.47.3"), Some((2, 47)));
+    assert_eq!(parse_version("git version 2.50-rc1"), Some((2, 50)));
+    assert_eq!(parse_version("git version 2.39.5 (Apple Git-154)"), Some((2, 39)));
+    assert_eq!(parse_version("hello"), None);
+}
+
+#[tokio::test]
+async fn a_missing_or_old_program_is_one_clear_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Git::find(with_program(folder.path().join("git"))).await.unwrap_err();
+    assert!(error.to_string().contains("cannot be run"), "{error}");
+    let error = Git::find(with_program(script(folder.path(), "echo git version 2.30.1"))).await.unwrap_err();
+    assert!(error.to_string().contains("2.41 or newer"), "{error}");
+    let error = Git::find(with_program(script(folder.path(), "echo something else"))).await.unwrap_err();
+    assert!(error.to_string().contains("is no git"), "{error}");
+}
+
+#[tokio::test]
+async fn both_transports_advertise() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bare(folder.path());
+    let git = Git::find(GitOptions::default()).await.unwrap();
+    assert!(git.version() >= MIN_VERSION);
+    let v2 = GitProtocol::parse(b"version=2");
+    let fetch = git.upload_pack(&path, Exchange::Advertise, v2.as_ref()).unwrap();
+    let text = fetch.finish(b"", Duration::from_secs(10)).await.unwrap();
+    assert!(text.starts_with(b"000eversion 2\n"), "{}", String::from_utf8_lossy(&text));
+    let push = ReceivePack { exchange: Exchange::Advertise, protocol: None, hooks: None, hook_env: Vec::new() };
+    let text = git.receive_pack(&path, &push).unwrap().finish(b"", Duration::from_secs(10)).await.unwrap();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(text.contains("report-status") && text.contains("atomic") && text.contains("push-options"), "{text}");
+}
+
+#[tokio::test]
+async fn failures_carry_what_git_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bare(folder.path());
+    let git = Git::find(GitOptions::default()).await.unwrap();
+    let missing = git2::Oid::from_str("1234567890123456789012345678901234567890").unwrap();
+    let error = git.cat_file(&path, missing).unwrap().finish(b"", Duration::from_secs(10)).await.unwrap_err();
+    assert!(matches!(&error, GitError::Command { command: "cat-file", stderr, .. } if !stderr.is_empty()), "{error:?}");
+    let gone = git.cat_file(&folder.path().join("none.git"), missing);
+    assert!(matches!(gone, Err(GitError::RepositoryNotFound)), "{gone:?}");
+}
+
+#[tokio::test]
+async fn the_environment_is_ours_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bare(folder.path());
+    let program = script(folder.path(), "[ \"$1\" = --version ] && echo git version 2.47.0 || env");
+    let git = Git::find(with_program(program)).await.unwrap();
+    let text = git.cat_file(&path, git2::Oid::ZERO_SHA1).unwrap().finish(b"", Duration::from_secs(10)).await.unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let expected = ["GIT_", "HOME=", "LC_ALL=", "PATH=", "PWD=", "SHLVL=", "_=", "OLDPWD="];
+    for line in text.lines() {
+        assert!(expected.iter().any(|name| line.starts_with(name)), "{line}");
+    }
+    assert!(text.contains("HOME=/nonexistent\n") && text.contains("GIT_CONFIG_NOSYSTEM=1\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_dropped_process_takes_its_group_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bare(folder.path());
+    // Neither the leader nor its child listens to TERM.
+    let text = "[ \"$1\" = --version ] && { echo git version 2.47.0; exit; }; trap '' TERM; sleep 60 & echo $$ $!; wait; sleep 60";
+    let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
+    let mut child = git.cat_file(&path, git2::Oid::ZERO_SHA1).unwrap();
+    let mut bytes = [0; 64];
+    let count = child.stdout.as_mut().unwrap().read(&mut bytes).await.unwrap();
+    let pids: Vec<i32> =
+        std::str::from_utf8(&bytes[..count]).unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    assert_eq!(pids.len(), 2);
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    drop(child);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    // The orphaned `sleep` is reaped by whoever adopts orphans here: a zombie is as good as gone.
+    while is_alive(pids[0])
+        || std::fs::read_to_string(format!("/proc/{}/stat", pids[1])).is_ok_and(|stat| !stat.contains(") Z"))
+    {
+        assert!(Instant::now() < deadline, "both end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_ends_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bare(folder.path());
+    let text = "[ \"$1\" = --version ] && { echo git version 2.47.0; exit; }; exec sleep 60";
+    let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
+    let child = git.cat_file(&path, git2::Oid::ZERO_SHA1).unwrap();
+    let pid = i32::try_from(child.child.as_ref().unwrap().id().unwrap()).unwrap();
+    let error = child.finish(b"", Duration::from_millis(50)).await.unwrap_err();
+    assert!(matches!(error, GitError::TimedOut { .. }));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while is_alive(pid) {
+        assert!(Instant::now() < deadline, "it ends");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn upkeep_gives_way_to_everybody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bare(folder.path());
+    // It ends as soon as it runs with less weight.
+    let text = "[ \"$1\" = --version ] && { echo git version 2.47.0; exit; }; while [ \"$(nice)\" != 15 ]; do sleep 0.02; done";
+    let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
+    let lock = std::fs::File::create(folder.path().join("hold")).unwrap();
+    let child = git.run_task(&path, MaintenanceTask::Check, &lock).unwrap();
+    assert!(child.finish_unless(std::future::pending(), Duration::from_secs(30)).await.unwrap());
+}

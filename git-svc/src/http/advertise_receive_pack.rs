@@ -1,0 +1,63 @@
+//! What a push starts from, from memory: the refs as they are, in version 0 of the protocol. Everything that is not known to the last
+//! byte is left to git.
+
+use std::{iter, sync::Arc};
+
+use axum::body::Body;
+use bytes::Bytes;
+use ferrite_proto::id::RepositoryId;
+use git2::Oid;
+
+use super::ref_stream::{CHUNK_BYTES, body_of_chunks, push_id, set_length};
+use crate::{git::pktline::service_header, repo::refs::RefTable, state::AppState, types::error::GitError};
+
+/// The answer to `info/refs` of a push; `None` for repositories whose refs are better told by git.
+pub(super) async fn try_advertise(app: &AppState, id: RepositoryId) -> Result<Option<Body>, GitError> {
+    if !app.store.exists(id) {
+        return Err(GitError::RepositoryNotFound);
+    }
+    let table = app.refs.table(id).await?;
+    if !table.is_plain() {
+        return Ok(None);
+    }
+    let can = app.git.push_capabilities(&app.store.path(id)).await?;
+    Ok(Some(body_of_chunks(app, chunks(table, can))))
+}
+
+/// All refs by name, the first one with what git can do behind a NUL.
+fn chunks(table: Arc<RefTable>, can: Bytes) -> impl Iterator<Item = Vec<u8>> {
+    let mut next = Some(0);
+    iter::from_fn(move || {
+        let start = next.take()?;
+        let mut chunk = Vec::new();
+        if start == 0 {
+            chunk.extend(service_header("git-receive-pack"));
+            if table.is_empty() {
+                line(&mut chunk, Oid::ZERO_SHA1, b"capabilities^{}", Some(&can));
+            }
+        }
+        for (at, entry) in (start..).zip(table.rows(start..table.len())) {
+            if chunk.len() >= CHUNK_BYTES {
+                next = Some(at);
+                return Some(chunk);
+            }
+            line(&mut chunk, entry.target, entry.name.as_bytes(), (at == 0).then_some(&can));
+        }
+        chunk.extend_from_slice(b"0000");
+        Some(chunk)
+    })
+}
+
+fn line(chunk: &mut Vec<u8>, id: Oid, name: &[u8], can: Option<&Bytes>) {
+    let start = chunk.len();
+    chunk.extend_from_slice(b"0000");
+    push_id(chunk, id);
+    chunk.push(b' ');
+    chunk.extend_from_slice(name);
+    if let Some(can) = can {
+        chunk.push(0);
+        chunk.extend_from_slice(can);
+    }
+    chunk.push(b'\n');
+    set_length(chunk, start);
+}

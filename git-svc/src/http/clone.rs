@@ -1,0 +1,299 @@
+//! Clones over HTTP without a git process between the pack and the client: requests of version 2 of the protocol for everything, from
+//! somebody who has nothing. Everything else is left to git.
+
+use std::{fs::File, io, io::IoSliceMut, sync::Arc, time::Duration};
+
+use axum::body::Body;
+use bytes::Bytes;
+use git2::Oid;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use tokio::time::Instant;
+
+use super::protocol_v2::{self, V2Command};
+use crate::{
+    admission::{limiter::Permit, throughput::MinThroughput},
+    config::limits::LimitArgs,
+    git::pktline::MAX_PACKET,
+    state::AppState,
+    transfer::{
+        body_channel::{BodySender, CHUNK_BYTES, channel},
+        fetch::{self, CloneRequest, Fetch, Pack},
+        request_body::RequestBody,
+    },
+    types::error::GitError,
+};
+
+/// How long to wait for a pack to grow.
+const GROWTH_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How often a client that waits is told that it is not forgotten, as git does it (`uploadpack.keepAlive`).
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// A packet's length and its band come before its bytes.
+const HEADER_BYTES: usize = 5;
+/// Packets of one piece.
+const PACKETS_PER_CHUNK: usize = CHUNK_BYTES / MAX_PACKET;
+/// Bands: the pack, what the client is to show, and why it failed.
+const BAND_PACK: u8 = 1;
+const BAND_PROGRESS: u8 = 2;
+const BAND_ERROR: u8 = 3;
+
+impl V2Command for CloneRequest {
+    const NAME: &'static [u8] = b"command=fetch";
+    /// Some twenty thousand wants.
+    const MAX_BYTES: usize = 1 << 20;
+
+    fn argument(&mut self, writer: &[u8]) -> bool {
+        // A request without it is a question first.
+        if self.is_done {
+            return false;
+        }
+        match writer {
+            b"thin-pack" => self.thin_pack = true,
+            b"ofs-delta" => self.ofs_delta = true,
+            b"include-tag" => self.include_tag = true,
+            b"no-progress" => self.no_progress = true,
+            b"done" => self.is_done = true,
+            _ => match want(writer) {
+                Some(id) => self.wants.push(id),
+                None => return false,
+            },
+        }
+        true
+    }
+}
+
+fn want(writer: &[u8]) -> Option<Oid> {
+    let digits = writer.strip_prefix(b"want ").filter(|digits| digits.len() == 40)?;
+    Oid::from_str(std::str::from_utf8(digits).ok()?).ok()
+}
+
+/// The pack that is asked for, if it is for a plain clone; `None` for every other request, which is still in `input` as it came.
+///
+/// Errors: `Overloaded`.
+pub(super) async fn find(app: &AppState, fetch: &Fetch, input: &mut RequestBody) -> Result<Option<Pack>, GitError> {
+    match protocol_v2::read::<CloneRequest>(input).await? {
+        Some(request) if request.is_done => fetch::clone::find(app, fetch, &request).await,
+        _ => Ok(None),
+    }
+}
+
+/// The answer: the pack as the client takes it.
+pub(super) fn send(app: &AppState, pack: Pack, permit: Permit) -> Body {
+    let (sender, receiver) = channel();
+    let limits = app.limits.clone();
+    app.life.spawn("clone", async move {
+        let outcome = tokio::select! {
+            outcome = tokio::time::timeout(limits.transfer, serve(&limits, pack, &sender)) => outcome,
+            () = sender.closed() => return,
+        };
+        match outcome {
+            Ok(Ok(())) => sender.end(),
+            Ok(Err(error)) => tracing::debug!(%error, "a clone failed"),
+            Err(_) => tracing::debug!("a clone took too long"),
+        }
+        drop(permit);
+    });
+    Body::from_stream(receiver.into_stream())
+}
+
+/// The way of packets to the client.
+struct PacketWriter<'a> {
+    sender: &'a BodySender,
+    throughput: MinThroughput,
+    /// When it last heard something.
+    last_sent: Instant,
+}
+
+impl PacketWriter<'_> {
+    async fn send(&mut self, bytes: impl Into<Bytes>) -> Result<(), GitError> {
+        let bytes = bytes.into();
+        let count = bytes.len();
+        self.throughput.wait(self.sender.send(Ok(bytes))).await?.map_err(|_| GitError::ClientGone)?;
+        self.throughput.add_bytes(count);
+        self.last_sent = Instant::now();
+        Ok(())
+    }
+
+    async fn send_band(&mut self, band: u8, text: &[u8]) -> Result<(), GitError> {
+        for text in text.chunks(MAX_PACKET - HEADER_BYTES) {
+            let mut packet = vec![0; HEADER_BYTES + text.len()];
+            packet[HEADER_BYTES..].copy_from_slice(text);
+            set_header(&mut packet, band);
+            self.send(packet).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Sends the pack to its end, or why there is none.
+async fn serve(limits: &LimitArgs, mut pack: Pack, sender: &BodySender) -> Result<(), GitError> {
+    let mut writer =
+        PacketWriter { sender, throughput: MinThroughput::new(limits.idle, limits.slowest), last_sent: Instant::now() };
+    writer.send(&b"000dpackfile\n"[..]).await?;
+    match copy(&mut pack, &mut writer).await? {
+        Ok(()) => writer.send(&b"0000"[..]).await,
+        Err(reason) => writer.send_band(BAND_ERROR, format!("{reason}\n").as_bytes()).await,
+    }
+}
+
+/// The inner result is the pack's.
+async fn copy(pack: &mut Pack, writer: &mut PacketWriter<'_>) -> Result<Result<(), String>, GitError> {
+    let mut at = 0;
+    loop {
+        let (chunk, count) = read(pack.file(), at).await.map_err(GitError::io("reading a pack"))?;
+        if count > 0 {
+            writer.send(chunk).await?;
+        }
+        at += count as u64;
+        match pack.size() {
+            Some(size) if size == at => return Ok(Ok(())),
+            Some(_) if count == 0 => return Ok(Err("the pack is not whole; try again".to_owned())),
+            Some(_) => continue,
+            None => {}
+        }
+        // A few large pieces cost less than many small ones.
+        let is_full = count == PACKETS_PER_CHUNK * (MAX_PACKET - HEADER_BYTES);
+        let (text, outcome) = pack.read_progress(if is_full { Duration::ZERO } else { GROWTH_POLL_INTERVAL }).await;
+        writer.send_band(BAND_PROGRESS, &text).await?;
+        if outcome.is_err() {
+            return Ok(outcome);
+        }
+        if writer.last_sent.elapsed() >= KEEP_ALIVE {
+            writer.send(&b"0005\x01"[..]).await?;
+        }
+    }
+}
+
+/// Packets of what the file has at `at`, and how many of its bytes they carry.
+async fn read(file: &Arc<File>, at: u64) -> io::Result<(Bytes, usize)> {
+    let mut chunk = vec![0; PACKETS_PER_CHUNK * MAX_PACKET];
+    let count = match fill(file, &mut chunk, at, ReadWriteFlags::NOWAIT) {
+        Ok(count) => count,
+        // The disk has to be waited for, or cannot say so.
+        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+            let file = Arc::clone(file);
+            let wait = move || fill(&file, &mut chunk, at, ReadWriteFlags::empty()).map(|count| (chunk, count));
+            #[expect(clippy::disallowed_methods, reason = "one for each clone at most, and the gate bounds those")]
+            let filled = tokio::task::spawn_blocking(wait).await?;
+            let count;
+            (chunk, count) = filled?;
+            count
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut left = count;
+    let mut used = 0;
+    while left > 0 {
+        let taken = left.min(MAX_PACKET - HEADER_BYTES);
+        set_header(&mut chunk[used..used + HEADER_BYTES + taken], BAND_PACK);
+        (left, used) = (left - taken, used + HEADER_BYTES + taken);
+    }
+    chunk.truncate(used);
+    Ok((chunk.into(), count))
+}
+
+/// Reads into the places behind the heads.
+fn fill(file: &File, chunk: &mut [u8], at: u64, flags: ReadWriteFlags) -> rustix::io::Result<usize> {
+    let mut places: Vec<_> =
+        chunk.chunks_mut(MAX_PACKET).map(|packet| IoSliceMut::new(&mut packet[HEADER_BYTES..])).collect();
+    preadv2(file, &mut places, at, flags)
+}
+
+/// Says how long a packet is, and for which band.
+fn set_header(packet: &mut [u8], band: u8) {
+    let length = format!("{:04x}", packet.len());
+    packet[..4].copy_from_slice(length.as_bytes());
+    packet[4] = band;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+    use crate::{
+        git::pktline::Packet,
+        http::protocol_v2::{Parser, Step},
+    };
+
+    fn asked(arguments: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for writer in [&["command=fetch", "agent=x", "object-format=sha1", ""], arguments].concat() {
+            let packet = if writer.is_empty() { Packet::Delimiter } else { Packet::text(writer) };
+            packet.encode(&mut bytes).unwrap();
+        }
+        [bytes.as_slice(), b"0000"].concat()
+    }
+
+    #[test]
+    fn only_plain_clones_are_understood() {
+        let (one, two) = ("1".repeat(40), "2".repeat(40));
+        let (first, second) = (format!("want {one}"), format!("want {two}"));
+        let mut parser = Parser::<CloneRequest>::default();
+        let words = ["thin-pack", "no-progress", "include-tag", "ofs-delta", &second, &first, &second, "done"];
+        assert_eq!(parser.read(&asked(&words)), Step::Done);
+        let ids = [&two, &one, &two].map(|id| Oid::from_str(id).unwrap());
+        let all = CloneRequest {
+            thin_pack: true,
+            ofs_delta: true,
+            include_tag: true,
+            no_progress: true,
+            ..parser.command.clone()
+        };
+        assert_eq!((&parser.command, parser.command.wants.as_slice(), all.is_done), (&all, &ids[..], true));
+        let mut parser = Parser::<CloneRequest>::default();
+        assert_eq!((parser.read(&asked(&[&first])), parser.command.is_done), (Step::Done, false));
+        let have = format!("have {one}");
+        for other in [
+            have.as_str(),
+            "deepen 1",
+            "filter blob:none",
+            "shallow 1",
+            "sideband-all",
+            "want-ref refs/heads/main",
+            "wait-for-done",
+            "packfile-uris https",
+            "want",
+            "want 12",
+            &format!("{first} x"),
+            &format!("{first}1"),
+            &format!("want {}", "x".repeat(40)),
+            "done\0",
+            "",
+        ] {
+            assert_eq!(
+                Parser::<CloneRequest>::default().read(&asked(&[&first, other, "done"])),
+                Step::Other,
+                "{other}"
+            );
+        }
+        assert_eq!(Parser::<CloneRequest>::default().read(&asked(&["done", &first])), Step::Other);
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_in_packets() {
+        let mut file = tempfile::tempfile().unwrap();
+        let content: Vec<_> = (0..300_000_u32).map(|number| (number % 251) as u8).collect();
+        file.write_all(&content).unwrap();
+        let file = Arc::new(file);
+        let (mut at, mut copied, mut lengths) = (0, Vec::new(), Vec::new());
+        loop {
+            let (chunk, count) = read(&file, at).await.unwrap();
+            if count == 0 {
+                assert!(chunk.is_empty());
+                break;
+            }
+            let (mut rest, mut carried) = (&chunk[..], 0);
+            while let Some((Packet::Data(data), used)) = Packet::decode(rest).unwrap() {
+                assert_eq!(data[0], BAND_PACK);
+                copied.extend_from_slice(&data[1..]);
+                lengths.push(used);
+                (rest, carried) = (&rest[used..], carried + data.len() - 1);
+            }
+            assert_eq!((carried, rest.len()), (count, 0));
+            at += count as u64;
+        }
+        assert!(copied == content);
+        assert_eq!(lengths[..4], [MAX_PACKET; 4]);
+        assert_eq!(lengths[4..], [300_000 - 4 * (MAX_PACKET - HEADER_BYTES) + HEADER_BYTES]);
+    }
+}

@@ -1,0 +1,52 @@
+//! Long lists of refs, made piece by piece as the client takes them.
+
+use std::{io, time::Duration};
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use git2::Oid;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::state::AppState;
+
+/// Bytes of an answer that are made at once; two such pieces may wait for the client.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
+const CHUNKS_IN_FLIGHT: usize = 2;
+/// How long a client may take for a piece.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Short answers at once, long ones as the client takes them.
+pub(super) fn body_of_chunks<I>(app: &AppState, mut chunks: I) -> Body
+where
+    I: Iterator<Item = Vec<u8>> + Send + 'static,
+{
+    let first = chunks.next().unwrap_or_default();
+    let Some(second) = chunks.next() else { return Body::from(first) };
+    let (sender, receiver) = mpsc::channel(CHUNKS_IN_FLIGHT);
+    app.life.spawn("refs", async move {
+        for chunk in [first, second].into_iter().chain(chunks) {
+            let sent = tokio::time::timeout(IDLE_TIMEOUT, sender.send(chunk)).await;
+            if !matches!(sent, Ok(Ok(()))) {
+                // It left, or sleeps: without its last packet the answer is no answer.
+                return;
+            }
+        }
+    });
+    Body::from_stream(ReceiverStream::new(receiver).map(|chunk| Ok::<_, io::Error>(Bytes::from(chunk))))
+}
+
+/// Appends an id in hexadecimal digits.
+pub(super) fn push_id(chunk: &mut Vec<u8>, id: Oid) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in id.as_bytes() {
+        chunk.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+}
+
+/// Writes the length of the packet that began at `start`, with room for it, and ends here.
+pub(super) fn set_length(chunk: &mut [u8], start: usize) {
+    let length = format!("{:04x}", chunk.len() - start);
+    chunk[start..start + 4].copy_from_slice(length.as_bytes());
+}

@@ -1,0 +1,92 @@
+//! Whether all objects of a repository are there that its refs lead to. What is missing is told, by a log line and a gauge; nothing
+//! is repaired, and upkeep of other repositories goes on.
+
+use std::{fs, sync::atomic::Ordering};
+
+use ferrite_proto::id::RepositoryId;
+
+use super::{
+    MaintenanceService,
+    job::{JobError, MAX_ATTEMPTS},
+    plan::DAY,
+    running::JobHandle,
+};
+use crate::{
+    db::MaintenanceRow,
+    git::command::MaintenanceTask,
+    types::{error::GitError, rpc_error::RpcError},
+};
+
+/// What is kept of git's findings.
+const MAX_FINDINGS_CHARS: usize = 2000;
+
+impl MaintenanceService {
+    /// Looks, and records what came of it.
+    pub(super) async fn check(
+        &self,
+        job: &JobHandle,
+        row: &mut MaintenanceRow,
+        lock: &fs::File,
+    ) -> Result<(), JobError> {
+        let result = self.fsck(job, lock).await?;
+        metrics::counter!("ferrite_git_fsck_total", "result" => result).increment(1);
+        match result {
+            "ok" => (row.checked_us, row.broken) = (self.clock.now_us(), 0),
+            "broken" => (row.checked_us, row.broken) = (self.clock.now_us(), 1),
+            // As if it were due tomorrow.
+            _ => row.checked_us = self.before(self.options.check_after.saturating_sub(DAY)),
+        }
+        self.maintenance.checked(row).await?;
+        self.report_broken().await;
+        Ok(())
+    }
+
+    async fn fsck(&self, job: &JobHandle, lock: &fs::File) -> Result<&'static str, JobError> {
+        let id = job.id;
+        for _ in 0..MAX_ATTEMPTS {
+            let before = self.last_number(job).await?;
+            match self.run_task_within(job, MaintenanceTask::Check, lock, self.options.deadline).await {
+                Ok(()) => return Ok("ok"),
+                Err(JobError::Failed(RpcError::Git(GitError::Command { status, stderr, .. })))
+                    if status.starts_with("exit status") =>
+                {
+                    // git lists objects first and refs later: what came in between seems to be missing.
+                    if self.last_number(job).await? == before {
+                        let findings: String = stderr.chars().take(MAX_FINDINGS_CHARS).collect();
+                        tracing::error!(repo.id = %id, findings, "objects of a repository are missing or unreadable");
+                        return Ok("broken");
+                    }
+                }
+                Err(JobError::Stopped) => return Err(JobError::Stopped),
+                Err(JobError::Failed(failure)) => {
+                    tracing::warn!(repo.id = %id, error = %failure, "a repository could not be checked");
+                    return Ok("failed");
+                }
+            }
+        }
+        Ok("disturbed")
+    }
+
+    /// Has a repository checked soon, but not all day long.
+    pub(super) async fn mark_suspect(&self, id: RepositoryId) {
+        if let Err(error) = self.maintenance.mark_suspect(id, self.before(DAY)).await {
+            tracing::warn!(repo.id = %id, %error, "a check cannot be planned");
+        }
+    }
+
+    fn before(&self, pause: std::time::Duration) -> i64 {
+        self.clock.now_us().saturating_sub(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    /// Counts the repositories that were not whole.
+    pub(super) async fn report_broken(&self) {
+        match self.maintenance.broken(self.store.name()).await {
+            Ok(count) => {
+                self.broken.store(count, Ordering::Relaxed);
+                let count = u32::try_from(count).unwrap_or(u32::MAX);
+                metrics::gauge!("ferrite_git_broken_repositories").set(f64::from(count));
+            }
+            Err(error) => tracing::warn!(%error, "broken repositories cannot be counted"),
+        }
+    }
+}

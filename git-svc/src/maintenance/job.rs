@@ -1,0 +1,362 @@
+//! One job: a look at a repository, and what it needs. Pushes go on meanwhile: only packing refs takes their lock, for a moment.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant, SystemTime},
+};
+
+use ferrite_proto::id::RepositoryId;
+
+use super::{
+    MaintenanceService,
+    plan::{JobPlan, Repack, next_us},
+    running::JobHandle,
+};
+use crate::{
+    db::MaintenanceRow,
+    disk::{
+        durable::sync_all,
+        repositories::RepositoryStore,
+        usage::{DiskUsage, loose_refs},
+    },
+    git::command::MaintenanceTask,
+    repo::refs,
+    types::{error::GitError, rpc_error::RpcError},
+};
+
+/// The file in a repository that is locked while git works on it for us, even after a crash of this service.
+const LOCK_FILE: &str = "upkeep";
+/// Files that only upkeep makes: nobody has them while it does not run.
+const MAINTENANCE_LOCKS: &[&str] = &["pack/multi-pack-index.lock", "info/commit-graph.lock"];
+/// How long refs may be packed, while nobody can change them.
+const PACK_REFS_TIMEOUT: Duration = Duration::from_secs(30);
+/// Times a repack is tried while pushes come in between.
+pub(super) const MAX_ATTEMPTS: usize = 4;
+/// The longest pause after failures. The first one is the pause between two looks, and each is twice the one before.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How a job ended, if it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobOutcome {
+    /// There was nothing to do.
+    Idle,
+    /// A process of a service before this one still works there.
+    Busy,
+    /// It was told to.
+    Stopped,
+    /// All was done.
+    Done,
+}
+
+/// What a look at a repository found.
+struct Inspection {
+    lock: fs::File,
+    usage: DiskUsage,
+    loose_refs: u64,
+}
+
+/// For `?` on the way out of a job that must end.
+pub(super) enum JobError {
+    Stopped,
+    Failed(RpcError),
+}
+
+impl<E: Into<RpcError>> From<E> for JobError {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl MaintenanceService {
+    /// Looks at a repository and does what it needs.
+    pub(super) async fn maintain(&self, row: MaintenanceRow) {
+        let Some(job) = self.running.begin(RepositoryId(row.repository_id)) else { return };
+        let id = job.id;
+        let recorded = match self.run_job(&job, row).await {
+            Ok(JobOutcome::Busy) => self.maintenance.later(id, self.after(self.options.interval)).await,
+            Ok(JobOutcome::Idle | JobOutcome::Stopped | JobOutcome::Done) => Ok(()),
+            Err(failure) => {
+                tracing::warn!(repo.id = %id, error = %failure, failures = row.failures + 1, "upkeep failed");
+                if matches!(failure, RpcError::Git(GitError::Command { .. })) {
+                    self.mark_suspect(id).await;
+                }
+                let doubled = self.options.interval.saturating_mul(1 << row.failures.clamp(0, 16));
+                self.maintenance.failed(id, self.after(doubled.min(MAX_RETRY_DELAY))).await
+            }
+        };
+        if let Err(error) = recorded {
+            tracing::warn!(repo.id = %id, %error, "upkeep cannot be recorded");
+        }
+    }
+
+    pub(super) fn after(&self, pause: Duration) -> i64 {
+        self.clock.now_us().saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+    }
+
+    /// The job, without its record of failures.
+    pub(super) async fn run_job(&self, job: &JobHandle, row: MaintenanceRow) -> Result<JobOutcome, RpcError> {
+        let id = job.id;
+        // Whoever deletes a repository records that first, and ends jobs after.
+        if self.repositories.find(id).await?.is_none_or(|row| row.deleted) || !self.store.exists(id) {
+            return Ok(JobOutcome::Idle);
+        }
+        let (limit, percent) = (self.options.loose_refs, self.options.cruft_percent);
+        let Some(inspection) = self.pool.run_blocking(move |store| inspect(store, id, limit, percent)).await? else {
+            return Ok(JobOutcome::Busy);
+        };
+        let plan = JobPlan::of(&row, &inspection.usage, inspection.loose_refs, &self.options, self.clock.now_us());
+        if plan.is_empty() {
+            let next = next_us(&row, &inspection.usage, &self.options);
+            self.maintenance.done(&row, row.number, next).await?;
+            return Ok(JobOutcome::Idle);
+        }
+        let start = Instant::now();
+        let outcome = self.execute(job, plan, row, &inspection).await;
+        let name = match &outcome {
+            Ok(()) => "ok",
+            Err(JobError::Stopped) => "stopped",
+            Err(JobError::Failed(RpcError::Git(GitError::TimedOut { .. }))) => "timed_out",
+            Err(JobError::Failed(_)) => "failed",
+        };
+        let (kind, elapsed) = (plan.kind(), start.elapsed());
+        metrics::counter!("ferrite_git_upkeep_jobs_total", "kind" => kind, "outcome" => name).increment(1);
+        metrics::histogram!("ferrite_git_upkeep_duration_seconds", "kind" => kind).record(elapsed);
+        let (packs, loose, bytes) = (inspection.usage.packs.len(), inspection.usage.loose, inspection.usage.bytes);
+        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(repo.id = %id, kind, refs = plan.refs, outcome = name, elapsed_ms, packs, loose, bytes, "upkeep");
+        match outcome {
+            Ok(()) => Ok(JobOutcome::Done),
+            Err(JobError::Stopped) => Ok(JobOutcome::Stopped),
+            Err(JobError::Failed(failure)) => Err(failure),
+        }
+    }
+
+    async fn execute(
+        &self,
+        job: &JobHandle,
+        plan: JobPlan,
+        mut row: MaintenanceRow,
+        inspection: &Inspection,
+    ) -> Result<(), JobError> {
+        let (id, age) = (job.id, self.abandoned);
+        if plan.check {
+            self.check(job, &mut row, &inspection.lock).await?;
+        }
+        if !plan.changes() {
+            let next = next_us(&row, &inspection.usage, &self.options);
+            return Ok(self.maintenance.done(&row, row.number, next).await?);
+        }
+        self.pool
+            .run_blocking(move |store| {
+                store.remove_abandoned_files(id, age);
+                Ok(())
+            })
+            .await?;
+        if plan.refs {
+            self.pack_refs(job, &inspection.lock).await?;
+        }
+        match plan.repack {
+            None => {}
+            Some(Repack::Loose) => self.run_task(job, MaintenanceTask::PackLoose, &inspection.lock).await?,
+            Some(Repack::Geometric) => self.run_task(job, MaintenanceTask::Geometric, &inspection.lock).await?,
+            Some(Repack::Full) => self.full(job, inspection).await?,
+        }
+        if plan.graph && plan.repack != Some(Repack::Full) {
+            self.run_task(job, MaintenanceTask::CommitGraph, &inspection.lock).await?;
+        }
+        let usage = self.finish(job).await?;
+        let now = self.clock.now_us();
+        if matches!(plan.repack, Some(Repack::Geometric | Repack::Full)) {
+            (row.packed_number, row.packed_us) = (row.number, now);
+        }
+        if plan.repack == Some(Repack::Full) {
+            (row.full_number, row.full_us) = (row.number, now);
+        }
+        if plan.repack.is_some() {
+            row.graph_number = row.number;
+            row.loose_left = i64::try_from(usage.loose).unwrap_or(i64::MAX);
+        }
+        let next = next_us(&row, &usage, &self.options);
+        Ok(self.maintenance.done(&row, row.number, next).await?)
+    }
+
+    /// Runs git to its end, or ends it when the job must end. A repack that lost a race against a push runs again.
+    async fn run_task(&self, job: &JobHandle, task: MaintenanceTask<'_>, lock: &fs::File) -> Result<(), JobError> {
+        for _ in 1..MAX_ATTEMPTS {
+            match self.run_task_within(job, task, lock, self.options.deadline).await {
+                Err(JobError::Failed(failure)) if has_lost_a_race(&failure) => {
+                    tracing::debug!(repo.id = %job.id, error = %failure, "repacking again");
+                }
+                outcome => return outcome,
+            }
+        }
+        self.run_task_within(job, task, lock, self.options.deadline).await
+    }
+
+    pub(super) async fn run_task_within(
+        &self,
+        job: &JobHandle,
+        task: MaintenanceTask<'_>,
+        lock: &fs::File,
+        deadline: Duration,
+    ) -> Result<(), JobError> {
+        let child = self.git.run_task(&self.store.path(job.id), task, lock)?;
+        if child.finish_unless(job.stopped(), deadline).await? { Ok(()) } else { Err(JobError::Stopped) }
+    }
+
+    async fn pack_refs(&self, job: &JobHandle, lock: &fs::File) -> Result<(), JobError> {
+        let id = job.id;
+        let _guard = self.locked(job).await?;
+        self.pool.run_blocking(move |store| Ok(refs::remove_stale_lock(&store.path(id)))).await?;
+        self.run_task_within(job, MaintenanceTask::PackRefs, lock, PACK_REFS_TIMEOUT).await
+    }
+
+    /// The repository's write lock. Whoever has it may be waiting for this very job to end.
+    async fn locked(&self, job: &JobHandle) -> Result<crate::ref_updates::WriteGuard, JobError> {
+        tokio::select! {
+            () = job.stopped() => Err(JobError::Stopped),
+            guard = self.updater.lock(job.id) => Ok(guard?),
+        }
+    }
+
+    /// Packs everything anew. The commit-graph comes first: written now, it names no commit that will have expired.
+    async fn full(&self, job: &JobHandle, inspection: &Inspection) -> Result<(), JobError> {
+        let id = job.id;
+        let before = self.last_number(job).await?;
+        self.run_task(job, MaintenanceTask::CommitGraph, &inspection.lock).await?;
+        if inspection.usage.loose > 0 {
+            // What is loose and not in use counts as touched now.
+            self.run_task(job, MaintenanceTask::Geometric, &inspection.lock).await?;
+        }
+        let bytes = inspection.usage.bytes;
+        let trash = self.pool.run_blocking(move |store| {
+            check_free_space(store, bytes)?;
+            touch_packs(&store.path(id))?;
+            store.make_trash(id)
+        });
+        let trash = trash.await?;
+        let task = MaintenanceTask::Full { expire: self.options.expire_after, expired: &trash };
+        let outcome = self.run_task(job, task, &inspection.lock).await;
+        let path = self.store.path(id);
+        if outcome.is_err() {
+            // Nobody knows how far it came.
+            self.pool.run_blocking(move |_| restore_if_changed(&trash, &path, true)).await?;
+            return outcome;
+        }
+        let _guard = self.locked(job).await?;
+        let changed = self.last_number(job).await? != before;
+        Ok(self.pool.run_blocking(move |_| restore_if_changed(&trash, &path, changed)).await?)
+    }
+
+    pub(super) async fn last_number(&self, job: &JobHandle) -> Result<i64, JobError> {
+        let row = self.repositories.find(job.id).await?;
+        row.map(|row| row.last_number).ok_or(JobError::Stopped)
+    }
+
+    /// Makes what was done durable and tells the new size.
+    async fn finish(&self, job: &JobHandle) -> Result<DiskUsage, JobError> {
+        let id = job.id;
+        self.pool
+            .run_blocking(move |store| {
+                let path = store.path(id);
+                sync_all(&[path.join("objects/pack"), path.join("objects/info"), path.join("objects"), path])
+            })
+            .await?;
+        // Handles that are open keep the files of packs that are gone.
+        self.pool.forget(id);
+        let guard = self.locked(job).await?;
+        self.updater.publish_size(&guard).await?;
+        let percent = self.options.cruft_percent;
+        Ok(self.pool.run_blocking(move |store| usage(store, id, percent)).await?)
+    }
+}
+
+/// Whether a ref moved, between git's look at packs and at refs, to objects that came in a new pack: there is no bitmap for it, and
+/// nothing else was changed.
+fn has_lost_a_race(failure: &RpcError) -> bool {
+    matches!(failure, RpcError::Git(GitError::Command { stderr, .. }) if stderr.contains("could not write multi-pack bitmap"))
+}
+
+/// Takes the repository for upkeep, removes what was left of it by a crash, and measures it; `None` when it is taken. Blocking.
+fn inspect(
+    store: &RepositoryStore,
+    id: RepositoryId,
+    limit: u64,
+    percent: u64,
+) -> Result<Option<Inspection>, GitError> {
+    let path = store.path(id);
+    let lock = fs::File::options().create(true).truncate(false).write(true).read(true).open(path.join(LOCK_FILE));
+    let lock = lock.map_err(GitError::io("taking a repository for upkeep"))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Ok(None),
+        Err(fs::TryLockError::Error(error)) => return Err(GitError::io("taking a repository for upkeep")(error)),
+    }
+    remove_leftovers(&path);
+    Ok(Some(Inspection { lock, usage: usage(store, id, percent)?, loose_refs: loose_refs(&path, limit) }))
+}
+
+/// Removes what a repack that was killed left behind. No other may begin before: to git the unfinished pack is a pack like any other,
+/// and it removes loose objects that it finds in there, which would then be in no pack that stays.
+pub(super) fn remove_leftovers(repository: &Path) {
+    let objects = repository.join("objects");
+    for lock in MAINTENANCE_LOCKS {
+        // Usually it is not there; what cannot be removed makes git fail, and says so.
+        drop(fs::remove_file(objects.join(lock)));
+    }
+    for entry in fs::read_dir(objects.join("pack")).into_iter().flatten().flatten() {
+        // Only a repack names its files so.
+        if entry.file_name().to_string_lossy().starts_with(".tmp-") {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+fn usage(store: &RepositoryStore, id: RepositoryId, percent: u64) -> Result<DiskUsage, GitError> {
+    let mut usage = store.usage(id)?;
+    usage.date_cruft(&store.path(id), percent);
+    Ok(usage)
+}
+
+/// A full repack has old and new packs on disk at the same time.
+fn check_free_space(store: &RepositoryStore, bytes: u64) -> Result<(), GitError> {
+    let disk = rustix::fs::statvfs(store.root()).map_err(|error| GitError::io("measuring the disk")(error.into()))?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free > bytes.saturating_add(bytes / 4) {
+        return Ok(());
+    }
+    Err(GitError::Internal(format!("{free} bytes are free: too little to pack {bytes} anew")))
+}
+
+/// Counts every object that is not known to be out of use as touched now: the time until it expires begins when upkeep first sees
+/// that nothing refers to it, however old it is.
+fn touch_packs(repository: &Path) -> Result<(), GitError> {
+    let folder = repository.join("objects/pack");
+    let entries = fs::read_dir(&folder).map_err(GitError::io("listing packs"))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|extension| extension == "pack") && !path.with_extension("mtimes").exists() {
+            let touched = fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+            touched.map_err(GitError::io("touching a pack"))?;
+        }
+    }
+    Ok(())
+}
+
+/// What expired stays in the trash, unless refs changed meanwhile: an update may have taken it up again.
+pub(super) fn restore_if_changed(trash: &Path, repository: &Path, changed: bool) -> Result<(), GitError> {
+    let list = |what: &'static str| fs::read_dir(trash).map_err(GitError::io(what));
+    if changed {
+        let mut files: Vec<_> = list("listing expired objects")?.flatten().collect();
+        // A pack is seen by its index, which comes last.
+        files.sort_by_key(|entry| entry.path().extension().is_some_and(|extension| extension == "idx"));
+        for entry in files {
+            let place = repository.join("objects/pack").join(entry.file_name());
+            fs::rename(entry.path(), place).map_err(GitError::io("putting expired objects back"))?;
+        }
+    }
+    if list("listing expired objects")?.next().is_none() {
+        fs::remove_dir(trash).map_err(GitError::io("removing an empty folder"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! What to do, from what was measured. No input or output.
+
+use std::time::Duration;
+
+use crate::{
+    config::maintenance::MaintenanceArgs,
+    db::{MaintenanceRow, NEVER},
+    disk::usage::DiskUsage,
+};
+
+/// Objects that expired are looked for this long after they could have.
+const EXPIRY_MARGIN: Duration = DAY;
+/// How soon a repository that is not whole is looked at again, and one that could not be looked at.
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How objects are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repack {
+    /// Loose ones only.
+    Loose,
+    /// Small packs as well.
+    Geometric,
+    /// Everything.
+    Full,
+}
+
+/// What one job does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct JobPlan {
+    pub(super) refs: bool,
+    pub(super) repack: Option<Repack>,
+    /// Whether there are commits that the commit-graph does not have.
+    pub(super) graph: bool,
+    /// Whether to look if all objects are there.
+    pub(super) check: bool,
+}
+
+impl JobPlan {
+    /// What a repository needs that looks like this.
+    pub(super) fn of(
+        row: &MaintenanceRow,
+        usage: &DiskUsage,
+        loose_refs: u64,
+        options: &MaintenanceArgs,
+        now_us: i64,
+    ) -> Self {
+        let is_due = |at: Option<i64>| at.is_some_and(|at| at <= now_us);
+        let updates = u64::try_from(row.number.saturating_sub(row.packed_number)).unwrap_or(0);
+        let loose = usage.loose.saturating_sub(u64::try_from(row.loose_left).unwrap_or(0));
+        let is_above = |value: u64, limit: u64| limit > 0 && value > limit;
+        let repack = if is_due(full_at(row, usage, options)) {
+            Some(Repack::Full)
+        } else if is_due(packed_at(row, options))
+            || (options.updates > 0 && updates >= options.updates)
+            || (is_above(usage.packs.len() as u64, options.packs) && !usage.is_geometric())
+        {
+            Some(Repack::Geometric)
+        } else {
+            is_above(loose, options.loose_objects).then_some(Repack::Loose)
+        };
+        let graph = repack.is_some() && row.number > row.graph_number;
+        let check = is_due(check_at(row, options));
+        Self { refs: is_above(loose_refs, options.loose_refs), repack, graph, check }
+    }
+
+    /// Whether there is nothing to do.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.check && !self.changes()
+    }
+
+    /// Whether it changes anything in the repository.
+    pub(super) fn changes(&self) -> bool {
+        self.refs || self.repack.is_some()
+    }
+
+    /// Its name in logs and metrics.
+    pub(super) fn kind(&self) -> &'static str {
+        match self.repack {
+            Some(Repack::Full) => "full",
+            Some(Repack::Geometric) => "geometric",
+            Some(Repack::Loose) => "loose",
+            None if self.refs => "refs",
+            None => "check",
+        }
+    }
+}
+
+/// When to look again if nothing changes before.
+pub(super) fn next_us(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceArgs) -> i64 {
+    let times = [full_at(row, usage, options), packed_at(row, options), check_at(row, options)];
+    times.into_iter().flatten().min().unwrap_or(NEVER)
+}
+
+fn packed_at(row: &MaintenanceRow, options: &MaintenanceArgs) -> Option<i64> {
+    let is_behind = row.number > row.packed_number && !options.repack_after.is_zero();
+    is_behind.then(|| after(row.packed_us, options.repack_after))
+}
+
+fn full_at(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceArgs) -> Option<i64> {
+    if options.full_after.is_zero() {
+        return None;
+    }
+    let changed = (row.number > row.full_number).then(|| after(row.full_us, options.full_after));
+    let expired = (usage.cruft > 0).then(|| after(row.full_us, options.expire_after.saturating_add(EXPIRY_MARGIN)));
+    // Known only where there is much of it.
+    let oldest = usage.oldest_cruft_us.map(|oldest| after(oldest, options.expire_after));
+    let crowded = oldest.map(|oldest| oldest.max(after(row.full_us, EXPIRY_MARGIN)));
+    [changed, expired, crowded].into_iter().flatten().min()
+}
+
+fn check_at(row: &MaintenanceRow, options: &MaintenanceArgs) -> Option<i64> {
+    let pause = if row.broken == 0 { options.check_after } else { options.check_after.min(DAY) };
+    (!options.check_after.is_zero()).then(|| after(row.checked_us, pause))
+}
+
+fn after(time_us: i64, pause: Duration) -> i64 {
+    time_us.saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Settings {
+        #[command(flatten)]
+        upkeep: MaintenanceArgs,
+    }
+
+    const HOUR: i64 = 3600 * 1_000_000;
+    const DAY: i64 = 24 * HOUR;
+
+    fn options() -> MaintenanceArgs {
+        Settings::parse_from(["x"]).upkeep
+    }
+
+    fn off() -> MaintenanceArgs {
+        let names =
+            ["loose-objects", "packs", "updates", "repack-seconds", "full-seconds", "loose-refs", "check-seconds"];
+        let flags = names.iter().flat_map(|name| [format!("--upkeep-{name}"), "0".to_owned()]);
+        Settings::parse_from(["x".to_owned()].into_iter().chain(flags)).upkeep
+    }
+
+    /// A repository that was packed at 0 and changed once since.
+    fn row() -> MaintenanceRow {
+        MaintenanceRow { repository_id: 1, number: 1, ..MaintenanceRow::default() }
+    }
+
+    fn repack(row: MaintenanceRow, usage: &DiskUsage, now_us: i64) -> Option<Repack> {
+        assert!(JobPlan::of(&row, usage, 10_000, &off(), now_us).is_empty());
+        JobPlan::of(&row, usage, 0, &options(), now_us).repack
+    }
+
+    #[test]
+    fn a_few_changes_need_nothing_until_a_day_has_passed() {
+        let calm = DiskUsage { loose: 500, packs: vec![1; 8], ..DiskUsage::default() };
+        assert_eq!(repack(row(), &calm, HOUR), None);
+        assert_eq!(next_us(&row(), &calm, &options()), DAY);
+        assert_eq!(repack(row(), &calm, DAY), Some(Repack::Geometric));
+        let packed = MaintenanceRow { packed_number: 1, packed_us: DAY, ..row() };
+        assert_eq!(repack(packed, &calm, 3 * DAY), None);
+        assert_eq!(next_us(&packed, &calm, &options()), 7 * DAY);
+        let full = MaintenanceRow { full_number: 1, full_us: 7 * DAY, ..packed };
+        assert_eq!((repack(full, &calm, 100 * DAY), next_us(&full, &calm, &options())), (None, 30 * DAY));
+        assert_eq!(next_us(&row(), &DiskUsage { cruft: 1, ..calm }, &off()), NEVER);
+    }
+
+    #[test]
+    fn loose_objects_that_cannot_be_packed_are_not_tried_again() {
+        let loose = DiskUsage { loose: 501, ..DiskUsage::default() };
+        assert_eq!(repack(row(), &loose, HOUR), Some(Repack::Loose));
+        assert_eq!(repack(MaintenanceRow { loose_left: 1, ..row() }, &loose, HOUR), None);
+    }
+
+    #[test]
+    fn many_packs_or_updates_are_combined() {
+        let packs = |packs: Vec<u64>| DiskUsage { packs, ..DiskUsage::default() };
+        assert_eq!(repack(row(), &packs(vec![1; 9]), HOUR), Some(Repack::Geometric));
+        let geometric = (0..9).map(|power| 3_u64.pow(power)).collect();
+        assert_eq!(repack(row(), &packs(geometric), HOUR), None);
+        let busy = |number| repack(MaintenanceRow { number, packed_number: 10, ..row() }, &packs(vec![]), HOUR);
+        assert_eq!((busy(59), busy(60)), (None, Some(Repack::Geometric)));
+    }
+
+    #[test]
+    fn everything_is_packed_anew_after_a_week_and_when_unused_objects_have_expired() {
+        let plan = JobPlan::of(&row(), &DiskUsage::default(), 201, &options(), 7 * DAY);
+        assert_eq!(plan, JobPlan { refs: true, repack: Some(Repack::Full), graph: true, check: false });
+        let quiet = MaintenanceRow { packed_number: 1, full_number: 1, graph_number: 1, ..row() };
+        let cruft = DiskUsage { cruft: 1, ..DiskUsage::default() };
+        assert_eq!(repack(quiet, &cruft, 14 * DAY), None);
+        let plan = JobPlan::of(&quiet, &cruft, 200, &options(), 15 * DAY);
+        assert_eq!(plan, JobPlan { refs: false, repack: Some(Repack::Full), graph: false, check: false });
+    }
+    #[test]
+    fn much_that_nothing_refers_to_goes_as_soon_as_it_may() {
+        let quiet = MaintenanceRow { packed_number: 1, full_number: 1, full_us: 10 * DAY, graph_number: 1, ..row() };
+        let crowded = |oldest| DiskUsage { cruft: 1, oldest_cruft_us: Some(oldest), ..DiskUsage::default() };
+        assert_eq!(next_us(&quiet, &crowded(DAY), &options()), 15 * DAY);
+        assert_eq!(repack(quiet, &crowded(DAY), 15 * DAY), Some(Repack::Full));
+        assert_eq!(repack(quiet, &crowded(2 * DAY), 15 * DAY), None);
+        assert_eq!(
+            next_us(&MaintenanceRow { full_us: 15 * DAY, ..quiet }, &crowded(DAY), &options()),
+            16 * DAY,
+            "not all day long"
+        );
+    }
+
+    #[test]
+    fn once_a_month_it_is_looked_whether_all_is_there_and_daily_when_something_was_not() {
+        let quiet = MaintenanceRow { packed_number: 1, full_number: 1, ..row() };
+        let plan = |row: MaintenanceRow, now| JobPlan::of(&row, &DiskUsage::default(), 0, &options(), now);
+        assert!(plan(quiet, 30 * DAY - 1).is_empty());
+        let due = plan(quiet, 30 * DAY);
+        assert!(due.check && !due.changes() && due.kind() == "check");
+        let broken = MaintenanceRow { broken: 1, ..quiet };
+        assert!(plan(broken, DAY - 1).is_empty() && plan(broken, DAY).check);
+    }
+}

@@ -1,0 +1,421 @@
+//! Upkeep of real repositories by real git: what it makes, what it leaves, and what a kill at any moment leaves.
+
+mod check;
+mod graph;
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::{Arc, atomic::AtomicI64},
+    time::{Duration, Instant, SystemTime},
+};
+
+use clap::Parser as _;
+use ferrite_kit::{Clock, args, db::Db, testing::script};
+use ferrite_proto::events::{Event, SizeChanged, event::Fact};
+use git2::Oid;
+use prost::Message as _;
+use rand::Rng as _;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::{
+    MaintenanceService, RunningJobs,
+    job::{JobOutcome, remove_leftovers},
+};
+use crate::{
+    config::maintenance::MaintenanceArgs,
+    db::{MaintenanceRow, MaintenanceTable, RefTransaction, RepositoryTable, UpdateKind},
+    git::command::{Git, GitOptions, MaintenanceTask},
+    ref_updates::RefUpdater,
+    repo::refs::RefEdit,
+    testing::{TestRepo, on_each},
+    types::name::RefName,
+};
+
+#[derive(clap::Parser)]
+struct Settings {
+    #[command(flatten)]
+    upkeep: MaintenanceArgs,
+}
+
+fn options(flags: &[&str]) -> MaintenanceArgs {
+    Settings::parse_from(["x"].iter().chain(flags)).upkeep
+}
+
+fn upkeep(test_repo: &TestRepo, flags: &[&str]) -> MaintenanceService {
+    MaintenanceService {
+        clock: Clock::system(),
+        store: Arc::clone(&test_repo.store),
+        pool: test_repo.pool.clone(),
+        git: Arc::clone(&test_repo.git),
+        updater: test_repo.updater(),
+        repositories: RepositoryTable::new(test_repo.db.clone()),
+        maintenance: MaintenanceTable::new(test_repo.db.clone()),
+        running: RunningJobs::default(),
+        options: options(flags),
+        abandoned: Duration::from_secs(7200),
+        broken: AtomicI64::new(-1),
+    }
+}
+
+/// One round of upkeep; whether anything was due.
+async fn round(upkeep: &MaintenanceService) -> bool {
+    let due = upkeep.due().await;
+    for row in &due {
+        upkeep.maintain(*row).await;
+    }
+    !due.is_empty()
+}
+
+async fn row(db: &Db) -> MaintenanceRow {
+    let sql = "SELECT repository_id, number, packed_number, packed_us, full_number, full_us, graph_number, loose_left, failures, checked_us, broken \
+         FROM maintenance";
+    db.one(sql, &[]).await.unwrap()
+}
+
+/// A commit with a new file on top of another.
+fn commit(path: &Path, parent: Option<Oid>, text: &str) -> Oid {
+    let repo = git2::Repository::open_bare(path).unwrap();
+    let parent = parent.map(|id| repo.find_commit(id).unwrap());
+    let base = parent.as_ref().map(|parent| parent.tree().unwrap());
+    let mut tree = repo.treebuilder(base.as_ref()).unwrap();
+    tree.insert(format!("f{text}"), repo.blob(text.as_bytes()).unwrap(), 0o100_644).unwrap();
+    let tree = repo.find_tree(tree.write().unwrap()).unwrap();
+    let who = git2::Signature::new("Ada", "ada@example.com", &git2::Time::new(0, 0)).unwrap();
+    repo.commit(None, &who, &who, text, &tree, &parent.iter().collect::<Vec<_>>()).unwrap()
+}
+
+async fn set(test_repo: &TestRepo, updater: &RefUpdater, name: &str, old: Option<Oid>, new: Option<Oid>) {
+    let guard = updater.lock(test_repo.id).await.unwrap();
+    let edits = vec![RefEdit { name: RefName::parse(name.as_bytes()).unwrap(), old, new }];
+    drop(updater.apply::<()>(&guard, &RefTransaction::new(UpdateKind::Push, 7, edits), None).await.unwrap());
+}
+
+/// Updates of `main`, one commit each; the last one.
+async fn updates(test_repo: &TestRepo, from: Option<Oid>, count: usize) -> Oid {
+    let (updater, mut tip) = (test_repo.updater(), from);
+    for index in 0..count {
+        let next =
+            commit(&path(test_repo), tip, &format!("{index}-{}", tip.map_or_else(String::new, |id| id.to_string())));
+        set(test_repo, &updater, "refs/heads/main", tip, Some(next)).await;
+        tip = Some(next);
+    }
+    tip.unwrap()
+}
+
+fn path(test_repo: &TestRepo) -> PathBuf {
+    test_repo.store.path(test_repo.id)
+}
+
+fn git(path: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(path).args(args).env("GIT_CONFIG_GLOBAL", "/dev/null").env("LC_ALL", "C");
+    command.output().unwrap()
+}
+
+fn is_whole(path: &Path) {
+    let fsck = git(path, &["fsck", "--strict", "--full", "--no-dangling"]);
+    assert!(fsck.status.success() && fsck.stderr.is_empty(), "{fsck:?}");
+}
+
+fn has(path: &Path, id: Oid) -> bool {
+    git(path, &["cat-file", "-e", &id.to_string()]).status.success()
+}
+
+/// Names in `objects/pack` that end so.
+fn files(path: &Path, suffix: &str) -> usize {
+    let entries = fs::read_dir(path.join("objects/pack")).unwrap();
+    entries.filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().ends_with(suffix)).count()
+}
+
+async fn sizes(db: &Db) -> Vec<SizeChanged> {
+    let sql = "SELECT payload FROM outbox WHERE kind = $1 ORDER BY id";
+    let rows: Vec<(Vec<u8>,)> = db.all(sql, &args!["size.changed"]).await.unwrap();
+    let facts = rows.into_iter().filter_map(|(bytes,)| Event::decode(bytes.as_slice()).unwrap().fact);
+    facts.filter_map(|fact| if let Fact::SizeChanged(size) = fact { Some(size) } else { None }).collect()
+}
+
+#[tokio::test]
+async fn enough_updates_fire_a_repack_with_index_bitmap_and_commit_graph() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let upkeep = upkeep(&test_repo, &["--upkeep-updates", "5"]);
+        assert!(!round(&upkeep).await, "nothing changed");
+        let tip = updates(&test_repo, None, 4).await;
+        assert!(round(&upkeep).await);
+        assert_eq!(files(&path(&test_repo), ".pack"), 0, "four updates need nothing");
+        assert!(!round(&upkeep).await);
+        updates(&test_repo, Some(tip), 1).await;
+        assert!(round(&upkeep).await);
+        let path = path(&test_repo);
+        assert_eq!((files(&path, ".pack"), files(&path, ".bitmap"), files(&path, "multi-pack-index")), (1, 1, 1));
+        let graph = fs::read(path.join("objects/info/commit-graph")).unwrap();
+        let has_chunk = |name: &[u8]| graph[..200].windows(4).any(|bytes| bytes == name);
+        // libgit2 ignores a file that has generation numbers of version 2.
+        assert!(has_chunk(b"CDAT") && has_chunk(b"BIDX") && !has_chunk(b"GDA2"));
+        assert!(git(&path, &["count-objects"]).stdout.starts_with(b"0 objects"));
+        is_whole(&path);
+        let size = i64::try_from(test_repo.store.size(test_repo.id).unwrap()).unwrap();
+        assert_eq!(sizes(&test_repo.db).await, [SizeChanged { size_bytes: size, number: 5 }]);
+        let row = row(&test_repo.db).await;
+        assert_eq!((row.number, row.packed_number, row.graph_number, row.loose_left, row.failures), (5, 5, 5, 0, 0));
+        assert!(!round(&upkeep).await, "it is done once");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn loose_objects_are_packed_and_those_not_in_use_are_left() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let upkeep = upkeep(&test_repo, &["--upkeep-loose-objects", "8"]);
+        let tip = updates(&test_repo, None, 3).await;
+        let unused = commit(&path(&test_repo), None, "unused");
+        assert!(round(&upkeep).await);
+        assert_eq!((files(&path(&test_repo), ".pack"), files(&path(&test_repo), "multi-pack-index")), (1, 0));
+        assert!(has(&path(&test_repo), tip) && has(&path(&test_repo), unused));
+        assert_eq!(row(&test_repo.db).await.loose_left, 3);
+        updates(&test_repo, Some(tip), 2).await;
+        assert!(round(&upkeep).await);
+        assert_eq!(files(&path(&test_repo), ".pack"), 1, "nine are loose, but three of them stay so");
+        is_whole(&path(&test_repo));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_refs_are_packed_and_stay_readable_and_writable() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (upkeep, updater) = (upkeep(&test_repo, &["--upkeep-loose-refs", "4"]), test_repo.updater());
+        let (one, two) = (commit(&path(&test_repo), None, "1"), commit(&path(&test_repo), None, "2"));
+        let names: Vec<_> = (0..6).map(|index| format!("refs/heads/a/b{index}")).collect();
+        for name in &names {
+            set(&test_repo, &updater, name, None, Some(one)).await;
+        }
+        let find = async |name: &str| {
+            test_repo.refs.resolve(test_repo.id, RefName::parse(name.as_bytes()).unwrap()).await.unwrap()
+        };
+        assert_eq!(find(&names[0]).await, Some(one));
+        let lock = fs::File::create(path(&test_repo).join("packed-refs.lock")).unwrap();
+        lock.set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+        round(&upkeep).await;
+        assert_eq!(
+            fs::read_to_string(path(&test_repo).join("packed-refs")).unwrap().matches("refs/heads/a/b").count(),
+            6
+        );
+        assert!(!path(&test_repo).join("refs/heads/a/b0").exists());
+        for name in &names {
+            assert_eq!(find(name).await, Some(one));
+        }
+        set(&test_repo, &updater, &names[0], Some(one), Some(two)).await;
+        set(&test_repo, &updater, &names[1], Some(one), None).await;
+        assert_eq!((find(&names[0]).await, find(&names[1]).await, find(&names[2]).await), (Some(two), None, Some(one)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unused_objects_stay_their_time_however_old_they_are() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let flags = ["--upkeep-full-seconds", "1", "--upkeep-expire-seconds", "3"];
+        let (upkeep, path) = (upkeep(&test_repo, &flags), path(&test_repo));
+        let (tip, updater) = (updates(&test_repo, None, 2).await, test_repo.updater());
+        let unused = commit(&path, Some(tip), "unused");
+        set(&test_repo, &updater, "refs/heads/other", None, Some(unused)).await;
+        assert!(git(&path, &["repack", "-adq"]).status.success());
+        let old = SystemTime::now() - Duration::from_secs(90 * 24 * 3600);
+        for entry in fs::read_dir(path.join("objects/pack")).unwrap() {
+            fs::File::open(entry.unwrap().path()).unwrap().set_modified(old).unwrap();
+        }
+        set(&test_repo, &updater, "refs/heads/other", Some(unused), None).await;
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        assert!(round(&upkeep).await);
+        assert_eq!((files(&path, ".mtimes"), files(&path, ".bitmap"), row(&test_repo.db).await.full_number), (1, 1, 4));
+        assert!(has(&path, unused), "it is unused since a moment ago");
+        let mut usage = test_repo.store.usage(test_repo.id).unwrap();
+        usage.date_cruft(&path, 1);
+        let age_us = upkeep.clock.now_us() - usage.oldest_cruft_us.unwrap();
+        assert!(usage.cruft > 0 && age_us < 60_000_000, "{usage:?}");
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let tip = updates(&test_repo, Some(tip), 1).await;
+        assert!(round(&upkeep).await);
+        assert!(!has(&path, unused) && has(&path, tip));
+        is_whole(&path);
+        let trash = fs::read_dir(test_repo.store.root().join("trash")).unwrap().count();
+        assert_eq!(trash, 1, "what expired can be brought back by hand for a while");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_expired_is_put_back_when_refs_changed_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r.git");
+    git2::Repository::init_bare(&path).unwrap();
+    let (used, unused) = (commit(&path, None, "used"), commit(&path, None, "unused"));
+    assert!(git(&path, &["update-ref", "refs/heads/main", &used.to_string()]).status.success());
+    // Loose objects do not expire.
+    assert!(git(&path, &["repack", "--geometric=2", "-dq"]).status.success());
+    let trash = folder.path().join("trash");
+    fs::create_dir(&trash).unwrap();
+    let expired = format!("--expire-to={}/pack", trash.display());
+    let expire = || {
+        fs::create_dir_all(&trash).unwrap();
+        assert!(git(&path, &["repack", "--cruft", "-dq", "--cruft-expiration=now", &expired]).status.success());
+        assert!(!has(&path, unused));
+    };
+    expire();
+    super::job::restore_if_changed(&trash, &path, true).unwrap();
+    assert!(has(&path, unused) && !trash.exists());
+    expire();
+    super::job::restore_if_changed(&trash, &path, false).unwrap();
+    assert!(!has(&path, unused) && trash.exists());
+}
+
+#[tokio::test]
+async fn handles_that_are_open_see_through_repacks() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let tip = updates(&test_repo, None, 3).await;
+        let lock = fs::File::create(path(&test_repo).join("upkeep")).unwrap();
+        let trash = test_repo.store.make_trash(test_repo.id).unwrap();
+        for task in [
+            MaintenanceTask::PackLoose,
+            MaintenanceTask::Geometric,
+            MaintenanceTask::Full { expire: Duration::ZERO, expired: &trash },
+        ] {
+            // Each worker has a handle from before.
+            let reads =
+                (0..8).map(|_| test_repo.pool.run(test_repo.id, move |repo| Ok(repo.find_commit(tip)?.tree()?.len())));
+            for count in futures_util::future::join_all(reads).await {
+                assert_eq!(count.unwrap(), 3);
+            }
+            let child = test_repo.git.run_task(&path(&test_repo), task, &lock).unwrap();
+            child.finish(&[], Duration::from_secs(30)).await.unwrap();
+        }
+        assert_eq!(
+            test_repo.pool.run(test_repo.id, move |repo| Ok(repo.find_commit(tip)?.tree()?.len())).await.unwrap(),
+            3
+        );
+    })
+    .await;
+}
+
+/// Kills chores at random moments; each time the repository is whole, and at last the next job succeeds.
+#[tokio::test]
+async fn a_kill_at_any_moment_leaves_a_whole_repository() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let upkeep = upkeep(&test_repo, &["--upkeep-updates", "1", "--upkeep-full-seconds", "1"]);
+        // A pack without its index is as old as it has to be.
+        let (upkeep, path) = (MaintenanceService { abandoned: Duration::from_secs(1), ..upkeep }, path(&test_repo));
+        let mut tip = updates(&test_repo, None, 10).await;
+        let (mut killed, mut longest) = (0, Duration::from_millis(60));
+        for index in 0..100 {
+            let next = (0..20).fold(tip, |parent, number| commit(&path, Some(parent), &format!("{index}-{number}")));
+            set(&test_repo, &test_repo.updater(), "refs/heads/main", Some(tip), Some(next)).await;
+            tip = next;
+            let lock = fs::File::create(path.join("upkeep")).unwrap();
+            let trash = test_repo.store.make_trash(test_repo.id).unwrap();
+            let full = MaintenanceTask::Full { expire: Duration::from_secs(60), expired: &trash };
+            let task =
+                [MaintenanceTask::Geometric, full, MaintenanceTask::CommitGraph, MaintenanceTask::PackLoose][index % 4];
+            let mut child = test_repo.git.run_task(&path, task, &lock).unwrap();
+            let leader = Pid::from_raw(child.id().unwrap()).unwrap();
+            let pause = longest.mul_f64(rand::rng().random_range(0.0..1.0));
+            tokio::time::sleep(pause).await;
+            // It may have ended before.
+            let _ = kill_process_group(leader, Signal::KILL);
+            if child.wait().await.unwrap().signal().is_some() {
+                killed += 1;
+            } else {
+                longest = longest.mul_f64(0.8);
+            }
+            is_whole(&path);
+            remove_leftovers(&path);
+            is_whole(&path);
+            if index > 12 && killed > 6 {
+                break;
+            }
+        }
+        assert!(killed > 6, "{killed}");
+        fs::write(path.join("objects/pack/multi-pack-index.lock"), b"").unwrap();
+        fs::write(path.join("objects/pack/.tmp-1-pack-1.pack"), b"x").unwrap();
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        let (due, job) = (upkeep.due().await, upkeep.running.begin(test_repo.id).unwrap());
+        assert_eq!(upkeep.run_job(&job, due[0]).await.unwrap(), JobOutcome::Done);
+        let row = row(&test_repo.db).await;
+        assert_eq!((row.failures, row.full_number), (0, row.number));
+        assert_eq!((files(&path, ".pack"), files(&path, "multi-pack-index"), files(&path, ".lock")), (1, 1, 0));
+        is_whole(&path);
+    })
+    .await;
+}
+
+/// A git whose repacks take long.
+async fn slow_git(folder: &Path) -> Arc<Git> {
+    let program = folder.join("git");
+    script(&program, "case \"$*\" in *repack*) sleep 60;; *) exec git \"$@\";; esac");
+    Arc::new(Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap())
+}
+
+#[tokio::test]
+async fn a_job_ends_when_it_must_and_never_blocks_writers() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let folder = tempfile::tempdir().unwrap();
+        let flags = ["--upkeep-updates", "1"];
+        let slow = MaintenanceService { git: slow_git(folder.path()).await, ..upkeep(&test_repo, &flags) };
+        let tip = updates(&test_repo, None, 2).await;
+        let before = row(&test_repo.db).await;
+        let running = slow.running.clone();
+        let start = Instant::now();
+        let meanwhile = async {
+            while !running.has(test_repo.id) || start.elapsed() < Duration::from_millis(500) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            // Another process's service finds it taken, and nothing is counted as a failure.
+            let other = upkeep(&test_repo, &flags);
+            other.maintain(before).await;
+            assert_eq!(files(&path(&test_repo), ".pack"), 0);
+            updates(&test_repo, Some(tip), 1).await;
+            assert!(running.begin(test_repo.id).is_none());
+            running.stop(test_repo.id).await;
+        };
+        tokio::join!(slow.maintain(before), meanwhile);
+        assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+        assert!(!running.has(test_repo.id));
+        let after = row(&test_repo.db).await;
+        assert_eq!((after.failures, after.packed_number, after.number), (0, 0, 3));
+
+        let short = MaintenanceService {
+            git: Arc::clone(&slow.git),
+            ..upkeep(&test_repo, &["--upkeep-updates", "1", "--upkeep-deadline-seconds", "1"])
+        };
+        short.maintain(after).await;
+        assert_eq!(row(&test_repo.db).await.failures, 1);
+        assert!(short.due().await.is_empty(), "a failure is not repeated at once");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repository_that_is_gone_needs_nothing() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let upkeep = upkeep(&test_repo, &["--upkeep-updates", "1"]);
+        updates(&test_repo, None, 1).await;
+        let row = row(&test_repo.db).await;
+        let mut tx = test_repo.db.begin().await.unwrap();
+        RepositoryTable::delete(&mut tx, test_repo.id, "s", 0).await.unwrap();
+        tx.commit().await.unwrap();
+        assert!(upkeep.due().await.is_empty());
+        upkeep.maintain(row).await;
+        assert_eq!(files(&path(&test_repo), ".pack"), 0);
+    })
+    .await;
+}

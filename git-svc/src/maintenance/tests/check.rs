@@ -1,0 +1,81 @@
+//! Repositories whose objects are gone are found, told, and found whole again.
+
+use std::sync::atomic::Ordering;
+
+use super::*;
+
+/// A look at the repository at once.
+async fn checked(upkeep: &MaintenanceService, test_repo: &TestRepo) -> (i64, i64) {
+    upkeep.maintenance.mark_suspect(test_repo.id, i64::MAX).await.unwrap();
+    assert!(round(upkeep).await);
+    let row = row(&test_repo.db).await;
+    assert!(row.checked_us > 0);
+    (row.broken, upkeep.broken.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_repository_without_all_of_its_objects_is_told_until_it_has_them() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let upkeep = upkeep(&test_repo, &["--upkeep-loose-refs", "1"]);
+        updates(&test_repo, None, 3).await;
+        assert_eq!(checked(&upkeep, &test_repo).await, (0, 0));
+        assert!(!round(&upkeep).await, "it is done once");
+        let blob = Oid::hash_object(git2::ObjectType::Blob, b"0-").unwrap().to_string();
+        let (object, aside) =
+            (path(&test_repo).join("objects").join(&blob[..2]).join(&blob[2..]), path(&test_repo).join("aside"));
+        fs::rename(&object, &aside).unwrap();
+        let before = row(&test_repo.db).await;
+        let writer = test_repo.updater();
+        for name in ["refs/heads/a", "refs/heads/b"] {
+            set(&test_repo, &writer, name, None, Some(test_repo.commit(name))).await;
+        }
+        assert_eq!(checked(&upkeep, &test_repo).await, (1, 1));
+        assert!(path(&test_repo).join("packed-refs").is_file(), "what can be done is done");
+        let after = row(&test_repo.db).await;
+        assert_eq!((after.failures, after.number), (0, before.number + 2));
+        fs::rename(&aside, &object).unwrap();
+        assert_eq!(checked(&upkeep, &test_repo).await, (0, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repack_that_fails_has_the_repository_checked() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let upkeep = upkeep(&test_repo, &["--upkeep-updates", "1", "--upkeep-interval-seconds", "0"]);
+        updates(&test_repo, None, 2).await;
+        let sql = "UPDATE maintenance SET checked_us = $1";
+        test_repo.db.execute(sql, &args![upkeep.clock.now_us() - 25 * 3600 * 1_000_000]).await.unwrap();
+        let blob = Oid::hash_object(git2::ObjectType::Blob, b"0-").unwrap().to_string();
+        fs::remove_file(path(&test_repo).join("objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+        assert!(round(&upkeep).await);
+        let failed = row(&test_repo.db).await;
+        assert_eq!((failed.failures, failed.checked_us, failed.broken), (1, 0, 0));
+        assert!(round(&upkeep).await);
+        let checked = row(&test_repo.db).await;
+        assert_eq!((checked.failures, checked.broken), (2, 1));
+        assert!(round(&upkeep).await);
+        assert_eq!(row(&test_repo.db).await.checked_us, checked.checked_us, "once a day is enough");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_check_that_cannot_be_made_says_nothing_about_the_repository() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("git");
+        script(&program, "case \"$*\" in *fsck*) kill -9 $$;; *) exec git \"$@\";; esac");
+        let git = Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap();
+        let upkeep = MaintenanceService { git: Arc::new(git), ..upkeep(&test_repo, &[]) };
+        updates(&test_repo, None, 1).await;
+        assert_eq!(checked(&upkeep, &test_repo).await, (0, 0));
+        let (now, day) = (upkeep.clock.now_us(), 24 * 3600 * 1_000_000);
+        let again = row(&test_repo.db).await.checked_us + 30 * day;
+        assert!((now..=now + day).contains(&again), "it is tried again tomorrow");
+    })
+    .await;
+}

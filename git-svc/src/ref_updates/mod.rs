@@ -1,0 +1,16 @@
+//! Changing refs under the journal, and settling what a crash left open.
+
+mod locks;
+pub(crate) mod protection;
+mod protection_rules;
+mod recovery;
+mod updater;
+
+pub(crate) use self::{
+    protection_rules::AuditContext,
+    recovery::{purge_in_background, recover_at_start, recover_in_background},
+    updater::{DeliveryWait, IdempotentResponse, RefUpdater, WriteGuard},
+};
+
+#[cfg(test)]
+mod tests;

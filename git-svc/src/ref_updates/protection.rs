@@ -1,0 +1,69 @@
+//! Whether changes of refs obey the rules.
+
+use ferrite_kit::db::{Db, DbError};
+use ferrite_proto::id::RepositoryId;
+use git2::{Oid, Repository};
+
+use crate::{
+    db::ProtectionTable,
+    repo::{pool::Pool, refs::RefEdit},
+    types::{
+        protection::{Actor, Denial, Rules},
+        rpc_error::RpcError,
+    },
+};
+
+/// Judges changes by the rules in the database.
+#[derive(Clone)]
+pub(crate) struct BranchProtection {
+    table: ProtectionTable,
+    pool: Pool,
+}
+
+impl BranchProtection {
+    pub(crate) fn new(db: Db, pool: Pool) -> Self {
+        Self { table: ProtectionTable::new(db), pool }
+    }
+
+    /// The rules of a repository.
+    pub(crate) async fn rules(&self, id: RepositoryId) -> Result<Rules, DbError> {
+        self.table.list(id).await
+    }
+
+    /// One verdict for each change: `None` where nothing is against it. The changes are compared with nothing but themselves:
+    /// `old` is where the ref is. The caller holds the repository's write lock, so that no rule changes meanwhile.
+    pub(crate) async fn check(
+        &self,
+        id: RepositoryId,
+        actor: &Actor,
+        edits: &[RefEdit],
+    ) -> Result<Vec<Option<Denial>>, RpcError> {
+        let mut verdicts = vec![None; edits.len()];
+        let rules = self.rules(id).await?;
+        if rules.is_empty() {
+            return Ok(verdicts);
+        }
+        let mut moves = Vec::new();
+        for (index, edit) in edits.iter().enumerate() {
+            let rule = edit.name.as_bytes().strip_prefix(b"refs/heads/").and_then(|name| rules.effective(name, actor));
+            let Some(rule) = rule else { continue };
+            verdicts[index] = rule.deny(edit.new.is_none());
+            if let (None, false, Some(old), Some(new)) = (verdicts[index], rule.allow_force, edit.old, edit.new) {
+                moves.push((index, old, new));
+            }
+        }
+        if !moves.is_empty() {
+            let job = move |repo: &Repository| {
+                Ok(moves.iter().filter(|(_, old, new)| is_forced(repo, *old, *new)).map(|(index, ..)| *index).collect())
+            };
+            let forced: Vec<usize> = self.pool.run(id, job).await?;
+            forced.into_iter().for_each(|index| verdicts[index] = Some(Denial::Force));
+        }
+        Ok(verdicts)
+    }
+}
+
+/// Whether a branch loses commits. What cannot be told, because one is no commit, counts as lost.
+fn is_forced(repo: &Repository, old: Oid, new: Oid) -> bool {
+    old != new && !repo.graph_descendant_of(new, old).unwrap_or(false)
+}

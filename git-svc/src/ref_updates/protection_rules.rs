@@ -1,0 +1,99 @@
+//! Changing rules about branches, with the event that tells who did it.
+
+use ferrite_kit::{auth::Caller, outbox};
+use ferrite_proto::{
+    events::{ProtectionChanged, event::Fact},
+    grant::Grant,
+    metadata,
+};
+use tonic::metadata::MetadataMap;
+
+use super::updater::{DeliveryWait, RefUpdater, SUBSCRIBERS, WriteGuard};
+use crate::{
+    db::ProtectionTable,
+    types::{error::GitError, protection::Rule, rpc_error::RpcError},
+};
+
+/// What is kept of an address or an id of a request.
+const MAX_AUDIT_TEXT_BYTES: usize = 200;
+
+/// Who changes a rule, and from where.
+#[derive(Clone, Debug)]
+pub(crate) struct AuditContext {
+    user: i64,
+    name: String,
+    address: String,
+    request: String,
+}
+
+impl AuditContext {
+    /// The bearer of a grant. What the request says about the client counts only from processes of ours.
+    pub(crate) fn of(caller: &Caller, grant: &Grant, request: &MetadataMap) -> Self {
+        let text = |name| {
+            let value = request.get(name).filter(|_| caller.service.is_some()).and_then(|value| value.to_str().ok());
+            value.filter(|value| value.len() <= MAX_AUDIT_TEXT_BYTES).unwrap_or_default().to_owned()
+        };
+        let (user, name) = grant.user.as_ref().map_or((0, String::new()), |user| (user.id, user.username.clone()));
+        Self { user, name, address: text(metadata::CLIENT), request: text(metadata::REQUEST_ID) }
+    }
+
+    fn fact(self, rule: &Rule, is_removed: bool) -> Fact {
+        Fact::ProtectionChanged(ProtectionChanged {
+            pattern: rule.pattern.as_str().to_owned(),
+            is_removed,
+            allow_force: !is_removed && rule.allow_force,
+            allow_delete: !is_removed && rule.allow_delete,
+            push_user_ids: if is_removed { Vec::new() } else { rule.users.clone() },
+            user_id: self.user,
+            username: self.name,
+            address: self.address,
+            request_id: self.request,
+        })
+    }
+}
+
+impl RefUpdater {
+    /// Makes a rule or replaces the one with its pattern; sets the rule's id.
+    pub(crate) async fn set_rule(
+        &self,
+        guard: &WriteGuard,
+        rule: &mut Rule,
+        by: AuditContext,
+    ) -> Result<DeliveryWait, RpcError> {
+        let mut tx = self.inner().db.begin().await?;
+        rule.id = ProtectionTable::set(&mut tx, guard.id, rule).await?;
+        self.commit_with_event(guard, tx, by.fact(rule, false)).await
+    }
+
+    /// Removes a rule.
+    ///
+    /// Errors: `ProtectionNotFound`.
+    pub(crate) async fn remove_rule(
+        &self,
+        guard: &WriteGuard,
+        rule: &Rule,
+        by: AuditContext,
+    ) -> Result<DeliveryWait, RpcError> {
+        let mut tx = self.inner().db.begin().await?;
+        if !ProtectionTable::delete(&mut tx, guard.id, rule.id).await? {
+            return Err(GitError::ProtectionNotFound.into());
+        }
+        self.commit_with_event(guard, tx, by.fact(rule, true)).await
+    }
+
+    /// Commits, with an event.
+    async fn commit_with_event(
+        &self,
+        guard: &WriteGuard,
+        mut tx: ferrite_kit::db::Tx,
+        fact: Fact,
+    ) -> Result<DeliveryWait, RpcError> {
+        let inner = self.inner();
+        let now = inner.clock.now_us();
+        let event = outbox::event(guard.id, now, fact);
+        outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+        let flush = inner.relay.flush(&event, SUBSCRIBERS.len());
+        tx.commit().await?;
+        Ok(Box::pin(async move { flush.wait().await }))
+    }
+}

@@ -1,0 +1,143 @@
+//! Settling updates that were left open: by a crash, or by a failure after which nobody knew.
+
+use std::time::Duration;
+
+use ferrite_kit::Lifecycle;
+use ferrite_proto::id::RepositoryId;
+
+use super::updater::{AppliedEdit, BatchOutcome, RefUpdater, WriteGuard};
+use crate::{
+    db::{JournalEntry, MaintenanceTable, NewBatch, ZERO},
+    repo::refs,
+    types::{name::RefName, rpc_error::RpcError},
+};
+
+/// A git process that its service left behind may still finish for this long.
+const ORPHAN_LIFETIME_US: i64 = 1_000_000;
+/// A repository that was checked within this time, a day, is not checked again.
+const RECHECK_AFTER_US: i64 = 24 * 3600 * 1_000_000;
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
+/// How long settled rows stay for people to look at: 30 days.
+const JOURNAL_RETENTION_US: i64 = 30 * 24 * 3600 * 1_000_000;
+
+/// Settles everything that is open in this store. What cannot be settled now is, before the repository is written again.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub(crate) async fn recover_at_start(updater: &RefUpdater) -> Result<(), RpcError> {
+    let inner = updater.inner();
+    for id in inner.journal.open_repositories(inner.store.name()).await? {
+        inner.set_needs_recovery(id, true);
+        if let Err(error) = updater.lock(id).await {
+            tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
+        }
+    }
+    Ok(())
+}
+
+/// Removes rows that were settled long ago, until the process stops.
+pub(crate) async fn purge_in_background(updater: RefUpdater, life: Lifecycle) {
+    while !life.is_stopping() {
+        let inner = updater.inner();
+        if let Err(error) = inner.journal.purge(inner.clock.now_us() - JOURNAL_RETENTION_US).await {
+            tracing::warn!(%error, "the journal cannot be purged");
+        }
+        tokio::select! {
+            () = life.stopping() => {}
+            () = tokio::time::sleep(PURGE_INTERVAL) => {}
+        }
+    }
+}
+
+/// Tries again what could not be settled, until the process stops.
+pub(crate) async fn recover_in_background(updater: RefUpdater, life: Lifecycle) {
+    while !life.is_stopping() {
+        tokio::select! {
+            () = life.stopping() => return,
+            () = tokio::time::sleep(RETRY_INTERVAL) => {}
+        }
+        for id in updater.inner().needing_recovery() {
+            if let Err(error) = updater.lock(id).await {
+                tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
+            }
+        }
+    }
+}
+
+impl RefUpdater {
+    /// Settles what is open in a repository, by what its refs say.
+    pub(super) async fn recover(&self, guard: &WriteGuard) -> Result<(), RpcError> {
+        let inner = self.inner();
+        inner.repositories.wait_for_numbers(guard.id).await?;
+        let entries = inner.journal.open(guard.id).await?;
+        wait_for_orphans(&entries, inner.clock.now_us()).await;
+        self.remove_locks(guard, &entries).await?;
+        inner.refs.forget(guard.id);
+        for entries in entries.chunk_by(|one, other| one.batch == other.batch) {
+            self.recover_batch(guard, entries).await?;
+        }
+        if !entries.is_empty() {
+            // Whatever went wrong may have gone wrong with objects, too.
+            let maintenance = MaintenanceTable::new(inner.db.clone());
+            maintenance.mark_suspect(guard.id, inner.clock.now_us() - RECHECK_AFTER_US).await?;
+        }
+        inner.set_needs_recovery(guard.id, false);
+        Ok(())
+    }
+
+    /// Who was to change these refs is dead, and its locks with it.
+    async fn remove_locks(&self, guard: &WriteGuard, entries: &[JournalEntry]) -> Result<(), RpcError> {
+        let names: Vec<_> = entries.iter().filter_map(|entry| RefName::parse(&entry.name).ok()).collect();
+        let id = guard.id;
+        let removed = self.inner().pool.run_blocking(move |store| {
+            refs::remove_locks(&store.path(id), &names);
+            Ok(())
+        });
+        Ok(removed.await?)
+    }
+
+    async fn recover_batch(&self, guard: &WriteGuard, entries: &[JournalEntry]) -> Result<(), RpcError> {
+        let Some(first) = entries.first() else { return Ok(()) };
+        let inner = self.inner();
+        let (mut done, mut dropped) = (Vec::new(), Vec::new());
+        for entry in entries {
+            if self.was_applied(guard.id, entry).await? {
+                done.push(AppliedEdit::from(entry));
+            } else {
+                dropped.push(entry.id);
+            }
+        }
+        tracing::info!(repo.id = %guard.id, confirmed = done.len(), dropped = dropped.len(), "settled an open update");
+        if done.is_empty() {
+            return Ok(inner.journal.drop_batch(&first.batch, inner.clock.now_us()).await?);
+        }
+        let batch = NewBatch { id: first.batch.clone(), number: first.number };
+        let options = entries.iter().find_map(|entry| entry.options.clone()).unwrap_or_default();
+        let outcome = BatchOutcome { batch, kind: first.kind, user: first.user, options, done, dropped };
+        drop(self.confirm(guard, outcome).await?);
+        inner.relay.wake();
+        Ok(())
+    }
+
+    async fn was_applied(&self, id: RepositoryId, entry: &JournalEntry) -> Result<bool, RpcError> {
+        let inner = self.inner();
+        // Nothing happens in a repository that is gone, and a name that is none was never written.
+        let Ok(name) = RefName::parse(&entry.name) else { return Ok(false) };
+        if !inner.store.exists(id) {
+            return Ok(false);
+        }
+        let now = inner.refs.resolve(id, name).await?.map_or_else(|| ZERO.to_owned(), |id| id.to_string());
+        if now == entry.new {
+            return Ok(true);
+        }
+        Ok(now != entry.old && inner.journal.is_followed(id, entry).await?)
+    }
+}
+
+/// Waits until processes that may have outlived a crash have ended.
+async fn wait_for_orphans(entries: &[JournalEntry], now_us: i64) {
+    let newest = entries.iter().map(|entry| entry.created_us).max().unwrap_or(0);
+    let left = (newest + ORPHAN_LIFETIME_US - now_us).clamp(0, ORPHAN_LIFETIME_US);
+    tokio::time::sleep(Duration::from_micros(left.unsigned_abs())).await;
+}

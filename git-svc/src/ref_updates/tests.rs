@@ -1,0 +1,384 @@
+//! What a crash may leave behind at each step, and what becomes of it.
+
+use ferrite_kit::{
+    args,
+    db::Db,
+    idempotency::{IdempotencyError, IdempotencyKey},
+};
+use ferrite_proto::{
+    events::{Event, RefsUpdated, event::Fact},
+    git::{PutContentsRequest, PutContentsResponse},
+};
+use git2::Oid;
+use prost::Message as _;
+
+use super::{
+    IdempotentResponse, RefUpdater, recover_at_start,
+    updater::{BatchOutcome, WriteGuard},
+};
+use crate::{
+    db::{Journal, NewBatch, RefTransaction, UpdateKind},
+    repo::refs::RefEdit,
+    testing::{TestRepo, on_each},
+    types::{error::GitError, name::RefName, push_options::PushOptions, rpc_error::RpcError},
+};
+
+fn name(name: &str) -> RefName {
+    RefName::parse(format!("refs/heads/{name}").as_bytes()).unwrap()
+}
+
+fn edit(branch: &str, old: Option<Oid>, new: Option<Oid>) -> RefEdit {
+    RefEdit { name: name(branch), old, new }
+}
+
+async fn apply(test_repo: &TestRepo, updater: &RefUpdater, edits: Vec<RefEdit>) -> Result<(), RpcError> {
+    let guard = updater.lock(test_repo.id).await?;
+    let change = RefTransaction::new(UpdateKind::Push, 7, edits);
+    drop(updater.apply::<()>(&guard, &change, None).await?);
+    Ok(())
+}
+
+/// What a process does before it is killed between the intent and the transaction.
+async fn record_intent(test_repo: &TestRepo, updater: &RefUpdater, edits: &[RefEdit]) -> NewBatch {
+    intend_with(test_repo, updater, edits, None).await
+}
+
+/// The same, for a write that may be repeated.
+async fn intend_with(
+    test_repo: &TestRepo,
+    updater: &RefUpdater,
+    edits: &[RefEdit],
+    key: Option<&IdempotencyKey>,
+) -> NewBatch {
+    let guard = WriteGuard::lock_only(updater, test_repo.id).await;
+    let change = RefTransaction::new(UpdateKind::Push, 7, edits.to_vec());
+    let answer = PutContentsResponse { branch: b"main".to_vec(), ..PutContentsResponse::default() };
+    let response = key.map(|key| IdempotentResponse { key, answer: &answer });
+    updater.record_intent(&guard, &change, response).await.unwrap()
+}
+
+fn key(path: &[u8]) -> IdempotencyKey {
+    let mut request = tonic::Request::new(PutContentsRequest { path: path.to_vec(), ..PutContentsRequest::default() });
+    request.metadata_mut().insert("idempotency-key", "once".parse().unwrap());
+    IdempotencyKey::of(&request, 7, "PutContents").unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_outlives_a_crash_exactly_when_its_write_does() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let one = test_repo.commit("1");
+        let edits = [edit("main", None, Some(one))];
+        intend_with(&test_repo, &test_repo.updater(), &edits, Some(&key(b"a"))).await;
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        assert_eq!(key(b"a").replay::<PutContentsResponse>(&test_repo.db).await.unwrap(), None);
+
+        intend_with(&test_repo, &test_repo.updater(), &edits, Some(&key(b"a"))).await;
+        test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        let answer: PutContentsResponse = key(b"a").replay(&test_repo.db).await.unwrap().unwrap();
+        assert_eq!(answer.branch, b"main");
+        let other = key(b"b").replay::<PutContentsResponse>(&test_repo.db).await;
+        assert!(matches!(other, Err(IdempotencyError::Reused)));
+        assert_eq!(states(&test_repo.db).await, ["dropped", "confirmed"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repository_that_a_crash_touched_is_checked_soon() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        apply(&test_repo, &test_repo.updater(), vec![edit("main", None, Some(test_repo.commit("1")))]).await.unwrap();
+        let sql = "UPDATE maintenance SET checked_us = 1, next_us = 2";
+        test_repo.db.execute(sql, &[]).await.unwrap();
+        let times =
+            async || test_repo.db.one::<(i64, i64)>("SELECT checked_us, next_us FROM maintenance", &[]).await.unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        assert_eq!(times().await, (1_i64, 2_i64), "nothing was open");
+        record_intent(&test_repo, &test_repo.updater(), &[edit("other", None, Some(test_repo.commit("2")))]).await;
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        assert_eq!(times().await, (0_i64, 0_i64));
+    })
+    .await;
+}
+
+/// The states of all rows, oldest first.
+async fn states(db: &Db) -> Vec<String> {
+    let rows: Vec<(String,)> = db.all("SELECT state FROM ref_journal ORDER BY id", &[]).await.unwrap();
+    rows.into_iter().map(|(state,)| state).collect()
+}
+
+/// The recorded events, oldest first.
+async fn events(db: &Db) -> Vec<RefsUpdated> {
+    let rows: Vec<(Vec<u8>,)> =
+        db.all("SELECT payload FROM outbox WHERE subscriber = $1 ORDER BY id", &args!["repo-svc"]).await.unwrap();
+    rows.into_iter()
+        .map(|(payload,)| match Event::decode(payload.as_slice()).unwrap().fact {
+            Some(Fact::RefsUpdated(fact)) => fact,
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+fn names(fact: &RefsUpdated) -> Vec<String> {
+    fact.updates.iter().map(|update| String::from_utf8(update.name.clone()).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn an_update_is_confirmed_with_one_event() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (updater, one, two) = (test_repo.updater(), test_repo.commit("1"), test_repo.commit("2"));
+        apply(&test_repo, &updater, vec![edit("main", None, Some(one)), edit("b", None, Some(one))]).await.unwrap();
+        apply(&test_repo, &updater, vec![edit("main", Some(one), Some(two))]).await.unwrap();
+        assert_eq!(states(&test_repo.db).await, ["confirmed"; 3]);
+        let events = events(&test_repo.db).await;
+        assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(names(&events[0]), ["refs/heads/main", "refs/heads/b"]);
+        let last = &events[1];
+        assert_eq!(
+            (last.updates[0].old_id.clone(), last.updates[0].new_id.clone()),
+            (one.to_string(), two.to_string())
+        );
+        assert!(!last.is_empty && last.size_bytes > 0 && last.user_id == 7);
+        assert_eq!(last.default_branch, b"main");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_update_leaves_no_event() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (updater, one, two) = (test_repo.updater(), test_repo.commit("1"), test_repo.commit("2"));
+        let refused =
+            apply(&test_repo, &updater, vec![edit("a", None, Some(one)), edit("main", Some(one), Some(two))]).await;
+        assert!(matches!(refused, Err(RpcError::Git(GitError::RefConflict { .. }))), "{refused:?}");
+        assert_eq!(states(&test_repo.db).await, ["dropped"; 2]);
+        assert!(events(&test_repo.db).await.is_empty());
+        assert_eq!(test_repo.refs.resolve(test_repo.id, name("a")).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_before_the_transaction_drops_the_update() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let one = test_repo.commit("1");
+        record_intent(&test_repo, &test_repo.updater(), &[edit("main", None, Some(one))]).await;
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        assert_eq!(states(&test_repo.db).await, ["dropped"]);
+        assert!(events(&test_repo.db).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_after_the_transaction_confirms_the_update() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let one = test_repo.commit("1");
+        let edits = [edit("trunk", None, Some(one))];
+        record_intent(&test_repo, &test_repo.updater(), &edits).await;
+        test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        assert_eq!(states(&test_repo.db).await, ["confirmed"]);
+        let events = events(&test_repo.db).await;
+        assert_eq!(events.len(), 1);
+        // The crash came before HEAD moved as well.
+        assert_eq!(events[0].default_branch, b"trunk");
+        assert_eq!(test_repo.refs.head(test_repo.id).await.unwrap().branch.as_bytes(), b"trunk");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_said_along_with_a_push_outlives_a_crash() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (one, updater) = (test_repo.commit("1"), test_repo.updater());
+        let said = ["", "ci.skip", " spaced \u{e9}=\u{4e16} ", "x"];
+        let mut options = PushOptions::default();
+        said.iter().for_each(|line| options.add(line.as_bytes()).unwrap());
+        let edits = vec![edit("dropped", None, Some(one)), edit("main", None, Some(one))];
+        let change = RefTransaction { options, ..RefTransaction::new(UpdateKind::Push, 7, edits) };
+        let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
+        updater.record_intent::<PutContentsResponse>(&guard, &change, None).await.unwrap();
+        drop(guard);
+        // The row that carries them is not among those that happened.
+        test_repo.refs.transact(test_repo.id, &change.edits[1..]).await.unwrap();
+        recover_at_start(&updater).await.unwrap();
+        let more = RefTransaction { edits: vec![edit("late", None, Some(one))], ..change };
+        drop(updater.apply::<()>(&updater.lock(test_repo.id).await.unwrap(), &more, None).await.unwrap());
+        apply(&test_repo, &updater, vec![edit("silent", None, Some(one))]).await.unwrap();
+        let told: Vec<_> = events(&test_repo.db).await.into_iter().map(|event| event.push_options).collect();
+        assert_eq!(told, [said.map(str::to_owned).to_vec(), said.map(str::to_owned).to_vec(), Vec::new()]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_crash_inside_the_transaction_tells_what_happened() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let one = test_repo.commit("1");
+        let edits = [edit("main", None, Some(one)), edit("late", None, Some(one))];
+        record_intent(&test_repo, &test_repo.updater(), &edits).await;
+        test_repo.refs.transact(test_repo.id, &edits[..1]).await.unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        assert_eq!(states(&test_repo.db).await, ["confirmed", "dropped"]);
+        assert_eq!(names(&events(&test_repo.db).await[0]), ["refs/heads/main"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_later_entry_decides_when_the_ref_moved_on() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (one, two) = (test_repo.commit("1"), test_repo.commit("2"));
+        let updater = test_repo.updater();
+        record_intent(&test_repo, &updater, &[edit("main", None, Some(one))]).await;
+        record_intent(&test_repo, &updater, &[edit("main", Some(one), Some(two))]).await;
+        record_intent(&test_repo, &updater, &[edit("other", Some(one), None)]).await;
+        test_repo.refs.transact(test_repo.id, &[edit("main", None, Some(two))]).await.unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        // `other` is nowhere, as its deletion wanted it.
+        assert_eq!(states(&test_repo.db).await, ["confirmed"; 3]);
+        assert_eq!(events(&test_repo.db).await.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2, 3]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn open_updates_are_settled_before_the_next_write() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (one, two) = (test_repo.commit("1"), test_repo.commit("2"));
+        let edits = [edit("main", None, Some(one))];
+        let updater = test_repo.updater();
+        record_intent(&test_repo, &updater, &edits).await;
+        test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
+        updater.inner().set_needs_recovery(test_repo.id, true);
+        apply(&test_repo, &updater, vec![edit("main", Some(one), Some(two))]).await.unwrap();
+        let events = events(&test_repo.db).await;
+        assert_eq!(events.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(events[0].updates[0].new_id, one.to_string());
+        assert!(updater.inner().needing_recovery().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_writer_that_is_cut_off_leaves_its_update_to_the_next_one() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (updater, one, two) = (test_repo.updater(), test_repo.commit("1"), test_repo.commit("2"));
+        for pause_us in [0, 500, 2_000, 8_000, 20_000] {
+            let name = format!("b{pause_us}");
+            let cut = apply(&test_repo, &updater, vec![edit(&name, None, Some(one))]);
+            drop(tokio::time::timeout(std::time::Duration::from_micros(pause_us), cut).await);
+        }
+        apply(&test_repo, &updater, vec![edit("main", None, Some(two))]).await.unwrap();
+        assert!(!states(&test_repo.db).await.contains(&"open".to_owned()));
+        let told: Vec<_> = events(&test_repo.db).await.iter().flat_map(names).collect();
+        let there = test_repo
+            .refs
+            .list(test_repo.id, "refs/heads/", crate::repo::refs::Page { number: 1, size: 10 })
+            .await
+            .unwrap();
+        let mut there: Vec<_> = there.entries.iter().map(|entry| entry.name.to_string()).collect();
+        there.sort_by_key(|name| told.iter().position(|told| told == name));
+        assert_eq!(told, there);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_update_that_is_confirmed_twice_is_told_once() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
+        let edits = vec![edit("main", None, Some(one))];
+        let batch = record_intent(&test_repo, &updater, &edits).await;
+        test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
+        let change = RefTransaction::new(UpdateKind::Push, 7, edits);
+        let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
+        drop(updater.confirm(&guard, BatchOutcome::of(batch.clone(), &change)).await.unwrap());
+        drop(updater.confirm(&guard, BatchOutcome::of(batch, &change)).await.unwrap());
+        assert_eq!(events(&test_repo.db).await.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_intent_that_commits_late_is_settled_all_the_same() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
+        let mut tx = test_repo.db.begin().await.unwrap();
+        let change = RefTransaction::new(UpdateKind::Push, 7, vec![edit("main", None, Some(one))]);
+        Journal::record_intent(&mut tx, test_repo.id, &change, None, 0).await.unwrap();
+        updater.inner().set_needs_recovery(test_repo.id, true);
+        let commit = async {
+            // Long enough for a writer that does not wait to look too early.
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tx.commit().await.unwrap();
+        };
+        let (locked, ()) = tokio::join!(updater.lock(test_repo.id), commit);
+        drop(locked.unwrap());
+        assert_eq!(states(&test_repo.db).await, ["dropped"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn updates_of_a_repository_that_is_gone_are_dropped() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let one = test_repo.commit("1");
+        record_intent(&test_repo, &test_repo.updater(), &[edit("main", None, Some(one))]).await;
+        test_repo.store.delete(test_repo.id).unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        assert_eq!(states(&test_repo.db).await, ["dropped"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_writers_at_once_get_numbers_and_events_in_one_order() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
+        let writes = (0..8).map(|index| apply(&test_repo, &updater, vec![edit(&format!("b{index}"), None, Some(one))]));
+        for outcome in futures_util::future::join_all(writes).await {
+            outcome.unwrap();
+        }
+        let numbers: Vec<_> = events(&test_repo.db).await.iter().map(|event| event.number).collect();
+        assert_eq!(numbers, (1..=8).collect::<Vec<_>>());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_update_of_very_many_refs_is_told_in_several_events() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let one = test_repo.commit("1");
+        let edits: Vec<_> = (0..1200).map(|index| edit(&format!("branch-{index}"), None, Some(one))).collect();
+        let updater = test_repo.updater();
+        record_intent(&test_repo, &updater, &edits).await;
+        // The names are packed here: writing so many files would take long.
+        let packed: String = edits.iter().map(|edit| format!("{one} {}\n", edit.name)).collect();
+        std::fs::write(test_repo.store.path(test_repo.id).join("packed-refs"), packed).unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        let events = events(&test_repo.db).await;
+        assert!(events.len() > 1);
+        assert_eq!(events.iter().map(|event| event.updates.len()).sum::<usize>(), 1200);
+        assert!(events.iter().all(|event| event.number == 1 && event.encoded_len() < 64 << 10));
+    })
+    .await;
+}

@@ -1,0 +1,377 @@
+//! The one way to change refs: intent, transaction, confirmation with its event. Not here: who may, and which refs.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use ferrite_kit::{
+    Clock,
+    db::Db,
+    idempotency::{IdempotencyError, IdempotencyKey},
+    outbox::{self, Relay},
+};
+use ferrite_proto::{
+    events::{RefUpdate, RefsUpdated, SizeChanged, event::Fact},
+    id::RepositoryId,
+};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use prost::Message;
+use tokio::sync::OwnedMutexGuard;
+
+use super::locks::Locks;
+use crate::{
+    db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO},
+    disk::{durable::sync_objects, repositories::RepositoryStore},
+    repo::{
+        pool::Pool,
+        refs::{HeadState, RefEdit, Refs},
+    },
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+        push_options::PushOptions,
+        rpc_error::RpcError,
+    },
+};
+
+/// Who takes the events.
+pub(super) const SUBSCRIBERS: &[&str] = &["repo-svc"];
+/// Bytes of one event, about: many are delivered in one message of limited size.
+const MAX_EVENT_BYTES: usize = 48 << 10;
+/// Branches that HEAD moves to first, when the one it names does not exist.
+const PREFERRED_DEFAULT_BRANCHES: &[&[u8]] = &[b"main", b"master"];
+
+/// The answer to a write that may be repeated, kept with its intent: a crash after the refs changed must not lose it.
+#[derive(Debug)]
+pub(crate) struct IdempotentResponse<'a, A> {
+    /// The caller's key.
+    pub(crate) key: &'a IdempotencyKey,
+    /// What was answered.
+    pub(crate) answer: &'a A,
+}
+
+/// The right to change one repository, until dropped.
+#[derive(Debug)]
+pub(crate) struct WriteGuard {
+    pub(super) id: RepositoryId,
+    _lock: OwnedMutexGuard<()>,
+}
+
+#[cfg(test)]
+impl WriteGuard {
+    /// The lock alone, whatever is open.
+    pub(super) async fn lock_only(updater: &RefUpdater, id: RepositoryId) -> Self {
+        Self { id, _lock: updater.0.locks.acquire(id).await.unwrap() }
+    }
+}
+
+/// Waits a moment for the delivery of an event.
+pub(crate) type DeliveryWait = BoxFuture<'static, ()>;
+
+/// Changes refs. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct RefUpdater(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) db: Db,
+    pub(super) clock: Clock,
+    pub(super) relay: Relay,
+    pub(super) store: Arc<RepositoryStore>,
+    pub(super) pool: Pool,
+    pub(super) refs: Refs,
+    pub(super) journal: Journal,
+    pub(super) repositories: RepositoryTable,
+    locks: Locks,
+    /// Repositories that have open entries which nobody is working on.
+    needing_recovery: Mutex<HashSet<RepositoryId>>,
+}
+
+/// What a batch did to one ref.
+pub(super) struct AppliedEdit {
+    pub(super) name: Vec<u8>,
+    pub(super) old: String,
+    pub(super) new: String,
+}
+
+/// A batch that happened.
+pub(super) struct BatchOutcome {
+    pub(super) batch: NewBatch,
+    pub(super) kind: UpdateKind,
+    pub(super) user: i64,
+    pub(super) options: PushOptions,
+    pub(super) done: Vec<AppliedEdit>,
+    /// Rows of the batch that did not happen.
+    pub(super) dropped: Vec<i64>,
+}
+
+impl RefUpdater {
+    /// A writer of the repositories in `store`, with its journal in `db`.
+    pub(crate) fn new(db: Db, clock: Clock, relay: Relay, store: Arc<RepositoryStore>, pool: Pool, refs: Refs) -> Self {
+        let (journal, repositories) = (Journal::new(db.clone()), RepositoryTable::new(db.clone()));
+        let (locks, needing_recovery) = (Locks::default(), Mutex::default());
+        Self(Arc::new(Inner { db, clock, relay, store, pool, refs, journal, repositories, locks, needing_recovery }))
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    /// Waits for the right to change a repository. What a crash or a failure left open is settled first.
+    pub(crate) async fn lock(&self, id: RepositoryId) -> Result<WriteGuard, RpcError> {
+        let guard = WriteGuard { id, _lock: self.0.locks.acquire(id).await? };
+        if self.0.needs_recovery(id) {
+            self.recover(&guard).await?;
+        }
+        Ok(guard)
+    }
+
+    /// Changes all of the refs, or none. When it returns, refs, journal and event are on disk.
+    ///
+    /// Once called it must be left to finish: run it in a task of its own.
+    ///
+    /// Errors: those of [`Refs::transact`]; after others the change may have happened, and its event is sent if so.
+    pub(crate) async fn apply<A: Message>(
+        &self,
+        guard: &WriteGuard,
+        change: &RefTransaction,
+        response: Option<IdempotentResponse<'_, A>>,
+    ) -> Result<DeliveryWait, RpcError> {
+        let inner = &self.0;
+        // Two waits for the disk, at the same time: the refs change after both.
+        let (batch, synced) =
+            tokio::join!(self.record_intent(guard, change, response), inner.sync(guard.id, &change.objects));
+        let batch = batch?;
+        if let Err(error) = synced {
+            inner.drop_batch(guard.id, &batch).await;
+            return Err(error.into());
+        }
+        match inner.refs.transact(guard.id, &change.edits).await {
+            Ok(()) => {}
+            Err(error) if error.is_refused_transaction() => {
+                inner.drop_batch(guard.id, &batch).await;
+                return Err(error.into());
+            }
+            Err(error) => {
+                if let Err(failure) = self.recover(guard).await {
+                    tracing::warn!(repo.id = %guard.id, error = %failure, "an update stays open for now");
+                }
+                return Err(error.into());
+            }
+        }
+        let delivered = self.confirm(guard, BatchOutcome::of(batch, change)).await?;
+        inner.set_needs_recovery(guard.id, false);
+        Ok(delivered)
+    }
+
+    /// Writes down what is about to happen, and what will have been answered. From here on the repository counts as unsettled until
+    /// somebody says otherwise, so that whatever goes wrong is looked at before the next write.
+    pub(super) async fn record_intent<A: Message>(
+        &self,
+        guard: &WriteGuard,
+        change: &RefTransaction,
+        response: Option<IdempotentResponse<'_, A>>,
+    ) -> Result<NewBatch, RpcError> {
+        let inner = &self.0;
+        let now = inner.clock.now_us();
+        let key = response.as_ref().map(|response| response.key.id());
+        let mut tx = inner.db.begin().await?;
+        let batch = Journal::record_intent(&mut tx, guard.id, change, key, now).await?;
+        let batch = batch.ok_or(GitError::RepositoryNotFound)?;
+        if let Some(response) = response {
+            // The key was free a moment ago and this repository is ours: it was used for another one meanwhile.
+            let stored = response.key.store(&mut tx, response.answer, now).await;
+            stored.map_err(|error| if error.is_unique() { IdempotencyError::Reused } else { error.into() })?;
+        }
+        inner.set_needs_recovery(guard.id, true);
+        tx.commit().await?;
+        Ok(batch)
+    }
+
+    /// Records the first commit of a new repository, which came with it: there was no ref to change.
+    pub(crate) async fn record_first(&self, guard: &WriteGuard, user: i64) -> Result<(), RpcError> {
+        let inner = &self.0;
+        let head = inner.refs.head(guard.id).await?;
+        let Some(tip) = head.tip else { return Ok(()) };
+        let edits = vec![RefEdit { name: head.branch.to_ref(), old: None, new: Some(tip) }];
+        let change = RefTransaction::new(UpdateKind::Init, user, edits);
+        let batch = self.record_intent::<()>(guard, &change, None).await?;
+        // Nobody waits for the delivery: the subscriber is the one who is asking.
+        drop(self.confirm(guard, BatchOutcome::of(batch, &change)).await?);
+        inner.set_needs_recovery(guard.id, false);
+        inner.relay.wake();
+        Ok(())
+    }
+
+    /// Settles a batch that happened: rows and event in one transaction.
+    pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: BatchOutcome) -> Result<DeliveryWait, RpcError> {
+        let inner = &self.0;
+        let number = outcome.batch.number;
+        let facts = inner.batch_facts(guard.id, outcome).await?;
+        let now = inner.clock.now_us();
+        let mut tx = inner.db.begin().await?;
+        for row in &facts.dropped {
+            Journal::drop_entry(&mut tx, *row, now).await?;
+        }
+        if Journal::confirm(&mut tx, &facts.batch, now).await? == 0 {
+            // A confirmation whose caller left committed late: its event is the one.
+            tx.rollback().await?;
+            return Ok(std::future::ready(()).boxed());
+        }
+        MaintenanceTable::changed(&mut tx, guard.id, number, now).await?;
+        let mut flush = None;
+        for fact in facts.events {
+            let event = outbox::event(guard.id, now, Fact::RefsUpdated(fact));
+            outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+            flush = Some(inner.relay.flush(&event, SUBSCRIBERS.len()));
+        }
+        tx.commit().await?;
+        Ok(async move {
+            if let Some(flush) = flush {
+                flush.wait().await;
+            }
+        }
+        .boxed())
+    }
+
+    /// Tells what a repository takes on disk now, which an update of refs did not tell.
+    pub(crate) async fn publish_size(&self, guard: &WriteGuard) -> Result<u64, RpcError> {
+        let (inner, id) = (&self.0, guard.id);
+        let size = inner.pool.run_blocking(move |store| store.size(id)).await?;
+        let Some(row) = inner.repositories.find(id).await?.filter(|row| !row.deleted) else { return Ok(size) };
+        let (now, size_bytes) = (inner.clock.now_us(), i64::try_from(size).unwrap_or(i64::MAX));
+        let fact = Fact::SizeChanged(SizeChanged { size_bytes, number: row.last_number });
+        let mut tx = inner.db.begin().await?;
+        outbox::append(&mut tx, &outbox::event(id, now, fact), SUBSCRIBERS, now).await?;
+        tx.commit().await?;
+        inner.relay.wake();
+        Ok(size)
+    }
+}
+
+/// What the confirming transaction writes.
+struct BatchFacts {
+    batch: String,
+    dropped: Vec<i64>,
+    events: Vec<RefsUpdated>,
+}
+
+impl Inner {
+    fn needs_recovery(&self, id: RepositoryId) -> bool {
+        self.needing_recovery.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+
+    pub(super) fn set_needs_recovery(&self, id: RepositoryId, needed: bool) {
+        let mut needing_recovery = self.needing_recovery.lock().unwrap_or_else(PoisonError::into_inner);
+        if needed {
+            needing_recovery.insert(id)
+        } else {
+            needing_recovery.remove(&id)
+        };
+    }
+
+    pub(super) fn needing_recovery(&self) -> Vec<RepositoryId> {
+        self.needing_recovery.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+    }
+
+    /// Gets objects onto the disk.
+    async fn sync(&self, id: RepositoryId, objects: &[git2::Oid]) -> Result<(), GitError> {
+        if objects.is_empty() {
+            return Ok(());
+        }
+        let objects = objects.to_vec();
+        self.pool.run_blocking(move |store| sync_objects(&store.path(id), &objects)).await
+    }
+
+    /// Settles a batch that was refused as a whole.
+    async fn drop_batch(&self, id: RepositoryId, batch: &NewBatch) {
+        match self.journal.drop_batch(&batch.id, self.clock.now_us()).await {
+            Ok(()) => self.set_needs_recovery(id, false),
+            Err(error) => tracing::warn!(repo.id = %id, %error, "a refused update stays open for now"),
+        }
+    }
+
+    /// What the repository is like now, as the events of a batch tell it.
+    async fn batch_facts(&self, id: RepositoryId, outcome: BatchOutcome) -> Result<BatchFacts, RpcError> {
+        let (head, size) = self.refs.head_and_size(id).await?;
+        // A branch that HEAD names is one.
+        let is_empty = head.tip.is_none() && self.refs.is_empty(id).await?;
+        let branch = self.resolve_head(id, head, &outcome.done).await?;
+        let whole = RefsUpdated {
+            updates: Vec::new(),
+            user_id: outcome.user,
+            kind: outcome.kind.to_event().into(),
+            number: outcome.batch.number,
+            size_bytes: i64::try_from(size).unwrap_or(i64::MAX),
+            is_empty,
+            default_branch: branch.as_bytes().to_vec(),
+            push_options: outcome.options.lines().to_vec(),
+        };
+        let taken = whole.encoded_len();
+        let events = split_into_events(outcome.done, taken)
+            .into_iter()
+            .map(|updates| RefsUpdated { updates, ..whole.clone() })
+            .collect();
+        Ok(BatchFacts { batch: outcome.batch.id, dropped: outcome.dropped, events })
+    }
+
+    /// Points HEAD to a branch of this batch if the one it names does not exist; returns the branch it names then.
+    async fn resolve_head(
+        &self,
+        id: RepositoryId,
+        head: HeadState,
+        done: &[AppliedEdit],
+    ) -> Result<BranchName, RpcError> {
+        if head.tip.is_some() {
+            return Ok(head.branch);
+        }
+        let names = done.iter().filter(|done| done.new != ZERO);
+        let branches: Vec<_> =
+            names.filter_map(|done| RefName::parse(&done.name).ok().and_then(|name| name.branch())).collect();
+        let usual = PREFERRED_DEFAULT_BRANCHES
+            .iter()
+            .find_map(|name| branches.iter().find(|branch| branch.as_bytes() == *name));
+        let Some(branch) = usual.or(branches.first()) else { return Ok(head.branch) };
+        self.refs.set_head(id, branch.clone()).await?;
+        Ok(branch.clone())
+    }
+}
+
+impl BatchOutcome {
+    pub(super) fn of(batch: NewBatch, change: &RefTransaction) -> Self {
+        let hex = |id: Option<git2::Oid>| id.map_or_else(|| ZERO.to_owned(), |id| id.to_string());
+        let done = |edit: &RefEdit| AppliedEdit {
+            name: edit.name.as_bytes().to_vec(),
+            old: hex(edit.old),
+            new: hex(edit.new),
+        };
+        let done = change.edits.iter().map(done).collect();
+        let options = change.options.clone();
+        Self { batch, kind: change.kind, user: change.user, options, done, dropped: Vec::new() }
+    }
+}
+
+impl From<&JournalEntry> for AppliedEdit {
+    fn from(entry: &JournalEntry) -> Self {
+        Self { name: entry.name.clone(), old: entry.old.clone(), new: entry.new.clone() }
+    }
+}
+
+/// The updates in parts that fit an event beside the `taken` bytes of the rest of it; no part for none.
+fn split_into_events(done: Vec<AppliedEdit>, taken: usize) -> Vec<Vec<RefUpdate>> {
+    let mut parts = Vec::new();
+    let mut room = 0;
+    for done in done {
+        let update = RefUpdate { name: done.name, old_id: done.old, new_id: done.new };
+        let size = update.encoded_len() + 4;
+        if size > room {
+            parts.push(Vec::new());
+            room = MAX_EVENT_BYTES.saturating_sub(taken).max(size);
+        }
+        room -= size;
+        if let Some(part) = parts.last_mut() {
+            part.push(update);
+        }
+    }
+    parts
+}

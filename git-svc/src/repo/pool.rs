@@ -1,0 +1,376 @@
+//! The threads that work with libgit2: a fixed number of them, a bounded queue, and the repositories each keeps open.
+//!
+//! No libgit2 call happens elsewhere: it blocks, and a repository handle belongs to one thread at a time.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError},
+    time::{Duration, Instant},
+};
+
+use ferrite_proto::id::RepositoryId;
+use tokio::sync::oneshot;
+
+use crate::{disk::repositories::RepositoryStore, types::error::GitError};
+
+/// How large a pool is.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolOptions {
+    /// Threads.
+    pub workers: usize,
+    /// Jobs that may wait.
+    pub queue: usize,
+    /// Repositories that one worker keeps open.
+    pub repos: usize,
+    /// How long one is kept open without use.
+    pub idle: Duration,
+}
+
+/// Repositories that all workers keep open: about 18 KiB each.
+const MAX_OPEN_REPOSITORIES: usize = 2000;
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let workers = 2 * cores;
+        Self { workers, queue: 1024, repos: (MAX_OPEN_REPOSITORIES / workers).max(1), idle: Duration::from_secs(300) }
+    }
+}
+
+/// The pool. Clones share it; its threads end when the last clone is gone.
+#[derive(Clone)]
+pub struct Pool {
+    owner: Arc<Owner>,
+}
+
+struct Owner {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<RepositoryStore>,
+    options: PoolOptions,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Per worker: repositories whose handle it must drop.
+    forget: Vec<Vec<RepositoryId>>,
+    closed: bool,
+}
+
+type Job = Box<dyn FnOnce(&mut RepoCache) + Send>;
+
+impl Pool {
+    /// Starts the threads.
+    pub fn new(store: Arc<RepositoryStore>, options: PoolOptions) -> Result<Self, GitError> {
+        set_library_options();
+        let workers = options.workers.max(1);
+        let queue = Queue { jobs: VecDeque::new(), forget: vec![Vec::new(); workers], closed: false };
+        let shared = Arc::new(Shared { store, options, queue: Mutex::new(queue), wake: Condvar::new() });
+        let owner = Arc::new(Owner { shared: Arc::clone(&shared) });
+        for index in 0..workers {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name(format!("git-{index}"));
+            thread.spawn(move || shared.work(index)).map_err(GitError::io("starting a worker"))?;
+        }
+        Ok(Self { owner })
+    }
+
+    /// Runs `job` on the repository.
+    ///
+    /// The job runs a second time, on a fresh handle, if it did not find an object that it expected. It does not run at all
+    /// when the caller is gone before its turn. A panic inside is contained and becomes [`GitError::Internal`].
+    ///
+    /// Errors: `Overloaded` when the queue is full, `RepositoryNotFound`, and the job's own.
+    pub async fn run<T, F>(&self, id: RepositoryId, job: F) -> Result<T, GitError>
+    where
+        T: Send + 'static,
+        F: Fn(&git2::Repository) -> Result<T, GitError> + Send + 'static,
+    {
+        self.submit(move |repos| repos.run(id, &job)).await
+    }
+
+    /// Runs blocking work of the store (creating, deleting, measuring) on the pool's threads.
+    ///
+    /// Errors: `Overloaded` when the queue is full, and the job's own.
+    pub async fn run_blocking<T, F>(&self, job: F) -> Result<T, GitError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&RepositoryStore) -> Result<T, GitError> + Send + 'static,
+    {
+        self.submit(move |repos| contained(|| job(&repos.shared.store))).await
+    }
+
+    /// Drops every handle of the repository: it was deleted or moved.
+    pub fn forget(&self, id: RepositoryId) {
+        let mut queue = self.owner.shared.lock();
+        for list in &mut queue.forget {
+            list.push(id);
+        }
+        self.owner.shared.wake.notify_all();
+    }
+
+    async fn submit<T, F>(&self, job: F) -> Result<T, GitError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut RepoCache) -> Result<T, GitError> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let boxed: Job = Box::new(move |repos| {
+            if !answer.is_closed() {
+                // An error means that the caller left while the job ran: nobody wants the answer.
+                drop(answer.send(job(repos)));
+            }
+        });
+        self.owner.shared.push(boxed)?;
+        answered.await.map_err(|_| GitError::Internal("a job was dropped".to_owned()))?
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // No code that can panic runs under this lock.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, job: Job) -> Result<(), GitError> {
+        let mut queue = self.lock();
+        if queue.jobs.len() >= self.options.queue {
+            return Err(GitError::Overloaded);
+        }
+        queue.jobs.push_back(job);
+        // Whoever is woken needs the lock at once.
+        drop(queue);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// The life of one worker.
+    fn work(self: Arc<Self>, index: usize) {
+        let mut repos = RepoCache { shared: Arc::clone(&self), open: HashMap::new() };
+        let poll_interval = self.options.idle.div_f32(4.0).max(Duration::from_millis(10));
+        loop {
+            let job = {
+                let mut queue = self.lock();
+                if queue.jobs.is_empty() && queue.forget[index].is_empty() && !queue.closed {
+                    queue = self.wake.wait_timeout(queue, poll_interval).unwrap_or_else(PoisonError::into_inner).0;
+                }
+                for id in std::mem::take(&mut queue.forget[index]) {
+                    repos.open.remove(&id);
+                }
+                let job = queue.jobs.pop_front();
+                if job.is_none() && queue.closed {
+                    return;
+                }
+                job
+            };
+            match job {
+                Some(job) => job(&mut repos),
+                None => repos.close_idle(),
+            }
+        }
+    }
+}
+
+/// The repositories that one worker keeps open.
+struct RepoCache {
+    shared: Arc<Shared>,
+    open: HashMap<RepositoryId, (git2::Repository, Instant)>,
+}
+
+impl RepoCache {
+    fn run<T>(
+        &mut self,
+        id: RepositoryId,
+        job: &dyn Fn(&git2::Repository) -> Result<T, GitError>,
+    ) -> Result<T, GitError> {
+        let reused = self.open.contains_key(&id);
+        let result = self.run_once(id, job);
+        match result {
+            Err(error) if reused && error.is_missing_object() => {
+                self.open.remove(&id);
+                self.run_once(id, job)
+            }
+            result => result,
+        }
+    }
+
+    fn run_once<T>(
+        &mut self,
+        id: RepositoryId,
+        job: &dyn Fn(&git2::Repository) -> Result<T, GitError>,
+    ) -> Result<T, GitError> {
+        if !self.shared.store.exists(id) {
+            self.open.remove(&id);
+            return Err(GitError::RepositoryNotFound);
+        }
+        // Out of the map while the job runs: a handle that a panic left in an unknown state is not used again.
+        let (repository, _) = match self.open.remove(&id) {
+            Some(handle) => handle,
+            None => (git2::Repository::open_bare(self.shared.store.path(id))?, Instant::now()),
+        };
+        let (repository, result) = {
+            let result = catch_unwind(AssertUnwindSafe(|| job(&repository)));
+            match result {
+                Ok(result) => (repository, result),
+                Err(panic) => return Err(GitError::Internal(format!("a job panicked: {}", panic_text(&*panic)))),
+            }
+        };
+        self.evict_oldest();
+        self.open.insert(id, (repository, Instant::now()));
+        result
+    }
+
+    /// Closes the repository that was not used for longest, if there are too many.
+    fn evict_oldest(&mut self) {
+        if self.open.len() < self.shared.options.repos.max(1) {
+            return;
+        }
+        let oldest = self.open.iter().min_by_key(|(_, (_, used))| *used).map(|(id, _)| *id);
+        if let Some(oldest) = oldest {
+            self.open.remove(&oldest);
+        }
+    }
+
+    fn close_idle(&mut self) {
+        let idle = self.shared.options.idle;
+        self.open.retain(|_, (_, used)| used.elapsed() < idle);
+    }
+}
+
+fn contained<T>(job: impl FnOnce() -> Result<T, GitError>) -> Result<T, GitError> {
+    catch_unwind(AssertUnwindSafe(job))
+        .unwrap_or_else(|panic| Err(GitError::Internal(format!("a job panicked: {}", panic_text(&*panic)))))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// Options of the library for the whole process. Those behind `unsafe` functions (cache sizes) keep their defaults.
+fn set_library_options() {
+    static ONCE: Once = Once::new();
+    // Hashing every object again on each read finds bit rot, which `fsck` does too, off the path of requests.
+    ONCE.call_once(|| git2::opts::strict_hash_verification(false));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::types::name::BranchName;
+
+    async fn pool(options: PoolOptions) -> (tempfile::TempDir, Pool) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = RepositoryStore::open(folder.path(), "s", Duration::ZERO).await.unwrap();
+        for id in 1..=5 {
+            store.create(RepositoryId(id), &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
+        }
+        let pool = Pool::new(Arc::new(store), options).unwrap();
+        (folder, pool)
+    }
+
+    fn small() -> PoolOptions {
+        PoolOptions { workers: 1, queue: 2, repos: 2, idle: Duration::from_millis(40) }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_contained() {
+        let (_folder, pool) = pool(small()).await;
+        let error = pool.run(RepositoryId(1), |_| -> Result<(), _> { panic!("on purpose") }).await.unwrap_err();
+        assert!(matches!(&error, GitError::Internal(text) if text.contains("on purpose")), "{error:?}");
+        assert!(pool.run(RepositoryId(1), |repo| Ok(repo.is_bare())).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_refuses_and_the_gone_are_skipped() {
+        let (_folder, pool) = pool(small()).await;
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let (started, mut has_started) = tokio::sync::mpsc::unbounded_channel();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let blocker = pool.run(RepositoryId(1), move |_| {
+            started.send(()).unwrap();
+            gate.lock().unwrap().recv().unwrap();
+            Ok(())
+        });
+        let others = async {
+            has_started.recv().await.unwrap();
+            let count = || {
+                let ran = Arc::clone(&ran);
+                pool.run(RepositoryId(1), move |_| Ok(ran.fetch_add(1, Ordering::SeqCst)))
+            };
+            // Two wait, and their callers leave; a third finds no room.
+            let mut first = Box::pin(count());
+            let mut second = Box::pin(count());
+            assert!(futures_util::poll!(&mut first).is_pending());
+            assert!(futures_util::poll!(&mut second).is_pending());
+            assert!(matches!(count().await, Err(GitError::Overloaded)));
+            drop((first, second));
+            open.send(()).unwrap();
+        };
+        let (blocked, ()) = tokio::join!(blocker, others);
+        blocked.unwrap();
+        // The two that nobody waits for leave the queue unrun.
+        while let Err(error) = pool.run(RepositoryId(2), |_| Ok(())).await {
+            assert!(matches!(error, GitError::Overloaded));
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(ran.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn deleted_repositories_are_not_found() {
+        let (_folder, pool) = pool(small()).await;
+        let id = RepositoryId(3);
+        pool.run(id, |_| Ok(())).await.unwrap();
+        pool.run_blocking(move |store| store.delete(id)).await.unwrap();
+        pool.forget(id);
+        assert!(matches!(pool.run(id, |_| Ok(())).await, Err(GitError::RepositoryNotFound)));
+        assert!(matches!(pool.run(RepositoryId(99), |_| Ok(())).await, Err(GitError::RepositoryNotFound)));
+    }
+
+    #[tokio::test]
+    async fn handles_are_bounded() {
+        let (_folder, pool) = pool(small()).await;
+        for id in 1..=5 {
+            pool.run(RepositoryId(id), |_| Ok(())).await.unwrap();
+        }
+        let open = pool.submit(|repos| Ok(repos.open.len())).await.unwrap();
+        assert_eq!(open, 2);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while pool.submit(|repos| Ok(repos.open.len())).await.unwrap() > 0 {
+            assert!(Instant::now() < deadline, "idle handles are closed");
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_object_is_looked_for_twice() {
+        let (_folder, pool) = pool(small()).await;
+        let id = RepositoryId(1);
+        pool.run(id, |_| Ok(())).await.unwrap();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&ran);
+        let missing = git2::Oid::from_str("1234567890123456789012345678901234567890").unwrap();
+        let error = pool.run(id, move |repo| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Ok(repo.find_blob(missing).map(|blob| blob.size())?)
+        });
+        assert!(error.await.unwrap_err().is_missing_object());
+        assert_eq!(ran.load(Ordering::SeqCst), 2);
+    }
+}

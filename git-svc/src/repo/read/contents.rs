@@ -1,0 +1,215 @@
+//! What is at a path: a file, a link, a submodule, or a directory's entries. Links are shown, never followed.
+
+use git2::{ObjectType, Odb, Oid, Repository, Tree};
+
+use super::submodule::Submodules;
+use crate::{
+    repo::{
+        refs,
+        revision::{Resolved, Revision},
+    },
+    types::{error::GitError, path::TreePath},
+};
+
+/// The largest file whose bytes are part of an answer.
+pub const MAX_INLINE_BYTES: u64 = 1 << 20;
+
+/// The most bytes of files in one answer.
+pub const MAX_RESPONSE_BYTES: u64 = 8 << 20;
+
+/// The most entries of a directory in one answer.
+pub const MAX_ENTRIES: usize = 20_000;
+
+/// What kind of thing an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link; its content is its target.
+    Symlink,
+    /// A commit of another repository.
+    Submodule,
+}
+
+impl EntryKind {
+    /// The kind that a mode in a tree stands for.
+    #[must_use]
+    pub fn of(mode: i32) -> Self {
+        match mode & 0o170_000 {
+            0o040_000 => Self::Directory,
+            0o120_000 => Self::Symlink,
+            0o160_000 => Self::Submodule,
+            _ => Self::File,
+        }
+    }
+}
+
+/// One entry of a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: EntryKind,
+    /// The last component of its path.
+    pub name: Vec<u8>,
+    /// The path from the root.
+    pub path: Vec<u8>,
+    /// The blob, tree or, for a submodule, commit.
+    pub id: Oid,
+    /// Bytes of the blob; zero for directories and submodules.
+    pub size: u64,
+    /// The blob's bytes, unless it is too large for an answer.
+    pub content: Option<Vec<u8>>,
+    /// Where the submodule comes from, if `.gitmodules` says so.
+    pub submodule_url: Option<String>,
+}
+
+/// What is at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A file, link or submodule.
+    Entry(Entry),
+    /// The entries of a directory, in git's order.
+    Directory(Vec<Entry>),
+}
+
+/// What is at a path of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contents {
+    /// The commit; absent for the root of an empty repository.
+    pub commit: Option<Oid>,
+    /// What stands for the commit in links: a branch, a tag, or its id.
+    pub display_ref: Vec<u8>,
+    /// What is there.
+    pub target: Target,
+}
+
+/// What is at `path` of the commit that `revision` names.
+///
+/// Errors: `RevisionNotFound`, `PathNotFound`, `TooLarge` for a directory of more than 20,000 entries.
+pub fn contents(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
+    let resolved = match revision.resolve(repo) {
+        Err(GitError::RevisionNotFound) => return empty(repo, revision, path),
+        resolved => resolved?,
+    };
+    let Resolved { commit, .. } = resolved;
+    let root = repo.find_commit(commit)?.tree()?;
+    let target = at_path(repo, &root, path)?;
+    Ok(Contents { commit: Some(commit), display_ref: resolved.display(), target })
+}
+
+/// The root of a repository without commits is an empty directory; nothing else is there.
+fn empty(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
+    if !is_unborn(repo, revision)? {
+        return Err(GitError::RevisionNotFound);
+    }
+    if !path.is_root() {
+        return Err(GitError::PathNotFound);
+    }
+    let display_ref = refs::head(repo)?.branch.as_bytes().to_vec();
+    Ok(Contents { commit: None, display_ref, target: Target::Directory(Vec::new()) })
+}
+
+/// Whether a revision that was not found is the default branch of a repository without branches.
+pub(super) fn is_unborn(repo: &Repository, revision: &Revision) -> Result<bool, GitError> {
+    let head = refs::head(repo)?;
+    let is_head = *revision == Revision::parse(b"")? || *revision == Revision::parse(head.branch.as_bytes())?;
+    Ok(is_head && refs::is_empty(repo)?)
+}
+
+fn at_path(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Result<Target, GitError> {
+    let odb = repo.odb()?;
+    let mut reader = EntryReader { repo, odb, root, submodules: None, budget: MAX_RESPONSE_BYTES };
+    if path.is_root() {
+        return reader.directory(root, path).map(Target::Directory);
+    }
+    let (mode, id) = find(repo, root, path)?.ok_or(GitError::PathNotFound)?;
+    if EntryKind::of(mode) == EntryKind::Directory {
+        return reader.directory(&repo.find_tree(id)?, path).map(Target::Directory);
+    }
+    reader.entry(mode, id, path.name(), path.as_bytes().to_vec()).map(Target::Entry)
+}
+
+/// The mode and id at `path`, looked up tree by tree; `None` if nothing is there.
+pub(crate) fn find(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Result<Option<(i32, Oid)>, GitError> {
+    let mut tree = root.clone();
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let Some(entry) = tree.get_name_bytes(part) else { return Ok(None) };
+        let (mode, id) = (entry.filemode(), entry.id());
+        if parts.peek().is_none() {
+            return Ok(Some((mode, id)));
+        }
+        if EntryKind::of(mode) != EntryKind::Directory {
+            return Ok(None);
+        }
+        drop(entry);
+        tree = repo.find_tree(id)?;
+    }
+    Ok(None)
+}
+
+struct EntryReader<'repo> {
+    repo: &'repo Repository,
+    odb: Odb<'repo>,
+    root: &'repo Tree<'repo>,
+    /// Read when the first submodule is met.
+    submodules: Option<Submodules>,
+    /// Bytes of content that the answer still has room for.
+    budget: u64,
+}
+
+impl EntryReader<'_> {
+    fn directory(&mut self, tree: &Tree<'_>, path: &TreePath) -> Result<Vec<Entry>, GitError> {
+        if tree.len() > MAX_ENTRIES {
+            return Err(GitError::TooLarge { what: "the directory", limit: MAX_ENTRIES as u64 });
+        }
+        tree.iter()
+            .map(|entry| {
+                let name = entry.name_bytes();
+                self.entry(entry.filemode(), entry.id(), name, path.join(name))
+            })
+            .collect()
+    }
+
+    fn entry(&mut self, mode: i32, id: Oid, name: &[u8], path: Vec<u8>) -> Result<Entry, GitError> {
+        let kind = EntryKind::of(mode);
+        let mut entry = Entry { kind, name: name.to_vec(), path, id, size: 0, content: None, submodule_url: None };
+        match kind {
+            EntryKind::Directory => {}
+            EntryKind::Submodule => {
+                let (repo, root) = (self.repo, self.root);
+                let submodules = match &mut self.submodules {
+                    Some(submodules) => submodules,
+                    none => none.insert(Submodules::read(repo, root)?),
+                };
+                entry.submodule_url = submodules.url(&entry.path).map(str::to_owned);
+            }
+            EntryKind::File | EntryKind::Symlink => {
+                let (size, content) = read_blob(self.repo, &self.odb, id, MAX_INLINE_BYTES.min(self.budget))?;
+                self.budget -= content.as_ref().map_or(0, |content| content.len() as u64);
+                (entry.size, entry.content) = (size, content);
+            }
+        }
+        Ok(entry)
+    }
+}
+
+/// A blob's size and, if it is at most `limit`, its bytes. The size is asked first: a large blob is never loaded.
+pub(crate) fn read_blob(
+    repo: &Repository,
+    odb: &Odb<'_>,
+    id: Oid,
+    limit: u64,
+) -> Result<(u64, Option<Vec<u8>>), GitError> {
+    let (size, kind) = odb.read_header(id)?;
+    if kind != ObjectType::Blob {
+        return Err(GitError::PathNotFound);
+    }
+    let size = size as u64;
+    if size > limit {
+        return Ok((size, None));
+    }
+    Ok((size, Some(repo.find_blob(id)?.content().to_vec())))
+}

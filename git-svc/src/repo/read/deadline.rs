@@ -1,0 +1,66 @@
+//! An end for reads that take long: a deadline, and the caller's leaving.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::types::error::GitError;
+
+/// How long a read of history or of a tree may take, waiting for its turn included.
+pub const READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Asked between two objects whether to go on.
+#[derive(Clone, Debug)]
+pub struct Deadline {
+    at: Instant,
+    gone: Arc<AtomicBool>,
+}
+
+/// Held by whoever waits for the read; dropping it ends the read.
+#[derive(Debug)]
+pub struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Deadline {
+    /// Starts the time.
+    #[must_use]
+    pub fn start(allowed: Duration) -> (Self, CancelOnDrop) {
+        let gone = Arc::new(AtomicBool::new(false));
+        (Self { at: Instant::now() + allowed, gone: Arc::clone(&gone) }, CancelOnDrop(gone))
+    }
+
+    /// Errors: `TimedOut`, `ClientGone`.
+    pub fn check(&self) -> Result<(), GitError> {
+        if self.gone.load(Ordering::Relaxed) {
+            return Err(GitError::ClientGone);
+        }
+        if Instant::now() >= self.at {
+            return Err(GitError::TimedOut { what: "the read" });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_ends_when_its_time_is_over_or_its_caller_is_gone() {
+        let (deadline, waiting) = Deadline::start(Duration::from_secs(60));
+        deadline.check().unwrap();
+        drop(waiting);
+        assert!(matches!(deadline.check(), Err(GitError::ClientGone)));
+        let (deadline, _waiting) = Deadline::start(Duration::ZERO);
+        assert!(matches!(deadline.check(), Err(GitError::TimedOut { .. })));
+    }
+}

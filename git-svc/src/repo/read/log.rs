@@ -1,0 +1,232 @@
+//! History: the commits of a revision in git's own order, all of them or those that changed a path.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashSet},
+};
+
+use git2::{Oid, Repository, Sort};
+
+use super::{
+    commit::{CommitInfo, commit_info},
+    contents::is_unborn,
+    deadline::Deadline,
+};
+use crate::{
+    repo::{refs::Page, revision::Revision},
+    types::{error::GitError, path::TreePath},
+};
+
+/// Commits that the walk along a path looks at before a git process takes over, which can use changed-path filters.
+pub const MAX_PATH_STEPS: usize = 10_000;
+
+/// A page of history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPage {
+    /// Newest first.
+    pub commits: Vec<CommitInfo>,
+    /// Whether there are commits after these.
+    pub has_more: bool,
+    /// In all pages, where the walk came to the end.
+    pub total: Option<usize>,
+}
+
+/// What came of a walk along a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathLog {
+    /// The page.
+    Page(LogPage),
+    /// The walk has used up its steps: ask git, from this commit.
+    TooLong(Oid),
+}
+
+/// The start of a history; `None` for the default branch of a repository without commits.
+///
+/// Errors: `RevisionNotFound`.
+pub fn start(repo: &Repository, revision: &Revision) -> Result<Option<Oid>, GitError> {
+    match revision.resolve(repo) {
+        Ok(resolved) => Ok(Some(resolved.commit)),
+        Err(GitError::RevisionNotFound) if is_unborn(repo, revision)? => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A page of the history of `revision`.
+///
+/// Errors: `RevisionNotFound`, and those of the watch.
+pub fn log(repo: &Repository, revision: &Revision, page: Page, deadline: &Deadline) -> Result<LogPage, GitError> {
+    let Some(tip) = start(repo, revision)? else { return Ok(empty()) };
+    let mut walk = repo.revwalk()?;
+    // Any other order reads the whole history first.
+    walk.set_sorting(Sort::NONE)?;
+    walk.push(tip)?;
+    let mut collected = PageCollector::new(page);
+    for id in walk {
+        deadline.check()?;
+        if !collected.take(id?) {
+            break;
+        }
+    }
+    collected.finish(repo)
+}
+
+/// A page of the commits in the history of `revision` that changed `path`, as `git log -- path` finds them: where a merge has what
+/// one of its parents has, only that parent's history is followed.
+///
+/// Errors: `RevisionNotFound`, and those of the watch.
+pub fn log_of_path(
+    repo: &Repository,
+    revision: &Revision,
+    path: &TreePath,
+    page: Page,
+    steps: usize,
+    deadline: &Deadline,
+) -> Result<PathLog, GitError> {
+    let Some(tip) = start(repo, revision)? else { return Ok(PathLog::Page(empty())) };
+    let mut walk = PathWalk::new(repo, path);
+    walk.push(tip, None)?;
+    let mut collected = PageCollector::new(page);
+    for _ in 0..steps {
+        deadline.check()?;
+        let Some((id, is_change)) = walk.step()? else { return Ok(PathLog::Page(collected.finish(repo)?)) };
+        if is_change && !collected.take(id) {
+            return Ok(PathLog::Page(collected.finish(repo)?));
+        }
+    }
+    Ok(PathLog::TooLong(tip))
+}
+
+/// The page of the commits with these ids, of which the last says only that there are more than `size`.
+pub fn page_of(repo: &Repository, ids: &[Oid], page: Page) -> Result<LogPage, GitError> {
+    let shown = &ids[..ids.len().min(page.size)];
+    let has_more = ids.len() > page.size;
+    let commits = shown.iter().map(|id| commit_info(repo, *id)).collect::<Result<Vec<_>, _>>()?;
+    let is_end = !has_more && (!commits.is_empty() || page.number <= 1);
+    let total = is_end.then(|| skipped(page).saturating_add(commits.len()));
+    Ok(LogPage { commits, has_more, total })
+}
+
+fn empty() -> LogPage {
+    LogPage { commits: Vec::new(), has_more: false, total: Some(0) }
+}
+
+/// Commits on the pages before this one.
+pub fn skipped(page: Page) -> usize {
+    page.number.saturating_sub(1).saturating_mul(page.size)
+}
+
+/// Collects one page, and one commit more.
+struct PageCollector {
+    page: Page,
+    seen: usize,
+    ids: Vec<Oid>,
+}
+
+impl PageCollector {
+    fn new(page: Page) -> Self {
+        Self { page, seen: 0, ids: Vec::new() }
+    }
+
+    /// False when nothing more is needed.
+    fn take(&mut self, id: Oid) -> bool {
+        self.seen += 1;
+        if self.seen > skipped(self.page) {
+            self.ids.push(id);
+        }
+        self.ids.len() <= self.page.size
+    }
+
+    fn finish(self, repo: &Repository) -> Result<LogPage, GitError> {
+        let page = page_of(repo, &self.ids, self.page)?;
+        // The walk has counted, also before a page that is beyond the end.
+        let total = (!page.has_more).then_some(self.seen);
+        Ok(LogPage { total, ..page })
+    }
+}
+
+/// The objects from the root tree down to what is at the path; shorter where nothing is there. A mode belongs to each.
+type Trail = Vec<(i32, Oid)>;
+
+/// A walk through history in the order of commit times, as git's: of two of one time, the one that was found first.
+struct PathWalk<'repo> {
+    repo: &'repo Repository,
+    parts: Vec<Vec<u8>>,
+    queue: BinaryHeap<(i64, Reverse<u64>, Queued)>,
+    seen: HashSet<Oid>,
+    found: u64,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Queued {
+    id: Oid,
+    trail: Trail,
+}
+
+impl<'repo> PathWalk<'repo> {
+    fn new(repo: &'repo Repository, path: &TreePath) -> Self {
+        let parts = path.components().map(<[u8]>::to_vec).collect();
+        Self { repo, parts, queue: BinaryHeap::new(), seen: HashSet::new(), found: 0 }
+    }
+
+    /// Queues a commit, unless it was before.
+    fn push(&mut self, id: Oid, trail: Option<Trail>) -> Result<(), GitError> {
+        if !self.seen.insert(id) {
+            return Ok(());
+        }
+        let commit = self.repo.find_commit(id)?;
+        let trail = match trail {
+            Some(trail) => trail,
+            None => self.trail(commit.tree_id(), &Trail::new())?,
+        };
+        self.found += 1;
+        self.queue.push((commit.time().seconds(), Reverse(self.found), Queued { id, trail }));
+        Ok(())
+    }
+
+    /// The next commit and whether it changed the path; `None` at the end.
+    fn step(&mut self) -> Result<Option<(Oid, bool)>, GitError> {
+        let Some((_, _, Queued { id, trail })) = self.queue.pop() else { return Ok(None) };
+        let commit = self.repo.find_commit(id)?;
+        let own = self.target(&trail);
+        let mut parents = Vec::with_capacity(commit.parent_count());
+        for parent in commit.parent_ids() {
+            let tree = self.repo.find_commit(parent)?.tree_id();
+            let before = self.trail(tree, &trail)?;
+            if self.target(&before) == own {
+                self.push(parent, Some(before))?;
+                return Ok(Some((id, false)));
+            }
+            parents.push((parent, before));
+        }
+        let is_change = !parents.is_empty() || own.is_some();
+        for (parent, before) in parents {
+            self.push(parent, Some(before))?;
+        }
+        Ok(Some((id, is_change)))
+    }
+
+    /// What is at the path.
+    fn target(&self, trail: &Trail) -> Option<(i32, Oid)> {
+        // The root comes before the first part.
+        trail.get(self.parts.len()).copied()
+    }
+
+    /// The way down from `root`; as soon as it meets the way of a neighbour, the rest is that one's.
+    fn trail(&self, root: Oid, known: &Trail) -> Result<Trail, GitError> {
+        let mut trail = vec![(0o040_000, root)];
+        for (depth, part) in self.parts.iter().enumerate() {
+            if trail.last() == known.get(depth) {
+                trail.extend_from_slice(&known[depth + 1..]);
+                return Ok(trail);
+            }
+            let (mode, id) = trail[depth];
+            if mode != 0o040_000 {
+                break;
+            }
+            let tree = self.repo.find_tree(id)?;
+            let Some(entry) = tree.get_name_bytes(part) else { break };
+            trail.push((entry.filemode(), entry.id()));
+        }
+        Ok(trail)
+    }
+}

@@ -1,0 +1,25 @@
+//! Reads of repositories, for code that runs on the pool. Plain structs; no messages of any protocol.
+
+pub mod commit;
+pub mod contents;
+pub mod deadline;
+pub mod log;
+pub mod object;
+mod path_logs;
+pub mod raw;
+pub mod submodule;
+pub mod tree;
+
+pub(crate) use self::path_logs::{PathLogCache, PathLogKey};
+pub use self::{
+    commit::{BranchInfo, BranchPage, CommitInfo, Signature, branch, branches, commit, commit_info},
+    contents::{Contents, Entry, EntryKind, Target, contents},
+    deadline::Deadline,
+    log::{LogPage, log, log_of_path},
+    object::{RefPage, TagObject, TagPage, blob, reference, references, tag_object, tag_refs, tags},
+    raw::{RawFile, raw},
+    tree::{TreeListing, tree},
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Tags, refs and single objects.
+
+use git2::{ObjectType, Oid, Repository};
+
+use super::{
+    commit::{CommitInfo, Signature, commit_info, signature_of},
+    contents::{MAX_RESPONSE_BYTES, read_blob},
+};
+use crate::{
+    repo::{
+        refs::{self, Page, RefEntry, RefTable},
+        revision::{object_by_id, object_id},
+    },
+    types::{error::GitError, name::RefName},
+};
+
+/// A tag and the commit it leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagInfo {
+    /// The short name.
+    pub name: Vec<u8>,
+    /// The annotated tag, if it is one.
+    pub tag: Option<Oid>,
+    /// The commit.
+    pub commit: CommitInfo,
+}
+
+/// A page of tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagPage {
+    /// By name.
+    pub tags: Vec<TagInfo>,
+    /// In all pages.
+    pub total: usize,
+}
+
+/// A ref and its object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefInfo {
+    /// The full name.
+    pub name: RefName,
+    /// What it points to.
+    pub target: Oid,
+    /// What that is.
+    pub kind: ObjectType,
+}
+
+/// A page of refs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefPage {
+    /// By name.
+    pub refs: Vec<RefInfo>,
+    /// In all pages.
+    pub total: usize,
+}
+
+/// An annotated tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagObject {
+    /// Its id.
+    pub id: Oid,
+    /// The name it was given.
+    pub name: Vec<u8>,
+    /// The message as stored.
+    pub message: Vec<u8>,
+    /// Who made it; absent in some old tags.
+    pub tagger: Option<Signature>,
+    /// What it points to.
+    pub target: Oid,
+    /// What that is.
+    pub kind: ObjectType,
+}
+
+/// The refs of a page of the tags that lead to a commit, by name, and how many such tags there are.
+pub fn tag_refs(table: &RefTable, page: Page) -> refs::RefPage {
+    let tags = || table.rows(table.span(b"refs/tags/")).filter(|entry| entry.kind == ObjectType::Commit);
+    let total = tags().count();
+    let wanted = page.range(total);
+    let entries = tags().skip(wanted.start).take(wanted.len()).cloned().collect();
+    refs::RefPage { entries, total }
+}
+
+/// A page of tags, for a page of [`tag_refs`].
+pub fn tags(repo: &Repository, listed: &refs::RefPage) -> Result<TagPage, GitError> {
+    let mut tags = Vec::with_capacity(listed.entries.len());
+    for entry in &listed.entries {
+        let tag = entry.peeled.is_some().then_some(entry.target);
+        let commit = commit_info(repo, entry.peeled.unwrap_or(entry.target))?;
+        tags.push(TagInfo { name: entry.name.short().to_vec(), tag, commit });
+    }
+    Ok(TagPage { tags, total: listed.total })
+}
+
+/// What the refs of a page point to.
+#[must_use]
+pub fn references(listed: refs::RefPage) -> RefPage {
+    let info = |entry: RefEntry| {
+        let kind = if entry.peeled.is_some() || entry.kind == ObjectType::Any { ObjectType::Tag } else { entry.kind };
+        RefInfo { name: entry.name, target: entry.target, kind }
+    };
+    RefPage { refs: listed.entries.into_iter().map(info).collect(), total: listed.total }
+}
+
+/// One ref.
+///
+/// Errors: `RefNotFound`, also for hidden ones.
+pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError> {
+    if name.is_hidden() {
+        return Err(GitError::RefNotFound);
+    }
+    let target = refs::lookup(repo, name)?.ok_or(GitError::RefNotFound)?;
+    let (_, kind) = repo.odb()?.read_header(target)?;
+    Ok(RefInfo { name: name.clone(), target, kind })
+}
+
+/// The id and bytes of the blob with this full or short id.
+///
+/// Errors: `ObjectNotFound`, `TooLarge` above 8 MiB.
+pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
+    let odb = repo.odb()?;
+    let id = find(repo, id)?;
+    match read_blob(repo, &odb, id, MAX_RESPONSE_BYTES) {
+        Ok((_, Some(content))) => Ok((id, content)),
+        Ok((_, None)) => {
+            Err(GitError::TooLarge { what: "the blob (a raw file may be larger)", limit: MAX_RESPONSE_BYTES })
+        }
+        Err(GitError::PathNotFound) => Err(GitError::ObjectNotFound),
+        Err(error) => Err(error),
+    }
+}
+
+/// The annotated tag with this full or short id.
+///
+/// Errors: `ObjectNotFound`.
+pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
+    let id = find(repo, id)?;
+    let (_, kind) = repo.odb()?.read_header(id)?;
+    if kind != ObjectType::Tag {
+        return Err(GitError::ObjectNotFound);
+    }
+    let tag = repo.find_tag(id)?;
+    let odb = repo.odb()?;
+    let raw = odb.read(id)?;
+    Ok(TagObject {
+        id,
+        name: tag.name_bytes().to_vec(),
+        message: tag.message_bytes().unwrap_or_default().to_vec(),
+        tagger: tag.tagger().map(|tagger| signature_of(header(raw.data()), b"tagger ", &tagger)),
+        target: tag.target_id(),
+        kind: tag.target_type().unwrap_or(ObjectType::Any),
+    })
+}
+
+/// What is before the message.
+fn header(object: &[u8]) -> &[u8] {
+    let end = object.windows(2).position(|bytes| bytes == b"\n\n");
+    &object[..end.unwrap_or(object.len())]
+}
+
+/// What cannot be an id is the id of nothing.
+fn find(repo: &Repository, id: &str) -> Result<Oid, GitError> {
+    let digits = object_id(id.as_bytes()).ok_or(GitError::ObjectNotFound)?;
+    object_by_id(repo, &digits)?.ok_or(GitError::ObjectNotFound)
+}

@@ -1,0 +1,81 @@
+//! Commits that changed a path, as git found them: kept, because what a commit's history is never changes.
+
+use std::sync::Arc;
+
+use ferrite_proto::id::RepositoryId;
+use git2::Oid;
+use moka::sync::Cache;
+
+use crate::{
+    repo::refs::Page,
+    types::{error::GitError, path::TreePath},
+};
+
+/// Bytes that all answers may take, about.
+const MAX_CACHE_BYTES: u64 = 16 << 20;
+/// What an answer takes besides its ids and its path.
+const ENTRY_OVERHEAD_BYTES: usize = 200;
+
+/// A page of the history of a path, seen from a commit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PathLogKey {
+    repository: RepositoryId,
+    tip: Oid,
+    path: Vec<u8>,
+    number: usize,
+    size: usize,
+}
+
+impl PathLogKey {
+    pub(crate) fn new(repository: RepositoryId, tip: Oid, path: &TreePath, page: Page) -> Self {
+        Self { repository, tip, path: path.as_bytes().to_vec(), number: page.number, size: page.size }
+    }
+}
+
+/// The answers. Clones share everything.
+#[derive(Clone, Debug)]
+pub(crate) struct PathLogCache(Cache<PathLogKey, Arc<Vec<Oid>>>);
+
+impl Default for PathLogCache {
+    fn default() -> Self {
+        let weigh = |key: &PathLogKey, ids: &Arc<Vec<Oid>>| {
+            u32::try_from(ENTRY_OVERHEAD_BYTES + key.path.len() + ids.len() * size_of::<Oid>()).unwrap_or(u32::MAX)
+        };
+        Self(Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build())
+    }
+}
+
+impl PathLogCache {
+    /// The commits that are kept, or those that `find` finds.
+    pub(crate) async fn get(
+        &self,
+        key: PathLogKey,
+        find: impl Future<Output = Result<Vec<Oid>, GitError>>,
+    ) -> Result<Arc<Vec<Oid>>, GitError> {
+        if let Some(ids) = self.0.get(&key) {
+            return Ok(ids);
+        }
+        let ids = Arc::new(find.await?);
+        self.0.insert(key, Arc::clone(&ids));
+        Ok(ids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_found_once_is_not_looked_for_again() {
+        let logs = PathLogCache::default();
+        let (path, page) = (TreePath::clean(b"a/b").unwrap(), Page { number: 1, size: 2 });
+        let key = |id, page| PathLogKey::new(RepositoryId(id), Oid::ZERO_SHA1, &path, page);
+        let failed = logs.get(key(1, page), async { Err(GitError::Overloaded) }).await;
+        assert!(matches!(failed, Err(GitError::Overloaded)));
+        let found = logs.get(key(1, page), async { Ok(vec![Oid::ZERO_SHA1]) }).await.unwrap();
+        assert_eq!(logs.get(key(1, page), std::future::pending()).await.unwrap(), found);
+        for other in [key(2, page), key(1, Page { number: 2, ..page }), key(1, Page { size: 3, ..page })] {
+            assert!(logs.get(other, async { Ok(Vec::new()) }).await.unwrap().is_empty());
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Moving one ref that exists, without a process: what most commits and pushes ask for. Everything else is left to git.
+//!
+//! The rules are those of git's own `files` backend: `<ref>.lock` is made by whoever may change the ref, holds the new value, and
+//! becomes the ref's file.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use git2::{ObjectType, Oid, Repository};
+
+use super::{
+    RefEdit,
+    read::lookup,
+    transact::{lock_path, ref_path},
+};
+use crate::{disk::durable::sync, types::error::GitError};
+
+/// A lock file, removed when dropped.
+struct LockFile {
+    path: PathBuf,
+    file: File,
+    is_ref: bool,
+}
+
+impl LockFile {
+    /// Makes the lock file at `path`; `None` when somebody holds it, or its folder is not there.
+    fn acquire(path: PathBuf) -> Result<Option<Self>, GitError> {
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => Ok(Some(Self { path, file, is_ref: false })),
+            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Ok(None),
+            Err(error) => Err(GitError::io(format!("locking `{}`", path.display()))(error)),
+        }
+    }
+
+    /// Writes the value, and makes the lock the ref's file; `None` when a folder is in the way.
+    fn rename_to_ref(mut self, path: &Path, target: Oid) -> Result<Option<()>, GitError> {
+        let written = writeln!(self.file, "{target}").and_then(|()| self.file.sync_all());
+        written.map_err(GitError::io(format!("writing `{}`", self.path.display())))?;
+        match fs::rename(&self.path, path) {
+            Ok(()) => self.is_ref = true,
+            Err(error) if matches!(error.kind(), io::ErrorKind::IsADirectory) => return Ok(None),
+            Err(error) => return Err(GitError::io(format!("replacing `{}`", path.display()))(error)),
+        }
+        Ok(Some(()))
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        if !self.is_ref {
+            // One that stays is removed by whoever finds it too old.
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+/// Moves the ref, durably; `None` when that needs git: refs that are made or deleted, symbolic ones, locks of others.
+///
+/// Errors: `RefConflict` when it is not at the old value, `RefTarget` when the new one is nothing a branch may point to.
+pub(super) fn advance(repo: &Repository, edit: &RefEdit) -> Result<Option<()>, GitError> {
+    let (Some(old), Some(new)) = (edit.old, edit.new) else { return Ok(None) };
+    let path = ref_path(repo.path(), &edit.name);
+    if edit.name.as_str().is_none() {
+        return Ok(None);
+    }
+    let Some(lock) = LockFile::acquire(lock_path(repo.path(), &edit.name))? else { return Ok(None) };
+    if is_symbolic(&path)? {
+        return Ok(None);
+    }
+    if lookup(repo, &edit.name)? != Some(old) {
+        return Err(GitError::RefConflict { name: edit.name.to_string() });
+    }
+    if !may_point_to(repo, edit, new) {
+        return Err(GitError::RefTarget { name: edit.name.to_string() });
+    }
+    if lock.rename_to_ref(&path, new)?.is_none() {
+        return Ok(None);
+    }
+    sync(path.parent().unwrap_or(repo.path()))?;
+    Ok(Some(()))
+}
+
+/// Whether the ref's own file names another ref, or is not one.
+fn is_symbolic(path: &Path) -> Result<bool, GitError> {
+    match fs::read(path) {
+        Ok(content) => Ok(content.starts_with(b"ref:")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(true),
+        Err(error) => Err(GitError::io(format!("reading `{}`", path.display()))(error)),
+    }
+}
+
+/// Branches point to commits, other refs to anything that is there.
+fn may_point_to(repo: &Repository, edit: &RefEdit, target: Oid) -> bool {
+    let object = repo.find_object(target, None);
+    object.is_ok_and(|object| edit.name.branch().is_none() || object.kind() == Some(ObjectType::Commit))
+}

@@ -1,0 +1,148 @@
+//! Changing refs, several or in any way: one `git update-ref` process for all of them, then a sync of the folders that name them.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    fs, io,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use git2::Oid;
+
+use super::RefEdit;
+use crate::{
+    disk::durable::sync_all,
+    git::command::Git,
+    types::{error::GitError, name::RefName},
+};
+
+/// How long one transaction may take, unless a setting says otherwise.
+pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A lock file that is older than a transaction may be by this much has no owner: every owner is ended before.
+const STALE_LOCK_MARGIN: Duration = Duration::from_secs(5);
+
+/// What each ref adds to the time that a transaction may take: git writes and syncs one file after the other.
+const TIME_PER_REF: Duration = Duration::from_millis(50);
+
+/// Runs the transaction, in `deadline` and some more for each ref. Lock files that a killed process left behind are removed, once.
+pub(super) async fn run(git: &Git, repository: &Path, edits: &[RefEdit], deadline: Duration) -> Result<(), GitError> {
+    let input = script(edits)?;
+    let deadline = deadline + TIME_PER_REF * u32::try_from(edits.len()).unwrap_or(u32::MAX);
+    let outcome = git.update_ref(repository)?.finish(&input, deadline).await;
+    let Err(GitError::Command { stderr, .. }) = &outcome else { return outcome.map(drop) };
+    if stderr.contains(".lock") && remove_stale_locks(repository, edits, deadline) {
+        let again = git.update_ref(repository)?.finish(&input, deadline).await;
+        return again.map(drop).map_err(|error| classify(error, edits));
+    }
+    outcome.map(drop).map_err(|error| classify(error, edits))
+}
+
+/// What `update-ref --stdin -z` is told.
+fn script(edits: &[RefEdit]) -> Result<Vec<u8>, GitError> {
+    let mut script = b"start\0".to_vec();
+    for edit in edits {
+        let name = edit.name.as_bytes();
+        let (old, new) =
+            (edit.old.unwrap_or(Oid::ZERO_SHA1).to_string(), edit.new.unwrap_or(Oid::ZERO_SHA1).to_string());
+        match (edit.old, edit.new) {
+            (None, None) => return Err(GitError::RefTarget { name: edit.name.to_string() }),
+            (_, Some(_)) => {
+                for part in [b"update ", name, b"\0", new.as_bytes(), b"\0", old.as_bytes(), b"\0"] {
+                    script.extend_from_slice(part);
+                }
+            }
+            (Some(_), None) => {
+                for part in [b"delete ", name, b"\0", old.as_bytes(), b"\0"] {
+                    script.extend_from_slice(part);
+                }
+            }
+        }
+    }
+    script.extend_from_slice(b"prepare\0commit\0");
+    Ok(script)
+}
+
+/// Turns git's words, which `LC_ALL=C` keeps constant, into our own failures.
+fn classify(error: GitError, edits: &[RefEdit]) -> GitError {
+    let GitError::Command { stderr, .. } = &error else { return error };
+    let name = quoted_ref(stderr, edits);
+    let says = |texts: &[&str]| texts.iter().any(|text| stderr.contains(text));
+    if says(&["exists; cannot create", "at the same time", "there is a non-empty directory", "multiple updates for"]) {
+        return GitError::RefNameClash { name };
+    }
+    if says(&[
+        "nonexistent object",
+        "non-commit object",
+        "invalid new value",
+        "invalid ref format",
+        "bad ref name",
+        "bad name",
+    ]) {
+        return GitError::RefTarget { name };
+    }
+    if says(&["but expected", "already exists", "unable to resolve reference", "reference is missing", "File exists"]) {
+        return GitError::RefConflict { name };
+    }
+    error
+}
+
+/// The ref that git complains about; the first one if it names none.
+fn quoted_ref(stderr: &str, edits: &[RefEdit]) -> String {
+    let named = edits.iter().find(|edit| stderr.contains(&format!("'{}'", edit.name)));
+    named.or(edits.first()).map_or_else(String::new, |edit| edit.name.to_string())
+}
+
+/// Removes the lock files in the way if they have no owner; whether any was removed.
+fn remove_stale_locks(repository: &Path, edits: &[RefEdit], deadline: Duration) -> bool {
+    let mut locks: Vec<_> = edits.iter().map(|edit| lock_path(repository, &edit.name)).collect();
+    locks.push(repository.join("packed-refs.lock"));
+    locks.push(repository.join("HEAD.lock"));
+    locks.iter().filter(|lock| remove_stale(lock, deadline)).count() > 0
+}
+
+/// Removes a lock file that has no owner; whether it did.
+pub(super) fn remove_stale(lock: &Path, deadline: Duration) -> bool {
+    let modified = fs::metadata(lock).and_then(|data| data.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > deadline + STALE_LOCK_MARGIN))
+        && fs::remove_file(lock).is_ok()
+}
+
+/// Removes a lock file, if there is one.
+pub(super) fn remove(lock: &Path) {
+    match fs::remove_file(lock) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(path = %lock.display(), %error, "a lock of a dead process stays for now");
+        }
+        _ => {}
+    }
+}
+
+/// What locks the ref.
+pub(super) fn lock_path(repository: &Path, name: &RefName) -> PathBuf {
+    let mut path = ref_path(repository, name).into_os_string();
+    path.push(".lock");
+    path.into()
+}
+
+/// Where the ref's own file is, if it is not packed.
+pub(super) fn ref_path(repository: &Path, name: &RefName) -> PathBuf {
+    repository.join(OsStr::from_bytes(name.as_bytes()))
+}
+
+/// Syncs the folders whose entries changed: those of each ref up to `refs`, and the repository's for `packed-refs`.
+pub(super) fn sync_names(repository: &Path, edits: &[RefEdit]) -> Result<(), GitError> {
+    let mut folders = BTreeSet::new();
+    for edit in edits {
+        let path = ref_path(repository, &edit.name);
+        folders.extend(path.ancestors().skip(1).take_while(|folder| *folder != repository).map(Path::to_owned));
+        if edit.new.is_none() {
+            folders.insert(repository.to_owned());
+        }
+    }
+    // A deletion removes folders that became empty.
+    let folders: Vec<_> = folders.into_iter().filter(|folder| folder.is_dir()).collect();
+    sync_all(&folders)
+}

@@ -1,0 +1,282 @@
+//! What a client means by a revision. Resolved by exact look-ups only: no text of a client reaches a revision parser.
+
+use git2::{ObjectType, Oid, Repository};
+
+use super::refs::{head, lookup};
+use crate::types::{error::GitError, name::RefName};
+
+/// The fewest digits of a short object id.
+const MIN_SHORT: usize = 7;
+
+/// A revision as a client wrote it, checked for form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// Lower-case digits, if it may be an object id.
+    digits: Option<String>,
+    /// What else it may be, in the order of trying.
+    names: Vec<Name>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Name {
+    Head,
+    Ref(RefName),
+}
+
+/// What a revision turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// The commit.
+    pub commit: Oid,
+    /// The branch or tag that was named, `HEAD` followed to its branch; absent for object ids.
+    pub name: Option<RefName>,
+}
+
+impl Resolved {
+    /// What stands for it in links: the short name of the branch or tag, or the commit's id.
+    #[must_use]
+    pub fn display(&self) -> Vec<u8> {
+        self.name.as_ref().map_or_else(|| self.commit.to_string().into_bytes(), |name| name.short().to_vec())
+    }
+}
+
+impl Revision {
+    /// Checks the form; empty is the default branch.
+    ///
+    /// Errors: `RevisionNotFound`: what cannot be a revision is a revision that does not exist.
+    pub fn parse(text: &[u8]) -> Result<Self, GitError> {
+        if text.is_empty() || text == b"HEAD" {
+            return Ok(Self { digits: None, names: vec![Name::Head] });
+        }
+        if text.starts_with(b"-") {
+            return Err(GitError::RevisionNotFound);
+        }
+        let mut names = Vec::new();
+        if text.starts_with(b"refs/") {
+            names.extend(RefName::parse(text).ok().map(Name::Ref));
+        }
+        for space in [b"refs/heads/".as_slice(), b"refs/tags/"] {
+            names.extend(RefName::parse(&[space, text].concat()).ok().map(Name::Ref));
+        }
+        names.retain(|name| !matches!(name, Name::Ref(name) if name.is_hidden()));
+        let digits = object_id(text);
+        if digits.is_none() && names.is_empty() {
+            return Err(GitError::RevisionNotFound);
+        }
+        Ok(Self { digits, names })
+    }
+
+    /// Finds the commit. Ids win over names, branches over tags, and annotated tags lead to their commit.
+    ///
+    /// Errors: `RevisionNotFound`, also for what leads to no commit.
+    pub fn resolve(&self, repo: &Repository) -> Result<Resolved, GitError> {
+        if let Some(digits) = &self.digits
+            && let Some(commit) = commit_by_id(repo, digits)?
+        {
+            return Ok(Resolved { commit, name: None });
+        }
+        for name in &self.names {
+            let (name, target) = match name {
+                Name::Head => {
+                    let head = head(repo)?;
+                    (head.branch.to_ref(), head.tip)
+                }
+                Name::Ref(name) => (name.clone(), lookup(repo, name)?),
+            };
+            if let Some(target) = target
+                && let Some(commit) = peel(repo, target)?
+            {
+                return Ok(Resolved { commit, name: Some(name) });
+            }
+        }
+        Err(GitError::RevisionNotFound)
+    }
+
+    /// Finds the tree: of the commit, or the one that an id or a tag names itself.
+    ///
+    /// Errors: `RevisionNotFound`, also for what leads to no tree.
+    pub fn resolve_tree(&self, repo: &Repository) -> Result<Oid, GitError> {
+        if let Some(digits) = &self.digits
+            && let Some(id) = object_by_id(repo, digits)?
+            && let Some(tree) = peel_to_tree(repo, id)?
+        {
+            return Ok(tree);
+        }
+        for name in &self.names {
+            let target = match name {
+                Name::Head => head(repo)?.tip,
+                Name::Ref(name) => lookup(repo, name)?,
+            };
+            if let Some(target) = target
+                && let Some(tree) = peel_to_tree(repo, target)?
+            {
+                return Ok(tree);
+            }
+        }
+        Err(GitError::RevisionNotFound)
+    }
+}
+
+/// `text` in lower case, if it has the form of a full or short object id.
+#[must_use]
+pub fn object_id(text: &[u8]) -> Option<String> {
+    let has_form = (MIN_SHORT..=40).contains(&text.len()) && text.iter().all(u8::is_ascii_hexdigit);
+    has_form.then(|| String::from_utf8_lossy(text).to_ascii_lowercase())
+}
+
+/// The commit with this full or short id; an ambiguous one names none.
+pub(crate) fn commit_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitError> {
+    object_by_id(repo, digits)?.map_or(Ok(None), |id| peel(repo, id))
+}
+
+/// The full id of the object with this full or short id; an ambiguous one names none.
+pub(crate) fn object_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitError> {
+    let odb = repo.odb()?;
+    let Ok(short) = Oid::from_str(digits) else { return Ok(None) };
+    if digits.len() == 40 {
+        return Ok(odb.exists(short).then_some(short));
+    }
+    match odb.exists_prefix(short, digits.len()) {
+        Ok(id) => Ok(Some(id)),
+        Err(error) if matches!(error.code(), git2::ErrorCode::NotFound | git2::ErrorCode::Ambiguous) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The tree that an object is or leads to.
+fn peel_to_tree(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
+    match repo.find_object(id, None) {
+        Ok(object) => Ok(object.peel(ObjectType::Tree).ok().map(|tree| tree.id())),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The commit that an object is or, as an annotated tag, leads to.
+pub(crate) fn peel(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
+    let object = match repo.find_object(id, None) {
+        Ok(object) => object,
+        Err(error) if error.code() == git2::ErrorCode::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match object.kind() {
+        Some(ObjectType::Commit) => Ok(Some(id)),
+        Some(ObjectType::Tag) => Ok(object.peel(ObjectType::Commit).ok().map(|commit| commit.id())),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    struct Fixture {
+        _folder: tempfile::TempDir,
+        repo: Repository,
+        commits: Vec<Oid>,
+        tree: Oid,
+        tag: Oid,
+    }
+
+    fn fixture() -> Fixture {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(folder.path()).unwrap();
+        repo.set_head("refs/heads/main").unwrap();
+        let tree = repo.treebuilder(None).unwrap().write().unwrap();
+        let commits: Vec<Oid> = (0..3)
+            .map(|time| {
+                let who = git2::Signature::new("a", "a@b", &git2::Time::new(time, 0)).unwrap();
+                repo.commit(None, &who, &who, "m", &repo.find_tree(tree).unwrap(), &[]).unwrap()
+            })
+            .collect();
+        let who = git2::Signature::new("a", "a@b", &git2::Time::new(0, 0)).unwrap();
+        let tag = repo.tag("v1", &repo.find_object(commits[1], None).unwrap(), &who, "tag", false).unwrap();
+        repo.reference("refs/heads/main", commits[0], true, "").unwrap();
+        repo.reference("refs/heads/feature/one", commits[1], true, "").unwrap();
+        repo.reference("refs/tags/main", commits[2], true, "").unwrap();
+        repo.reference("refs/tags/tree", tree, true, "").unwrap();
+        repo.reference("refs/ferrite/x", commits[0], true, "").unwrap();
+        // Looks like the id of another commit.
+        repo.reference(&format!("refs/heads/{}", &commits[2].to_string()[..8]), commits[0], true, "").unwrap();
+        Fixture { _folder: folder, repo, commits, tree, tag }
+    }
+
+    fn resolve(f: &Fixture, text: &str) -> Result<Resolved, GitError> {
+        Revision::parse(text.as_bytes())?.resolve(&f.repo)
+    }
+
+    #[test]
+    fn every_form_leads_to_its_commit() {
+        let f = fixture();
+        let long = f.commits[2].to_string();
+        let cases = [
+            ("", f.commits[0], "main"),
+            ("HEAD", f.commits[0], "main"),
+            ("main", f.commits[0], "main"),
+            ("refs/tags/main", f.commits[2], "main"),
+            ("feature/one", f.commits[1], "feature/one"),
+            ("refs/heads/feature/one", f.commits[1], "feature/one"),
+            ("v1", f.commits[1], "v1"),
+            (&f.tag.to_string(), f.commits[1], &f.commits[1].to_string()),
+            (&long, f.commits[2], &long),
+            (&long.to_uppercase(), f.commits[2], &long),
+            (&long[..8], f.commits[2], &long),
+        ];
+        for (text, commit, display) in cases {
+            let resolved = resolve(&f, text).expect(text);
+            assert_eq!((resolved.commit, resolved.display()), (commit, display.as_bytes().to_vec()), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_leads_anywhere() {
+        let f = fixture();
+        let tree = f.tree.to_string();
+        for text in [
+            "-n1",
+            "--all",
+            "main~1",
+            "main~1:file",
+            "main@{1}",
+            "main^{tree}",
+            ":/m",
+            "nope",
+            "refs/ferrite/x",
+            "tree",
+            &tree,
+            "abcdef",
+            "@",
+            "heads",
+            "../HEAD",
+            "refs/heads/main/../feature/one",
+            "main\0",
+            "0000000",
+        ] {
+            assert!(matches!(resolve(&f, text), Err(GitError::RevisionNotFound)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_repository_has_no_revision() {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(folder.path()).unwrap();
+        assert!(matches!(Revision::parse(b"").unwrap().resolve(&repo), Err(GitError::RevisionNotFound)));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(text in proptest::collection::vec(any::<u8>(), 0..50)) {
+            if let Ok(revision) = Revision::parse(&text) {
+                prop_assert!(!text.starts_with(b"-"));
+                prop_assert!(revision.digits.is_some() || !revision.names.is_empty());
+            }
+        }
+
+        #[test]
+        fn ids_keep_their_digits(text in "[0-9a-fA-F]{7,40}") {
+            prop_assert_eq!(object_id(text.as_bytes()), Some(text.to_lowercase()));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Texts for the first commit of a repository: README, .gitignore, licence. Bundled; nothing is fetched.
+
+mod gitignore;
+mod license;
+
+use chrono::{DateTime, Datelike as _};
+
+pub use self::{
+    gitignore::{gitignore, gitignore_names},
+    license::license,
+};
+use crate::types::error::GitError;
+
+/// The README template `Default`.
+const README: &str = "# {Name}\n\n{Description}\n";
+
+/// What the placeholders of a README become.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadmeValues {
+    /// `{Name}`: the repository's name.
+    pub name: String,
+    /// `{Description}`: its description.
+    pub description: String,
+    /// `{CloneURL.SSH}`.
+    pub clone_url_ssh: String,
+    /// `{CloneURL.HTTPS}`.
+    pub clone_url_http: String,
+}
+
+/// The README made from a template; an empty name means `Default`.
+///
+/// Errors: `Invalid` with the field `readme` for an unknown template.
+pub fn readme(template: &str, values: &ReadmeValues) -> Result<String, GitError> {
+    if !template.is_empty() && !template.eq_ignore_ascii_case("default") {
+        return Err(unknown("readme", template));
+    }
+    // Without a description, nothing but the heading.
+    Ok(format!("{}\n", filled(README, values).trim_end()))
+}
+
+/// One pass from left to right, so that a placeholder inside a value stays as it is.
+fn filled(template: &str, values: &ReadmeValues) -> String {
+    let known = [
+        ("{Name}", &values.name),
+        ("{Description}", &values.description),
+        ("{CloneURL.SSH}", &values.clone_url_ssh),
+        ("{CloneURL.HTTPS}", &values.clone_url_http),
+    ];
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        text.push_str(before);
+        match known.iter().find(|(placeholder, _)| from.starts_with(placeholder)) {
+            Some((placeholder, value)) => {
+                text.push_str(value);
+                rest = &from[placeholder.len()..];
+            }
+            None => {
+                text.push('{');
+                rest = &from[1..];
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+/// The calendar year, in UTC, of an instant in seconds since 1970.
+#[must_use]
+pub fn year(seconds: i64) -> i32 {
+    DateTime::from_timestamp(seconds, 0).map_or(1970, |time| time.year())
+}
+
+/// A template that does not exist; the name comes back cut, since it came from outside.
+fn unknown(field: &str, name: &str) -> GitError {
+    let shown: String = name.chars().filter(|letter| !letter.is_control()).take(64).collect();
+    GitError::invalid(field, "unknown", format!("there is no template `{shown}`"))
+}
+
+/// A name as it is compared: letters and digits in lower case, and the signs that tell `C` from `C++`.
+fn key(name: &str) -> String {
+    let kept = name.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '+' | '#' | '.'));
+    kept.flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_proto::error::ServiceError as _;
+
+    #[test]
+    fn readmes_have_name_and_description() {
+        let values =
+            ReadmeValues { name: "demo".into(), description: "A {Name} thing".into(), ..ReadmeValues::default() };
+        assert_eq!(readme("", &values).unwrap(), "# demo\n\nA {Name} thing\n");
+        let bare = ReadmeValues { description: String::new(), ..values.clone() };
+        assert_eq!(readme("", &bare).unwrap(), "# demo\n");
+        assert_eq!(readme("Default", &values).unwrap(), readme("default", &values).unwrap());
+        assert_eq!(readme("Nope", &values).unwrap_err().violations()[0].field, "readme");
+        let urls = ReadmeValues { clone_url_ssh: "s".into(), clone_url_http: "h".into(), ..ReadmeValues::default() };
+        assert_eq!(filled("{CloneURL.SSH} {CloneURL.HTTPS} {x {", &urls), "s h {x {");
+    }
+
+    #[test]
+    fn years_are_of_the_calendar() {
+        assert_eq!((year(0), year(1_767_225_600), year(i64::MAX)), (1970, 2026, 1970));
+    }
+}

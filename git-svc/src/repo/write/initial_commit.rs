@@ -1,0 +1,53 @@
+//! The first commit of a new repository: a README, and a .gitignore and a licence when asked.
+
+use git2::{Oid, Repository};
+
+use super::signature::{Author, write_commit};
+use crate::{
+    repo::templates::{self, ReadmeValues},
+    types::error::GitError,
+};
+
+/// What the first commit holds.
+#[derive(Clone, Debug)]
+pub struct InitialCommit {
+    /// Author and committer.
+    pub author: Author,
+    /// Names of .gitignore templates, in order.
+    pub gitignores: Vec<String>,
+    /// The name of a licence; empty for none.
+    pub license: String,
+    /// The name of a README template; empty for `Default`.
+    pub readme: String,
+    /// What the README's placeholders become.
+    pub values: ReadmeValues,
+}
+
+impl InitialCommit {
+    /// The files by name, in git's order.
+    ///
+    /// Errors: `Invalid` for an unknown template (field `gitignores`, `license` or `readme`).
+    pub fn files(&self) -> Result<Vec<(&'static str, String)>, GitError> {
+        let mut files = Vec::new();
+        if self.gitignores.iter().any(|name| !name.trim().is_empty()) {
+            files.push((".gitignore", templates::gitignore(&self.gitignores)?));
+        }
+        if !self.license.is_empty() {
+            let year = templates::year(self.author.seconds());
+            files.push(("LICENSE", templates::license(&self.license, year, self.author.name())?));
+        }
+        files.push(("README.md", templates::readme(&self.readme, &self.values)?));
+        Ok(files)
+    }
+}
+
+/// Writes the commit, for `Store::create`, which makes the branch point to it and everything durable.
+pub fn initial_commit(repo: &Repository, first: &InitialCommit) -> Result<Oid, GitError> {
+    let mut builder = repo.treebuilder(None)?;
+    for (name, text) in first.files()? {
+        let blob = repo.blob(text.as_bytes())?;
+        builder.insert(name, blob, 0o100_644)?;
+    }
+    let tree = builder.write()?;
+    write_commit(repo, tree, &[], (&first.author, &first.author), "Initial commit\n")
+}

@@ -1,0 +1,185 @@
+//! Names and addresses as git can store them.
+
+use git2::{ObjectType, Oid, Repository};
+
+use crate::types::error::GitError;
+
+/// The longest name or address that a client may give, in bytes.
+const MAX_IDENTITY_BYTES: usize = 255;
+/// The end of the year 9999.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+/// Who makes a commit, and when. Cleaned when it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    name: String,
+    email: String,
+    seconds: i64,
+}
+
+impl Author {
+    /// Cleans a name and an address of what git cannot store; what remains empty gets a neutral text.
+    #[must_use]
+    pub fn new(name: &str, email: &str, seconds: i64) -> Self {
+        let email: String = clean(email).split_whitespace().collect();
+        let email = trimmed(&email);
+        let name = clean(name).split_whitespace().collect::<Vec<_>>().join(" ");
+        let name = match (trimmed(&name), email.split('@').next().map(trimmed)) {
+            ("", Some(local)) if !local.is_empty() => local,
+            ("", _) => "unknown",
+            (name, _) => name,
+        };
+        let email = if email.is_empty() { "unknown@localhost" } else { email };
+        Self { name: name.to_owned(), email: email.to_owned(), seconds: seconds.max(0) }
+    }
+
+    /// A name and an address as a client gave them in `field`, without what git strips from their ends, or refused.
+    ///
+    /// Errors: `Invalid` (such as `author.name`).
+    pub fn exact(field: &str, name: &str, email: &str, seconds: i64) -> Result<Self, GitError> {
+        let (name, email) = (trimmed(name), trimmed(email));
+        for (part, text) in [("name", name), ("email", email)] {
+            let refuse = |code, message| Err(GitError::invalid(&format!("{field}.{part}"), code, message));
+            if text.is_empty() {
+                return refuse("required", "must hold more than blanks and punctuation");
+            }
+            if text.len() > MAX_IDENTITY_BYTES {
+                return refuse("too_long", "is too long");
+            }
+            if text.contains(|letter: char| matches!(letter, '<' | '>') || letter.is_control()) {
+                return refuse("invalid", "must not hold `<`, `>` or control characters");
+            }
+        }
+        Self { name: name.to_owned(), email: email.to_owned(), seconds: 0 }.at(field, seconds)
+    }
+
+    /// The same at another time, which came in `field`.
+    ///
+    /// Errors: `Invalid` (such as `author.date`).
+    pub fn at(self, field: &str, seconds: i64) -> Result<Self, GitError> {
+        if (0..=LAST_SECOND).contains(&seconds) {
+            return Ok(Self { seconds, ..self });
+        }
+        Err(GitError::invalid(&format!("{field}.date"), "invalid", "must be from 1970 to 9999"))
+    }
+
+    /// The name, cleaned.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// When, in seconds since 1970.
+    #[must_use]
+    pub fn seconds(&self) -> i64 {
+        self.seconds
+    }
+
+    /// As it stands in a commit.
+    fn line(&self) -> String {
+        format!("{} <{}> {} +0000", self.name, self.email, self.seconds)
+    }
+}
+
+/// Writes a commit. Not by the library's own call: that strips full stops from the ends of names, which git keeps.
+pub(super) fn write_commit(
+    repo: &Repository,
+    tree: Oid,
+    parents: &[Oid],
+    (author, committer): (&Author, &Author),
+    message: &str,
+) -> Result<Oid, GitError> {
+    let parents: String = parents.iter().map(|id| format!("parent {id}\n")).collect();
+    let (author, committer) = (author.line(), committer.line());
+    let text = format!("tree {tree}\n{parents}author {author}\ncommitter {committer}\n\n{message}");
+    Ok(repo.odb()?.write(ObjectType::Commit, text.as_bytes())?)
+}
+
+/// Without angle brackets; control characters become blanks. Long texts are cut.
+fn clean(text: &str) -> String {
+    let kept = text.chars().filter(|letter| !matches!(letter, '<' | '>')).take(255);
+    kept.map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+/// Without what git strips from the ends of a name: "Grace H." keeps its full stop.
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(|letter: char| letter <= ' ' || ",:;<>\"\\'".contains(letter))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::repo::read::commit::identity;
+
+    #[test]
+    fn names_are_cleaned() {
+        let author = Author::new(" Ada <x>\n\0Lovelace, ", "a da@<example.com>\n", 5);
+        assert_eq!((author.name.as_str(), author.email.as_str()), ("Ada x Lovelace", "ada@example.com"));
+        let author = Author::new("<>", "ada@example.com", 0);
+        assert_eq!(author.name(), "ada");
+        let author = Author::new("\"", " ", -1);
+        assert_eq!((author.name.as_str(), author.email.as_str(), author.seconds), ("unknown", "unknown@localhost", 0));
+    }
+
+    #[test]
+    fn what_a_client_gives_is_kept_or_refused() {
+        let exact = Author::exact("author", "Grace Hopper", "grace@example.com", 7).unwrap();
+        assert_eq!((exact.name(), exact.seconds()), ("Grace Hopper", 7));
+        for (name, email, seconds, field) in [
+            ("", "a@b", 0, "author.name"),
+            ("a\nb", "a@b", 0, "author.name"),
+            ("a<b", "a@b", 0, "author.name"),
+            (" ;\n\"'", "a@b", 0, "author.name"),
+            ("a", "<>", 0, "author.email"),
+            ("a", "", 0, "author.email"),
+            ("a", "a>@b", 0, "author.email"),
+            ("a", "a\0@b", 0, "author.email"),
+            ("a", "a@b", -1, "author.date"),
+            ("a", "a@b", i64::MAX, "author.date"),
+        ] {
+            let error = Author::exact("author", name, email, seconds).unwrap_err();
+            assert!(matches!(&error, GitError::Invalid(violation) if violation.field == field), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_names_are_those_that_git_leaves() {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(folder.path()).unwrap();
+        let tree = repo.treebuilder(None).unwrap().write().unwrap();
+        for name in ["Grace H.", ".a", "Mr. X,", "'q'", "-dash-", "...", " \t\"Ada; \n", "(x)", "<Ada>"] {
+            let mut git = std::process::Command::new("git");
+            git.args(["commit-tree", "-m", "m"]).arg(tree.to_string()).current_dir(folder.path());
+            for role in ["AUTHOR", "COMMITTER"] {
+                let identity = [("NAME", name), ("EMAIL", " <a@b.>;"), ("DATE", "@7 +0000")];
+                git.envs(identity.map(|(part, value)| (format!("GIT_{role}_{part}"), value)));
+            }
+            let output = git.output().unwrap();
+            let author = Author::exact("author", name, " <a@b.>;", 7).unwrap();
+            let ours = write_commit(&repo, tree, &[], (&author, &author), "m\n").unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), ours.to_string(), "{name}");
+            let read = crate::repo::read::commit_info(&repo, ours).unwrap().author;
+            assert_eq!((read.name, read.email), (author.name.into_bytes(), author.email.into_bytes()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_exact_identity_is_read_as_it_was_written(name in ".{1,20}", email in ".{1,20}") {
+            if let Ok(author) = Author::exact("author", &name, &email, 1) {
+                let line = author.line();
+                prop_assert_eq!(identity(line.as_bytes()), Some((author.name.as_bytes(), author.email.as_bytes())));
+            }
+        }
+
+        #[test]
+        fn any_text_becomes_a_signature(name in ".{0,40}", email in ".{0,40}") {
+            let author = Author::new(&name, &email, 1);
+            let line = author.line();
+            prop_assert_eq!(identity(line.as_bytes()), Some((author.name.as_bytes(), author.email.as_bytes())));
+            prop_assert!(!author.name.contains(['<', '>', '\n', '\0']) && !author.email.contains(['<', '>', '\n', '\0']));
+        }
+    }
+}

@@ -1,0 +1,315 @@
+use std::{path::Path, process::Command};
+
+use git2::{Oid, Repository};
+
+use super::*;
+use crate::{
+    repo::{read, templates::ReadmeValues},
+    types::{error::GitError, name::BranchName, path::TreePath},
+};
+use ferrite_proto::error::ServiceError as _;
+
+struct Fixture {
+    _folder: tempfile::TempDir,
+    repo: Repository,
+}
+
+fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repository::init_bare(folder.path()).unwrap();
+    repo.set_head("refs/heads/main").unwrap();
+    Fixture { _folder: folder, repo }
+}
+
+fn file(path: &str, content: &str) -> PutFile {
+    PutFile {
+        path: TreePath::strict(path.as_bytes()).unwrap(),
+        content: content.as_bytes().to_vec(),
+        expected_blob: None,
+        draft: draft(&format!("Write {path}")),
+    }
+}
+
+fn draft(message: &str) -> CommitDraft {
+    let author = Author::new("Ada", "ada@example.com", 1_700_000_000);
+    CommitDraft { message: message.to_owned(), branch: None, committer: author.clone(), author }
+}
+
+fn on(branch: &str, put: PutFile) -> PutFile {
+    let branch = Some(BranchName::parse(branch.as_bytes()).unwrap());
+    PutFile { draft: CommitDraft { branch, ..put.draft }, ..put }
+}
+
+impl Fixture {
+    /// Prepares the commit and moves the branch, as the caller does with `Refs`.
+    fn put(&self, put: &PutFile) -> PreparedCommit {
+        self.apply(put_file(&self.repo, put).unwrap())
+    }
+
+    fn apply(&self, prepared: PreparedCommit) -> PreparedCommit {
+        let name = prepared.branch.to_ref();
+        self.repo.reference(name.as_str().unwrap(), prepared.new_commit, true, "").unwrap();
+        prepared
+    }
+
+    fn files(&self, branch: &str) -> String {
+        self.git(&["ls-tree", "-r", "--name-only", branch])
+    }
+
+    fn tip(&self, branch: &str) -> Oid {
+        self.repo.refname_to_id(&format!("refs/heads/{branch}")).unwrap()
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        git(self.repo.path(), arguments)
+    }
+}
+
+fn git(path: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git").arg("-C").arg(path).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn files_are_made_and_replaced() {
+    let f = fixture();
+    let first = f.put(&file("docs/a/b.txt", "one\n"));
+    assert_eq!((first.old, first.commit.parents.len()), (None, 0));
+    let second = f.put(&file("docs/c.txt", ""));
+    assert_eq!((second.old, second.commit.parents.as_slice()), (Some(first.new_commit), [first.new_commit].as_slice()));
+    assert_eq!((second.entries[0].size, second.entries[0].content.as_deref()), (0, Some(b"".as_slice())));
+    let third = f.put(&PutFile { expected_blob: Some(first.entries[0].id), ..file("docs/a/b.txt", "two\n") });
+    assert_eq!(third.commit.message, b"Write docs/a/b.txt");
+    assert_eq!(f.git(&["show", "main:docs/a/b.txt"]), "two\n");
+    assert_eq!(f.git(&["ls-tree", "-r", "--name-only", "main"]), "docs/a/b.txt\ndocs/c.txt\n");
+    assert_eq!(
+        f.git(&["fsck", "--strict", "--no-progress"]).replace("notice: HEAD points to an unborn branch (main)", ""),
+        ""
+    );
+}
+
+#[test]
+fn branches_start_at_the_default_branch() {
+    let f = fixture();
+    let first = f.put(&on("dev", file("a", "1")));
+    assert_eq!(first.old, None);
+    assert!(f.repo.refname_to_id("refs/heads/main").is_err(), "the first commit goes to the branch that was named");
+    f.put(&file("b", "2"));
+    let base = f.tip("main");
+    let other = f.put(&on("feature/x", file("c", "3")));
+    assert_eq!((other.old, other.commit.parents.as_slice()), (None, [base].as_slice()));
+    let again = f.put(&on("feature/x", file("c", "4")));
+    assert_eq!(again.old, Some(other.new_commit));
+    assert_eq!(f.tip("main"), base);
+}
+
+#[test]
+fn the_mode_of_a_file_stays() {
+    let f = fixture();
+    let mut root = f.repo.treebuilder(None).unwrap();
+    root.insert("run", f.repo.blob(b"#!").unwrap(), 0o100_755).unwrap();
+    root.insert("link", f.repo.blob(b"run").unwrap(), 0o120_000).unwrap();
+    root.insert("sub", Oid::from_str(&"12".repeat(20)).unwrap(), 0o160_000).unwrap();
+    let tree = f.repo.find_tree(root.write().unwrap()).unwrap();
+    let who = git2::Signature::new("Ada", "ada@example.com", &git2::Time::new(0, 0)).unwrap();
+    let tip = f.repo.commit(Some("refs/heads/main"), &who, &who, "m", &tree, &[]).unwrap();
+    for path in ["link", "link/x", "sub", "sub/x", "run/x"] {
+        let error = put_file(&f.repo, &file(path, "x")).unwrap_err();
+        assert_eq!(error.violations()[0].field, "path", "{path}: {error}");
+    }
+    assert_eq!(f.tip("main"), tip);
+    f.put(&file("run", "#!/bin/sh"));
+    assert!(f.git(&["ls-tree", "main", "run"]).starts_with("100755 "));
+}
+
+#[test]
+fn refusals_name_their_field() {
+    let f = fixture();
+    let first = f.put(&file("dir/a", "1"));
+    let refused = |put: PutFile| put_file(&f.repo, &put).unwrap_err();
+    assert_eq!(refused(file("dir", "x")).violations()[0].field, "path");
+    assert_eq!(refused(file("dir/a/b", "x")).violations()[0].field, "path");
+    assert!(matches!(refused(file("dir/a", "1")), GitError::UnchangedContent));
+    let stale = Some(first.new_commit);
+    assert!(matches!(refused(PutFile { expected_blob: stale, ..file("dir/a", "2") }), GitError::StaleBlob));
+    assert!(matches!(refused(PutFile { expected_blob: stale, ..file("new", "2") }), GitError::StaleBlob));
+    for message in ["", " \n", "a\0b"] {
+        let error = refused(PutFile { draft: draft(message), ..file("m", "2") });
+        assert_eq!(error.violations()[0].field, "message");
+    }
+    let trap = "[submodule \"../x\"]\n\tpath = x\n\turl = -u\n";
+    assert_eq!(refused(file("sub/.GITMODULES", trap)).violations()[0].field, "content");
+    assert_eq!(refused(file(".gitattributes", &"a".repeat(3000))).violations()[0].field, "content");
+    f.put(&file(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = ../x.git\n"));
+    f.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn a_new_repository_starts_with_its_templates() {
+    let f = fixture();
+    let first = InitialCommit {
+        author: Author::new("Ada", "ada@example.com", 1_767_225_600),
+        gitignores: vec!["Go".to_owned(), "Rust".to_owned()],
+        license: "MIT License".to_owned(),
+        readme: String::new(),
+        values: ReadmeValues { name: "demo".to_owned(), description: "A demo".to_owned(), ..ReadmeValues::default() },
+    };
+    let commit = initial_commit(&f.repo, &first).unwrap();
+    f.repo.reference("refs/heads/main", commit, false, "").unwrap();
+    assert_eq!(f.git(&["ls-tree", "--name-only", "main"]), ".gitignore\nLICENSE\nREADME.md\n");
+    assert_eq!(f.git(&["show", "main:README.md"]), "# demo\n\nA demo\n");
+    assert!(f.git(&["show", "main:LICENSE"]).contains("Copyright (c) 2026 Ada"));
+    assert_eq!(f.git(&["log", "--format=%s by %an", "main"]), "Initial commit by Ada\n");
+    f.git(&["fsck", "--strict"]);
+    let unknown = InitialCommit { license: "Nope".to_owned(), ..first };
+    assert_eq!(unknown.files().unwrap_err().violations()[0].field, "license");
+}
+
+#[test]
+fn what_was_written_reads_back() {
+    let f = fixture();
+    let prepared = f.put(&file("docs/ü.txt", "text"));
+    let path = TreePath::clean("docs/ü.txt".as_bytes()).unwrap();
+    let found = read::contents(&f.repo, &crate::repo::revision::Revision::parse(b"").unwrap(), &path).unwrap();
+    assert_eq!(found.target, read::Target::Entry(prepared.entries[0].clone()));
+    assert_eq!(read::commit_info(&f.repo, prepared.new_commit).unwrap(), prepared.commit);
+}
+
+fn path(path: &str) -> TreePath {
+    TreePath::strict(path.as_bytes()).unwrap()
+}
+
+fn delete(at: &str) -> DeleteFile {
+    DeleteFile { path: path(at), expected_blob: None, draft: draft("Remove") }
+}
+
+fn create(at: &str, content: &str) -> FileChange {
+    FileChange { path: path(at), operation: Operation::Create(content.into()), expected_blob: None }
+}
+
+fn update(at: &str, content: &str) -> FileChange {
+    FileChange { operation: Operation::Update(content.into()), ..create(at, "") }
+}
+
+fn remove(at: &str) -> FileChange {
+    FileChange { operation: Operation::Delete, ..create(at, "") }
+}
+
+fn rename(from: &str, to: &str) -> FileChange {
+    FileChange { operation: Operation::Move(path(from), None), ..create(to, "") }
+}
+
+fn change(files: Vec<FileChange>) -> ChangeFiles {
+    ChangeFiles { files, new_branch: None, draft: draft("Change") }
+}
+
+#[test]
+fn a_file_goes_and_empty_directories_with_it() {
+    let f = fixture();
+    f.put(&file("a/b/c.txt", "1"));
+    let kept = f.put(&file("d.txt", "2"));
+    let stale = DeleteFile { expected_blob: Some(kept.entries[0].id), ..delete("a/b/c.txt") };
+    assert!(matches!(delete_file(&f.repo, &stale), Err(GitError::StaleBlob)));
+    for missing in ["x", "a/x", "d.txt/x", "x/y/z"] {
+        assert!(matches!(delete_file(&f.repo, &delete(missing)), Err(GitError::PathNotFound)), "{missing}");
+    }
+    assert_eq!(delete_file(&f.repo, &delete("a/b")).unwrap_err().violations()[0].field, "path");
+    let gone = f.apply(delete_file(&f.repo, &delete("a/b/c.txt")).unwrap());
+    assert_eq!((gone.entries.len(), gone.commit.parents.as_slice()), (0, [kept.new_commit].as_slice()));
+    assert_eq!(f.files("main"), "d.txt\n");
+    f.apply(delete_file(&f.repo, &delete("d.txt")).unwrap());
+    assert_eq!(f.files("main"), "");
+    f.git(&["fsck", "--strict"]);
+    let empty = fixture();
+    assert!(matches!(delete_file(&empty.repo, &delete("a")), Err(GitError::PathNotFound)));
+}
+
+#[test]
+fn several_files_change_in_one_commit() {
+    let f = fixture();
+    for (path, content) in [("a", "a"), ("dir/b", "b"), ("dir/c", "c"), ("old/name", "n")] {
+        f.put(&file(path, content));
+    }
+    let base = f.tip("main");
+    let files = vec![
+        // Both take the place of what others leave.
+        create("a/below", "new"),
+        rename("old/name", "dir"),
+        remove("a"),
+        remove("dir/b"),
+        remove("dir/c"),
+        create("x/y/z", "z"),
+    ];
+    let made = f.apply(change_files(&f.repo, &change(files)).unwrap());
+    assert_eq!((made.old, made.commit.parents.as_slice()), (Some(base), [base].as_slice()));
+    assert_eq!(f.files("main"), "a/below\ndir\nx/y/z\n");
+    assert_eq!(f.git(&["show", "main:dir"]), "n");
+    let names: Vec<_> = made.entries.iter().map(|entry| String::from_utf8_lossy(&entry.path)).collect();
+    assert_eq!(names, ["a/below", "dir", "x/y/z"]);
+    let twice = change(vec![update("dir", "1"), create("k", "1")]);
+    let twice = ChangeFiles { new_branch: Some(BranchName::parse(b"topic").unwrap()), ..twice };
+    let topic = f.apply(change_files(&f.repo, &twice).unwrap());
+    assert_eq!((topic.branch.as_bytes(), topic.old), (b"topic".as_slice(), None));
+    assert_eq!(f.tip("main"), made.new_commit);
+    assert_eq!(change_files(&f.repo, &twice).unwrap_err().violations()[0].field, "new_branch");
+    f.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn refusals_name_the_file_among_several() {
+    let f = fixture();
+    for (path, content) in [("a", "a"), ("b", "b"), ("dir/c", "c")] {
+        f.put(&file(path, content));
+    }
+    let tip = f.tip("main");
+    let trap = "[submodule \"../x\"]\n\tpath = x\n\turl = -u\n";
+    f.put(&on("other", file("trap", trap)));
+    let cases = [
+        (vec![], "files"),
+        ((0..1001).map(|index| create(&format!("f{index}"), "x")).collect(), "files"),
+        (vec![create("n", "1"), create("n/m", "2")], "files[1].path"),
+        (vec![create("n/m", "1"), create("n", "2")], "files[1].path"),
+        (vec![create("n", "1"), update("n", "2")], "files[1].path"),
+        (vec![remove("a"), rename("a", "x")], "files[1].from_path"),
+        (vec![create("x", "1"), create("a", "1")], "files[1].path"),
+        (vec![create("x", "1"), update("y", "1")], "files[1].path"),
+        (vec![remove("nope")], "files[0].path"),
+        (vec![remove("dir")], "files[0].path"),
+        (vec![rename("nope", "x")], "files[0].from_path"),
+        (vec![rename("a", "b")], "files[0].path"),
+        (vec![rename("a", "b/x")], "files[0].path"),
+        (vec![update("a", "2"), create(".gitmodules", trap)], "files[1].content"),
+    ];
+    for (files, field) in cases {
+        let error = change_files(&f.repo, &change(files)).unwrap_err();
+        assert_eq!(error.violations()[0].field, field, "{error}");
+    }
+    let other = CommitDraft { branch: Some(BranchName::parse(b"other").unwrap()), ..draft("m") };
+    let disguise = ChangeFiles { draft: other, ..change(vec![rename("trap", ".gitmodules")]) };
+    assert_eq!(change_files(&f.repo, &disguise).unwrap_err().violations()[0].field, "files[0].content");
+    let stale = FileChange { expected_blob: Some(tip), ..update("b", "2") };
+    let error = change_files(&f.repo, &change(vec![update("a", "2"), stale])).unwrap_err();
+    assert!(matches!(error, GitError::StaleFile { index: 1 }), "{error}");
+    let same = change(vec![update("a", "a"), update("dir/c", "c")]);
+    assert!(matches!(change_files(&f.repo, &same), Err(GitError::UnchangedContent)));
+    let nowhere = ChangeFiles {
+        new_branch: Some(BranchName::parse(b"n").unwrap()),
+        draft: CommitDraft { branch: Some(BranchName::parse(b"nope").unwrap()), ..draft("m") },
+        files: vec![create("x", "1")],
+    };
+    assert!(matches!(change_files(&f.repo, &nowhere), Err(GitError::BranchNotFound)));
+    let large = "x".repeat(25 << 20);
+    let large = change(vec![create("x", &large), create("y", &large)]);
+    assert!(matches!(change_files(&f.repo, &large), Err(GitError::TooLarge { .. })));
+    assert_eq!(f.tip("main"), tip);
+}
+
+#[test]
+fn author_and_committer_are_as_given() {
+    let f = fixture();
+    let author = Author::exact("author", "Grace", "grace@example.com", 86_400).unwrap();
+    f.put(&PutFile { draft: CommitDraft { author, ..draft("m") }, ..file("a", "1") });
+    let shown = f.git(&["log", "-1", "--format=%an %ae %at %cn %ct", "main"]);
+    assert_eq!(shown, "Grace grace@example.com 86400 Ada 1700000000\n");
+}

@@ -1,0 +1,209 @@
+//! Makes archives: by libgit2 and the writers here, or by git where attributes or large files ask for it.
+
+use std::{
+    fs,
+    io::{self, BufWriter, Write},
+    sync::Arc,
+};
+
+use flate2::GzBuilder;
+use git2::Repository;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::{
+    ArchiveSpec, COMPRESSION_LEVEL, Reader,
+    cache::Producer,
+    plan::{ArchivePlan, plan},
+    tar::Tar,
+    zip::Zip,
+};
+use crate::{
+    admission::limiter::ClientKey,
+    git::command::{GitChild, MAX_STDERR_BYTES, read_limited},
+    repo::read::{
+        Deadline, EntryKind,
+        deadline::READ_TIMEOUT,
+        tree::{Step, walk},
+    },
+    state::AppState,
+    types::{archive::Format, error::GitError},
+};
+
+/// Bytes that are written, or read from git, at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The archive, which starts to be made if nobody has made it or does; `client` waits for the turn then.
+pub(crate) fn open(app: &AppState, spec: ArchiveSpec, client: ClientKey) -> Reader {
+    let (reader, producer) = app.archives.reader(&spec.key());
+    if let Some(producer) = producer {
+        let own = app.clone();
+        app.life.spawn("archive", async move {
+            let producer = Arc::new(producer);
+            let end = tokio::select! {
+                end = make(&own, &spec, &client, &producer) => end,
+                stopped = producer.stopped() => Err(stopped),
+            };
+            if let Err(error) = &end {
+                tracing::debug!(repo.id = %spec.repository, %error, "an archive was not made");
+            }
+            producer.finish(end);
+        });
+    }
+    reader
+}
+
+/// Whether the archive can be made. Returns its size if it is there.
+///
+/// Errors: those of making it, as far as they can be told before.
+pub(crate) async fn check(app: &AppState, spec: &ArchiveSpec, client: &ClientKey) -> Result<Option<u64>, GitError> {
+    let size = app.archives.size(&spec.key());
+    if size.is_some() {
+        return Ok(size);
+    }
+    let _permit = app.limiters.archive.acquire(spec.repository, client).await?;
+    let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
+    let (commit, limits) = (spec.commit, app.archives.limits());
+    app.pool.run(spec.repository, move |repo| plan(repo, commit, &limits, || deadline.check())).await?;
+    Ok(None)
+}
+
+async fn make(
+    app: &AppState,
+    spec: &ArchiveSpec,
+    client: &ClientKey,
+    producer: &Arc<Producer>,
+) -> Result<(), GitError> {
+    let _permit = app.limiters.archive.acquire(spec.repository, client).await?;
+    let own = Arc::clone(producer);
+    let commit = spec.commit;
+    let job = move |repo: &Repository| {
+        let plan = plan(repo, commit, &own.limits(), || own.check())?;
+        fs::File::create(own.path()).map_err(GitError::io("making an archive"))?;
+        Ok(plan)
+    };
+    let plan = app.pool.run(spec.repository, job).await?;
+    metrics::counter!("ferrite_git_archives_total", "by" => if plan.by_git { "git" } else { "us" }).increment(1);
+    if plan.by_git {
+        let path = app.store.path(spec.repository);
+        let child = app.git.archive(&path, spec.format, &spec.prefix, spec.commit, plan.seconds)?;
+        return write_with_git(child, producer).await;
+    }
+    let (own, spec, id) = (Arc::clone(producer), spec.clone(), spec.repository);
+    app.pool.run(id, move |repo| write_native(repo, &spec, plan, &own)).await
+}
+
+/// Writes the file from its beginning, and tells readers how far it is.
+struct Output<'a> {
+    file: fs::File,
+    producer: &'a Producer,
+    written: u64,
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.producer.check().map_err(io::Error::other)?;
+        let count = self.file.write(bytes)?;
+        self.written += count as u64;
+        self.producer.set_written(self.written);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_native(repo: &Repository, spec: &ArchiveSpec, plan: ArchivePlan, producer: &Producer) -> Result<(), GitError> {
+    // Not truncated: this may be a second try, and somebody may be reading what the first one wrote.
+    let file = fs::File::options().write(true).open(producer.path()).map_err(GitError::io("making an archive"))?;
+    let out = BufWriter::with_capacity(CHUNK_BYTES, Output { file, producer, written: 0 });
+    write(repo, spec, plan, out)
+}
+
+/// Writes the whole archive to `out`.
+pub(super) fn write<W: Write>(
+    repo: &Repository,
+    spec: &ArchiveSpec,
+    plan: ArchivePlan,
+    out: W,
+) -> Result<(), GitError> {
+    let written = match spec.format {
+        Format::Zip => {
+            let mut zip = Zip::begin(out, plan.seconds);
+            each(repo, spec, plan, |path, kind, mode, _, content| zip.add(path, kind, mode, content))?;
+            zip.finish(spec.commit).and_then(|mut out| out.flush())
+        }
+        Format::TarGz => {
+            // Neither a time nor a system: they would be those of the machine.
+            let gzip = GzBuilder::new().mtime(0).operating_system(255).write(out, COMPRESSION_LEVEL);
+            let mut tar = Tar::begin(gzip, spec.commit, plan.seconds).map_err(from_io)?;
+            each(repo, spec, plan, |path, kind, mode, id, content| tar.add(path, kind, mode, id, content))?;
+            tar.finish().and_then(flate2::write::GzEncoder::finish).and_then(|mut out| out.flush())
+        }
+    };
+    written.map_err(from_io)
+}
+
+/// Shows `add` the folder and everything in it.
+fn each(
+    repo: &Repository,
+    spec: &ArchiveSpec,
+    plan: ArchivePlan,
+    mut add: impl FnMut(&[u8], EntryKind, i32, git2::Oid, &[u8]) -> io::Result<()>,
+) -> Result<(), GitError> {
+    let folder = format!("{}/", spec.prefix).into_bytes();
+    add(&folder, EntryKind::Directory, 0, plan.tree, b"").map_err(from_io)?;
+    walk(repo, repo.find_tree(plan.tree)?, |entry| {
+        let kind = EntryKind::of(entry.mode);
+        let path = [&folder, entry.path].concat();
+        let added = match kind {
+            EntryKind::Directory | EntryKind::Submodule => {
+                add(&[path.as_slice(), b"/"].concat(), kind, entry.mode, entry.id, b"")
+            }
+            EntryKind::File | EntryKind::Symlink => {
+                add(&path, kind, entry.mode, entry.id, repo.find_blob(entry.id)?.content())
+            }
+        };
+        added.map_err(from_io)?;
+        Ok(Step::Into)
+    })
+}
+
+/// A failure of ours that went through a writer, or the writer's own.
+fn from_io(error: io::Error) -> GitError {
+    error.downcast::<GitError>().unwrap_or_else(GitError::io("writing an archive"))
+}
+
+async fn write_with_git(mut child: GitChild, producer: &Producer) -> Result<(), GitError> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let stdout = stdout.ok_or_else(|| GitError::Internal("git has no output".to_owned()))?;
+    let copied = copy(stdout, producer);
+    let (copied, complaints) = tokio::join!(copied, read_limited(stderr, MAX_STDERR_BYTES));
+    copied?;
+    let status = child.wait().await?;
+    if !status.success() {
+        let stderr = String::from_utf8_lossy(&complaints).trim_end().to_owned();
+        return Err(GitError::Command { command: "archive", status: status.to_string(), stderr });
+    }
+    Ok(())
+}
+
+async fn copy(mut from: tokio::process::ChildStdout, producer: &Producer) -> Result<(), GitError> {
+    let file = tokio::fs::File::options().write(true).open(producer.path()).await;
+    let mut file = file.map_err(GitError::io("making an archive"))?;
+    let (mut chunk, mut written) = (vec![0; CHUNK_BYTES], 0);
+    loop {
+        let count = from.read(&mut chunk).await.map_err(GitError::io("reading an archive from git"))?;
+        if count == 0 {
+            return Ok(());
+        }
+        let wrote = async {
+            file.write_all(&chunk[..count]).await?;
+            // Only then is it in the file.
+            file.flush().await
+        };
+        wrote.await.map_err(GitError::io("writing an archive"))?;
+        written += count as u64;
+        producer.set_written(written);
+    }
+}

@@ -1,0 +1,191 @@
+//! Zip files, written from front to back. Names are bytes: git does not promise UTF-8, and neither do we.
+
+use std::io::{self, Write};
+
+use chrono::{DateTime, Datelike as _, Timelike as _};
+use flate2::{Compression, Crc, write::DeflateEncoder};
+use git2::Oid;
+
+use super::COMPRESSION_LEVEL;
+use crate::repo::read::EntryKind;
+
+const STORED: u16 = 0;
+const DEFLATED: u16 = 8;
+/// Says that a name is UTF-8.
+const UTF8: u16 = 1 << 11;
+/// What it takes to read an entry, and the kind of system whose modes it has.
+const NEEDED: u16 = 20;
+const MADE_BY: u16 = 3 << 8 | NEEDED;
+/// What it takes to read the longer directory.
+const NEEDED_64: u16 = 45;
+
+/// A larger file is compressed if any of three such parts of it gets smaller: most large files are compressed already.
+const SAMPLE_BYTES: usize = 16 << 10;
+const MIN_SAMPLED_BYTES: usize = 8 * SAMPLE_BYTES;
+
+/// Writes one zip file.
+pub(super) struct Zip<W> {
+    out: W,
+    written: u64,
+    /// Date and time in the old form, and seconds.
+    stamp: (u16, u16, u32),
+    directory: Vec<u8>,
+    entries: u64,
+    /// Used for one file after the other: its tables are larger than most files.
+    deflate: DeflateEncoder<Vec<u8>>,
+    sampler: DeflateEncoder<Vec<u8>>,
+}
+
+impl<W: Write> Zip<W> {
+    /// Begins a file of things that changed at `seconds`.
+    pub(super) fn begin(out: W, seconds: i64) -> Self {
+        let deflate = DeflateEncoder::new(Vec::new(), COMPRESSION_LEVEL);
+        let sampler = DeflateEncoder::new(Vec::new(), Compression::fast());
+        Self { out, written: 0, stamp: stamp(seconds), directory: Vec::new(), entries: 0, deflate, sampler }
+    }
+
+    /// Adds an entry. The path of a folder ends in a slash.
+    pub(super) fn add(&mut self, path: &[u8], kind: EntryKind, mode: i32, content: &[u8]) -> io::Result<()> {
+        let (attributes, content) = match kind {
+            EntryKind::Directory | EntryKind::Submodule => (0o040_755 << 16 | 0x10, b"".as_slice()),
+            EntryKind::Symlink => (0o120_777 << 16, content),
+            EntryKind::File if mode & 0o100 == 0 => (0o100_644 << 16, content),
+            EntryKind::File => (0o100_755 << 16, content),
+        };
+        let packed = if kind == EntryKind::File { self.deflated(content)? } else { None };
+        let mut crc = Crc::new();
+        crc.update(content);
+        let (date, time, seconds) = self.stamp;
+        let flags = if !path.is_ascii() && std::str::from_utf8(path).is_ok() { UTF8 } else { 0 };
+        let method = if packed.is_some() { DEFLATED } else { STORED };
+        let body = packed.as_deref().unwrap_or(content);
+        let mut common = Vec::with_capacity(32);
+        for half in [NEEDED, flags, method, time, date] {
+            common.extend(half.to_le_bytes());
+        }
+        for word in [crc.sum(), size(body.len())?, size(content.len())?] {
+            common.extend(word.to_le_bytes());
+        }
+        // Behind the path stands the time in seconds: 9 bytes.
+        for half in [length(path)?, 9] {
+            common.extend(half.to_le_bytes());
+        }
+        let extra = [b"UT\x05\0\x01".as_slice(), &seconds.to_le_bytes()].concat();
+        let offset = size(self.written)?;
+        self.directory.extend([b"PK\x01\x02".as_slice(), &MADE_BY.to_le_bytes(), &common, &[0; 6]].concat());
+        self.directory.extend(u32::to_le_bytes(attributes));
+        self.directory.extend([&offset.to_le_bytes(), path, &extra].concat());
+        self.entries += 1;
+        self.write(&[b"PK\x03\x04", &common[..], path, &extra].concat())?;
+        self.write(body)
+    }
+
+    /// Ends the file with the commit as its comment; returns what it was written to.
+    pub(super) fn finish(mut self, commit: Oid) -> io::Result<W> {
+        let (start, length) = (self.written, self.directory.len() as u64);
+        let directory = std::mem::take(&mut self.directory);
+        self.write(&directory)?;
+        let count = u16::try_from(self.entries).unwrap_or(u16::MAX);
+        if count == u16::MAX {
+            let longer = self.longer_end(start, length);
+            self.write(&longer)?;
+        }
+        let comment = commit.to_string();
+        let end = [
+            b"PK\x05\x06\0\0\0\0".as_slice(),
+            &count.to_le_bytes(),
+            &count.to_le_bytes(),
+            &size(length)?.to_le_bytes(),
+            &size(start)?.to_le_bytes(),
+            &self::length(comment.as_bytes())?.to_le_bytes(),
+            comment.as_bytes(),
+        ];
+        self.write(&end.concat())?;
+        Ok(self.out)
+    }
+
+    /// The end of a directory with more entries than the old form can count.
+    fn longer_end(&self, start: u64, length: u64) -> Vec<u8> {
+        let mut end = b"PK\x06\x06".to_vec();
+        end.extend(44_u64.to_le_bytes());
+        for half in [NEEDED_64, NEEDED_64] {
+            end.extend(half.to_le_bytes());
+        }
+        end.extend([0; 8]);
+        for long in [self.entries, self.entries, length, start] {
+            end.extend(long.to_le_bytes());
+        }
+        end.extend(b"PK\x06\x07\0\0\0\0");
+        end.extend((start + length).to_le_bytes());
+        end.extend(1_u32.to_le_bytes());
+        end
+    }
+
+    /// The content made smaller; `None` if it does not get smaller.
+    fn deflated(&mut self, content: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        if content.len() > MIN_SAMPLED_BYTES && !self.is_compressible(content)? {
+            return Ok(None);
+        }
+        self.deflate.write_all(content)?;
+        let packed = self.deflate.reset(Vec::new())?;
+        Ok((packed.len() < content.len()).then_some(packed))
+    }
+
+    /// Whether its beginning, its middle or its end gets noticeably smaller.
+    fn is_compressible(&mut self, content: &[u8]) -> io::Result<bool> {
+        let last = content.len() - SAMPLE_BYTES;
+        for start in [0, last / 2, last] {
+            self.sampler.write_all(&content[start..start + SAMPLE_BYTES])?;
+            if self.sampler.reset(Vec::new())?.len() < SAMPLE_BYTES - SAMPLE_BYTES / 32 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.written += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+}
+
+fn size<N: TryInto<u32>>(bytes: N) -> io::Result<u32> {
+    bytes.try_into().map_err(|_| io::Error::other("a zip file of more than 4 GiB"))
+}
+
+fn length(name: &[u8]) -> io::Result<u16> {
+    u16::try_from(name.len()).map_err(|_| io::Error::other("a name of more than 64 KiB in a zip file"))
+}
+
+/// The time in UTC, as near as the format comes to it: from 1980 to 2107, in steps of two seconds.
+fn stamp(seconds: i64) -> (u16, u16, u32) {
+    const FIRST: i64 = 315_532_800;
+    const LAST: i64 = 4_354_819_198;
+    let time = DateTime::from_timestamp(seconds.clamp(FIRST, LAST), 0).unwrap_or_default();
+    let small = |number: u32| u16::try_from(number).unwrap_or(0);
+    let year = u16::try_from(time.year() - 1980).unwrap_or(0);
+    let date = year << 9 | small(time.month()) << 5 | small(time.day());
+    let clock = small(time.hour()) << 11 | small(time.minute()) << 5 | small(time.second() / 2);
+    (date, clock, u32::try_from(seconds.clamp(0, i64::from(i32::MAX))).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_files_are_compressed_where_that_helps() {
+        let mut zip = Zip::begin(Vec::new(), 0);
+        let noise: Vec<u8> = (0..MIN_SAMPLED_BYTES + 1).map(|_| rand::random()).collect();
+        assert!(zip.deflated(&noise).unwrap().is_none());
+        for start in [0, noise.len() / 2, noise.len() - SAMPLE_BYTES] {
+            let mut mixed = noise.clone();
+            mixed[start..start + SAMPLE_BYTES].fill(b'a');
+            assert!(zip.deflated(&mixed).unwrap().is_some_and(|packed| packed.len() < noise.len() - SAMPLE_BYTES / 2));
+        }
+        assert!(
+            zip.deflated(&[b'a'; 4 * MIN_SAMPLED_BYTES]).unwrap().is_some_and(|packed| packed.len() < SAMPLE_BYTES)
+        );
+        assert!(zip.deflated(&noise[..SAMPLE_BYTES]).unwrap().is_none());
+    }
+}

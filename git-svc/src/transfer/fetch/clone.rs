@@ -1,0 +1,163 @@
+//! Clones that are answered without git's `upload-pack`: their packs are asked for as it would ask for them, and read from here.
+
+use std::{collections::HashSet, fs::File, sync::Arc, time::Duration};
+
+use git2::Oid;
+
+use super::{
+    Fetch,
+    cache::{Lookup, ProduceError, Reader},
+    hook_protocol::InputSummary,
+    pack_objects::{self, PackInput},
+    request::Request,
+};
+use crate::{state::AppState, types::error::GitError};
+
+/// What a client asks for that has nothing yet, and wants all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CloneRequest {
+    /// Objects, in the client's order; one may be there twice.
+    pub(crate) wants: Vec<Oid>,
+    /// It takes deltas against what it does not get.
+    pub(crate) thin_pack: bool,
+    /// It knows deltas that name their base by its place.
+    pub(crate) ofs_delta: bool,
+    /// It wants annotated tags of what it gets.
+    pub(crate) include_tag: bool,
+    /// It does not want to see how it goes on.
+    pub(crate) no_progress: bool,
+    /// It has said everything, and wants the pack.
+    pub(crate) is_done: bool,
+}
+
+impl CloneRequest {
+    /// The process that git would run for it, and that one's input.
+    fn to_process(&self) -> Option<(Request, Vec<u8>)> {
+        let mut args = vec!["git", "pack-objects", "--revs"];
+        args.extend(self.thin_pack.then_some("--thin"));
+        args.push("--stdout");
+        args.extend((!self.no_progress).then_some("--progress"));
+        args.extend(self.ofs_delta.then_some("--delta-base-offset"));
+        args.extend(self.include_tag.then_some("--include-tag"));
+        let args: Vec<_> = args.into_iter().map(|arg| arg.as_bytes().to_vec()).collect();
+        let mut seen = HashSet::new();
+        let wants = self.wants.iter().filter(|id| seen.insert(**id));
+        let mut input: String = wants.map(|id| format!("{id}\n")).collect();
+        input.push_str("--not\n\n");
+        let input = input.into_bytes();
+        Some((Request::parse(&args, InputSummary::of(&input))?, input))
+    }
+}
+
+/// A pack that is there, or being made.
+pub(crate) struct Pack {
+    reader: Reader,
+    file: Arc<File>,
+    wants_progress: bool,
+    /// Bytes of what git says that were heard.
+    log_offset: usize,
+    size: Option<u64>,
+}
+
+/// The pack that a client asks for; `None` if git is to be asked, whose words are better for what is wrong or too large.
+///
+/// Errors: `Overloaded` when too many packs are being made.
+pub(crate) async fn find(app: &AppState, fetch: &Fetch, asked: &CloneRequest) -> Result<Option<Pack>, GitError> {
+    let Some((request, input)) = asked.to_process() else { return Ok(None) };
+    if asked.wants.is_empty() || !has_all(app, fetch, asked.wants.clone()).await? {
+        return Ok(None);
+    }
+    let (key, mut may_ask_again) = (request.key(fetch), true);
+    loop {
+        let mut reader = match app.packs.lookup(key, fetch.repository, true) {
+            Lookup::Bypass => return Ok(None),
+            Lookup::Hit(reader) => reader,
+            Lookup::Miss(reader, producer) => {
+                // What becomes of an own attempt is the answer.
+                may_ask_again = false;
+                match app.packs.reserve_input(input.len()) {
+                    Some(room) => {
+                        pack_objects::start(
+                            app,
+                            fetch,
+                            &request,
+                            PackInput { bytes: input.clone(), _room: room },
+                            producer,
+                        );
+                    }
+                    None => producer.finish(Err(ProduceError::NotCacheable)),
+                }
+                reader
+            }
+        };
+        let opened = reader.begun().await.map(File::open);
+        match opened {
+            Ok(file) => {
+                let file = Arc::new(file.map_err(GitError::io("opening a pack"))?);
+                let wants_progress = request.wants_progress;
+                return Ok(Some(Pack { reader, file, wants_progress, log_offset: 0, size: None }));
+            }
+            Err(ProduceError::Retryable(_)) if may_ask_again => may_ask_again = false,
+            Err(ProduceError::Retryable(_)) => return Err(GitError::Overloaded),
+            Err(ProduceError::NotCacheable | ProduceError::Failed(_)) => return Ok(None),
+        }
+    }
+}
+
+/// Whether the repository has these objects, and no shallow history of its own.
+async fn has_all(app: &AppState, fetch: &Fetch, wants: Vec<Oid>) -> Result<bool, GitError> {
+    let look = move |repo: &git2::Repository| {
+        let objects = repo.odb()?;
+        Ok(!repo.is_shallow() && wants.iter().all(|id| objects.exists(*id)))
+    };
+    app.pool.run(fetch.repository, look).await
+}
+
+impl Pack {
+    /// What it is read from, while it grows.
+    pub(crate) fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    /// Its bytes, once they are all there.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    /// Waits for news for that long; returns what the client is to see, and the reason if there is no end to this pack.
+    pub(crate) async fn read_progress(&mut self, timeout: Duration) -> (Vec<u8>, Result<(), String>) {
+        let Ok(progress) = tokio::time::timeout(timeout, self.reader.progress(&mut self.log_offset)).await else {
+            return (Vec::new(), Ok(()));
+        };
+        let outcome = match progress.end {
+            None => Ok(()),
+            Some(Ok(size)) => {
+                self.size = Some(size);
+                Ok(())
+            }
+            Some(Err(ProduceError::Failed(reason) | ProduceError::Retryable(reason))) => Err(reason),
+            Some(Err(ProduceError::NotCacheable)) => Err("the pack could not be made".to_owned()),
+        };
+        (if self.wants_progress { progress.text } else { Vec::new() }, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_is_asked_for_as_git_asks() {
+        let id = Oid::from_str(&"1".repeat(40)).unwrap();
+        let asked = CloneRequest { wants: vec![id, id], ..CloneRequest::default() };
+        let (request, input) = asked.to_process().unwrap();
+        assert_eq!(input, format!("{id}\n--not\n\n").into_bytes());
+        assert!(request.input.is_clone && request.is_unlimited() && request.wants_progress);
+        assert_eq!(request.args(), ["pack-objects", "--revs", "--stdout", "--all-progress"]);
+        let all = CloneRequest { thin_pack: true, ofs_delta: true, include_tag: true, no_progress: true, ..asked };
+        let (request, _) = all.to_process().unwrap();
+        assert!(!request.wants_progress);
+        let words = "pack-objects --revs --thin --stdout --delta-base-offset --include-tag --all-progress";
+        assert_eq!(request.args(), words.split(' ').collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,173 @@
+//! Makes a pack: one git process that writes straight into the file.
+
+use std::{fs, sync::Arc};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::OwnedSemaphorePermit,
+};
+
+use super::{
+    Fetch,
+    cache::{ProduceError, Producer},
+    request::Request,
+};
+use crate::{git::command::GitChild, state::AppState, types::error::GitError};
+
+/// What whoever cannot have a turn is told.
+pub(super) const BUSY_MESSAGE: &str = "too many packs are being made; try again in a moment";
+/// How git says that there is no room on the disk.
+const DISK_FULL_MESSAGES: &[&str] = &["Out of diskspace", "No space left on device", "Disk quota exceeded"];
+/// The phase that `upload-pack` shows to no client.
+const HIDDEN_PHASE: &[u8] = b"Writing objects";
+
+/// What git is given, which takes room in memory.
+pub(super) struct PackInput {
+    pub(super) bytes: Vec<u8>,
+    pub(super) _room: OwnedSemaphorePermit,
+}
+
+/// Sees to it that the pack is made.
+pub(super) fn start(app: &AppState, fetch: &Fetch, request: &Request, input: PackInput, producer: Producer) {
+    let (own, fetch, request) = (app.clone(), fetch.clone(), request.clone());
+    app.life.spawn("pack", async move {
+        let end = make(&own, &fetch, &request, input, &producer).await;
+        if let Err(failure) = &end {
+            tracing::debug!(repo.id = %fetch.repository, ?failure, "a pack was not made");
+        }
+        producer.finish(end);
+    });
+}
+
+async fn make(
+    app: &AppState,
+    fetch: &Fetch,
+    request: &Request,
+    input: PackInput,
+    producer: &Producer,
+) -> Result<u64, ProduceError> {
+    let permit = tokio::select! {
+        permit = app.limiters.pack.acquire(fetch.repository, &fetch.client) => permit,
+        () = producer.abandoned() => return Err(ProduceError::Retryable(BUSY_MESSAGE.to_owned())),
+    };
+    let permit = permit.map_err(|_| ProduceError::Retryable(BUSY_MESSAGE.to_owned()))?;
+    if request.is_unlimited() && request.input.is_clone {
+        let id = fetch.repository;
+        let size = app.pool.run_blocking(move |store| store.size(id)).await;
+        if size.is_ok_and(|size| producer.is_large(size)) {
+            producer.is_too_large();
+            return Err(ProduceError::NotCacheable);
+        }
+    }
+    let (file, child) = begin(app, fetch, request, producer).map_err(|error| {
+        tracing::warn!(repo.id = %fetch.repository, %error, "a pack cannot be kept");
+        ProduceError::NotCacheable
+    })?;
+    producer.begin();
+    let end = write(child, input, producer, &file).await;
+    drop(permit);
+    end
+}
+
+fn begin(
+    app: &AppState,
+    fetch: &Fetch,
+    request: &Request,
+    producer: &Producer,
+) -> Result<(Arc<fs::File>, GitChild), GitError> {
+    let open = || {
+        let file = fs::File::options().write(true).create_new(true).open(producer.path())?;
+        Ok((Arc::new(file.try_clone()?), file))
+    };
+    let (file, out) = open().map_err(GitError::io("making a file for a pack"))?;
+    let child = app.git.pack_objects(&app.store.path(fetch.repository), &request.args(), out)?;
+    Ok((file, child))
+}
+
+async fn write(
+    mut child: GitChild,
+    input: PackInput,
+    producer: &Producer,
+    file: &fs::File,
+) -> Result<u64, ProduceError> {
+    let outcome = tokio::select! {
+        outcome = work(&mut child, input, producer) => outcome,
+        failure = producer.watch(file) => Err(failure),
+    };
+    match outcome {
+        Ok(()) => producer.update_size(file),
+        Err(failure) => {
+            child.end().await;
+            Err(failure)
+        }
+    }
+}
+
+async fn work(child: &mut GitChild, input: PackInput, producer: &Producer) -> Result<(), ProduceError> {
+    let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // A process that failed early closes its input; its status says why.
+            drop(stdin.write_all(&input.bytes).await);
+        }
+        drop(input);
+    };
+    let read_stderr = async {
+        let (Some(mut stderr), mut lines) = (stderr, ProgressLines::default()) else { return };
+        let mut chunk = vec![0; 4096];
+        while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
+            lines.feed(&chunk[..count], |line| producer.append_log(line));
+        }
+        producer.append_log(&lines.line);
+    };
+    tokio::join!(feed, read_stderr);
+    let status = child.wait().await.map_err(|error| ProduceError::Failed(error.to_string()))?;
+    if status.success() {
+        return Ok(());
+    }
+    if DISK_FULL_MESSAGES.iter().any(|lines| producer.log_contains(lines.as_bytes())) {
+        producer.disk_is_full();
+        return Err(ProduceError::Failed("there is no room on the disk; try again in a moment".to_owned()));
+    }
+    Err(ProduceError::Failed("the pack could not be made".to_owned()))
+}
+
+/// Takes what git says apart into lines, which may overwrite each other.
+#[derive(Default)]
+struct ProgressLines {
+    line: Vec<u8>,
+}
+
+impl ProgressLines {
+    fn feed(&mut self, text: &[u8], emit: impl Fn(&[u8])) {
+        for part in text.split_inclusive(|byte| b"\r\n".contains(byte)) {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\r") || part.ends_with(b"\n") || self.line.len() > 4096 {
+                let line = std::mem::take(&mut self.line);
+                if !line.starts_with(HIDDEN_PHASE) {
+                    emit(&line);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn clients_hear_what_upload_pack_would_tell_them() {
+        let lines_out = RefCell::new(Vec::new());
+        let mut lines = ProgressLines::default();
+        for text in
+            ["Counting: 1%\rCou", "nting: 2%\rCounting: done.\nWriting obj", "ects: 5%\rWriting objects: 6%\r", "To"]
+        {
+            lines.feed(text.as_bytes(), |line| lines_out.borrow_mut().extend_from_slice(line));
+        }
+        assert_eq!(lines_out.into_inner(), b"Counting: 1%\rCounting: 2%\rCounting: done.\n");
+        assert_eq!(lines.line, b"To");
+    }
+}

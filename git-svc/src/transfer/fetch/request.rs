@@ -1,0 +1,149 @@
+//! What a fetch asks `git pack-objects` for, and which requests are the same.
+
+use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Fetch, hook_protocol::InputSummary};
+
+/// Stands for the bytes of a pack: who has one may have the other.
+pub(super) type Key = [u8; 32];
+
+/// Options without a value that `upload-pack` gives, beside those about progress.
+const OPTIONS: &[&[u8]] = &[b"--revs", b"--thin", b"--stdout", b"--shallow", b"--delta-base-offset", b"--include-tag"];
+/// The words of filters that mean the same whatever the refs are.
+const FILTERS: &[&str] = &["blob:none", "blob:limit=", "tree:", "object:type="];
+
+/// A request that git-svc can answer itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Of git, without what is about progress.
+    args: Vec<Vec<u8>>,
+    /// Whether the client wants to see how it goes on.
+    pub(super) wants_progress: bool,
+    /// The input.
+    pub(super) input: InputSummary,
+}
+
+impl Request {
+    /// `None` for a request whose meaning is not known: whoever asked makes the pack.
+    pub(super) fn parse(args: &[Vec<u8>], input: InputSummary) -> Option<Self> {
+        let args = args.strip_prefix(&[b"git".to_vec()])?;
+        let shallow = [b"--shallow-file".to_vec(), Vec::new()];
+        let (mut kept, args) = match args.strip_prefix(&shallow) {
+            Some(args) => (shallow.to_vec(), args),
+            None => (Vec::new(), args),
+        };
+        let (subcommand, options) = args.split_first()?;
+        if subcommand != b"pack-objects" {
+            return None;
+        }
+        kept.push(subcommand.clone());
+        let mut wants_progress = false;
+        for option in options {
+            match option.as_slice() {
+                b"--progress" => wants_progress = true,
+                b"-q" => {}
+                option if OPTIONS.contains(&option) || is_filter(option) => kept.push(option.to_vec()),
+                _ => return None,
+            }
+        }
+        let is_whole =
+            [b"--revs".as_slice(), b"--stdout"].into_iter().all(|needed| kept.iter().any(|arg| arg == needed));
+        is_whole.then_some(Self { args: kept, wants_progress, input })
+    }
+
+    /// Whether the pack has everything that is wanted, with its whole history.
+    pub(super) fn is_unlimited(&self) -> bool {
+        !self.args.iter().any(|arg| arg == b"--shallow" || arg.starts_with(b"--filter="))
+    }
+
+    /// The arguments of the process that makes the pack. It always shows how far it is: so it notices when nobody reads that any
+    /// more, even if this process is gone.
+    pub(super) fn args(&self) -> Vec<OsString> {
+        let args = self.args.iter().map(|arg| OsString::from_vec(arg.clone()));
+        args.chain(["--all-progress".into()]).collect()
+    }
+
+    pub(super) fn key(&self, fetch: &Fetch) -> Key {
+        let mut hash = Sha256::new();
+        hash.update(format!("{} {} {} ", fetch.repository, fetch.epoch, self.input.hash));
+        for arg in &self.args {
+            hash.update((arg.len() as u64).to_le_bytes());
+            hash.update(arg);
+        }
+        hash.finalize().into()
+    }
+}
+
+fn is_filter(option: &[u8]) -> bool {
+    let Some(filter) = option.strip_prefix(b"--filter=").and_then(|filter| std::str::from_utf8(filter).ok()) else {
+        return false;
+    };
+    // Parts of a combined filter may be encoded, and then are not looked into.
+    let is_plain = filter.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":=+".contains(&byte));
+    let parts = filter.strip_prefix("combine:").unwrap_or(filter);
+    is_plain && parts.split('+').all(|part| FILTERS.iter().any(|known| part.starts_with(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::id::RepositoryId;
+
+    use super::*;
+    use crate::admission::limiter::ClientKey;
+
+    fn parse(args: &str) -> Option<Request> {
+        let args: Vec<_> = args.split(' ').map(|arg| arg.replace("''", "").into_bytes()).collect();
+        Request::parse(&args, InputSummary::of(b"1111\n--not\n\n"))
+    }
+
+    #[test]
+    fn only_known_options_are_taken() {
+        let known = "git pack-objects --revs --thin --stdout --progress --delta-base-offset --include-tag";
+        assert!(parse(known).unwrap().wants_progress);
+        let shallow = parse("git --shallow-file '' pack-objects --revs --stdout --shallow").unwrap();
+        assert_eq!(
+            shallow.args(),
+            ["--shallow-file", "", "pack-objects", "--revs", "--stdout", "--shallow", "--all-progress"]
+        );
+        for filter in ["blob:none", "tree:0", "blob:limit=1k", "combine:blob:none+tree:3", "object:type=tag"] {
+            assert!(!parse(&format!("git pack-objects --revs --stdout --filter={filter}")).unwrap().is_unlimited());
+        }
+        for wrong in [
+            "",
+            "git",
+            "sh pack-objects --revs --stdout",
+            "git repack --revs --stdout",
+            "git pack-objects --stdout",
+            "git pack-objects --revs",
+            "git -c x=y pack-objects --revs --stdout",
+            "git pack-objects --revs --stdout --all",
+            "git pack-objects --revs --stdout /tmp/x",
+            "git pack-objects --revs --stdout --filter=sparse:oid=main:x",
+            "git pack-objects --revs --stdout --filter=combine:tree:0+sparse:oid=x",
+            "git pack-objects --revs --stdout --filter=combine:%73parse:oid=x",
+            "git pack-objects --revs --stdout --uri-protocol=https",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_stands_for_repository_options_and_input() {
+        let fetch =
+            |repository, epoch| Fetch { repository: RepositoryId(repository), epoch, client: ClientKey::Unknown };
+        let request = parse("git pack-objects --revs --stdout --thin").unwrap();
+        let key = request.key(&fetch(1, 1));
+        let silent = parse("git pack-objects --revs --stdout --thin --progress").unwrap();
+        assert_eq!(silent.key(&Fetch { client: ClientKey::User(3), ..fetch(1, 1) }), key);
+        let other_input = Request { input: InputSummary::of(b"2222\n--not\n\n"), ..request.clone() };
+        let keys = [
+            request.key(&fetch(2, 1)),
+            request.key(&fetch(1, 2)),
+            other_input.key(&fetch(1, 1)),
+            parse("git pack-objects --revs --stdout").unwrap().key(&fetch(1, 1)),
+        ];
+        assert!(keys.iter().all(|other| *other != key));
+    }
+}

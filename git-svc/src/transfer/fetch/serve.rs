@@ -1,0 +1,182 @@
+//! The service's side of the talk with a `pack-objects` hook.
+
+use std::{io, time::Duration};
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite};
+
+use super::{
+    Fetch,
+    cache::{Lookup, ProduceError, Reader},
+    hook_protocol::{HookReply, InputSummary, MAX_ARG, MAX_ARGS, MAX_INPUT},
+    pack_objects::{self, BUSY_MESSAGE, PackInput},
+    request::Request,
+};
+use crate::{git::pktline::Packet, state::AppState};
+
+/// How long a hook may take to say what it wants; it says it at once.
+const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A hook that makes or copies one pack. Its going away is the end of it.
+struct HookConnection<R, W> {
+    reader: R,
+    writer: W,
+}
+
+/// What became of following a file.
+enum FollowOutcome {
+    /// The hook knows all.
+    Delivered,
+    /// The hook is to make the pack.
+    Bypass,
+    /// Nothing was begun, for this reason.
+    Retryable(String),
+}
+
+/// Answers one hook, until it has its pack or is gone.
+pub(crate) async fn serve<R, W>(app: &AppState, fetch: Fetch, reader: R, writer: W) -> io::Result<()>
+where
+    R: AsyncBufRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut hook = HookConnection { reader, writer };
+    let request = tokio::time::timeout(HOOK_TIMEOUT, hook.request()).await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let Some(request) = request else { return hook.run(app, &fetch).await };
+    let key = request.key(&fetch);
+    let mut may_ask_again = true;
+    loop {
+        let reader = match app.packs.lookup(key, fetch.repository, request.input.is_clone) {
+            Lookup::Bypass => return hook.run(app, &fetch).await,
+            Lookup::Hit(reader) => reader,
+            Lookup::Miss(reader, producer) => {
+                // What becomes of an own attempt is the answer.
+                may_ask_again = false;
+                match app.packs.reserve_input(request.input.length) {
+                    Some(room) => {
+                        let bytes = tokio::time::timeout(HOOK_TIMEOUT, hook.input(&request.input)).await;
+                        let bytes = bytes.map_err(|_| io::ErrorKind::TimedOut)??;
+                        pack_objects::start(app, &fetch, &request, PackInput { bytes, _room: room }, producer);
+                    }
+                    None => producer.finish(Err(ProduceError::NotCacheable)),
+                }
+                reader
+            }
+        };
+        match hook.follow(reader, request.wants_progress).await? {
+            FollowOutcome::Delivered => return Ok(()),
+            FollowOutcome::Bypass => return hook.run(app, &fetch).await,
+            FollowOutcome::Retryable(_) if may_ask_again => may_ask_again = false,
+            FollowOutcome::Retryable(reason) => return hook.send(&HookReply::Failed(reason)).await,
+        }
+    }
+}
+
+impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
+    /// What it asks for; `None` if it is to make the pack whatever that is.
+    async fn request(&mut self) -> io::Result<Option<Request>> {
+        let mut args = Vec::new();
+        loop {
+            match self.packet().await? {
+                Packet::Data(arg) if args.len() < MAX_ARGS && arg.len() <= MAX_ARG => args.push(arg),
+                Packet::Flush => break,
+                _ => return Err(invalid("not an argument")),
+            }
+        }
+        let summary = InputSummary::parse(&self.packet().await?);
+        Ok(summary.and_then(|summary| Request::parse(&args, summary)))
+    }
+
+    /// Asks for the input, which must be what was announced.
+    async fn input(&mut self, announced: &InputSummary) -> io::Result<Vec<u8>> {
+        self.send(&HookReply::Send).await?;
+        let mut input = Vec::with_capacity(announced.length.min(MAX_INPUT));
+        while let Packet::Data(chunk) = self.packet().await? {
+            if input.len() + chunk.len() > announced.length {
+                break;
+            }
+            input.extend(chunk);
+        }
+        if InputSummary::of(&input) == *announced {
+            Ok(input)
+        } else {
+            Err(invalid("not the input that was announced"))
+        }
+    }
+
+    /// Lets the hook make the pack; its connection is its turn.
+    async fn run(mut self, app: &AppState, fetch: &Fetch) -> io::Result<()> {
+        let entered = tokio::select! {
+            entered = app.limiters.pack.acquire(fetch.repository, &fetch.client) => entered,
+            _ = self.reader.fill_buf() => return Ok(()),
+        };
+        let Ok(permit) = entered else { return self.send(&HookReply::Failed(BUSY_MESSAGE.to_owned())).await };
+        self.send(&HookReply::Run).await?;
+        while self.wait_for_signal().await? {
+            // It waits for its client now, and others need not wait for that. Not too many, though: each has its memory.
+            if let Ok(_place) = app.packs.detached_permits().try_acquire_owned() {
+                drop(permit);
+                while self.wait_for_signal().await? {}
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a word of the hook, whatever it is; false when it is gone.
+    async fn wait_for_signal(&mut self) -> io::Result<bool> {
+        let count = self.reader.fill_buf().await?.len();
+        self.reader.consume(count);
+        Ok(count > 0)
+    }
+
+    /// Shows the hook a file, and tells it what there is to tell. The file stays until the hook is gone.
+    async fn follow(&mut self, mut reader: Reader, wants_progress: bool) -> io::Result<FollowOutcome> {
+        let begun = tokio::select! {
+            begun = reader.begun() => begun,
+            _ = self.reader.fill_buf() => return Ok(FollowOutcome::Delivered),
+        };
+        let path = match begun {
+            Ok(path) => path.to_owned(),
+            Err(ProduceError::Retryable(reason)) => return Ok(FollowOutcome::Retryable(reason)),
+            Err(ProduceError::NotCacheable) => return Ok(FollowOutcome::Bypass),
+            Err(ProduceError::Failed(reason)) => {
+                self.send(&HookReply::Failed(reason)).await?;
+                return Ok(FollowOutcome::Delivered);
+            }
+        };
+        self.send(&HookReply::Follow(path)).await?;
+        let mut log_offset = 0;
+        loop {
+            let progress = tokio::select! {
+                progress = reader.progress(&mut log_offset) => progress,
+                _ = self.reader.fill_buf() => return Ok(FollowOutcome::Delivered),
+            };
+            if wants_progress {
+                for chunk in progress.text.chunks(4096) {
+                    self.send(&HookReply::Text(chunk.to_vec())).await?;
+                }
+            }
+            let end = match progress.end {
+                None => continue,
+                Some(Ok(size)) => HookReply::Done(size),
+                Some(Err(ProduceError::Failed(reason) | ProduceError::Retryable(reason))) => HookReply::Failed(reason),
+                Some(Err(ProduceError::NotCacheable)) => HookReply::Failed("the pack could not be made".to_owned()),
+            };
+            self.send(&end).await?;
+            // It has something to copy still.
+            self.reader.fill_buf().await?;
+            return Ok(FollowOutcome::Delivered);
+        }
+    }
+
+    async fn packet(&mut self) -> io::Result<Packet> {
+        Packet::read(&mut self.reader).await?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    async fn send(&mut self, answer: &HookReply) -> io::Result<()> {
+        answer.packet().write(&mut self.writer).await
+    }
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}

@@ -1,0 +1,303 @@
+//! What becomes of the refs of a push: the rules, and the changes in parts that are short.
+
+use std::collections::HashSet;
+
+use git2::Oid;
+
+use super::Push;
+use crate::{
+    db::{RefTransaction, UpdateKind},
+    ref_updates::DeliveryWait,
+    repo::refs::RefEdit,
+    state::AppState,
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+        push_options::PushOptions,
+        rpc_error::RpcError,
+    },
+};
+
+/// Refs of one transaction, unless the push is atomic: each has to reach the disk while nobody else can write. git looks at all refs
+/// that there are for every transaction: fewer refs in each would make long pushes slow.
+const REFS_PER_TRANSACTION: usize = 1000;
+/// Refs of one part that may be refused one after the other, each by a transaction that failed.
+const MAX_REFUSED_REFS: usize = 16;
+
+/// One ref command of a push.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RefCommand {
+    /// The ref's full name, as git passed it on.
+    pub(super) name: Vec<u8>,
+    /// Where the client thinks it is.
+    pub(super) old: Option<Oid>,
+    /// Where it is to be.
+    pub(super) new: Option<Oid>,
+}
+
+/// What a client asks for with a push.
+#[derive(Debug, Default)]
+pub(super) struct PushRequest {
+    pub(super) commands: Vec<RefCommand>,
+    /// All of them, or none.
+    pub(super) is_atomic: bool,
+    /// What it says along with it.
+    pub(super) options: PushOptions,
+}
+
+/// What holds for all commands of a push.
+#[derive(Clone, Copy)]
+struct PushContext<'a> {
+    push: Push,
+    is_atomic: bool,
+    options: &'a PushOptions,
+}
+
+/// A command that obeys the rules, with its place in the push.
+struct CheckedCommand {
+    index: usize,
+    edit: RefEdit,
+}
+
+/// The answer to one command: done, or why not.
+type CommandResult = Result<(), String>;
+
+/// Does what the commands say and that the rules allow. One answer for each command, in their order.
+pub(super) async fn receive(app: &AppState, push: Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
+    let PushRequest { commands, is_atomic, options } = request;
+    let repository = push.repository;
+    let mut answers = vec![None; commands.len()];
+    let mut wanted = Vec::new();
+    let mut seen = HashSet::new();
+    if commands.len() > app.max_push_refs {
+        fill_unanswered(&mut answers, &format!("a push may change {} refs at most", app.max_push_refs));
+    }
+    for (index, command) in commands.iter().enumerate().filter(|_| commands.len() <= app.max_push_refs) {
+        match check(command, seen.insert(&command.name)) {
+            Ok(edit) => wanted.push(CheckedCommand { index, edit }),
+            Err(reason) => answers[index] = Some(Err(reason)),
+        }
+    }
+    let is_clean = answers.iter().all(Option::is_none);
+    if !is_atomic || is_clean {
+        match change(app, PushContext { push, is_atomic, options: &options }, wanted, &mut answers).await {
+            Ok(Some(delivered)) => delivered.await,
+            Ok(None) => {}
+            Err(failure) => {
+                failure.log();
+                tracing::warn!(repo.id = %repository, error = %failure, "a push is not taken");
+                fill_unanswered(&mut answers, last_reason(&failure));
+            }
+        }
+    }
+    fill_unanswered(&mut answers, "another ref of the atomic push was refused");
+    let done = answers.iter().filter(|answer| matches!(answer, Some(Ok(())))).count();
+    metrics::counter!("ferrite_git_pushed_refs_total", "result" => "ok").increment(done as u64);
+    metrics::counter!("ferrite_git_pushed_refs_total", "result" => "refused").increment((answers.len() - done) as u64);
+    let names = commands.into_iter().map(|command| command.name);
+    names.zip(answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err("not done".to_owned())))).collect()
+}
+
+fn fill_unanswered(answers: &mut [Option<CommandResult>], reason: &str) {
+    for answer in answers.iter_mut().filter(|answer| answer.is_none()) {
+        *answer = Some(Err(reason.to_owned()));
+    }
+}
+
+/// The rules that need no look at the repository.
+fn check(command: &RefCommand, is_first: bool) -> Result<RefEdit, String> {
+    let name = RefName::parse(&command.name).map_err(|error| format!("the name {error}"))?;
+    if !name.is_pushable() {
+        return Err("this name is not open to pushes".to_owned());
+    }
+    if !is_first {
+        return Err("the ref is named twice".to_owned());
+    }
+    Ok(RefEdit { name, old: command.old, new: command.new })
+}
+
+async fn change(
+    app: &AppState,
+    context: PushContext<'_>,
+    mut wanted: Vec<CheckedCommand>,
+    answers: &mut [Option<CommandResult>],
+) -> Result<Option<DeliveryWait>, RpcError> {
+    let id = context.push.repository;
+    // git has synced the objects, not the folder that names them.
+    app.pool.run_blocking(move |store| store.sync_packs(id)).await?;
+    let head = app.refs.head(id).await?.branch;
+    // HEAD moves to a branch of the first part that makes one: the best ones go first.
+    wanted.sort_by_key(|wanted| rank(&wanted.edit.name, &head));
+    let mut delivered = None;
+    if !context.is_atomic {
+        // Of `a` and `a/b` one has to be gone before the other is made; git does not do both at once.
+        let early = conflicting_deletes(&wanted);
+        let (first, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| early.contains(&wanted.index));
+        wanted = others;
+        if !first.is_empty() {
+            delivered = change_part(app, context, first, answers).await?;
+        }
+    }
+    let size = if context.is_atomic { wanted.len().max(1) } else { REFS_PER_TRANSACTION };
+    let mut rest = wanted.into_iter().peekable();
+    while rest.peek().is_some() {
+        let part: Vec<_> = rest.by_ref().take(size).collect();
+        delivered = change_part(app, context, part, answers).await?.or(delivered);
+    }
+    Ok(delivered)
+}
+
+/// The deletions, by their index, of refs that stand where others are to be, or above them, or below.
+fn conflicting_deletes(wanted: &[CheckedCommand]) -> HashSet<usize> {
+    let made = || wanted.iter().filter(|wanted| wanted.edit.new.is_some()).map(|wanted| wanted.edit.name.as_bytes());
+    let names: HashSet<_> = made().collect();
+    let above: HashSet<_> = made().flat_map(folders).collect();
+    let is_in_the_way = |name: &[u8]| above.contains(name) || folders(name).any(|folder| names.contains(folder));
+    let deleted = wanted.iter().filter(|wanted| wanted.edit.new.is_none());
+    deleted.filter(|wanted| is_in_the_way(wanted.edit.name.as_bytes())).map(|wanted| wanted.index).collect()
+}
+
+/// The folders that a name is in.
+fn folders(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &name[..at])
+}
+
+fn rank(name: &RefName, head: &BranchName) -> usize {
+    let branch = name.branch();
+    match branch.as_ref().map(BranchName::as_bytes) {
+        Some(branch) if branch == head.as_bytes() => 0,
+        Some(b"main") => 1,
+        Some(b"master") => 2,
+        Some(_) => 3,
+        None => 4,
+    }
+}
+
+/// Changes one part under the repository's lock. Refs that are refused are left out, unless the push is atomic.
+async fn change_part(
+    app: &AppState,
+    context: PushContext<'_>,
+    part: Vec<CheckedCommand>,
+    answers: &mut [Option<CommandResult>],
+) -> Result<Option<DeliveryWait>, RpcError> {
+    let PushContext { push, is_atomic, options } = context;
+    let guard = app.updater.lock(push.repository).await?;
+    let mut part = compare_with_current(app, push, part, answers).await?;
+    if is_atomic && answers.iter().any(|answer| matches!(answer, Some(Err(_)))) {
+        // Those that change nothing are refused with the others.
+        answers.iter_mut().filter(|answer| matches!(answer, Some(Ok(())))).for_each(|answer| *answer = None);
+        return Ok(None);
+    }
+    for _ in 0..MAX_REFUSED_REFS {
+        if part.is_empty() {
+            return Ok(None);
+        }
+        let edits = part.iter().map(|wanted| wanted.edit.clone()).collect();
+        let change = RefTransaction {
+            options: options.clone(),
+            ..RefTransaction::new(UpdateKind::Push, push.actor.user, edits)
+        };
+        let error = match app.updater.apply::<()>(&guard, &change, None).await {
+            Ok(delivered) => {
+                part.iter().for_each(|wanted| answers[wanted.index] = Some(Ok(())));
+                return Ok(Some(delivered));
+            }
+            Err(failure) => failure,
+        };
+        let Some(name) = refused(&error) else { return Err(error) };
+        let culprit = part.iter().position(|wanted| wanted.edit.name.to_string() == name).unwrap_or(0);
+        let culprit = part.remove(culprit);
+        answers[culprit.index] = Some(Err(reason(&error).to_owned()));
+        if is_atomic {
+            return Ok(None);
+        }
+    }
+    part.iter().for_each(|wanted| answers[wanted.index] = Some(Err("too many other refs were refused".to_owned())));
+    Ok(None)
+}
+
+/// Compares the commands with the refs as they are; returns those that are left to do.
+async fn compare_with_current(
+    app: &AppState,
+    push: Push,
+    part: Vec<CheckedCommand>,
+    answers: &mut [Option<CommandResult>],
+) -> Result<Vec<CheckedCommand>, RpcError> {
+    let names = part.iter().map(|wanted| wanted.edit.name.clone()).collect();
+    let now = app.refs.resolve_all(push.repository, names).await?;
+    let head = app.refs.head(push.repository).await?.branch.to_ref();
+    let mut left = Vec::new();
+    for (wanted, now) in part.into_iter().zip(now) {
+        let edit = &wanted.edit;
+        let answer = match (now, edit.new) {
+            (None, None) => Err("does not exist"),
+            _ if now != edit.old => Err("fetch first"),
+            _ if now == edit.new => Ok(()),
+            (Some(_), None) if edit.name == head => Err("the default branch cannot be deleted"),
+            _ => {
+                left.push(wanted);
+                continue;
+            }
+        };
+        answers[wanted.index] = Some(answer.map_err(str::to_owned));
+    }
+    apply_protection(app, push, left, answers).await
+}
+
+/// Holds the commands to the rules about branches; returns those that obey them.
+async fn apply_protection(
+    app: &AppState,
+    push: Push,
+    part: Vec<CheckedCommand>,
+    answers: &mut [Option<CommandResult>],
+) -> Result<Vec<CheckedCommand>, RpcError> {
+    let edits: Vec<_> = part.iter().map(|wanted| wanted.edit.clone()).collect();
+    let verdicts = app.protection.check(push.repository, &push.actor, &edits).await?;
+    let mut left = Vec::new();
+    for (wanted, verdict) in part.into_iter().zip(verdicts) {
+        match verdict {
+            None => left.push(wanted),
+            Some(denial) => answers[wanted.index] = Some(Err(GitError::BranchProtected { denial }.to_string())),
+        }
+    }
+    Ok(left)
+}
+
+/// The ref that made the whole transaction fail.
+fn refused(failure: &RpcError) -> Option<&str> {
+    match failure {
+        RpcError::Git(
+            GitError::RefConflict { name } | GitError::RefNameClash { name } | GitError::RefTarget { name },
+        ) => Some(name),
+        RpcError::Git(_)
+        | RpcError::Auth(_)
+        | RpcError::Idempotency(_)
+        | RpcError::Delivery(_)
+        | RpcError::Store(_) => None,
+    }
+}
+
+/// Why nothing more of a push is done.
+fn last_reason(failure: &RpcError) -> &'static str {
+    match failure {
+        RpcError::Git(GitError::StoreFull) => "the store's disk is full",
+        RpcError::Git(_)
+        | RpcError::Auth(_)
+        | RpcError::Idempotency(_)
+        | RpcError::Delivery(_)
+        | RpcError::Store(_) => "the push cannot be taken now",
+    }
+}
+
+fn reason(failure: &RpcError) -> &'static str {
+    match failure {
+        RpcError::Git(GitError::RefConflict { .. }) => "is being changed by somebody else",
+        RpcError::Git(GitError::RefNameClash { .. }) => "the name collides with another ref",
+        RpcError::Git(GitError::RefTarget { .. }) => "cannot point to that object",
+        RpcError::Git(_)
+        | RpcError::Auth(_)
+        | RpcError::Idempotency(_)
+        | RpcError::Delivery(_)
+        | RpcError::Store(_) => "not done",
+    }
+}

@@ -1,0 +1,250 @@
+//! The socket that hooks call, and git's side of the `proc-receive` protocol, version 1. Not here: which refs may change.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use git2::Oid;
+use tokio::{
+    io::{AsyncRead, AsyncWriteExt as _, BufReader},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+};
+use uuid::Uuid;
+
+use super::{
+    hook,
+    receive::{PushRequest, RefCommand, receive},
+    sessions::{HookKind, HookSocket},
+};
+use crate::{git::pktline::Packet, state::AppState, transfer::fetch, types::error::GitError};
+
+/// How long a hook may take to say what it wants; git says it at once.
+const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often to look whether the process is to stop and no push is left.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Ref commands of one push.
+const MAX_COMMANDS: usize = 100_000;
+
+/// Where git finds its hooks.
+#[derive(Clone, Debug)]
+pub(crate) struct Hooks(PathBuf);
+
+impl Hooks {
+    /// The folder with all of them.
+    pub(crate) fn all(&self) -> &Path {
+        &self.0
+    }
+
+    /// The hook of fetches.
+    pub(crate) fn pack_objects(&self) -> PathBuf {
+        self.0.join(hook::PACK_OBJECTS)
+    }
+
+    /// The folder for pushes that [`PushInspector::is_small`] told of: what `pre-receive` looks for cannot be in them.
+    pub(crate) fn of_small_pushes(&self) -> PathBuf {
+        self.0.join("small")
+    }
+}
+
+/// Puts the hook program where git looks for it, under the names of the hooks that it is. Every other hook stays absent.
+pub(crate) fn install_hooks(store: &Path, program: &Path) -> Result<Hooks, GitError> {
+    let hooks = Hooks(store.join("hooks"));
+    let install = |path: PathBuf| {
+        let beside = store.join("incoming").join(format!("hook-{}", Uuid::new_v4()));
+        std::os::unix::fs::symlink(program, &beside)?;
+        fs::rename(&beside, path)
+    };
+    let installed = fs::create_dir_all(hooks.of_small_pushes())
+        .and_then(|()| hook::NAMES.into_iter().try_for_each(|name| install(hooks.all().join(name))))
+        .and_then(|()| install(hooks.of_small_pushes().join(hook::PROC_RECEIVE)));
+    installed.map_err(GitError::io("installing the hooks"))?;
+    Ok(hooks)
+}
+
+/// Serves hooks until the process stops and the last push or fetch has ended.
+pub(crate) async fn serve_hooks(app: AppState, socket: HookSocket) {
+    // Pushes and fetches in flight still need it when the process is told to stop.
+    while !(app.life.is_stopping() && app.sessions.is_empty()) {
+        let accepted = tokio::select! {
+            accepted = socket.listener.accept() => accepted,
+            () = tokio::time::sleep(STOP_POLL_INTERVAL) => continue,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let own = app.clone();
+                app.life.spawn("hook", async move {
+                    if let Err(error) = serve_connection(&own, stream).await {
+                        tracing::debug!(%error, "a hook left early");
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a hook");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+/// What git says a push is like, before its commands.
+#[derive(Clone, Copy, Debug, Default)]
+struct PushCapabilities {
+    is_atomic: bool,
+    has_options: bool,
+}
+
+async fn serve_connection(app: &AppState, stream: UnixStream) -> io::Result<()> {
+    let (reader, writer) = stream.into_split();
+    let mut reader = BufReader::new(reader);
+    let named = tokio::time::timeout(HOOK_TIMEOUT, Packet::read(&mut reader));
+    let session = named.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    match session.as_ref().and_then(Packet::line).and_then(|id| app.sessions.find(id)) {
+        Some(HookKind::Push(push)) => serve_push(app, push, reader, writer).await,
+        Some(HookKind::Fetch(fetch)) => fetch::serve(app, fetch, reader, writer).await,
+        None => Ok(()),
+    }
+}
+
+async fn serve_push(
+    app: &AppState,
+    push: super::Push,
+    mut reader: BufReader<OwnedReadHalf>,
+    mut writer: OwnedWriteHalf,
+) -> io::Result<()> {
+    let asked = tokio::time::timeout(HOOK_TIMEOUT, negotiate(&mut reader, &mut writer));
+    let capabilities = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let asked = tokio::time::timeout(HOOK_TIMEOUT, read_request(&mut reader, capabilities));
+    let request = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
+    let answers = receive(app, push, request).await;
+    let mut bytes = Vec::new();
+    for (name, answer) in answers {
+        let line = match answer {
+            Ok(()) => [b"ok ", name.as_slice()].concat(),
+            Err(reason) => [b"ng ", name.as_slice(), b" ", reason.as_bytes()].concat(),
+        };
+        Packet::Data(line).encode(&mut bytes)?;
+    }
+    Packet::Flush.encode(&mut bytes)?;
+    writer.write_all(&bytes).await?;
+    writer.shutdown().await
+}
+
+/// The versions, and what the push is like.
+async fn negotiate<R: AsyncRead + Unpin>(reader: &mut R, writer: &mut OwnedWriteHalf) -> io::Result<PushCapabilities> {
+    let mut asked = PushCapabilities::default();
+    while let Some(Packet::Data(line)) = Packet::read(reader).await? {
+        let mut parts = line.split(|byte| *byte == 0);
+        if parts.next().is_none_or(|version| version.trim_ascii() != b"version=1") {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a version other than 1"));
+        }
+        for feature in parts.flat_map(|capabilities| capabilities.split(u8::is_ascii_whitespace)) {
+            asked.is_atomic |= feature == b"atomic";
+            asked.has_options |= feature == b"push-options";
+        }
+    }
+    let mut bytes = Vec::new();
+    // What is not taken up here, git does not say.
+    let taken = if asked.has_options { "version=1\0push-options\n" } else { "version=1\n" };
+    Packet::text(taken).encode(&mut bytes)?;
+    Packet::Flush.encode(&mut bytes)?;
+    writer.write_all(&bytes).await?;
+    Ok(asked)
+}
+
+/// The commands, and what was said along with them.
+async fn read_request<R: AsyncRead + Unpin>(reader: &mut R, capabilities: PushCapabilities) -> io::Result<PushRequest> {
+    let mut request = PushRequest { is_atomic: capabilities.is_atomic, ..PushRequest::default() };
+    while let Some(line) = read_line(reader).await? {
+        let command =
+            parse_command(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a ref command"))?;
+        if request.commands.len() == MAX_COMMANDS {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "too many ref commands"));
+        }
+        request.commands.push(command);
+    }
+    if capabilities.has_options {
+        while let Some(line) = read_line(reader).await? {
+            // Whoever watched the push let through what is within the limits.
+            request.options.add(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        }
+    }
+    Ok(request)
+}
+
+/// The next line of a list; `None` at its end.
+async fn read_line<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Option<Vec<u8>>> {
+    let packet = Packet::read(reader).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok(packet.line().map(<[u8]>::to_vec))
+}
+
+/// `<old id> <new id> <ref>`.
+fn parse_command(line: &[u8]) -> Option<RefCommand> {
+    let (old, rest) = line.split_at_checked(40)?;
+    let (new, name) = rest.strip_prefix(b" ")?.split_at_checked(40)?;
+    Some(RefCommand { name: name.strip_prefix(b" ")?.to_vec(), old: id(old)?, new: id(new)? })
+}
+
+/// An id; the inner `None` for zeros.
+fn id(digits: &[u8]) -> Option<Option<Oid>> {
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let id = Oid::from_str(std::str::from_utf8(digits).ok()?).ok()?;
+    Some((!id.is_zero()).then_some(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn commands_are_two_ids_and_a_name() {
+        let (zero, one) = ("0".repeat(40), "1".repeat(40));
+        let command = parse_command(format!("{zero} {one} refs/heads/a b").as_bytes()).unwrap();
+        assert_eq!(
+            (command.old, command.new.unwrap().to_string(), command.name.as_slice()),
+            (None, one.clone(), &b"refs/heads/a b"[..])
+        );
+        for wrong in [
+            String::new(),
+            zero.clone(),
+            format!("{zero} {one}"),
+            format!("{zero} {one}refs/x"),
+            format!("{} {one} x", "g".repeat(40)),
+        ] {
+            assert!(parse_command(wrong.as_bytes()).is_none(), "{wrong}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_a_command_or_none(line in proptest::collection::vec(any::<u8>(), 0..120)) {
+            if let Some(command) = parse_command(&line) {
+                prop_assert_eq!(&line[82..], &command.name[..]);
+            }
+        }
+    }
+
+    #[test]
+    fn hooks_are_replaced_in_one_step() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("incoming")).unwrap();
+        for program in ["/bin/true", "/bin/false"] {
+            let hooks = install_hooks(folder.path(), Path::new(program)).unwrap();
+            let small = hooks.of_small_pushes();
+            let installed =
+                hook::NAMES.map(|name| hooks.all().join(name)).into_iter().chain([small.join("proc-receive")]);
+            for path in installed {
+                assert_eq!(fs::read_link(path).unwrap(), Path::new(program));
+            }
+            assert_eq!(fs::read_dir(small).unwrap().count(), 1);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Pushes and fetches that are being served, by the secret that their hooks know.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use ferrite_proto::id::RepositoryId;
+use tokio::net::UnixListener;
+use uuid::Uuid;
+
+use super::hook;
+use crate::{
+    transfer::fetch::Fetch,
+    types::{error::GitError, protection::Actor},
+};
+
+/// Longer paths do not fit into the address of a socket.
+const MAX_SOCKET_PATH_BYTES: usize = 100;
+
+/// One push: whose, and to what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Push {
+    /// Where it goes.
+    pub(crate) repository: RepositoryId,
+    /// Who pushes.
+    pub(crate) actor: Actor,
+    /// When it began.
+    pub(crate) begun: SystemTime,
+}
+
+impl Push {
+    /// A push that begins now.
+    pub(crate) fn new(repository: RepositoryId, actor: Actor) -> Self {
+        Self { repository, actor, begun: SystemTime::now() }
+    }
+}
+
+/// What a hook is run for.
+#[derive(Clone, Debug)]
+pub(crate) enum HookKind {
+    /// A push.
+    Push(Push),
+    /// A fetch.
+    Fetch(Fetch),
+}
+
+/// The pushes and fetches. Clones share everything.
+#[derive(Clone, Debug)]
+pub(crate) struct HookSessions(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    socket: PathBuf,
+    /// The most refs that one push may change.
+    max_refs: usize,
+    served: Mutex<HashMap<String, HookKind>>,
+    /// Repositories in which a push that was broken off may have left something, and when the last one was.
+    aborted: Mutex<HashMap<RepositoryId, SystemTime>>,
+}
+
+/// Where hooks call; its file vanishes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct HookSocket {
+    pub(super) listener: UnixListener,
+    path: PathBuf,
+    /// The folder made for it, if it does not fit into the store's.
+    folder: Option<PathBuf>,
+}
+
+/// A push or a fetch that is being served, until dropped.
+#[derive(Debug)]
+pub(crate) struct HookSession {
+    id: String,
+    repository: RepositoryId,
+    sessions: HookSessions,
+}
+
+impl HookSocket {
+    /// Starts to listen, in the store's folder or, when its path is too long, in one of our own below the system's.
+    pub(crate) fn bind(store: &Path) -> Result<Self, GitError> {
+        let mut path = store.join("hook.sock");
+        let mut folder = None;
+        if path.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
+            let own = std::env::temp_dir().join(format!("ferrite-{}", Uuid::new_v4()));
+            let made = fs::DirBuilder::new().mode(0o700).create(&own);
+            made.map_err(GitError::io(format!("creating `{}`", own.display())))?;
+            path = own.join("hook.sock");
+            folder = Some(own);
+        }
+        let listener = listen(&path).map_err(GitError::io(format!("listening on `{}`", path.display())))?;
+        Ok(Self { listener, path, folder })
+    }
+
+    /// Those whose hooks call here; a push may change `max_refs` refs.
+    pub(crate) fn sessions(&self, max_refs: usize) -> HookSessions {
+        let (served, aborted) = (Mutex::default(), Mutex::default());
+        HookSessions(Arc::new(Inner { socket: self.path.clone(), max_refs, served, aborted }))
+    }
+}
+
+/// The store's lock keeps every other process from listening there: a file that is left is a dead one's.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+impl Drop for HookSocket {
+    fn drop(&mut self) {
+        // What cannot be removed is replaced by the next process.
+        drop(fs::remove_file(&self.path));
+        if let Some(folder) = &self.folder {
+            drop(fs::remove_dir(folder));
+        }
+    }
+}
+
+impl HookSessions {
+    /// Remembers a push for as long as the answer is kept.
+    pub(crate) fn open(&self, push: Push) -> HookSession {
+        self.remember(push.repository, HookKind::Push(push))
+    }
+
+    /// Remembers a fetch for as long as the answer is kept.
+    pub(crate) fn open_fetch(&self, fetch: Fetch) -> HookSession {
+        self.remember(fetch.repository, HookKind::Fetch(fetch))
+    }
+
+    fn remember(&self, repository: RepositoryId, served: HookKind) -> HookSession {
+        let id = Uuid::new_v4().simple().to_string();
+        self.served().insert(id.clone(), served);
+        HookSession { id, repository, sessions: self.clone() }
+    }
+
+    /// What is served under this secret.
+    pub(crate) fn find(&self, id: &[u8]) -> Option<HookKind> {
+        self.served().get(std::str::from_utf8(id).ok()?).cloned()
+    }
+
+    /// When the longest of the pushes to a repository that are being served began; now when there is none. What a push left in the
+    /// repository before that time is nobody's.
+    pub(crate) fn oldest(&self, repository: RepositoryId) -> SystemTime {
+        // Read first: a push that begins meanwhile is not older.
+        let now = SystemTime::now();
+        let served = self.served();
+        let begun = served.values().filter_map(|served| match served {
+            HookKind::Push(push) => (push.repository == repository).then_some(push.begun),
+            HookKind::Fetch(_) => None,
+        });
+        begun.min().map_or(now, |begun| begun.min(now))
+    }
+
+    /// A push to a repository was broken off.
+    pub(crate) fn mark_aborted(&self, repository: RepositoryId) {
+        self.aborted().insert(repository, SystemTime::now());
+    }
+
+    /// The time before which everything that pushes left in a repository is nobody's, if one of them may have left something. When
+    /// a push that is still served began before that was left, it is for the end of this one to ask again.
+    pub(crate) fn aborted_before(&self, repository: RepositoryId) -> Option<SystemTime> {
+        let mut aborted = self.aborted();
+        let last = *aborted.get(&repository)?;
+        let before = self.oldest(repository);
+        if last < before {
+            aborted.remove(&repository);
+        }
+        Some(before)
+    }
+
+    /// Whether nothing is being served.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.served().is_empty()
+    }
+
+    fn aborted(&self) -> std::sync::MutexGuard<'_, HashMap<RepositoryId, SystemTime>> {
+        // Nothing panics while it is held.
+        self.0.aborted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn served(&self) -> std::sync::MutexGuard<'_, HashMap<String, HookKind>> {
+        // Nothing panics while it is held.
+        self.0.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HookSession {
+    /// Where the push goes, or the fetch comes from.
+    pub(crate) fn repository(&self) -> RepositoryId {
+        self.repository
+    }
+
+    /// What the hook finds in its environment.
+    pub(crate) fn env(&self) -> Vec<(&'static str, OsString)> {
+        let Inner { socket, max_refs, .. } = &*self.sessions.0;
+        vec![
+            (hook::SOCKET, socket.clone().into()),
+            (hook::SESSION, self.id.clone().into()),
+            (hook::MAX_REFS, max_refs.to_string().into()),
+        ]
+    }
+}
+
+impl Drop for HookSession {
+    fn drop(&mut self) {
+        self.sessions.served().remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_ends_with_its_push() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = HookSocket::bind(folder.path()).unwrap();
+        let sessions = socket.sessions(10);
+        let actor = Actor { user: 4, permission: ferrite_proto::Permission::Write };
+        let session = sessions.open(Push::new(RepositoryId(3), actor));
+        let id = session.id.clone();
+        let found = sessions.find(id.as_bytes());
+        assert!(matches!(found, Some(HookKind::Push(push)) if push.repository == RepositoryId(3)));
+        assert!(sessions.find(b"").is_none() && sessions.find(&[0xff]).is_none());
+        let (before, begun) = (SystemTime::UNIX_EPOCH, SystemTime::now());
+        assert!(
+            (before..=begun).contains(&sessions.oldest(RepositoryId(3))) && sessions.oldest(RepositoryId(4)) >= begun
+        );
+        drop(session);
+        assert!(sessions.find(id.as_bytes()).is_none() && sessions.oldest(RepositoryId(3)) >= begun);
+    }
+
+    #[tokio::test]
+    async fn the_last_of_several_pushes_sweeps_for_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = HookSocket::bind(folder.path()).unwrap().sessions(10);
+        let actor = Actor { user: 4, permission: ferrite_proto::Permission::Write };
+        let id = RepositoryId(3);
+        let (long, short) = (sessions.open(Push::new(id, actor)), sessions.open(Push::new(id, actor)));
+        assert!(sessions.aborted_before(id).is_none());
+        drop(short);
+        sessions.mark_aborted(id);
+        let left = SystemTime::now();
+        assert!(sessions.aborted_before(id).unwrap() < left, "what the other push has is left alone");
+        drop(long);
+        assert!(sessions.aborted_before(id).unwrap() >= left);
+        assert!(sessions.aborted_before(id).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_socket_finds_a_place_when_the_store_is_deep_down() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("d".repeat(120));
+        fs::create_dir(&deep).unwrap();
+        let socket = HookSocket::bind(&deep).unwrap();
+        let (path, own) = (socket.path.clone(), socket.folder.clone().unwrap());
+        assert!(path.exists());
+        assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
+        drop(socket);
+        assert!(!own.exists());
+    }
+}

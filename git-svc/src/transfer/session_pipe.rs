@@ -1,0 +1,241 @@
+//! A git process and a client that exchange frames until both are done. [`ferrite_proto::session`] is the protocol.
+//!
+//! Not here: the request that becomes such a session (`http`).
+
+use std::{
+    io,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use ferrite_proto::session::{HEADER_BYTES, Header, Kind, MAX_BYTES};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader},
+    process::ChildStdin,
+    sync::Mutex,
+    time::Instant,
+};
+
+use super::push::PushInspector;
+use crate::{
+    admission::{idle_timer::IdleTimer, throughput::MinThroughput, yielding_permit::YieldingPermit},
+    config::limits::LimitArgs,
+    git::command::GitChild,
+    types::error::GitError,
+};
+
+/// How long the client may take to hear why its session ended.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes read from a process at once.
+const CHUNK_BYTES: usize = MAX_BYTES;
+/// The status of a process that was ended by a signal.
+const EXIT_SIGNALLED: u8 = 255;
+
+/// A process and a client that speak with each other.
+pub(crate) struct SessionPipe<'a, W> {
+    pub(crate) idle: IdleTimer,
+    pub(crate) permit: YieldingPermit<'a>,
+    /// Bytes that the client may send.
+    pub(crate) limit: u64,
+    pub(crate) limits: &'a LimitArgs,
+    /// Where the repository is, which is nobody's business.
+    pub(crate) secret: std::path::PathBuf,
+    pub(crate) writer: FrameWriter<W>,
+}
+
+impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
+    pub(crate) async fn run<R: AsyncRead + Unpin>(
+        &self,
+        child: &mut GitChild,
+        reader: R,
+        inspector: Option<PushInspector>,
+    ) -> Result<(), GitError> {
+        let outcome = tokio::select! {
+            outcome = self.work(child, reader, inspector) => outcome,
+            never = self.permit.release_when_idle(&self.idle) => match never {},
+            () = self.idle.expired(self.limits.session_idle) => Err(GitError::TimedOut { what: "the session" }),
+            () = tokio::time::sleep(self.limits.transfer) => Err(GitError::TimedOut { what: "the session" }),
+        };
+        if let Err(error) = &outcome
+            && !matches!(error, GitError::ClientGone)
+        {
+            // The client may not be listening: then there is nobody to tell.
+            drop(tokio::time::timeout(CLOSE_TIMEOUT, self.writer.send_error_and_close(error)).await);
+        }
+        outcome
+    }
+
+    async fn work<R: AsyncRead + Unpin>(
+        &self,
+        child: &mut GitChild,
+        reader: R,
+        inspector: Option<PushInspector>,
+    ) -> Result<(), GitError> {
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let answer = async {
+            tokio::try_join!(self.forward(stdout, Kind::Data), self.forward(stderr, Kind::Errors))?;
+            let status = child.wait().await?;
+            let status = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_SIGNALLED);
+            self.writer.send(Kind::Exit, &[status]).await
+        };
+        tokio::select! {
+            answered = answer => answered,
+            error = self.feed(reader, stdin, inspector) => Err(error),
+        }
+    }
+
+    /// Gives the process what the client sends; returns why no more comes. What it does not want to hear is dropped, and so is the
+    /// rest of a push that was refused: a client that cannot send all of its pack does not read why.
+    async fn feed<R: AsyncRead + Unpin>(
+        &self,
+        reader: R,
+        mut stdin: Option<ChildStdin>,
+        mut inspector: Option<PushInspector>,
+    ) -> GitError {
+        let mut reader = BufReader::with_capacity(CHUNK_BYTES, reader);
+        let (mut content, mut left, mut throughput) =
+            (vec![0; MAX_BYTES], self.limit, MinThroughput::new(self.limits.pause, self.limits.slowest));
+        let mut is_refused = false;
+        loop {
+            let asked = Instant::now();
+            let mut bytes = [0; HEADER_BYTES];
+            if reader.read_exact(&mut bytes).await.is_err() {
+                return GitError::ClientGone;
+            }
+            let Ok(header) = Header::decode(bytes) else { return GitError::ClientGone };
+            let content = &mut content[..header.length];
+            if reader.read_exact(content).await.is_err() {
+                return GitError::ClientGone;
+            }
+            self.idle.touch();
+            match header.kind {
+                Kind::Data => {
+                    let Some(rest) = left.checked_sub(content.len() as u64) else {
+                        return GitError::TooLarge { what: "what the client sends", limit: self.limit };
+                    };
+                    left = rest;
+                    if let Some(answer) = inspector.as_mut().and_then(|inspector| inspector.inspect(content)) {
+                        // The process is not to see these bytes, nor to hear an end: it would have its own words for that.
+                        is_refused = true;
+                        if let Err(error) = self.writer.send(Kind::Data, &answer).await {
+                            return error;
+                        }
+                    }
+                    self.permit.acquire_for(&mut throughput, asked, content.len()).await;
+                    if !is_refused
+                        && let Some(open) = &mut stdin
+                        && open.write_all(content).await.is_err()
+                    {
+                        stdin = None;
+                    }
+                    self.idle.touch();
+                }
+                // There is nothing more to say, whether the client hears this or not.
+                Kind::End if is_refused => {
+                    return self.writer.send(Kind::Exit, &[1]).await.err().unwrap_or(GitError::ClientGone);
+                }
+                Kind::End => stdin = None,
+                Kind::Errors | Kind::Exit => return GitError::ClientGone,
+            }
+        }
+    }
+
+    /// Passes on what the process writes, to its end.
+    async fn forward<R: AsyncRead + Unpin>(&self, from: Option<R>, kind: Kind) -> Result<(), GitError> {
+        let Some(mut from) = from else { return Ok(()) };
+        let (mut chunk, mut throughput) =
+            (vec![0; CHUNK_BYTES], MinThroughput::new(self.limits.idle, self.limits.slowest));
+        loop {
+            let count = from.read(&mut chunk).await.map_err(GitError::io("reading from git"))?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.idle.touch();
+            match kind {
+                Kind::Errors => {
+                    throughput.wait(self.writer.send(kind, &redact(&chunk[..count], &self.secret))).await??
+                }
+                Kind::Data | Kind::Exit | Kind::End => {
+                    throughput.wait(self.writer.send(kind, &chunk[..count])).await??
+                }
+            }
+            throughput.add_bytes(count);
+            self.idle.touch();
+        }
+    }
+}
+
+/// `text` without the place of the repository.
+fn redact(text: &[u8], secret: &Path) -> Vec<u8> {
+    String::from_utf8_lossy(text).replace(&*secret.to_string_lossy(), "repository").into_bytes()
+}
+
+/// The way to the client: whole frames, one after the other.
+pub(crate) struct FrameWriter<W> {
+    writer: Mutex<W>,
+    /// Whether the last frame was sent to its end.
+    is_whole: AtomicBool,
+}
+
+impl<W: AsyncWrite + Unpin> FrameWriter<W> {
+    pub(crate) fn new(writer: W) -> Self {
+        Self { writer: Mutex::new(writer), is_whole: AtomicBool::new(true) }
+    }
+
+    async fn send(&self, kind: Kind, content: &[u8]) -> Result<(), GitError> {
+        for part in content.chunks(MAX_BYTES) {
+            let header = Header { kind, length: part.len() }.encode();
+            let mut writer = self.writer.lock().await;
+            self.is_whole.store(false, Ordering::Relaxed);
+            let sent = write(&mut *writer, &header, part).await;
+            sent.map_err(|_| GitError::ClientGone)?;
+            self.is_whole.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Says why the session ends here.
+    async fn send_error_and_close(&self, error: &GitError) -> Result<(), GitError> {
+        if !self.is_whole.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let text = match error {
+            GitError::TimedOut { .. } | GitError::TooLarge { .. } | GitError::TooSlow => format!("Ferrite: {error}\n"),
+            _ => "Ferrite: internal error\n".to_owned(),
+        };
+        self.send(Kind::Errors, text.as_bytes()).await?;
+        self.send(Kind::Exit, &[1]).await
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(writer: &mut W, header: &[u8], content: &[u8]) -> io::Result<()> {
+    writer.write_all(header).await?;
+    writer.write_all(content).await?;
+    writer.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_learns_where_repositories_are() {
+        let told = redact(b"fatal: '/data/git/1.git' is odd\n", Path::new("/data/git/1.git"));
+        assert_eq!(told, b"fatal: 'repository' is odd\n");
+    }
+
+    #[tokio::test]
+    async fn after_a_broken_frame_there_is_no_farewell() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let writer = FrameWriter::new(near);
+        let content = [0; 1000];
+        let cut = tokio::time::timeout(Duration::from_millis(50), writer.send(Kind::Data, &content)).await;
+        assert!(cut.is_err());
+        writer.send_error_and_close(&GitError::TimedOut { what: "x" }).await.unwrap();
+        drop(writer);
+        let mut all = Vec::new();
+        far.read_to_end(&mut all).await.unwrap();
+        assert_eq!(all.len(), 64);
+    }
+}

@@ -1,0 +1,359 @@
+//! Everything the git core can refuse to do. The one table from these failures to kinds and reasons.
+
+use std::{io, path::PathBuf, time::Duration};
+
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError};
+
+use super::protection::Denial;
+
+/// A failure of git-svc.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// No such repository on this store.
+    #[error("repository not found")]
+    RepositoryNotFound,
+    /// No such branch.
+    #[error("branch not found")]
+    BranchNotFound,
+    /// The revision names no commit.
+    #[error("revision not found")]
+    RevisionNotFound,
+    /// No such ref.
+    #[error("ref not found")]
+    RefNotFound,
+    /// No object of that kind has this id.
+    #[error("object not found")]
+    ObjectNotFound,
+    /// Nothing at that path.
+    #[error("path not found")]
+    PathNotFound,
+    /// One field of the request breaks a rule.
+    #[error("`{}`: {}", .0.field, .0.message)]
+    Invalid(FieldViolation),
+    /// The commit would change nothing.
+    #[error("the file has this content already")]
+    UnchangedContent,
+    /// The repository follows a remote.
+    #[error("the repository is a mirror and cannot be written")]
+    MirrorReadOnly,
+    /// The file to replace is not what the caller thinks.
+    #[error("the file is not at the given blob any more")]
+    StaleBlob,
+    /// One of several files to change is not what the caller thinks.
+    #[error("`files[{index}]` is not at the given blob any more")]
+    StaleFile {
+        /// Its place in the request.
+        index: usize,
+    },
+    /// No such rule about branches.
+    #[error("protection rule not found")]
+    ProtectionNotFound,
+    /// The repository has as many rules about branches as it may have.
+    #[error("the repository has {limit} protection rules already")]
+    TooManyProtections {
+        /// How many.
+        limit: usize,
+    },
+    /// A rule about branches says no.
+    #[error("protected branch: {denial}")]
+    BranchProtected {
+        /// What it says no to.
+        denial: Denial,
+    },
+    /// A ref is not where the caller thinks, or somebody else is changing it.
+    #[error("`{name}` has moved or is being changed")]
+    RefConflict {
+        /// The ref's full name.
+        name: String,
+    },
+    /// The name of a ref collides with another one: `a` and `a/b` cannot both exist.
+    #[error("`{name}` collides with another ref")]
+    RefNameClash {
+        /// The ref's full name.
+        name: String,
+    },
+    /// A ref cannot be set to this object: it is missing, or no commit where one is needed.
+    #[error("`{name}` cannot be set to that object")]
+    RefTarget {
+        /// The ref's full name.
+        name: String,
+    },
+    /// The request was meant for another store.
+    #[error("this is not the store that holds the repository")]
+    WrongStore,
+    /// Larger than what is allowed.
+    #[error("{what} is larger than {limit} allowed")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// The limit, in the unit of `what`.
+        limit: u64,
+    },
+    /// Every worker is busy and the queue is full.
+    #[error("too much work is waiting")]
+    Overloaded,
+    /// It took longer than allowed and was ended.
+    #[error("{what} took too long")]
+    TimedOut {
+        /// What took too long.
+        what: &'static str,
+    },
+    /// Another process holds the store.
+    #[error("the store `{}` is held by another process", .0.display())]
+    StoreHeld(PathBuf),
+    /// The folder belongs to a store of another name.
+    #[error("the folder is the store `{found}`, not `{expected}`")]
+    StoreIdentity {
+        /// The configured name.
+        expected: String,
+        /// The name on disk.
+        found: String,
+    },
+    /// There is no usable git program.
+    #[error("{0}")]
+    Program(String),
+    /// A git process failed.
+    #[error("git {command} failed with {status}: {stderr}")]
+    Command {
+        /// The subcommand.
+        command: &'static str,
+        /// How it ended.
+        status: String,
+        /// The end of what it wrote to its standard error.
+        stderr: String,
+    },
+    /// libgit2 failed.
+    #[error("libgit2: {0}")]
+    Git(#[from] git2::Error),
+    /// The file system failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The client ended its request in the middle; nobody hears the answer.
+    #[error("the request was broken off")]
+    ClientGone,
+    /// The client sends or takes so slowly that it keeps others from their turn.
+    #[error("the client was too slow")]
+    TooSlow,
+    /// There is no room left on the store's disk.
+    #[error("the store's disk is full")]
+    StoreFull,
+    /// A fault of ours.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// What the system says when there is no room: on the disk, in somebody's share of it, or below the limit of a file's size.
+const FULL_KINDS: &[io::ErrorKind] =
+    &[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
+/// The same in the words of the C library, which `LC_ALL=C` keeps constant.
+const FULL_WORDS: &[&str] = &["No space left on device", "Disk quota exceeded", "File too large"];
+
+/// Whether a message says that there is no room.
+pub(crate) fn says_full(message: &str) -> bool {
+    FULL_WORDS.iter().any(|words| message.contains(words))
+}
+
+impl GitError {
+    /// A refusal of one field.
+    pub fn invalid(field: &str, code: &'static str, message: impl Into<String>) -> Self {
+        Self::Invalid(FieldViolation::new(field, code, message))
+    }
+
+    /// For `map_err`: a failure of the file system while doing `what`.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// Whether a transaction of refs was refused as a whole, so that nothing happened.
+    pub(crate) fn is_refused_transaction(&self) -> bool {
+        matches!(
+            self,
+            Self::RefConflict { .. } | Self::RefNameClash { .. } | Self::RefTarget { .. } | Self::RepositoryNotFound
+        )
+    }
+
+    /// The same failure, or `StoreFull` if a full disk is behind it: git and libgit2 say so in words only.
+    pub(crate) fn or_full(self) -> Self {
+        let is_full = match &self {
+            Self::Io { source, .. } => FULL_KINDS.contains(&source.kind()),
+            Self::Git(error) => says_full(error.message()),
+            Self::Command { stderr, .. } => says_full(stderr),
+            _ => false,
+        };
+        if !is_full {
+            return self;
+        }
+        metrics::counter!("ferrite_git_store_full_total").increment(1);
+        tracing::warn!(error = %self, "the store's disk is full");
+        Self::StoreFull
+    }
+
+    /// Whether libgit2 did not find an object: a handle may have missed a change of packs.
+    pub(crate) fn is_missing_object(&self) -> bool {
+        matches!(self, Self::Git(error) if error.code() == git2::ErrorCode::NotFound
+            && matches!(error.class(), git2::ErrorClass::Odb | git2::ErrorClass::Object))
+    }
+}
+
+impl ServiceError for GitError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::RepositoryNotFound
+            | Self::BranchNotFound
+            | Self::RevisionNotFound
+            | Self::RefNotFound
+            | Self::ObjectNotFound
+            | Self::PathNotFound
+            | Self::ProtectionNotFound => Kind::NotFound,
+            Self::BranchProtected { denial: Denial::Pusher } => Kind::PermissionDenied,
+            Self::Invalid(_)
+            | Self::RefNameClash { .. }
+            | Self::RefTarget { .. }
+            | Self::ClientGone
+            | Self::TooSlow => Kind::InvalidArgument,
+            Self::UnchangedContent
+            | Self::MirrorReadOnly
+            | Self::WrongStore
+            | Self::TooManyProtections { .. }
+            | Self::StoreFull
+            | Self::BranchProtected { denial: Denial::Force | Denial::Delete } => Kind::FailedPrecondition,
+            Self::StaleBlob | Self::StaleFile { .. } | Self::RefConflict { .. } => Kind::Aborted,
+            Self::TooLarge { .. } => Kind::TooLarge,
+            Self::Overloaded | Self::TimedOut { .. } => Kind::Overloaded,
+            Self::StoreHeld(_)
+            | Self::StoreIdentity { .. }
+            | Self::Program(_)
+            | Self::Command { .. }
+            | Self::Git(_)
+            | Self::Io { .. }
+            | Self::Internal(_) => Kind::Internal,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::RepositoryNotFound => "REPOSITORY_NOT_FOUND",
+            Self::BranchNotFound => "BRANCH_NOT_FOUND",
+            Self::RevisionNotFound => "REVISION_NOT_FOUND",
+            Self::RefNotFound => "REF_NOT_FOUND",
+            Self::ObjectNotFound => "OBJECT_NOT_FOUND",
+            Self::PathNotFound => "PATH_NOT_FOUND",
+            Self::Invalid(_) => "INVALID_FIELDS",
+            Self::UnchangedContent => "UNCHANGED_CONTENT",
+            Self::MirrorReadOnly => "MIRROR_READ_ONLY",
+            Self::StaleBlob | Self::StaleFile { .. } => "STALE_BLOB",
+            Self::ProtectionNotFound => "PROTECTION_NOT_FOUND",
+            Self::TooManyProtections { .. } => "TOO_MANY_PROTECTIONS",
+            Self::BranchProtected { .. } => "BRANCH_PROTECTED",
+            Self::RefConflict { .. } => "BRANCH_MOVED",
+            Self::RefNameClash { .. } => "REF_NAME_CLASH",
+            Self::RefTarget { .. } => "REF_TARGET",
+            Self::WrongStore => "WRONG_STORE",
+            Self::ClientGone => "REQUEST_BROKEN_OFF",
+            Self::TooSlow => "REQUEST_TOO_SLOW",
+            Self::TooLarge { .. } => "TOO_LARGE",
+            Self::Overloaded => "OVERLOADED",
+            Self::TimedOut { .. } => "TIMED_OUT",
+            Self::StoreFull => "STORE_FULL",
+            Self::StoreHeld(_)
+            | Self::StoreIdentity { .. }
+            | Self::Program(_)
+            | Self::Command { .. }
+            | Self::Git(_)
+            | Self::Io { .. }
+            | Self::Internal(_) => "INTERNAL",
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        "git"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        match self {
+            Self::Invalid(violation) => vec![violation.clone()],
+            Self::UnchangedContent => vec![FieldViolation::new("content", "invalid", self.to_string())],
+            Self::StaleBlob => vec![FieldViolation::new("sha", "invalid", self.to_string())],
+            Self::StaleFile { index } => {
+                vec![FieldViolation::new(format!("files[{index}].sha"), "invalid", self.to_string())]
+            }
+            Self::TooManyProtections { .. } => vec![FieldViolation::new("pattern", "invalid", self.to_string())],
+            Self::RefNameClash { .. } | Self::RefTarget { .. } => {
+                vec![FieldViolation::new("branch", "invalid", self.to_string())]
+            }
+            Self::RepositoryNotFound
+            | Self::BranchNotFound
+            | Self::RevisionNotFound
+            | Self::PathNotFound
+            | Self::RefNotFound
+            | Self::ObjectNotFound
+            | Self::ProtectionNotFound
+            | Self::BranchProtected { .. }
+            | Self::MirrorReadOnly
+            | Self::RefConflict { .. }
+            | Self::WrongStore
+            | Self::ClientGone
+            | Self::TooSlow
+            | Self::TooLarge { .. }
+            | Self::Overloaded
+            | Self::TimedOut { .. }
+            | Self::StoreFull
+            | Self::StoreHeld(_)
+            | Self::StoreIdentity { .. }
+            | Self::Program(_)
+            | Self::Command { .. }
+            | Self::Git(_)
+            | Self::Io { .. }
+            | Self::Internal(_) => Vec::new(),
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        matches!(self.kind(), Kind::Overloaded).then(|| Duration::from_secs(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_fields_are_named() {
+        let error = GitError::invalid("path", "invalid", "no");
+        assert_eq!((error.kind(), error.violations()[0].field.as_str()), (Kind::InvalidArgument, "path"));
+        assert_eq!(GitError::StaleBlob.violations()[0].field, "sha");
+        assert_eq!(GitError::UnchangedContent.kind(), Kind::FailedPrecondition);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        let full = || GitError::io("x")(io::ErrorKind::StorageFull.into());
+        assert!(matches!(full().or_full(), GitError::StoreFull));
+        let error = git2::Error::from_str("could not write: No space left on device");
+        assert!(matches!(GitError::Git(error).or_full(), GitError::StoreFull));
+        let failed = |stderr: &str| GitError::Command {
+            command: "update-ref",
+            status: String::new(),
+            stderr: stderr.to_owned(),
+        };
+        assert!(matches!(failed("fatal: write error: Disk quota exceeded").or_full(), GitError::StoreFull));
+        assert!(matches!(failed("fatal: broken").or_full(), GitError::Command { .. }));
+        assert!(matches!(GitError::io("x")(io::ErrorKind::NotFound.into()).or_full(), GitError::Io { .. }));
+        assert_eq!(
+            (GitError::StoreFull.kind(), GitError::StoreFull.reason()),
+            (Kind::FailedPrecondition, "STORE_FULL")
+        );
+    }
+
+    #[test]
+    fn only_overload_asks_to_retry() {
+        assert!(GitError::Overloaded.retry_after().is_some());
+        assert!(GitError::StaleBlob.retry_after().is_none());
+    }
+}

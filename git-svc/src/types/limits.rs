@@ -1,0 +1,4 @@
+//! Limits as plain values. Not here: the settings they come from (`config`).
+
+/// Largest file that can be written through the API, in bytes.
+pub const MAX_FILE_BYTES: u64 = 50 << 20;

@@ -1,0 +1,10 @@
+//! Plain values that every other part knows: names, paths, rules, limits, and the errors. No input or output.
+
+pub mod archive;
+pub mod error;
+pub mod limits;
+pub mod name;
+pub mod path;
+pub(crate) mod protection;
+pub(crate) mod push_options;
+pub(crate) mod rpc_error;

@@ -1,0 +1,213 @@
+//! The rules of one repository. Plain values; no database.
+
+use ferrite_proto::{Permission, grant::Grant};
+
+use super::{error::GitError, name::BranchName};
+
+/// The longest pattern, in bytes.
+const MAX_PATTERN: usize = 200;
+/// The rules of one repository.
+pub(crate) const MAX_RULES: usize = 50;
+/// The accounts that one rule lists.
+pub(crate) const MAX_USERS: usize = 100;
+
+/// The name of a branch, or a pattern in which `*` stands for any text, slashes included.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pattern(String);
+
+impl Pattern {
+    /// Checks a pattern: with some text for every `*` it must be the name of a branch.
+    ///
+    /// Errors: `Invalid` (field `pattern`).
+    pub(crate) fn parse(text: &str) -> Result<Self, GitError> {
+        if text.len() > MAX_PATTERN {
+            return Err(GitError::invalid("pattern", "too_long", "is too long"));
+        }
+        BranchName::parse(text.replace('*', "x").as_bytes()).map_err(|error| error.of("pattern"))?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// One that was checked before.
+    pub(crate) fn stored(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The pattern's text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn is_exact(&self) -> bool {
+        !self.0.contains('*')
+    }
+
+    /// Whether a branch has such a name. Each part is searched once: the time is linear in the name for each `*`.
+    fn matches(&self, branch: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let first = parts.next().unwrap_or_default();
+        let Some(mut rest) = branch.strip_prefix(first) else { return false };
+        let Some(last) = parts.next_back() else { return rest.is_empty() };
+        for part in parts {
+            let Some(at) = rest.find(part) else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.ends_with(last)
+    }
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) id: i64,
+    pub(crate) pattern: Pattern,
+    /// Whether commits may be taken away.
+    pub(crate) allow_force: bool,
+    /// Whether the branch may be deleted.
+    pub(crate) allow_delete: bool,
+    /// Who may change the branch; empty for everyone who may write.
+    pub(crate) users: Vec<i64>,
+    pub(crate) created_us: i64,
+}
+
+/// The rules of one repository, by pattern.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rules(Vec<Rule>);
+
+/// What the rules that bind one branch allow together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EffectiveRule {
+    pub(crate) allow_force: bool,
+    pub(crate) allow_delete: bool,
+    pub(crate) admits: bool,
+}
+
+impl Rules {
+    pub(crate) fn new(mut rules: Vec<Rule>) -> Self {
+        rules.sort_by(|one, other| one.pattern.cmp(&other.pattern));
+        Self(rules)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them.
+    pub(crate) fn into_vec(self) -> Vec<Rule> {
+        self.0
+    }
+
+    /// Whether any binds the branch with this short name.
+    pub(crate) fn protect(&self, branch: &[u8]) -> bool {
+        let branch = String::from_utf8_lossy(branch);
+        self.0.iter().any(|rule| rule.pattern.matches(&branch))
+    }
+
+    /// What `actor` may do to a branch; `None` for one that no rule binds. The rule with its exact name stands alone; of others
+    /// that match, every one must allow it.
+    pub(crate) fn effective(&self, branch: &[u8], actor: &Actor) -> Option<EffectiveRule> {
+        // A name that is not text becomes one that can be matched by `*` only.
+        let branch = String::from_utf8_lossy(branch);
+        let exact = self.0.iter().find(|rule| rule.pattern.is_exact() && rule.pattern.as_str() == branch);
+        let matching: Vec<_> = match exact {
+            Some(rule) => vec![rule],
+            None => self.0.iter().filter(|rule| rule.pattern.matches(&branch)).collect(),
+        };
+        (!matching.is_empty()).then(|| EffectiveRule {
+            allow_force: matching.iter().all(|rule| rule.allow_force),
+            allow_delete: matching.iter().all(|rule| rule.allow_delete),
+            admits: matching.iter().all(|rule| rule.users.is_empty() || actor.is_among(&rule.users)),
+        })
+    }
+}
+
+impl EffectiveRule {
+    /// What is wrong with a change whose kind is known.
+    pub(crate) fn deny(self, is_deletion: bool) -> Option<Denial> {
+        if !self.admits {
+            return Some(Denial::Pusher);
+        }
+        (is_deletion && !self.allow_delete).then_some(Denial::Delete)
+    }
+}
+
+/// Who changes refs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Actor {
+    /// The account; zero for none.
+    pub(crate) user: i64,
+    /// Its level on the repository.
+    pub(crate) permission: Permission,
+}
+
+impl Actor {
+    /// The bearer of a grant.
+    pub(crate) fn of(grant: &Grant) -> Self {
+        Self { user: grant.user_id().map_or(0, |user| user.0), permission: grant.permission }
+    }
+
+    /// Whether a list that names some accounts lets this one pass: owners are on every list.
+    fn is_among(&self, users: &[i64]) -> bool {
+        self.permission >= Permission::Owner || (self.user != 0 && users.contains(&self.user))
+    }
+}
+
+/// What a rule says no to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denial {
+    /// Somebody who is not on the list.
+    #[error("you are not among those who may change it")]
+    Pusher,
+    /// Taking commits away.
+    #[error("commits may not be taken away from it")]
+    Force,
+    /// Deleting the branch.
+    #[error("it may not be deleted")]
+    Delete,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_proto::Permission;
+
+    fn rule(pattern: &str, allow: bool, users: &[i64]) -> Rule {
+        let pattern = Pattern::parse(pattern).unwrap();
+        Rule { id: 1, pattern, allow_force: allow, allow_delete: allow, users: users.to_vec(), created_us: 0 }
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, matches) in [
+            ("main", "main", true),
+            ("main", "mainx", false),
+            ("*", "a/b", true),
+            ("release/*", "release/1/2", true),
+            ("release/*", "release", false),
+            ("*-stable", "a-stable", true),
+            ("*-stable", "a-stable-b", false),
+            ("a*a", "a", false),
+            ("a*b*c", "a-bb-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("a*bc*c", "abc", false),
+        ] {
+            assert_eq!(Pattern::parse(pattern).unwrap().matches(name), matches, "{pattern} {name}");
+        }
+        for wrong in ["", "a b", "refs/heads/main", "a..b", "-x*", "a?", &"x".repeat(201), "*.lock"] {
+            assert!(Pattern::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_exact_rule_stands_alone_and_others_add_up() {
+        let rules = Rules::new(vec![rule("*", false, &[]), rule("dev*", true, &[7]), rule("develop", true, &[])]);
+        let actor = |user, permission| Actor { user, permission };
+        let exact = rules.effective(b"develop", &actor(1, Permission::Write)).unwrap();
+        assert!(exact.allow_force && exact.admits);
+        let both = rules.effective(b"dev-1", &actor(1, Permission::Admin)).unwrap();
+        assert!(!both.allow_force && !both.admits);
+        assert!(rules.effective(b"dev-1", &actor(7, Permission::Write)).unwrap().admits);
+        let owner = rules.effective(b"dev-1", &actor(1, Permission::Owner)).unwrap();
+        assert!(owner.admits && !owner.allow_delete && owner.deny(true) == Some(Denial::Delete));
+        assert!(rules.protect(b"\xff") && Rules::default().effective(b"main", &actor(1, Permission::Write)).is_none());
+    }
+}

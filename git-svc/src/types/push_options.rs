@@ -1,0 +1,104 @@
+//! What a client says along with a push (`git push -o ci.skip`), for whoever hears of it. Not here: any meaning.
+
+/// Options of one push.
+const MAX_OPTIONS: usize = 64;
+/// Bytes of one option.
+const MAX_OPTION_BYTES: usize = 1 << 10;
+/// Bytes of all of them.
+const MAX_TOTAL_BYTES: usize = 16 << 10;
+
+/// Options in the order in which the client gave them, within the limits. A line each, so that they are kept as they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PushOptions {
+    lines: Vec<String>,
+    bytes: usize,
+}
+
+/// Why an option is not taken. The client reads it beside every ref that it pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum OptionError {
+    /// One more than may be.
+    #[error("a push may have {MAX_OPTIONS} options at most")]
+    TooMany,
+    /// Too much in one.
+    #[error("a push option may have {MAX_OPTION_BYTES} bytes at most")]
+    TooLong,
+    /// Too much in all.
+    #[error("push options may have {MAX_TOTAL_BYTES} bytes in all at most")]
+    TooLarge,
+    /// Not text, or with a character that ends lines or moves cursors.
+    #[error("a push option must be UTF-8 text without control characters")]
+    NoText,
+}
+
+impl PushOptions {
+    /// Takes one more.
+    pub(crate) fn add(&mut self, line: &[u8]) -> Result<(), OptionError> {
+        if self.lines.len() == MAX_OPTIONS {
+            return Err(OptionError::TooMany);
+        }
+        if line.len() > MAX_OPTION_BYTES {
+            return Err(OptionError::TooLong);
+        }
+        if self.bytes + line.len() > MAX_TOTAL_BYTES {
+            return Err(OptionError::TooLarge);
+        }
+        let text = std::str::from_utf8(line).ok().filter(|text| !text.chars().any(char::is_control));
+        self.lines.push(text.ok_or(OptionError::NoText)?.to_owned());
+        self.bytes += line.len();
+        Ok(())
+    }
+
+    /// In their order.
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Their form in rows; `None` for none.
+    pub(crate) fn to_row(&self) -> Option<String> {
+        (!self.lines.is_empty()).then(|| self.lines.iter().flat_map(|line| [line, "\n"]).collect())
+    }
+
+    /// What [`PushOptions::to_row`] wrote.
+    pub(crate) fn of_row(row: &str) -> Self {
+        let lines = row.split_terminator('\n').map(str::to_owned).collect();
+        Self { lines, bytes: row.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn limits_are_kept() {
+        let add = |options: &mut PushOptions, count: usize, line: &[u8]| {
+            (0..count).map(|_| options.add(line)).find(Result::is_err).unwrap_or(Ok(()))
+        };
+        let (mut many, mut long, mut large) = Default::default();
+        assert_eq!((add(&mut many, 64, b""), add(&mut many, 1, b"")), (Ok(()), Err(OptionError::TooMany)));
+        assert_eq!(add(&mut long, 1, &[b'x'; 1024]), Ok(()));
+        assert_eq!(add(&mut long, 1, &[b'x'; 1025]), Err(OptionError::TooLong));
+        assert_eq!(add(&mut large, 16, &[b'x'; 1024]), Ok(()));
+        assert_eq!(add(&mut large, 1, b"x"), Err(OptionError::TooLarge));
+        for line in [&b"a\nb"[..], b"a\0b", b"\x1b[2J", b"\x7f", b"\xc2\x85", b"\xff"] {
+            assert_eq!(PushOptions::default().add(line), Err(OptionError::NoText), "{line:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_keep_them_as_they_are(lines in proptest::collection::vec("\\PC{0,20}", 0..5)) {
+            let mut options = PushOptions::default();
+            for line in &lines {
+                options.add(line.as_bytes()).unwrap();
+            }
+            let row = options.to_row();
+            prop_assert_eq!(row.is_none(), lines.is_empty());
+            let back = row.map(|row| PushOptions::of_row(&row)).unwrap_or_default();
+            prop_assert_eq!(back.lines(), options.lines());
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Everything a call to git-svc can end in: the core's failures, and those of the parts around it.
+
+use std::time::Duration;
+
+use ferrite_kit::{auth::AuthError, db::DbError, idempotency::IdempotencyError, outbox::DeliveryError};
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use tonic::Status;
+
+use super::error::GitError;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RpcError {
+    /// The caller may not.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    /// git, the store, or a rule of theirs.
+    #[error(transparent)]
+    Git(GitError),
+    /// The key of a repeated write.
+    #[error(transparent)]
+    Idempotency(#[from] IdempotencyError),
+    /// Facts of other services.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
+    /// The journal.
+    #[error("storage failure")]
+    Store(#[source] DbError),
+}
+
+/// Whatever is done when the disk is full: that is what the caller hears.
+impl From<GitError> for RpcError {
+    fn from(error: GitError) -> Self {
+        Self::Git(error.or_full())
+    }
+}
+
+/// The same for the journal, which may be on the same disk.
+impl From<DbError> for RpcError {
+    fn from(error: DbError) -> Self {
+        if !error.is_full() {
+            return Self::Store(error);
+        }
+        metrics::counter!("ferrite_git_store_full_total").increment(1);
+        tracing::warn!(%error, "the journal's disk is full");
+        Self::Git(GitError::StoreFull)
+    }
+}
+
+impl RpcError {
+    fn inner(&self) -> Option<&dyn ServiceError> {
+        match self {
+            Self::Auth(error) => Some(error),
+            Self::Git(error) => Some(error),
+            Self::Idempotency(error) => Some(error),
+            Self::Delivery(error) => Some(error),
+            Self::Store(_) => None,
+        }
+    }
+
+    /// Logs the cause of a fault of ours: the caller is told nothing about it.
+    pub(crate) fn log(&self) {
+        if self.kind() != Kind::Internal {
+            return;
+        }
+        tracing::error!(error = %self, cause = self.causes(), "a call failed");
+    }
+
+    /// What is behind it, from the nearest to the farthest.
+    pub(crate) fn causes(&self) -> String {
+        let mut causes = Vec::new();
+        let mut next = std::error::Error::source(self);
+        while let Some(cause) = next {
+            causes.push(cause.to_string());
+            next = cause.source();
+        }
+        causes.join(": ")
+    }
+}
+
+impl ServiceError for RpcError {
+    fn kind(&self) -> Kind {
+        self.inner().map_or(Kind::Internal, ServiceError::kind)
+    }
+
+    fn reason(&self) -> &'static str {
+        self.inner().map_or("INTERNAL", ServiceError::reason)
+    }
+
+    fn domain(&self) -> &'static str {
+        self.inner().map_or("git", ServiceError::domain)
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        self.inner().map(ServiceError::violations).unwrap_or_default()
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.inner().and_then(ServiceError::retry_after)
+    }
+}
+
+impl From<RpcError> for Status {
+    fn from(failure: RpcError) -> Self {
+        failure.log();
+        to_status(&failure)
+    }
+}
