@@ -1,4 +1,6 @@
-//! `ferrite admin`: work on an installation from its machine, without going through its doors.
+//! `ferrite admin`: administration of an installation on its machine, directly in its database.
+//!
+//! Not here: the rules of accounts, which repo-svc has.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -8,11 +10,11 @@ use clap::{Args, Subcommand};
 use ferrite_kit::Secret;
 use repo_svc::admin::NewUser;
 
-use crate::launcher::password;
-use crate::output::{explain, say};
+use crate::output::{error_chain, print_line};
+use crate::password;
 use crate::role::in_runtime;
 
-/// Work on an installation from its machine.
+/// Administration of an installation, on its machine.
 #[derive(Args, Debug)]
 pub(crate) struct AdminArgs {
     #[command(subcommand)]
@@ -21,7 +23,7 @@ pub(crate) struct AdminArgs {
 
 #[derive(Debug, Subcommand)]
 enum AdminCommand {
-    /// Makes an account. Its password is read from FERRITE_USER_PASSWORD or standard input, or made and printed.
+    /// Creates an account. Its password is read from FERRITE_USER_PASSWORD or standard input, or generated and printed.
     CreateUser(CreateUserArgs),
 }
 
@@ -31,15 +33,15 @@ struct CreateUserArgs {
     #[arg(long)]
     username: String,
 
-    /// Its e-mail address.
+    /// The e-mail address of the account.
     #[arg(long)]
     email: String,
 
-    /// Its display name.
+    /// The display name of the account.
     #[arg(long, default_value = "")]
     full_name: String,
 
-    /// Lets it administer the whole site.
+    /// Makes the account an administrator of the site.
     #[arg(long)]
     admin: bool,
 
@@ -72,14 +74,14 @@ async fn create_user(args: CreateUserArgs) -> Result<(), String> {
         Some(url) => url.clone(),
         None => database_in(&args.data)?,
     };
-    let (password, made) = match password_for(&args)? {
+    let (password, generated) = match password_for(&args)? {
         Some(given) => (given, None),
         None => {
-            let made = password::generate().map_err(|error| error.to_string())?;
-            (Secret::new(made.clone()), Some(made))
+            let generated = password::generate().map_err(|error| error.to_string())?;
+            (Secret::new(generated.clone()), Some(generated))
         }
     };
-    let accounts = repo_svc::admin::open(&database).await.map_err(|error| explain(&error))?;
+    let accounts = repo_svc::admin::open(&database).await.map_err(|error| error_chain(&error))?;
     let user = NewUser {
         username: args.username,
         email: args.email,
@@ -87,10 +89,10 @@ async fn create_user(args: CreateUserArgs) -> Result<(), String> {
         full_name: args.full_name,
         is_admin: args.admin,
     };
-    let user = accounts.create_user(user).await.map_err(|error| explain(&error))?;
-    match made {
-        Some(made) => say(&format!("created user {}, password: {made}", user.username)),
-        None => say(&format!("created user {}", user.username)),
+    let user = accounts.create_user(user).await.map_err(|error| error_chain(&error))?;
+    match generated {
+        Some(password) => print_line(&format!("created user {}, password: {password}", user.username)),
+        None => print_line(&format!("created user {}", user.username)),
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ enum Command {
     /// Runs the whole service on this machine: five processes over one data folder.
     #[command(name = "up")]
     Up(Box<UpArgs>),
-    /// The public door: REST and git over HTTP.
+    /// The public interface: REST, and git over HTTP and SSH.
     #[command(name = "gateway")]
     Gateway(Box<gateway::Config>),
     /// Users, access tokens and repository metadata.
@@ -36,12 +36,12 @@ enum Command {
     /// Repositories on disk.
     #[command(name = "git-svc")]
     GitSvc(Box<git_svc::Config>),
-    /// Work on an installation from its machine.
+    /// Administration of an installation, on its machine.
     #[command(name = "admin")]
     Admin(AdminArgs),
 }
 
-/// Does what the command line asks for.
+/// Runs the command that the command line names.
 pub(crate) fn run() -> ExitCode {
     match Cli::parse().command {
         Command::Up(args) => launcher::start(&args),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
+    fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -1,12 +1,16 @@
 //! The one program of Ferrite: the launcher (`ferrite up`), every role, and administration.
 //!
-//! Not here: anything that knows a table, a route or a rule. Each role is a crate of its own; this one parses the command line,
-//! gives a role its process, and watches over processes.
+//! Each role is a crate of its own; this one parses the command line, runs a role in its process, and supervises processes.
+//!
+//! Order of the modules, upper to lower; each uses only those below it: `cli`, `admin`, `launcher`, `role`, `password`, `output`.
+//!
+//! Not here: tables, routes and rules.
 
 mod admin;
 mod cli;
 mod launcher;
 mod output;
+mod password;
 mod role;
 
 use std::path::Path;
@@ -16,9 +20,9 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let called_as = std::env::args_os().next().unwrap_or_default();
-    // git starts this program under other names while it serves pushes and fetches.
-    if Path::new(&called_as).file_name().is_some_and(git_svc::hook::is_name) {
+    let program = std::env::args_os().next().unwrap_or_default();
+    // git runs this program under the names of its hooks during pushes and fetches.
+    if Path::new(&program).file_name().is_some_and(git_svc::hook::is_name) {
         return git_svc::hook::main();
     }
     cli::run()

@@ -1,15 +1,20 @@
-//! Lines for people and scripts. A reader that went away is no reason to fail.
+//! Output of the program: single lines on standard output and standard error. A closed output is not an error.
 
 use std::io::Write;
 
-/// One line on standard output, at once.
-pub(crate) fn say(line: &str) {
+/// Writes one line to standard output and flushes it.
+pub(crate) fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// An error and its causes, as one line.
-pub(crate) fn explain(error: &dyn std::error::Error) -> String {
+/// Writes one line to standard error.
+pub(crate) fn print_error(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Returns an error and its causes as one line.
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -21,9 +26,4 @@ pub(crate) fn explain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     line.replace('\n', " ")
-}
-
-/// One line on standard error.
-pub(crate) fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }

@@ -1,4 +1,6 @@
-//! Gives one role its process: telemetry, listeners, signals, and an end within the grace period.
+//! Runs one role in this process: telemetry, listeners, signals, and a stop within the grace period.
+//!
+//! Not here: the roles themselves, and processes of other roles (`launcher`).
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -11,17 +13,17 @@ use ferrite_kit::{Lifecycle, server, telemetry};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::output::{complain, explain, say};
+use crate::output::{error_chain, print_error, print_line};
 
-/// What the runner needs to know of a role's settings.
+/// The settings of a role, as far as running it needs them.
 pub(crate) trait Role: Send + 'static {
-    /// The role's name: on the command line, in logs and in traces.
+    /// The role's name on the command line, in logs and in traces.
     const NAME: &'static str;
 
-    /// Where and how it serves.
+    /// Returns the settings of serving.
     fn serve(&self) -> &ServeArgs;
 
-    /// What it reports.
+    /// Returns the settings of logs and traces.
     fn telemetry(&self) -> &TelemetryArgs;
 
     /// Serves until `life` stops and requests have drained.
@@ -56,16 +58,17 @@ roles! {
     git_svc = "git-svc"
 }
 
-/// How long the runtime may take to end once everything has drained.
-const RUNTIME_END: Duration = Duration::from_millis(200);
+/// Time limit for the runtime to shut down once requests have drained.
+const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Runs a role until a signal, the end of standard input (when asked for), or a failure to start.
+/// Runs a role until a signal, the end of standard input (if the settings ask for that), or a failure to start.
 pub(crate) fn start<R: Role>(config: R) -> ExitCode {
     let workers = config.serve().workers;
     in_runtime(R::NAME, workers, serve(config))
 }
 
-/// Runs `work` on a runtime of its own, with so many threads or one for each core; its failure is one line on standard error.
+/// Runs `work` on a runtime of its own with `workers` threads, by default one for each core. Prints an error as one line on standard
+/// error.
 pub(crate) fn in_runtime(name: &str, workers: Option<u16>, work: impl Future<Output = Result<(), String>>) -> ExitCode {
     let mut builder = Builder::new_multi_thread();
     if let Some(workers) = workers {
@@ -74,7 +77,7 @@ pub(crate) fn in_runtime(name: &str, workers: Option<u16>, work: impl Future<Out
     let outcome = match builder.enable_all().build() {
         Ok(runtime) => {
             let outcome = runtime.block_on(work);
-            runtime.shutdown_timeout(RUNTIME_END);
+            runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
             outcome
         }
         Err(error) => Err(format!("cannot start: {error}")),
@@ -82,7 +85,7 @@ pub(crate) fn in_runtime(name: &str, workers: Option<u16>, work: impl Future<Out
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            complain(&format!("ferrite {name}: {message}"));
+            print_error(&format!("ferrite {name}: {message}"));
             ExitCode::FAILURE
         }
     }
@@ -99,27 +102,27 @@ async fn serve<R: Role>(config: R) -> Result<(), String> {
     }
     for listener in &listeners {
         let address = listener.address().map_err(|error| error.to_string())?;
-        say(&format!("listening: {address}"));
+        print_line(&format!("listening: {address}"));
     }
-    watch_signals(&life).map_err(|error| format!("cannot watch signals: {error}"))?;
+    stop_with_signals(&life).map_err(|error| format!("cannot watch signals: {error}"))?;
     if settings.stop_with_stdin {
-        watch_stdin(&life);
+        stop_with_stdin(&life);
     }
     let outcome = config.run(listeners, life.clone()).await;
-    let expected = life.is_stopping();
+    let is_expected = life.is_stopping();
     life.stop();
     if !life.finished().await {
         tracing::warn!("requests or tasks were still running at the end of the grace period");
     }
     telemetry.flush();
     match outcome {
-        Err(error) => Err(explain(&error)),
-        Ok(()) if expected => Ok(()),
+        Err(error) => Err(error_chain(&error)),
+        Ok(()) if is_expected => Ok(()),
         Ok(()) => Err("stopped serving without being asked to".to_owned()),
     }
 }
 
-/// Signals that ask a process to stop.
+/// The signals that ask this process to stop: SIGTERM, SIGINT, SIGHUP.
 pub(crate) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -127,7 +130,7 @@ pub(crate) struct StopSignals {
 }
 
 impl StopSignals {
-    /// Starts to listen for them.
+    /// Starts to receive the signals in place of their default action.
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -136,7 +139,7 @@ impl StopSignals {
         })
     }
 
-    /// The name of the next one.
+    /// Waits for the next signal and returns its name.
     pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -146,7 +149,8 @@ impl StopSignals {
     }
 }
 
-fn watch_signals(life: &Lifecycle) -> std::io::Result<()> {
+/// Stops `life` at the first signal that asks for it.
+fn stop_with_signals(life: &Lifecycle) -> std::io::Result<()> {
     let mut signals = StopSignals::new()?;
     let watched = life.clone();
     life.spawn("signals", async move {
@@ -161,8 +165,8 @@ fn watch_signals(life: &Lifecycle) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Stops `life` when standard input ends. A thread, because a read of standard input cannot be taken back.
-pub(crate) fn watch_stdin(life: &Lifecycle) {
+/// Stops `life` when standard input ends. Uses a thread, because a blocking read of standard input cannot be cancelled.
+pub(crate) fn stop_with_stdin(life: &Lifecycle) {
     let life = life.clone();
     std::thread::spawn(move || {
         let mut scratch = [0; 64];

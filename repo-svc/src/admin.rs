@@ -1,6 +1,6 @@
-//! Accounts without a running service: for the launcher's first start and for the command line.
+//! Creation of accounts without a running service: for the launcher's first start and for the command line.
 //!
-//! Not here: anything that a client can reach.
+//! Not here: RPCs that clients can call.
 
 use ferrite_kit::db::{Db, Tx};
 use ferrite_kit::startup::StartError;
@@ -8,9 +8,9 @@ use ferrite_kit::{Clock, Secret};
 
 pub use crate::model::{NewUser, User};
 
-use crate::RepoError;
+use crate::auth::Passwords;
+use crate::error::RepoError;
 use crate::model::CheckedUser;
-use crate::password::Passwords;
 use crate::store::{AccountStore, Action, Actor, Entry, Target, append, migrations};
 
 /// The accounts of one database.
@@ -25,7 +25,7 @@ pub struct Accounts {
 /// Opens the database of repo-svc and brings its schema up to date.
 ///
 /// # Errors
-/// When it cannot be reached, or its schema is newer than this program.
+/// When the database cannot be reached, or its schema is newer than this program.
 pub async fn open(database_url: &Secret) -> Result<Accounts, StartError> {
     let db = Db::open(database_url, 2).await?;
     migrations().run(&db).await?;
@@ -33,15 +33,16 @@ pub async fn open(database_url: &Secret) -> Result<Accounts, StartError> {
 }
 
 impl Accounts {
-    /// The accounts in `db`, whose schema is up to date.
+    /// Returns the accounts in `db`, whose schema is up to date.
     pub(crate) fn over(db: Db) -> Self {
         Self { store: AccountStore::new(db.clone()), db, passwords: Passwords::new(), clock: Clock::system() }
     }
 
-    /// Makes an account.
+    /// Creates an account.
     ///
     /// # Errors
-    /// [`RepoError::Invalid`] when a field breaks a rule, [`RepoError::UserExists`] or [`RepoError::EmailUsed`] when it is taken.
+    /// [`RepoError::Invalid`] if a field breaks a rule, [`RepoError::UserExists`] or [`RepoError::EmailUsed`] if it is taken, or those of
+    /// the database.
     pub async fn create_user(&self, new: NewUser) -> Result<User, RepoError> {
         let checked = CheckedUser::check_for_operator(&new)?;
         let hash = self.passwords.hash(&checked.password).await?;
@@ -51,10 +52,10 @@ impl Accounts {
         Ok(user)
     }
 
-    /// Makes a site administrator when there is no account yet. Returns whether it did. Of several at once, one does.
+    /// Creates a site administrator if there is no account yet. Returns whether it did; of several concurrent calls, one does.
     ///
     /// # Errors
-    /// [`RepoError::Invalid`] when a field breaks a rule.
+    /// [`RepoError::Invalid`] if a field breaks a rule, or those of the database.
     pub async fn ensure_first_administrator(
         &self,
         username: &str,
@@ -79,7 +80,7 @@ impl Accounts {
         Ok(true)
     }
 
-    /// Makes an account, and says so in the audit log.
+    /// Inserts an account and its entry in the audit log.
     async fn insert(&self, tx: &mut Tx, checked: &CheckedUser, hash: &str) -> Result<User, RepoError> {
         let now = self.clock.now_us();
         let user = self.store.insert(tx, checked, hash, now).await?;

@@ -8,100 +8,101 @@ use ferrite_kit::net::Address;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "repo-svc", version)]
 pub struct Config {
-    /// Where and how to serve.
+    /// Listeners and serving.
     #[command(flatten)]
     pub serve: ServeArgs,
 
-    /// What to report, and where to.
+    /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
 
-    /// How the processes of this installation trust each other.
+    /// Keys by which the processes of this installation authenticate each other.
     #[command(flatten)]
     pub trust: CredentialArgs,
 
-    /// Where accounts and repository metadata live.
+    /// The database of accounts and repository metadata.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
-    /// A file with the private key that grants are signed with: Ed25519 in PEM form (PKCS#8).
+    /// File of the private key that signs grants: Ed25519 in PEM form (PKCS#8).
     #[arg(long, env = "FERRITE_REPO_GRANT_KEY_FILE")]
     pub grant_key_file: PathBuf,
 
-    /// Where issue-svc is reached, for events.
+    /// Address of issue-svc, for events.
     #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
     pub issue_address: Address,
 
-    /// Where hook-svc is reached, for events.
+    /// Address of hook-svc, for events.
     #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
     pub hook_address: Address,
 
-    /// Where git-svc is reached, for events and to make and remove repositories.
+    /// Address of git-svc, for events and to create and delete repositories.
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
     pub git_address: Address,
 
-    /// The store that new repositories are placed on.
+    /// Name of the git store on which new repositories are placed.
     #[arg(long, env = "FERRITE_REPO_STORE", default_value = "default")]
     pub store: String,
 
-    /// The branch that HEAD of a new repository points to.
+    /// Branch that HEAD of a new repository points to.
     #[arg(long, env = "FERRITE_REPO_DEFAULT_BRANCH", default_value = "main", value_parser = branch)]
     pub default_branch: String,
 
-    /// How many repositories one account may own; no limit if left out.
+    /// Number of repositories that one account may own; no limit if left out.
     #[arg(long, env = "FERRITE_REPO_REPOSITORY_LIMIT")]
     pub repository_limit: Option<u32>,
 
-    /// How many wrong passwords are too many.
+    /// Limits on wrong passwords.
     #[command(flatten)]
     pub sign_in: SignInArgs,
 
-    /// How much one account may create.
+    /// Limits on creations by one account.
     #[command(flatten)]
     pub creations: CreationArgs,
 
-    /// The address that clients use, for URLs in README templates.
+    /// URL under which clients reach this installation, for README templates.
     #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000")]
     pub public_url: String,
 
-    /// The host and port that ssh URLs name.
+    /// Host and port in SSH URLs.
     #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222")]
     pub ssh: String,
 }
 
-/// How many wrong passwords are too many. Counted in windows of time; sign-ins beyond are refused until the window ends.
+/// Limits on wrong passwords. They are counted in windows of time; further sign-ins are refused until the window ends.
 #[derive(Args, Clone, Debug)]
 pub struct SignInArgs {
     /// Wrong passwords for one account from one address.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_PAIR", default_value_t = 20, value_parser = value_parser!(u32).range(1..))]
     pub sign_in_failures_pair: u32,
 
-    /// Wrong passwords from one address, for whatever accounts.
+    /// Wrong passwords from one address, for all accounts together.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ADDRESS", default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
     pub sign_in_failures_address: u32,
 
-    /// Wrong passwords for one account, from wherever. Addresses that signed in to it within 24 hours are let through beyond that.
+    /// Wrong passwords for one account, from all addresses together. Does not apply to addresses that signed in to it within 24 hours.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ACCOUNT", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
     pub sign_in_failures_account: u32,
 
-    /// How long wrong passwords are counted together, in seconds.
+    /// Window in which wrong passwords are counted together, in seconds.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_WINDOW", default_value_t = 600, value_parser = value_parser!(u32).range(1..=86_400))]
     pub sign_in_window: u32,
 }
 
-/// How much one account may create within an hour: repositories, organizations, keys, access tokens and e-mail addresses together.
+/// Limits on what one account creates within an hour: repositories, organizations, teams, keys, access tokens and e-mail addresses
+/// together.
 #[derive(Args, Clone, Debug)]
 pub struct CreationArgs {
-    /// What an account may create within an hour; 0 for no limit.
+    /// Creations of one account within an hour; 0 for no limit.
     #[arg(long, env = "FERRITE_REPO_CREATIONS_PER_HOUR", default_value_t = 1_000)]
     pub creations_per_hour: u32,
 
-    /// The same for administrators of the site.
+    /// Creations of one administrator of the site within an hour; 0 for no limit.
     #[arg(long, env = "FERRITE_REPO_ADMINISTRATOR_CREATIONS_PER_HOUR", default_value_t = 100_000)]
     pub administrator_creations_per_hour: u32,
 }
 
-/// A branch name from the settings. Narrower than git's own rule on purpose: nobody needs more here.
+/// Parses a branch name. Stricter than git's own rule (`git check-ref-format`) on purpose.
 fn branch(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'));
     let has_bad_part = text
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn sign_ins_are_always_limited_and_creations_unless_told_otherwise() {
+    fn sign_ins_are_always_limited_and_creations_unless_set_to_zero() {
         let parse = |flags: &[&str]| Limits::try_parse_from(["x"].iter().chain(flags)).ok();
         let Limits { sign_in, creations } = parse(&[]).unwrap();
         let failures =

@@ -6,31 +6,31 @@ use ferrite_kit::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use tonic::Status;
 
-/// Everything that repo-svc can refuse to do.
+/// Errors of repo-svc, with a kind and a stable reason each.
 #[derive(Debug, thiserror::Error)]
 pub enum RepoError {
     /// Fields of the request break rules.
-    #[error("{}", first(.0))]
+    #[error("{}", first_violation(.0))]
     Invalid(Vec<FieldViolation>),
-    /// No such user or organization.
+    /// There is no such user or organization.
     #[error("user does not exist")]
     UserNotFound,
     /// The user has no such token.
     #[error("token does not exist")]
     TokenNotFound,
-    /// No such organization; a user of that name is none.
+    /// There is no such organization; a user of that name does not count.
     #[error("organization does not exist")]
     OrganizationNotFound,
-    /// No such team, or the caller may not know of it.
+    /// There is no such team, or it is hidden from the caller.
     #[error("team does not exist")]
     TeamNotFound,
-    /// The user is not a member, or the caller may not know that it is.
+    /// The user is not a member, or its membership is hidden from the caller.
     #[error("member does not exist")]
     MemberNotFound,
-    /// No such key where it was looked for.
+    /// The account or repository has no such key.
     #[error("key does not exist")]
     KeyNotFound,
-    /// The user was not added to the repository.
+    /// The user is no collaborator of the repository.
     #[error("collaborator does not exist")]
     CollaboratorNotFound,
     /// The caller is not a member of the organization.
@@ -39,10 +39,10 @@ pub enum RepoError {
     /// The caller does not own the organization.
     #[error("owners of the organization only")]
     OrganizationOwnerRequired,
-    /// The key stands for somebody or something else already.
+    /// A user or a repository holds the key already.
     #[error("key is already in use")]
     KeyUsed,
-    /// There is a key of that title.
+    /// The account or repository has a key of that title.
     #[error("key title `{0}` is already in use")]
     KeyTitleUsed(String),
     /// The organization has a team of that name.
@@ -51,7 +51,7 @@ pub enum RepoError {
     /// An organization must keep an owner.
     #[error("the last owner of an organization cannot be removed")]
     LastOwner,
-    /// The team of owners is as it is.
+    /// The change is not allowed for the team of owners.
     #[error("the team of owners cannot be changed in this way")]
     OwnersTeam,
     /// The account owns repositories.
@@ -63,30 +63,30 @@ pub enum RepoError {
     /// The site must keep an administrator.
     #[error("the last administrator of the site cannot be removed")]
     LastAdministrator,
-    /// The caller has created much within a short time.
+    /// The account has reached its limit of creations.
     #[error("too much was created in a short time; try again later")]
     TooManyCreations {
-        /// When to try again.
+        /// Time to wait before the next attempt.
         retry_after: Duration,
     },
-    /// An operation that nobody has entered in the permission table, or that looks for what its entry does not speak of.
+    /// The operation has no row in the permission table, or looks up something that its rule does not provide for.
     #[error("`{operation}` is not in the permission table")]
-    Forgotten {
-        /// The operation.
+    UnlistedOperation {
+        /// Name of the operation.
         operation: String,
     },
     /// The owner has a repository of that name.
     #[error("repository `{owner}/{name}` already exists")]
     RepositoryExists {
-        /// The owner's name.
+        /// Name of the owner.
         owner: String,
-        /// The repository's name.
+        /// Name of the repository.
         name: String,
     },
-    /// The account may own no more repositories.
+    /// The account has reached its limit of repositories.
     #[error("the account owns {limit} repositories, which is its limit")]
     RepositoryLimit {
-        /// How many it may own.
+        /// The limit.
         limit: i64,
     },
     /// A user or organization has that name.
@@ -98,25 +98,25 @@ pub enum RepoError {
     /// The user has a token of that name.
     #[error("token `{0}` already exists")]
     TokenExists(String),
-    /// The tokens are somebody else's.
+    /// The tokens belong to another user.
     #[error("tokens of another user")]
     NotYourTokens,
-    /// Too many wrong passwords for one account.
+    /// Too many wrong passwords for the account or from the address.
     #[error("too many wrong passwords; try again later")]
     TooManyAttempts {
-        /// When to try again.
+        /// Time to wait before the next attempt.
         retry_after: Duration,
     },
-    /// More passwords are being checked than there is room for.
+    /// Too many passwords are waiting to be checked.
     #[error("too many sign-ins at once")]
     Busy,
-    /// The git store cannot be reached.
+    /// git-svc cannot be reached.
     #[error("the git store cannot be reached")]
     StoreUnavailable,
-    /// The write was cut off half way; it is undone.
+    /// The write was interrupted and undone.
     #[error("the operation was interrupted")]
     Interrupted,
-    /// git-svc refused the request for a reason that concerns the caller: its status is passed on as it is.
+    /// git-svc refused the request for a reason that concerns the caller. Its status is passed on unchanged.
     #[error("{}", .0.message())]
     Refused(Box<Status>),
     /// git-svc failed.
@@ -125,10 +125,10 @@ pub enum RepoError {
     /// The password library failed.
     #[error("password hashing failed: {0}")]
     Hashing(String),
-    /// Who is calling, or what the caller may not.
+    /// The caller is not authenticated, or lacks a permission.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// A repeated write that cannot be answered.
+    /// A repeated write whose response cannot be given.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
     /// The database failed.
@@ -136,7 +136,7 @@ pub enum RepoError {
     Store(#[from] DbError),
 }
 
-fn first(violations: &[FieldViolation]) -> String {
+fn first_violation(violations: &[FieldViolation]) -> String {
     violations.first().map_or_else(
         || "request is not valid".to_owned(),
         |violation| format!("`{}` {}", violation.field, violation.message),
@@ -144,7 +144,7 @@ fn first(violations: &[FieldViolation]) -> String {
 }
 
 impl RepoError {
-    /// A refusal of one field.
+    /// Returns an [`RepoError::Invalid`] with one violation.
     pub(crate) fn field(field: &str, code: &'static str, message: &str) -> Self {
         Self::Invalid(vec![FieldViolation::new(field, code, message)])
     }
@@ -180,7 +180,7 @@ impl ServiceError for RepoError {
             Self::TooManyAttempts { .. } | Self::TooManyCreations { .. } => Kind::RateLimited,
             Self::Busy | Self::StoreUnavailable => Kind::Overloaded,
             Self::Interrupted => Kind::Aborted,
-            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) | Self::Forgotten { .. } => Kind::Internal,
+            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) | Self::UnlistedOperation { .. } => Kind::Internal,
             Self::Auth(error) => error.kind(),
             Self::Idempotency(error) => error.kind(),
         }
@@ -217,7 +217,7 @@ impl ServiceError for RepoError {
             Self::Busy => "BUSY",
             Self::StoreUnavailable => "STORE_UNAVAILABLE",
             Self::Interrupted => "INTERRUPTED",
-            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) | Self::Forgotten { .. } => "INTERNAL",
+            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) | Self::UnlistedOperation { .. } => "INTERNAL",
             Self::Auth(error) => error.reason(),
             Self::Idempotency(error) => error.reason(),
         }
@@ -247,7 +247,7 @@ impl From<RepoError> for Status {
     fn from(error: RepoError) -> Self {
         match error {
             RepoError::Refused(status) => *status,
-            // Theirs to tell: every service says these in the same words.
+            // Converted by the kit, so that all services report them alike.
             RepoError::Auth(error) => error.into(),
             RepoError::Idempotency(error) => error.into(),
             error => {

@@ -1,31 +1,30 @@
 //! repo-svc: accounts and repositories. The only writer of users, access tokens and repository metadata, and the authority on
-//! who may do what to a repository: every other service asks it, or trusts a grant that it signed.
+//! permissions: the other services ask it, or accept a grant that it signed.
 //!
-//! Not here: bytes of repositories (git-svc), issues, webhooks, JSON.
+//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `state`, `admin`, `background`,
+//! `auth`, `creation_limit`, `store`, `access`, `model`, `error`, `config`.
+//!
+//! Not here: the contents of repositories (git-svc), issues, webhooks, JSON.
 
 pub mod access;
 pub mod admin;
+mod auth;
+mod background;
 mod config;
-mod core;
-mod credentials;
+mod creation_limit;
 mod error;
-mod grants;
 mod model;
-mod password;
 mod rpc;
+mod state;
 mod store;
 #[cfg(test)]
 mod testing;
-mod throttle;
-mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::credentials::ServiceCredentials;
-use ferrite_kit::db::Db;
 use ferrite_kit::net::Listener;
-use ferrite_kit::outbox::Relay;
 use ferrite_kit::server::{GrpcServer, ListenerLimits, serve_all, watch_readiness};
 use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
@@ -35,15 +34,8 @@ use ferrite_proto::grant::{Grant, Signer};
 pub use config::Config;
 pub use error::RepoError;
 
-use crate::core::{Core, LocalAuthority};
-use crate::grants::Grants;
-use crate::password::Passwords;
-use crate::store::{
-    AccountStore, AuditStore, CollaboratorStore, DeployKeyStore, OrganizationStore, ProfileStore, PublicKeyStore,
-    RepositoryStore, TeamStore, TokenStore,
-};
-use crate::throttle::Throttle;
-use crate::work::LastUse;
+use crate::background::{LastUseWriter, Sweeper};
+use crate::state::AppState;
 
 /// Serves accounts and repositories on `listeners` until `life` stops and requests in flight are done.
 ///
@@ -58,58 +50,27 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let trust = config.trust.load("repo-svc", &clock)?;
     let signer = signer(&config, &trust, &clock)?;
     let db = config.database.open(&store::migrations()).await?;
-    let core = Arc::new(core(config, &trust, signer, db.clone(), clock, life.clone()));
-    core.repositories.add_store(&core.config.store, core.clock.now_us()).await?;
+    let state = Arc::new(AppState::new(config, &trust, signer, db.clone(), clock, life.clone()));
+    state.repositories.add_store(&state.config.store, state.clock.now_us()).await?;
 
-    core.relay.start(&life);
-    work::start_sweeper(Arc::clone(&core), &life);
-    work::start_last_use(Arc::clone(&core), &life);
+    state.relay.start(&life);
+    Sweeper::new(state.repositories.clone(), state.storage.clone(), state.clock.clone()).start(&life);
+    let last_use_writer = LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone());
+    last_use_writer.clone().start(&life);
     let probe = move || {
         let db = db.clone();
         async move { db.ping().await }
     };
     life.spawn("readiness", watch_readiness(probe, life.clone()));
 
-    let auth = trust.layer_with(None, Arc::new(LocalAuthority(Arc::clone(&core))));
-    let router = rpc::register(GrpcServer::default(), Arc::clone(&core)).into_router(auth, axum::Router::new(), &life);
+    let auth = trust.layer_with(None, Arc::new(state.token_authenticator.clone()));
+    let router = rpc::register(GrpcServer::default(), state).into_router(auth, axum::Router::new(), &life);
     serve_all(listeners, router, ListenerLimits::default(), &life).await;
-    work::write_last_use(&core).await;
+    last_use_writer.write().await;
     Ok(())
 }
 
-fn core(config: Config, trust: &ServiceCredentials, signer: Signer, db: Db, clock: Clock, life: Lifecycle) -> Core {
-    let subscribers = [
-        ("issue-svc", trust.channel(&config.issue_address)),
-        ("hook-svc", trust.channel(&config.hook_address)),
-        ("git-svc", trust.channel(&config.git_address)),
-    ];
-    Core {
-        accounts: AccountStore::new(db.clone()),
-        tokens: TokenStore::new(db.clone()),
-        repositories: RepositoryStore::new(db.clone()),
-        collaborators: CollaboratorStore::new(db.clone()),
-        deploy_keys: DeployKeyStore::new(db.clone()),
-        organizations: OrganizationStore::new(db.clone()),
-        teams: TeamStore::new(db.clone()),
-        profiles: ProfileStore::new(db.clone()),
-        public_keys: PublicKeyStore::new(db.clone()),
-        audit: AuditStore::new(db.clone()),
-        passwords: Passwords::new(),
-        throttle: Throttle::new(trust.limiter.clone(), config.sign_in.clone()),
-        limiter: trust.limiter.clone(),
-        last_use: LastUse::default(),
-        grants: Grants::new(signer, clock.clone()),
-        cache: trust.token_cache.clone(),
-        storage: trust.channel(&config.git_address),
-        relay: Relay::new(db.clone(), clock.clone(), subscribers.into_iter().collect()),
-        db,
-        life,
-        clock,
-        config,
-    }
-}
-
-/// The signer of grants, tried out: a key that the other services would not accept must not serve.
+/// Loads the key that signs grants and signs one grant with it as a test: a key that the other services reject must not serve.
 fn signer(config: &Config, trust: &ServiceCredentials, clock: &Clock) -> Result<Signer, StartError> {
     let file = config.grant_key_file.display().to_string();
     let pem = std::fs::read(&config.grant_key_file)

@@ -1,7 +1,9 @@
-//! Child processes: started, watched, restarted, stopped.
+//! Supervision of child processes: start, readiness, restart, stop.
 //!
-//! A child ends when its standard input ends, so that none outlives a launcher that was killed. Each has a process group of its own:
-//! a key pressed in the terminal reaches the launcher alone, which then stops the children in order.
+//! A child stops when its standard input ends, so that none outlives a killed launcher. Each child has its own process group: a
+//! Ctrl-C in the terminal signals the launcher alone, which then stops the children in order.
+//!
+//! Not here: which processes there are, and their command lines (`plan`).
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -18,36 +20,37 @@ use super::plan::{Plan, Spec};
 use super::probe;
 use crate::role::StopSignals;
 
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A child that lived this long was healthy: the next restart is quick again.
-const HEALTHY: Duration = Duration::from_secs(30);
-/// Starts of one child in a row that may fail before the whole service has ever been ready.
-const ATTEMPTS: u32 = 5;
+/// Delay before the first restart of a child; doubled for each further one.
+const MIN_RESTART_DELAY: Duration = Duration::from_millis(100);
+const MAX_RESTART_DELAY: Duration = Duration::from_secs(5);
+/// Uptime after which a child counts as healthy, so that its next restart waits for the minimum again.
+const HEALTHY_UPTIME: Duration = Duration::from_secs(30);
+/// Limit for failed starts of one child in a row until all children have been ready once.
+const MAX_START_ATTEMPTS: u32 = 5;
 
-/// What happens to children.
+/// An event of a child process.
 #[derive(Debug)]
-pub(super) enum News {
-    /// A child says that it is ready.
+pub(super) enum ChildEvent {
+    /// The child of this role reports to be ready.
     Ready(&'static str),
-    /// A child cannot be started; why it ended the last time.
-    GaveUp(&'static str, String),
+    /// The child of this role exited too often before all were ready, the last time in this way. It is not restarted.
+    StartFailed(&'static str, String),
 }
 
-/// What a child's keeper is to do.
+/// A command to the supervisors of a group of children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum ChildCommand {
     Run,
     Stop,
     Kill,
 }
 
 struct Group {
-    wish: watch::Sender<Wish>,
-    keepers: JoinSet<()>,
+    command: watch::Sender<ChildCommand>,
+    supervisors: JoinSet<()>,
 }
 
-/// All children, in groups that stop one after the other.
+/// All child processes, in groups that stop one after the other.
 pub(super) struct Children {
     groups: Vec<Group>,
     all_ready: Arc<AtomicBool>,
@@ -55,121 +58,124 @@ pub(super) struct Children {
 
 impl Children {
     /// Starts every process of the plan.
-    pub(super) fn start(plan: &Plan, news: &mpsc::UnboundedSender<News>) -> Result<Self, String> {
+    pub(super) fn start(plan: &Plan, events: &mpsc::UnboundedSender<ChildEvent>) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let all_ready = Arc::new(AtomicBool::new(false));
         let groups = plan.groups.iter().map(|specs| {
-            let (wish, wishes) = watch::channel(Wish::Run);
-            let mut keepers = JoinSet::new();
+            let (command, commands) = watch::channel(ChildCommand::Run);
+            let mut supervisors = JoinSet::new();
             for spec in specs {
-                let keeper = Keeper {
+                let supervisor = Supervisor {
                     program: program.clone(),
                     spec: spec.clone(),
-                    wishes: wishes.clone(),
-                    news: news.clone(),
+                    commands: commands.clone(),
+                    events: events.clone(),
                     all_ready: Arc::clone(&all_ready),
                 };
-                keepers.spawn(keeper.keep());
+                supervisors.spawn(supervisor.supervise());
             }
-            Group { wish, keepers }
+            Group { command, supervisors }
         });
         Ok(Self { groups: groups.collect(), all_ready })
     }
 
-    /// Says that the whole service has been ready: from now on children are restarted for ever.
-    pub(super) fn all_ready(&self) {
+    /// Notes that all children have been ready once: from now on a child is restarted however often it exits.
+    pub(super) fn set_all_ready(&self) {
         self.all_ready.store(true, Ordering::SeqCst);
     }
 
-    /// Stops group after group within `grace`, and kills what is left then, or at the next signal.
+    /// Stops group after group. Kills the children that still run after `grace`, or when the next signal comes.
     pub(super) async fn stop(&mut self, grace: Duration, signals: &mut StopSignals) {
         let deadline = Instant::now() + grace;
         for group in &mut self.groups {
-            let _ = group.wish.send(Wish::Stop);
+            let _ = group.command.send(ChildCommand::Stop);
             tokio::select! {
-                () = all(&mut group.keepers) => continue,
+                () = join_all(&mut group.supervisors) => continue,
                 () = tokio::time::sleep_until(deadline) => tracing::warn!("the grace period is over: killing what still runs"),
                 name = signals.next() => tracing::warn!(signal = name, "asked again: killing what still runs"),
             }
             break;
         }
         for group in &self.groups {
-            let _ = group.wish.send(Wish::Kill);
+            let _ = group.command.send(ChildCommand::Kill);
         }
         for group in &mut self.groups {
-            all(&mut group.keepers).await;
+            join_all(&mut group.supervisors).await;
         }
     }
 }
 
-async fn all(keepers: &mut JoinSet<()>) {
-    while keepers.join_next().await.is_some() {}
+async fn join_all(supervisors: &mut JoinSet<()>) {
+    while supervisors.join_next().await.is_some() {}
 }
 
-/// Keeps one child alive.
-struct Keeper {
+/// Runs one child process and restarts it when it exits.
+struct Supervisor {
     program: PathBuf,
     spec: Spec,
-    wishes: watch::Receiver<Wish>,
-    news: mpsc::UnboundedSender<News>,
+    commands: watch::Receiver<ChildCommand>,
+    events: mpsc::UnboundedSender<ChildEvent>,
     all_ready: Arc<AtomicBool>,
 }
 
-impl Keeper {
-    async fn keep(mut self) {
-        let mut pause = FIRST_PAUSE;
+impl Supervisor {
+    /// Returns when the child was stopped by a command, or its start failed too often.
+    async fn supervise(mut self) {
+        let mut delay = MIN_RESTART_DELAY;
         let mut failures = 0;
         loop {
             let started = Instant::now();
-            let ending = match spawn(&self.program, &self.spec) {
-                Ok(child) => match self.attend(child).await {
+            let exit = match spawn(&self.program, &self.spec) {
+                Ok(child) => match self.wait(child).await {
                     Some(status) => status.to_string(),
                     None => return,
                 },
                 Err(error) => error.to_string(),
             };
             let role = self.spec.role;
-            tracing::warn!(role, ending, "child ended");
+            tracing::warn!(role, ending = exit, "child ended");
             failures += 1;
-            if failures >= ATTEMPTS && !self.all_ready.load(Ordering::SeqCst) {
-                let _ = self.news.send(News::GaveUp(role, ending));
+            if failures >= MAX_START_ATTEMPTS && !self.all_ready.load(Ordering::SeqCst) {
+                let _ = self.events.send(ChildEvent::StartFailed(role, exit));
                 return;
             }
-            if started.elapsed() >= HEALTHY {
-                pause = FIRST_PAUSE;
+            if started.elapsed() >= HEALTHY_UPTIME {
+                delay = MIN_RESTART_DELAY;
             }
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                _ = self.wishes.wait_for(|wish| *wish != Wish::Run) => return,
+                () = tokio::time::sleep(delay) => {}
+                _ = self.commands.wait_for(|command| *command != ChildCommand::Run) => return,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            delay = (delay * 2).min(MAX_RESTART_DELAY);
         }
     }
 
-    /// Watches one life of the child. Returns how it ended, or nothing when it was asked to.
-    async fn attend(&mut self, mut child: Child) -> Option<ExitStatus> {
+    /// Waits for the child to exit and reports when it is ready. Returns the status of an exit that no command asked for.
+    async fn wait(&mut self, mut child: Child) -> Option<ExitStatus> {
         tracing::debug!(role = self.spec.role, pid = child.id(), "child started");
-        // Taken out of the child, because waiting for it would close it.
-        let lifeline = child.stdin.take();
+        // Taken out of the child, because `Child::wait` would close it, and the child stops when its standard input ends.
+        let stdin = child.stdin.take();
         let mut is_ready = false;
-        let stopped = loop {
+        let command = loop {
             tokio::select! {
                 status = child.wait() => return Some(status.unwrap_or_default()),
                 () = probe::until_ready(&self.spec.admin), if !is_ready => {
                     is_ready = true;
-                    let _ = self.news.send(News::Ready(self.spec.role));
+                    let _ = self.events.send(ChildEvent::Ready(self.spec.role));
                 }
-                wish = self.wishes.wait_for(|wish| *wish != Wish::Run) => break wish.map_or(Wish::Kill, |wish| *wish),
+                command = self.commands.wait_for(|command| *command != ChildCommand::Run) => {
+                    break command.map_or(ChildCommand::Kill, |command| *command);
+                }
             }
         };
-        if stopped == Wish::Stop {
-            drop(lifeline);
+        if command == ChildCommand::Stop {
+            drop(stdin);
             tokio::select! {
                 status = child.wait() => {
                     tracing::debug!(role = self.spec.role, status = %status.unwrap_or_default(), "child stopped");
                     return None;
                 }
-                _ = self.wishes.wait_for(|wish| *wish == Wish::Kill) => {}
+                _ = self.commands.wait_for(|command| *command == ChildCommand::Kill) => {}
             }
         }
         tracing::warn!(role = self.spec.role, "killing a child");
@@ -185,7 +191,7 @@ fn spawn(program: &Path, spec: &Spec) -> std::io::Result<Child> {
         .env_clear()
         .envs(spec.environment.iter().cloned())
         .stdin(Stdio::piped())
-        // What a child prints is for those who run it by hand; the launcher's own lines are for scripts.
+        // Discarded: standard output carries the launcher's own lines, which scripts read.
         .stdout(Stdio::null())
         .process_group(0)
         .kill_on_drop(true)

@@ -1,13 +1,13 @@
-//! The data folder: one launcher at a time, and nobody else looks inside.
+//! The data folder: locked by one launcher at a time, and accessible to its owner only.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-const PRIVATE_FOLDER: u32 = 0o700;
-const PRIVATE_FILE: u32 = 0o600;
+const PRIVATE_FOLDER_MODE: u32 = 0o700;
+const PRIVATE_FILE_MODE: u32 = 0o600;
 
-/// The data folder, held until this is dropped.
+/// The data folder, locked until this is dropped.
 #[derive(Debug)]
 pub(super) struct DataFolder {
     path: PathBuf,
@@ -15,16 +15,16 @@ pub(super) struct DataFolder {
 }
 
 impl DataFolder {
-    /// Makes the folder if need be and takes it.
+    /// Creates the folder if necessary and locks it.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("data folder {}: {error}", path.display());
-        private_folder(path).map_err(failed)?;
+        create_private_folder(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
-            .mode(PRIVATE_FILE)
+            .mode(PRIVATE_FILE_MODE)
             .open(path.join("lock"))
             .map_err(failed)?;
         match lock.try_lock() {
@@ -34,21 +34,21 @@ impl DataFolder {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        private_folder(&path.join("run")).map_err(failed)?;
-        private_folder(&path.join("git")).map_err(failed)?;
+        create_private_folder(&path.join("run")).map_err(failed)?;
+        create_private_folder(&path.join("git")).map_err(failed)?;
         Ok(Self { path, _lock: lock })
     }
 
-    /// Makes it the working folder of this process and its children: paths of Unix sockets have to be short.
+    /// Makes the folder the working directory of this process and its children, because paths of Unix sockets must be short.
     pub(super) fn enter(&self) -> Result<(), String> {
         std::env::set_current_dir(&self.path).map_err(|error| format!("data folder {}: {error}", self.path.display()))
     }
 }
 
-/// A folder that only its owner may use, made if need be.
-pub(super) fn private_folder(path: &Path) -> std::io::Result<()> {
-    DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path)?;
-    std::fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER))
+/// Creates a folder if necessary and makes it accessible to its owner only.
+pub(super) fn create_private_folder(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER_MODE).create(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER_MODE))
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_held_once_and_private() {
+    fn a_folder_is_locked_once_and_private() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("a/b");
         let held = DataFolder::open(&path).unwrap();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_is_named() {
+    fn a_file_in_place_of_the_folder_is_named() {
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("file");
         std::fs::write(&path, "").unwrap();

@@ -1,4 +1,6 @@
-//! The keys of an installation: made at its first start, durable before anything uses them, never shown.
+//! The keys of an installation: generated at the first start, synced to disk before use, never printed.
+//!
+//! Not here: the host keys of SSH, which the gateway generates in the same folder.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -11,39 +13,39 @@ use ed25519_dalek::pkcs8::{DecodePrivateKey, EncodePrivateKey, EncodePublicKey};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 
-use super::folder::private_folder;
+use super::folder::create_private_folder;
 
-/// The private key that signs grants.
-pub(super) const GRANT: &str = "grant.pem";
-/// Its public half.
-pub(super) const GRANT_PUBLIC: &str = "grant.pub.pem";
-/// The key that the processes of one installation share.
-pub(super) const SERVICE: &str = "service.key";
+/// File of the private key that signs grants.
+pub(super) const GRANT_KEY_FILE: &str = "grant.pem";
+/// File of the public key that verifies grants.
+pub(super) const GRANT_PUBLIC_KEY_FILE: &str = "grant.pub.pem";
+/// File of the secret key that the processes of one installation share.
+pub(super) const SERVICE_KEY_FILE: &str = "service.key";
 
-/// Makes the keys in `folder` that are not there yet.
+/// Generates the keys that are missing in `folder`.
 pub(super) fn ensure(folder: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("keys in {}: {error}", folder.display());
-    private_folder(folder).map_err(failed)?;
+    create_private_folder(folder).map_err(failed)?;
     let key = grant_key(folder)?;
     let public = key.verifying_key().to_public_key_pem(LineEnding::LF).map_err(|error| error.to_string())?;
-    if std::fs::read_to_string(folder.join(GRANT_PUBLIC)).ok().as_deref() != Some(&public) {
-        write(folder, GRANT_PUBLIC, public.as_bytes()).map_err(failed)?;
+    if std::fs::read_to_string(folder.join(GRANT_PUBLIC_KEY_FILE)).ok().as_deref() != Some(&public) {
+        write(folder, GRANT_PUBLIC_KEY_FILE, public.as_bytes()).map_err(failed)?;
     }
-    if !folder.join(SERVICE).exists() {
-        write(folder, SERVICE, hex::encode(random()?).as_bytes()).map_err(failed)?;
+    if !folder.join(SERVICE_KEY_FILE).exists() {
+        write(folder, SERVICE_KEY_FILE, hex::encode(random()?).as_bytes()).map_err(failed)?;
     }
     Ok(())
 }
 
 fn grant_key(folder: &Path) -> Result<SigningKey, String> {
-    let path = folder.join(GRANT);
+    let path = folder.join(GRANT_KEY_FILE);
     match std::fs::read_to_string(&path) {
         Ok(pem) => SigningKey::from_pkcs8_pem(&pem)
             .map_err(|_| format!("{}: not an Ed25519 private key in PEM form", path.display())),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let key = SigningKey::from_bytes(&random()?);
             let pem = key.to_pkcs8_pem(LineEnding::LF).map_err(|error| error.to_string())?;
-            write(folder, GRANT, pem.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+            write(folder, GRANT_KEY_FILE, pem.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(key)
         }
         Err(error) => Err(format!("{}: {error}", path.display())),
@@ -56,7 +58,7 @@ fn random() -> Result<[u8; 32], String> {
     Ok(bytes)
 }
 
-/// Writes a private file as a whole or not at all, on disk when this returns.
+/// Writes a private file atomically, and syncs it to disk before it returns.
 fn write(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
     let unfinished = folder.join(format!(".{name}.new"));
     match std::fs::remove_file(&unfinished) {
@@ -80,14 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_made_once_and_fit_each_other() {
+    fn keys_are_generated_once_and_match() {
         let folder = tempfile::tempdir().unwrap();
         ensure(folder.path()).unwrap();
         let read = |name| std::fs::read(folder.path().join(name)).unwrap();
-        let first: Vec<_> = [GRANT, GRANT_PUBLIC, SERVICE].map(read).into();
+        let first: Vec<_> = [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE].map(read).into();
         ensure(folder.path()).unwrap();
-        assert_eq!(first, Vec::from([GRANT, GRANT_PUBLIC, SERVICE].map(read)));
-        for name in [GRANT, GRANT_PUBLIC, SERVICE] {
+        assert_eq!(first, Vec::from([GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE].map(read)));
+        for name in [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE] {
             assert_eq!(folder.path().join(name).metadata().unwrap().permissions().mode() & 0o777, 0o600, "{name}");
         }
         let grant = Grant {
@@ -106,20 +108,20 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_public_half_comes_back() {
+    fn a_lost_public_key_is_written_again() {
         let folder = tempfile::tempdir().unwrap();
         ensure(folder.path()).unwrap();
-        let public = std::fs::read(folder.path().join(GRANT_PUBLIC)).unwrap();
-        std::fs::remove_file(folder.path().join(GRANT_PUBLIC)).unwrap();
+        let public = std::fs::read(folder.path().join(GRANT_PUBLIC_KEY_FILE)).unwrap();
+        std::fs::remove_file(folder.path().join(GRANT_PUBLIC_KEY_FILE)).unwrap();
         ensure(folder.path()).unwrap();
-        assert_eq!(std::fs::read(folder.path().join(GRANT_PUBLIC)).unwrap(), public);
+        assert_eq!(std::fs::read(folder.path().join(GRANT_PUBLIC_KEY_FILE)).unwrap(), public);
     }
 
     #[test]
     fn a_damaged_key_is_refused_and_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(GRANT), "damaged").unwrap();
-        assert!(ensure(folder.path()).unwrap_err().contains(GRANT));
-        assert_eq!(std::fs::read(folder.path().join(GRANT)).unwrap(), b"damaged");
+        std::fs::write(folder.path().join(GRANT_KEY_FILE), "damaged").unwrap();
+        assert!(ensure(folder.path()).unwrap_err().contains(GRANT_KEY_FILE));
+        assert_eq!(std::fs::read(folder.path().join(GRANT_KEY_FILE)).unwrap(), b"damaged");
     }
 }

@@ -1,14 +1,17 @@
 //! `ferrite up`: the whole service on one machine.
 //!
-//! Holds the data folder, makes its keys and its first administrator, runs one child process per role over Unix sockets inside the
-//! folder, restarts those that die, and stops them in order. It serves nothing itself: what it knows of its children is their
-//! command lines and whether they say that they are ready.
+//! The launcher locks the data folder, creates keys and the first administrator, runs one child process per role over Unix sockets
+//! inside the folder, restarts children that exit, and stops them in order. It serves nothing itself and knows of its children only
+//! their command lines and whether they report to be ready.
+//!
+//! Order of the files, each using only those after it: this file, `child`, `probe`, `first_administrator`, `plan`, `args`, `keys`,
+//! `folder`, `preflight`.
 
-mod account;
+mod args;
 mod child;
+mod first_administrator;
 mod folder;
 mod keys;
-pub(crate) mod password;
 mod plan;
 mod preflight;
 mod probe;
@@ -17,75 +20,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
 use ferrite_kit::config::TelemetryArgs;
-use ferrite_kit::{Lifecycle, Secret, telemetry};
+use ferrite_kit::{Lifecycle, telemetry};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::output::say;
-use crate::role::{StopSignals, in_runtime, watch_stdin};
-use child::{Children, News};
+use crate::output::print_line;
+use crate::role::{StopSignals, in_runtime, stop_with_stdin};
+pub(crate) use args::UpArgs;
+use child::{ChildEvent, Children};
 use folder::DataFolder;
+use plan::Plan;
 
-/// How long all children together may take to become ready for the first time.
-const START_DEADLINE: Duration = Duration::from_secs(60);
-
-/// Settings of `ferrite up`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct UpArgs {
-    /// Where everything is kept. Made if it does not exist.
-    #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
-    data: PathBuf,
-
-    /// Where to serve REST and git over HTTP. Port 0 lets the system choose.
-    #[arg(long, env = "FERRITE_HTTP", default_value = "127.0.0.1:3000")]
-    http: String,
-
-    /// Where to serve git over SSH. Port 0 lets the system choose.
-    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222")]
-    ssh: String,
-
-    /// The `HOST:PORT` that SSH clone addresses name; by default the SSH address.
-    #[arg(long, env = "FERRITE_PUBLIC_SSH")]
-    public_ssh: Option<String>,
-
-    /// The URL under which clients reach this; by default the HTTP address.
-    #[arg(long, env = "FERRITE_PUBLIC_URL")]
-    public_url: Option<String>,
-
-    /// Opens the loopback ports 7001 to 7004 for gRPC, for internal consumers and debugging.
-    #[arg(long, env = "FERRITE_GRPC_TCP")]
-    grpc_tcp: bool,
-
-    /// Seconds that stopping may take.
-    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = ferrite_kit::config::seconds)]
-    grace: Duration,
-
-    /// The name of the first administrator.
-    #[arg(long, env = "FERRITE_ADMIN_USERNAME", default_value = "admin")]
-    admin_username: String,
-
-    /// The e-mail address of the first administrator.
-    #[arg(long, env = "FERRITE_ADMIN_EMAIL", default_value = "admin@example.com")]
-    admin_email: String,
-
-    /// The password of the first administrator; made and printed once if left out.
-    #[arg(
-        long = "admin-password-from-environment",
-        env = "FERRITE_ADMIN_PASSWORD",
-        hide = true,
-        hide_env_values = true
-    )]
-    admin_password: Option<Secret>,
-
-    /// Stop when standard input ends.
-    #[arg(long, env = "FERRITE_STOP_WITH_STDIN", hide = true)]
-    stop_with_stdin: bool,
-
-    #[command(flatten)]
-    telemetry: TelemetryArgs,
-}
+/// Time limit for all children together to become ready for the first time.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs the launcher until a signal.
 pub(crate) fn start(args: &UpArgs) -> ExitCode {
@@ -93,43 +41,43 @@ pub(crate) fn start(args: &UpArgs) -> ExitCode {
 }
 
 async fn up(args: &UpArgs) -> Result<(), String> {
-    // Children report traces; the launcher has none of its own.
-    let reports = TelemetryArgs { otlp_endpoint: None, ..args.telemetry.clone() };
-    telemetry::init("up", &reports).map_err(|error| error.to_string())?;
+    // The launcher exports no traces; its children do.
+    let own_telemetry = TelemetryArgs { otlp_endpoint: None, ..args.telemetry.clone() };
+    telemetry::init("up", &own_telemetry).map_err(|error| error.to_string())?;
     let mut signals = StopSignals::new().map_err(|error| format!("cannot watch signals: {error}"))?;
-    preflight::git().await?;
+    preflight::require_git().await?;
     let folder = DataFolder::open(&args.data)?;
     let http = preflight::free_port(&args.http)?;
     let ssh = preflight::free_port(&args.ssh)?;
     if args.grpc_tcp {
-        plan::GRPC_PORTS.iter().try_for_each(|(_, address)| preflight::free_port(address).map(drop))?;
+        plan::GRPC_ADDRESSES.iter().try_for_each(|(_, address)| preflight::free_port(address).map(drop))?;
     }
     folder.enter()?;
-    keys::ensure(&PathBuf::from(plan::KEYS))?;
-    account::ensure_first_administrator(args).await?;
-    let plan = plan::Plan::new(args, http, ssh);
+    keys::ensure(&PathBuf::from(plan::KEY_FOLDER))?;
+    first_administrator::ensure_first_administrator(args).await?;
+    let plan = Plan::new(args, http, ssh);
     let life = Lifecycle::new(args.grace);
     if args.stop_with_stdin {
-        watch_stdin(&life);
+        stop_with_stdin(&life);
     }
-    let (news_sender, mut news) = mpsc::unbounded_channel();
-    let mut children = Children::start(&plan, &news_sender)?;
-    let outcome = watch(&plan, &mut news, &mut signals, &life, &children).await;
+    let (event_sender, mut events) = mpsc::unbounded_channel();
+    let mut children = Children::start(&plan, &event_sender)?;
+    let outcome = watch(&plan, &mut events, &mut signals, &life, &children).await;
     children.stop(args.grace, &mut signals).await;
     drop(folder);
     outcome
 }
 
-/// Watches over the children until somebody asks to stop, or until they cannot be started.
+/// Handles the events of the children. Returns when the launcher is asked to stop, or a child cannot be started.
 async fn watch(
-    plan: &plan::Plan,
-    news: &mut mpsc::UnboundedReceiver<News>,
+    plan: &Plan,
+    events: &mut mpsc::UnboundedReceiver<ChildEvent>,
     signals: &mut StopSignals,
     life: &Lifecycle,
     children: &Children,
 ) -> Result<(), String> {
-    let deadline = Instant::now() + START_DEADLINE;
-    let mut waiting: Vec<&'static str> = plan.roles();
+    let deadline = Instant::now() + START_TIMEOUT;
+    let mut starting: Vec<&'static str> = plan.roles();
     loop {
         tokio::select! {
             name = signals.next() => {
@@ -137,19 +85,19 @@ async fn watch(
                 return Ok(());
             }
             () = life.stopping() => return Ok(()),
-            () = tokio::time::sleep_until(deadline), if !waiting.is_empty() => {
-                return Err(format!("not ready after {} s: {}", START_DEADLINE.as_secs(), waiting.join(", ")));
+            () = tokio::time::sleep_until(deadline), if !starting.is_empty() => {
+                return Err(format!("not ready after {} s: {}", START_TIMEOUT.as_secs(), starting.join(", ")));
             }
-            Some(report) = news.recv() => match report {
-                News::Ready(role) if !waiting.is_empty() => {
-                    waiting.retain(|other| *other != role);
-                    if waiting.is_empty() {
-                        children.all_ready();
-                        say(&format!("ready: http://{}", plan.shown()));
+            Some(event) = events.recv() => match event {
+                ChildEvent::Ready(role) if !starting.is_empty() => {
+                    starting.retain(|other| *other != role);
+                    if starting.is_empty() {
+                        children.set_all_ready();
+                        print_line(&format!("ready: http://{}", plan.http_address()));
                     }
                 }
-                News::Ready(role) => tracing::info!(role, "ready again"),
-                News::GaveUp(role, status) => {
+                ChildEvent::Ready(role) => tracing::info!(role, "ready again"),
+                ChildEvent::StartFailed(role, status) => {
                     return Err(format!("{role} does not start ({status}); its message is above"));
                 }
             },

@@ -1,93 +1,96 @@
-//! Which processes there are, and their command lines. Paths are relative to the data folder.
+//! The processes of an installation and their command lines. Paths are relative to the data folder.
+//!
+//! Not here: running them (`child`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ferrite_kit::net::Address;
 
-use super::{UpArgs, keys};
+use super::args::UpArgs;
+use super::keys;
 
-/// Where keys are.
-pub(super) const KEYS: &str = "keys";
-/// The database of repo-svc.
-pub(super) const REPO_DATABASE: &str = "sqlite://repo.db";
-/// What `--grpc-tcp` opens.
-pub(super) const GRPC_PORTS: &[(&str, &str)] = &[
+/// Folder of the keys.
+pub(super) const KEY_FOLDER: &str = "keys";
+/// URL of repo-svc's database.
+pub(super) const REPO_DATABASE_URL: &str = "sqlite://repo.db";
+/// The TCP addresses that `--grpc-tcp` opens, by role.
+pub(super) const GRPC_ADDRESSES: &[(&str, &str)] = &[
     ("repo-svc", "127.0.0.1:7001"),
     ("issue-svc", "127.0.0.1:7002"),
     ("hook-svc", "127.0.0.1:7003"),
     ("git-svc", "127.0.0.1:7004"),
 ];
-/// Variables of the launcher that children see as well; everything else is on their command lines.
-const INHERITED: &[&str] = &["PATH", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE"];
+/// Environment variables that children inherit from the launcher; all settings are on their command lines.
+const INHERITED_VARIABLES: &[&str] = &["PATH", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE"];
 
 /// One process.
 #[derive(Clone, Debug)]
 pub(super) struct Spec {
-    /// The role, which is also the first argument.
+    /// The role, which is also the process's first argument.
     pub(super) role: &'static str,
-    /// The arguments after it.
+    /// The arguments after the role.
     pub(super) arguments: Vec<String>,
-    /// The whole environment.
+    /// The complete environment.
     pub(super) environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
-    /// Its private listener.
+    /// Address of its private listener, which answers `/readyz`.
     pub(super) admin: Address,
 }
 
 /// All processes.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// In groups: those of a group stop together, one group after the other.
+    /// Groups in the order in which they stop; the processes of a group stop together.
     pub(super) groups: Vec<Vec<Spec>>,
     http: SocketAddr,
 }
 
 impl Plan {
-    /// The processes that serve `http` and `ssh`.
+    /// Plans the processes for the public addresses `http` and `ssh`.
     pub(super) fn new(args: &UpArgs, http: SocketAddr, ssh: SocketAddr) -> Self {
-        let public_url = args.public_url.clone().unwrap_or_else(|| format!("http://{}", shown(http)));
-        let public_ssh = args.public_ssh.clone().unwrap_or_else(|| shown(ssh).to_string());
-        let builder = Builder { args, public_url, public_ssh };
-        let services = ["repo", "issue", "hook", "git"].map(|name| (format!("--{name}-address"), socket(name)));
-        let links = |names: &[&str]| -> Vec<String> {
-            services
+        let public_url = args.public_url.clone().unwrap_or_else(|| format!("http://{}", connectable(http)));
+        let public_ssh = args.public_ssh.clone().unwrap_or_else(|| connectable(ssh).to_string());
+        let builder = SpecBuilder { args, public_url, public_ssh };
+        let peers = ["repo", "issue", "hook", "git"].map(|name| (format!("--{name}-address"), socket(name)));
+        let address_flags = |names: &[&str]| -> Vec<String> {
+            peers
                 .iter()
                 .filter(|(flag, _)| names.iter().any(|name| *flag == format!("--{name}-address")))
                 .flat_map(|(flag, address)| [flag.clone(), address.clone()])
                 .collect()
         };
-        let git_over_ssh = strings(&["--ssh-listen", &ssh.to_string(), "--ssh-host-key-folder", KEYS]);
-        let all = links(&["repo", "issue", "hook", "git"]);
+        let git_over_ssh = strings(&["--ssh-listen", &ssh.to_string(), "--ssh-host-key-folder", KEY_FOLDER]);
+        let all = address_flags(&["repo", "issue", "hook", "git"]);
         let gateway = builder.spec("gateway", &http.to_string(), [all, builder.urls(), git_over_ssh]);
-        let issue = builder.service("issue-svc", "issue", [links(&["repo"]), database("issue")]);
-        let hook = builder.service("hook-svc", "hook", [links(&["repo"]), database("hook")]);
+        let issue = builder.service("issue-svc", "issue", [address_flags(&["repo"]), database("issue")]);
+        let hook = builder.service("hook-svc", "hook", [address_flags(&["repo"]), database("hook")]);
         let store = strings(&["--store-path", "git", "--store", "default"]);
-        let git = builder.service("git-svc", "git", [links(&["repo"]), database("git"), store]);
-        let signing = vec!["--grant-key-file".to_owned(), format!("{KEYS}/{}", keys::GRANT)];
-        let store = strings(&["--store", "default", "--database-url", REPO_DATABASE]);
-        let links = links(&["issue", "hook", "git"]);
-        let repo = builder.service("repo-svc", "repo", [links, store, signing, builder.urls()]);
+        let git = builder.service("git-svc", "git", [address_flags(&["repo"]), database("git"), store]);
+        let signing = vec!["--grant-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::GRANT_KEY_FILE)];
+        let store = strings(&["--store", "default", "--database-url", REPO_DATABASE_URL]);
+        let peers = address_flags(&["issue", "hook", "git"]);
+        let repo = builder.service("repo-svc", "repo", [peers, store, signing, builder.urls()]);
         Self { groups: vec![vec![gateway], vec![issue, hook], vec![git], vec![repo]], http }
     }
 
-    /// The names of all roles.
+    /// Returns the names of all roles.
     pub(super) fn roles(&self) -> Vec<&'static str> {
         self.groups.iter().flatten().map(|spec| spec.role).collect()
     }
 
-    /// The HTTP address as a client on this machine may use it.
-    pub(super) fn shown(&self) -> SocketAddr {
-        shown(self.http)
+    /// Returns the HTTP address to which a client on this machine can connect.
+    pub(super) fn http_address(&self) -> SocketAddr {
+        connectable(self.http)
     }
 }
 
-/// Threads of each process. They share the machine: most requests are worked on by one of them at a time, and a thread that is woken
-/// for nothing costs more than the work of a small request.
-fn workers() -> usize {
+/// Returns the number of worker threads of each process: half of the cores, because the processes share the machine. Most requests
+/// are worked on by one process at a time, and waking a thread for nothing costs more than a small request.
+fn worker_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).div_ceil(2)
 }
 
-/// An address that stands for all of the machine's cannot be connected to everywhere: the loopback one can.
-fn shown(address: SocketAddr) -> SocketAddr {
+/// Replaces an unspecified address (`0.0.0.0`, `::`), to which not every system can connect, by the loopback address.
+fn connectable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -108,32 +111,40 @@ fn database(name: &str) -> Vec<String> {
     vec!["--database-url".to_owned(), format!("sqlite://{name}.db")]
 }
 
-struct Builder<'a> {
+/// Builds the specs of processes from the launcher's settings.
+struct SpecBuilder<'a> {
     args: &'a UpArgs,
     public_url: String,
     public_ssh: String,
 }
 
-impl Builder<'_> {
-    fn service<const N: usize>(&self, role: &'static str, name: &str, own: [Vec<String>; N]) -> Spec {
-        let tcp = GRPC_PORTS.iter().find(|(other, _)| *other == role).map(|(_, address)| *address);
+impl SpecBuilder<'_> {
+    fn service<const N: usize>(&self, role: &'static str, name: &str, role_arguments: [Vec<String>; N]) -> Spec {
+        let tcp = GRPC_ADDRESSES.iter().find(|(other, _)| *other == role).map(|(_, address)| *address);
         let listen = match tcp {
             Some(address) if self.args.grpc_tcp => format!("{},{address}", socket(name)),
             _ => socket(name),
         };
-        self.spec(role, &listen, own)
+        self.spec(role, &listen, role_arguments)
     }
 
-    fn spec<const N: usize>(&self, role: &'static str, listen: &str, own: [Vec<String>; N]) -> Spec {
+    fn spec<const N: usize>(&self, role: &'static str, listen: &str, role_arguments: [Vec<String>; N]) -> Spec {
         let admin = format!("run/{}.admin.sock", role.trim_end_matches("-svc"));
-        // Children get half of the launcher's time each: the other groups have to stop after them.
+        // Half of the launcher's grace period each, because the groups stop one after the other.
         let grace = (self.args.grace.as_secs() / 2).max(1).to_string();
         let mut arguments = strings(&["--listen", listen, "--admin-listen", &format!("unix:{admin}")]);
-        arguments.extend(strings(&["--stop-with-stdin", "--grace", &grace, "--workers", &workers().to_string()]));
-        arguments.extend(strings(&["--service-key-file", &format!("{KEYS}/{}", keys::SERVICE)]));
-        arguments.extend(strings(&["--grant-public-key-file", &format!("{KEYS}/{}", keys::GRANT_PUBLIC)]));
+        arguments.extend(strings(&[
+            "--stop-with-stdin",
+            "--grace",
+            &grace,
+            "--workers",
+            &worker_threads().to_string(),
+        ]));
+        arguments.extend(strings(&["--service-key-file", &format!("{KEY_FOLDER}/{}", keys::SERVICE_KEY_FILE)]));
+        arguments
+            .extend(strings(&["--grant-public-key-file", &format!("{KEY_FOLDER}/{}", keys::GRANT_PUBLIC_KEY_FILE)]));
         arguments.extend(self.telemetry());
-        arguments.extend(own.into_iter().flatten());
+        arguments.extend(role_arguments.into_iter().flatten());
         Spec { role, arguments, environment: environment(role), admin: Address::Unix(admin.into()) }
     }
 
@@ -158,11 +169,13 @@ impl Builder<'_> {
     }
 }
 
-/// What a child of this role sees: a few general variables, and the settings that bear its own name (`FERRITE_GIT_…`).
+/// Returns the environment of a child: a few general variables, and the settings of its own role (such as `FERRITE_GIT_…`).
 fn environment(role: &str) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     let prefix = format!("FERRITE_{}_", role.trim_end_matches("-svc").to_uppercase());
     std::env::vars_os()
-        .filter(|(name, _)| name.to_str().is_some_and(|name| INHERITED.contains(&name) || name.starts_with(&prefix)))
+        .filter(|(name, _)| {
+            name.to_str().is_some_and(|name| INHERITED_VARIABLES.contains(&name) || name.starts_with(&prefix))
+        })
         .collect()
 }
 
@@ -171,10 +184,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_of_the_whole_machine_is_shown_as_the_loopback_one() {
-        let shown = |text: &str| shown(text.parse().unwrap()).to_string();
-        assert_eq!(shown("0.0.0.0:3000"), "127.0.0.1:3000");
-        assert_eq!(shown("[::]:3000"), "[::1]:3000");
-        assert_eq!(shown("192.0.2.7:80"), "192.0.2.7:80");
+    fn an_unspecified_address_becomes_the_loopback_address() {
+        let connectable = |text: &str| connectable(text.parse().unwrap()).to_string();
+        assert_eq!(connectable("0.0.0.0:3000"), "127.0.0.1:3000");
+        assert_eq!(connectable("[::]:3000"), "[::1]:3000");
+        assert_eq!(connectable("192.0.2.7:80"), "192.0.2.7:80");
     }
 }

@@ -1,12 +1,12 @@
-//! What can be known to be wrong before anything is started.
+//! Checks before any child is started: git and free ports.
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::process::Stdio;
 
 use tokio::process::Command;
 
-/// Fails unless there is a git program.
-pub(super) async fn git() -> Result<(), String> {
+/// Fails unless the program `git` runs.
+pub(super) async fn require_git() -> Result<(), String> {
     let status = Command::new("git")
         .arg("--version")
         .stdin(Stdio::null())
@@ -18,7 +18,7 @@ pub(super) async fn git() -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("`git --version` fails ({status})")) }
 }
 
-/// The address that `text` names, once it is sure that nobody listens there; a free port for port 0.
+/// Returns the address that `text` names if no process listens there, with a free port in the place of port 0.
 pub(super) fn free_port(text: &str) -> Result<SocketAddr, String> {
     let address = text
         .to_socket_addrs()

@@ -1,9 +1,11 @@
 use ferrite_kit::Secret;
 use ferrite_proto::id::{HookId, RepositoryId};
 
-use super::{ContentType, HookEvents, HookType, HookUrl};
+use super::event::HookEvents;
+use super::kind::{ContentType, HookType};
+use super::url::HookUrl;
 
-/// What chat services show a delivery with. `None` is an option that the hook's type does not have.
+/// How chat services display a delivery. An option that the hook's type does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChatOptions {
     pub(crate) channel: Option<String>,
@@ -12,7 +14,7 @@ pub(crate) struct ChatOptions {
     pub(crate) color: Option<String>,
 }
 
-/// A webhook. Its secret stays in the store.
+/// A webhook, without its secret, which is never read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hook {
     pub(crate) id: HookId,

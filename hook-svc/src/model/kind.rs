@@ -1,6 +1,6 @@
 use ferrite_proto::error::FieldViolation;
 
-macro_rules! words {
+macro_rules! string_enum {
     ($(#[$doc:meta])* $name:ident($field:literal, $expected:literal) { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ macro_rules! words {
     };
 }
 
-words! {
+string_enum! {
     /// Whose form deliveries have. Clients get back the word they sent, so the two words for one form are kept apart.
     HookType("type", "`native`, `gogs`, `slack`, `discord` or `dingtalk`") {
         /// Ours.
@@ -54,7 +54,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// How a delivery wraps its JSON.
     ContentType("config.content_type", "`json` or `form`") {
         /// As it is.

@@ -1,7 +1,7 @@
 use ferrite_proto::error::FieldViolation;
 use url::{Host, Url};
 
-const MAX_BYTES: usize = 2048;
+const MAX_URL_BYTES: usize = 2048;
 
 /// Where deliveries go: an absolute http or https URL, as the client wrote it.
 ///
@@ -20,7 +20,7 @@ impl HookUrl {
         if text.is_empty() {
             return refuse("required", "is required");
         }
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_URL_BYTES {
             return refuse("too_long", "must have at most 2048 bytes");
         }
         if !is_absolute_http(text) {

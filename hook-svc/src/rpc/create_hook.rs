@@ -3,7 +3,9 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::hook::{CreateHookRequest, CreateHookResponse};
 use tonic::{Request, Status};
 
-use super::{HookRpc, decode, encode};
+use super::decode;
+use super::encode::encode;
+use super::service::HookRpc;
 use crate::error::HookError;
 use crate::model::NewHook;
 

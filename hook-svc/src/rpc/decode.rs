@@ -1,4 +1,6 @@
-//! From the options a client sent to a checked webhook. Every refusal names its field as the REST body does.
+//! Decoding of the options of a request into a checked webhook. Violations name their fields as the REST body does.
+//!
+//! Not here: the rules of single values (`model`).
 
 use std::collections::BTreeMap;
 
@@ -13,22 +15,26 @@ use crate::model::{ChatOptions, ContentType, HookEvents, HookType, HookUrl, NewH
 const MAX_OPTION_CHARS: usize = 255;
 const MAX_ICON_URL_CHARS: usize = 2048;
 
-/// The options of one request and everything that is wrong with them so far.
-struct Config {
+/// The options of one request, and the violations found so far.
+struct OptionDecoder {
     values: BTreeMap<String, String>,
     violations: Vec<FieldViolation>,
 }
 
+/// Checks the options of a request.
+///
+/// # Errors
+/// [`HookError::Invalid`] with all violations.
 pub(super) fn new_hook(request: CreateHookRequest) -> Result<NewHook, HookError> {
-    let mut config = Config { values: request.config, violations: Vec::new() };
-    let kind = config.keep(HookType::parse(&request.r#type));
-    let url = config.keep(HookUrl::parse(config.get("url")));
-    let content_type = config.keep(ContentType::parse(config.get("content_type")));
-    let secret = config.text("secret", "config.secret", MAX_OPTION_CHARS);
-    let options = kind.map(|kind| config.chat_options(kind)).unwrap_or_default();
-    let events = config.keep(HookEvents::parse(&request.events));
-    if !config.violations.is_empty() {
-        return Err(HookError::Invalid(config.violations));
+    let mut decoder = OptionDecoder { values: request.config, violations: Vec::new() };
+    let kind = decoder.take(HookType::parse(&request.r#type));
+    let url = decoder.take(HookUrl::parse(decoder.get("url")));
+    let content_type = decoder.take(ContentType::parse(decoder.get("content_type")));
+    let secret = decoder.text("secret", "config.secret", MAX_OPTION_CHARS);
+    let options = kind.map(|kind| decoder.chat_options(kind)).unwrap_or_default();
+    let events = decoder.take(HookEvents::parse(&request.events));
+    if !decoder.violations.is_empty() {
+        return Err(HookError::Invalid(decoder.violations));
     }
     let (Some(kind), Some(url), Some(content_type), Some(events)) = (kind, url, content_type, events) else {
         return Err(HookError::Invalid(Vec::new()));
@@ -38,15 +44,18 @@ pub(super) fn new_hook(request: CreateHookRequest) -> Result<NewHook, HookError>
     Ok(NewHook { repository, kind, url, content_type, secret, options, events, is_active: request.is_active })
 }
 
-impl Config {
+impl OptionDecoder {
+    /// Returns an option; the empty text if it is missing.
     fn get(&self, name: &str) -> &str {
         self.values.get(name).map(String::as_str).unwrap_or_default()
     }
 
-    fn keep<T>(&mut self, checked: Result<T, FieldViolation>) -> Option<T> {
+    /// Returns the checked value, or notes its violation and returns `None`.
+    fn take<T>(&mut self, checked: Result<T, FieldViolation>) -> Option<T> {
         checked.map_err(|violation| self.violations.push(violation)).ok()
     }
 
+    /// Returns an option after a check of its length and characters.
     fn text(&mut self, name: &str, field: &str, max_chars: usize) -> String {
         let text = self.get(name).to_owned();
         if text.contains('\0') {
@@ -58,6 +67,7 @@ impl Config {
         text
     }
 
+    /// Returns the display options that hooks of this type have.
     fn chat_options(&mut self, kind: HookType) -> ChatOptions {
         let has_channel = match kind {
             HookType::Native | HookType::Gogs | HookType::Dingtalk => return ChatOptions::default(),

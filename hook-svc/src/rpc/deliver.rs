@@ -4,7 +4,7 @@ use ferrite_proto::events::Event;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;
 
-use super::HookRpc;
+use super::service::HookRpc;
 
 impl Apply for HookRpc {
     async fn apply(&self, tx: &mut Tx, event: &Event, _now_us: i64) -> Result<(), DbError> {

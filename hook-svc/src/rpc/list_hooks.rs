@@ -3,7 +3,8 @@ use ferrite_proto::hook::{ListHooksRequest, ListHooksResponse};
 use ferrite_proto::id::RepositoryId;
 use tonic::{Request, Status};
 
-use super::{HookRpc, encode};
+use super::encode::encode;
+use super::service::HookRpc;
 use crate::error::HookError;
 
 const MAX_PAGE_SIZE: i32 = 1000;

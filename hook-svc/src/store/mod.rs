@@ -13,7 +13,7 @@ use crate::error::HookError;
 use crate::model::{ChatOptions, ContentType, Hook, HookEvents, HookType, NewHook};
 
 /// Takes the row's lock until the transaction ends, so that a deletion of the repository comes before or after, never between.
-const ENTER: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, FALSE) \
+const REGISTER_AND_LOCK: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, FALSE) \
      ON CONFLICT (repository_id) DO UPDATE SET is_deleted = hook_repositories.is_deleted RETURNING is_deleted";
 const MARK_DELETED: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, TRUE) \
      ON CONFLICT (repository_id) DO UPDATE SET is_deleted = TRUE";
@@ -86,7 +86,7 @@ impl HookStore {
 
     /// Writes a webhook, or `None` when the repository was deleted.
     pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewHook, now_us: i64) -> Result<Option<Hook>, DbError> {
-        let (is_deleted,): (bool,) = tx.one(ENTER, &args![new.repository]).await?;
+        let (is_deleted,): (bool,) = tx.one(REGISTER_AND_LOCK, &args![new.repository]).await?;
         if is_deleted {
             return Ok(None);
         }

@@ -27,7 +27,7 @@ const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 /// The service behind a Unix socket. Nothing here needs repo-svc: callers bring grants.
 pub(crate) struct Service {
     channel: Channel,
-    trusted: Channel,
+    service_channel: Channel,
     db: Db,
     life: Lifecycle,
     task: JoinHandle<Result<(), StartError>>,
@@ -63,7 +63,7 @@ impl Service {
         let credential = ServiceTokenSource::new(key, "repo-svc", Clock::system());
         Self {
             channel: channel(&address, None),
-            trusted: channel(&address, Some(Arc::new(credential))),
+            service_channel: channel(&address, Some(Arc::new(credential))),
             db: Db::open(url, 2).await.unwrap(),
             life,
             task,
@@ -104,7 +104,7 @@ impl Service {
 
     /// Delivers events as repo-svc does.
     pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
-        EventSinkClient::new(self.trusted.clone()).deliver(DeliverRequest { events }).await.map(|_| ())
+        EventSinkClient::new(self.service_channel.clone()).deliver(DeliverRequest { events }).await.map(|_| ())
     }
 
     /// Delivers events as somebody else.

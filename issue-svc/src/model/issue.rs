@@ -1,13 +1,13 @@
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 
-use super::{Body, Title};
+use super::text::{Body, Title};
 
 /// An issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub(crate) id: IssueId,
     pub(crate) repository: RepositoryId,
-    /// Unique in the repository, from 1, never reused.
+    /// Number within the repository: from 1, never reused.
     pub(crate) number: i64,
     pub(crate) author: UserId,
     pub(crate) title: String,
@@ -28,10 +28,10 @@ pub(crate) struct NewIssue {
     pub(crate) is_closed: bool,
 }
 
-/// What a repository counts: as of `version`, which grows with every change.
+/// The counters of a repository's issues. Each change increments `version`, so that a receiver can drop older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counter {
-    /// The number given out last.
+    /// The number assigned last.
     pub(crate) last_number: i64,
     pub(crate) open_count: i64,
     pub(crate) version: i64,

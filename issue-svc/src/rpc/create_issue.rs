@@ -7,7 +7,8 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::{CreateIssueRequest, CreateIssueResponse};
 use tonic::{Request, Status};
 
-use super::{IssueRpc, SUBSCRIBER, encode};
+use super::encode::encode;
+use super::service::{IssueRpc, SUBSCRIBER};
 use crate::error::IssueError;
 use crate::model::{Body, NewIssue, Title};
 
@@ -39,7 +40,7 @@ async fn open(
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateIssueResponse, IssueError> {
     let mut tx = service.store.db().begin().await?;
-    let counter = service.store.count_up(&mut tx, new).await?.ok_or(IssueError::RepositoryDeleted)?;
+    let counter = service.store.next_number(&mut tx, new).await?.ok_or(IssueError::RepositoryDeleted)?;
     // Read after the number was given out, so that a higher number is never older.
     let now_us = service.clock.now_us();
     let issue = service.store.insert(&mut tx, new, counter.last_number, now_us).await?;
@@ -101,14 +102,14 @@ mod tests {
                 assert!(issue.create_time.unwrap().seconds > 1_700_000_000);
                 assert_eq!(issue.create_time, issue.update_time);
             }
-            let told: Vec<_> = service
-                .told()
+            let changes: Vec<_> = service
+                .sent_changes()
                 .await
                 .into_iter()
                 .map(|fact| (fact.number, fact.open_issue_count, fact.version))
                 .collect();
-            assert_eq!(told, [(1, 1, 1), (2, 1, 2), (3, 2, 3)]);
-            assert_eq!(service.settled().await, 3);
+            assert_eq!(changes, [(1, 1, 1), (2, 1, 2), (3, 2, 3)]);
+            assert_eq!(service.wait_for_delivery().await, 3);
             service.stop().await;
         })
         .await;
@@ -123,9 +124,9 @@ mod tests {
             let issues = join_all(calls).await;
             let numbers: BTreeSet<_> = issues.iter().map(|issue| issue.as_ref().unwrap().number).collect();
             assert_eq!(numbers, (1..=8).collect());
-            let told = service.told().await;
-            assert_eq!(told.iter().map(|fact| fact.version).collect::<Vec<_>>(), (1..=8).collect::<Vec<_>>());
-            assert!(told.iter().all(|fact| fact.open_issue_count == fact.version && fact.number == fact.version));
+            let changes = service.sent_changes().await;
+            assert_eq!(changes.iter().map(|fact| fact.version).collect::<Vec<_>>(), (1..=8).collect::<Vec<_>>());
+            assert!(changes.iter().all(|fact| fact.open_issue_count == fact.version && fact.number == fact.version));
             service.stop().await;
         })
         .await;
@@ -139,12 +140,12 @@ mod tests {
             let issues = join_all((0..4).map(|_| service.create(&caller, request("once")))).await;
             assert!(issues.iter().all(|issue| issue.as_ref().unwrap() == issues[0].as_ref().unwrap()), "{issues:?}");
             assert_eq!(service.create(&caller, request("once")).await.unwrap().number, 1);
-            assert_eq!(service.told().await.len(), 1);
+            assert_eq!(service.sent_changes().await.len(), 1);
 
             let other = service.create(&caller, request("other")).await.unwrap_err();
             assert_eq!((other.code(), reason(&other)), (Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED".to_owned()));
-            let somebody = TestCaller::user(8, Permission::Read).with_key("k1");
-            assert_eq!(service.create(&somebody, request("mine")).await.unwrap().number, 2);
+            let other_user = TestCaller::user(8, Permission::Read).with_key("k1");
+            assert_eq!(service.create(&other_user, request("mine")).await.unwrap().number, 2);
             service.stop().await;
         })
         .await;
@@ -161,7 +162,7 @@ mod tests {
             let expected =
                 [("title", "required"), ("body", "invalid")].map(|(field, code)| (field.into(), code.into()));
             assert_eq!(fields, expected);
-            assert!(service.told().await.is_empty());
+            assert!(service.sent_changes().await.is_empty());
             service.stop().await;
         })
         .await;
@@ -189,7 +190,7 @@ mod tests {
                 let status = service.create(&caller, request("no")).await.unwrap_err();
                 assert_eq!((status.code(), reason(&status).as_str()), (code, expected), "{caller:?}");
             }
-            assert!(service.told().await.is_empty());
+            assert!(service.sent_changes().await.is_empty());
             service.stop().await;
         })
         .await;

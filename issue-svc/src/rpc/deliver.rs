@@ -4,7 +4,7 @@ use ferrite_proto::events::Event;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;
 
-use super::IssueRpc;
+use super::service::IssueRpc;
 
 impl Apply for IssueRpc {
     async fn apply(&self, tx: &mut Tx, event: &Event, _now_us: i64) -> Result<(), DbError> {
@@ -58,9 +58,9 @@ mod tests {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = TestCaller::user(7, Permission::Read);
-            let neighbour = caller.of_repository(REPOSITORY + 1);
+            let other = caller.of_repository(REPOSITORY + 1);
             service.create(&caller, issue(REPOSITORY)).await.unwrap();
-            service.create(&neighbour, issue(REPOSITORY + 1)).await.unwrap();
+            service.create(&other, issue(REPOSITORY + 1)).await.unwrap();
 
             let gone = deleted(REPOSITORY);
             service.deliver(vec![gone.clone(), gone.clone()]).await.unwrap();

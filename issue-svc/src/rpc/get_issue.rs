@@ -2,7 +2,8 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{GetIssueRequest, GetIssueResponse};
 use tonic::{Request, Status};
 
-use super::{IssueRpc, encode};
+use super::encode::encode;
+use super::service::IssueRpc;
 use crate::error::IssueError;
 
 pub(super) async fn get_issue(

@@ -4,7 +4,8 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{IssueState, ListIssuesRequest, ListIssuesResponse};
 use tonic::{Request, Status};
 
-use super::{IssueRpc, encode};
+use super::encode::encode;
+use super::service::IssueRpc;
 use crate::error::IssueError;
 
 const MAX_PAGE_SIZE: i32 = 50;

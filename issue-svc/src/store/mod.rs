@@ -12,7 +12,7 @@ use sqlx::FromRow;
 use crate::model::{Counter, Issue, NewIssue};
 
 /// Takes the row's lock until the transaction ends: writers to one repository come one after another, and so do their events.
-const COUNT_UP: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted) \
+const NEXT_NUMBER: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted) \
      VALUES ($1, 1, $2, 1, FALSE) ON CONFLICT (repository_id) DO UPDATE SET last_number = issue_counters.last_number + 1, \
      open_count = issue_counters.open_count + excluded.open_count, version = issue_counters.version + 1 \
      RETURNING last_number, open_count, version, is_deleted";
@@ -86,14 +86,14 @@ impl IssueStore {
 
     /// Gives out the repository's next number for `new` and counts it, or `None` when the repository was deleted. Nobody else
     /// gets a number there until the transaction ends.
-    pub(crate) async fn count_up(&self, tx: &mut Tx, new: &NewIssue) -> Result<Option<Counter>, DbError> {
+    pub(crate) async fn next_number(&self, tx: &mut Tx, new: &NewIssue) -> Result<Option<Counter>, DbError> {
         let opened = i64::from(!new.is_closed);
-        let row: CounterRow = tx.one(COUNT_UP, &args![new.repository, opened]).await?;
+        let row: CounterRow = tx.one(NEXT_NUMBER, &args![new.repository, opened]).await?;
         let counter = Counter { last_number: row.last_number, open_count: row.open_count, version: row.version };
         Ok((!row.is_deleted).then_some(counter))
     }
 
-    /// Writes `new` under a number that [`IssueStore::count_up`] gave out in the same transaction.
+    /// Writes `new` under a number that [`IssueStore::next_number`] gave out in the same transaction.
     pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewIssue, number: i64, now_us: i64) -> Result<Issue, DbError> {
         let (title, body) = (new.title.as_str(), new.body.as_str());
         let args = args![new.repository, number, new.author, title, body, new.is_closed, now_us];

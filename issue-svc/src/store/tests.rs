@@ -16,7 +16,7 @@ fn new(title: &str, is_closed: bool) -> NewIssue {
 async fn open(db: &Db, new: &NewIssue, now_us: i64) -> Option<Issue> {
     let store = IssueStore::new(db.clone());
     let mut tx = db.begin().await.unwrap();
-    let counter = store.count_up(&mut tx, new).await.unwrap()?;
+    let counter = store.next_number(&mut tx, new).await.unwrap()?;
     let issue = store.insert(&mut tx, new, counter.last_number, now_us).await.unwrap();
     tx.commit().await.unwrap();
     Some(issue)
@@ -42,11 +42,11 @@ async fn counting_up_counts_numbers_and_open_issues_and_an_undone_transaction_co
         let store = IssueStore::new(db.clone());
         open(&db, &new("a", false), 1).await.unwrap();
         let mut tx = db.begin().await.unwrap();
-        store.count_up(&mut tx, &new("b", false)).await.unwrap().unwrap();
+        store.next_number(&mut tx, &new("b", false)).await.unwrap().unwrap();
         tx.rollback().await.unwrap();
         let mut tx = db.begin().await.unwrap();
-        let closed = store.count_up(&mut tx, &new("c", true)).await.unwrap().unwrap();
-        let open = store.count_up(&mut tx, &new("d", false)).await.unwrap().unwrap();
+        let closed = store.next_number(&mut tx, &new("c", true)).await.unwrap().unwrap();
+        let open = store.next_number(&mut tx, &new("d", false)).await.unwrap().unwrap();
         assert_eq!((closed.last_number, closed.open_count, closed.version), (2, 1, 2));
         assert_eq!((open.last_number, open.open_count, open.version), (3, 2, 3));
     })
@@ -85,7 +85,7 @@ async fn a_deletion_takes_issues_along_that_were_being_written_when_it_came() {
         let (started, starts) = tokio::sync::oneshot::channel();
         let write = async {
             let mut tx = db.begin().await.unwrap();
-            let counter = store.count_up(&mut tx, &new("late", false)).await.unwrap().unwrap();
+            let counter = store.next_number(&mut tx, &new("late", false)).await.unwrap().unwrap();
             started.send(()).unwrap();
             // Long enough for the deletion to reach the lock; shorter only makes the case weaker.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;

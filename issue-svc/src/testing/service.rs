@@ -29,7 +29,7 @@ const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 /// The service behind a Unix socket. It is its own subscriber, in repo-svc's place: an event sink takes what is not for it.
 pub(crate) struct Service {
     channel: Channel,
-    trusted: Channel,
+    service_channel: Channel,
     db: Db,
     life: Lifecycle,
     task: JoinHandle<Result<(), StartError>>,
@@ -65,7 +65,7 @@ impl Service {
         let credential = ServiceTokenSource::new(key, "repo-svc", Clock::system());
         Self {
             channel: channel(&address, None),
-            trusted: channel(&address, Some(Arc::new(credential))),
+            service_channel: channel(&address, Some(Arc::new(credential))),
             db: Db::open(url, 2).await.unwrap(),
             life,
             task,
@@ -105,7 +105,7 @@ impl Service {
     }
 
     /// What repo-svc is told, in order.
-    pub(crate) async fn told(&self) -> Vec<IssueChanged> {
+    pub(crate) async fn sent_changes(&self) -> Vec<IssueChanged> {
         let sql = "SELECT payload FROM outbox WHERE subscriber = 'repo-svc' AND kind = 'issue.changed' ORDER BY id";
         let rows: Vec<(Vec<u8>,)> = self.db.all(sql, &[]).await.unwrap();
         rows.into_iter()
@@ -117,7 +117,7 @@ impl Service {
     }
 
     /// Waits until everything in the outbox was taken, and returns how many events the inbox has.
-    pub(crate) async fn settled(&self) -> i64 {
+    pub(crate) async fn wait_for_delivery(&self) -> i64 {
         let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
         while self.db.one::<(i64,)>(waiting, &[]).await.unwrap().0 > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -127,7 +127,7 @@ impl Service {
 
     /// Delivers events as repo-svc does.
     pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
-        EventSinkClient::new(self.trusted.clone()).deliver(DeliverRequest { events }).await.map(|_| ())
+        EventSinkClient::new(self.service_channel.clone()).deliver(DeliverRequest { events }).await.map(|_| ())
     }
 
     /// Delivers events as somebody else.

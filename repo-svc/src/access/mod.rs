@@ -1,14 +1,15 @@
-//! Who may do what, decided in one place: [`table`] says what each operation asks of its caller, [`level`] what a caller is to a
-//! repository, and a [`Permit`] holds a request to the table before anything is done for it.
+//! The rules of access, without I/O: [`table`] lists what each operation requires of its caller, [`viewer`] describes a caller, and
+//! [`level`] computes the caller's level on a repository.
 //!
-//! Every other service asks here and gets a grant for one operation; none states levels of its own.
+//! The other services state no levels of their own: they ask this one and get a grant for one operation.
 //!
-//! Not here: what an operation does with the level it was given, such as which fields a reader may set.
+//! Not here: holding requests to the table (`rpc::permit`), the SQL filters of lists (`store`), and the finer rules of single
+//! operations, such as which fields a reader may set.
 
 mod level;
-mod permit;
 mod table;
+mod viewer;
 
-pub(crate) use level::{Facts, Viewer, only_own, only_visible, team_level};
-pub(crate) use permit::{Mode, Permit};
-pub use table::{Acting, OPERATIONS, Operation, Role, Rule, Unit};
+pub(crate) use level::RepositoryAccess;
+pub use table::{Capacity, OPERATIONS, Operation, RequiredRole, Rule, Unit};
+pub(crate) use viewer::Viewer;

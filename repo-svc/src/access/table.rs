@@ -1,92 +1,92 @@
-//! The permission table: for every operation, the RPC that does it, the REST routes that end in it, and what it asks of its caller.
+//! The permission table: for every operation, its RPC, the REST routes that call it, and what it requires of its caller.
 //!
-//! An operation that is not in the table is refused, so a new one has to be entered here first. The black-box tests walk the table
-//! and hold every answer of every door to it, and the table to the contracts and to the routes of the gateway.
+//! An operation that is not in the table is refused, so a new one has to be entered here first. The black-box tests check every
+//! response over REST, gRPC and git against the table, and the table against the protobuf services and the routes of the gateway.
 
 use ferrite_proto::{Permission, Scope, operation};
 
-/// What an operation asks of its caller.
+/// What an operation requires of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// To be one of Ferrite's own processes.
+    /// A service of this installation.
     Service,
-    /// Nothing. Credentials that are shown must be valid, and decide what is seen.
+    /// Nothing. Credentials in the request must still be valid, and decide what the response shows.
     Anyone,
-    /// To show the password of the account that is meant.
+    /// The password of the account that the request is about.
     Password,
-    /// To be signed in, with a token of this scope if there is one.
+    /// An authenticated user; with a token of this scope, if there is one.
     User(Option<Scope>),
-    /// To administer the site, with a token of scope `admin`.
+    /// An administrator of the site, with a token of scope `admin`.
     Administrator,
-    /// To be this to the organization that is meant, with a token of this scope. Administrators of the site are everything.
-    Organization(Role, Scope),
-    /// To be this to the organization of the team that is meant, with a token of scope `org`. Who is not a member of it learns not
-    /// even that there is such a team.
-    Team(Role),
-    /// To have a level on a part of the repository that is meant.
+    /// A role in the organization that the request is about, and a token of this scope. Administrators of the site have every role.
+    Organization(RequiredRole, Scope),
+    /// A role in the organization of the team that the request is about, and a token of scope `org`. The team is hidden from users who
+    /// are not members of the organization.
+    Team(RequiredRole),
+    /// A level on a part of the repository that the request is about.
     Repository {
         /// The part.
         unit: Unit,
-        /// The least level.
+        /// The lowest sufficient level.
         level: Permission,
-        /// Whether callers without a token may do it as well, as far as the repository is public.
+        /// Whether callers without a token may do it as well, if the repository is public.
         anonymous: bool,
     },
 }
 
-/// What a user is to an organization.
+/// The role in an organization that an operation requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum RequiredRole {
     /// A member.
     Member,
-    /// A member of the team of owners, or any member where it concerns nobody else.
+    /// A member of the team of owners, or a member whose request is about itself.
     OwnerOrSelf,
     /// A member of the team of owners.
     Owner,
 }
 
-/// A part of a repository that a scope opens on its own.
+/// A part of a repository with scopes of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// Its content and its settings.
+    /// Content and settings.
     Repository,
-    /// Its issues.
+    /// Issues.
     Issues,
-    /// Its webhooks.
+    /// Webhooks.
     Hooks,
 }
 
-/// In which capacity a caller acts. Some operations ask for it in a field of their request.
+/// The capacity in which a caller acts. Some requests name it in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acting {
-    /// As itself.
-    Itself,
+pub enum Capacity {
+    /// For its own account.
+    Own,
     /// For an organization.
-    ForOrganization,
-    /// As an administrator of the site, for whomever it names.
-    AsAdministrator,
+    Organization,
+    /// As an administrator of the site, for the account or organization that the request names.
+    Administrator,
 }
 
-/// One operation.
+/// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    /// The full method name of an RPC, or the name of one of git-svc's bodies.
+    /// The full name of an RPC, or the name of one of git-svc's HTTP bodies.
     pub name: &'static str,
-    /// In which capacity.
-    pub acting: Acting,
-    /// What it asks of its caller.
+    /// The capacity in which the caller acts.
+    pub capacity: Capacity,
+    /// What the operation requires of its caller.
     pub rule: Rule,
-    /// The routes that end in it: method and path, with `{}` for each part that varies.
+    /// The REST routes that call the operation: method and path, with `{}` for each parameter.
     pub routes: &'static [(&'static str, &'static str)],
 }
 
 const fn op(name: &'static str, rule: Rule, routes: &'static [(&'static str, &'static str)]) -> Operation {
-    Operation { name, acting: Acting::Itself, rule, routes }
+    Operation { name, capacity: Capacity::Own, rule, routes }
 }
 
-/// An operation of an administrator, whatever it asks of others.
+/// An operation in the capacity of an administrator; its rule for other capacities is a row of its own.
 const fn admin(name: &'static str, routes: &'static [(&'static str, &'static str)]) -> Operation {
-    Operation { name, acting: Acting::AsAdministrator, rule: Rule::Administrator, routes }
+    Operation { name, capacity: Capacity::Administrator, rule: Rule::Administrator, routes }
 }
 
 const fn on(unit: Unit, level: Permission) -> Rule {
@@ -96,7 +96,7 @@ const fn on(unit: Unit, level: Permission) -> Rule {
 const ANY_TOKEN: Rule = Rule::User(None);
 const PROFILE: Rule = Rule::User(Some(Scope::User));
 const ORG: Rule = Rule::User(Some(Scope::Org));
-const ORG_OWNER: Rule = Rule::Organization(Role::Owner, Scope::Org);
+const ORG_OWNER: Rule = Rule::Organization(RequiredRole::Owner, Scope::Org);
 const READ: Rule = on(Unit::Repository, Permission::Read);
 const WRITE: Rule = on(Unit::Repository, Permission::Write);
 const ADMIN: Rule = on(Unit::Repository, Permission::Admin);
@@ -167,49 +167,57 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.OrganizationService/SetMembership", ORG_OWNER, &[("PUT", "/api/v1/orgs/{}/memberships/{}")]),
     op(
         "ferrite.repo.v1.OrganizationService/SetMembershipVisibility",
-        Rule::Organization(Role::Member, Scope::Org),
+        Rule::Organization(RequiredRole::Member, Scope::Org),
         &[("PUT", "/api/v1/orgs/{}/public_members/{}"), ("DELETE", "/api/v1/orgs/{}/public_members/{}")],
     ),
     op(
         "ferrite.repo.v1.OrganizationService/RemoveMember",
-        Rule::Organization(Role::OwnerOrSelf, Scope::Org),
+        Rule::Organization(RequiredRole::OwnerOrSelf, Scope::Org),
         &[("DELETE", "/api/v1/orgs/{}/members/{}"), ("DELETE", "/api/v1/orgs/{}/memberships/{}")],
     ),
     // Teams
     op(
         "ferrite.repo.v1.TeamService/ListTeams",
-        Rule::Organization(Role::Member, Scope::Org),
+        Rule::Organization(RequiredRole::Member, Scope::Org),
         &[("GET", "/api/v1/orgs/{}/teams")],
     ),
-    op("ferrite.repo.v1.TeamService/GetTeam", Rule::Team(Role::Member), &[("GET", "/api/v1/teams/{}")]),
+    op("ferrite.repo.v1.TeamService/GetTeam", Rule::Team(RequiredRole::Member), &[("GET", "/api/v1/teams/{}")]),
     op("ferrite.repo.v1.TeamService/CreateTeam", ORG_OWNER, &[("POST", "/api/v1/orgs/{}/teams")]),
     admin("ferrite.repo.v1.TeamService/CreateTeam", &[("POST", "/api/v1/admin/orgs/{}/teams")]),
-    op("ferrite.repo.v1.TeamService/UpdateTeam", Rule::Team(Role::Owner), &[("PATCH", "/api/v1/teams/{}")]),
-    op("ferrite.repo.v1.TeamService/DeleteTeam", Rule::Team(Role::Owner), &[("DELETE", "/api/v1/teams/{}")]),
-    op("ferrite.repo.v1.TeamService/ListTeamMembers", Rule::Team(Role::Member), &[("GET", "/api/v1/teams/{}/members")]),
+    op("ferrite.repo.v1.TeamService/UpdateTeam", Rule::Team(RequiredRole::Owner), &[("PATCH", "/api/v1/teams/{}")]),
+    op("ferrite.repo.v1.TeamService/DeleteTeam", Rule::Team(RequiredRole::Owner), &[("DELETE", "/api/v1/teams/{}")]),
+    op(
+        "ferrite.repo.v1.TeamService/ListTeamMembers",
+        Rule::Team(RequiredRole::Member),
+        &[("GET", "/api/v1/teams/{}/members")],
+    ),
     admin("ferrite.repo.v1.TeamService/ListTeamMembers", &[("GET", "/api/v1/admin/teams/{}/members")]),
-    op("ferrite.repo.v1.TeamService/AddTeamMember", Rule::Team(Role::Owner), &[("PUT", "/api/v1/teams/{}/members/{}")]),
+    op(
+        "ferrite.repo.v1.TeamService/AddTeamMember",
+        Rule::Team(RequiredRole::Owner),
+        &[("PUT", "/api/v1/teams/{}/members/{}")],
+    ),
     admin("ferrite.repo.v1.TeamService/AddTeamMember", &[("PUT", "/api/v1/admin/teams/{}/members/{}")]),
     op(
         "ferrite.repo.v1.TeamService/RemoveTeamMember",
-        Rule::Team(Role::Owner),
+        Rule::Team(RequiredRole::Owner),
         &[("DELETE", "/api/v1/teams/{}/members/{}")],
     ),
     admin("ferrite.repo.v1.TeamService/RemoveTeamMember", &[("DELETE", "/api/v1/admin/teams/{}/members/{}")]),
     op(
         "ferrite.repo.v1.TeamService/ListTeamRepositories",
-        Rule::Team(Role::Member),
+        Rule::Team(RequiredRole::Member),
         &[("GET", "/api/v1/teams/{}/repos")],
     ),
     op(
         "ferrite.repo.v1.TeamService/AddTeamRepository",
-        Rule::Team(Role::Owner),
+        Rule::Team(RequiredRole::Owner),
         &[("PUT", "/api/v1/teams/{}/repos/{}")],
     ),
     admin("ferrite.repo.v1.TeamService/AddTeamRepository", &[("PUT", "/api/v1/admin/teams/{}/repos/{}")]),
     op(
         "ferrite.repo.v1.TeamService/RemoveTeamRepository",
-        Rule::Team(Role::Owner),
+        Rule::Team(RequiredRole::Owner),
         &[("DELETE", "/api/v1/teams/{}/repos/{}")],
     ),
     admin("ferrite.repo.v1.TeamService/RemoveTeamRepository", &[("DELETE", "/api/v1/admin/teams/{}/repos/{}")]),
@@ -230,8 +238,8 @@ pub const OPERATIONS: &[Operation] = &[
     ),
     Operation {
         name: "ferrite.repo.v1.RepositoryService/CreateRepository",
-        acting: Acting::ForOrganization,
-        rule: Rule::Organization(Role::Owner, Scope::RepoAdmin),
+        capacity: Capacity::Organization,
+        rule: Rule::Organization(RequiredRole::Owner, Scope::RepoAdmin),
         routes: &[("POST", "/api/v1/org/{}/repos"), ("POST", "/api/v1/orgs/{}/repos")],
     },
     admin("ferrite.repo.v1.RepositoryService/CreateRepository", &[("POST", "/api/v1/admin/users/{}/repos")]),
@@ -318,14 +326,14 @@ pub const OPERATIONS: &[Operation] = &[
 ];
 
 impl Operation {
-    /// The operation of that name, done in that capacity.
-    pub(crate) fn find(name: &str, acting: Acting) -> Option<&'static Self> {
-        OPERATIONS.iter().find(|operation| operation.name == name && operation.acting == acting)
+    /// Returns the row of an operation in a capacity.
+    pub(crate) fn find(name: &str, capacity: Capacity) -> Option<&'static Self> {
+        OPERATIONS.iter().find(|operation| operation.name == name && operation.capacity == capacity)
     }
 }
 
 impl Unit {
-    /// The scope that opens the part for callers who need `level` on it.
+    /// Returns the scope that a token needs for `level` on this part.
     #[must_use]
     pub fn scope(self, level: Permission) -> Scope {
         match (self, level) {
@@ -363,10 +371,14 @@ mod tests {
     }
 
     #[test]
-    fn no_operation_and_no_route_stands_twice() {
+    fn no_operation_and_no_route_is_listed_twice() {
         for (place, row) in OPERATIONS.iter().enumerate() {
             let before = &OPERATIONS[..place];
-            assert!(before.iter().all(|other| (other.name, other.acting) != (row.name, row.acting)), "{}", row.name);
+            assert!(
+                before.iter().all(|other| (other.name, other.capacity) != (row.name, row.capacity)),
+                "{}",
+                row.name
+            );
             for route in row.routes {
                 assert!(before.iter().all(|other| !other.routes.contains(route)), "{route:?}");
             }
@@ -374,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_changes_a_repository_is_open_to_nobody() {
+    fn anonymous_callers_can_only_read_repositories() {
         for row in OPERATIONS {
             if let Rule::Repository { level, anonymous: true, .. } = row.rule {
                 assert_eq!(level, Permission::Read, "{}", row.name);

@@ -2,13 +2,15 @@ use ferrite_kit::Secret;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::UserId;
 
-use super::{Email, FullName, Password, UserName, Violations};
-use crate::RepoError;
+use super::name::UserName;
+use super::text::{Email, FullName, Password};
+use super::violations::Violations;
+use crate::error::RepoError;
 
-/// A user, or an organization where an owner is meant.
+/// An account: a user or an organization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The account.
+    /// Id of the account.
     pub id: UserId,
     /// The name in URLs, as it was spelled at creation.
     pub username: String,
@@ -16,13 +18,13 @@ pub struct User {
     pub full_name: String,
     /// The primary e-mail address; empty for organizations.
     pub email: String,
-    /// Whether this is an organization.
+    /// True for an organization.
     pub is_organization: bool,
-    /// Whether the account administers the whole site.
+    /// True if the account is an administrator of the site.
     pub is_admin: bool,
 }
 
-/// An account to make, as somebody asked for it.
+/// The unchecked fields of a user to create.
 #[derive(Clone, Debug)]
 pub struct NewUser {
     /// The name in URLs.
@@ -33,11 +35,11 @@ pub struct NewUser {
     pub password: Secret,
     /// The display name, possibly empty.
     pub full_name: String,
-    /// Whether the account is to administer the whole site.
+    /// True to make the account an administrator of the site.
     pub is_admin: bool,
 }
 
-/// An account to make, every field of it valid.
+/// The checked fields of a user to create.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedUser {
     pub(crate) username: UserName,
@@ -48,7 +50,7 @@ pub(crate) struct CheckedUser {
 }
 
 impl CheckedUser {
-    /// Checks an account that a client asks for.
+    /// Checks the fields of a client's request.
     ///
     /// # Errors
     /// [`RepoError::Invalid`] with every field that breaks a rule.
@@ -56,7 +58,7 @@ impl CheckedUser {
         Self::with_name(new, UserName::parse)
     }
 
-    /// Checks an account that the operator asks for; see [`UserName::parse_administrator`].
+    /// Checks the fields of a request by the operator, who may use one more name; see [`UserName::parse_administrator`].
     ///
     /// # Errors
     /// As [`CheckedUser::check`].

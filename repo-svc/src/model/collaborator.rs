@@ -1,12 +1,12 @@
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 
-/// Reads what somebody who is added to a repository may do there: the levels that can be given, as they are spelled.
+/// Parses the level of a collaborator.
 pub(crate) fn parse_level(text: &str, field: &str) -> Result<Permission, FieldViolation> {
     level_named(text).ok_or_else(|| FieldViolation::new(field, "invalid", "must be `read`, `write` or `admin`"))
 }
 
-/// The level that can be given by that name.
+/// Returns the level that a collaborator can have by its name.
 pub(crate) fn level_named(text: &str) -> Option<Permission> {
     match text {
         "read" => Some(Permission::Read),

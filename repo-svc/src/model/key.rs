@@ -1,6 +1,6 @@
-//! SSH public keys, as somebody pasted them: one OpenSSH line, its base64 alone, or an RFC 4716 block.
+//! SSH public keys as users paste them: one OpenSSH line, its base64 alone, or an RFC 4716 block.
 //!
-//! Not here: whether a key is in use, and private keys.
+//! Not here: keys in use (`store`), and private keys.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,29 +8,34 @@ use ferrite_proto::error::FieldViolation;
 use ssh_key::public::KeyData;
 use ssh_key::{HashAlg, PublicKey};
 
-const TITLE_MAX: usize = 255;
-const KEY_MAX_BYTES: usize = 16 * 1024;
-const RSA_MIN_BITS: usize = 2048;
-const RSA_MAX_BITS: usize = 16 * 1024;
+const MAX_TITLE_CHARS: usize = 255;
+const MAX_KEY_BYTES: usize = 16 * 1024;
+const MIN_RSA_BITS: usize = 2048;
+const MAX_RSA_BITS: usize = 16 * 1024;
 const BLOCK_BEGIN: &str = "---- BEGIN SSH2 PUBLIC KEY ----";
 const BLOCK_END: &str = "---- END SSH2 PUBLIC KEY ----";
-/// How every key begins in base64: with the length of its type's name, which is less than 2^24 bytes.
-const BASE64_BEGIN: &str = "AAAA";
-/// The first byte of a point of an elliptic curve that is written out in full, the only form that SSH allows.
-const WHOLE_POINT: u8 = 4;
+/// Beginning of every key in base64: the first bytes are the 32-bit length of its type's name (RFC 4253, section 6.6), which is below
+/// 2^8.
+const BASE64_PREFIX: &str = "AAAA";
+/// First byte of an uncompressed point on an elliptic curve (SEC 1, section 2.3.3), the only form that OpenSSH accepts.
+const UNCOMPRESSED_POINT_TAG: u8 = 4;
 
-/// What a key is called by its owner.
+/// The title that its owner gives to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyTitle(String);
 
 impl KeyTitle {
-    /// Reads a title.
+    /// Parses a title.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         if text.trim().is_empty() {
             return Err(FieldViolation::new(field, "required", "is required"));
         }
-        if text.chars().count() > TITLE_MAX {
-            return Err(FieldViolation::new(field, "too_long", format!("must have at most {TITLE_MAX} characters")));
+        if text.chars().count() > MAX_TITLE_CHARS {
+            return Err(FieldViolation::new(
+                field,
+                "too_long",
+                format!("must have at most {MAX_TITLE_CHARS} characters"),
+            ));
         }
         if text.chars().any(char::is_control) {
             return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
@@ -38,12 +43,12 @@ impl KeyTitle {
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it is compared by.
+    /// Returns the folded title, by which titles are compared.
     pub(crate) fn key(&self) -> String {
         self.0.to_lowercase()
     }
@@ -57,11 +62,11 @@ pub(crate) struct SshKey {
 }
 
 impl SshKey {
-    /// Reads a key. What stands before the type, as in `authorized_keys`, is refused: it would be lost.
+    /// Parses a key. Options before the type, as in `authorized_keys`, are refused, because they would have no effect.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         let refuse = |message: String| FieldViolation::new(field, "invalid", message);
-        if text.len() > KEY_MAX_BYTES {
-            let message = format!("must have at most {KEY_MAX_BYTES} bytes");
+        if text.len() > MAX_KEY_BYTES {
+            let message = format!("must have at most {MAX_KEY_BYTES} bytes");
             return Err(FieldViolation::new(field, "too_long", message));
         }
         let text = text.trim();
@@ -74,10 +79,10 @@ impl SshKey {
         let key = PublicKey::from_bytes(&blob).map_err(|_| refuse("is not a public SSH key".into()))?;
         check(key.key_data()).map_err(refuse)?;
         let name = key.algorithm().as_str().to_owned();
-        if parts.name.is_some_and(|said| said != name) {
+        if parts.name.is_some_and(|given| given != name) {
             return Err(refuse("is of another type than it says".into()));
         }
-        // The same key written in two ways would have two fingerprints.
+        // Only the canonical encoding is accepted: two encodings of one key would have two fingerprints.
         if key.to_bytes().ok().as_deref() != Some(blob.as_slice()) {
             return Err(refuse("is not a public SSH key".into()));
         }
@@ -89,21 +94,21 @@ impl SshKey {
         Ok(Self { line, fingerprint: key.fingerprint(HashAlg::Sha256).to_string() })
     }
 
-    /// Type, base64 and comment, on one line.
+    /// Returns type, base64 and comment on one line.
     pub(crate) fn as_str(&self) -> &str {
         &self.line
     }
 
-    /// `SHA256:` and base64 without padding, as OpenSSH shows it. It tells keys apart, whatever their comments say.
+    /// Returns the fingerprint as OpenSSH prints it: `SHA256:` and base64 without padding. The comment is no part of it.
     pub(crate) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 }
 
-/// The parts of a key's text.
+/// The parts of a key's text, not validated yet.
 #[derive(Debug, Default)]
 struct Parts<'a> {
-    /// The type, when it was written.
+    /// Name of the type; `None` if the text has only base64.
     name: Option<&'a str>,
     base64: String,
     comment: String,
@@ -116,18 +121,18 @@ impl<'a> Parts<'a> {
         }
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
-        let (name, base64) = if first.starts_with(BASE64_BEGIN) {
+        let (name, base64) = if first.starts_with(BASE64_PREFIX) {
             (None, first)
         } else {
             let next = words.next().ok_or("must be a type and a key in base64")?;
             (Some(first), next)
         };
-        // Options may hold spaces, and a certificate or a private key has other beginnings: none of them is a key of its type.
-        if !base64.starts_with(BASE64_BEGIN) {
+        // The second word has this prefix unless the first one begins options, which may hold spaces.
+        if !base64.starts_with(BASE64_PREFIX) {
             return Err("must begin with the type of the key, without options");
         }
         let comment = words.collect::<Vec<_>>().join(" ");
-        Ok(Self { name, base64: base64.to_owned(), comment: checked(comment)? })
+        Ok(Self { name, base64: base64.to_owned(), comment: check_comment(comment)? })
     }
 
     fn of_block(text: &'a str) -> Result<Self, &'static str> {
@@ -164,37 +169,37 @@ impl<'a> Parts<'a> {
         if lines.any(|line| !line.is_empty()) {
             return Err("must be one key");
         }
-        parts.comment = checked(parts.comment)?;
+        parts.comment = check_comment(parts.comment)?;
         Ok(parts)
     }
 }
 
-/// A comment that can stand at the end of a line.
-fn checked(comment: String) -> Result<String, &'static str> {
+/// Checks that a comment fits at the end of a line.
+fn check_comment(comment: String) -> Result<String, &'static str> {
     if comment.chars().any(char::is_control) { Err("must not hold control characters") } else { Ok(comment) }
 }
 
-/// Whether keys like this are accepted.
+/// Checks type, size and parameters of a key.
 fn check(key: &KeyData) -> Result<(), String> {
     match key {
         KeyData::Ed25519(_) => Ok(()),
-        KeyData::Ecdsa(key) if key.as_sec1_bytes().first() == Some(&WHOLE_POINT) => Ok(()),
+        KeyData::Ecdsa(key) if key.as_sec1_bytes().first() == Some(&UNCOMPRESSED_POINT_TAG) => Ok(()),
         KeyData::Rsa(key) => {
             let (Some(modulus), Some(exponent)) = (key.n().as_positive_bytes(), key.e().as_positive_bytes()) else {
                 return Err("is not a public SSH key".into());
             };
             let bits = bits(modulus);
-            if !(RSA_MIN_BITS..=RSA_MAX_BITS).contains(&bits) {
-                return Err(format!("has {bits} bits; RSA keys must have {RSA_MIN_BITS} to {RSA_MAX_BITS}"));
+            if !(MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits) {
+                return Err(format!("has {bits} bits; RSA keys must have {MIN_RSA_BITS} to {MAX_RSA_BITS}"));
             }
-            let is_sound = is_odd(modulus) && is_odd(exponent) && exponent != [1];
-            if is_sound { Ok(()) } else { Err("is not a public SSH key".into()) }
+            let is_valid = is_odd(modulus) && is_odd(exponent) && exponent != [1];
+            if is_valid { Ok(()) } else { Err("is not a public SSH key".into()) }
         }
         _ => Err("is of a type that is not accepted; use Ed25519, ECDSA or RSA".into()),
     }
 }
 
-/// How long a positive number is.
+/// Returns the length of a positive number in bits.
 fn bits(number: &[u8]) -> usize {
     let first = number.first().map_or(0, |byte| byte.leading_zeros() as usize);
     (number.len() * 8).saturating_sub(first)

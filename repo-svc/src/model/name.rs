@@ -1,11 +1,11 @@
 use ferrite_proto::error::FieldViolation;
 
-const USER_NAME_MAX: usize = 35;
-const REPO_NAME_MAX: usize = 100;
-const TOKEN_NAME_MAX: usize = 255;
+const MAX_USER_NAME_CHARS: usize = 35;
+const MAX_REPO_NAME_CHARS: usize = 100;
+const MAX_TOKEN_NAME_CHARS: usize = 255;
 
-/// Names that no user or organization may have: the first path part of a route of ours, or of one that clients know.
-const RESERVED: &[&str] = &[
+/// Names that no user or organization may have: first path segments of routes, of this server or of existing clients.
+const RESERVED_NAMES: &[&str] = &[
     "admin",
     "api",
     "assets",
@@ -52,19 +52,20 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-/// What a name becomes to be looked up: folded, or `None` when no user or repository can have it.
+/// Folds a name for a lookup. Returns `None` if no user, organization or repository can have it.
 pub(crate) fn lookup_key(text: &str) -> Option<String> {
-    let is_possible = !text.is_empty() && text.len() <= REPO_NAME_MAX && text.bytes().all(is_name_byte);
+    let is_possible = !text.is_empty() && text.len() <= MAX_REPO_NAME_CHARS && text.bytes().all(is_name_byte);
     is_possible.then(|| text.to_ascii_lowercase())
 }
 
-/// The rules that user and repository names share: ASCII letters, digits, `-`, `_`, `.`; not only dots; no leading dash.
+/// Checks the rules that names of users, repositories and teams share: ASCII letters, digits, `-`, `_`, `.`; not only dots; no leading
+/// dash.
 pub(super) fn check_plain(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
     let refuse = |code, message: String| Err(FieldViolation::new(field, code, message));
     if text.is_empty() {
         return refuse("required", "is required".into());
     }
-    // Counted before the characters are looked at, so that a long name is called long whatever it holds.
+    // Checked before the characters, so that a long name is reported as too long whatever it contains.
     if text.chars().count() > max {
         return refuse("too_long", format!("must have at most {max} characters"));
     }
@@ -92,33 +93,33 @@ fn refuse_endings(key: &str, endings: &[&str], field: &str) -> Result<(), FieldV
 pub(crate) struct UserName(String);
 
 impl UserName {
-    /// Reads a user name.
+    /// Parses a user name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         let name = Self::parse_any(text, field)?;
-        if RESERVED.contains(&name.key().as_str()) {
+        if RESERVED_NAMES.contains(&name.key().as_str()) {
             return Err(FieldViolation::new(field, "reserved", "is reserved"));
         }
         Ok(name)
     }
 
-    /// Reads the name of an administrator that the operator makes: it may be `admin`, which nobody else can take.
+    /// Parses the name of an administrator that the operator creates. It may be `admin`, which is reserved otherwise.
     pub(crate) fn parse_administrator(text: &str, field: &str) -> Result<Self, FieldViolation> {
         let name = Self::parse_any(text, field)?;
         if name.key() == "admin" { Ok(name) } else { Self::parse(text, field) }
     }
 
     fn parse_any(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_plain(text, USER_NAME_MAX, field)?;
+        check_plain(text, MAX_USER_NAME_CHARS, field)?;
         refuse_endings(&text.to_ascii_lowercase(), &[".keys"], field)?;
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was spelled.
+    /// Returns the name as it was spelled.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it is compared by.
+    /// Returns the folded name, by which names are compared.
     pub(crate) fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
@@ -129,39 +130,39 @@ impl UserName {
 pub(crate) struct RepoName(String);
 
 impl RepoName {
-    /// Reads a repository name.
+    /// Parses a repository name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_plain(text, REPO_NAME_MAX, field)?;
+        check_plain(text, MAX_REPO_NAME_CHARS, field)?;
         refuse_endings(&text.to_ascii_lowercase(), &[".git", ".wiki"], field)?;
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was spelled.
+    /// Returns the name as it was spelled.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it is compared by.
+    /// Returns the folded name, by which names are compared.
     pub(crate) fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 }
 
-/// What a user calls a token.
+/// The name that its owner gives to a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TokenName(String);
 
 impl TokenName {
-    /// Reads a token name.
+    /// Parses a token name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         if text.trim().is_empty() {
             return Err(FieldViolation::new(field, "required", "is required"));
         }
-        if text.chars().count() > TOKEN_NAME_MAX {
+        if text.chars().count() > MAX_TOKEN_NAME_CHARS {
             return Err(FieldViolation::new(
                 field,
                 "too_long",
-                format!("must have at most {TOKEN_NAME_MAX} characters"),
+                format!("must have at most {MAX_TOKEN_NAME_CHARS} characters"),
             ));
         }
         if text.chars().any(char::is_control) {
@@ -170,12 +171,12 @@ impl TokenName {
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was spelled.
+    /// Returns the name as it was spelled.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it is compared by.
+    /// Returns the folded name, by which names are compared.
     pub(crate) fn key(&self) -> String {
         self.0.to_lowercase()
     }
@@ -242,11 +243,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_sent_a_name_is_safe_in_a_path_and_an_option(text in "\\PC*|[-._a-zA-Z0-9/\0 ]{0,40}") {
+        fn every_accepted_name_is_safe_in_a_path_and_an_option(text in "\\PC*|[-._a-zA-Z0-9/\0 ]{0,40}") {
             for name in [UserName::parse(&text, "f").map(|n| n.0), RepoName::parse(&text, "f").map(|n| n.0)].into_iter().flatten() {
                 prop_assert!(!name.starts_with('-') && !name.trim_matches('.').is_empty() && name.is_ascii());
                 prop_assert!(!name.contains(['/', '\\', '\0', ' ', '%', '?', '#', ':']));
-                prop_assert!(name.len() <= REPO_NAME_MAX && !name.to_ascii_lowercase().ends_with(".keys.git"));
+                prop_assert!(name.len() <= MAX_REPO_NAME_CHARS && !name.to_ascii_lowercase().ends_with(".keys.git"));
                 prop_assert_eq!(lookup_key(&name), Some(name.to_ascii_lowercase()));
             }
         }

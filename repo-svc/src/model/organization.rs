@@ -2,16 +2,18 @@ use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateOrganizationRequest, CreateTeamRequest, UpdateOrganizationRequest, UpdateTeamRequest};
 
+use super::name::UserName;
 use super::name::check_plain;
 use super::text::check_length;
-use super::{Description, FullName, UserName, Violations};
-use crate::RepoError;
+use super::text::{Description, FullName};
+use super::violations::Violations;
+use crate::error::RepoError;
 
-const WEBSITE_MAX: usize = 100;
-const LOCATION_MAX: usize = 50;
-const TEAM_NAME_MAX: usize = 30;
+const MAX_WEBSITE_CHARS: usize = 100;
+const MAX_LOCATION_CHARS: usize = 50;
+const MAX_TEAM_NAME_CHARS: usize = 30;
 
-/// An organization to make, every field of it valid.
+/// The checked fields of an organization to create.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedOrganization {
     pub(crate) username: UserName,
@@ -22,7 +24,7 @@ pub(crate) struct CheckedOrganization {
 }
 
 impl CheckedOrganization {
-    /// Checks an organization that a client asks for.
+    /// Checks the fields of a client's request.
     ///
     /// # Errors
     /// [`RepoError::Invalid`] with every field that breaks a rule.
@@ -42,7 +44,7 @@ impl CheckedOrganization {
     }
 }
 
-/// What to change about an organization; what is absent stays.
+/// The checked changes of an organization; `None` keeps a field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OrganizationChange {
     pub(crate) full_name: Option<FullName>,
@@ -52,7 +54,7 @@ pub(crate) struct OrganizationChange {
 }
 
 impl OrganizationChange {
-    /// Checks a change that a client asks for.
+    /// Checks the fields of a client's request.
     ///
     /// # Errors
     /// As [`CheckedOrganization::check`].
@@ -76,28 +78,28 @@ impl OrganizationChange {
 pub(crate) struct TeamName(String);
 
 impl TeamName {
-    /// Reads a team name.
+    /// Parses a team name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_plain(text, TEAM_NAME_MAX, field)?;
-        // A page of clients stands where a team of this name would.
+        check_plain(text, MAX_TEAM_NAME_CHARS, field)?;
+        // Existing web clients use this name in the URL of a page of their own.
         if text.eq_ignore_ascii_case("new") {
             return Err(FieldViolation::new(field, "reserved", "is reserved"));
         }
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was spelled.
+    /// Returns the name as it was spelled.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it is compared by.
+    /// Returns the folded name, by which names are compared.
     pub(crate) fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 }
 
-/// A team to make, every field of it valid.
+/// The checked fields of a team to create.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedTeam {
     pub(crate) name: TeamName,
@@ -106,7 +108,7 @@ pub(crate) struct CheckedTeam {
 }
 
 impl CheckedTeam {
-    /// Checks a team that a client asks for.
+    /// Checks the fields of a client's request.
     ///
     /// # Errors
     /// [`RepoError::Invalid`] with every field that breaks a rule.
@@ -123,7 +125,7 @@ impl CheckedTeam {
     }
 }
 
-/// What to change about a team; what is absent stays.
+/// The checked changes of a team; `None` keeps a field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TeamChange {
     pub(crate) name: Option<TeamName>,
@@ -132,7 +134,7 @@ pub(crate) struct TeamChange {
 }
 
 impl TeamChange {
-    /// Checks a change that a client asks for.
+    /// Checks the fields of a client's request.
     ///
     /// # Errors
     /// As [`CheckedTeam::check`].
@@ -156,7 +158,7 @@ fn optional<T>(
     text.as_deref().map(|text| parse(text, field)).transpose()
 }
 
-/// What a team may be given; being owners is for one team only, and not to be given.
+/// Parses the level of a team. `owner` is not among them: only the team of owners has it.
 fn team_permission(text: &str, field: &str) -> Result<Permission, FieldViolation> {
     match text {
         "read" => Ok(Permission::Read),
@@ -167,16 +169,16 @@ fn team_permission(text: &str, field: &str) -> Result<Permission, FieldViolation
 }
 
 fn location(text: &str, field: &str) -> Result<String, FieldViolation> {
-    check_length(text, LOCATION_MAX, field)?;
+    check_length(text, MAX_LOCATION_CHARS, field)?;
     if text.chars().any(char::is_control) {
         return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
     }
     Ok(text.to_owned())
 }
 
-/// A web address that clients may show as a link, or nothing.
+/// Parses an absolute `http` or `https` URL, or the empty text.
 fn website(text: &str, field: &str) -> Result<String, FieldViolation> {
-    check_length(text, WEBSITE_MAX, field)?;
+    check_length(text, MAX_WEBSITE_CHARS, field)?;
     if text.is_empty() || is_web_address(text) {
         return Ok(text.to_owned());
     }
@@ -184,9 +186,10 @@ fn website(text: &str, field: &str) -> Result<String, FieldViolation> {
 }
 
 fn is_web_address(text: &str) -> bool {
-    let is_odd = |char: char| char.is_whitespace() || char.is_control() || matches!(char, '<' | '>' | '"' | '\\' | '`');
+    let is_forbidden =
+        |char: char| char.is_whitespace() || char.is_control() || matches!(char, '<' | '>' | '"' | '\\' | '`');
     let Some((scheme, rest)) = text.split_once("://") else { return false };
-    if text.chars().any(is_odd) || !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+    if text.chars().any(is_forbidden) || !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         return false;
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -196,7 +199,7 @@ fn is_web_address(text: &str) -> bool {
     };
     let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
     let is_bracketed = host.starts_with('[') && host.ends_with(']');
-    // A name and password before the host would only deceive.
+    // Credentials before the host are refused, because they make a URL look like that of another host.
     is_port && !host.is_empty() && !host.contains('@') && (is_bracketed || !host.contains([':', '[', ']']))
 }
 

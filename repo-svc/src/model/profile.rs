@@ -1,6 +1,6 @@
 use ferrite_proto::error::FieldViolation;
 
-const LOCATION_MAX: usize = 50;
+const MAX_LOCATION_CHARS: usize = 50;
 
 fn check_line(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
     if text.chars().count() > max {
@@ -12,15 +12,15 @@ fn check_line(text: &str, max: usize, field: &str) -> Result<(), FieldViolation>
     Ok(())
 }
 
-/// The web address of somebody, possibly empty.
+/// The website of an account, possibly empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Website(String);
 
 impl Website {
-    /// The most characters in that of a user.
-    pub(crate) const USER_MAX: usize = 50;
+    /// Limit for the website of a user, in characters.
+    pub(crate) const MAX_USER_CHARS: usize = 50;
 
-    /// Reads an absolute `http` or `https` address of at most `max` characters, or nothing.
+    /// Parses an absolute `http` or `https` URL of at most `max` characters, or the empty text.
     pub(crate) fn parse(text: &str, max: usize, field: &str) -> Result<Self, FieldViolation> {
         check_line(text, max, field)?;
         if !text.is_empty() && !is_absolute(text) {
@@ -29,13 +29,13 @@ impl Website {
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether a text is a web address that can stand in a page as it is.
+/// Returns whether a text is an absolute `http` or `https` URL without characters that have to be escaped in HTML.
 fn is_absolute(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -44,18 +44,18 @@ fn is_absolute(text: &str) -> bool {
     is_web && is_plain && host.chars().any(char::is_alphanumeric)
 }
 
-/// Where somebody is, possibly empty.
+/// The location of an account, possibly empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Location(String);
 
 impl Location {
-    /// Reads a line of at most 50 characters.
+    /// Parses a line of at most 50 characters.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_line(text, LOCATION_MAX, field)?;
+        check_line(text, MAX_LOCATION_CHARS, field)?;
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn website(text: &str) -> &'static str {
-        Website::parse(text, Website::USER_MAX, "website").err().map_or("", |violation| violation.code)
+        Website::parse(text, Website::MAX_USER_CHARS, "website").err().map_or("", |violation| violation.code)
     }
 
     #[test]

@@ -2,14 +2,14 @@ use ferrite_kit::Secret;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::AutoInit;
 
-const FULL_NAME_MAX: usize = 100;
-const EMAIL_MAX: usize = 254;
-const DESCRIPTION_MAX: usize = 255;
-const SEARCH_MAX: usize = 255;
-const TEMPLATE_MAX: usize = 255;
-const GITIGNORES_MAX: usize = 100;
-const PASSWORD_MIN: usize = 8;
-const PASSWORD_MAX: usize = 255;
+const MAX_FULL_NAME_CHARS: usize = 100;
+const MAX_EMAIL_CHARS: usize = 254;
+const MAX_DESCRIPTION_CHARS: usize = 255;
+const MAX_SEARCH_CHARS: usize = 255;
+const MAX_TEMPLATE_NAME_CHARS: usize = 255;
+const MAX_GITIGNORES: usize = 100;
+const MIN_PASSWORD_CHARS: usize = 8;
+const MAX_PASSWORD_CHARS: usize = 255;
 
 pub(super) fn check_length(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
     if text.chars().count() > max {
@@ -25,42 +25,42 @@ fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> {
     Ok(())
 }
 
-/// A display name, possibly empty. It ends up in commits, on one line.
+/// A display name, possibly empty. Without line breaks, because commits contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FullName(String);
 
 impl FullName {
-    /// Folded, to be searched for.
+    /// Returns the folded name, for searches.
     pub(crate) fn key(&self) -> String {
         self.0.to_lowercase()
     }
 
-    /// Reads a display name.
+    /// Parses a display name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_length(text, FULL_NAME_MAX, field)?;
+        check_length(text, MAX_FULL_NAME_CHARS, field)?;
         if text.chars().any(char::is_control) {
             return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
         }
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// An e-mail address, as far as one can be recognised without sending to it.
+/// An e-mail address. Its form is checked; no message is sent to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Email(String);
 
 impl Email {
-    /// Reads an e-mail address.
+    /// Parses an e-mail address.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         if text.is_empty() {
             return Err(FieldViolation::new(field, "required", "is required"));
         }
-        check_length(text, EMAIL_MAX, field)?;
+        check_length(text, MAX_EMAIL_CHARS, field)?;
         let is_plain =
             !text.chars().any(|char| char.is_whitespace() || char.is_control() || "<>()[],;:\\\"".contains(char));
         let has_parts = text.split_once('@').is_some_and(|(local, domain)| {
@@ -75,40 +75,40 @@ impl Email {
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it is compared by.
+    /// Returns the folded address, by which addresses are compared.
     pub(crate) fn key(&self) -> String {
         Self::lookup_key(&self.0)
     }
 
-    /// What any text is compared by where an address is looked up.
+    /// Folds any text like an address, to look it up.
     pub(crate) fn lookup_key(text: &str) -> String {
         text.to_lowercase()
     }
 }
 
-/// What a repository is about.
+/// The description of a repository, organization or team, possibly empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description(String);
 
 impl Description {
-    /// Reads a description.
+    /// Parses a description.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_length(text, DESCRIPTION_MAX, field)?;
+        check_length(text, MAX_DESCRIPTION_CHARS, field)?;
         refuse_nul(text, field)?;
         Ok(Self(text.to_owned()))
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it is searched by.
+    /// Returns the folded text, for searches.
     pub(crate) fn key(&self) -> String {
         self.0.to_lowercase()
     }
@@ -119,68 +119,68 @@ impl Description {
 pub(crate) struct Password(Secret);
 
 impl Password {
-    /// Reads a password.
+    /// Parses a password.
     pub(crate) fn parse(secret: &Secret, field: &str) -> Result<Self, FieldViolation> {
         let length = secret.expose().chars().count();
         if length == 0 {
             return Err(FieldViolation::new(field, "required", "is required"));
         }
-        if length < PASSWORD_MIN {
+        if length < MIN_PASSWORD_CHARS {
             return Err(FieldViolation::new(
                 field,
                 "too_short",
-                format!("must have at least {PASSWORD_MIN} characters"),
+                format!("must have at least {MIN_PASSWORD_CHARS} characters"),
             ));
         }
-        check_length(secret.expose(), PASSWORD_MAX, field)?;
+        check_length(secret.expose(), MAX_PASSWORD_CHARS, field)?;
         Ok(Self(secret.clone()))
     }
 
-    /// The password itself, to be hashed.
+    /// Returns the password itself, for hashing.
     pub(crate) fn secret(&self) -> &Secret {
         &self.0
     }
 }
 
-/// The names of the templates that a repository begins with.
+/// The names of the templates for the first commit of a repository.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Templates;
 
 impl Templates {
-    /// Checks that there are few and that they are short. Whether they exist is the store's to say.
+    /// Checks their number and lengths. git-svc checks that the templates exist.
     pub(crate) fn check(init: Option<AutoInit>) -> Result<Option<AutoInit>, FieldViolation> {
         let Some(init) = init else { return Ok(None) };
-        if init.gitignores.len() > GITIGNORES_MAX {
-            let message = format!("must name at most {GITIGNORES_MAX} templates");
+        if init.gitignores.len() > MAX_GITIGNORES {
+            let message = format!("must name at most {MAX_GITIGNORES} templates");
             return Err(FieldViolation::new("gitignores", "too_long", message));
         }
         let gitignores = init.gitignores.iter().map(|name| (name, "gitignores"));
         for (name, field) in gitignores.chain([(&init.license, "license"), (&init.readme, "readme")]) {
-            check_length(name, TEMPLATE_MAX, field)?;
+            check_length(name, MAX_TEMPLATE_NAME_CHARS, field)?;
         }
         Ok(Some(init))
     }
 }
 
-/// What to search repositories for.
+/// A query that searches repositories or users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SearchText {
-    /// Only repositories of the owner with this key.
+    /// Folded name of the owner whose repositories are searched; `None` for all owners.
     pub(crate) owner_key: Option<String>,
-    /// The folded part of a name or description, or `None` for everything.
+    /// Folded part of a name or description; `None` for everything.
     pub(crate) part: Option<String>,
 }
 
 impl SearchText {
-    /// Reads a query: `part`, or `owner/part`.
+    /// Parses a query for repositories: `part`, or `owner/part`.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_length(text, SEARCH_MAX, field)?;
+        check_length(text, MAX_SEARCH_CHARS, field)?;
         refuse_nul(text, field)?;
         let (owner, part) = match text.trim().rsplit_once('/') {
             Some((owner, part)) => (Some(owner), part),
             None => (None, text.trim()),
         };
-        // Clients wrote these as wildcards for everything; nothing else about them is special.
+        // Existing clients send these characters alone as a wildcard for everything. Elsewhere they are literal.
         let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
         Ok(Self {
             owner_key: owner.filter(|owner| !owner.is_empty()).map(str::to_lowercase),
@@ -188,9 +188,9 @@ impl SearchText {
         })
     }
 
-    /// Reads a query for a part of a name, in which nothing is an owner. `None` for an empty one, which finds nothing.
+    /// Parses a query for users, in which a slash is literal. Returns `None` for an empty query, which finds nothing.
     pub(crate) fn parse_name(text: &str, field: &str) -> Result<Option<Self>, FieldViolation> {
-        check_length(text, SEARCH_MAX, field)?;
+        check_length(text, MAX_SEARCH_CHARS, field)?;
         refuse_nul(text, field)?;
         let part = text.trim();
         let is_everything = part.chars().all(|char| matches!(char, '%' | '_'));
@@ -198,17 +198,17 @@ impl SearchText {
         Ok((!text.trim().is_empty()).then_some(Self { owner_key: None, part }))
     }
 
-    /// Whether the part is long enough for the indexes, which hold groups of three characters.
+    /// Returns whether the part is long enough for the indexes, which hold groups of three characters (trigrams).
     pub(crate) fn is_indexed(&self) -> bool {
         self.part.as_ref().is_some_and(|part| part.chars().count() >= 3)
     }
 
-    /// The phrase for SQLite's `MATCH` that finds the part literally.
+    /// Returns the phrase for SQLite's `MATCH` that finds the part literally.
     pub(crate) fn phrase(&self) -> Option<String> {
         self.part.as_ref().map(|part| format!("\"{}\"", part.replace('"', "\"\"")))
     }
 
-    /// The pattern for `LIKE … ESCAPE '!'` that finds the part literally.
+    /// Returns the pattern for `LIKE … ESCAPE '!'` that finds the part literally.
     pub(crate) fn pattern(&self) -> Option<String> {
         let part = self.part.as_ref()?;
         let mut pattern = String::with_capacity(part.len() + 2);

@@ -1,37 +1,36 @@
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::{Scope, Scopes};
 
-use super::lookup_key;
+use super::name::lookup_key;
 
-const REPOSITORIES_MAX: usize = 100;
-/// What a token can be for that is limited to repositories. Whoever could use one for the account, for organizations or for the site
-/// would let itself into all the others with it.
-const OF_REPOSITORIES: [Scope; 5] = [Scope::RepoRead, Scope::RepoWrite, Scope::RepoAdmin, Scope::Issue, Scope::Hook];
-/// About 100 years: what lies beyond is a mistake, and "never" has its own way to be said.
-const LIFETIME_MAX_US: i64 = 36_525 * 24 * 60 * 60 * 1_000_000;
-/// As much of a word as a refusal repeats.
-const ECHO_MAX: usize = 150;
+const MAX_TOKEN_REPOSITORIES: usize = 100;
+/// Scopes that a token limited to some repositories may have. With a scope for the account, organizations or the site, such a token
+/// could give itself access to other repositories.
+const REPOSITORY_SCOPES: [Scope; 5] = [Scope::RepoRead, Scope::RepoWrite, Scope::RepoAdmin, Scope::Issue, Scope::Hook];
+/// Limit for the lifetime of a token: about 100 years. A later expiry is taken for a mistake, because clients leave it out for none.
+const MAX_LIFETIME_US: i64 = 36_525 * 24 * 60 * 60 * 1_000_000;
+/// Characters of a client's text that a violation repeats.
+const MAX_ECHO_CHARS: usize = 150;
 
-/// What a client called something, short enough for a refusal.
+/// Returns a client's text in a form and length for the message of a violation.
 fn echo(text: &str) -> String {
-    text.chars().filter(|char| !char.is_control()).take(ECHO_MAX).collect()
+    text.chars().filter(|char| !char.is_control()).take(MAX_ECHO_CHARS).collect()
 }
 
-/// What a token may be used for.
+/// The scopes of a new token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenScopes(Scopes);
 
 impl TokenScopes {
-    /// Reads the words for scopes; none of them means everything that there is today. A token that is limited to repositories has
-    /// the scopes that concern repositories only.
+    /// Parses the words for scopes. No words mean all scopes, or for a limited token those that concern repositories.
     pub(crate) fn parse(words: &[String], is_limited: bool, field: &str) -> Result<Self, FieldViolation> {
         if words.is_empty() {
-            return Ok(Self(if is_limited { OF_REPOSITORIES.into_iter().collect() } else { Scopes::all() }));
+            return Ok(Self(if is_limited { REPOSITORY_SCOPES.into_iter().collect() } else { Scopes::all() }));
         }
         let scope = |word: &String| {
             let unknown = || FieldViolation::new(field, "unknown", format!("there is no scope `{}`", echo(word)));
             let scope = word.parse::<Scope>().map_err(|_| unknown())?;
-            if is_limited && !OF_REPOSITORIES.contains(&scope) {
+            if is_limited && !REPOSITORY_SCOPES.contains(&scope) {
                 let message = format!("must not hold `{scope}` for a token that is limited to repositories");
                 return Err(FieldViolation::new(field, "invalid", message));
             }
@@ -40,18 +39,18 @@ impl TokenScopes {
         words.iter().map(scope).collect::<Result<Scopes, _>>().map(Self)
     }
 
-    /// The set.
+    /// Returns the set of scopes.
     pub(crate) fn scopes(self) -> Scopes {
         self.0
     }
 }
 
-/// When a token stops to be one.
+/// The time of expiry of a new token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expiry(i64);
 
 impl Expiry {
-    /// Reads a time in seconds and nanoseconds since 1970, or none for never.
+    /// Parses a time in seconds and nanoseconds since 1970; `None` for no expiry.
     pub(crate) fn parse(time: Option<(i64, i32)>, now_us: i64, field: &str) -> Result<Self, FieldViolation> {
         let Some((seconds, nanos)) = time else { return Ok(Self(0)) };
         if !(0..1_000_000_000).contains(&nanos) {
@@ -61,24 +60,24 @@ impl Expiry {
         if micros <= now_us {
             return Err(FieldViolation::new(field, "invalid", "must lie in the future"));
         }
-        if micros > now_us.saturating_add(LIFETIME_MAX_US) {
+        if micros > now_us.saturating_add(MAX_LIFETIME_US) {
             return Err(FieldViolation::new(field, "invalid", "must lie within the next 100 years"));
         }
         Ok(Self(micros))
     }
 
-    /// In microseconds since 1970; zero for never.
+    /// Returns the time in microseconds since 1970; zero for no expiry.
     pub(crate) fn micros(self) -> i64 {
         self.0
     }
 }
 
-/// A repository as a client names it: `owner/name`.
+/// The path of a repository, `owner/name`, folded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RepositoryPath {
-    /// The folded name of its owner.
+    /// Name of the owner.
     pub(crate) owner_key: String,
-    /// Its own, folded.
+    /// Name of the repository.
     pub(crate) name_key: String,
 }
 
@@ -88,11 +87,11 @@ impl RepositoryPath {
         Some(Self { owner_key: lookup_key(owner)?, name_key: lookup_key(name)? })
     }
 
-    /// Reads the repositories that a token is to be limited to, each once, in their order. What no repository can be called is
-    /// refused in the words for one that does not exist.
+    /// Parses the repositories that a token is limited to, each once, in their order. A path that no repository can have is refused like
+    /// one of a repository that does not exist.
     pub(crate) fn parse_all(texts: &[String], field: &str) -> Result<Vec<Self>, FieldViolation> {
-        if texts.len() > REPOSITORIES_MAX {
-            let message = format!("must name at most {REPOSITORIES_MAX} repositories");
+        if texts.len() > MAX_TOKEN_REPOSITORIES {
+            let message = format!("must name at most {MAX_TOKEN_REPOSITORIES} repositories");
             return Err(FieldViolation::new(field, "too_long", message));
         }
         let mut paths = Vec::with_capacity(texts.len());
@@ -105,12 +104,12 @@ impl RepositoryPath {
         Ok(paths)
     }
 
-    /// The refusal of a repository that does not exist, as far as its caller may know.
+    /// Returns the violation for a repository that does not exist or is hidden from the caller.
     pub(crate) fn missing(text: &str, field: &str) -> FieldViolation {
         FieldViolation::new(field, "unknown", format!("there is no repository `{}`", echo(text)))
     }
 
-    /// Folded, in one piece.
+    /// Returns `owner/name`, folded.
     pub(crate) fn key(&self) -> String {
         format!("{}/{}", self.owner_key, self.name_key)
     }
@@ -143,7 +142,7 @@ mod tests {
     #[test]
     fn a_token_for_repositories_is_for_nothing_else() {
         let parse = |words: &[&str]| TokenScopes::parse(&texts(words), true, "scopes").map(TokenScopes::scopes);
-        assert_eq!(parse(&[]), Ok(OF_REPOSITORIES.into_iter().collect()));
+        assert_eq!(parse(&[]), Ok(REPOSITORY_SCOPES.into_iter().collect()));
         assert_eq!(parse(&["hook"]), Ok([Scope::Hook].into_iter().collect()));
         for bad in ["user", "org", "admin"] {
             let violation = parse(&["issue", bad]).unwrap_err();
@@ -154,11 +153,11 @@ mod tests {
     #[test]
     fn an_expiry_lies_in_the_future_but_not_beyond_it() {
         let seconds = NOW / 1_000_000;
-        let century = LIFETIME_MAX_US / 1_000_000;
+        let century = MAX_LIFETIME_US / 1_000_000;
         let parse = |time| Expiry::parse(time, NOW, "expires_at").map(Expiry::micros);
         assert_eq!(parse(None), Ok(0));
         assert_eq!(parse(Some((seconds, 1_000))), Ok(NOW + 1));
-        assert_eq!(parse(Some((seconds + century, 0))), Ok(NOW + LIFETIME_MAX_US));
+        assert_eq!(parse(Some((seconds + century, 0))), Ok(NOW + MAX_LIFETIME_US));
         for bad in [
             (seconds, 0),
             (seconds, 999),
@@ -192,7 +191,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_asked_for_is_kept_or_refused_by_name(
+        fn every_input_parses_or_gives_a_violation_of_its_field(
             words in prop::collection::vec(any::<String>(), 0..5),
             time in any::<Option<(i64, i32)>>(),
         ) {

@@ -5,8 +5,8 @@ use ferrite_kit::db::Tx;
 use ferrite_kit::idempotency::IdempotencyKey;
 use prost::Message;
 
-use crate::RepoError;
-use crate::access::Permit;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
 use crate::store::{Action, Entry, Target, append};
 
 /// Tells of a change, in its transaction.

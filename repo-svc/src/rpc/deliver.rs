@@ -5,19 +5,25 @@ use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, ProtectionCh
 use ferrite_proto::id::RepositoryId;
 use tonic::Request;
 
-use crate::access::Permit;
-use crate::core::Core;
-use crate::store::{Action, Actor, Entry, Target, append};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Action, Actor, Entry, RepositoryStore, Target, append};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     _: Permit,
     request: Request<DeliverRequest>,
 ) -> Result<DeliverResponse, DeliveryError> {
-    outbox::deliver(core, &core.db, core.clock.now_us(), request).await
+    let handler = EventHandler { repositories: &state.repositories };
+    outbox::deliver(&handler, &state.db, state.clock.now_us(), request).await
 }
 
-impl Apply for Core {
+/// Applies the events of other services to the repositories they are about.
+struct EventHandler<'a> {
+    repositories: &'a RepositoryStore,
+}
+
+impl Apply for EventHandler<'_> {
     async fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> Result<(), DbError> {
         let id = RepositoryId(event.repository_id);
         match &event.fact {
@@ -29,17 +35,17 @@ impl Apply for Core {
             Some(Fact::SizeChanged(change)) => self.repositories.apply_size(tx, id, change).await,
             Some(Fact::ProtectionChanged(change)) => {
                 let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
-                record_protection(self, tx, id, change, time_us).await
+                record_protection(self.repositories, tx, id, change, time_us).await
             }
-            // Our own facts, or none: nothing to learn from them.
+            // Events of this service itself.
             Some(Fact::RepositoryCreated(_) | Fact::RepositoryDeleted(_)) | None => Ok(()),
         }
     }
 }
 
-/// Tells in the audit log who changed a rule about branches. Of a repository that is gone by now, only the id is known.
+/// Records a change of a branch protection in the audit log. If the repository is deleted by now, the entry has its id only.
 async fn record_protection(
-    core: &Core,
+    repositories: &RepositoryStore,
     tx: &mut Tx,
     id: RepositoryId,
     change: &ProtectionChanged,
@@ -48,7 +54,7 @@ async fn record_protection(
     let actor = Actor {
         id: change.user_id,
         name: change.username.clone(),
-        // The grant that git-svc was shown does not name it.
+        // Unknown: a grant does not name the token.
         token_id: 0,
         address: change.address.clone(),
         request_id: change.request_id.clone(),
@@ -61,7 +67,7 @@ async fn record_protection(
         details.push(("allow_delete", change.allow_delete.to_string()));
         details.push(("push_user_ids", users.join(",")));
     }
-    let name = core.repositories.full_name(tx, id).await?.unwrap_or_default();
+    let name = repositories.full_name(tx, id).await?.unwrap_or_default();
     let entry = Entry { actor: &actor, action, target: Target::repository_named(id, name), details: &details };
     append(tx, entry, time_us).await
 }

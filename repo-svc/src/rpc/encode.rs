@@ -1,4 +1,6 @@
-//! From domain values to messages.
+//! Conversion of rows and domain values to protobuf messages.
+//!
+//! Not here: the other way round, which each RPC does for its own request.
 
 use std::collections::HashMap;
 
@@ -7,28 +9,30 @@ use ferrite_proto::repo;
 
 use crate::access::Viewer;
 use crate::model::User;
-use crate::store::{Repository, RepositoryName, TokenRow};
+use crate::store::{
+    Collaborator, DeployKey, EmailRow, Organization, PublicKeyRow, Repository, RepositoryName, Team, TokenRow,
+};
 
-/// A user as `viewer` sees it.
+/// Encodes a user as `viewer` sees it.
 pub(super) fn user(user: User, viewer: &Viewer) -> repo::User {
     repo::User {
         id: user.id.0,
         username: user.username,
         full_name: user.full_name,
-        email: shown(user.email, viewer),
+        email: visible_email(user.email, viewer),
         is_organization: user.is_organization,
         is_admin: user.is_admin,
     }
 }
 
-/// A repository as `viewer`, whom it was read for, sees it.
+/// Encodes a repository as `viewer` sees it; the row must have been read for the same viewer.
 pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
     let permission = row.level(viewer);
     let owner = repo::User {
         id: row.owner_id,
         username: row.owner_name,
         full_name: row.owner_full_name,
-        email: shown(row.owner_email, viewer),
+        email: visible_email(row.owner_email, viewer),
         is_organization: row.owner_kind == "organization",
         is_admin: row.owner_is_admin,
     };
@@ -55,7 +59,7 @@ pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
     }
 }
 
-/// A token as its owner sees it in lists, with the names of those of its repositories that are among `names`.
+/// Encodes a token for its owner, with the names of those of its repositories that are among `names`.
 pub(super) fn token(row: TokenRow, names: &HashMap<i64, RepositoryName>) -> repo::AccessToken {
     let only = row.only();
     let known = only.iter().flatten().filter_map(|id| names.get(id));
@@ -72,6 +76,67 @@ pub(super) fn token(row: TokenRow, names: &HashMap<i64, RepositoryName>) -> repo
     }
 }
 
-fn shown(email: String, viewer: &Viewer) -> String {
+/// Encodes an organization.
+pub(super) fn organization(row: Organization) -> repo::Organization {
+    repo::Organization {
+        id: row.id,
+        username: row.name,
+        full_name: row.full_name,
+        description: row.description,
+        website: row.website,
+        location: row.location,
+    }
+}
+
+/// Encodes a team.
+pub(super) fn team(row: Team) -> repo::Team {
+    repo::Team {
+        id: row.id,
+        permission: repo::Permission::from(row.permission()).into(),
+        name: row.name,
+        description: row.description,
+        organization_id: row.organization_id,
+    }
+}
+
+/// Encodes a collaborator as `viewer` sees it.
+pub(super) fn collaborator(collaborator: Collaborator, viewer: &Viewer) -> repo::Collaborator {
+    repo::Collaborator {
+        user: Some(user(collaborator.user, viewer)),
+        permission: repo::Permission::from(collaborator.permission).into(),
+    }
+}
+
+/// Encodes a deploy key.
+pub(super) fn deploy_key(key: DeployKey) -> repo::DeployKey {
+    repo::DeployKey {
+        id: key.id,
+        key: key.content,
+        title: key.title,
+        fingerprint: key.fingerprint,
+        is_read_only: key.is_read_only,
+        create_time: Some(timestamp(key.created_us)),
+    }
+}
+
+/// Encodes a public key of a user.
+pub(super) fn public_key(row: PublicKeyRow) -> repo::PublicKey {
+    repo::PublicKey {
+        id: row.id,
+        key: row.content,
+        title: row.title,
+        fingerprint: row.fingerprint,
+        create_time: Some(timestamp(row.created_us)),
+    }
+}
+
+/// Encodes an e-mail address. Addresses are never confirmed by a message to them; each counts as verified, because no other account
+/// can add it.
+pub(super) fn email(row: EmailRow) -> repo::Email {
+    repo::Email { email: row.email, is_verified: true, is_primary: row.is_primary }
+}
+
+/// Returns the address if `viewer` may see it, else the empty string.
+fn visible_email(email: String, viewer: &Viewer) -> String {
     if viewer.sees_emails() { email } else { String::new() }
 }

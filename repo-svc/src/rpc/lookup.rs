@@ -1,77 +1,104 @@
-//! What several RPCs look up the same way.
+//! Lookups that several RPCs share: accounts and organizations by name, and the owner of tokens by password.
+//!
+//! Not here: lookups that check a rule of the permission table (`permit`).
 
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::Tx;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{BasicCredential, Identity};
 
+use super::permit::Permit;
 use crate::access::Viewer;
-use crate::core::Core;
-use crate::credentials::{Origin, Proven};
+use crate::auth::{ClientAddress, PasswordProof};
+use crate::error::RepoError;
 use crate::model::{User, lookup_key};
+use crate::state::AppState;
 use crate::store::Organization;
-use crate::{RepoError, credentials};
 
-/// A user or organization by name.
-pub(super) async fn account(core: &Core, name: &str) -> Result<User, RepoError> {
+/// Returns the user or organization with a name.
+///
+/// # Errors
+/// [`RepoError::UserNotFound`], or those of the database.
+pub(super) async fn account(state: &AppState, name: &str) -> Result<User, RepoError> {
     let found = match lookup_key(name) {
-        Some(key) => core.accounts.find(&key).await?,
+        Some(key) => state.accounts.find(&key).await?,
         None => None,
     };
     found.ok_or(RepoError::UserNotFound)
 }
 
-/// A user, not an organization, by name.
-pub(super) async fn user(core: &Core, name: &str) -> Result<User, RepoError> {
-    let found = account(core, name).await?;
+/// Returns the user with a name; an organization of that name counts as missing.
+///
+/// # Errors
+/// [`RepoError::UserNotFound`], or those of the database.
+pub(super) async fn user(state: &AppState, name: &str) -> Result<User, RepoError> {
+    let found = account(state, name).await?;
     if found.is_organization { Err(RepoError::UserNotFound) } else { Ok(found) }
 }
 
-/// An organization by name, as it is to `viewer`: for operations that ask nothing of it of their caller.
-pub(super) async fn organization(core: &Core, name: &str, viewer: &Viewer) -> Result<Organization, RepoError> {
+/// Returns the user with a name, or the authenticated caller if the name is empty.
+///
+/// # Errors
+/// [`AuthError::CredentialsRequired`], or those of [`user`].
+pub(super) async fn user_or_caller(state: &AppState, permit: &Permit, username: &str) -> Result<UserId, RepoError> {
+    if username.is_empty() { Ok(permit.user()?) } else { Ok(user(state, username).await?.id) }
+}
+
+/// Returns the organization with a name, and the role of `viewer` in it, for operations that require no role.
+///
+/// # Errors
+/// [`RepoError::OrganizationNotFound`], or those of the database.
+pub(super) async fn organization(state: &AppState, name: &str, viewer: &Viewer) -> Result<Organization, RepoError> {
     let found = match lookup_key(name) {
-        Some(key) => core.organizations.find(&key, viewer.user()).await?,
+        Some(key) => state.organizations.find(&key, viewer.user()).await?,
         None => None,
     };
     found.ok_or(RepoError::OrganizationNotFound)
 }
 
-/// The one whose password was given, who is the one whose tokens are meant.
+/// The user whose tokens a request is about, authenticated by password.
 #[derive(Debug)]
-pub(super) struct TokenOwner(Proven);
+pub(super) struct TokenOwner(PasswordProof);
 
 impl TokenOwner {
-    /// The account.
+    /// Returns the account.
     pub(super) fn id(&self) -> UserId {
         UserId(self.0.identity.user_id)
     }
 
-    /// Who that is, with every scope.
+    /// Returns the identity, which has every scope.
     pub(super) fn identity(&self) -> &Identity {
         &self.0.identity
     }
 
-    /// Makes sure that the password has not been changed and the account not been disabled since, until the transaction ends.
-    pub(super) async fn confirm(&self, core: &Core, tx: &mut Tx) -> Result<(), RepoError> {
-        match core.accounts.is_password(tx, self.id(), self.0.password_hash.expose()).await? {
+    /// Checks that the password was not changed and the account not disabled since, and keeps it so until the transaction ends.
+    ///
+    /// # Errors
+    /// [`AuthError::BadCredentials`], or those of the database.
+    pub(super) async fn confirm(&self, state: &AppState, tx: &mut Tx) -> Result<(), RepoError> {
+        match state.accounts.is_password(tx, self.id(), self.0.password_hash.expose()).await? {
             true => Ok(()),
             false => Err(AuthError::BadCredentials.into()),
         }
     }
 }
 
-/// The user whose password is given, who must be the one whose tokens are meant.
+/// Authenticates the user whose tokens a request is about by its password.
+///
+/// # Errors
+/// [`AuthError::CredentialsRequired`] without a password, [`RepoError::NotYourTokens`] for the password of another user, or those of
+/// [`CredentialChecker::check_password`](crate::auth::CredentialChecker::check_password).
 pub(super) async fn token_owner(
-    core: &Core,
+    state: &AppState,
     credential: Option<BasicCredential>,
-    origin: &Origin,
+    address: &ClientAddress,
     username: &str,
 ) -> Result<TokenOwner, RepoError> {
     let credential = credential.ok_or(AuthError::CredentialsRequired)?;
-    let proven = credentials::password(core, &credential, origin).await?;
-    let meant = account(core, username).await?;
-    if meant.id.0 != proven.identity.user_id {
+    let proof = state.credentials.check_password(&credential, address).await?;
+    let owner = account(state, username).await?;
+    if owner.id.0 != proof.identity.user_id {
         return Err(RepoError::NotYourTokens);
     }
-    Ok(TokenOwner(proven))
+    Ok(TokenOwner(proof))
 }

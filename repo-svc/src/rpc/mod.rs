@@ -1,8 +1,7 @@
-//! The services of `ferrite.repo.v1` and the event sink: one folder per service, one RPC per file. Each decodes, asks the stores,
-//! encodes.
+//! The services of `ferrite.repo.v1` and the event sink: one folder per service, one RPC per file. Each RPC decodes its request, calls
+//! the stores and services of the application state, and encodes the response.
 //!
-//! Every request passes the permission table before its RPC sees it, and brings the [`Permit`](crate::access::Permit) that it got
-//! there.
+//! Every request passes the permission table before its RPC runs, which gets the resulting [`Permit`](permit::Permit).
 //!
 //! Not here: SQL, and the rules of names and levels.
 
@@ -13,12 +12,15 @@ mod change;
 mod collaborators;
 mod deliver;
 mod deploy_keys;
+mod dispatch;
 mod encode;
 mod keys;
 mod lookup;
 mod organizations;
+mod permit;
 mod profile;
 mod repositories;
+mod revoke;
 mod teams;
 
 use std::sync::Arc;
@@ -37,11 +39,12 @@ use ferrite_proto::repo::public_key_service_server::PublicKeyServiceServer;
 use ferrite_proto::repo::repository_service_server::RepositoryServiceServer;
 use ferrite_proto::repo::team_service_server::TeamServiceServer;
 
-use crate::core::Core;
+use self::dispatch::{Rpc, service};
+use crate::state::AppState;
 
 /// Adds the services of this process to `server`.
-pub(crate) fn register(server: GrpcServer, core: Arc<Core>) -> GrpcServer {
-    let rpc = Rpc(core);
+pub(crate) fn register(server: GrpcServer, state: Arc<AppState>) -> GrpcServer {
+    let rpc = Rpc(state);
     server
         .add(AccessServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(AccountServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
@@ -55,29 +58,6 @@ pub(crate) fn register(server: GrpcServer, core: Arc<Core>) -> GrpcServer {
         .add(RepositoryServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
-
-#[derive(Clone, Debug)]
-struct Rpc(Arc<Core>);
-
-/// The methods of one service, each answered by the module of its name once the request has passed the permission table. `acting`
-/// after a method's request says that the request names the capacity in which its caller acts.
-macro_rules! service {
-    ($service:ident { $($method:ident($request:ty $(, $acting:ident)?) -> $response:ty;)* }) => {
-        #[tonic::async_trait]
-        impl $service for $crate::rpc::Rpc {
-            $(async fn $method(
-                &self,
-                request: tonic::Request<$request>,
-            ) -> Result<tonic::Response<$response>, tonic::Status> {
-                let permit = $crate::access::Permit::of(&request, service!(@acting request $($acting)?))?;
-                Ok(tonic::Response::new($method::handle(&self.0, permit, request).await?))
-            })*
-        }
-    };
-    (@acting $request:ident) => { $crate::access::Acting::Itself };
-    (@acting $request:ident acting) => { $crate::access::Mode::acting($request.get_ref()) };
-}
-use service;
 
 service!(EventSink {
     deliver(DeliverRequest) -> DeliverResponse;

@@ -6,14 +6,14 @@ use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::search::{self, Searched};
-use crate::RepoError;
+use super::search::{self, SearchColumns};
+use crate::error::RepoError;
 use crate::model::{CheckedUser, Email, SearchText, User};
 
-/// Answers that are remembered as long as nothing changes, and how many accounts such a one may be asked for: the authors of a page
-/// of a log, which many ask for. That is a few tens of kilobytes each.
-const REMEMBERED: u64 = 256;
-const ASKED_AGAIN: usize = 100;
+/// Results of [`AccountStore::find_many`] that are cached until the database changes: at most a few tens of kilobytes each.
+const MAX_CACHED_QUERIES: u64 = 256;
+/// Accounts in a query whose result is cached. A page of a repository's log, which many clients request, has fewer authors.
+const MAX_CACHED_QUERY_ACCOUNTS: usize = 100;
 const INSERT: &str = "INSERT INTO users \
      (kind, name, name_key, full_name, full_name_key, email, email_key, password_hash, is_admin, is_active, created_us) \
      VALUES ('user', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING \
@@ -22,10 +22,10 @@ const NAME_IS_TAKEN: &str = "SELECT id FROM users WHERE name_key = $1";
 const ADD_EMAIL: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT DO NOTHING";
 const ADD_TEXT: &str = "INSERT INTO users_text (rowid, name_key, full_name_key) VALUES ($1, $2, $3)";
-/// After the ids of a page.
+/// Reads the rows of a page; follows its ids.
 const SEARCH: &str = ") SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM page g CROSS JOIN users u \
      WHERE u.id = g.id ORDER BY u.id";
-const SEARCHED: Searched = Searched {
+const SEARCH_COLUMNS: SearchColumns = SearchColumns {
     postgres: [" AND (name_key LIKE ", " ESCAPE '!' OR full_name_key LIKE ", " ESCAPE '!')"],
     sqlite: " AND id IN (SELECT rowid FROM users_text WHERE users_text MATCH ",
     short_postgres: [" AND (strpos(name_key, ", ") > 0 OR strpos(full_name_key, ", ") > 0)"],
@@ -36,15 +36,15 @@ const FIND_MANY: &str = "SELECT id, kind, name, full_name, email, is_admin FROM 
 const LOGIN: &str = "SELECT id, kind, name, full_name, email, is_admin, is_active, password_hash FROM users \
      WHERE (name_key = $1 OR id = (SELECT user_id FROM emails WHERE email_key = $1)) AND kind = 'user'";
 const EMAIL_OWNERS: &str = "SELECT email_key, user_id FROM emails WHERE email_key IN ";
-/// Held until the transaction ends: whoever changes the account then finds what was made meanwhile. SQLite's writer excludes others
-/// by itself.
-const HOLD_PASSWORD: &str = "SELECT id FROM users WHERE id = $1 AND password_hash = $2 AND is_active FOR SHARE";
+/// Locks the row until the transaction ends, so that a later change of the account sees what this transaction wrote. SQLite has a
+/// single writer anyway.
+const LOCK_PASSWORD: &str = "SELECT id FROM users WHERE id = $1 AND password_hash = $2 AND is_active FOR SHARE";
 const IS_PASSWORD: &str = "SELECT id FROM users WHERE id = $1 AND password_hash = $2 AND is_active";
 const ANY: &str = "SELECT id FROM users LIMIT 1";
-/// Two first starts at once must not both find an empty table. SQLite's writer excludes others by itself.
-const FIRST_TURN: &str =
-    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.first-user'))) AS turn";
-const NO_TURN: &str = "SELECT 1";
+/// Lock for first starts, so that of two at once only one finds an empty table. SQLite has a single writer anyway.
+const LOCK_FIRST_USER_POSTGRES: &str =
+    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.first-user'))) AS lock";
+const LOCK_FIRST_USER_SQLITE: &str = "SELECT 1";
 
 #[derive(Debug, sqlx::FromRow)]
 pub(super) struct UserRow {
@@ -77,60 +77,60 @@ struct LoginRow {
     password_hash: Option<String>,
 }
 
-/// What is known of somebody who signs in by password.
+/// An account as it is needed to check a password.
 #[derive(Debug)]
 pub(crate) struct Login {
     /// The account.
     pub(crate) user: User,
-    /// Whether it may sign in at all.
+    /// False if the account is disabled.
     pub(crate) is_active: bool,
-    /// The hash of its password, if it has one.
+    /// The hash of its password; `None` if it has no password.
     pub(crate) password_hash: Option<String>,
 }
 
-/// Accounts that somebody asks for.
+/// Keys of accounts to look up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Asked {
-    /// By id.
+pub(crate) struct AccountQuery {
+    /// Ids.
     pub(crate) ids: Vec<i64>,
-    /// By folded name.
+    /// Folded names.
     pub(crate) name_keys: Vec<String>,
-    /// By folded address.
+    /// Folded e-mail addresses.
     pub(crate) email_keys: Vec<String>,
 }
 
-impl Asked {
+impl AccountQuery {
     fn len(&self) -> usize {
         self.ids.len() + self.name_keys.len() + self.email_keys.len()
     }
 }
 
-/// The accounts that there are.
+/// The result of an [`AccountQuery`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Each once, by id.
+pub(crate) struct AccountsFound {
+    /// The accounts that exist, each once, ordered by id.
     pub(crate) users: Vec<User>,
-    /// Whose account each of the folded addresses belongs to; those of nobody are left out.
+    /// Ids of the accounts that own the folded e-mail addresses. Addresses without an owner are left out.
     pub(crate) email_owners: HashMap<String, i64>,
 }
 
-/// Users and organizations.
+/// Store of users and organizations.
 #[derive(Clone, Debug)]
 pub(crate) struct AccountStore {
     db: Db,
-    found: QueryCache<Asked, Arc<Found>>,
+    cache: QueryCache<AccountQuery, Arc<AccountsFound>>,
 }
 
 impl AccountStore {
-    /// The accounts in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, found: QueryCache::new(REMEMBERED) }
+        Self { db, cache: QueryCache::new(MAX_CACHED_QUERIES) }
     }
 
-    /// Makes an account, in the transaction of the caller.
+    /// Creates an account, in the transaction of the caller.
     ///
     /// # Errors
-    /// [`RepoError::UserExists`] or [`RepoError::EmailUsed`] when one of them is taken.
+    /// [`RepoError::UserExists`] or [`RepoError::EmailUsed`] if one of them is taken, or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -165,7 +165,7 @@ impl AccountStore {
         })
     }
 
-    /// Makes the names of an account searchable; PostgreSQL's index sees to that by itself.
+    /// Adds the names of an account to SQLite's full-text table. PostgreSQL's indexes need no such step.
     async fn index(&self, tx: &mut Tx, id: i64, name_key: &str, full_name_key: &str) -> Result<(), DbError> {
         if tx.pick(false, true) {
             tx.execute(ADD_TEXT, &args![id, name_key, full_name_key]).await?;
@@ -173,12 +173,12 @@ impl AccountStore {
         Ok(())
     }
 
-    /// A page of the users whose names the search finds, by id, and how many there are in all.
+    /// Returns a page of the users whose names match the search, ordered by id, and their total number.
     pub(crate) async fn search(&self, text: &SearchText, page: Page) -> Result<(Vec<User>, i64), DbError> {
         let filtered = |start: &'static str| {
             let mut query = Query::new(start);
             query.push("SELECT id FROM users WHERE kind = 'user'");
-            search::only_found(&mut query, &self.db, &SEARCHED, text);
+            search::only_found(&mut query, &self.db, &SEARCH_COLUMNS, text);
             query
         };
         let mut rows = filtered(search::found(text.is_indexed()));
@@ -191,54 +191,54 @@ impl AccountStore {
         Ok((rows.into_iter().map(User::from).collect(), total))
     }
 
-    /// Whether there is no account at all, in a transaction that other callers of this wait for.
+    /// Returns whether there is no account at all. Other callers wait until the transaction ends.
     pub(crate) async fn is_empty(&self, tx: &mut Tx) -> Result<bool, DbError> {
-        let turn = tx.pick(FIRST_TURN, NO_TURN);
-        let _: (i64,) = tx.one(turn, &[]).await?;
+        let sql = tx.pick(LOCK_FIRST_USER_POSTGRES, LOCK_FIRST_USER_SQLITE);
+        let _: (i64,) = tx.one(sql, &[]).await?;
         Ok(tx.optional::<(i64,)>(ANY, &[]).await?.is_none())
     }
 
-    /// The account with the folded name `key`, or `None`.
+    /// Returns the account with the folded name `key`.
     pub(crate) async fn find(&self, key: &str) -> Result<Option<User>, DbError> {
         Ok(self.db.optional::<UserRow>(FIND, &args![key]).await?.map(User::from))
     }
 
-    /// The accounts that `asked` names.
-    pub(crate) async fn find_many(&self, asked: Asked) -> Result<Arc<Found>, DbError> {
-        let ask = self.look_up(&asked);
-        if asked.len() > ASKED_AGAIN {
-            return ask.await;
+    /// Returns the accounts that `wanted` names.
+    pub(crate) async fn find_many(&self, wanted: AccountQuery) -> Result<Arc<AccountsFound>, DbError> {
+        let query = self.look_up(&wanted);
+        if wanted.len() > MAX_CACHED_QUERY_ACCOUNTS {
+            return query.await;
         }
-        self.found.get_or_query(&self.db, asked.clone(), ask).await
+        self.cache.get_or_query(&self.db, wanted.clone(), query).await
     }
 
-    async fn look_up(&self, asked: &Asked) -> Result<Arc<Found>, DbError> {
+    async fn look_up(&self, wanted: &AccountQuery) -> Result<Arc<AccountsFound>, DbError> {
         let mut query = Query::new(FIND_MANY);
-        query.bind_list(asked.ids.iter().copied());
-        query.push(" OR name_key IN ").bind_list(&asked.name_keys);
-        query.push(" OR id IN (SELECT user_id FROM emails WHERE email_key IN ").bind_list(&asked.email_keys).push(")");
+        query.bind_list(wanted.ids.iter().copied());
+        query.push(" OR name_key IN ").bind_list(&wanted.name_keys);
+        query.push(" OR id IN (SELECT user_id FROM emails WHERE email_key IN ").bind_list(&wanted.email_keys).push(")");
         query.push(" ORDER BY id");
         let rows: Vec<UserRow> = self.db.all(query.sql(), query.args()).await?;
         let users = rows.into_iter().map(User::from).collect();
-        let mut found = Found { users, email_owners: HashMap::new() };
-        if !asked.email_keys.is_empty() {
+        let mut found = AccountsFound { users, email_owners: HashMap::new() };
+        if !wanted.email_keys.is_empty() {
             let mut query = Query::new(EMAIL_OWNERS);
-            query.bind_list(&asked.email_keys);
+            query.bind_list(&wanted.email_keys);
             let rows: Vec<(String, i64)> = self.db.all(query.sql(), query.args()).await?;
             found.email_owners = rows.into_iter().collect();
         }
         Ok(Arc::new(found))
     }
 
-    /// The user who signs in as `login`, a name or an address, or `None`.
+    /// Returns the user with the name or e-mail address `login`.
     pub(crate) async fn login(&self, login: &str) -> Result<Option<Login>, DbError> {
         let row: Option<LoginRow> = self.db.optional(LOGIN, &args![Email::lookup_key(login)]).await?;
         Ok(row.map(|row| Login { user: row.user.into(), is_active: row.is_active, password_hash: row.password_hash }))
     }
 
-    /// Whether a user may sign in with the password of this hash, which stays so until the transaction ends.
+    /// Returns whether `hash` is the user's password hash and the user is active, and keeps it so until the transaction ends.
     pub(crate) async fn is_password(&self, tx: &mut Tx, user: UserId, hash: &str) -> Result<bool, DbError> {
-        let sql = tx.pick(HOLD_PASSWORD, IS_PASSWORD);
+        let sql = tx.pick(LOCK_PASSWORD, IS_PASSWORD);
         Ok(tx.optional::<(i64,)>(sql, &args![user, hash]).await?.is_some())
     }
 }

@@ -4,34 +4,35 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 
-use super::Repository;
+use super::repositories::Repository;
+use super::teams::Team;
 
 const APPEND: &str = "INSERT INTO audit_log (time_us, actor_id, actor, actor_key, token_id, action, target_kind, target_id, target, \
      target_key, details, address, request_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
 
-/// Who did something, and from where.
+/// The account that made a change, and the origin of its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Actor {
-    /// The account; zero for the operator at the command line.
+    /// Id of the account; zero for the operator at the command line.
     pub(crate) id: i64,
-    /// Its name.
+    /// Name of the account.
     pub(crate) name: String,
-    /// The token that was used; zero for a password or the command line.
+    /// Id of the token in the request; zero for a password or the command line.
     pub(crate) token_id: i64,
-    /// Where the request came from; empty when nobody says.
+    /// Address of the client; empty if unknown.
     pub(crate) address: String,
-    /// The request's id in the logs; may be empty.
+    /// Id of the request in the logs; may be empty.
     pub(crate) request_id: String,
 }
 
 impl Actor {
-    /// The operator at the command line.
+    /// Returns the operator at the command line.
     pub(crate) fn operator() -> Self {
         Self { id: 0, name: String::new(), token_id: 0, address: String::new(), request_id: String::new() }
     }
 }
 
-/// What something was done to.
+/// The object of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     kind: &'static str,
@@ -51,7 +52,12 @@ impl Target {
     }
 
     /// A team, as `organization/team`.
-    pub(crate) fn team(id: TeamId, organization: &str, name: &str) -> Self {
+    pub(crate) fn team(team: &Team) -> Self {
+        Self::team_named(team.id(), &team.organization, &team.name)
+    }
+
+    /// A team of which only the id and the names are at hand.
+    pub(crate) fn team_named(id: TeamId, organization: &str, name: &str) -> Self {
         Self { kind: "team", id: id.0, name: format!("{organization}/{name}") }
     }
 
@@ -68,39 +74,39 @@ impl Target {
 
 macro_rules! actions {
     ($($(#[$doc:meta])* $name:ident = $word:literal;)*) => {
-        /// What was done. The words are part of the API: never reused, never changed.
+        /// The kinds of changes. Their words are part of the API: never reused, never changed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Action {
             $($(#[$doc])* $name,)*
         }
 
         impl Action {
-            /// The word in the log.
+            /// Returns the word in the log.
             pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
                 }
             }
 
-            /// The words that `text` stands for: itself, and those of which it is the part before the dot.
+            /// Returns the words that `text` selects: the equal one, and those of which it is the part before the dot.
             pub(crate) fn words(text: &str) -> impl Iterator<Item = &'static str> {
-                let is_meant = move |word: &&str| {
+                let is_selected = move |word: &&str| {
                     *word == text || word.split_once('.').is_some_and(|(thing, _)| thing == text)
                 };
-                [$($word),*].into_iter().filter(is_meant)
+                [$($word),*].into_iter().filter(is_selected)
             }
         }
     };
 }
 
 actions! {
-    /// An account was made.
+    /// An account was created.
     UserCreate = "user.create";
     /// An account was changed; the details name the fields, never their values.
     UserUpdate = "user.update";
-    /// An account was removed.
+    /// An account was deleted.
     UserDelete = "user.delete";
-    /// An access token was made.
+    /// An access token was created.
     TokenCreate = "token.create";
     /// An access token was revoked.
     TokenDelete = "token.delete";
@@ -112,63 +118,63 @@ actions! {
     KeyAdd = "key.add";
     /// A public key was removed from an account.
     KeyRemove = "key.remove";
-    /// An organization was made.
+    /// An organization was created.
     OrganizationCreate = "organization.create";
     /// An organization was changed; the details name the fields.
     OrganizationUpdate = "organization.update";
-    /// An organization was removed.
+    /// An organization was deleted.
     OrganizationDelete = "organization.delete";
-    /// A user became a member or an owner of an organization, or was made the other, or
-    /// showed or hid that it is one.
+    /// A user became a member or an owner of an organization, changed from one to the
+    /// other, or made its membership public or private.
     MemberSet = "member.set";
-    /// A user was taken out of an organization.
+    /// A user was removed from an organization.
     MemberRemove = "member.remove";
-    /// A team was made.
+    /// A team was created.
     TeamCreate = "team.create";
     /// A team was changed; the details name the fields.
     TeamUpdate = "team.update";
-    /// A team was removed.
+    /// A team was deleted.
     TeamDelete = "team.delete";
     /// A user was added to a team.
     TeamMemberAdd = "team_member.add";
-    /// A user was taken out of a team.
+    /// A user was removed from a team.
     TeamMemberRemove = "team_member.remove";
-    /// A team was given a repository.
+    /// A repository was added to a team.
     TeamRepositoryAdd = "team_repository.add";
-    /// A repository was taken from a team.
+    /// A repository was removed from a team.
     TeamRepositoryRemove = "team_repository.remove";
-    /// A repository was made.
+    /// A repository was created.
     RepositoryCreate = "repository.create";
-    /// A repository was removed.
+    /// A repository was deleted.
     RepositoryDelete = "repository.delete";
-    /// A user was added to a repository, or its permission changed.
+    /// A collaborator was added, or its permission changed.
     CollaboratorSet = "collaborator.set";
-    /// A user was removed from a repository.
+    /// A collaborator was removed.
     CollaboratorRemove = "collaborator.remove";
     /// A deploy key was added to a repository.
     DeployKeyAdd = "deploy_key.add";
     /// A deploy key was removed from a repository.
     DeployKeyRemove = "deploy_key.remove";
-    /// A rule about branches was made or replaced.
+    /// A branch protection was created or replaced.
     ProtectionSet = "protection.set";
-    /// A rule about branches was removed.
+    /// A branch protection was removed.
     ProtectionRemove = "protection.remove";
 }
 
-/// One change, to be told together with its effect.
+/// One change, as an entry of the audit log.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<'a> {
-    /// Who did it.
+    /// The account that made the change.
     pub(crate) actor: &'a Actor,
-    /// What was done.
+    /// The kind of change.
     pub(crate) action: Action,
-    /// What it was done to.
+    /// The object of the change.
     pub(crate) target: Target,
-    /// What else there is to say; never a secret.
+    /// Further details; never a secret.
     pub(crate) details: &'a [(&'static str, String)],
 }
 
-/// Appends to the log, in the transaction of the change.
+/// Appends an entry to the audit log, in the transaction of the change.
 pub(crate) async fn append(tx: &mut Tx, entry: Entry<'_>, now_us: i64) -> Result<(), DbError> {
     let details: BTreeMap<_, _> = entry.details.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let details = serde_json::to_string(&details).expect("a map of strings is JSON");

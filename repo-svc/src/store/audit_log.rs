@@ -3,24 +3,24 @@ use std::collections::BTreeMap;
 use ferrite_kit::db::{Db, DbError, Query};
 use ferrite_kit::page::Page;
 
-use super::Action;
+use super::audit::Action;
 
 const LIST: &str = "SELECT id, time_us, actor_id, actor, token_id, action, target_kind, target_id, target, details, address, \
      request_id";
 const COUNT: &str = "SELECT COUNT(*)";
 
-/// Which events are asked for; everything that is there narrows.
+/// Filter of a list of events; an event has to match every field that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AuditFilter {
-    /// Who did it, folded.
+    /// Folded name of the actor.
     pub(crate) actor_key: Option<String>,
-    /// What it was done to, folded.
+    /// Folded name of the target.
     pub(crate) target_key: Option<String>,
-    /// What was done, or the part of it before the dot.
+    /// The action, or the part of it before the dot.
     pub(crate) action: Option<String>,
-    /// Not before this.
+    /// Earliest time, inclusive.
     pub(crate) since_us: Option<i64>,
-    /// Before this.
+    /// Latest time, exclusive.
     pub(crate) until_us: Option<i64>,
 }
 
@@ -42,25 +42,25 @@ pub(crate) struct AuditRow {
 }
 
 impl AuditRow {
-    /// What else there is to say.
+    /// Returns the further details.
     pub(crate) fn details(&self) -> BTreeMap<String, String> {
         serde_json::from_str(&self.details).unwrap_or_default()
     }
 }
 
-/// The log of changes, to be read.
+/// Store of the audit log, for reading. Entries are written by [`append`](super::append).
 #[derive(Clone, Debug)]
 pub(crate) struct AuditStore {
     db: Db,
 }
 
 impl AuditStore {
-    /// The log in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// A page of the events that the filter leaves, newest first, and how many there are in all.
+    /// Returns a page of the events that match the filter, newest first, and their total number.
     pub(crate) async fn list(&self, filter: &AuditFilter, page: Page) -> Result<(Vec<AuditRow>, i64), DbError> {
         let mut rows = filtered(LIST, filter);
         rows.push(" ORDER BY id DESC LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
@@ -80,7 +80,7 @@ fn filtered(start: &'static str, filter: &AuditFilter) -> Query {
         query.push(" AND target_key = ").bind(key);
     }
     if let Some(action) = &filter.action {
-        // The words are few and known, so that a part of them is a list of them, which an index finds.
+        // A prefix is expanded to the actions that have it, because the index finds equal words only.
         query.push(" AND action IN ").bind_list(Action::words(action));
     }
     if let Some(since) = filter.since_us {

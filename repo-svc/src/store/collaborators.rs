@@ -4,7 +4,8 @@ use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use crate::model::{User, level_named};
+use super::level::level_from_word;
+use crate::model::User;
 
 const LIST: &str = "SELECT u.id, u.name, u.full_name, u.email, u.kind, u.is_admin, c.permission \
      FROM collaborators c JOIN users u ON u.id = c.user_id WHERE c.repository_id = $1 ORDER BY c.user_id LIMIT $2 OFFSET $3";
@@ -32,7 +33,7 @@ struct CollaboratorRow {
 pub(crate) struct Collaborator {
     /// The user.
     pub(crate) user: User,
-    /// What it was given.
+    /// Its level on the repository.
     pub(crate) permission: Permission,
 }
 
@@ -46,42 +47,37 @@ impl From<CollaboratorRow> for Collaborator {
             is_organization: row.kind == "organization",
             is_admin: row.is_admin,
         };
-        Self { user, permission: stored_level(Some(&row.permission)) }
+        Self { user, permission: level_from_word(Some(&row.permission)) }
     }
 }
 
-/// The level that a stored word stands for; none for anything else.
-pub(super) fn stored_level(word: Option<&str>) -> Permission {
-    word.and_then(level_named).unwrap_or(Permission::None)
-}
-
-/// The users who were added to repositories. Changes need the repository's
-/// [turn](super::RepositoryStore::turn), so that what they read stays as it is until they are done.
+/// Store of collaborators. A transaction that changes some must first [lock](super::RepositoryStore::lock) the repository, so that
+/// the levels it reads stay valid until it ends.
 #[derive(Clone, Debug)]
 pub(crate) struct CollaboratorStore {
     db: Db,
 }
 
 impl CollaboratorStore {
-    /// The collaborators in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// A page of a repository's collaborators, by the user's id, and how many there are in all.
+    /// Returns a page of a repository's collaborators, ordered by user id, and their total number.
     pub(crate) async fn list(&self, repository: RepositoryId, page: Page) -> Result<(Vec<Collaborator>, i64), DbError> {
         let (total,): (i64,) = self.db.one(COUNT, &args![repository]).await?;
         let rows: Vec<CollaboratorRow> = self.db.all(LIST, &args![repository, page.size(), page.offset()]).await?;
         Ok((rows.into_iter().map(Collaborator::from).collect(), total))
     }
 
-    /// The user as a collaborator of a repository, or `None`.
+    /// Returns a user as a collaborator of a repository.
     pub(crate) async fn find(&self, repository: RepositoryId, user: UserId) -> Result<Option<Collaborator>, DbError> {
         let row: Option<CollaboratorRow> = self.db.optional(FIND, &args![repository, user]).await?;
         Ok(row.map(Collaborator::from))
     }
 
-    /// What a user was given; [`Permission::None`] for one who is no collaborator.
+    /// Returns a user's level as a collaborator; [`Permission::None`] if it is none.
     pub(crate) async fn level(
         &self,
         tx: &mut Tx,
@@ -89,13 +85,13 @@ impl CollaboratorStore {
         user: UserId,
     ) -> Result<Permission, DbError> {
         let row: Option<(String,)> = tx.optional(LEVEL, &args![repository, user]).await?;
-        Ok(stored_level(row.as_ref().map(|(word,)| word.as_str())))
+        Ok(level_from_word(row.as_ref().map(|(word,)| word.as_str())))
     }
 
-    /// Adds a user, or changes what it was given.
+    /// Adds a collaborator or changes its level.
     ///
     /// # Errors
-    /// [`DbError::is_foreign_key`] when the user is gone.
+    /// An error with [`DbError::is_foreign_key`] if the user was deleted, or others of the database.
     pub(crate) async fn set(
         &self,
         tx: &mut Tx,
@@ -107,7 +103,7 @@ impl CollaboratorStore {
         tx.execute(SET, &args![repository, user, permission.to_string(), now_us]).await.map(drop)
     }
 
-    /// Removes a user. `false` when it was none.
+    /// Removes a collaborator. Returns `false` if the user was none.
     pub(crate) async fn remove(&self, tx: &mut Tx, repository: RepositoryId, user: UserId) -> Result<bool, DbError> {
         Ok(tx.execute(REMOVE, &args![repository, user]).await? == 1)
     }

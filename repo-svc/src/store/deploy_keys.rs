@@ -3,8 +3,8 @@ use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{DeployKeyId, RepositoryId};
 
-use super::{KeyKind, claim_key, release_key};
-use crate::RepoError;
+use super::keys::{KeyKind, claim_key, release_key};
+use crate::error::RepoError;
 use crate::model::{KeyTitle, SshKey};
 
 const LIST: &str = "SELECT id, content, title, fingerprint, is_read_only, created_us FROM deploy_keys \
@@ -16,7 +16,7 @@ const INSERT: &str = "INSERT INTO deploy_keys \
      (repository_id, fingerprint, content, title, title_key, is_read_only, created_us) \
      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING \
      RETURNING id, content, title, fingerprint, is_read_only, created_us";
-const KEY_IS_THERE: &str = "SELECT id FROM deploy_keys WHERE repository_id = $1 AND fingerprint = $2";
+const HAS_KEY: &str = "SELECT id FROM deploy_keys WHERE repository_id = $1 AND fingerprint = $2";
 const DELETE: &str = "DELETE FROM deploy_keys WHERE repository_id = $1 AND id = $2 \
      RETURNING id, content, title, fingerprint, is_read_only, created_us";
 
@@ -31,26 +31,26 @@ pub(crate) struct DeployKey {
     pub(crate) created_us: i64,
 }
 
-/// Keys that open one repository each. Changes need the repository's [turn](super::RepositoryStore::turn), so that none is added
-/// to a repository that is being deleted.
+/// Store of deploy keys, each of which gives access to one repository. A transaction that adds or removes some must first
+/// [lock](super::RepositoryStore::lock) the repository, so that no key is added to one that is being deleted.
 #[derive(Clone, Debug)]
 pub(crate) struct DeployKeyStore {
     db: Db,
 }
 
 impl DeployKeyStore {
-    /// The deploy keys in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// A page of a repository's keys, by id, and how many there are in all.
+    /// Returns a page of a repository's keys, ordered by id, and their total number.
     pub(crate) async fn list(&self, repository: RepositoryId, page: Page) -> Result<(Vec<DeployKey>, i64), DbError> {
         let (total,): (i64,) = self.db.one(COUNT, &args![repository]).await?;
         Ok((self.db.all(LIST, &args![repository, page.size(), page.offset()]).await?, total))
     }
 
-    /// The key of a repository, or `None`; those of other repositories are not found.
+    /// Returns a key of a repository; keys of other repositories are not found.
     pub(crate) async fn find(&self, repository: RepositoryId, id: DeployKeyId) -> Result<Option<DeployKey>, DbError> {
         self.db.optional(FIND, &args![repository, id]).await
     }
@@ -58,7 +58,7 @@ impl DeployKeyStore {
     /// Adds a key.
     ///
     /// # Errors
-    /// [`RepoError::KeyUsed`] when it is the repository's already or some user's, [`RepoError::KeyTitleUsed`].
+    /// [`RepoError::KeyUsed`] if the repository or a user has the key already, [`RepoError::KeyTitleUsed`], or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -73,14 +73,14 @@ impl DeployKeyStore {
         if let Some(row) = tx.optional(INSERT, &args).await? {
             return Ok(row);
         }
-        let same_key: Option<(i64,)> = tx.optional(KEY_IS_THERE, &args![repository, key.fingerprint()]).await?;
+        let same_key: Option<(i64,)> = tx.optional(HAS_KEY, &args![repository, key.fingerprint()]).await?;
         Err(match same_key {
             Some(_) => RepoError::KeyUsed,
             None => RepoError::KeyTitleUsed(title.as_str().to_owned()),
         })
     }
 
-    /// Removes a key and returns what it was; `None` when the repository has no such key.
+    /// Removes a key and returns it; `None` if the repository has no such key.
     pub(crate) async fn delete(
         &self,
         tx: &mut Tx,

@@ -3,9 +3,9 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::OrganizationStore;
 use super::accounts::UserRow;
-use crate::RepoError;
+use super::organizations::OrganizationStore;
+use crate::error::RepoError;
 use crate::model::User;
 
 const COLUMNS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin";
@@ -15,24 +15,24 @@ const FIND: &str = "SELECT b.is_public, CASE WHEN EXISTS (SELECT 1 FROM team_mem
      FROM memberships b WHERE b.organization_id = $1 AND b.user_id = $2";
 const JOIN: &str = "INSERT INTO memberships (organization_id, user_id, is_public, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT DO NOTHING";
-const SHOW: &str =
+const SET_VISIBILITY: &str =
     "UPDATE memberships SET is_public = $3 WHERE organization_id = $1 AND user_id = $2 AND is_public <> $3";
 const LEAVE_TEAMS: &str = "DELETE FROM team_members WHERE user_id = $2 \
      AND team_id IN (SELECT id FROM teams WHERE organization_id = $1)";
 const LEAVE: &str = "DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2";
-const MAKE_OWNER: &str = "INSERT INTO team_members (team_id, user_id, created_us) \
+const ADD_OWNER: &str = "INSERT INTO team_members (team_id, user_id, created_us) \
      SELECT id, $2, $3 FROM teams WHERE organization_id = $1 AND level = 4 ON CONFLICT DO NOTHING";
-const UNMAKE_OWNER: &str = "DELETE FROM team_members WHERE user_id = $2 \
+const REMOVE_OWNER: &str = "DELETE FROM team_members WHERE user_id = $2 \
      AND team_id IN (SELECT id FROM teams WHERE organization_id = $1 AND level = 4)";
-const ANOTHER_OWNER: &str = "SELECT m.user_id FROM teams t JOIN team_members m ON m.team_id = t.id \
+const OTHER_OWNER: &str = "SELECT m.user_id FROM teams t JOIN team_members m ON m.team_id = t.id \
      WHERE t.organization_id = $1 AND t.level = 4 AND m.user_id <> $2 LIMIT 1";
 
-/// What a user is to an organization it belongs to.
+/// The membership of a user in an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Membership {
-    /// Whether those who are not members may know of it.
+    /// True if the membership is visible to users who are no members.
     pub(crate) is_public: bool,
-    /// Whether the user is in the team of owners.
+    /// True if the user is in the team of owners.
     pub(crate) is_owner: bool,
 }
 
@@ -48,9 +48,9 @@ impl From<MembershipRow> for Membership {
     }
 }
 
-/// Members. What changes them in a transaction expects the organization to be locked there.
+/// Members of organizations. Methods that change members expect the organization to be locked in the same transaction.
 impl OrganizationStore {
-    /// A page of the members of an organization, by id, and how many there are in all.
+    /// Returns a page of the members of an organization, ordered by id, and their total number.
     pub(crate) async fn members(&self, id: UserId, only_public: bool, page: Page) -> Result<(Vec<User>, i64), DbError> {
         let filtered = |start: &'static str| {
             let mut query = Query::new(start);
@@ -68,13 +68,13 @@ impl OrganizationStore {
         Ok((rows.into_iter().map(User::from).collect(), total))
     }
 
-    /// What a user is to an organization, or `None` for one who is no member.
+    /// Returns the membership of a user; `None` if the user is no member.
     pub(crate) async fn membership(&self, id: UserId, user: UserId) -> Result<Option<Membership>, DbError> {
         let row: Option<MembershipRow> = self.db.optional(FIND, &args![id, user]).await?;
         Ok(row.map(Membership::from))
     }
 
-    /// The same, within a transaction.
+    /// As [`OrganizationStore::membership`], within a transaction.
     pub(crate) async fn membership_in(
         &self,
         tx: &mut Tx,
@@ -85,55 +85,61 @@ impl OrganizationStore {
         Ok(row.map(Membership::from))
     }
 
-    /// Makes a user a member, which only members can see. `false` for one who is a member already.
+    /// Adds a user as a member, with a private membership. Returns `false` if the user is a member already.
     ///
     /// # Errors
-    /// [`RepoError::UserNotFound`] when the user is gone.
+    /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
     pub(crate) async fn join(&self, tx: &mut Tx, id: UserId, user: UserId, now_us: i64) -> Result<bool, RepoError> {
-        Ok(tx.execute(JOIN, &args![id, user, false, now_us]).await.map_err(user_is_gone)? == 1)
+        Ok(tx.execute(JOIN, &args![id, user, false, now_us]).await.map_err(map_missing_user)? == 1)
     }
 
-    /// Makes a member an owner.
+    /// Adds a member to the team of owners.
     ///
     /// # Errors
-    /// [`RepoError::UserNotFound`] when the user is gone.
-    pub(crate) async fn make_owner(&self, tx: &mut Tx, id: UserId, user: UserId, now_us: i64) -> Result<(), RepoError> {
-        tx.execute(MAKE_OWNER, &args![id, user, now_us]).await.map_err(user_is_gone)?;
+    /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
+    pub(crate) async fn add_owner(&self, tx: &mut Tx, id: UserId, user: UserId, now_us: i64) -> Result<(), RepoError> {
+        tx.execute(ADD_OWNER, &args![id, user, now_us]).await.map_err(map_missing_user)?;
         Ok(())
     }
 
-    /// Makes an owner a member like others.
+    /// Removes a member from the team of owners.
     ///
     /// # Errors
-    /// [`RepoError::LastOwner`] when there is no other.
-    pub(crate) async fn unmake_owner(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<(), RepoError> {
-        self.keep_an_owner(tx, id, user).await?;
-        tx.execute(UNMAKE_OWNER, &args![id, user]).await?;
+    /// [`RepoError::LastOwner`] if there is no other owner, or those of the database.
+    pub(crate) async fn remove_owner(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<(), RepoError> {
+        self.require_other_owner(tx, id, user).await?;
+        tx.execute(REMOVE_OWNER, &args![id, user]).await?;
         Ok(())
     }
 
-    /// Refuses to go on when nobody but `user` owns the organization.
+    /// Checks that the organization has an owner other than `user`.
     ///
     /// # Errors
-    /// [`RepoError::LastOwner`].
-    pub(crate) async fn keep_an_owner(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<(), RepoError> {
-        let another: Option<(i64,)> = tx.optional(ANOTHER_OWNER, &args![id, user]).await?;
-        another.map(|_| ()).ok_or(RepoError::LastOwner)
+    /// [`RepoError::LastOwner`], or those of the database.
+    pub(crate) async fn require_other_owner(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<(), RepoError> {
+        let other: Option<(i64,)> = tx.optional(OTHER_OWNER, &args![id, user]).await?;
+        other.map(|_| ()).ok_or(RepoError::LastOwner)
     }
 
-    /// Shows or hides a membership. `false` when it was so already.
-    pub(crate) async fn show(&self, tx: &mut Tx, id: UserId, user: UserId, is_public: bool) -> Result<bool, DbError> {
-        Ok(tx.execute(SHOW, &args![id, user, is_public]).await? == 1)
+    /// Makes a membership public or private. Returns `false` if it was so already.
+    pub(crate) async fn set_visibility(
+        &self,
+        tx: &mut Tx,
+        id: UserId,
+        user: UserId,
+        is_public: bool,
+    ) -> Result<bool, DbError> {
+        Ok(tx.execute(SET_VISIBILITY, &args![id, user, is_public]).await? == 1)
     }
 
-    /// Takes a user out of an organization and all its teams. `false` for one who is no member.
+    /// Removes a user from an organization and all its teams. Returns `false` if the user is no member.
     ///
     /// # Errors
-    /// [`RepoError::LastOwner`] when no owner would be left.
+    /// [`RepoError::LastOwner`] if no owner would be left, or those of the database.
     pub(crate) async fn leave(&self, tx: &mut Tx, id: UserId, user: UserId) -> Result<bool, RepoError> {
         let Some(membership) = self.membership_in(tx, id, user).await? else { return Ok(false) };
         if membership.is_owner {
-            self.keep_an_owner(tx, id, user).await?;
+            self.require_other_owner(tx, id, user).await?;
         }
         tx.execute(LEAVE_TEAMS, &args![id, user]).await?;
         tx.execute(LEAVE, &args![id, user]).await?;
@@ -141,7 +147,7 @@ impl OrganizationStore {
     }
 }
 
-/// With the organization locked, only the user of a row that refers to both can be missing.
-fn user_is_gone(error: DbError) -> RepoError {
+/// Maps the foreign-key violation of a membership row to a missing user: the organization is locked, so it exists.
+fn map_missing_user(error: DbError) -> RepoError {
     if error.is_foreign_key() { RepoError::UserNotFound } else { error.into() }
 }

@@ -3,28 +3,28 @@ use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
-use super::{Standing, push_standing};
-use crate::RepoError;
+use super::organization_role::{OrganizationRole, push_role};
+use crate::error::RepoError;
 use crate::model::{CheckedOrganization, OrganizationChange};
 
 const COLUMNS: &str = "SELECT u.id, u.name, u.full_name, u.description, u.website, u.location, ";
 const COUNT: &str = "SELECT COUNT(*)";
-const OWNERS: &str = "Owners";
+const OWNERS_TEAM_NAME: &str = "Owners";
 const INSERT: &str = "INSERT INTO users \
      (kind, name, name_key, full_name, full_name_key, email, is_admin, is_active, created_us, description, website, location) \
      VALUES ('organization', $1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING id";
-const INSERT_OWNERS: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
+const INSERT_OWNERS_TEAM: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
      VALUES ($1, $2, $3, '', 4, $4)";
-/// Whatever changes an organization, its members or its teams takes turns. SQLite's writer excludes others by itself.
-const TURN: &str = "SELECT id FROM users WHERE id = $1 AND kind = 'organization' FOR UPDATE";
-const NO_TURN: &str = "SELECT id FROM users WHERE id = $1 AND kind = 'organization'";
+/// Lock for changes of an organization, its members and its teams. SQLite has a single writer anyway.
+const LOCK_POSTGRES: &str = "SELECT id FROM users WHERE id = $1 AND kind = 'organization' FOR UPDATE";
+const LOCK_SQLITE: &str = "SELECT id FROM users WHERE id = $1 AND kind = 'organization'";
 const UPDATE: &str = "UPDATE users SET full_name = $2, full_name_key = $3, description = $4, website = $5, location = $6 \
      WHERE id = $1 AND kind = 'organization'";
-/// Those that are half made count as well: their row is what the sweeper removes them by.
+/// Counts unfinished repositories as well, because the sweeper needs their rows.
 const COUNT_OWNED: &str = "SELECT COUNT(*) FROM repositories WHERE owner_id = $1";
 const DELETE: &str = "DELETE FROM users WHERE id = $1 AND kind = 'organization'";
 
-/// An organization, and what one viewer is to it.
+/// An organization, and the role of one viewer in it.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct Organization {
     pub(crate) id: i64,
@@ -33,63 +33,64 @@ pub(crate) struct Organization {
     pub(crate) description: String,
     pub(crate) website: String,
     pub(crate) location: String,
-    standing: i32,
+    role: i32,
 }
 
 impl Organization {
-    /// Its account.
+    /// Returns the id of its account.
     pub(crate) fn id(&self) -> UserId {
         UserId(self.id)
     }
 
-    /// What the viewer it was read for is to it.
-    pub(crate) fn standing(&self) -> Standing {
-        Standing::from_number(self.standing)
+    /// Returns the role of the viewer that the row was read for.
+    pub(crate) fn role(&self) -> OrganizationRole {
+        OrganizationRole::from_number(self.role)
     }
 }
 
-/// Organizations and their members.
+/// Store of organizations and their members.
 #[derive(Clone, Debug)]
 pub(crate) struct OrganizationStore {
     pub(super) db: Db,
 }
 
-/// The organizations as rows for `viewer`.
+/// Begins a query of organizations with the role of `viewer` in each.
 fn rows(viewer: Option<UserId>) -> Query {
     let mut query = Query::new(COLUMNS);
-    push_standing(&mut query, "u.id", viewer);
+    push_role(&mut query, "u.id", viewer);
     query
 }
 
 impl OrganizationStore {
-    /// The organizations in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// The organization with the folded name `key`, as it is to `viewer`, or `None`.
+    /// Returns the organization with the folded name `key`, read for `viewer`.
     pub(crate) async fn find(&self, key: &str, viewer: Option<UserId>) -> Result<Option<Organization>, DbError> {
         let mut query = rows(viewer);
         query.push(" FROM users u WHERE u.kind = 'organization' AND u.name_key = ").bind(key);
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// A page of the organizations that `member` may be seen to belong to, by id, as they are to `viewer`, and how many there are in all.
+    /// Returns a page of the organizations that `member` belongs to, as far as `which` selects them, ordered by id and read for
+    /// `viewer`, and their total number.
     pub(crate) async fn list(
         &self,
         member: UserId,
         viewer: Option<UserId>,
-        seen: Seen,
+        which: MembershipFilter,
         page: Page,
     ) -> Result<(Vec<Organization>, i64), DbError> {
         let filter = |query: &mut Query| {
             query.push(" FROM memberships b JOIN users u ON u.id = b.organization_id WHERE b.user_id = ").bind(member);
-            match seen {
-                Seen::All => {}
-                Seen::Public => {
+            match which {
+                MembershipFilter::All => {}
+                MembershipFilter::Public => {
                     query.push(" AND b.is_public");
                 }
-                Seen::PublicAndShared => {
+                MembershipFilter::PublicAndShared => {
                     query.push(" AND (b.is_public OR EXISTS (SELECT 1 FROM memberships s ");
                     query.push("WHERE s.organization_id = b.organization_id AND s.user_id = ");
                     query.bind(viewer.map_or(0, |user| user.0)).push("))");
@@ -105,11 +106,11 @@ impl OrganizationStore {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Makes an organization with a team of owners that holds `owner`, in the transaction of the caller, and returns it as it is to
-    /// `viewer`.
+    /// Creates an organization whose team of owners has the member `owner`, in the transaction of the caller. Returns the organization,
+    /// read for `viewer`.
     ///
     /// # Errors
-    /// [`RepoError::UserExists`] when the name is taken, [`RepoError::UserNotFound`] when the owner is gone.
+    /// [`RepoError::UserExists`] if the name is taken, [`RepoError::UserNotFound`] if the owner was deleted, or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -134,20 +135,21 @@ impl OrganizationStore {
             return Err(RepoError::UserExists(new.username.as_str().to_owned()));
         };
         let id = UserId(id);
-        tx.execute(INSERT_OWNERS, &args![id, OWNERS, OWNERS.to_ascii_lowercase(), now_us]).await?;
+        tx.execute(INSERT_OWNERS_TEAM, &args![id, OWNERS_TEAM_NAME, OWNERS_TEAM_NAME.to_ascii_lowercase(), now_us])
+            .await?;
         self.join(tx, id, owner, now_us).await?;
-        self.make_owner(tx, id, owner, now_us).await?;
+        self.add_owner(tx, id, owner, now_us).await?;
         self.reload(tx, id, viewer).await?.ok_or(RepoError::OrganizationNotFound)
     }
 
-    /// Waits for other changes of the organization, of its members and of its teams, and holds new ones off until the transaction
-    /// ends. `false` when it is gone.
+    /// Locks the organization, its members and its teams against other changes until the transaction ends. Returns `false` if the
+    /// organization was deleted.
     pub(crate) async fn lock(&self, tx: &mut Tx, id: UserId) -> Result<bool, DbError> {
-        let turn = tx.pick(TURN, NO_TURN);
-        Ok(tx.optional::<(i64,)>(turn, &args![id]).await?.is_some())
+        let sql = tx.pick(LOCK_POSTGRES, LOCK_SQLITE);
+        Ok(tx.optional::<(i64,)>(sql, &args![id]).await?.is_some())
     }
 
-    /// The organization as it is to `viewer`, within a transaction, or `None`.
+    /// Returns the organization, read for `viewer` within a transaction.
     pub(crate) async fn reload(
         &self,
         tx: &mut Tx,
@@ -159,7 +161,7 @@ impl OrganizationStore {
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// Changes an organization that is locked and was `old` then. Returns the names of the fields that are different now.
+    /// Changes a locked organization, which was read as `old` after the lock. Returns the names of the fields that changed.
     pub(crate) async fn update(
         &self,
         tx: &mut Tx,
@@ -186,10 +188,10 @@ impl OrganizationStore {
         Ok(fields)
     }
 
-    /// Deletes an organization that is locked, with its memberships and teams.
+    /// Deletes a locked organization with its memberships and teams.
     ///
     /// # Errors
-    /// [`RepoError::OwnsRepositories`] while it owns any.
+    /// [`RepoError::OwnsRepositories`] if it owns any, or those of the database.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: UserId) -> Result<(), RepoError> {
         let (owned,): (i64,) = tx.one(COUNT_OWNED, &args![id]).await?;
         if owned > 0 {
@@ -200,13 +202,13 @@ impl OrganizationStore {
     }
 }
 
-/// Which memberships of somebody a list may show.
+/// The memberships of a user that a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// All of them.
+pub(crate) enum MembershipFilter {
+    /// All memberships.
     All,
-    /// Those in organizations of the viewer, and public ones.
+    /// Public memberships, and those in organizations that the viewer is a member of.
     PublicAndShared,
-    /// Public ones.
+    /// Public memberships.
     Public,
 }

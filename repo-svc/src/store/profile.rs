@@ -4,7 +4,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
 use super::accounts::UserRow;
-use crate::RepoError;
+use crate::error::RepoError;
 use crate::model::{Email, User};
 
 const EMAILS: &str = "SELECT e.email, CASE WHEN e.email_key = u.email_key THEN TRUE ELSE FALSE END AS is_primary \
@@ -12,11 +12,11 @@ const EMAILS: &str = "SELECT e.email, CASE WHEN e.email_key = u.email_key THEN T
      ORDER BY CASE WHEN e.email_key = u.email_key THEN 0 ELSE 1 END, e.id LIMIT $2 OFFSET $3";
 const EMAIL_COUNT: &str = "SELECT COUNT(*) FROM emails WHERE user_id = $1";
 const ADD_EMAILS: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ";
-/// Waits for an administrator who is changing which address is the primary one.
-const PRIMARY_POSTGRES: &str = "SELECT email_key FROM users WHERE id = $1 FOR UPDATE";
-const PRIMARY_SQLITE: &str = "SELECT email_key FROM users WHERE id = $1";
-/// The most addresses of an account: whoever adds one has it for itself, so nobody may take them all.
-const EMAILS_MAX: i64 = 100;
+/// Locks the account, so that the primary address does not change meanwhile.
+const LOCK_PRIMARY_POSTGRES: &str = "SELECT email_key FROM users WHERE id = $1 FOR UPDATE";
+const LOCK_PRIMARY_SQLITE: &str = "SELECT email_key FROM users WHERE id = $1";
+/// Limit for the addresses of an account. An address belongs to the account that adds it first, so no account may add without limit.
+const MAX_EMAILS_PER_ACCOUNT: i64 = 100;
 const REMOVE_EMAILS: &str = "DELETE FROM emails WHERE user_id = ";
 
 const FOLLOWERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM follows f \
@@ -32,46 +32,46 @@ const FOLLOW: &str =
     "INSERT INTO follows (follower_id, followed_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const UNFOLLOW: &str = "DELETE FROM follows WHERE follower_id = $1 AND followed_id = $2";
 
-/// An address of an account.
+/// An e-mail address of an account.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct EmailRow {
     pub(crate) email: String,
     pub(crate) is_primary: bool,
 }
 
-/// From which end follows are looked at.
+/// The side of the follow relation that a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Follows {
-    /// Those who follow.
+pub(crate) enum FollowDirection {
+    /// Users who follow the user.
     Followers,
-    /// Those who are followed.
+    /// Users whom the user follows.
     Following,
 }
 
-/// Addresses and follows.
+/// Store of e-mail addresses and follows.
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileStore {
     db: Db,
 }
 
 impl ProfileStore {
-    /// The profiles in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// A page of the user's addresses, the primary one first, and how many there are in all.
+    /// Returns a page of the user's addresses, the primary one first, and their total number.
     pub(crate) async fn emails(&self, user: UserId, page: Page) -> Result<(Vec<EmailRow>, i64), DbError> {
         let rows = self.db.all(EMAILS, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(EMAIL_COUNT, &args![user]).await?;
         Ok((rows, count))
     }
 
-    /// Adds addresses to an account, all or none. There is at least one.
+    /// Adds one or more addresses to an account; all, or none on an error.
     ///
     /// # Errors
-    /// [`RepoError::EmailUsed`] when one of them is anybody's, or is there twice; [`RepoError::Invalid`] when the account would have
-    /// too many; [`RepoError::UserNotFound`] when the user has just been removed.
+    /// [`RepoError::EmailUsed`] if an account has one of them already, or one is listed twice; [`RepoError::Invalid`] if the account would
+    /// have too many; [`RepoError::UserNotFound`] if the user was deleted meanwhile; or those of the database.
     pub(crate) async fn add_emails(
         &self,
         tx: &mut Tx,
@@ -79,9 +79,9 @@ impl ProfileStore {
         emails: &[Email],
         now_us: i64,
     ) -> Result<(), RepoError> {
-        let sql = tx.pick(PRIMARY_POSTGRES, PRIMARY_SQLITE);
+        let sql = tx.pick(LOCK_PRIMARY_POSTGRES, LOCK_PRIMARY_SQLITE);
         tx.optional::<(Option<String>,)>(sql, &args![user]).await?.ok_or(RepoError::UserNotFound)?;
-        // In one order, so that two requests with the same addresses wait for each other and not both for the other.
+        // Inserted in one order, so that two requests with the same addresses do not deadlock.
         let mut sorted: Vec<&Email> = emails.iter().collect();
         sorted.sort_by_key(|email| email.key());
         let mut query = Query::new(ADD_EMAILS);
@@ -94,24 +94,24 @@ impl ProfileStore {
         if added != emails.len() as u64 {
             return Err(RepoError::EmailUsed);
         }
-        // The account is locked: nobody adds others meanwhile.
+        // The account is locked, so no other request adds addresses to it meanwhile.
         let (count,): (i64,) = tx.one(EMAIL_COUNT, &args![user]).await?;
-        if count > EMAILS_MAX {
-            let message = format!("would give the account more than {EMAILS_MAX} addresses");
+        if count > MAX_EMAILS_PER_ACCOUNT {
+            let message = format!("would give the account more than {MAX_EMAILS_PER_ACCOUNT} addresses");
             return Err(RepoError::field("emails", "too_long", &message));
         }
         Ok(())
     }
 
-    /// Removes those of the addresses that are the user's. Returns them, or `None`, with nothing removed, when one of them is the
-    /// primary one.
+    /// Removes those of the addresses that belong to the user, and returns them. If one of them is the primary one, removes nothing and
+    /// returns `None`.
     pub(crate) async fn remove_emails(
         &self,
         tx: &mut Tx,
         user: UserId,
         keys: &[String],
     ) -> Result<Option<Vec<String>>, DbError> {
-        let sql = tx.pick(PRIMARY_POSTGRES, PRIMARY_SQLITE);
+        let sql = tx.pick(LOCK_PRIMARY_POSTGRES, LOCK_PRIMARY_SQLITE);
         let primary: Option<(Option<String>,)> = tx.optional(sql, &args![user]).await?;
         if primary.and_then(|(key,)| key).is_some_and(|key| keys.contains(&key)) {
             return Ok(None);
@@ -122,26 +122,31 @@ impl ProfileStore {
         Ok(Some(rows.into_iter().map(|(email,)| email).collect()))
     }
 
-    /// A page of those who follow a user or whom it follows, in the order in which they began, and how many there are in all.
-    pub(crate) async fn follows(&self, user: UserId, which: Follows, page: Page) -> Result<(Vec<User>, i64), DbError> {
-        let (list, count) = match which {
-            Follows::Followers => (FOLLOWERS, FOLLOWER_COUNT),
-            Follows::Following => (FOLLOWING, FOLLOWING_COUNT),
+    /// Returns a page of the users who follow a user, or whom it follows, oldest follow first, and their total number.
+    pub(crate) async fn follows(
+        &self,
+        user: UserId,
+        direction: FollowDirection,
+        page: Page,
+    ) -> Result<(Vec<User>, i64), DbError> {
+        let (list, count) = match direction {
+            FollowDirection::Followers => (FOLLOWERS, FOLLOWER_COUNT),
+            FollowDirection::Following => (FOLLOWING, FOLLOWING_COUNT),
         };
         let rows: Vec<UserRow> = self.db.all(list, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(count, &args![user]).await?;
         Ok((rows.into_iter().map(User::from).collect(), count))
     }
 
-    /// Whether one user follows another.
+    /// Returns whether one user follows another.
     pub(crate) async fn is_following(&self, follower: UserId, followed: UserId) -> Result<bool, DbError> {
         Ok(self.db.optional::<(i64,)>(IS_FOLLOWING, &args![follower, followed]).await?.is_some())
     }
 
-    /// Makes one user follow another, unless it does.
+    /// Makes one user follow another, if it does not already.
     ///
     /// # Errors
-    /// [`RepoError::UserNotFound`] when one of them has just been removed.
+    /// [`RepoError::UserNotFound`] if one of them was deleted meanwhile, or those of the database.
     pub(crate) async fn follow(&self, follower: UserId, followed: UserId, now_us: i64) -> Result<(), RepoError> {
         match self.db.execute(FOLLOW, &args![follower, followed, now_us]).await {
             Err(error) if error.is_foreign_key() => Err(RepoError::UserNotFound),
@@ -149,7 +154,7 @@ impl ProfileStore {
         }
     }
 
-    /// Makes one user follow another no longer.
+    /// Removes the follow of one user by another, if there is one.
     pub(crate) async fn unfollow(&self, follower: UserId, followed: UserId) -> Result<(), DbError> {
         self.db.execute(UNFOLLOW, &args![follower, followed]).await.map(drop)
     }

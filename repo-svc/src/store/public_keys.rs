@@ -4,7 +4,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::{PublicKeyId, UserId};
 
 use super::keys::{KeyKind, claim_key, release_key};
-use crate::RepoError;
+use crate::error::RepoError;
 use crate::model::{KeyTitle, SshKey};
 
 const LIST: &str = "SELECT id, content, title, fingerprint, created_us FROM public_keys WHERE user_id = $1 \
@@ -27,26 +27,26 @@ pub(crate) struct PublicKeyRow {
     pub(crate) created_us: i64,
 }
 
-/// The keys that users sign in to git with over SSH.
+/// Store of the keys by which users authenticate to git over SSH.
 #[derive(Clone, Debug)]
 pub(crate) struct PublicKeyStore {
     db: Db,
 }
 
 impl PublicKeyStore {
-    /// The keys in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// A page of the user's keys, by id, and how many there are in all.
+    /// Returns a page of the user's keys, ordered by id, and their total number.
     pub(crate) async fn list(&self, user: UserId, page: Page) -> Result<(Vec<PublicKeyRow>, i64), DbError> {
         let rows = self.db.all(LIST, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(COUNT, &args![user]).await?;
         Ok((rows, count))
     }
 
-    /// The user's key with this id, or `None`.
+    /// Returns the user's key with this id.
     pub(crate) async fn find(&self, user: UserId, id: PublicKeyId) -> Result<Option<PublicKeyRow>, DbError> {
         self.db.optional(FIND, &args![user, id]).await
     }
@@ -54,8 +54,8 @@ impl PublicKeyStore {
     /// Adds a key to an account.
     ///
     /// # Errors
-    /// [`RepoError::KeyUsed`] when it stands for somebody or something already, [`RepoError::KeyTitleUsed`] when the user has one
-    /// of that title, [`RepoError::UserNotFound`] when the user has just been removed.
+    /// [`RepoError::KeyUsed`] if a user or a repository holds the key already, [`RepoError::KeyTitleUsed`] if the user has a key of that
+    /// title, [`RepoError::UserNotFound`] if the user was deleted meanwhile, or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -74,7 +74,7 @@ impl PublicKeyStore {
         }
     }
 
-    /// Removes the user's key with this id, and returns it; `None` when there is none.
+    /// Removes the user's key with this id and returns it; `None` if there is none.
     pub(crate) async fn delete(
         &self,
         tx: &mut Tx,

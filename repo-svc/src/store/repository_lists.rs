@@ -1,4 +1,6 @@
-//! Lists of repositories: ids are found first, and whole rows are read only for the page that is wanted.
+//! Lists of repositories: a query finds ids first and reads whole rows only for the requested page.
+//!
+//! Not here: single repositories (`repositories`), and the filters by access (`visibility`).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,47 +9,49 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
 use super::repositories::columns;
-use super::search::{self, Searched};
-use super::{Repository, RepositoryStore, Team};
-use crate::access::{self, Viewer};
+use super::repositories::{Repository, RepositoryStore};
+use super::search::{self, SearchColumns};
+use super::teams::Team;
+use super::visibility;
+use crate::access::Viewer;
 use crate::model::{RepositoryPath, SearchText};
 
 const NAMES: &str = "SELECT r.id, u.name AS owner_name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id \
      WHERE r.state = 'ready'";
 const COUNT: &str = "SELECT COUNT(*) FROM repositories r WHERE r.state = 'ready'";
-/// The ids of a list, before a filter.
+/// Finds the ids of a list; filters follow.
 const FOUND: &str = "SELECT r.id, r.updated_us FROM repositories r WHERE r.state = 'ready'";
-/// The whole rows of a page, once its ids are known; followed by the viewer's id. `CROSS JOIN` keeps SQLite to this order.
+/// Reads the rows of a page whose ids are known; the viewer's id follows. `CROSS JOIN` makes SQLite join in this order.
 const PAGE: &str = ", CAST(0 AS BIGINT) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u CROSS JOIN placements p \
      LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
 const COUNTED_PAGE: &str = ", (SELECT COUNT(*) FROM found) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u \
      CROSS JOIN placements p LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
 const OF_PAGE: &str = " WHERE r.id = g.id AND u.id = r.owner_id AND p.repository_id = g.id";
-const SEARCHED: Searched = Searched {
+const SEARCH_COLUMNS: SearchColumns = SearchColumns {
     postgres: [" AND (r.name_key LIKE ", " ESCAPE '!' OR r.description_key LIKE ", " ESCAPE '!')"],
     sqlite: " AND r.id IN (SELECT rowid FROM repositories_text WHERE repositories_text MATCH ",
     short_postgres: [" AND (strpos(r.name_key, ", ") > 0 OR strpos(r.description_key, ", ") > 0)"],
     short_sqlite: [" AND (instr(r.name_key, ", ") > 0 OR instr(r.description_key, ", ") > 0)"],
 };
-/// Repositories that are named in one statement.
-const NAMES_AT_ONCE: usize = 10_000;
+/// Ids in one query of names.
+const NAMES_PER_QUERY: usize = 10_000;
 
-/// The order of a list: of the ids found, and of the rows of a page.
+/// The order of a list: for the ids, and for the rows of a page.
 type Order = [&'static str; 2];
 
 const LAST_UPDATED_FIRST: Order = [" ORDER BY f.updated_us DESC, f.id DESC", " ORDER BY r.updated_us DESC, r.id DESC"];
 const BY_ID: Order = [" ORDER BY f.id", " ORDER BY r.id"];
 
-/// A repository on a page.
+/// A row of a page.
 #[derive(Debug, sqlx::FromRow)]
 struct PageRow {
     #[sqlx(flatten)]
     repository: Repository,
-    /// How many there are in all; zero where that is asked for separately.
+    /// Number of all repositories in the list; zero if a separate query counts them.
     total: i64,
 }
 
-/// A repository's full name.
+/// The full name of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct RepositoryName {
     pub(crate) id: i64,
@@ -56,20 +60,20 @@ pub(crate) struct RepositoryName {
 }
 
 impl RepositoryName {
-    /// As it is spelled: `owner/name`.
+    /// Returns `owner/name` as they are spelled.
     pub(crate) fn full(&self) -> String {
         format!("{}/{}", self.owner_name, self.name)
     }
 
-    /// What a path to it is compared by.
+    /// Returns `owner/name` folded, to compare it with a [`RepositoryPath`].
     pub(crate) fn key(&self) -> String {
         self.full().to_ascii_lowercase()
     }
 }
 
 impl RepositoryStore {
-    /// A page of what the viewer may see, last updated first, and how many there are in all: of one owner, or all that the
-    /// viewer owns, collaborates on or has a team for.
+    /// Returns a page of the repositories that the viewer may see, last updated first, and their total number: those of one owner, or
+    /// all that the viewer owns, collaborates on or has a team for.
     pub(crate) async fn list(
         &self,
         owner: Option<UserId>,
@@ -79,29 +83,29 @@ impl RepositoryStore {
         let filter = |query: &mut Query| match owner {
             Some(owner) => {
                 query.push(" AND r.owner_id = ").bind(owner);
-                access::only_visible(query, viewer);
+                visibility::only_visible(query, viewer);
             }
-            None => access::only_own(query, viewer),
+            None => visibility::only_own(query, viewer),
         };
         self.page(owner.is_none(), filter, LAST_UPDATED_FIRST, viewer, page).await
     }
 
-    /// Those of the repositories that exist and that the viewer may see, in no order.
+    /// Returns those of the repositories that exist and that the viewer may see, unordered.
     pub(crate) async fn find_paths(
         &self,
         paths: &[RepositoryPath],
         viewer: &Viewer,
     ) -> Result<Vec<RepositoryName>, DbError> {
         let mut query = Query::new(NAMES);
-        // Each alone by its index; then the pairs that are meant.
+        // The first two filters use the indexes; the third selects the requested pairs.
         query.push(" AND u.name_key IN ").bind_list(paths.iter().map(|path| &path.owner_key));
         query.push(" AND r.name_key IN ").bind_list(paths.iter().map(|path| &path.name_key));
         query.push(" AND u.name_key || '/' || r.name_key IN ").bind_list(paths.iter().map(RepositoryPath::key));
-        access::only_visible(&mut query, viewer);
+        visibility::only_visible(&mut query, viewer);
         self.db.all(query.sql(), query.args()).await
     }
 
-    /// The full names of those of the repositories that exist and that the viewer may see, by id.
+    /// Returns the full names of those of the repositories that exist and that the viewer may see, by id.
     pub(crate) async fn names(
         &self,
         ids: &BTreeSet<i64>,
@@ -109,17 +113,17 @@ impl RepositoryStore {
     ) -> Result<HashMap<i64, RepositoryName>, DbError> {
         let ids: Vec<i64> = ids.iter().copied().collect();
         let mut names = HashMap::with_capacity(ids.len());
-        for some in ids.chunks(NAMES_AT_ONCE) {
+        for some in ids.chunks(NAMES_PER_QUERY) {
             let mut query = Query::new(NAMES);
             query.push(" AND r.id IN ").bind_list(some.iter().copied());
-            access::only_visible(&mut query, viewer);
+            visibility::only_visible(&mut query, viewer);
             let rows: Vec<RepositoryName> = self.db.all(query.sql(), query.args()).await?;
             names.extend(rows.into_iter().map(|row| (row.id, row)));
         }
         Ok(names)
     }
 
-    /// A page of what a team holds and the viewer may see, last updated first, and how many there are in all.
+    /// Returns a page of the repositories that a team holds and the viewer may see, last updated first, and their total number.
     pub(crate) async fn list_of_team(
         &self,
         team: &Team,
@@ -132,12 +136,12 @@ impl RepositoryStore {
                 query.push(" AND r.id IN (SELECT x.repository_id FROM team_repositories x WHERE x.team_id = ");
                 query.bind(team.id()).push(")");
             }
-            access::only_visible(query, viewer);
+            visibility::only_visible(query, viewer);
         };
         self.page(true, filter, LAST_UPDATED_FIRST, viewer, page).await
     }
 
-    /// A page of what the viewer may see and the search finds, by id, and how many there are in all.
+    /// Returns a page of the repositories that match a search and that the viewer may see, ordered by id, and their total number.
     pub(crate) async fn search(
         &self,
         text: &SearchText,
@@ -152,14 +156,14 @@ impl RepositoryStore {
             if let Some(key) = &text.owner_key {
                 query.push(" AND r.owner_id = (SELECT id FROM users WHERE name_key = ").bind(key).push(")");
             }
-            search::only_found(query, &self.db, &SEARCHED, text);
-            access::only_visible(query, viewer);
+            search::only_found(query, &self.db, &SEARCH_COLUMNS, text);
+            visibility::only_visible(query, viewer);
         };
         self.page(text.is_indexed(), filter, BY_ID, viewer, page).await
     }
 
-    /// The ids first, by the filter alone, and whole rows for one page of them only. Where the ids are gathered anyway, they are
-    /// counted as well, and what is behind the last page needs another statement to be counted.
+    /// Finds ids by the filter alone and reads whole rows for one page of them. If the ids are materialized (`is_gathered`), the same
+    /// statement counts them, except for a page behind the last one, which has no row to carry the count.
     async fn page(
         &self,
         is_gathered: bool,

@@ -4,9 +4,9 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 
-use super::TeamStore;
 use super::accounts::UserRow;
-use crate::RepoError;
+use super::teams::TeamStore;
+use crate::error::RepoError;
 use crate::model::User;
 
 const MEMBERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin \
@@ -22,25 +22,25 @@ const ADD_REPOSITORY: &str =
     "INSERT INTO team_repositories (team_id, repository_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const REMOVE_REPOSITORY: &str = "DELETE FROM team_repositories WHERE team_id = $1 AND repository_id = $2";
 
-/// Members and repositories of teams. What changes them in a transaction expects the organization to be locked there, and the team
-/// to be looked up after that.
+/// Members and repositories of teams. Methods that change some expect that the same transaction locked the organization and read the
+/// team after that.
 impl TeamStore {
-    /// A page of the members of a team, by id, and how many there are in all.
+    /// Returns a page of the members of a team, ordered by id, and their total number.
     pub(crate) async fn members(&self, team: TeamId, page: Page) -> Result<(Vec<User>, i64), DbError> {
         let (total,): (i64,) = self.db.one(COUNT_MEMBERS, &args![team]).await?;
         let rows: Vec<UserRow> = self.db.all(MEMBERS, &args![team, page.size(), page.offset()]).await?;
         Ok((rows.into_iter().map(User::from).collect(), total))
     }
 
-    /// Whether a user is in a team.
+    /// Returns whether a user is in a team.
     pub(crate) async fn has_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
         Ok(tx.optional::<(i64,)>(IS_MEMBER, &args![team, user]).await?.is_some())
     }
 
-    /// Adds a member of the organization to a team. `false` for one who is in it already.
+    /// Adds a member of the organization to a team. Returns `false` if it is in the team already.
     ///
     /// # Errors
-    /// [`RepoError::UserNotFound`] when the user is gone.
+    /// [`RepoError::UserNotFound`] if the user was deleted, or those of the database.
     pub(crate) async fn add_member(
         &self,
         tx: &mut Tx,
@@ -53,12 +53,12 @@ impl TeamStore {
         Ok(added.map_err(is_gone)? == 1)
     }
 
-    /// Takes a user out of a team. Whether an owner is left is the caller's to see to. `false` for one who is not in it.
+    /// Removes a user from a team. Returns `false` if it is not in the team. The caller checks that an owner is left.
     pub(crate) async fn remove_member(&self, tx: &mut Tx, team: TeamId, user: UserId) -> Result<bool, DbError> {
         Ok(tx.execute(REMOVE_MEMBER, &args![team, user]).await? == 1)
     }
 
-    /// The repository of an organization with the folded name `key`, and its name as it is spelled, or `None`.
+    /// Returns the id and the name, as it is spelled, of the organization's repository with the folded name `key`.
     pub(crate) async fn find_repository(
         &self,
         organization: UserId,
@@ -68,10 +68,10 @@ impl TeamStore {
         Ok(row.map(|(id, name)| (RepositoryId(id), name)))
     }
 
-    /// Gives a repository to a team. `false` when the team holds it already.
+    /// Adds a repository to a team. Returns `false` if the team holds it already.
     ///
     /// # Errors
-    /// [`AuthError::RepositoryNotFound`] when the repository is gone.
+    /// [`AuthError::RepositoryNotFound`] if the repository was deleted, or those of the database.
     pub(crate) async fn add_repository(
         &self,
         tx: &mut Tx,
@@ -86,7 +86,7 @@ impl TeamStore {
         Ok(added.map_err(is_gone)? == 1)
     }
 
-    /// Takes a repository from a team. `false` when the team does not hold it.
+    /// Removes a repository from a team. Returns `false` if the team does not hold it.
     pub(crate) async fn remove_repository(
         &self,
         tx: &mut Tx,

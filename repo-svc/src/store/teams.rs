@@ -4,8 +4,9 @@ use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{TeamId, UserId};
 
-use super::{Standing, level_of, push_standing};
-use crate::RepoError;
+use super::level::{level_from_number, level_number};
+use super::organization_role::{OrganizationRole, push_role};
+use crate::error::RepoError;
 use crate::model::{CheckedTeam, TeamChange};
 
 const COLUMNS: &str = "SELECT t.id, t.organization_id, t.name, t.description, t.level, o.name AS organization, ";
@@ -16,7 +17,7 @@ const INSERT: &str = "INSERT INTO teams (organization_id, name, name_key, descri
 const UPDATE: &str = "UPDATE teams SET name = $2, name_key = $3, description = $4, level = $5 WHERE id = $1";
 const DELETE: &str = "DELETE FROM teams WHERE id = $1 AND level < 4";
 
-/// A team, and what one viewer is to its organization.
+/// A team, and the role of one viewer in its organization.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct Team {
     pub(crate) id: i64,
@@ -26,75 +27,75 @@ pub(crate) struct Team {
     level: i64,
     /// The name of its organization.
     pub(crate) organization: String,
-    standing: i32,
+    role: i32,
 }
 
 impl Team {
-    /// Its id.
+    /// Returns the id.
     pub(crate) fn id(&self) -> TeamId {
         TeamId(self.id)
     }
 
-    /// The organization it belongs to.
+    /// Returns the id of its organization.
     pub(crate) fn organization_id(&self) -> UserId {
         UserId(self.organization_id)
     }
 
-    /// What its members may do to its repositories.
+    /// Returns the level of its members on its repositories.
     pub(crate) fn permission(&self) -> Permission {
-        level_of(Some(self.level))
+        level_from_number(Some(self.level))
     }
 
-    /// Whether it is the team of the organization's owners.
+    /// Returns the level of its members as the audit log spells it.
+    pub(crate) fn permission_str(&self) -> &'static str {
+        match self.permission() {
+            Permission::None | Permission::Read => "read",
+            Permission::Write => "write",
+            Permission::Admin => "admin",
+            Permission::Owner => "owner",
+        }
+    }
+
+    /// Returns whether it is the organization's team of owners.
     pub(crate) fn is_owners(&self) -> bool {
         self.permission() == Permission::Owner
     }
 
-    /// What the viewer it was read for is to its organization.
-    pub(crate) fn standing(&self) -> Standing {
-        Standing::from_number(self.standing)
+    /// Returns the role in the organization of the viewer that the row was read for.
+    pub(crate) fn role(&self) -> OrganizationRole {
+        OrganizationRole::from_number(self.role)
     }
 }
 
-/// Teams, their members and their repositories.
+/// Store of teams, their members and their repositories.
 #[derive(Clone, Debug)]
 pub(crate) struct TeamStore {
     pub(super) db: Db,
 }
 
-/// The teams as rows for `viewer`.
+/// Begins a query of teams, read for `viewer`; a condition follows.
 fn rows(viewer: Option<UserId>) -> Query {
     let mut query = Query::new(COLUMNS);
-    push_standing(&mut query, "t.organization_id", viewer);
+    push_role(&mut query, "t.organization_id", viewer);
     query.push(FROM);
     query
 }
 
-/// The number that stands for what a team may be given.
-fn number_of(permission: Permission) -> i64 {
-    match permission {
-        Permission::None | Permission::Read => 1,
-        Permission::Write => 2,
-        Permission::Admin => 3,
-        Permission::Owner => 4,
-    }
-}
-
-/// What changes a team in a transaction expects its organization to be locked there.
+/// Teams themselves. Methods that change a team expect that the same transaction locked its organization.
 impl TeamStore {
-    /// The teams in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// The team, as it is to `viewer`, or `None`.
+    /// Returns the team, read for `viewer`.
     pub(crate) async fn find(&self, id: TeamId, viewer: Option<UserId>) -> Result<Option<Team>, DbError> {
         let mut query = rows(viewer);
         query.push("t.id = ").bind(id);
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// The same, within a transaction.
+    /// As [`TeamStore::find`], within a transaction.
     pub(crate) async fn reload(
         &self,
         tx: &mut Tx,
@@ -106,7 +107,7 @@ impl TeamStore {
         tx.optional(query.sql(), query.args()).await
     }
 
-    /// A page of the teams of an organization, by id, as they are to `viewer`, and how many there are in all.
+    /// Returns a page of the teams of an organization, ordered by id and read for `viewer`, and their total number.
     pub(crate) async fn list(
         &self,
         organization: UserId,
@@ -120,10 +121,10 @@ impl TeamStore {
         Ok((self.db.all(query.sql(), query.args()).await?, total))
     }
 
-    /// Makes a team without members, and returns it as it is to `viewer`.
+    /// Creates a team without members and returns it, read for `viewer`.
     ///
     /// # Errors
-    /// [`RepoError::TeamExists`] when the organization has one of that name.
+    /// [`RepoError::TeamExists`] if the organization has a team of that name, or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -137,7 +138,7 @@ impl TeamStore {
             new.name.as_str(),
             new.name.key(),
             new.description.as_str(),
-            number_of(new.permission),
+            level_number(new.permission),
             now_us,
         ];
         let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else {
@@ -146,11 +147,11 @@ impl TeamStore {
         self.reload(tx, TeamId(id), viewer).await?.ok_or(RepoError::TeamNotFound)
     }
 
-    /// Changes a team that was `old` when its organization was locked. Returns the names of the fields that are different now.
+    /// Changes a team, which was read as `old` after its organization was locked. Returns the names of the fields that changed.
     ///
     /// # Errors
-    /// [`RepoError::TeamExists`] when the organization has another of that name, [`RepoError::OwnersTeam`] for another name or
-    /// permission of the team of owners.
+    /// [`RepoError::TeamExists`] if the organization has another team of that name, [`RepoError::OwnersTeam`] if name or permission of
+    /// the team of owners would change, or those of the database.
     pub(crate) async fn update(
         &self,
         tx: &mut Tx,
@@ -160,17 +161,17 @@ impl TeamStore {
         let name = change.name.as_ref().map_or(old.name.as_str(), |name| name.as_str());
         let description = change.description.as_ref().map_or(old.description.as_str(), |text| text.as_str());
         let permission = change.permission.unwrap_or(old.permission());
-        let (is_renamed, is_levelled) = (name != old.name, permission != old.permission());
-        if old.is_owners() && (is_renamed || is_levelled) {
+        let (is_renamed, is_level_changed) = (name != old.name, permission != old.permission());
+        if old.is_owners() && (is_renamed || is_level_changed) {
             return Err(RepoError::OwnersTeam);
         }
         let fields: Vec<_> =
-            [("name", is_renamed), ("description", description != old.description), ("permission", is_levelled)]
+            [("name", is_renamed), ("description", description != old.description), ("permission", is_level_changed)]
                 .into_iter()
                 .filter_map(|(field, is_changed)| is_changed.then_some(field))
                 .collect();
         if !fields.is_empty() {
-            let args = args![old.id, name, name.to_ascii_lowercase(), description, number_of(permission)];
+            let args = args![old.id, name, name.to_ascii_lowercase(), description, level_number(permission)];
             tx.execute(UPDATE, &args).await.map_err(|error| {
                 if error.is_unique() { RepoError::TeamExists(name.to_owned()) } else { error.into() }
             })?;
@@ -178,10 +179,10 @@ impl TeamStore {
         Ok(fields)
     }
 
-    /// Deletes a team; what its members had through it is gone with it. Never the team of owners.
+    /// Deletes a team other than the team of owners.
     ///
     /// # Errors
-    /// [`RepoError::OwnersTeam`].
+    /// [`RepoError::OwnersTeam`], or those of the database.
     pub(crate) async fn delete(&self, tx: &mut Tx, team: &Team) -> Result<(), RepoError> {
         if team.is_owners() {
             return Err(RepoError::OwnersTeam);

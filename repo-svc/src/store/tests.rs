@@ -13,8 +13,8 @@ use ferrite_proto::repo::Identity;
 use ferrite_proto::{Permission, Scopes};
 
 use super::*;
-use crate::RepoError;
 use crate::access::Viewer;
+use crate::error::RepoError;
 use crate::model::{CheckedUser, Description, NewUser, RepoName, SearchText, User};
 use crate::testing::on_both;
 
@@ -73,7 +73,7 @@ async fn repositories(db: &Db) -> RepositoryStore {
 async fn ready(db: &Db, store: &RepositoryStore, owner: &User, new: &NewRepository, now_us: i64) -> Repository {
     let (id, _) = store.insert(owner.id, new, None, now_us).await.unwrap().unwrap();
     let mut tx = db.begin().await.unwrap();
-    let finished = Finished { size_bytes: 7, is_empty: true };
+    let finished = CreatedOnDisk { size_bytes: 7, is_empty: true };
     let repository = store.finish(&mut tx, id, finished, &viewer(owner)).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     repository
@@ -137,13 +137,13 @@ async fn many_accounts_are_found_at_once_and_each_once() {
     on_both(async |db: Db| {
         let store = AccountStore::new(db.clone());
         let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
-        let asked = Asked {
+        let asked = AccountQuery {
             ids: vec![ada.id.0, 999],
             name_keys: vec!["ada".into(), "bob".into()],
             email_keys: vec!["eve@example.com".into()],
         };
         assert_eq!(store.find_many(asked).await.unwrap().users, [ada, bob, eve]);
-        assert_eq!(store.find_many(Asked::default()).await.unwrap().users, []);
+        assert_eq!(store.find_many(AccountQuery::default()).await.unwrap().users, []);
     })
     .await;
 }
@@ -157,13 +157,13 @@ async fn a_repository_is_seen_once_it_is_finished() {
         let key = RepositoryKey::of("ADA", "demo").unwrap();
         let (id, epoch) = store.insert(ada.id, &wanted, None, NOW).await.unwrap().unwrap();
         assert_eq!(store.find(&key, &viewer(&ada)).await.unwrap(), None);
-        assert!(store.is_being_made(ada.id, &wanted.name).await.unwrap() && store.is_creating(id).await.unwrap());
+        assert!(store.is_name_in_creation(ada.id, &wanted.name).await.unwrap() && store.is_creating(id).await.unwrap());
         assert_eq!(store.insert(ada.id, &new("dEMO", "", true), None, NOW).await.unwrap(), None);
-        assert_eq!(store.half_made(NOW).await.unwrap(), []);
-        assert_eq!(store.half_made(NOW + 1).await.unwrap(), [id]);
+        assert_eq!(store.unfinished(NOW).await.unwrap(), []);
+        assert_eq!(store.unfinished(NOW + 1).await.unwrap(), [id]);
 
         let mut tx = db.begin().await.unwrap();
-        let finished = Finished { size_bytes: 9, is_empty: false };
+        let finished = CreatedOnDisk { size_bytes: 9, is_empty: false };
         let made = store.finish(&mut tx, id, finished, &viewer(&ada)).await.unwrap().unwrap();
         tx.commit().await.unwrap();
         assert_eq!(
@@ -172,8 +172,10 @@ async fn a_repository_is_seen_once_it_is_finished() {
         );
         assert_eq!(store.find(&key, &viewer(&ada)).await.unwrap(), Some(made.clone()));
         assert_eq!(store.find(&RepositoryKey::Id(id), &viewer(&ada)).await.unwrap(), Some(made));
-        assert!(!store.is_being_made(ada.id, &wanted.name).await.unwrap() && !store.is_creating(id).await.unwrap());
-        store.abandon(id).await.unwrap();
+        assert!(
+            !store.is_name_in_creation(ada.id, &wanted.name).await.unwrap() && !store.is_creating(id).await.unwrap()
+        );
+        store.delete_unfinished(id).await.unwrap();
         assert!(store.find(&key, &viewer(&ada)).await.unwrap().is_some(), "what is finished is not abandoned");
     })
     .await;
@@ -185,17 +187,17 @@ async fn what_is_abandoned_frees_its_name_and_not_its_id() {
         let store = repositories(&db).await;
         let ada = user(&db, "ada").await;
         let (id, _) = store.insert(ada.id, &new("demo", "", false), None, NOW).await.unwrap().unwrap();
-        store.abandon(id).await.unwrap();
+        store.delete_unfinished(id).await.unwrap();
         let mut tx = db.begin().await.unwrap();
-        let finished = Finished { size_bytes: 0, is_empty: true };
+        let finished = CreatedOnDisk { size_bytes: 0, is_empty: true };
         assert_eq!(store.finish(&mut tx, id, finished, &viewer(&ada)).await.unwrap(), None);
         drop(tx);
         let (again, _) = store.insert(ada.id, &new("demo", "", false), None, NOW).await.unwrap().unwrap();
         assert!(again > id);
-        store.set_aside(again).await.unwrap();
+        store.release_name(again).await.unwrap();
         let third = ready(&db, &store, &ada, &new("demo", "", false), NOW).await;
-        store.set_aside(third.id()).await.unwrap();
-        assert_eq!(store.half_made(NOW + 1).await.unwrap(), [again]);
+        store.release_name(third.id()).await.unwrap();
+        assert_eq!(store.unfinished(NOW + 1).await.unwrap(), [again]);
         assert!(store.find(&RepositoryKey::of("ada", "demo").unwrap(), &viewer(&ada)).await.unwrap().is_some());
     })
     .await;
@@ -366,7 +368,7 @@ async fn the_first_commits_update_may_come_before_the_answer() {
         let (id, _) = store.insert(ada.id, &new("demo", "", false), None, NOW).await.unwrap().unwrap();
         let mut tx = db.begin().await.unwrap();
         store.apply_refs(&mut tx, id, &refs(1, 500, b"main"), NOW + 1).await.unwrap();
-        let finished = Finished { size_bytes: 100, is_empty: true };
+        let finished = CreatedOnDisk { size_bytes: 100, is_empty: true };
         let row = store.finish(&mut tx, id, finished, &viewer(&ada)).await.unwrap().unwrap();
         assert_eq!((row.size_bytes, row.is_empty), (500, false));
     })

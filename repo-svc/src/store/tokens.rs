@@ -19,18 +19,18 @@ const LIST: &str = "SELECT id, name, digest, created_us, scopes, expire_us, last
 const COUNT: &str = "SELECT COUNT(*) FROM access_tokens WHERE user_id = $1";
 const DELETE_BY_NAME: &str = "DELETE FROM access_tokens WHERE user_id = $1 AND name_key = $2 RETURNING name, hash";
 const DELETE_BY_ID: &str = "DELETE FROM access_tokens WHERE user_id = $1 AND id = $2 RETURNING name, hash";
-const USE: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = $1 AND last_use_us < $2";
-/// Waits for nobody, so that no one who deletes several tokens can end up waiting for it in a circle: a row that is locked is being
-/// deleted, or another replica is writing the same.
-const USE_UNLESS_LOCKED: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = \
+const RECORD_USE: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = $1 AND last_use_us < $2";
+/// Skips locked rows, so that it cannot deadlock with a transaction that deletes several tokens. A locked row is being deleted, or
+/// another replica is writing its last use.
+const RECORD_USE_UNLESS_LOCKED: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = \
      (SELECT id FROM access_tokens WHERE id = $1 AND last_use_us < $2 FOR UPDATE SKIP LOCKED)";
 
-/// Digits of the digest that lists show: as long as a token, and half of its hash, so it opens nothing.
+/// Digits of the digest in lists: as long as a token, but only part of its hash, so that it authenticates no one.
 const DIGEST_DIGITS: usize = 40;
-/// Uses that are written at once: others wait for SQLite's writer meanwhile.
-const USES_AT_ONCE: usize = 500;
-/// Tokens whose identities are remembered as long as nothing changes: well below a kilobyte each.
-const REMEMBERED: u64 = 10_000;
+/// Uses in one transaction. Other writers of SQLite wait while it runs.
+const USES_PER_TRANSACTION: usize = 500;
+/// Identities that are cached until the database changes: well below a kilobyte each.
+const MAX_CACHED_IDENTITIES: u64 = 10_000;
 
 #[derive(Debug, sqlx::FromRow)]
 struct IdentityRow {
@@ -45,25 +45,25 @@ struct IdentityRow {
     is_admin: bool,
 }
 
-/// The ids in a list of them. What is no id is none: a broken list opens less, not more.
+/// Parses a comma-separated list of ids. Skips invalid ones, so that a broken list allows less, not more.
 fn ids(list: Option<&str>) -> Vec<i64> {
     list.unwrap_or_default().split(',').filter_map(|id| id.parse().ok()).collect()
 }
 
-/// A token to make.
+/// A token to create.
 #[derive(Clone, Debug)]
 pub(crate) struct NewToken {
-    /// Unique per user.
+    /// Name, unique per user.
     pub(crate) name: TokenName,
-    /// What it may be used for.
+    /// Scopes.
     pub(crate) scopes: Scopes,
-    /// When it expires.
+    /// Time of expiry.
     pub(crate) expiry: Expiry,
-    /// The only repositories that it opens beyond public ones; none for no such limit.
+    /// The only private repositories that the token may be used for; `None` for no such limit.
     pub(crate) only: Option<Vec<RepositoryId>>,
 }
 
-/// An access token as its owner sees it.
+/// An access token without its hash.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct TokenRow {
     pub(crate) id: i64,
@@ -77,44 +77,44 @@ pub(crate) struct TokenRow {
 }
 
 impl TokenRow {
-    /// What it may be used for.
+    /// Returns the scopes.
     pub(crate) fn scopes(&self) -> Scopes {
         Scopes::from_bits(self.scopes)
     }
 
-    /// The only repositories that it opens beyond public ones, when it is limited; some may be gone.
+    /// Returns the ids of the only private repositories that the token may be used for, some of which may be deleted; `None` for no such
+    /// limit.
     pub(crate) fn only(&self) -> Option<Vec<i64>> {
         self.repository_ids.as_deref().map(|list| ids(Some(list)))
     }
 }
 
-/// A token that is gone.
+/// A deleted token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeletedToken {
-    /// Its name, as it was spelled.
+    /// Name, as it was spelled.
     pub(crate) name: String,
-    /// What it was known by.
+    /// Hash of its value.
     pub(crate) hash: TokenHash,
 }
 
-/// Access tokens.
+/// Store of access tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenStore {
     db: Db,
-    identities: QueryCache<TokenHash, Option<Identity>>,
+    cache: QueryCache<TokenHash, Option<Identity>>,
 }
 
 impl TokenStore {
-    /// The tokens in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, identities: QueryCache::new(REMEMBERED) }
+        Self { db, cache: QueryCache::new(MAX_CACHED_IDENTITIES) }
     }
 
-    /// The identity behind the token with this hash, or `None` when there is no such token, it has expired, or its owner is
-    /// disabled.
+    /// Returns the identity behind the token with this hash; `None` if there is no such token, it has expired, or its owner is disabled.
     pub(crate) async fn identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
-        let identity = self.identities.get_or_query(&self.db, *hash, self.find_identity(hash, now_us)).await?;
-        // One that is remembered may have expired since.
+        let identity = self.cache.get_or_query(&self.db, *hash, self.find_identity(hash, now_us)).await?;
+        // A cached identity may have expired since it was read.
         Ok(identity.filter(|identity| identity.expire_us == 0 || identity.expire_us > now_us))
     }
 
@@ -134,7 +134,7 @@ impl TokenStore {
         }))
     }
 
-    /// Records a token, or returns `None` when the user has one of that name. In the transaction of the caller.
+    /// Inserts a token in the transaction of the caller. Returns `None` if the user has a token of that name.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -160,15 +160,15 @@ impl TokenStore {
         tx.optional(INSERT, &args).await
     }
 
-    /// A page of the user's tokens, newest first, and how many there are in all.
+    /// Returns a page of the user's tokens, newest first, and their total number.
     pub(crate) async fn list(&self, user: UserId, page: Page) -> Result<(Vec<TokenRow>, i64), DbError> {
         let rows = self.db.all(LIST, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(COUNT, &args![user]).await?;
         Ok((rows, count))
     }
 
-    /// Deletes the user's token with this name, else the one with this id in decimal, in the transaction of the caller. `None` when
-    /// there is neither.
+    /// Deletes the user's token with this name, or else with this decimal id, in the transaction of the caller. Returns `None` if there
+    /// is neither.
     pub(crate) async fn delete(&self, tx: &mut Tx, user: UserId, name: &str) -> Result<Option<DeletedToken>, DbError> {
         let mut row: Option<(String, Vec<u8>)> = tx.optional(DELETE_BY_NAME, &args![user, name.to_lowercase()]).await?;
         if row.is_none()
@@ -181,11 +181,11 @@ impl TokenStore {
         Ok(row.and_then(deleted))
     }
 
-    /// Records when tokens were last used: their ids, and the time. One that knows a later use keeps it.
+    /// Records last uses of tokens, as pairs of token id and time. A later use that is recorded already stays.
     pub(crate) async fn record_uses(&self, uses: &[(i64, i64)]) -> Result<(), DbError> {
-        for some in uses.chunks(USES_AT_ONCE) {
+        for some in uses.chunks(USES_PER_TRANSACTION) {
             let mut tx = self.db.begin().await?;
-            let sql = tx.pick(USE_UNLESS_LOCKED, USE);
+            let sql = tx.pick(RECORD_USE_UNLESS_LOCKED, RECORD_USE);
             for &(id, used_us) in some {
                 tx.execute(sql, &args![TokenId(id), used_us]).await?;
             }

@@ -1,4 +1,6 @@
-//! Changing and removing users, in transactions that hold the user's row from its reading on.
+//! Changes and deletions of users, in transactions that lock the user's row when they read it.
+//!
+//! Not here: creation and lookup (`accounts`).
 
 use ferrite_kit::args;
 use ferrite_kit::auth::TokenHash;
@@ -6,7 +8,7 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::UserId;
 
 use super::keys::release_user_keys;
-use crate::RepoError;
+use crate::error::RepoError;
 use crate::model::User;
 
 macro_rules! find {
@@ -15,19 +17,19 @@ macro_rules! find {
          FROM users WHERE name_key = $1 AND kind = 'user'"
     };
 }
-const LOCK_POSTGRES: &str = concat!(find!(), " FOR UPDATE");
-const LOCK_SQLITE: &str = find!();
-/// Two who take the rights of an administrator away wait for each other, lest each find the other's still there.
-const TURN_POSTGRES: &str =
-    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.administrators'))) AS turn";
-const TURN_SQLITE: &str = "SELECT 1";
+const LOCK_USER_POSTGRES: &str = concat!(find!(), " FOR UPDATE");
+const LOCK_USER_SQLITE: &str = find!();
+/// Lock for transactions that may remove an administrator, so that two at once cannot remove the last two.
+const LOCK_ADMINISTRATORS_POSTGRES: &str =
+    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.administrators'))) AS lock";
+const LOCK_ADMINISTRATORS_SQLITE: &str = "SELECT 1";
 const OTHER_ADMINISTRATOR: &str =
     "SELECT id FROM users WHERE kind = 'user' AND is_admin AND is_active AND id <> $1 LIMIT 1";
 const UPDATE: &str = "UPDATE users SET full_name = $2, full_name_key = $3, email = $4, email_key = $5, website = $6, \
      location = $7, is_active = $8, is_admin = $9, repository_limit = $10, \
      password_hash = COALESCE($11, password_hash) WHERE id = $1";
 const REMOVE_EMAIL: &str = "DELETE FROM emails WHERE user_id = $1 AND email_key = $2";
-/// An address that is the user's already becomes the primary one.
+/// Also succeeds for an address that the user has already, which becomes the primary one.
 const ADD_EMAIL: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (email_key) DO UPDATE SET email = excluded.email WHERE emails.user_id = excluded.user_id";
 const REMOVE_TEXT: &str = "DELETE FROM users_text WHERE rowid = $1";
@@ -37,12 +39,12 @@ const OWNS: &str = "SELECT id FROM repositories WHERE owner_id = $1 LIMIT 1";
 const BELONGS: &str = "SELECT organization_id FROM memberships WHERE user_id = $1 LIMIT 1";
 const DELETE: &str = "DELETE FROM users WHERE id = $1";
 
-/// What of a user an administrator may change.
+/// The columns of a user that an administrator may change.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct UserRecord {
     pub(crate) id: i64,
     pub(crate) name: String,
-    /// Its name, folded.
+    /// Folded name.
     pub(crate) name_key: String,
     pub(crate) full_name: String,
     pub(crate) email: String,
@@ -50,12 +52,12 @@ pub(crate) struct UserRecord {
     pub(crate) location: String,
     pub(crate) is_active: bool,
     pub(crate) is_admin: bool,
-    /// How many repositories it may own; `None` for the site's limit.
+    /// Number of repositories that the user may own; `None` for the site's limit.
     pub(crate) repository_limit: Option<i64>,
 }
 
 impl UserRecord {
-    /// The account.
+    /// Returns the id of the account.
     pub(crate) fn id(&self) -> UserId {
         UserId(self.id)
     }
@@ -78,28 +80,29 @@ impl From<UserRecord> for User {
     }
 }
 
-/// Waits until nobody else is taking an administrator away. Comes before [`lock_user`] wherever one may be.
+/// Locks the set of administrators until the transaction ends. A transaction that may remove one calls it before [`lock_user`].
 pub(crate) async fn lock_administrators(tx: &mut Tx) -> Result<(), DbError> {
-    let turn = tx.pick(TURN_POSTGRES, TURN_SQLITE);
-    tx.one::<(i64,)>(turn, &[]).await.map(drop)
+    let sql = tx.pick(LOCK_ADMINISTRATORS_POSTGRES, LOCK_ADMINISTRATORS_SQLITE);
+    tx.one::<(i64,)>(sql, &[]).await.map(drop)
 }
 
-/// The user, not an organization, with the folded name `key`, kept as it is until the transaction ends; or `None`.
+/// Returns the user with the folded name `key`, locked until the transaction ends; `None` if there is none, or it is an organization.
 pub(crate) async fn lock_user(tx: &mut Tx, key: &str) -> Result<Option<UserRecord>, DbError> {
-    let sql = tx.pick(LOCK_POSTGRES, LOCK_SQLITE);
+    let sql = tx.pick(LOCK_USER_POSTGRES, LOCK_USER_SQLITE);
     tx.optional(sql, &args![key]).await
 }
 
-/// The tokens of a user that is locked, which gets no new ones meanwhile.
+/// Returns the hashes of the tokens of a locked user, to which no transaction can add tokens meanwhile.
 pub(crate) async fn token_hashes(tx: &mut Tx, user: UserId) -> Result<Vec<TokenHash>, DbError> {
     let rows: Vec<(Vec<u8>,)> = tx.all(TOKENS, &args![user]).await?;
     Ok(rows.into_iter().filter_map(|(hash,)| hash.try_into().ok()).map(TokenHash).collect())
 }
 
-/// Makes the user that was locked as `before` what `after` says, with another password if there is a hash of one.
+/// Changes a locked user from `before` to `after`, and its password if `password_hash` is given.
 ///
 /// # Errors
-/// [`RepoError::EmailUsed`] when the address is somebody else's, [`RepoError::LastAdministrator`] when nobody would be left.
+/// [`RepoError::EmailUsed`] if another account has the address, [`RepoError::LastAdministrator`] if no administrator would be left, or
+/// those of the database.
 pub(crate) async fn change_user(
     tx: &mut Tx,
     before: &UserRecord,
@@ -108,7 +111,7 @@ pub(crate) async fn change_user(
     now_us: i64,
 ) -> Result<(), RepoError> {
     if before.is_administrator() && !after.is_administrator() {
-        require_another(tx, before.id()).await?;
+        require_other_administrator(tx, before.id()).await?;
     }
     let (key, old_key) = (after.email.to_lowercase(), before.email.to_lowercase());
     let full_name_key = after.full_name.to_lowercase();
@@ -125,7 +128,8 @@ pub(crate) async fn change_user(
         after.repository_limit,
         password_hash,
     ];
-    // The account before its addresses, as where accounts are made: who makes one with this address is waited for here.
+    // Writes the account before its addresses, in the order of account creation, so that it waits for a concurrent creation with the
+    // same address instead of deadlocking with it.
     match tx.execute(UPDATE, &args).await {
         Err(error) if error.is_unique() => return Err(RepoError::EmailUsed),
         done => done.map(drop)?,
@@ -145,13 +149,13 @@ pub(crate) async fn change_user(
     Ok(())
 }
 
-/// Removes the user that was locked, with all that is its own.
+/// Deletes a locked user with all rows that belong to it.
 ///
 /// # Errors
-/// [`RepoError::OwnsRepositories`], [`RepoError::BelongsToOrganizations`], [`RepoError::LastAdministrator`].
-pub(crate) async fn remove_user(tx: &mut Tx, user: &UserRecord) -> Result<(), RepoError> {
+/// [`RepoError::OwnsRepositories`], [`RepoError::BelongsToOrganizations`], [`RepoError::LastAdministrator`], or those of the database.
+pub(crate) async fn delete_user(tx: &mut Tx, user: &UserRecord) -> Result<(), RepoError> {
     if user.is_administrator() {
-        require_another(tx, user.id()).await?;
+        require_other_administrator(tx, user.id()).await?;
     }
     if tx.optional::<(i64,)>(OWNS, &args![user.id]).await?.is_some() {
         return Err(RepoError::OwnsRepositories);
@@ -167,7 +171,7 @@ pub(crate) async fn remove_user(tx: &mut Tx, user: &UserRecord) -> Result<(), Re
     Ok(())
 }
 
-async fn require_another(tx: &mut Tx, user: UserId) -> Result<(), RepoError> {
+async fn require_other_administrator(tx: &mut Tx, user: UserId) -> Result<(), RepoError> {
     match tx.optional::<(i64,)>(OTHER_ADMINISTRATOR, &args![user]).await? {
         Some(_) => Ok(()),
         None => Err(RepoError::LastAdministrator),

@@ -26,54 +26,54 @@ use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{BasicCredential, CreateAccessTokenRequest, CreateRepositoryRequest, Repository};
 use tonic::{Request, Response, Status};
 
-use crate::Config;
 use crate::admin::{self, Accounts, NewUser, User};
-use crate::core::Core;
+use crate::config::Config;
+use crate::state::AppState;
 
 pub(crate) const PASSWORD: &str = "correct horse";
 
-/// How the store of a test behaves.
+/// The behaviour of the fake git-svc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreMode {
     Works,
     /// Refuses the template, as git-svc does.
     Refuses,
-    /// Fails when it makes a repository, after it was made.
-    FailsAfterwards,
-    /// Fails whatever it is asked.
+    /// Fails to create a repository after having created it.
+    FailsAfterCreate,
+    /// Fails every request.
     Down,
 }
 
-/// Stands where git-svc and the subscribers of events would.
+/// Stands in for git-svc and the subscribers of events.
 #[derive(Clone, Debug)]
-struct Neighbour(Arc<Neighbourhood>);
+struct FakePeer(Arc<FakePeerState>);
 
 #[derive(Debug)]
-struct Neighbourhood {
+struct FakePeerState {
     mode: Mutex<StoreMode>,
     made: Mutex<HashSet<i64>>,
-    asked: Mutex<Vec<git::CreateRepositoryRequest>>,
+    create_requests: Mutex<Vec<git::CreateRepositoryRequest>>,
     events: Mutex<Vec<Event>>,
 }
 
 #[tonic::async_trait]
-impl StorageService for Neighbour {
+impl StorageService for FakePeer {
     async fn create_repository(
         &self,
         request: Request<git::CreateRepositoryRequest>,
     ) -> Result<Response<git::CreateRepositoryResponse>, Status> {
         let request = request.into_inner();
         let (id, is_empty) = (request.repository_id, request.first_commit.is_none());
-        self.0.asked.lock().unwrap().push(request);
+        self.0.create_requests.lock().unwrap().push(request);
         let mode = *self.0.mode.lock().unwrap();
         match mode {
             StoreMode::Down => return Err(Status::unavailable("down")),
             StoreMode::Refuses => {
-                return Err(crate::RepoError::field("license", "unknown", "no such template").into());
+                return Err(crate::error::RepoError::field("license", "unknown", "no such template").into());
             }
-            StoreMode::Works | StoreMode::FailsAfterwards => self.0.made.lock().unwrap().insert(id),
+            StoreMode::Works | StoreMode::FailsAfterCreate => self.0.made.lock().unwrap().insert(id),
         };
-        if mode == StoreMode::FailsAfterwards {
+        if mode == StoreMode::FailsAfterCreate {
             return Err(Status::internal("internal error"));
         }
         Ok(Response::new(git::CreateRepositoryResponse { size_bytes: 42, is_empty }))
@@ -92,24 +92,24 @@ impl StorageService for Neighbour {
 }
 
 #[tonic::async_trait]
-impl EventSink for Neighbour {
+impl EventSink for FakePeer {
     async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
         self.0.events.lock().unwrap().extend(request.into_inner().events);
         Ok(Response::new(DeliverResponse {}))
     }
 }
 
-/// repo-svc on a Unix socket, with a database of its own, and neighbours.
+/// repo-svc on a Unix socket with a database of its own, and a fake of its peers.
 pub(crate) struct Harness {
     folder: tempfile::TempDir,
     life: Lifecycle,
-    neighbour: Neighbour,
+    peer: FakePeer,
     trust: ServiceCredentials,
     accounts: Accounts,
-    /// As one of Ferrite's own processes.
+    /// Channel with the credential of a service.
     pub(crate) service: Channel,
-    /// As anybody.
-    pub(crate) stranger: Channel,
+    /// Channel without a credential.
+    pub(crate) unauthenticated: Channel,
 }
 
 impl Drop for Harness {
@@ -156,16 +156,16 @@ impl Harness {
         write_keys(folder.path());
         let config = config(folder.path(), extra);
         let life = Lifecycle::new(Duration::from_secs(5));
-        let neighbour = Neighbour(Arc::new(Neighbourhood {
+        let peer = FakePeer(Arc::new(FakePeerState {
             mode: Mutex::new(StoreMode::Works),
             made: Mutex::default(),
-            asked: Mutex::default(),
+            create_requests: Mutex::default(),
             events: Mutex::default(),
         }));
         let others = Address::Unix(folder.path().join("others.sock")).bind().await.unwrap();
         let mut routes = tonic::service::Routes::builder();
-        routes.add_service(StorageServiceServer::new(neighbour.clone()));
-        routes.add_service(EventSinkServer::new(neighbour.clone()));
+        routes.add_service(StorageServiceServer::new(peer.clone()));
+        routes.add_service(EventSinkServer::new(peer.clone()));
         let (router, life2) = (routes.routes().into_axum_router(), life.clone());
         life.spawn("others", async move { serve_all(vec![others], router, ListenerLimits::default(), &life2).await });
 
@@ -178,30 +178,30 @@ impl Harness {
         while !life.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let (service, stranger) = (trust.channel(&address), channel(&address, None));
-        Self { folder, life, neighbour, trust, accounts, service, stranger }
+        let (service, unauthenticated) = (trust.channel(&address), channel(&address, None));
+        Self { folder, life, peer, trust, accounts, service, unauthenticated }
     }
 
-    /// The database, to arrange or look at what no RPC shows.
+    /// Opens the database, for rows that no RPC writes or shows.
     pub(crate) async fn db(&self) -> Db {
         let url = format!("sqlite://{}", self.folder.path().join("repo.db").display());
         Db::open(&Secret::new(url), 2).await.unwrap()
     }
 
-    /// What the service works with, a second time over the same database: for work that no RPC starts.
-    pub(crate) async fn core(&self) -> Core {
-        self.core_with(&[]).await
+    /// Builds a second application state over the same database, for work that no RPC starts.
+    pub(crate) async fn state(&self) -> AppState {
+        self.state_with(&[]).await
     }
 
-    /// The same with other settings: another replica.
-    pub(crate) async fn core_with(&self, extra: &[&str]) -> Core {
+    /// As [`Harness::state`] with further flags: another replica.
+    pub(crate) async fn state_with(&self, extra: &[&str]) -> AppState {
         let config = config(self.folder.path(), extra);
         let trust = config.trust.load("repo-svc", &Clock::system()).unwrap();
         let signer = crate::signer(&config, &trust, &Clock::system()).unwrap();
-        crate::core(config, &trust, signer, self.db().await, Clock::system(), self.life.clone())
+        AppState::new(config, &trust, signer, self.db().await, Clock::system(), self.life.clone())
     }
 
-    /// Stops the service as a signal would, and waits until it has ended.
+    /// Stops the service like a signal, and waits until it has stopped.
     pub(crate) async fn stop(&self) {
         self.life.stop();
         assert!(self.life.finished().await, "it ends in time");
@@ -212,22 +212,22 @@ impl Harness {
     }
 
     pub(crate) fn set_store(&self, mode: StoreMode) {
-        *self.neighbour.0.mode.lock().unwrap() = mode;
+        *self.peer.0.mode.lock().unwrap() = mode;
     }
 
-    /// Ids of the repositories on the store.
+    /// Returns the ids of the repositories in the fake git-svc.
     pub(crate) fn stored(&self) -> HashSet<i64> {
-        self.neighbour.0.made.lock().unwrap().clone()
+        self.peer.0.made.lock().unwrap().clone()
     }
 
-    /// What the store was asked to make.
-    pub(crate) fn asked(&self) -> Vec<git::CreateRepositoryRequest> {
-        self.neighbour.0.asked.lock().unwrap().clone()
+    /// Returns the requests to create repositories that the fake git-svc got.
+    pub(crate) fn create_requests(&self) -> Vec<git::CreateRepositoryRequest> {
+        self.peer.0.create_requests.lock().unwrap().clone()
     }
 
-    /// Events that the subscribers took.
+    /// Returns the events that subscribers got.
     pub(crate) fn events(&self) -> Vec<Event> {
-        self.neighbour.0.events.lock().unwrap().clone()
+        self.peer.0.events.lock().unwrap().clone()
     }
 
     pub(crate) fn access(&self) -> AccessServiceClient<Channel> {
@@ -265,7 +265,7 @@ impl Harness {
         self.accounts.create_user(new).await.unwrap()
     }
 
-    /// A new token of a user.
+    /// Creates a token of a user.
     pub(crate) async fn token(&self, username: &str, name: &str) -> String {
         let request = CreateAccessTokenRequest {
             credential: Some(basic(username, PASSWORD)),
@@ -276,7 +276,7 @@ impl Harness {
         self.account().create_access_token(request).await.unwrap().into_inner().value
     }
 
-    /// A new user with a token.
+    /// Creates a user and returns a token of it.
     pub(crate) async fn signed_in(&self, name: &str) -> String {
         self.user(name, false).await;
         self.token(name, "test").await
@@ -293,7 +293,7 @@ pub(crate) fn basic(username: &str, password: &str) -> BasicCredential {
     BasicCredential { username: username.to_owned(), password: password.to_owned() }
 }
 
-/// A request that shows a token; none if it is empty.
+/// Returns a request with a bearer token, or without credentials if `token` is empty.
 pub(crate) fn with_token<T>(message: T, token: &str) -> Request<T> {
     let mut request = Request::new(message);
     if !token.is_empty() {

@@ -1,4 +1,4 @@
-//! What the tests of this crate stand on: both databases, and the service itself on a real socket.
+//! Fixtures of this crate's tests: both databases, and the service itself on a real socket.
 
 mod harness;
 
@@ -7,7 +7,7 @@ pub(crate) use harness::{Harness, PASSWORD, StoreMode, basic, with_token};
 use ferrite_kit::db::Db;
 use ferrite_kit::testing::on_each_schema;
 
-/// Runs a test on a database of each kind, with the schema in place.
+/// Runs a test on PostgreSQL and on SQLite, each with the schema.
 pub(crate) async fn on_both<T>(test: impl Fn(Db) -> T)
 where
     T: Future<Output = ()> + Send + 'static,

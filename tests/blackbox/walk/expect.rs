@@ -1,7 +1,7 @@
 //! What the table means for a caller.
 
 use ferrite_proto::{Permission, Scope};
-use repo_svc::access::{Role, Rule, Unit};
+use repo_svc::access::{RequiredRole, Rule, Unit};
 
 use super::fixture::{Owned, Place};
 use super::people::{Credential, Person, Reach, Standing};
@@ -66,10 +66,10 @@ pub(super) fn of_rule(rule: Rule, person: &Person, exists: bool) -> Verdict {
 }
 
 /// Requests of the walk never concern the caller itself.
-fn standing(role: Role, person: &Person) -> Verdict {
+fn standing(role: RequiredRole, person: &Person) -> Verdict {
     let needed = match role {
-        Role::Member => Standing::Member,
-        Role::Owner | Role::OwnerOrSelf => Standing::Owner,
+        RequiredRole::Member => Standing::Member,
+        RequiredRole::Owner | RequiredRole::OwnerOrSelf => Standing::Owner,
     };
     if person.administers() || person.standing >= needed { Allowed } else { Forbidden }
 }

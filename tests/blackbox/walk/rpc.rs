@@ -3,7 +3,7 @@
 use ferrite_proto::{DESCRIPTORS, error};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MethodDescriptor, ReflectMessage, Value};
-use repo_svc::access::{Acting, OPERATIONS, Operation, Rule};
+use repo_svc::access::{Capacity, OPERATIONS, Operation, Rule};
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
@@ -125,12 +125,12 @@ impl Services {
                 ("team_id", _) => Value::I64(if exists { world.owners_team } else { ABSENT_ID }),
                 ("key_id", _) => Value::I64(ABSENT_ID),
                 ("organization", _) => Value::String(organization.to_owned()),
-                ("owner", _) if operation.acting == Acting::ForOrganization => Value::String(organization.to_owned()),
+                ("owner", _) if operation.capacity == Capacity::Organization => Value::String(organization.to_owned()),
                 // A key for somebody else is another matter, and refused for another reason.
                 ("username", _) if operation.name.ends_with("/CreatePublicKey") => continue,
                 ("username", _) if !operation.name.ends_with("/CreateOrganization") => Value::String(ABSENT.to_owned()),
                 ("repository" | "target", Kind::String) => Value::String(ABSENT.to_owned()),
-                ("as_administrator", _) => Value::Bool(operation.acting == Acting::AsAdministrator),
+                ("as_administrator", _) => Value::Bool(operation.capacity == Capacity::Administrator),
                 _ => continue,
             };
             message.set_field(&field, value);
@@ -200,7 +200,7 @@ async fn walk_one(
 ) {
     let message = services.message(operation, world, None, exists);
     let outcome = services.call(role, operation.name, message, person).await;
-    let what = format!("{} ({:?}) by {} (target there: {exists})", operation.name, operation.acting, person.title);
+    let what = format!("{} ({:?}) by {} (target there: {exists})", operation.name, operation.capacity, person.title);
     check(&outcome, direct(person, of_rule(operation.rule, person, exists)), operation.rule, &what);
 }
 

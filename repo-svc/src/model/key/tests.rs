@@ -16,7 +16,7 @@ fn base64_of(line: &str) -> &str {
     line.split_whitespace().nth(1).unwrap()
 }
 
-/// A key of RSA that nobody has, with a modulus of this many bits.
+/// A made-up RSA key whose modulus has this many bits.
 fn rsa(bits: usize, exponent: &[u8]) -> String {
     let mut modulus = vec![0u8; bits.div_ceil(8)];
     modulus[0] = 1 << ((bits - 1) % 8);
@@ -89,7 +89,7 @@ fn keys_of_rsa_have_2048_to_16384_bits() {
 }
 
 #[test]
-fn what_is_no_key_or_more_than_one_is_refused() {
+fn texts_with_no_key_or_several_are_refused() {
     let (line, bare) = (ED25519.trim_end(), base64_of(ED25519));
     let short = STANDARD.encode(&STANDARD.decode(bare).unwrap()[..50]);
     let mut long = STANDARD.decode(bare).unwrap();
@@ -133,14 +133,14 @@ fn titles_have_1_to_255_characters() {
 
 proptest! {
     #[test]
-    fn no_text_is_read_as_a_key_that_reads_otherwise(text in any::<String>()) {
+    fn a_parsed_key_parses_to_itself(text in any::<String>()) {
         if let Ok(key) = SshKey::parse(&text, "key") {
             prop_assert_eq!(SshKey::parse(key.as_str(), "key"), Ok(key.clone()));
         }
     }
 
     #[test]
-    fn a_broken_key_is_refused_or_is_another_key(place in 0usize..51, byte: u8) {
+    fn a_changed_byte_makes_a_key_invalid_or_another_key(place in 0usize..51, byte: u8) {
         let key = SshKey::parse(ED25519, "key").unwrap();
         let mut blob = STANDARD.decode(base64_of(ED25519)).unwrap();
         prop_assume!(blob[place] != byte);

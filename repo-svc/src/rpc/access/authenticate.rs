@@ -2,16 +2,16 @@ use ferrite_kit::auth::{AuthError, TokenHash};
 use ferrite_proto::repo::{AuthenticateRequest, AuthenticateResponse};
 use tonic::Request;
 
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     _: Permit,
     request: Request<AuthenticateRequest>,
 ) -> Result<AuthenticateResponse, RepoError> {
-    let identity = core.identity(&TokenHash::of(&request.get_ref().token)).await?;
+    let identity = state.token_authenticator.identity(&TokenHash::of(&request.get_ref().token)).await?;
     let identity = identity.ok_or(AuthError::BadCredentials)?;
     Ok(AuthenticateResponse { identity: Some(identity) })
 }

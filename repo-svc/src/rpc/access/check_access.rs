@@ -3,32 +3,35 @@ use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{CheckAccessRequest, CheckAccessResponse};
 use tonic::Request;
 
-use crate::RepoError;
-use crate::access::{Acting, Permit};
-use crate::core::Core;
+use crate::access::Capacity;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 /// Takes the same steps through the table as the operation itself would.
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     _: Permit,
     request: Request<CheckAccessRequest>,
 ) -> Result<CheckAccessResponse, RepoError> {
     let wanted = request.get_ref();
-    let acting = match (wanted.as_administrator, &wanted.target) {
-        (true, _) => Acting::AsAdministrator,
+    let capacity = match (wanted.as_administrator, &wanted.target) {
+        (true, _) => Capacity::Administrator,
         // The only operation that can be done for an organization and without one.
         (false, Some(Target::Organization(_))) if wanted.operation.ends_with("/CreateRepository") => {
-            Acting::ForOrganization
+            Capacity::Organization
         }
-        (false, _) => Acting::Itself,
+        (false, _) => Capacity::Own,
     };
-    let permit = Permit::ahead(&request, &wanted.operation, acting)?;
+    let permit = Permit::for_operation(&request, &wanted.operation, capacity)?;
     permit.check_caller()?;
     match request.into_inner().target {
-        Some(Target::Repository(repository)) => permit.repository(core, Some(repository)).await.map(|_| ()),
-        Some(Target::Organization(_) | Target::TeamId(_)) | None if acting == Acting::AsAdministrator => Ok(()),
-        Some(Target::Organization(name)) => permit.organization(core, &name).await.map(|_| ()),
-        Some(Target::TeamId(id)) => permit.team(core, TeamId(id)).await.map(|_| ()),
+        Some(Target::Repository(repository)) => {
+            permit.repository(&state.repositories, Some(repository)).await.map(|_| ())
+        }
+        Some(Target::Organization(_) | Target::TeamId(_)) | None if capacity == Capacity::Administrator => Ok(()),
+        Some(Target::Organization(name)) => permit.organization(&state.organizations, &name).await.map(|_| ()),
+        Some(Target::TeamId(id)) => permit.team(&state.teams, TeamId(id)).await.map(|_| ()),
         None => Ok(()),
     }?;
     Ok(CheckAccessResponse {})

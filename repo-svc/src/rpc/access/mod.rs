@@ -11,7 +11,7 @@ use ferrite_proto::repo::{
     ResolveAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
 };
 
-use super::service;
+use super::dispatch::service;
 
 service!(AccessService {
     authenticate(AuthenticateRequest) -> AuthenticateResponse;

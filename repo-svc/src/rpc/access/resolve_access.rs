@@ -5,41 +5,42 @@ use ferrite_proto::repo::{Identity, ResolveAccessRequest, ResolveAccessResponse}
 use tonic::Request;
 
 use super::super::encode;
-use crate::access::{Acting, Permit};
-use crate::core::Core;
+use crate::access::Capacity;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{KeyHolder, Repository, key_holder};
-use crate::{RepoError, credentials};
 
 /// Only for Ferrite's own processes: a grant outlives the token it was given for by a minute, so it is not for the users themselves.
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     _: Permit,
     request: Request<ResolveAccessRequest>,
 ) -> Result<ResolveAccessResponse, RepoError> {
-    let mut permit = Permit::ahead(&request, &request.get_ref().operation, Acting::Itself)?;
+    let mut permit = Permit::for_operation(&request, &request.get_ref().operation, Capacity::Own)?;
     let request = request.into_inner();
     // Only git sends a name and a password, or a token in the place of one of them.
     if let Some(credential) = &request.basic {
-        let identity = credentials::basic(core, credential, permit.origin()).await?;
-        permit = permit.over_git(identity);
+        let identity = state.credentials.check_basic(credential, permit.client_address()).await?;
+        permit = permit.for_git(identity);
     }
     if let Some(fingerprint) = &request.ssh_fingerprint {
-        permit = over_ssh(core, permit, fingerprint, request.basic.is_some()).await?;
+        permit = over_ssh(state, permit, fingerprint, request.basic.is_some()).await?;
     }
-    let repository = permit.repository(core, request.repository).await?;
-    let grant = core.grants.sign(grant(&permit, &repository));
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let grant = state.grants.sign(grant(&permit, &repository));
     let identity = permit.identity().ok().cloned();
     Ok(ResolveAccessResponse { repository: Some(encode::repository(repository, permit.viewer())), grant, identity })
 }
 
 /// The permit of the holder of a key.
-async fn over_ssh(core: &Core, permit: Permit, fingerprint: &str, is_basic: bool) -> Result<Permit, RepoError> {
+async fn over_ssh(state: &AppState, permit: Permit, fingerprint: &str, is_basic: bool) -> Result<Permit, RepoError> {
     if is_basic || ![operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&permit.operation()) {
         return Err(RepoError::field("ssh_fingerprint", "invalid", "is for git's bodies, and for nothing beside it"));
     }
-    match key_holder(&core.db, fingerprint).await? {
-        Some(KeyHolder::User(identity)) => Ok(permit.over_git(identity)),
-        Some(KeyHolder::Repositories(repositories)) => Ok(permit.of_deploy_key(&repositories)),
+    match key_holder(&state.db, fingerprint).await? {
+        Some(KeyHolder::User(identity)) => Ok(permit.for_git(identity)),
+        Some(KeyHolder::Repositories(repositories)) => Ok(permit.for_deploy_key(&repositories)),
         None => Err(AuthError::BadCredentials.into()),
     }
 }

@@ -11,27 +11,29 @@ use rand::rngs::OsRng;
 use tonic::Request;
 
 use super::super::{encode, lookup};
-use crate::RepoError;
-use crate::access::{Permit, Viewer};
-use crate::core::Core;
+use crate::access::Viewer;
+use crate::error::RepoError;
 use crate::model::{Expiry, RepositoryPath, TokenName, TokenScopes, Violations};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
 
 /// Takes no idempotency key: its answer holds the token, which is kept nowhere.
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<CreateAccessTokenRequest>,
 ) -> Result<CreateAccessTokenResponse, RepoError> {
     let mut request = request.into_inner();
-    let owner = lookup::token_owner(core, request.credential.take(), permit.origin(), &request.username).await?;
-    let (new, names) = check(core, &request, &Viewer::of(Some(owner.identity()))).await?;
-    core.count_creation(owner.identity()).await?;
+    let owner =
+        lookup::token_owner(state, request.credential.take(), permit.client_address(), &request.username).await?;
+    let (new, names) = check(state, &request, &Viewer::of(Some(owner.identity()))).await?;
+    state.creation_limit.count(owner.identity()).await?;
     let value = new_token()?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    owner.confirm(core, &mut tx).await?;
-    let row = core.tokens.insert(&mut tx, owner.id(), &new, &TokenHash::of(&value), now).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    owner.confirm(state, &mut tx).await?;
+    let row = state.tokens.insert(&mut tx, owner.id(), &new, &TokenHash::of(&value), now).await?;
     let row = row.ok_or_else(|| RepoError::TokenExists(new.name.as_str().to_owned()))?;
     let entry = Entry {
         actor: &permit.actor_as(owner.identity()),
@@ -46,7 +48,7 @@ pub(super) async fn handle(
 
 /// The token that is asked for, and the names of the repositories that it is limited to.
 async fn check(
-    core: &Core,
+    state: &AppState,
     request: &CreateAccessTokenRequest,
     viewer: &Viewer,
 ) -> Result<(NewToken, HashMap<i64, RepositoryName>), RepoError> {
@@ -55,8 +57,8 @@ async fn check(
     let name = violations.take(TokenName::parse(&request.name, "name"));
     let is_limited = !request.repositories.is_empty();
     let scopes = violations.take(TokenScopes::parse(&request.scopes, is_limited, "scopes"));
-    let expiry = violations.take(Expiry::parse(expire, core.clock.now_us(), "expires_at"));
-    let found = violations.take(find(core, &request.repositories, viewer).await?);
+    let expiry = violations.take(Expiry::parse(expire, state.clock.now_us(), "expires_at"));
+    let found = violations.take(find(state, &request.repositories, viewer).await?);
     let (Some(name), Some(scopes), Some(expiry), Some(found)) = (name, scopes, expiry, found) else {
         return Err(violations.into_error());
     };
@@ -68,7 +70,7 @@ async fn check(
 
 /// The repositories in the order in which they were named. What is missing and what is hidden are refused in the same words.
 async fn find(
-    core: &Core,
+    state: &AppState,
     texts: &[String],
     viewer: &Viewer,
 ) -> Result<Result<Vec<RepositoryName>, FieldViolation>, RepoError> {
@@ -77,7 +79,7 @@ async fn find(
         Ok(paths) => paths,
         Err(violation) => return Ok(Err(violation)),
     };
-    let rows = core.repositories.find_paths(&paths, viewer).await?;
+    let rows = state.repositories.find_paths(&paths, viewer).await?;
     let mut by_key: HashMap<String, RepositoryName> = rows.into_iter().map(|row| (row.key(), row)).collect();
     Ok(paths
         .iter()

@@ -1,12 +1,12 @@
 use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetAuthenticatedUserResponse, User};
 use tonic::Request;
 
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 pub(super) async fn handle(
-    _: &Core,
+    _: &AppState,
     permit: Permit,
     _: Request<GetAuthenticatedUserRequest>,
 ) -> Result<GetAuthenticatedUserResponse, RepoError> {

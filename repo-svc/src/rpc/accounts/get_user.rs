@@ -2,15 +2,15 @@ use ferrite_proto::repo::{GetUserRequest, GetUserResponse};
 use tonic::Request;
 
 use super::super::{encode, lookup};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<GetUserRequest>,
 ) -> Result<GetUserResponse, RepoError> {
-    let user = lookup::account(core, &request.get_ref().username).await?;
+    let user = lookup::account(state, &request.get_ref().username).await?;
     Ok(GetUserResponse { user: Some(encode::user(user, permit.viewer())) })
 }

@@ -15,7 +15,7 @@ use ferrite_proto::repo::{
     GetUsersResponse, ListAccessTokensRequest, ListAccessTokensResponse, SearchUsersRequest, SearchUsersResponse,
 };
 
-use super::service;
+use super::dispatch::service;
 
 service!(AccountService {
     get_authenticated_user(GetAuthenticatedUserRequest) -> GetAuthenticatedUserResponse;

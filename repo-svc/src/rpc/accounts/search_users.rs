@@ -3,15 +3,15 @@ use ferrite_proto::repo::{SearchUsersRequest, SearchUsersResponse};
 use tonic::Request;
 
 use super::super::encode;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
 use crate::model::SearchText;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 const MAX_PAGE_SIZE: i32 = 50;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<SearchUsersRequest>,
 ) -> Result<SearchUsersResponse, RepoError> {
@@ -19,7 +19,7 @@ pub(super) async fn handle(
     let text = SearchText::parse_name(&request.query, "q").map_err(|violation| RepoError::Invalid(vec![violation]))?;
     let Some(text) = text else { return Ok(SearchUsersResponse::default()) };
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let (rows, total_count) = core.accounts.search(&text, page).await?;
+    let (rows, total_count) = state.accounts.search(&text, page).await?;
     let users = rows.into_iter().map(|row| encode::user(row, permit.viewer())).collect();
     Ok(SearchUsersResponse { users, total_count })
 }

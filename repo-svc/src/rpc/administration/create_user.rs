@@ -4,14 +4,14 @@ use ferrite_proto::repo::{CreateUserRequest, CreateUserResponse};
 use tonic::Request;
 
 use super::super::{change, encode};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
 use crate::model::{CheckedUser, NewUser};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     mut request: Request<CreateUserRequest>,
 ) -> Result<CreateUserResponse, RepoError> {
@@ -26,20 +26,20 @@ pub(super) async fn handle(
         full_name: request.full_name,
         is_admin: request.is_admin,
     };
-    once(&core.db, key.as_ref(), create(core, &new, &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), create(state, &new, &permit, key.as_ref())).await
 }
 
 async fn create(
-    core: &Core,
+    state: &AppState,
     new: &NewUser,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateUserResponse, RepoError> {
     let checked = CheckedUser::check(new)?;
-    let hash = core.passwords.hash(&checked.password).await?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    let user = core.accounts.insert(&mut tx, &checked, &hash, now).await?;
+    let hash = state.passwords.hash(&checked.password).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let user = state.accounts.insert(&mut tx, &checked, &hash, now).await?;
     let (target, details) = (Target::user(user.id, &user.username), [("admin", user.is_admin.to_string())]);
     change::record(&mut tx, permit, Action::UserCreate, target, &details, now).await?;
     let answer = CreateUserResponse { user: Some(encode::user(user, permit.viewer())) };

@@ -5,43 +5,43 @@ use ferrite_proto::repo::{DeleteUserRequest, DeleteUserResponse};
 use tonic::Request;
 
 use super::super::change;
-use super::revoke;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::super::revoke::revoke_cached;
+use crate::error::RepoError;
 use crate::model::lookup_key;
-use crate::store::{Action, Target, lock_administrators, lock_user, remove_user, token_hashes};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Action, Target, delete_user, lock_administrators, lock_user, token_hashes};
 
 pub(super) async fn handle(
-    core: &Arc<Core>,
+    state: &Arc<AppState>,
     permit: Permit,
     request: Request<DeleteUserRequest>,
 ) -> Result<DeleteUserResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteUser")?;
-    let (username, shared) = (request.into_inner().username, Arc::clone(core));
+    let (username, shared) = (request.into_inner().username, Arc::clone(state));
     // A task of its own: a caller that goes away must not leave what was revoked in the caches.
-    let task = core.life.spawn("delete user", async move {
+    let task = state.life.spawn("delete user", async move {
         once(&shared.db, key.as_ref(), delete(&shared, &username, &permit, key.as_ref())).await
     });
     task.await.unwrap_or(Err(RepoError::Interrupted))
 }
 
 async fn delete(
-    core: &Core,
+    state: &AppState,
     username: &str,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteUserResponse, RepoError> {
     let name_key = lookup_key(username).ok_or(RepoError::UserNotFound)?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
     lock_administrators(&mut tx).await?;
     let user = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
     let hashes = token_hashes(&mut tx, user.id()).await?;
-    remove_user(&mut tx, &user).await?;
+    delete_user(&mut tx, &user).await?;
     change::record(&mut tx, permit, Action::UserDelete, Target::user(user.id(), &user.name), &[], now).await?;
     let answer = change::commit(tx, key, DeleteUserResponse {}, now).await?;
-    revoke(core, &hashes).await;
+    revoke_cached(state.cache.as_ref(), &hashes).await;
     tracing::info!(user.id = user.id, "deleted user {}", user.id);
     Ok(answer)
 }

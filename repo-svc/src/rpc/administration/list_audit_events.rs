@@ -4,24 +4,24 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{AuditEvent, ListAuditEventsRequest, ListAuditEventsResponse};
 use tonic::Request;
 
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
 use crate::model::Violations;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{AuditFilter, AuditRow};
 
 const MAX_PAGE_SIZE: i32 = 100;
 /// Longer than any name of anything.
-const FILTER_MAX: usize = 255;
+const MAX_FILTER_CHARS: usize = 255;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     _: Permit,
     request: Request<ListAuditEventsRequest>,
 ) -> Result<ListAuditEventsResponse, RepoError> {
     let request = request.into_inner();
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let (rows, total_count) = core.audit.list(&filter(&request)?, page).await?;
+    let (rows, total_count) = state.audit.list(&filter(&request)?, page).await?;
     Ok(ListAuditEventsResponse { events: rows.into_iter().map(encode).collect(), total_count })
 }
 
@@ -46,8 +46,8 @@ fn filter(request: &ListAuditEventsRequest) -> Result<AuditFilter, RepoError> {
 
 /// A text to filter by; `None` for an empty one, which filters nothing.
 fn text<'a>(text: &'a str, field: &str) -> Result<Option<&'a str>, FieldViolation> {
-    if text.chars().count() > FILTER_MAX {
-        return Err(FieldViolation::new(field, "too_long", format!("must have at most {FILTER_MAX} characters")));
+    if text.chars().count() > MAX_FILTER_CHARS {
+        return Err(FieldViolation::new(field, "too_long", format!("must have at most {MAX_FILTER_CHARS} characters")));
     }
     if text.contains('\0') {
         return Err(FieldViolation::new(field, "invalid", "must not hold NUL characters"));

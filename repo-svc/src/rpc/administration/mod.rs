@@ -5,12 +5,10 @@ mod delete_user;
 mod list_audit_events;
 mod update_user;
 
-use ferrite_kit::auth::TokenHash;
 use ferrite_proto::repo::administration_service_server::AdministrationService;
 use ferrite_proto::repo::*;
 
-use super::service;
-use crate::core::Core;
+use super::dispatch::service;
 
 service!(AdministrationService {
     create_user(CreateUserRequest) -> CreateUserResponse;
@@ -18,10 +16,3 @@ service!(AdministrationService {
     delete_user(DeleteUserRequest) -> DeleteUserResponse;
     list_audit_events(ListAuditEventsRequest) -> ListAuditEventsResponse;
 });
-
-/// Makes everybody forget what was known of these tokens. After the change is committed: whoever asks from now on is told the truth.
-async fn revoke(core: &Core, hashes: &[TokenHash]) {
-    if let Some(cache) = &core.cache {
-        cache.revoke(hashes).await;
-    }
-}

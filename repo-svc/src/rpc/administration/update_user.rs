@@ -5,25 +5,25 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{UpdateUserRequest, UpdateUserResponse};
 use tonic::Request;
 
+use super::super::revoke::revoke_cached;
 use super::super::{change, encode};
-use super::revoke;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
 use crate::model::{Email, FullName, Location, Password, Violations, Website, lookup_key};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Target, UserRecord, change_user, lock_administrators, lock_user, token_hashes};
 
 pub(super) async fn handle(
-    core: &Arc<Core>,
+    state: &Arc<AppState>,
     permit: Permit,
     mut request: Request<UpdateUserRequest>,
 ) -> Result<UpdateUserResponse, RepoError> {
     // Taken out before the request is hashed: no fast hash of a password may be kept.
     let password = request.get_mut().password.take().map(Secret::new);
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateUser")?;
-    let (request, shared) = (request.into_inner(), Arc::clone(core));
+    let (request, shared) = (request.into_inner(), Arc::clone(state));
     // A task of its own: a caller that goes away must not leave what was revoked in the caches.
-    let task = core.life.spawn("update user", async move {
+    let task = state.life.spawn("update user", async move {
         once(&shared.db, key.as_ref(), update(&shared, request, password, &permit, key.as_ref())).await
     });
     task.await.unwrap_or(Err(RepoError::Interrupted))
@@ -47,7 +47,7 @@ impl Change {
         let mut violations = Violations::default();
         let email = request.email.as_ref().map(|text| Email::parse(text, "email"));
         let full_name = request.full_name.as_ref().map(|text| FullName::parse(text, "full_name"));
-        let website = request.website.as_ref().map(|text| Website::parse(text, Website::USER_MAX, "website"));
+        let website = request.website.as_ref().map(|text| Website::parse(text, Website::MAX_USER_CHARS, "website"));
         let location = request.location.as_ref().map(|text| Location::parse(text, "location"));
         // Clients send an empty password for one that stays.
         let password = password.filter(|password| !password.expose().is_empty());
@@ -118,7 +118,7 @@ fn concerns_tokens(field: &str) -> bool {
 }
 
 async fn update(
-    core: &Core,
+    state: &AppState,
     request: UpdateUserRequest,
     password: Option<Secret>,
     permit: &Permit,
@@ -127,11 +127,11 @@ async fn update(
     let wanted = Change::check(&request, password.as_ref())?;
     let name_key = lookup_key(&request.username).ok_or(RepoError::UserNotFound)?;
     let hash = match &wanted.password {
-        Some(password) => Some(core.passwords.hash(password).await?),
+        Some(password) => Some(state.passwords.hash(password).await?),
         None => None,
     };
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
     if wanted.takes_rights() {
         lock_administrators(&mut tx).await?;
     }
@@ -150,6 +150,6 @@ async fn update(
     }
     let answer = UpdateUserResponse { user: Some(encode::user(after.into(), permit.viewer())) };
     let answer = change::commit(tx, key, answer, now).await?;
-    revoke(core, &hashes).await;
+    revoke_cached(state.cache.as_ref(), &hashes).await;
     Ok(answer)
 }

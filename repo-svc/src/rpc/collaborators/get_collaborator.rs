@@ -1,24 +1,24 @@
 use ferrite_proto::repo::{GetCollaboratorRequest, GetCollaboratorResponse};
 use tonic::Request;
 
-use super::super::lookup;
-use super::{USER, encoded};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::super::{encode, lookup};
+use super::level_rule::USER_FIELD;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<GetCollaboratorRequest>,
 ) -> Result<GetCollaboratorResponse, RepoError> {
     let request = request.into_inner();
-    let repository = permit.repository(core, request.repository).await?;
-    let account = match lookup::account(core, &request.username).await {
-        Err(RepoError::UserNotFound) => return Err(RepoError::field(USER, "unknown", "does not exist")),
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let account = match lookup::account(state, &request.username).await {
+        Err(RepoError::UserNotFound) => return Err(RepoError::field(USER_FIELD, "unknown", "does not exist")),
         account => account?,
     };
-    let found = core.collaborators.find(repository.id(), account.id).await?;
+    let found = state.collaborators.find(repository.id(), account.id).await?;
     let found = found.ok_or(RepoError::CollaboratorNotFound)?;
-    Ok(GetCollaboratorResponse { collaborator: Some(encoded(found, permit.viewer())) })
+    Ok(GetCollaboratorResponse { collaborator: Some(encode::collaborator(found, permit.viewer())) })
 }

@@ -2,22 +2,22 @@ use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListCollaboratorsRequest, ListCollaboratorsResponse};
 use tonic::Request;
 
-use super::encoded;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::super::encode;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<ListCollaboratorsRequest>,
 ) -> Result<ListCollaboratorsResponse, RepoError> {
     let request = request.into_inner();
-    let repository = permit.repository(core, request.repository).await?;
+    let repository = permit.repository(&state.repositories, request.repository).await?;
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let (rows, total_count) = core.collaborators.list(repository.id(), page).await?;
-    let collaborators = rows.into_iter().map(|row| encoded(row, permit.viewer())).collect();
+    let (rows, total_count) = state.collaborators.list(repository.id(), page).await?;
+    let collaborators = rows.into_iter().map(|row| encode::collaborator(row, permit.viewer())).collect();
     Ok(ListCollaboratorsResponse { collaborators, total_count })
 }

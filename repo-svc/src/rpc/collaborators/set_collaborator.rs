@@ -7,11 +7,11 @@ use ferrite_proto::repo::{SetCollaboratorRequest, SetCollaboratorResponse};
 use tonic::Request;
 
 use super::super::{change, lookup};
-use super::{USER, require_at_most};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::level_rule::{USER_FIELD, require_at_most};
+use crate::error::RepoError;
 use crate::model::{User, Violations, parse_level};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Target};
 
 /// What a new collaborator is given when nobody says.
@@ -24,18 +24,18 @@ struct Wanted {
 }
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<SetCollaboratorRequest>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "SetCollaborator")?;
-    once(&core.db, key.as_ref(), set(core, request.into_inner(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), set(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 impl Wanted {
-    async fn check(core: &Core, owner: UserId, request: &SetCollaboratorRequest) -> Result<Self, RepoError> {
-        let refuse = |code, message: &str| Err(FieldViolation::new(USER, code, message));
-        let user = match lookup::account(core, &request.username).await {
+    async fn check(state: &AppState, owner: UserId, request: &SetCollaboratorRequest) -> Result<Self, RepoError> {
+        let refuse = |code, message: &str| Err(FieldViolation::new(USER_FIELD, code, message));
+        let user = match lookup::account(state, &request.username).await {
             Err(RepoError::UserNotFound) => refuse("unknown", "does not exist"),
             Err(error) => return Err(error),
             Ok(account) if account.id == owner => refuse("invalid", "is the owner"),
@@ -52,24 +52,24 @@ impl Wanted {
 }
 
 async fn set(
-    core: &Core,
+    state: &AppState,
     mut request: SetCollaboratorRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
-    let repository = permit.repository(core, request.repository.take()).await?;
-    let Wanted { user, permission } = Wanted::check(core, UserId(repository.owner_id), &request).await?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    core.repositories.turn(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let current = core.collaborators.level(&mut tx, repository.id(), user.id).await?;
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let Wanted { user, permission } = Wanted::check(state, UserId(repository.owner_id), &request).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let current = state.collaborators.level(&mut tx, repository.id(), user.id).await?;
     let kept = if current == Permission::None { DEFAULT } else { current };
     let permission = permission.unwrap_or(kept);
     require_at_most(permit.level(&repository), [current, permission])?;
     if permission != current {
-        let stored = core.collaborators.set(&mut tx, repository.id(), user.id, permission, now).await;
+        let stored = state.collaborators.set(&mut tx, repository.id(), user.id, permission, now).await;
         stored.map_err(|error| match error {
-            error if error.is_foreign_key() => RepoError::field(USER, "unknown", "does not exist"),
+            error if error.is_foreign_key() => RepoError::field(USER_FIELD, "unknown", "does not exist"),
             error => error.into(),
         })?;
         let details = [("user", user.username), ("permission", permission.to_string())];

@@ -3,21 +3,20 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{CreateDeployKeyRequest, CreateDeployKeyResponse};
 use tonic::Request;
 
-use super::super::change;
-use super::encoded;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::super::{change, encode};
+use crate::error::RepoError;
 use crate::model::{KeyTitle, SshKey, Violations};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<CreateDeployKeyRequest>,
 ) -> Result<CreateDeployKeyResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateDeployKey")?;
-    once(&core.db, key.as_ref(), create(core, request.into_inner(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), create(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 fn check(request: &CreateDeployKeyRequest) -> Result<(KeyTitle, SshKey), RepoError> {
@@ -28,23 +27,23 @@ fn check(request: &CreateDeployKeyRequest) -> Result<(KeyTitle, SshKey), RepoErr
 }
 
 async fn create(
-    core: &Core,
+    state: &AppState,
     mut request: CreateDeployKeyRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateDeployKeyResponse, RepoError> {
-    let repository = permit.repository(core, request.repository.take()).await?;
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
     let (title, ssh_key) = check(&request)?;
-    core.count_creation(permit.identity()?).await?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    core.repositories.turn(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let row = core.deploy_keys.insert(&mut tx, repository.id(), (&title, &ssh_key), !request.can_write, now).await?;
+    state.creation_limit.count(permit.identity()?).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let row = state.deploy_keys.insert(&mut tx, repository.id(), (&title, &ssh_key), !request.can_write, now).await?;
     let details = [
         ("fingerprint", row.fingerprint.clone()),
         ("title", row.title.clone()),
         ("read_only", row.is_read_only.to_string()),
     ];
     change::record(&mut tx, permit, Action::DeployKeyAdd, Target::repository(&repository), &details, now).await?;
-    change::commit(tx, key, CreateDeployKeyResponse { key: Some(encoded(row)) }, now).await
+    change::commit(tx, key, CreateDeployKeyResponse { key: Some(encode::deploy_key(row)) }, now).await
 }

@@ -2,18 +2,18 @@ use ferrite_proto::id::DeployKeyId;
 use ferrite_proto::repo::{GetDeployKeyRequest, GetDeployKeyResponse};
 use tonic::Request;
 
-use super::encoded;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::super::encode;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<GetDeployKeyRequest>,
 ) -> Result<GetDeployKeyResponse, RepoError> {
     let request = request.into_inner();
-    let repository = permit.repository(core, request.repository).await?;
-    let found = core.deploy_keys.find(repository.id(), DeployKeyId(request.key_id)).await?;
-    Ok(GetDeployKeyResponse { key: Some(encoded(found.ok_or(RepoError::KeyNotFound)?)) })
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let found = state.deploy_keys.find(repository.id(), DeployKeyId(request.key_id)).await?;
+    Ok(GetDeployKeyResponse { key: Some(encode::deploy_key(found.ok_or(RepoError::KeyNotFound)?)) })
 }

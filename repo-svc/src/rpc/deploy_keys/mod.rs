@@ -5,15 +5,13 @@ mod delete_deploy_key;
 mod get_deploy_key;
 mod list_deploy_keys;
 
-use ferrite_kit::timestamp;
 use ferrite_proto::repo::deploy_key_service_server::DeployKeyService;
 use ferrite_proto::repo::{
-    self, CreateDeployKeyRequest, CreateDeployKeyResponse, DeleteDeployKeyRequest, DeleteDeployKeyResponse,
+    CreateDeployKeyRequest, CreateDeployKeyResponse, DeleteDeployKeyRequest, DeleteDeployKeyResponse,
     GetDeployKeyRequest, GetDeployKeyResponse, ListDeployKeysRequest, ListDeployKeysResponse,
 };
 
-use super::service;
-use crate::store::DeployKey;
+use super::dispatch::service;
 
 service!(DeployKeyService {
     list_deploy_keys(ListDeployKeysRequest) -> ListDeployKeysResponse;
@@ -21,14 +19,3 @@ service!(DeployKeyService {
     create_deploy_key(CreateDeployKeyRequest) -> CreateDeployKeyResponse;
     delete_deploy_key(DeleteDeployKeyRequest) -> DeleteDeployKeyResponse;
 });
-
-fn encoded(key: DeployKey) -> repo::DeployKey {
-    repo::DeployKey {
-        id: key.id,
-        key: key.content,
-        title: key.title,
-        fingerprint: key.fingerprint,
-        is_read_only: key.is_read_only,
-        create_time: Some(timestamp(key.created_us)),
-    }
-}

@@ -3,26 +3,27 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{CreatePublicKeyRequest, CreatePublicKeyResponse};
 use tonic::Request;
 
-use super::super::{change, lookup};
-use crate::RepoError;
-use crate::access::{Acting, Mode, Permit};
-use crate::core::Core;
+use super::super::{change, encode, lookup};
+use crate::access::Capacity;
+use crate::error::RepoError;
 use crate::model::{KeyTitle, SshKey, Violations};
+use crate::rpc::permit::{ActsAs, Permit};
+use crate::state::AppState;
 use crate::store::{Action, Target};
 
-impl Mode for CreatePublicKeyRequest {
-    fn acting(&self) -> Acting {
-        if self.as_administrator { Acting::AsAdministrator } else { Acting::Itself }
+impl ActsAs for CreatePublicKeyRequest {
+    fn capacity(&self) -> Capacity {
+        if self.as_administrator { Capacity::Administrator } else { Capacity::Own }
     }
 }
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<CreatePublicKeyRequest>,
 ) -> Result<CreatePublicKeyResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreatePublicKey")?;
-    once(&core.db, key.as_ref(), create(core, request.get_ref(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), create(state, request.get_ref(), &permit, key.as_ref())).await
 }
 
 /// Whether the key is to be of the caller's own account.
@@ -31,11 +32,11 @@ fn is_own(request: &CreatePublicKeyRequest, permit: &Permit) -> Result<bool, Aut
     if request.username.is_empty() || request.username.eq_ignore_ascii_case(&identity.username) {
         return Ok(true);
     }
-    if permit.acting() == Acting::AsAdministrator { Ok(false) } else { Err(AuthError::AdminRequired) }
+    if permit.capacity() == Capacity::Administrator { Ok(false) } else { Err(AuthError::AdminRequired) }
 }
 
 async fn create(
-    core: &Core,
+    state: &AppState,
     request: &CreatePublicKeyRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
@@ -48,14 +49,14 @@ async fn create(
     let (user, username) = if is_own {
         (permit.user()?, permit.identity()?.username.clone())
     } else {
-        let user = lookup::user(core, &request.username).await?;
+        let user = lookup::user(state, &request.username).await?;
         (user.id, user.username)
     };
-    core.count_creation(permit.identity()?).await?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    let row = core.public_keys.insert(&mut tx, user, &title, &ssh_key, now).await?;
+    state.creation_limit.count(permit.identity()?).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let row = state.public_keys.insert(&mut tx, user, &title, &ssh_key, now).await?;
     let details = [("title", row.title.clone()), ("fingerprint", row.fingerprint.clone())];
     change::record(&mut tx, permit, Action::KeyAdd, Target::user(user, &username), &details, now).await?;
-    change::commit(tx, key, CreatePublicKeyResponse { key: Some(super::encode(row)) }, now).await
+    change::commit(tx, key, CreatePublicKeyResponse { key: Some(encode::public_key(row)) }, now).await
 }

@@ -4,30 +4,30 @@ use ferrite_proto::repo::{DeletePublicKeyRequest, DeletePublicKeyResponse};
 use tonic::Request;
 
 use super::super::change;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<DeletePublicKeyRequest>,
 ) -> Result<DeletePublicKeyResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "DeletePublicKey")?;
     let id = PublicKeyId(request.get_ref().key_id);
-    once(&core.db, key.as_ref(), delete(core, id, &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), delete(state, id, &permit, key.as_ref())).await
 }
 
 async fn delete(
-    core: &Core,
+    state: &AppState,
     id: PublicKeyId,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeletePublicKeyResponse, RepoError> {
-    let (user, now) = (permit.user()?, core.clock.now_us());
-    let mut tx = core.db.begin().await?;
-    let row = core.public_keys.delete(&mut tx, user, id).await?.ok_or(RepoError::KeyNotFound)?;
+    let (user, now) = (permit.user()?, state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    let row = state.public_keys.delete(&mut tx, user, id).await?.ok_or(RepoError::KeyNotFound)?;
     let target = Target::user(user, &permit.identity()?.username);
     let details = [("title", row.title), ("fingerprint", row.fingerprint)];
     change::record(&mut tx, permit, Action::KeyRemove, target, &details, now).await?;

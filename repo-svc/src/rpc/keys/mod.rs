@@ -5,26 +5,14 @@ mod delete_public_key;
 mod get_public_key;
 mod list_public_keys;
 
-use ferrite_kit::timestamp;
 use ferrite_proto::repo::public_key_service_server::PublicKeyService;
 use ferrite_proto::repo::*;
 
-use super::service;
-use crate::store::PublicKeyRow;
+use super::dispatch::service;
 
 service!(PublicKeyService {
     list_public_keys(ListPublicKeysRequest) -> ListPublicKeysResponse;
     get_public_key(GetPublicKeyRequest) -> GetPublicKeyResponse;
-    create_public_key(CreatePublicKeyRequest, acting) -> CreatePublicKeyResponse;
+    create_public_key(CreatePublicKeyRequest, capacity) -> CreatePublicKeyResponse;
     delete_public_key(DeletePublicKeyRequest) -> DeletePublicKeyResponse;
 });
-
-fn encode(row: PublicKeyRow) -> PublicKey {
-    PublicKey {
-        id: row.id,
-        key: row.content,
-        title: row.title,
-        fingerprint: row.fingerprint,
-        create_time: Some(timestamp(row.created_us)),
-    }
-}

@@ -2,23 +2,23 @@ use ferrite_proto::repo::{GetMembershipRequest, GetMembershipResponse, Membershi
 use tonic::Request;
 
 use super::super::{encode, lookup};
-use super::sees_all;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::visibility::sees_all;
+use crate::error::RepoError;
 use crate::model::lookup_key;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 /// Who is unknown, who is no member and who is one in private are refused alike, after the same queries.
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<GetMembershipRequest>,
 ) -> Result<GetMembershipResponse, RepoError> {
     let (request, viewer) = (request.get_ref(), permit.viewer());
-    let organization = lookup::organization(core, &request.organization, viewer).await?;
+    let organization = lookup::organization(state, &request.organization, viewer).await?;
     let key = lookup_key(&request.username).ok_or(RepoError::MemberNotFound)?;
-    let user = core.accounts.find(&key).await?.ok_or(RepoError::MemberNotFound)?;
-    let membership = core.organizations.membership(organization.id(), user.id).await?;
+    let user = state.accounts.find(&key).await?.ok_or(RepoError::MemberNotFound)?;
+    let membership = state.organizations.membership(organization.id(), user.id).await?;
     let membership = membership
         .filter(|membership| membership.is_public || sees_all(viewer, &organization))
         .ok_or(RepoError::MemberNotFound)?;

@@ -1,17 +1,16 @@
 use ferrite_proto::repo::{GetOrganizationRequest, GetOrganizationResponse};
 use tonic::Request;
 
-use super::super::lookup;
-use super::encode;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::super::{encode, lookup};
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<GetOrganizationRequest>,
 ) -> Result<GetOrganizationResponse, RepoError> {
-    let found = lookup::organization(core, &request.get_ref().organization, permit.viewer()).await?;
-    Ok(GetOrganizationResponse { organization: Some(encode(found)) })
+    let found = lookup::organization(state, &request.get_ref().organization, permit.viewer()).await?;
+    Ok(GetOrganizationResponse { organization: Some(encode::organization(found)) })
 }

@@ -5,39 +5,39 @@ use ferrite_proto::repo::{MembershipRole, SetMembershipRequest, SetMembershipRes
 use tonic::Request;
 
 use super::super::{change, lookup};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<SetMembershipRequest>,
 ) -> Result<SetMembershipResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "SetMembership")?;
-    once(&core.db, key.as_ref(), set(core, &request.into_inner(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), set(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn set(
-    core: &Core,
+    state: &AppState,
     request: &SetMembershipRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<SetMembershipResponse, RepoError> {
-    let organization = permit.organization(core, &request.organization).await?;
+    let organization = permit.organization(&state.organizations, &request.organization).await?;
     let (is_owner, word) = match MembershipRole::try_from(request.role) {
         Ok(MembershipRole::Admin) => (true, "admin"),
         Ok(MembershipRole::Member | MembershipRole::Unspecified) => (false, "member"),
         Err(_) => return Err(RepoError::field("role", "unknown", "must be `admin` or `member`")),
     };
-    let user = lookup::user(core, &request.username).await?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    if !core.organizations.lock(&mut tx, organization.id()).await? {
+    let user = lookup::user(state, &request.username).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    if !state.organizations.lock(&mut tx, organization.id()).await? {
         return Err(RepoError::OrganizationNotFound);
     }
-    if apply(core, &mut tx, organization.id(), user.id, is_owner, now).await? {
+    if apply(state, &mut tx, organization.id(), user.id, is_owner, now).await? {
         let target = Target::organization(organization.id(), &organization.name);
         let details = [("user", user.username), ("role", word.to_owned())];
         change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
@@ -47,22 +47,22 @@ async fn set(
 
 /// Makes the user what it is to be; `false` when it was that already.
 async fn apply(
-    core: &Core,
+    state: &AppState,
     tx: &mut Tx,
     organization: UserId,
     user: UserId,
     is_owner: bool,
     now_us: i64,
 ) -> Result<bool, RepoError> {
-    let stores = &core.organizations;
+    let stores = &state.organizations;
     let before = stores.membership_in(tx, organization, user).await?;
     if before.is_some_and(|before| before.is_owner == is_owner) {
         return Ok(false);
     }
     stores.join(tx, organization, user, now_us).await?;
     match (is_owner, before) {
-        (true, _) => stores.make_owner(tx, organization, user, now_us).await?,
-        (false, Some(_)) => stores.unmake_owner(tx, organization, user).await?,
+        (true, _) => stores.add_owner(tx, organization, user, now_us).await?,
+        (false, Some(_)) => stores.remove_owner(tx, organization, user).await?,
         (false, None) => {}
     }
     Ok(true)

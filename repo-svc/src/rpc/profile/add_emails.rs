@@ -2,28 +2,28 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{AddEmailsRequest, AddEmailsResponse};
 use tonic::Request;
 
-use super::super::change;
-use super::EMAILS_MAX;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::super::{change, encode};
+use super::limits::MAX_EMAILS_PER_REQUEST;
+use crate::error::RepoError;
 use crate::model::{Email, Violations};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, EmailRow, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<AddEmailsRequest>,
 ) -> Result<AddEmailsResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "AddEmails")?;
-    once(&core.db, key.as_ref(), add(core, &request.get_ref().emails, &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), add(state, &request.get_ref().emails, &permit, key.as_ref())).await
 }
 
 fn check(emails: &[String]) -> Result<Vec<Email>, RepoError> {
     if emails.is_empty() {
         return Err(RepoError::field("emails", "required", "is required"));
     }
-    if emails.len() > EMAILS_MAX {
+    if emails.len() > MAX_EMAILS_PER_REQUEST {
         return Err(RepoError::field("emails", "too_long", "must hold at most 100 addresses"));
     }
     let mut violations = Violations::default();
@@ -33,22 +33,22 @@ fn check(emails: &[String]) -> Result<Vec<Email>, RepoError> {
 }
 
 async fn add(
-    core: &Core,
+    state: &AppState,
     emails: &[String],
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<AddEmailsResponse, RepoError> {
     let emails = check(emails)?;
     let identity = permit.identity()?;
-    core.count_creation(identity).await?;
-    let (user, now) = (permit.user()?, core.clock.now_us());
-    let mut tx = core.db.begin().await?;
-    core.profiles.add_emails(&mut tx, user, &emails, now).await?;
+    state.creation_limit.count(identity).await?;
+    let (user, now) = (permit.user()?, state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    state.profiles.add_emails(&mut tx, user, &emails, now).await?;
     for email in &emails {
         let (target, details) = (Target::user(user, &identity.username), [("email", email.as_str().to_owned())]);
         change::record(&mut tx, permit, Action::EmailAdd, target, &details, now).await?;
     }
     let row = |email: &Email| EmailRow { email: email.as_str().to_owned(), is_primary: false };
-    let answer = AddEmailsResponse { emails: emails.iter().map(row).map(super::email).collect() };
+    let answer = AddEmailsResponse { emails: emails.iter().map(row).map(encode::email).collect() };
     change::commit(tx, key, answer, now).await
 }

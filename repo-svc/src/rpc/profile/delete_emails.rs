@@ -2,20 +2,20 @@ use ferrite_proto::repo::{DeleteEmailsRequest, DeleteEmailsResponse};
 use tonic::Request;
 
 use super::super::change;
-use super::EMAILS_MAX;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::limits::MAX_EMAILS_PER_REQUEST;
+use crate::error::RepoError;
 use crate::model::Email;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<DeleteEmailsRequest>,
 ) -> Result<DeleteEmailsResponse, RepoError> {
     let emails = request.into_inner().emails;
-    if emails.len() > EMAILS_MAX {
+    if emails.len() > MAX_EMAILS_PER_REQUEST {
         return Err(RepoError::field("emails", "too_long", "must hold at most 100 addresses"));
     }
     // What is no address is nobody's, and a database may refuse to even compare it.
@@ -24,9 +24,9 @@ pub(super) async fn handle(
     if keys.is_empty() {
         return Ok(DeleteEmailsResponse {});
     }
-    let (user, now) = (permit.user()?, core.clock.now_us());
-    let mut tx = core.db.begin().await?;
-    let removed = core.profiles.remove_emails(&mut tx, user, &keys).await?;
+    let (user, now) = (permit.user()?, state.clock.now_us());
+    let mut tx = state.db.begin().await?;
+    let removed = state.profiles.remove_emails(&mut tx, user, &keys).await?;
     let removed = removed
         .ok_or_else(|| RepoError::field("emails", "invalid", "must not hold the primary address of the account"))?;
     for email in removed {

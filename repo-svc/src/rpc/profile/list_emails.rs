@@ -2,19 +2,20 @@ use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListEmailsRequest, ListEmailsResponse};
 use tonic::Request;
 
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::super::encode;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<ListEmailsRequest>,
 ) -> Result<ListEmailsResponse, RepoError> {
     let request = request.into_inner();
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let (rows, total_count) = core.profiles.emails(permit.user()?, page).await?;
-    Ok(ListEmailsResponse { emails: rows.into_iter().map(super::email).collect(), total_count })
+    let (rows, total_count) = state.profiles.emails(permit.user()?, page).await?;
+    Ok(ListEmailsResponse { emails: rows.into_iter().map(encode::email).collect(), total_count })
 }

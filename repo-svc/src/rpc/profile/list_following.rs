@@ -2,20 +2,24 @@ use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListFollowingRequest, ListFollowingResponse};
 use tonic::Request;
 
-use super::FOLLOWS_PAGE_MAX;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
-use crate::store::Follows;
+use super::super::{encode, lookup};
+use super::limits::MAX_FOLLOWS_PAGE_SIZE;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::FollowDirection;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<ListFollowingRequest>,
 ) -> Result<ListFollowingResponse, RepoError> {
     let request = request.into_inner();
-    let user = super::user_or_caller(core, &permit, &request.username).await?;
-    let page = Page::nearest(request.page, request.page_size, FOLLOWS_PAGE_MAX);
-    let (rows, total_count) = core.profiles.follows(user, Follows::Following, page).await?;
-    Ok(ListFollowingResponse { users: super::users(rows, &permit), total_count })
+    let user = lookup::user_or_caller(state, &permit, &request.username).await?;
+    let page = Page::nearest(request.page, request.page_size, MAX_FOLLOWS_PAGE_SIZE);
+    let (rows, total_count) = state.profiles.follows(user, FollowDirection::Following, page).await?;
+    Ok(ListFollowingResponse {
+        users: rows.into_iter().map(|row| encode::user(row, permit.viewer())).collect(),
+        total_count,
+    })
 }

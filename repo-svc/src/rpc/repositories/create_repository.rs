@@ -10,22 +10,24 @@ use ferrite_proto::repo::{AutoInit, CreateRepositoryRequest, CreateRepositoryRes
 use tonic::{Code, Request, Status};
 
 use super::super::{change, encode, lookup};
-use crate::access::{Acting, Mode, Permit};
-use crate::core::Core;
+use crate::access::Capacity;
+use crate::config::Config;
+use crate::error::RepoError;
 use crate::model::{Description, RepoName, Templates, Violations};
-use crate::store::{Action, Finished, NewRepository, Target};
-use crate::{Config, RepoError};
+use crate::rpc::permit::{ActsAs, Permit};
+use crate::state::AppState;
+use crate::store::{Action, CreatedOnDisk, NewRepository, Target};
 
 /// How long a repeated request waits for the first of its kind to finish.
-const TWIN_PATIENCE: Duration = Duration::from_secs(10);
-const TWIN_POLL: Duration = Duration::from_millis(50);
+const DUPLICATE_WAIT: Duration = Duration::from_secs(10);
+const DUPLICATE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-impl Mode for CreateRepositoryRequest {
-    fn acting(&self) -> Acting {
+impl ActsAs for CreateRepositoryRequest {
+    fn capacity(&self) -> Capacity {
         match (self.as_administrator, self.owner.is_empty()) {
-            (true, _) => Acting::AsAdministrator,
-            (false, false) => Acting::ForOrganization,
-            (false, true) => Acting::Itself,
+            (true, _) => Capacity::Administrator,
+            (false, false) => Capacity::Organization,
+            (false, true) => Capacity::Own,
         }
     }
 }
@@ -38,18 +40,18 @@ struct Owner {
 }
 
 impl Owner {
-    async fn of(core: &Core, permit: &Permit, name: &str) -> Result<Self, RepoError> {
-        match permit.acting() {
-            Acting::Itself => {
+    async fn of(state: &AppState, permit: &Permit, name: &str) -> Result<Self, RepoError> {
+        match permit.capacity() {
+            Capacity::Own => {
                 let caller = permit.identity()?;
                 Ok(Self { id: UserId(caller.user_id), name: caller.username.clone() })
             }
-            Acting::ForOrganization => {
-                let organization = permit.organization(core, name).await?;
+            Capacity::Organization => {
+                let organization = permit.organization(&state.organizations, name).await?;
                 Ok(Self { id: organization.id(), name: organization.name })
             }
-            Acting::AsAdministrator => {
-                let account = lookup::account(core, name).await?;
+            Capacity::Administrator => {
+                let account = lookup::account(state, name).await?;
                 Ok(Self { id: account.id, name: account.username })
             }
         }
@@ -63,20 +65,20 @@ struct Wanted {
 }
 
 pub(super) async fn handle(
-    core: &Arc<Core>,
+    state: &Arc<AppState>,
     permit: Permit,
     request: Request<CreateRepositoryRequest>,
 ) -> Result<CreateRepositoryResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRepository")?;
     let work = async {
-        let owner = Owner::of(core, &permit, &request.get_ref().owner).await?;
-        let wanted = Wanted::check(request.into_inner(), &core.config)?;
-        core.count_creation(permit.identity()?).await?;
+        let owner = Owner::of(state, &permit, &request.get_ref().owner).await?;
+        let wanted = Wanted::check(request.into_inner(), &state.config)?;
+        state.creation_limit.count(permit.identity()?).await?;
         // A task of its own: a caller that goes away must not leave a repository half made.
-        let task = core.life.spawn("create repository", create(Arc::clone(core), permit, owner, wanted, key.clone()));
+        let task = state.life.spawn("create repository", create(Arc::clone(state), permit, owner, wanted, key.clone()));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
-    once(&core.db, key.as_ref(), work).await
+    once(&state.db, key.as_ref(), work).await
 }
 
 impl Wanted {
@@ -100,49 +102,49 @@ impl Wanted {
 }
 
 async fn create(
-    core: Arc<Core>,
+    state: Arc<AppState>,
     permit: Permit,
     owner: Owner,
     wanted: Wanted,
     key: Option<IdempotencyKey>,
 ) -> Result<CreateRepositoryResponse, RepoError> {
     let author = permit.identity()?;
-    let now = core.clock.now_us();
-    let inserted = core.repositories.insert(owner.id, &wanted.new, core.config.repository_limit, now).await?;
-    let Some((id, epoch)) = inserted else { return Err(taken(&core, &owner, &wanted.new.name, key).await) };
+    let now = state.clock.now_us();
+    let inserted = state.repositories.insert(owner.id, &wanted.new, state.config.repository_limit, now).await?;
+    let Some((id, epoch)) = inserted else { return Err(taken(&state, &owner, &wanted.new.name, key).await) };
     let request = git::CreateRepositoryRequest {
         repository_id: id.0,
         store: wanted.new.store.clone(),
         epoch,
         default_branch: wanted.new.default_branch.clone(),
-        first_commit: wanted.auto_init.map(|init| first_commit(init, author, &owner, &wanted.new, &core.config)),
+        first_commit: wanted.auto_init.map(|init| first_commit(init, author, &owner, &wanted.new, &state.config)),
     };
-    let made = match StorageServiceClient::new(core.storage.clone()).create_repository(request).await {
+    let made = match StorageServiceClient::new(state.storage.clone()).create_repository(request).await {
         Ok(made) => made.into_inner(),
         Err(status) => {
-            undo(&core, id, status.code() != Code::InvalidArgument).await;
+            undo(&state, id, status.code() != Code::InvalidArgument).await;
             return Err(refusal(status));
         }
     };
-    let finished = Finished { size_bytes: made.size_bytes, is_empty: made.is_empty };
-    let answer = finish(&core, id, finished, &permit, key.as_ref()).await;
+    let finished = CreatedOnDisk { size_bytes: made.size_bytes, is_empty: made.is_empty };
+    let answer = finish(&state, id, finished, &permit, key.as_ref()).await;
     if answer.is_err() {
-        undo(&core, id, true).await;
+        undo(&state, id, true).await;
     }
     answer
 }
 
 async fn finish(
-    core: &Core,
+    state: &AppState,
     id: RepositoryId,
-    finished: Finished,
+    finished: CreatedOnDisk,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateRepositoryResponse, RepoError> {
     let viewer = permit.viewer();
-    let mut tx = core.db.begin().await?;
-    let repository = core.repositories.finish(&mut tx, id, finished, viewer).await?.ok_or(RepoError::Interrupted)?;
-    let now = core.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let repository = state.repositories.finish(&mut tx, id, finished, viewer).await?.ok_or(RepoError::Interrupted)?;
+    let now = state.clock.now_us();
     let target = Target::repository(&repository);
     let details = [("private", repository.is_private.to_string())];
     change::record(&mut tx, permit, Action::RepositoryCreate, target, &details, now).await?;
@@ -154,11 +156,11 @@ async fn finish(
 
 /// The refusal of a name that is taken. With a key, it may be taken by a twin of this request that is being answered now, so
 /// that one gets the time to finish.
-async fn taken(core: &Core, owner: &Owner, name: &RepoName, key: Option<IdempotencyKey>) -> RepoError {
-    let deadline = tokio::time::Instant::now() + TWIN_PATIENCE;
+async fn taken(state: &AppState, owner: &Owner, name: &RepoName, key: Option<IdempotencyKey>) -> RepoError {
+    let deadline = tokio::time::Instant::now() + DUPLICATE_WAIT;
     while key.is_some() && tokio::time::Instant::now() < deadline {
-        match core.repositories.is_being_made(owner.id, name).await {
-            Ok(true) => tokio::time::sleep(TWIN_POLL).await,
+        match state.repositories.is_name_in_creation(owner.id, name).await {
+            Ok(true) => tokio::time::sleep(DUPLICATE_POLL_INTERVAL).await,
             Ok(false) => break,
             Err(error) => return error.into(),
         }
@@ -167,26 +169,26 @@ async fn taken(core: &Core, owner: &Owner, name: &RepoName, key: Option<Idempote
 }
 
 /// Takes a creation back. What cannot be taken back now is the sweeper's.
-async fn undo(core: &Core, id: RepositoryId, may_be_stored: bool) {
-    if let Err(error) = try_undo(core, id, may_be_stored).await {
+async fn undo(state: &AppState, id: RepositoryId, may_be_stored: bool) {
+    if let Err(error) = try_undo(state, id, may_be_stored).await {
         tracing::warn!(repo.id = %id, %error, "repository {id} was not finished; the sweeper will remove it");
     }
 }
 
-async fn try_undo(core: &Core, id: RepositoryId, may_be_stored: bool) -> Result<(), RepoError> {
+async fn try_undo(state: &AppState, id: RepositoryId, may_be_stored: bool) -> Result<(), RepoError> {
     // A commit that was not confirmed may have happened: then the repository is there to stay.
-    if !core.repositories.is_creating(id).await? {
+    if !state.repositories.is_creating(id).await? {
         return Ok(());
     }
     if may_be_stored {
         let request = git::DeleteRepositoryRequest { repository_id: id.0 };
-        let deleted = StorageServiceClient::new(core.storage.clone()).delete_repository(request).await;
+        let deleted = StorageServiceClient::new(state.storage.clone()).delete_repository(request).await;
         if deleted.is_err() {
-            core.repositories.set_aside(id).await?;
+            state.repositories.release_name(id).await?;
             return Err(RepoError::StoreUnavailable);
         }
     }
-    Ok(core.repositories.abandon(id).await?)
+    Ok(state.repositories.delete_unfinished(id).await?)
 }
 
 fn refusal(status: Status) -> RepoError {

@@ -7,34 +7,34 @@ use ferrite_proto::repo::{DeleteRepositoryRequest, DeleteRepositoryResponse};
 use tonic::Request;
 
 use super::super::change;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Target};
 
 const SUBSCRIBERS: &[&str] = &["issue-svc", "hook-svc", "git-svc"];
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<DeleteRepositoryRequest>,
 ) -> Result<DeleteRepositoryResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteRepository")?;
-    once(&core.db, key.as_ref(), delete(core, request.into_inner(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), delete(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn delete(
-    core: &Core,
+    state: &AppState,
     request: DeleteRepositoryRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteRepositoryResponse, RepoError> {
-    let repository = permit.repository(core, request.repository).await?;
-    let now = core.clock.now_us();
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let now = state.clock.now_us();
     let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(RepositoryDeleted {}));
-    let flush = core.relay.flush(&event, SUBSCRIBERS.len());
-    let mut tx = core.db.begin().await?;
-    if !core.repositories.delete(&mut tx, repository.id()).await? {
+    let flush = state.relay.flush(&event, SUBSCRIBERS.len());
+    let mut tx = state.db.begin().await?;
+    if !state.repositories.delete(&mut tx, repository.id()).await? {
         return Err(AuthError::RepositoryNotFound.into());
     }
     let target = Target::repository(&repository);

@@ -2,15 +2,15 @@ use ferrite_proto::repo::{GetRepositoryRequest, GetRepositoryResponse};
 use tonic::Request;
 
 use super::super::encode;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<GetRepositoryRequest>,
 ) -> Result<GetRepositoryResponse, RepoError> {
-    let repository = permit.repository(core, request.into_inner().repository).await?;
+    let repository = permit.repository(&state.repositories, request.into_inner().repository).await?;
     Ok(GetRepositoryResponse { repository: Some(encode::repository(repository, permit.viewer())) })
 }

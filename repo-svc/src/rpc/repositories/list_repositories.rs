@@ -3,25 +3,25 @@ use ferrite_proto::repo::{ListRepositoriesRequest, ListRepositoriesResponse};
 use tonic::Request;
 
 use super::super::{encode, lookup};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<ListRepositoriesRequest>,
 ) -> Result<ListRepositoriesResponse, RepoError> {
     let request = request.into_inner();
     let owner = match request.owner.as_str() {
         "" => None,
-        name if request.is_organization => Some(lookup::organization(core, name, permit.viewer()).await?.id()),
-        name => Some(lookup::account(core, name).await?.id),
+        name if request.is_organization => Some(lookup::organization(state, name, permit.viewer()).await?.id()),
+        name => Some(lookup::account(state, name).await?.id),
     };
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let (rows, total_count) = core.repositories.list(owner, permit.viewer(), page).await?;
+    let (rows, total_count) = state.repositories.list(owner, permit.viewer(), page).await?;
     let repositories = rows.into_iter().map(|row| encode::repository(row, permit.viewer())).collect();
     Ok(ListRepositoriesResponse { repositories, total_count })
 }

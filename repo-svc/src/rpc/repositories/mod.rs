@@ -13,10 +13,10 @@ use ferrite_proto::repo::{
     SearchRepositoriesRequest, SearchRepositoriesResponse,
 };
 
-use super::service;
+use super::dispatch::service;
 
 service!(RepositoryService {
-    create_repository(CreateRepositoryRequest, acting) -> CreateRepositoryResponse;
+    create_repository(CreateRepositoryRequest, capacity) -> CreateRepositoryResponse;
     get_repository(GetRepositoryRequest) -> GetRepositoryResponse;
     list_repositories(ListRepositoriesRequest) -> ListRepositoriesResponse;
     search_repositories(SearchRepositoriesRequest) -> SearchRepositoriesResponse;

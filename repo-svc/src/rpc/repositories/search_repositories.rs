@@ -4,15 +4,15 @@ use ferrite_proto::repo::{SearchRepositoriesRequest, SearchRepositoriesResponse}
 use tonic::Request;
 
 use super::super::encode;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
 use crate::model::SearchText;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 const MAX_PAGE_SIZE: i32 = 50;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<SearchRepositoriesRequest>,
 ) -> Result<SearchRepositoriesResponse, RepoError> {
@@ -20,7 +20,7 @@ pub(super) async fn handle(
     let text = SearchText::parse(&request.query, "q").map_err(|violation| RepoError::Invalid(vec![violation]))?;
     let owner = (request.owner_id != 0).then_some(UserId(request.owner_id));
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let (rows, total_count) = core.repositories.search(&text, owner, permit.viewer(), page).await?;
+    let (rows, total_count) = state.repositories.search(&text, owner, permit.viewer(), page).await?;
     let repositories = rows.into_iter().map(|row| encode::repository(row, permit.viewer())).collect();
     Ok(SearchRepositoriesResponse { repositories, total_count })
 }

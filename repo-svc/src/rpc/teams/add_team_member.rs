@@ -4,41 +4,41 @@ use ferrite_proto::repo::{AddTeamMemberRequest, AddTeamMemberResponse};
 use tonic::Request;
 
 use super::super::{change, lookup};
-use super::{lock, target};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::lookup::lock;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<AddTeamMemberRequest>,
 ) -> Result<AddTeamMemberResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "AddTeamMember")?;
-    once(&core.db, key.as_ref(), add(core, &request.into_inner(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), add(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn add(
-    core: &Core,
+    state: &AppState,
     request: &AddTeamMemberRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<AddTeamMemberResponse, RepoError> {
-    let found = permit.team(core, TeamId(request.team_id)).await?;
-    let user = lookup::user(core, &request.username).await?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    let team = lock(core, &mut tx, &found).await?;
-    if core.organizations.join(&mut tx, team.organization_id(), user.id, now).await? {
+    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let user = lookup::user(state, &request.username).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let team = lock(state, &mut tx, &found).await?;
+    if state.organizations.join(&mut tx, team.organization_id(), user.id, now).await? {
         let role = if team.is_owners() { "admin" } else { "member" };
         let details = [("user", user.username.clone()), ("role", role.to_owned())];
         let target = Target::organization(team.organization_id(), &team.organization);
         change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
     }
-    if core.teams.add_member(&mut tx, team.id(), user.id, now).await? {
+    if state.teams.add_member(&mut tx, team.id(), user.id, now).await? {
         let details = [("user", user.username)];
-        change::record(&mut tx, permit, Action::TeamMemberAdd, target(&team), &details, now).await?;
+        change::record(&mut tx, permit, Action::TeamMemberAdd, Target::team(&team), &details, now).await?;
     }
     change::commit(tx, key, AddTeamMemberResponse {}, now).await
 }

@@ -4,38 +4,39 @@ use ferrite_proto::repo::{AddTeamRepositoryRequest, AddTeamRepositoryResponse};
 use tonic::Request;
 
 use super::super::change;
-use super::{lock, repository, target};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
-use crate::store::Action;
+use super::lookup::{lock, repository};
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<AddTeamRepositoryRequest>,
 ) -> Result<AddTeamRepositoryResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "AddTeamRepository")?;
-    once(&core.db, key.as_ref(), add(core, &request.into_inner(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), add(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn add(
-    core: &Core,
+    state: &AppState,
     request: &AddTeamRepositoryRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<AddTeamRepositoryResponse, RepoError> {
-    let found = permit.team(core, TeamId(request.team_id)).await?;
-    let (id, name) = repository(core, &found, &request.repository).await?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    let team = lock(core, &mut tx, &found).await?;
+    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let (id, name) = repository(state, &found, &request.repository).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let team = lock(state, &mut tx, &found).await?;
     if team.is_owners() {
         // It holds every repository of its organization.
         return change::commit(tx, key, AddTeamRepositoryResponse {}, now).await;
     }
-    if core.teams.add_repository(&mut tx, team.id(), id, now).await? {
-        change::record(&mut tx, permit, Action::TeamRepositoryAdd, target(&team), &[("repository", name)], now).await?;
+    if state.teams.add_repository(&mut tx, team.id(), id, now).await? {
+        change::record(&mut tx, permit, Action::TeamRepositoryAdd, Target::team(&team), &[("repository", name)], now)
+            .await?;
     }
     change::commit(tx, key, AddTeamRepositoryResponse {}, now).await
 }

@@ -2,42 +2,44 @@ use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{CreateTeamRequest, CreateTeamResponse};
 use tonic::Request;
 
-use super::super::{change, lookup};
-use super::{encode, target, word};
-use crate::RepoError;
-use crate::access::{Acting, Permit};
-use crate::core::Core;
+use super::super::{change, encode, lookup};
+use crate::access::Capacity;
+use crate::error::RepoError;
 use crate::model::CheckedTeam;
-use crate::store::Action;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<CreateTeamRequest>,
 ) -> Result<CreateTeamResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateTeam")?;
-    once(&core.db, key.as_ref(), create(core, &request.into_inner(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), create(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn create(
-    core: &Core,
+    state: &AppState,
     request: &CreateTeamRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateTeamResponse, RepoError> {
-    let id = match permit.acting() {
-        Acting::AsAdministrator => lookup::organization(core, &request.organization, permit.viewer()).await?.id(),
-        Acting::Itself | Acting::ForOrganization => permit.organization(core, &request.organization).await?.id(),
+    let id = match permit.capacity() {
+        Capacity::Administrator => lookup::organization(state, &request.organization, permit.viewer()).await?.id(),
+        Capacity::Own | Capacity::Organization => {
+            permit.organization(&state.organizations, &request.organization).await?.id()
+        }
     };
     let new = CheckedTeam::check(request)?;
-    core.count_creation(permit.identity()?).await?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    if !core.organizations.lock(&mut tx, id).await? {
+    state.creation_limit.count(permit.identity()?).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    if !state.organizations.lock(&mut tx, id).await? {
         return Err(RepoError::OrganizationNotFound);
     }
-    let team = core.teams.insert(&mut tx, id, &new, permit.viewer().user(), now).await?;
-    let details = [("permission", word(&team))];
-    change::record(&mut tx, permit, Action::TeamCreate, target(&team), &details, now).await?;
-    change::commit(tx, key, CreateTeamResponse { team: Some(encode(team)) }, now).await
+    let team = state.teams.insert(&mut tx, id, &new, permit.viewer().user(), now).await?;
+    let details = [("permission", team.permission_str().to_owned())];
+    change::record(&mut tx, permit, Action::TeamCreate, Target::team(&team), &details, now).await?;
+    change::commit(tx, key, CreateTeamResponse { team: Some(encode::team(team)) }, now).await
 }

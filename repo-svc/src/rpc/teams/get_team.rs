@@ -2,16 +2,16 @@ use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{GetTeamRequest, GetTeamResponse};
 use tonic::Request;
 
-use super::encode;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use super::super::encode;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<GetTeamRequest>,
 ) -> Result<GetTeamResponse, RepoError> {
-    let team = permit.team(core, TeamId(request.get_ref().team_id)).await?;
-    Ok(GetTeamResponse { team: Some(encode(team)) })
+    let team = permit.team(&state.teams, TeamId(request.get_ref().team_id)).await?;
+    Ok(GetTeamResponse { team: Some(encode::team(team)) })
 }

@@ -4,20 +4,21 @@ use ferrite_proto::repo::{ListTeamRepositoriesRequest, ListTeamRepositoriesRespo
 use tonic::Request;
 
 use super::super::encode;
-use super::MAX_PAGE_SIZE;
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+
+const MAX_PAGE_SIZE: i32 = 1_000;
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<ListTeamRepositoriesRequest>,
 ) -> Result<ListTeamRepositoriesResponse, RepoError> {
     let (request, viewer) = (request.into_inner(), permit.viewer());
-    let team = permit.team(core, TeamId(request.team_id)).await?;
+    let team = permit.team(&state.teams, TeamId(request.team_id)).await?;
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
-    let (rows, total_count) = core.repositories.list_of_team(&team, viewer, page).await?;
+    let (rows, total_count) = state.repositories.list_of_team(&team, viewer, page).await?;
     let repositories = rows.into_iter().map(|row| encode::repository(row, viewer)).collect();
     Ok(ListTeamRepositoriesResponse { repositories, total_count })
 }

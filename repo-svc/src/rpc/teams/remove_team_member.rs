@@ -4,39 +4,39 @@ use ferrite_proto::repo::{RemoveTeamMemberRequest, RemoveTeamMemberResponse};
 use tonic::Request;
 
 use super::super::{change, lookup};
-use super::{lock, target};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
-use crate::store::Action;
+use super::lookup::lock;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<RemoveTeamMemberRequest>,
 ) -> Result<RemoveTeamMemberResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveTeamMember")?;
-    once(&core.db, key.as_ref(), remove(core, &request.into_inner(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), remove(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn remove(
-    core: &Core,
+    state: &AppState,
     request: &RemoveTeamMemberRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<RemoveTeamMemberResponse, RepoError> {
-    let found = permit.team(core, TeamId(request.team_id)).await?;
-    let user = lookup::user(core, &request.username).await?;
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    let team = lock(core, &mut tx, &found).await?;
-    if core.teams.has_member(&mut tx, team.id(), user.id).await? {
+    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let user = lookup::user(state, &request.username).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let team = lock(state, &mut tx, &found).await?;
+    if state.teams.has_member(&mut tx, team.id(), user.id).await? {
         if team.is_owners() {
-            core.organizations.keep_an_owner(&mut tx, team.organization_id(), user.id).await?;
+            state.organizations.require_other_owner(&mut tx, team.organization_id(), user.id).await?;
         }
-        core.teams.remove_member(&mut tx, team.id(), user.id).await?;
+        state.teams.remove_member(&mut tx, team.id(), user.id).await?;
         let details = [("user", user.username)];
-        change::record(&mut tx, permit, Action::TeamMemberRemove, target(&team), &details, now).await?;
+        change::record(&mut tx, permit, Action::TeamMemberRemove, Target::team(&team), &details, now).await?;
     }
     change::commit(tx, key, RemoveTeamMemberResponse {}, now).await
 }

@@ -4,38 +4,45 @@ use ferrite_proto::repo::{RemoveTeamRepositoryRequest, RemoveTeamRepositoryRespo
 use tonic::Request;
 
 use super::super::change;
-use super::{lock, repository, target};
-use crate::RepoError;
-use crate::access::Permit;
-use crate::core::Core;
-use crate::store::Action;
+use super::lookup::{lock, repository};
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Action, Target};
 
 pub(super) async fn handle(
-    core: &Core,
+    state: &AppState,
     permit: Permit,
     request: Request<RemoveTeamRepositoryRequest>,
 ) -> Result<RemoveTeamRepositoryResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveTeamRepository")?;
-    once(&core.db, key.as_ref(), remove(core, &request.into_inner(), &permit, key.as_ref())).await
+    once(&state.db, key.as_ref(), remove(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn remove(
-    core: &Core,
+    state: &AppState,
     request: &RemoveTeamRepositoryRequest,
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<RemoveTeamRepositoryResponse, RepoError> {
-    let found = permit.team(core, TeamId(request.team_id)).await?;
-    let (id, name) = repository(core, &found, &request.repository).await?;
+    let found = permit.team(&state.teams, TeamId(request.team_id)).await?;
+    let (id, name) = repository(state, &found, &request.repository).await?;
     if found.is_owners() {
         return Err(RepoError::OwnersTeam);
     }
-    let now = core.clock.now_us();
-    let mut tx = core.db.begin().await?;
-    let team = lock(core, &mut tx, &found).await?;
-    if core.teams.remove_repository(&mut tx, team.id(), id).await? {
-        change::record(&mut tx, permit, Action::TeamRepositoryRemove, target(&team), &[("repository", name)], now)
-            .await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let team = lock(state, &mut tx, &found).await?;
+    if state.teams.remove_repository(&mut tx, team.id(), id).await? {
+        change::record(
+            &mut tx,
+            permit,
+            Action::TeamRepositoryRemove,
+            Target::team(&team),
+            &[("repository", name)],
+            now,
+        )
+        .await?;
     }
     change::commit(tx, key, RemoveTeamRepositoryResponse {}, now).await
 }

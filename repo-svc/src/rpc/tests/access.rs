@@ -171,7 +171,7 @@ async fn only_services_may_ask_whose_a_token_is_and_get_grants() {
     let identity = harness.access().authenticate(request.clone()).await.unwrap().into_inner().identity.unwrap();
     assert_eq!((identity.username.as_str(), identity.is_admin), ("ada", false));
     assert!(identity.token_id > 0);
-    let mut stranger = AccessServiceClient::new(harness.stranger.clone());
+    let mut stranger = AccessServiceClient::new(harness.unauthenticated.clone());
     let outcome = stranger.authenticate(with_token(request, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
     harness.create(&ada, "demo", false).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_token_is_enough_without_a_service_and_nothing_is_not() {
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "demo", false).await.unwrap();
     let request = GetRepositoryRequest { repository: by_name("ada", "demo") };
-    let mut stranger = RepositoryServiceClient::new(harness.stranger.clone());
+    let mut stranger = RepositoryServiceClient::new(harness.unauthenticated.clone());
     assert!(stranger.get_repository(with_token(request.clone(), &ada)).await.is_ok());
     let outcome = stranger.get_repository(with_token(request.clone(), "")).await;
     assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));

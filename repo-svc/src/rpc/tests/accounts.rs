@@ -10,8 +10,8 @@ use ferrite_proto::repo::{
 use tonic::{Code, Request};
 
 use super::{refusal, refused};
-use crate::RepoError;
 use crate::admin::{self, Accounts, NewUser};
+use crate::error::RepoError;
 use crate::testing::{Harness, PASSWORD, basic, on_both, with_token};
 
 fn new_user(name: &str) -> CreateUserRequest {
@@ -246,7 +246,7 @@ async fn guesses_made_all_at_once_are_no_more_guesses() {
 async fn a_stranger_does_not_choose_where_guesses_are_counted() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
-    let mut client = AccountServiceClient::new(harness.stranger.clone());
+    let mut client = AccountServiceClient::new(harness.unauthenticated.clone());
     let mut last = None;
     for number in 0..21 {
         let mut request = with_token(

@@ -80,7 +80,7 @@ async fn changes_of_rules_about_branches_are_in_the_audit_log() {
         sink.deliver(DeliverRequest { events: events.clone() }).await.unwrap();
     }
     let filter = AuditFilter { action: Some("protection".into()), ..AuditFilter::default() };
-    let (rows, total) = harness.core().await.audit.list(&filter, Page::nearest(1, 10, 10)).await.unwrap();
+    let (rows, total) = harness.state().await.audit.list(&filter, Page::nearest(1, 10, 10)).await.unwrap();
     let seen: Vec<_> = rows.iter().rev().map(|row| (row.action.as_str(), row.target.as_str(), row.target_id)).collect();
     let name = format!("{}/demo", made.owner.unwrap().username);
     assert_eq!(
@@ -129,7 +129,7 @@ async fn users_cannot_tell_facts() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();
-    let mut sink = EventSinkClient::new(harness.stranger.clone());
+    let mut sink = EventSinkClient::new(harness.unauthenticated.clone());
     let outcome = sink.deliver(with_token(DeliverRequest { events: vec![refs(made.id, 1, 9)] }, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
 }

@@ -10,7 +10,7 @@ use ferrite_proto::repo::{
 use tonic::{Code, Request};
 
 use super::{refusal, refused};
-use crate::RepoError;
+use crate::error::RepoError;
 use crate::testing::{Harness, PASSWORD, basic, with_token};
 
 /// Tries a password, from the address that the gateway would name.
@@ -120,14 +120,16 @@ async fn a_repeated_creation_counts_once() {
 #[tokio::test]
 async fn zero_is_no_limit_of_creations() {
     let harness = Harness::start().await;
-    let core = harness.core_with(&["--creations-per-hour", "0", "--administrator-creations-per-hour", "1"]).await;
+    let state = harness.state_with(&["--creations-per-hour", "0", "--administrator-creations-per-hour", "1"]).await;
     let (somebody, root) =
         (Identity { user_id: 1, ..Identity::default() }, Identity { is_admin: true, ..Identity::default() });
     for _ in 0..50 {
-        assert!(core.count_creation(&somebody).await.is_ok());
+        assert!(state.creation_limit.count(&somebody).await.is_ok());
     }
-    assert!(core.count_creation(&root).await.is_ok());
-    let Err(RepoError::TooManyCreations { retry_after }) = core.count_creation(&root).await else { panic!("too many") };
+    assert!(state.creation_limit.count(&root).await.is_ok());
+    let Err(RepoError::TooManyCreations { retry_after }) = state.creation_limit.count(&root).await else {
+        panic!("too many")
+    };
     assert!((3_500..=3_600).contains(&retry_after.as_secs()), "{retry_after:?}");
 }
 
@@ -139,14 +141,14 @@ async fn replicas_count_creations_together_in_redis() {
     };
     let harness = Harness::start().await;
     let flags = ["--creations-per-hour", "3", "--redis-url", url.as_str()];
-    let replicas = [harness.core_with(&flags).await, harness.core_with(&flags).await];
+    let replicas = [harness.state_with(&flags).await, harness.state_with(&flags).await];
     // No other test has this account.
     let user_id = rand::random::<i64>();
     let somebody = Identity { user_id, ..Identity::default() };
     for number in 0..3 {
-        assert!(replicas[number % 2].count_creation(&somebody).await.is_ok());
+        assert!(replicas[number % 2].creation_limit.count(&somebody).await.is_ok());
     }
-    for core in &replicas {
-        assert!(matches!(core.count_creation(&somebody).await, Err(RepoError::TooManyCreations { .. })));
+    for state in &replicas {
+        assert!(matches!(state.creation_limit.count(&somebody).await, Err(RepoError::TooManyCreations { .. })));
     }
 }

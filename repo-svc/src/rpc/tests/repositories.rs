@@ -11,6 +11,7 @@ use ferrite_proto::repo::{
 use tonic::{Code, Request};
 
 use super::{refusal, refused};
+use crate::background::Sweeper;
 use crate::testing::{Harness, StoreMode, with_token};
 
 fn by_id(id: i64) -> Option<RepositoryRef> {
@@ -52,7 +53,7 @@ async fn a_repository_is_made_on_its_store_and_answered_as_it_is() {
     assert!(!made.is_empty && !made.is_private && made.create_time.is_some() && made.watcher_count == 1);
     assert_eq!((made.permission(), made.owner.as_ref().unwrap().username.as_str()), (Permission::Owner, "ada"));
     assert_eq!(harness.stored(), HashSet::from([made.id]));
-    let asked = harness.asked().remove(0);
+    let asked = harness.create_requests().remove(0);
     assert_eq!((asked.store.as_str(), asked.epoch, asked.default_branch.as_str()), ("default", 1, "main"));
     let commit = asked.first_commit.unwrap();
     assert_eq!(commit.clone_url_http, "http://git.example.com/ada/Demo.git");
@@ -83,7 +84,7 @@ async fn a_bad_request_names_its_fields_and_makes_nothing() {
         refusal(harness.create("", "demo", false).await),
         refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED")
     );
-    assert!(harness.asked().is_empty());
+    assert!(harness.create_requests().is_empty());
 }
 
 #[tokio::test]
@@ -93,7 +94,7 @@ async fn what_the_store_refuses_or_fails_leaves_nothing_behind() {
     harness.set_store(StoreMode::Refuses);
     let status = harness.create(&ada, "demo", false).await.unwrap_err();
     assert_eq!(violations(&status), [("license".to_owned(), "unknown".to_owned(), "no such template".to_owned())]);
-    harness.set_store(StoreMode::FailsAfterwards);
+    harness.set_store(StoreMode::FailsAfterCreate);
     assert_eq!(refusal(harness.create(&ada, "demo", false).await), refused(Code::Internal, "INTERNAL"));
     assert!(harness.stored().is_empty());
     harness.set_store(StoreMode::Works);
@@ -112,8 +113,9 @@ async fn a_store_that_is_down_leaves_the_rest_to_the_sweeper() {
     assert_eq!(count().await, 1);
     harness.create(&ada, "demo", false).await.unwrap();
     db.execute("UPDATE repositories SET created_us = created_us - $1", &args![121_000_000_i64]).await.unwrap();
-    let core = harness.core().await;
-    crate::work::sweep(&core).await.unwrap();
+    let state = harness.state().await;
+    let sweeper = Sweeper::new(state.repositories.clone(), state.storage.clone(), state.clock.clone());
+    sweeper.sweep().await.unwrap();
     assert_eq!(count().await, 1, "the one that was finished stays");
     assert_eq!(harness.stored().len(), 1);
 }

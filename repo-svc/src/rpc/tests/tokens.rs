@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::auth::TokenHash;
@@ -12,10 +13,10 @@ use ferrite_proto::{Scope, Scopes};
 use tonic::{Code, Request, Status};
 
 use super::{refusal, refused};
-use crate::core::Core;
+use crate::background::LastUseWriter;
+use crate::state::AppState;
 use crate::store::TokenRow;
 use crate::testing::{Harness, PASSWORD, basic, with_token};
-use crate::work::write_last_use;
 
 fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
@@ -196,13 +197,14 @@ async fn a_page_of_limited_tokens_costs_no_more_than_one() {
     }
     let tokens = list(&harness, "ada").await;
     assert_eq!(tokens.iter().map(|token| token.repositories.len()).sum::<usize>(), 9);
-    let core = harness.core().await;
-    let rows = core.tokens.list(ferrite_proto::id::UserId(1), ferrite_kit::page::Page::nearest(1, 100, 100)).await;
+    let state = harness.state().await;
+    let rows = state.tokens.list(ferrite_proto::id::UserId(1), ferrite_kit::page::Page::nearest(1, 100, 100)).await;
     let ids = rows.unwrap().0.iter().filter_map(TokenRow::only).flatten().collect();
-    let before = core.db.statements();
-    let viewer = crate::access::Viewer::of(core.identity(&TokenHash::of(&ada)).await.unwrap().as_ref());
-    assert_eq!(core.repositories.names(&ids, &viewer).await.unwrap().len(), 5);
-    assert_eq!(core.db.statements() - before, 2, "one for the viewer, one for the names");
+    let before = state.db.statements();
+    let viewer =
+        crate::access::Viewer::of(state.token_authenticator.identity(&TokenHash::of(&ada)).await.unwrap().as_ref());
+    assert_eq!(state.repositories.names(&ids, &viewer).await.unwrap().len(), 5);
+    assert_eq!(state.db.statements() - before, 2, "one for the viewer, one for the names");
 }
 
 #[tokio::test]
@@ -261,9 +263,13 @@ async fn the_log_tells_of_tokens_that_are_made_and_deleted_and_of_no_secret() {
     assert_eq!(rows, [entry("token.create", details), entry("token.delete", r#"{"name":"CI"}"#)]);
 }
 
-async fn last_use_us(core: &Core, token: &str) -> i64 {
+fn writer(state: &AppState) -> LastUseWriter {
+    LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone())
+}
+
+async fn last_use_us(state: &AppState, token: &str) -> i64 {
     let sql = "SELECT last_use_us FROM access_tokens WHERE hash = $1";
-    let (used_us,): (i64,) = core.db.one(sql, &args![TokenHash::of(token).0.as_slice()]).await.unwrap();
+    let (used_us,): (i64,) = state.db.one(sql, &args![TokenHash::of(token).0.as_slice()]).await.unwrap();
     used_us
 }
 
@@ -271,40 +277,40 @@ async fn last_use_us(core: &Core, token: &str) -> i64 {
 async fn using_a_token_is_written_later_and_not_by_the_request() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
-    let core = harness.core().await;
-    let (hash, started) = (TokenHash::of(&ada), core.clock.now_us());
-    let before = core.db.statements();
+    let state = harness.state().await;
+    let (hash, started) = (TokenHash::of(&ada), state.clock.now_us());
+    let before = state.db.statements();
     for _ in 0..10 {
-        assert!(core.identity(&hash).await.unwrap().is_some());
+        assert!(state.token_authenticator.identity(&hash).await.unwrap().is_some());
     }
-    assert!(core.identity(&TokenHash::of("no token")).await.unwrap().is_none());
+    assert!(state.token_authenticator.identity(&TokenHash::of("no token")).await.unwrap().is_none());
     assert_eq!(
-        core.db.statements() - before,
-        core.db.pick(11, 2),
+        state.db.statements() - before,
+        state.db.pick(11, 2),
         "a token is looked up, and where that is cheap, once"
     );
-    assert_eq!(last_use_us(&core, &ada).await, 0);
-    write_last_use(&core).await;
-    let used_us = last_use_us(&core, &ada).await;
-    assert!(used_us >= started && used_us <= core.clock.now_us(), "{used_us}");
+    assert_eq!(last_use_us(&state, &ada).await, 0);
+    writer(&state).write().await;
+    let used_us = last_use_us(&state, &ada).await;
+    assert!(used_us >= started && used_us <= state.clock.now_us(), "{used_us}");
     let listed = list(&harness, "ada").await;
     assert_eq!(listed[0].last_use_time, Some(timestamp(used_us)));
-    let before = core.db.statements();
-    write_last_use(&core).await;
-    assert_eq!(core.db.statements(), before, "nothing is new");
+    let before = state.db.statements();
+    writer(&state).write().await;
+    assert_eq!(state.db.statements(), before, "nothing is new");
 }
 
 #[tokio::test]
 async fn what_cannot_be_written_is_written_the_next_time() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
-    let core = harness.core().await;
-    assert!(core.identity(&TokenHash::of(&ada)).await.unwrap().is_some());
-    core.db.execute("ALTER TABLE access_tokens RENAME TO away", &[]).await.unwrap();
-    write_last_use(&core).await;
-    core.db.execute("ALTER TABLE away RENAME TO access_tokens", &[]).await.unwrap();
-    write_last_use(&core).await;
-    assert!(last_use_us(&core, &ada).await > 0);
+    let state = harness.state().await;
+    assert!(state.token_authenticator.identity(&TokenHash::of(&ada)).await.unwrap().is_some());
+    state.db.execute("ALTER TABLE access_tokens RENAME TO away", &[]).await.unwrap();
+    writer(&state).write().await;
+    state.db.execute("ALTER TABLE away RENAME TO access_tokens", &[]).await.unwrap();
+    writer(&state).write().await;
+    assert!(last_use_us(&state, &ada).await > 0);
 }
 
 #[tokio::test]
@@ -312,10 +318,10 @@ async fn a_service_that_stops_writes_what_it_noted() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     assert_eq!(whoami(&harness, &ada).await, None);
-    let core = harness.core().await;
-    assert_eq!(last_use_us(&core, &ada).await, 0);
+    let state = harness.state().await;
+    assert_eq!(last_use_us(&state, &ada).await, 0);
     harness.stop().await;
-    assert!(last_use_us(&core, &ada).await > 0);
+    assert!(last_use_us(&state, &ada).await > 0);
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ async fn whoever_has_the_turn_sees_what_the_one_before_did() {
                 life.spawn("set", async move {
                     let store = CollaboratorStore::new(db.clone());
                     let mut tx = db.begin().await.unwrap();
-                    let turn = RepositoryStore::new(db.clone()).turn(&mut tx, demo).await.unwrap();
+                    let turn = RepositoryStore::new(db.clone()).lock(&mut tx, demo).await.unwrap();
                     assert_eq!(turn, Some(ada));
                     let is_new = store.level(&mut tx, demo, bob).await.unwrap() == Permission::None;
                     if is_new {

@@ -41,7 +41,7 @@ async fn repository(db: &Db, name: &str) -> RepositoryId {
 async fn add(db: &Db, repository: RepositoryId, text: &str, title: &str) -> Result<DeployKey, RepoError> {
     let (title, key) = key(text, title);
     let mut tx = db.begin().await?;
-    let Some(_) = RepositoryStore::new(db.clone()).turn(&mut tx, repository).await? else {
+    let Some(_) = RepositoryStore::new(db.clone()).lock(&mut tx, repository).await? else {
         return Err(RepoError::Interrupted);
     };
     let made = DeployKeyStore::new(db.clone()).insert(&mut tx, repository, (&title, &key), true, NOW).await?;

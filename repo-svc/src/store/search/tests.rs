@@ -14,7 +14,7 @@ use proptest::test_runner::TestRunner;
 
 use crate::access::Viewer;
 use crate::model::{Description, FullName, RepoName, SearchText};
-use crate::store::{AccountStore, Finished, NewRepository, Repository, RepositoryStore};
+use crate::store::{AccountStore, CreatedOnDisk, NewRepository, Repository, RepositoryStore};
 use crate::testing::on_both;
 
 const NOW: i64 = 1_000_000;
@@ -67,7 +67,7 @@ fn wanted(name: &str, description: &str, is_private: bool) -> Option<NewReposito
 async fn ready(db: &Db, store: &RepositoryStore, owner: UserId, new: &NewRepository) -> Option<Repository> {
     let (id, _) = store.insert(owner, new, None, NOW).await.unwrap()?;
     let mut tx = db.begin().await.unwrap();
-    let finished = Finished { size_bytes: 0, is_empty: true };
+    let finished = CreatedOnDisk { size_bytes: 0, is_empty: true };
     let made = store.finish(&mut tx, id, finished, &viewer(owner)).await.unwrap();
     tx.commit().await.unwrap();
     made
@@ -189,9 +189,9 @@ async fn the_index_forgets_what_is_deleted_abandoned_or_set_aside() {
         for name in ["abandoned", "aside"] {
             half.push(store.insert(ada, &wanted(name, "", false).unwrap(), None, NOW).await.unwrap().unwrap().0);
         }
-        store.abandon(half[0]).await.unwrap();
-        store.set_aside(half[1]).await.unwrap();
-        store.abandon(half[1]).await.unwrap();
+        store.delete_unfinished(half[0]).await.unwrap();
+        store.release_name(half[1]).await.unwrap();
+        store.delete_unfinished(half[1]).await.unwrap();
         let mut tx = db.begin().await.unwrap();
         store.delete(&mut tx, deleted.id()).await.unwrap();
         tx.commit().await.unwrap();

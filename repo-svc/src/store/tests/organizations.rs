@@ -35,7 +35,7 @@ pub(super) async fn join(db: &Db, organization: &Organization, user: &User, is_o
     assert!(store.join(&mut tx, organization.id(), user.id, NOW).await.unwrap());
     assert!(!store.join(&mut tx, organization.id(), user.id, NOW).await.unwrap());
     if is_owner {
-        store.make_owner(&mut tx, organization.id(), user.id, NOW).await.unwrap();
+        store.add_owner(&mut tx, organization.id(), user.id, NOW).await.unwrap();
     }
     tx.commit().await.unwrap();
 }
@@ -43,8 +43,8 @@ pub(super) async fn join(db: &Db, organization: &Organization, user: &User, is_o
 async fn show(db: &Db, organization: &Organization, user: &User) {
     let mut tx = db.begin().await.unwrap();
     let store = OrganizationStore::new(db.clone());
-    assert!(store.show(&mut tx, organization.id(), user.id, true).await.unwrap());
-    assert!(!store.show(&mut tx, organization.id(), user.id, true).await.unwrap());
+    assert!(store.set_visibility(&mut tx, organization.id(), user.id, true).await.unwrap());
+    assert!(!store.set_visibility(&mut tx, organization.id(), user.id, true).await.unwrap());
     tx.commit().await.unwrap();
 }
 
@@ -58,13 +58,13 @@ async fn an_organization_begins_with_its_owner_and_shares_names_with_users() {
         let store = OrganizationStore::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let made = make(&db, "Acme", &ada).await;
-        assert_eq!((made.name.as_str(), made.standing()), ("Acme", Standing::Owner));
+        assert_eq!((made.name.as_str(), made.role()), ("Acme", OrganizationRole::Owner));
         assert_eq!((made.full_name.as_str(), made.description.as_str()), ("The GRÜSS Company", "About it"));
         assert_eq!((made.website.as_str(), made.location.as_str()), ("https://example.com", "Here"));
-        let as_seen = async |viewer: Option<UserId>| store.find("acme", viewer).await.unwrap().unwrap().standing();
-        assert_eq!(as_seen(Some(ada.id)).await, Standing::Owner);
-        assert_eq!(as_seen(Some(bob.id)).await, Standing::Outsider);
-        assert_eq!(as_seen(None).await, Standing::Outsider);
+        let as_seen = async |viewer: Option<UserId>| store.find("acme", viewer).await.unwrap().unwrap().role();
+        assert_eq!(as_seen(Some(ada.id)).await, OrganizationRole::Owner);
+        assert_eq!(as_seen(Some(bob.id)).await, OrganizationRole::Outsider);
+        assert_eq!(as_seen(None).await, OrganizationRole::Outsider);
         assert_eq!(store.find("ada", None).await.unwrap(), None, "a user is no organization");
         let membership = store.membership(made.id(), ada.id).await.unwrap();
         assert_eq!(membership, Some(Membership { is_public: false, is_owner: true }));
@@ -119,7 +119,7 @@ async fn an_organization_without_repositories_goes_with_all_that_hangs_on_it() {
         let outcome = store.delete(&mut tx, acme.id()).await;
         assert!(matches!(outcome, Err(RepoError::OwnsRepositories)), "half made is owned");
         drop(tx);
-        repositories.abandon(id).await.unwrap();
+        repositories.delete_unfinished(id).await.unwrap();
         let mut tx = db.begin().await.unwrap();
         store.delete(&mut tx, acme.id()).await.unwrap();
         tx.commit().await.unwrap();
@@ -144,17 +144,20 @@ async fn lists_of_organizations_hold_what_may_be_seen_by_id() {
         make(&db, "bobs", &bob).await;
         show(&db, &open, &ada).await;
         join(&db, &shared, &bob, false).await;
-        let list = async |viewer: &User, seen: Seen| {
+        let list = async |viewer: &User, seen: MembershipFilter| {
             let (rows, total) = store.list(ada.id, Some(viewer.id), seen, all()).await.unwrap();
             assert_eq!(rows.len() as i64, total);
-            rows.into_iter().map(|row| (row.name.clone(), row.standing())).collect::<Vec<_>>()
+            rows.into_iter().map(|row| (row.name.clone(), row.role())).collect::<Vec<_>>()
         };
         let row = |name: &str, standing| (name.to_owned(), standing);
-        use Standing::{Member, Outsider, Owner};
-        assert_eq!(list(&ada, Seen::All).await, [row("hidden", Owner), row("open", Owner), row("shared", Owner)]);
-        assert_eq!(list(&bob, Seen::PublicAndShared).await, [row("open", Outsider), row("shared", Member)]);
-        assert_eq!(list(&bob, Seen::Public).await, [row("open", Outsider)]);
-        let second = store.list(ada.id, Some(ada.id), Seen::All, Page::nearest(2, 2, 10)).await.unwrap();
+        use OrganizationRole::{Member, Outsider, Owner};
+        assert_eq!(
+            list(&ada, MembershipFilter::All).await,
+            [row("hidden", Owner), row("open", Owner), row("shared", Owner)]
+        );
+        assert_eq!(list(&bob, MembershipFilter::PublicAndShared).await, [row("open", Outsider), row("shared", Member)]);
+        assert_eq!(list(&bob, MembershipFilter::Public).await, [row("open", Outsider)]);
+        let second = store.list(ada.id, Some(ada.id), MembershipFilter::All, Page::nearest(2, 2, 10)).await.unwrap();
         assert_eq!((second.0[0].name.as_str(), second.0.len(), second.1), ("shared", 1, 3));
         assert!(hidden.id < open.id);
     })
@@ -191,15 +194,15 @@ async fn an_owner_is_always_left() {
         join(&db, &acme, &bob, false).await;
         let mut tx = db.begin().await.unwrap();
         for outcome in [
-            store.unmake_owner(&mut tx, acme.id(), ada.id).await,
-            store.keep_an_owner(&mut tx, acme.id(), ada.id).await,
+            store.remove_owner(&mut tx, acme.id(), ada.id).await,
+            store.require_other_owner(&mut tx, acme.id(), ada.id).await,
         ] {
             assert!(matches!(outcome, Err(RepoError::LastOwner)));
         }
         assert!(matches!(store.leave(&mut tx, acme.id(), ada.id).await, Err(RepoError::LastOwner)));
-        store.make_owner(&mut tx, acme.id(), bob.id, NOW).await.unwrap();
-        store.make_owner(&mut tx, acme.id(), bob.id, NOW).await.unwrap();
-        store.unmake_owner(&mut tx, acme.id(), ada.id).await.unwrap();
+        store.add_owner(&mut tx, acme.id(), bob.id, NOW).await.unwrap();
+        store.add_owner(&mut tx, acme.id(), bob.id, NOW).await.unwrap();
+        store.remove_owner(&mut tx, acme.id(), ada.id).await.unwrap();
         assert!(store.leave(&mut tx, acme.id(), ada.id).await.unwrap());
         assert!(!store.leave(&mut tx, acme.id(), ada.id).await.unwrap());
         assert!(matches!(store.leave(&mut tx, acme.id(), bob.id).await, Err(RepoError::LastOwner)));
@@ -233,7 +236,7 @@ async fn of_owners_who_remove_each_other_at_once_one_is_left() {
                     if number % 2 == 0 {
                         store.leave(&mut tx, id, owner).await?;
                     } else {
-                        store.unmake_owner(&mut tx, id, owner).await?;
+                        store.remove_owner(&mut tx, id, owner).await?;
                     }
                     Ok::<_, RepoError>(tx.commit().await?)
                 })

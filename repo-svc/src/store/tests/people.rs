@@ -6,6 +6,7 @@ use ferrite_kit::auth::TokenHash;
 
 use super::*;
 use crate::model::{Email, KeyTitle, SshKey};
+use crate::store::keys::{KeyKind, claim_key, release_key};
 use crate::store::users;
 
 fn emails(texts: &[&str]) -> Vec<Email> {
@@ -54,7 +55,7 @@ async fn remove(db: &Db, name: &str) -> Result<(), RepoError> {
     let mut tx = db.begin().await?;
     lock_administrators(&mut tx).await?;
     let user = lock_user(&mut tx, name).await?.ok_or(RepoError::UserNotFound)?;
-    remove_user(&mut tx, &user).await?;
+    delete_user(&mut tx, &user).await?;
     Ok(tx.commit().await?)
 }
 
@@ -94,7 +95,9 @@ async fn an_address_belongs_to_one_account_and_opens_it() {
         assert_eq!(listed(&profiles, &ada).await.len(), 3);
 
         assert_eq!(accounts.login("Z@X").await.unwrap().unwrap().user.id, ada.id);
-        let by_email = |emails: &[&str]| accounts.find_many(Asked { email_keys: strings(emails), ..Asked::default() });
+        let by_email = |emails: &[&str]| {
+            accounts.find_many(AccountQuery { email_keys: strings(emails), ..AccountQuery::default() })
+        };
         assert_eq!(by_email(&["a@x", "z@x"]).await.unwrap().users, std::slice::from_ref(&ada));
         let found = by_email(&["a@x", "bob@example.com", "no@x"]).await.unwrap();
         assert_eq!(found.email_owners, [("a@x".to_owned(), ada.id.0), ("bob@example.com".to_owned(), bob.id.0)].into());
@@ -192,10 +195,10 @@ async fn follows_are_listed_in_the_order_they_began() {
         store.follow(bob.id, ada.id, NOW + 1).await.unwrap();
         store.follow(eve.id, ada.id, NOW + 2).await.unwrap();
         store.follow(ada.id, bob.id, NOW).await.unwrap();
-        let followers = store.follows(ada.id, Follows::Followers, all()).await.unwrap();
+        let followers = store.follows(ada.id, FollowDirection::Followers, all()).await.unwrap();
         assert_eq!(followers, (vec![eve.clone(), bob.clone()], 2));
-        assert_eq!(store.follows(ada.id, Follows::Following, all()).await.unwrap(), (vec![bob.clone()], 1));
-        let second = store.follows(ada.id, Follows::Followers, Page::nearest(2, 1, 40)).await.unwrap();
+        assert_eq!(store.follows(ada.id, FollowDirection::Following, all()).await.unwrap(), (vec![bob.clone()], 1));
+        let second = store.follows(ada.id, FollowDirection::Followers, Page::nearest(2, 1, 40)).await.unwrap();
         assert_eq!(second, (vec![bob.clone()], 2));
         assert!(store.is_following(bob.id, ada.id).await.unwrap());
         assert!(!store.is_following(bob.id, eve.id).await.unwrap());
@@ -204,7 +207,7 @@ async fn follows_are_listed_in_the_order_they_began() {
         assert!(!store.is_following(bob.id, ada.id).await.unwrap());
         assert!(matches!(store.follow(ada.id, UserId(999), NOW).await, Err(RepoError::UserNotFound)));
         remove(&db, "eve").await.unwrap();
-        assert_eq!(store.follows(ada.id, Follows::Followers, all()).await.unwrap(), (vec![], 0));
+        assert_eq!(store.follows(ada.id, FollowDirection::Followers, all()).await.unwrap(), (vec![], 0));
     })
     .await;
 }
@@ -445,9 +448,9 @@ async fn the_log_is_read_newest_first_through_its_filters() {
         let actor = |name: &str| Actor { name: name.to_owned(), ..Actor::operator() };
         let mut tx = db.begin().await.unwrap();
         for (place, (who, action, target)) in [
-            ("Ada", Action::TeamCreate, Target::team(TeamId(1), "Acme", "Core")),
-            ("Ada", Action::TeamMemberAdd, Target::team(TeamId(1), "Acme", "Core")),
-            ("bob", Action::TeamDelete, Target::team(TeamId(1), "Acme", "Core")),
+            ("Ada", Action::TeamCreate, Target::team_named(TeamId(1), "Acme", "Core")),
+            ("Ada", Action::TeamMemberAdd, Target::team_named(TeamId(1), "Acme", "Core")),
+            ("bob", Action::TeamDelete, Target::team_named(TeamId(1), "Acme", "Core")),
             ("bob", Action::KeyAdd, Target::user(UserId(2), "bob")),
         ]
         .into_iter()

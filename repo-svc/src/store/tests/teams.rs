@@ -54,7 +54,7 @@ async fn owned(db: &Db, organization: &Organization, name: &str, is_private: boo
     let store = repositories(db).await;
     let (id, _) = store.insert(organization.id(), &new(name, "", is_private), None, NOW).await.unwrap().unwrap();
     let mut tx = db.begin().await.unwrap();
-    let finished = Finished { size_bytes: 7, is_empty: true };
+    let finished = CreatedOnDisk { size_bytes: 7, is_empty: true };
     store.finish(&mut tx, id, finished, &Viewer::of(None)).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     id
@@ -78,9 +78,9 @@ async fn teams_are_unique_by_name_without_case_within_an_organization() {
             assert!(matches!(outcome, Err(RepoError::TeamExists(taken)) if taken == name));
         }
         team(&db, &other, "devs", "read").await;
-        let standing = async |user: &User| store.find(made.id(), Some(user.id)).await.unwrap().unwrap().standing();
-        assert_eq!((standing(&ada).await, standing(&bob).await), (Standing::Owner, Standing::Member));
-        assert_eq!(made.standing(), Standing::Outsider);
+        let standing = async |user: &User| store.find(made.id(), Some(user.id)).await.unwrap().unwrap().role();
+        assert_eq!((standing(&ada).await, standing(&bob).await), (OrganizationRole::Owner, OrganizationRole::Member));
+        assert_eq!(made.role(), OrganizationRole::Outsider);
         assert_eq!(store.find(TeamId(999), None).await.unwrap(), None);
         let (teams, total) = store.list(acme.id(), Some(bob.id), all()).await.unwrap();
         let names: Vec<_> = teams.iter().map(|team| (team.name.as_str(), team.permission())).collect();
@@ -147,8 +147,8 @@ async fn who_leaves_an_organization_leaves_its_teams_and_no_others() {
         tx.commit().await.unwrap();
         assert_eq!(store.members(kept[0].id(), all()).await.unwrap(), (vec![], 0));
         assert_eq!(store.members(kept[1].id(), all()).await.unwrap(), (vec![bob.clone()], 1));
-        assert_eq!(store.find(kept[0].id(), Some(bob.id)).await.unwrap().unwrap().standing(), Standing::Outsider);
-        assert_eq!(store.find(kept[1].id(), Some(bob.id)).await.unwrap().unwrap().standing(), Standing::Owner);
+        assert_eq!(store.find(kept[0].id(), Some(bob.id)).await.unwrap().unwrap().role(), OrganizationRole::Outsider);
+        assert_eq!(store.find(kept[1].id(), Some(bob.id)).await.unwrap().unwrap().role(), OrganizationRole::Owner);
         let mut tx = db.begin().await.unwrap();
         assert!(store.has_member(&mut tx, kept[1].id(), bob.id).await.unwrap());
         assert!(store.remove_member(&mut tx, kept[1].id(), bob.id).await.unwrap());

@@ -1,16 +1,19 @@
-//! Passwords made for people: long enough, and without characters that look alike.
+//! Generated passwords: 120 random bits, without characters that look alike.
 
 use rand::TryRngCore;
 use rand::rand_core::OsError;
 use rand::rngs::OsRng;
 
-/// 32 characters: five bits each.
+/// The 32 characters of generated passwords, five bits each.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-const LENGTH: usize = 24;
+const LENGTH_CHARS: usize = 24;
 
-/// A password of 120 random bits.
+/// Returns a password of 120 random bits.
+///
+/// # Errors
+/// When the system's random number generator fails.
 pub(crate) fn generate() -> Result<String, OsError> {
-    let mut bytes = [0; LENGTH];
+    let mut bytes = [0; LENGTH_CHARS];
     OsRng.try_fill_bytes(&mut bytes)?;
     Ok(bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect())
 }
@@ -22,7 +25,7 @@ mod tests {
     #[test]
     fn passwords_are_long_plain_and_different() {
         let (one, other) = (generate().unwrap(), generate().unwrap());
-        assert_eq!(one.len(), LENGTH);
+        assert_eq!(one.len(), LENGTH_CHARS);
         assert!(one.bytes().all(|byte| ALPHABET.contains(&byte)));
         assert_ne!(one, other);
     }

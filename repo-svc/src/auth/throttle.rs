@@ -1,55 +1,56 @@
-//! Counts wrong passwords, so that none can be guessed by trying, not even from many addresses: per account name and address they
-//! came from, per address, and per account name. Nobody can lock an account's owner out from elsewhere: addresses that signed in to
-//! it lately are let through when only the account has had too many. Tokens are too long to guess and are not counted.
+//! Limits on wrong passwords, against guessing: per pair of login and client address, per address, and per login. An attacker cannot
+//! lock out the owner of an account: addresses that signed in to it within a day are exempt from the limit per login.
 //!
-//! The counts are the limiter's: shared between replicas with Redis, each process's own without it.
+//! The limiter of the kit holds the counts: in Redis, shared between replicas, or else in this process.
+//!
+//! Not here: access tokens, which are too long to guess.
 
 use std::time::Duration;
 
 use ferrite_kit::rate_limit::RateLimiter;
 use ferrite_proto::id::UserId;
 
-use crate::RepoError;
 use crate::config::SignInArgs;
+use crate::error::RepoError;
 
-/// How long an address is remembered that signed in to an account.
-const KNOWN_FOR: Duration = Duration::from_secs(24 * 60 * 60);
-const REFUSED: &str = "ferrite_sign_ins_refused_total";
+/// Time for which an address that signed in to an account is known.
+const KNOWN_ADDRESS_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+const REFUSED_METRIC: &str = "ferrite_sign_ins_refused_total";
 
-/// One try of a password.
+/// One attempt to sign in by password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    /// What the account was called, folded. Not the account that it means: two names that count together would tell everybody that
-    /// they are one account's.
+    /// The folded user name or e-mail address as the client sent it. Attempts are counted by it and not by the account, because two
+    /// logins with one count would reveal that they belong to one account.
     pub(crate) login: String,
-    /// Where the attempt comes from; empty when nobody says.
-    pub(crate) origin: String,
-    /// The account, if there is one.
+    /// Address of the client; empty if unknown.
+    pub(crate) address: String,
+    /// The account with this login, if there is one.
     pub(crate) user: Option<UserId>,
 }
 
-// Neither a login nor an origin holds a NUL, so no two of these meet.
+// Keys of the limiter. Neither a login nor an address contains NUL, so they are unambiguous.
 impl Attempt {
     fn pair_key(&self) -> String {
-        format!("sign-in pair\0{}\0{}", self.origin, self.login)
+        format!("sign-in pair\0{}\0{}", self.address, self.login)
     }
 
     fn address_key(&self) -> String {
-        format!("sign-in address\0{}", self.origin)
+        format!("sign-in address\0{}", self.address)
     }
 
     fn account_key(&self) -> String {
         format!("sign-in account\0{}", self.login)
     }
 
-    /// Remembers by the account: its owner may call it this or that.
+    /// Key of a known address. By account, because its owner may use several logins.
     fn known_key(&self) -> Option<String> {
-        let user = self.user.filter(|_| !self.origin.is_empty())?;
-        Some(format!("sign-in known\0{}\0{user}", self.origin))
+        let user = self.user.filter(|_| !self.address.is_empty())?;
+        Some(format!("sign-in known\0{}\0{user}", self.address))
     }
 }
 
-/// Wrong passwords of the last minutes.
+/// Counters of wrong passwords.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     limiter: RateLimiter,
@@ -57,7 +58,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Nothing is counted yet, unless another replica did.
+    /// Creates a throttle that counts in `limiter`, which replicas may share.
     pub(crate) fn new(limiter: RateLimiter, limits: SignInArgs) -> Self {
         Self { limiter, limits }
     }
@@ -66,7 +67,7 @@ impl Throttle {
         Duration::from_secs(self.limits.sign_in_window.into())
     }
 
-    /// Refuses an attempt after too many wrong passwords.
+    /// Checks that an attempt is within the limits.
     ///
     /// # Errors
     /// [`RepoError::TooManyAttempts`] with the time to wait.
@@ -88,21 +89,21 @@ impl Throttle {
         } else {
             return Ok(());
         };
-        metrics::counter!(REFUSED, "reason" => reason).increment(1);
+        metrics::counter!(REFUSED_METRIC, "reason" => reason).increment(1);
         Err(RepoError::TooManyAttempts { retry_after: left.max(Duration::from_secs(1)) })
     }
 
-    /// Whether the attempt comes from where its account was signed in to lately.
+    /// Returns whether the address signed in to the account within a day.
     async fn is_known(&self, attempt: &Attempt) -> bool {
         match attempt.known_key() {
-            Some(key) => self.limiter.peek(&key, KNOWN_FOR).await.0 > 0,
+            Some(key) => self.limiter.peek(&key, KNOWN_ADDRESS_LIFETIME).await.0 > 0,
             None => false,
         }
     }
 
     /// Counts a wrong password.
     pub(crate) async fn failed(&self, attempt: &Attempt) {
-        metrics::counter!(REFUSED, "reason" => "password").increment(1);
+        metrics::counter!(REFUSED_METRIC, "reason" => "password").increment(1);
         let window = self.window();
         let (pair, address, account) = (attempt.pair_key(), attempt.address_key(), attempt.account_key());
         tokio::join!(
@@ -112,13 +113,13 @@ impl Throttle {
         );
     }
 
-    /// Forgives an account whose owner has signed in what was tried from there, and remembers where that was.
+    /// Clears the count of the login at this address after a sign-in, and notes the address as known.
     pub(crate) async fn succeeded(&self, attempt: &Attempt) {
         self.limiter.clear(&attempt.pair_key()).await;
         if let Some(key) = attempt.known_key() {
-            // Anew, so that it lasts from now on.
+            // Cleared first, so that the time begins now.
             self.limiter.clear(&key).await;
-            self.limiter.count(&key, KNOWN_FOR).await;
+            self.limiter.count(&key, KNOWN_ADDRESS_LIFETIME).await;
         }
     }
 }

@@ -16,8 +16,8 @@ fn throttle() -> (Throttle, Clock) {
     (Throttle::new(RateLimiter::new(None, clock.clone()), LIMITS), clock)
 }
 
-fn from(login: &str, origin: &str) -> Attempt {
-    Attempt { login: login.into(), origin: origin.into(), user: Some(UserId(1)) }
+fn from(login: &str, address: &str) -> Attempt {
+    Attempt { login: login.into(), address: address.into(), user: Some(UserId(1)) }
 }
 
 async fn fail(throttle: &Throttle, times: usize, attempt: &Attempt) {

@@ -1,4 +1,6 @@
-//! Signed grants.
+//! Signing of grants, and a cache of the signed ones.
+//!
+//! Not here: the decision that a caller may have a grant, which an RPC makes anew for every request.
 
 use std::sync::Arc;
 
@@ -6,13 +8,12 @@ use ferrite_kit::Clock;
 use ferrite_proto::grant::{Grant, LIFETIME, Signer};
 use moka::sync::Cache;
 
-/// Grants that are kept: about a kilobyte each.
-const KEPT: u64 = 10_000;
-/// A grant is signed again when it is older than this many seconds: whoever gets one has most of its life before him.
-const FRESH_SECS: u64 = 10;
+/// Signed grants that are cached: about a kilobyte each.
+const MAX_CACHED_GRANTS: u64 = 10_000;
+/// Seconds for which a signed grant is returned again. With a lifetime of 60 seconds, a returned grant is valid for at least 50 more.
+const REUSE_SECS: u64 = 10;
 
-/// Signs grants. What was decided just now is signed once: the same grant is the same text, whose signature the other services
-/// have checked already.
+/// Signs grants. Equal grants get the same text for a few seconds, whose signature the other services have verified already.
 pub(crate) struct Grants {
     signer: Signer,
     clock: Clock,
@@ -20,16 +21,16 @@ pub(crate) struct Grants {
 }
 
 impl Grants {
-    /// Signs with `signer`.
+    /// Creates a signer of grants over `signer`, with an empty cache.
     pub(crate) fn new(signer: Signer, clock: Clock) -> Self {
-        Self { signer, clock, signed: Cache::new(KEPT) }
+        Self { signer, clock, signed: Cache::new(MAX_CACHED_GRANTS) }
     }
 
-    /// The grant in its signed form. That the caller may have it is decided anew each time, by whoever asks for it.
+    /// Returns the grant in its signed form, from the cache if it was signed at most ten seconds ago.
     pub(crate) fn sign(&self, grant: Grant) -> String {
         let now = self.clock.now_secs();
         if let Some((signed, text)) = self.signed.get(&grant)
-            && (signed..=signed + FRESH_SECS).contains(&now)
+            && (signed..=signed + REUSE_SECS).contains(&now)
         {
             return text.to_string();
         }
@@ -72,12 +73,12 @@ mod tests {
         let grants = grants(&clock);
         let sign = || grants.sign(grant(1, Permission::Read));
         let first = sign();
-        clock.advance(Duration::from_secs(FRESH_SECS));
+        clock.advance(Duration::from_secs(REUSE_SECS));
         assert_eq!(sign(), first);
         clock.advance(Duration::from_secs(1));
         let second = sign();
         assert_ne!(second, first);
-        clock.advance(Duration::from_secs(FRESH_SECS));
+        clock.advance(Duration::from_secs(REUSE_SECS));
         assert_eq!(sign(), second);
     }
 

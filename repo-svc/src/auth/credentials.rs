@@ -1,0 +1,126 @@
+//! HTTP Basic credentials: a user name or e-mail address with a password, or an access token in either field.
+//!
+//! Not here: tokens sent as bearer tokens, which the authentication layer of the kit checks.
+
+use ferrite_kit::Secret;
+use ferrite_kit::auth::{AuthError, TokenHash};
+use ferrite_proto::Scopes;
+use ferrite_proto::repo::{BasicCredential, Identity};
+
+use super::client_address::ClientAddress;
+use super::password::Passwords;
+use super::throttle::{Attempt, Throttle};
+use super::tokens::TokenAuthenticator;
+use crate::error::RepoError;
+use crate::model::Email;
+use crate::store::AccountStore;
+
+/// Limit for a login, well above any user name or e-mail address.
+const MAX_LOGIN_BYTES: usize = 1024;
+
+/// Checks HTTP Basic credentials against accounts and access tokens.
+#[derive(Debug)]
+pub(crate) struct CredentialChecker {
+    accounts: AccountStore,
+    tokens: TokenAuthenticator,
+    passwords: Passwords,
+    throttle: Throttle,
+}
+
+/// The result of a correct password.
+#[derive(Clone, Debug)]
+pub(crate) struct PasswordProof {
+    /// The account, with every scope.
+    pub(crate) identity: Identity,
+    /// The hash that the password was checked against. A transaction compares it again if it must know that the password was not
+    /// changed meanwhile.
+    pub(crate) password_hash: Secret,
+}
+
+impl CredentialChecker {
+    /// Creates a checker over these accounts and tokens.
+    pub(crate) fn new(
+        accounts: AccountStore,
+        tokens: TokenAuthenticator,
+        passwords: Passwords,
+        throttle: Throttle,
+    ) -> Self {
+        Self { accounts, tokens, passwords, throttle }
+    }
+
+    /// Returns the identity that a credential of a git client proves: by a token as user name, a token as password, or a password.
+    ///
+    /// Tokens are looked up before a password is hashed, because that is cheap. No user name or e-mail address has the form of a
+    /// token, so the order changes nothing else.
+    ///
+    /// # Errors
+    /// [`AuthError::BadCredentials`], or those of [`CredentialChecker::check_password`].
+    pub(crate) async fn check_basic(
+        &self,
+        credential: &BasicCredential,
+        address: &ClientAddress,
+    ) -> Result<Identity, RepoError> {
+        for text in [&credential.username, &credential.password] {
+            if is_token(text)
+                && let Some(identity) = self.tokens.identity(&TokenHash::of(text)).await?
+            {
+                return Ok(identity);
+            }
+        }
+        if is_token(&credential.username) {
+            return Err(AuthError::BadCredentials.into());
+        }
+        self.check_password(credential, address).await.map(|proof| proof.identity)
+    }
+
+    /// Returns the account whose password this is.
+    ///
+    /// # Errors
+    /// [`AuthError::BadCredentials`]; [`RepoError::TooManyAttempts`] after too many wrong passwords; [`RepoError::Busy`] while too many
+    /// passwords are being checked.
+    pub(crate) async fn check_password(
+        &self,
+        credential: &BasicCredential,
+        address: &ClientAddress,
+    ) -> Result<PasswordProof, RepoError> {
+        let login = credential.username.as_str();
+        let is_possible = !login.is_empty() && login.len() <= MAX_LOGIN_BYTES && !login.contains('\0');
+        let key = if is_possible { Email::lookup_key(login) } else { String::new() };
+        let found = if is_possible { self.accounts.login(login).await? } else { None };
+        let (hash, user) = match found {
+            Some(found) if found.is_active => (found.password_hash, Some(found.user)),
+            Some(_) | None => (None, None),
+        };
+        let address = address.as_str().to_owned();
+        let attempt = Attempt { login: key, address, user: user.as_ref().map(|user| user.id) };
+        self.throttle.check(&attempt).await?;
+        let permit = self.passwords.acquire().await?;
+        // Checked again: other attempts may have failed while this one waited, so sending many at once buys no extra guesses.
+        self.throttle.check(&attempt).await?;
+        let is_right = permit.verify(&Secret::new(credential.password.as_str()), hash.clone()).await?;
+        let (Some(user), Some(password_hash), true) = (user, hash, is_right) else {
+            // A token in the place of a password has most likely expired or been revoked, and the program that holds it keeps trying.
+            // Not counted: guessing a token is hopeless.
+            if !is_token(&credential.password) {
+                self.throttle.failed(&attempt).await;
+            }
+            return Err(AuthError::BadCredentials.into());
+        };
+        self.throttle.succeeded(&attempt).await;
+        let identity = Identity {
+            user_id: user.id.0,
+            username: user.username,
+            full_name: user.full_name,
+            email: user.email,
+            is_admin: user.is_admin,
+            scopes: Scopes::all().to_proto(),
+            ..Identity::default()
+        };
+        Ok(PasswordProof { identity, password_hash: Secret::new(password_hash) })
+    }
+}
+
+/// Returns whether a text has the form of an access token: 40 lower-case hexadecimal digits.
+fn is_token(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}

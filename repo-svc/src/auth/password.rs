@@ -1,0 +1,137 @@
+//! Password hashing with Argon2id, on blocking threads and at most one per core at a time: each hash takes 19 MiB and about 20 ms.
+//!
+//! Not here: accounts, and the limits on wrong passwords.
+
+use std::sync::Arc;
+
+use argon2::Argon2;
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use ferrite_kit::Secret;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::RepoError;
+use crate::model::Password;
+
+/// Callers that may wait for a permit; further ones fail with [`RepoError::Busy`].
+const MAX_WAITING: usize = 256;
+/// Limit for a password in UTF-8: 255 characters of 4 bytes. Longer ones are wrong without being hashed.
+const MAX_PASSWORD_BYTES: usize = 255 * 4;
+/// A hash of no known password. Verified for accounts that do not exist, so that they take as long as those that do.
+const DUMMY_HASH: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$ZmVycml0ZS1kdW1teS0wMA$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+
+/// Hashes and verifies passwords. Clones share one limit.
+#[derive(Clone, Debug)]
+pub(crate) struct Passwords {
+    queue: Arc<Semaphore>,
+    cores: Arc<Semaphore>,
+}
+
+impl Passwords {
+    /// Creates a limit of one hash per core at a time.
+    pub(crate) fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self { queue: Arc::new(Semaphore::new(MAX_WAITING)), cores: Arc::new(Semaphore::new(cores)) }
+    }
+
+    /// Waits for a permit to hash once.
+    ///
+    /// # Errors
+    /// [`RepoError::Busy`] if too many callers wait already.
+    pub(crate) async fn acquire(&self) -> Result<HashPermit, RepoError> {
+        let _waiting = self.queue.try_acquire().map_err(|_| RepoError::Busy)?;
+        let permit = Arc::clone(&self.cores).acquire_owned().await.map_err(|_| RepoError::Busy)?;
+        Ok(HashPermit(permit))
+    }
+
+    /// Returns the hash to store for a new password.
+    ///
+    /// # Errors
+    /// [`RepoError::Busy`] if too many callers wait already, [`RepoError::Hashing`].
+    pub(crate) async fn hash(&self, password: &Password) -> Result<String, RepoError> {
+        let secret = password.secret().clone();
+        let permit = self.acquire().await?;
+        permit
+            .run(move || {
+                let hash: PasswordHash = Argon2::default()
+                    .hash_password(secret.expose().as_bytes())
+                    .map_err(|error| RepoError::Hashing(error.to_string()))?;
+                Ok(hash.to_string())
+            })
+            .await
+    }
+}
+
+/// A permit to hash once.
+#[derive(Debug)]
+pub(crate) struct HashPermit(OwnedSemaphorePermit);
+
+impl HashPermit {
+    /// Returns whether `hash` is of `password`. Without a hash returns `false`, after the same time.
+    ///
+    /// # Errors
+    /// [`RepoError::Hashing`] if the hash cannot be read.
+    pub(crate) async fn verify(self, password: &Secret, hash: Option<String>) -> Result<bool, RepoError> {
+        let password = password.clone();
+        self.run(move || {
+            let is_possible = hash.is_some() && password.expose().len() <= MAX_PASSWORD_BYTES;
+            let bytes = if is_possible { password.expose().as_bytes() } else { b"" };
+            let text = hash.filter(|_| is_possible).unwrap_or_else(|| DUMMY_HASH.to_owned());
+            let parsed = PasswordHash::new(&text).map_err(|error| RepoError::Hashing(error.to_string()))?;
+            Ok(Argon2::default().verify_password(bytes, &parsed).is_ok() && is_possible)
+        })
+        .await
+    }
+
+    async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> Result<T, RepoError> + Send + 'static,
+    ) -> Result<T, RepoError> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "bounded by the semaphore, whose permit the task holds to its end"
+        )]
+        let task = tokio::task::spawn_blocking(move || {
+            let outcome = work();
+            drop(self.0);
+            outcome
+        });
+        task.await.map_err(|error| RepoError::Hashing(error.to_string()))?
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_password_is_recognised_by_its_hash_alone() {
+        let passwords = Passwords::new();
+        let secret = Secret::new("correct horse");
+        let hash = passwords.hash(&Password::parse(&secret, "password").unwrap()).await.unwrap();
+        assert!(passwords.acquire().await.unwrap().verify(&secret, Some(hash.clone())).await.unwrap());
+        assert!(
+            !passwords
+                .acquire()
+                .await
+                .unwrap()
+                .verify(&Secret::new("Correct horse"), Some(hash.clone()))
+                .await
+                .unwrap()
+        );
+        assert!(
+            !passwords.acquire().await.unwrap().verify(&Secret::new("x".repeat(100_000)), Some(hash)).await.unwrap()
+        );
+        assert!(!passwords.acquire().await.unwrap().verify(&secret, None).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn an_unknown_account_costs_what_a_known_one_costs() {
+        let secret = Secret::new("correct horse");
+        let real = Passwords::new().hash(&Password::parse(&secret, "password").unwrap()).await.unwrap();
+        let (real, dummy) = (PasswordHash::new(&real).unwrap(), PasswordHash::new(DUMMY_HASH).unwrap());
+        assert_eq!((real.algorithm, real.version, real.params), (dummy.algorithm, dummy.version, dummy.params));
+        assert!(dummy.salt.is_some() && dummy.hash.is_some());
+    }
+}

@@ -1,0 +1,46 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ferrite_kit::Clock;
+use ferrite_kit::auth::{AuthError, TokenAuthority, TokenHash};
+use ferrite_kit::db::DbError;
+use ferrite_proto::repo::Identity;
+
+use super::last_use::LastUse;
+use crate::store::TokenStore;
+
+/// Looks up access tokens in this service's own table and notes that they were used. The other services ask it by RPC.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenAuthenticator {
+    tokens: TokenStore,
+    last_use: Arc<LastUse>,
+    clock: Clock,
+}
+
+impl TokenAuthenticator {
+    /// Creates an authenticator over the tokens of `tokens`, which notes uses in `last_use`.
+    pub(crate) fn new(tokens: TokenStore, last_use: Arc<LastUse>, clock: Clock) -> Self {
+        Self { tokens, last_use, clock }
+    }
+
+    /// Returns the identity behind the token with this hash, or `None` if there is no such token, it has expired, or its owner is
+    /// disabled.
+    pub(crate) async fn identity(&self, hash: &TokenHash) -> Result<Option<Identity>, DbError> {
+        let now = self.clock.now_us();
+        let identity = self.tokens.identity(hash, now).await?;
+        if let Some(identity) = &identity {
+            self.last_use.note(identity.token_id, now);
+        }
+        Ok(identity)
+    }
+}
+
+#[async_trait]
+impl TokenAuthority for TokenAuthenticator {
+    async fn authenticate(&self, token: &str) -> Result<Option<Identity>, AuthError> {
+        self.identity(&TokenHash::of(token)).await.map_err(|error| {
+            tracing::error!(cause = ?error, "cannot look a token up");
+            AuthError::Unavailable
+        })
+    }
+}

@@ -1,0 +1,297 @@
+//! The permit: proof that a request passed the permission table as far as its caller alone decides, and the lookups that check the
+//! rest of the rule against what the request is about.
+//!
+//! Not here: the table and the levels (`access`).
+
+use ferrite_kit::auth::{AuthError, Caller};
+use ferrite_proto::id::{RepositoryId, TeamId, UserId};
+use ferrite_proto::repo::{Identity, RepositoryRef, repository_ref};
+use ferrite_proto::{Permission, Scope, metadata};
+use tonic::Request;
+
+use crate::access::{Capacity, Operation, RepositoryAccess, RequiredRole, Rule, Unit, Viewer};
+use crate::auth::ClientAddress;
+use crate::error::RepoError;
+use crate::model::lookup_key;
+use crate::store::{
+    Actor, Organization, OrganizationRole, OrganizationStore, Repository, RepositoryKey, RepositoryStore, Team,
+    TeamStore,
+};
+
+/// Limit for a request id, above the length of the gateway's own. A longer one is dropped, because ids are kept in the audit log.
+const MAX_REQUEST_ID_BYTES: usize = 128;
+
+/// A request that names the capacity in which its caller acts.
+pub(crate) trait ActsAs {
+    /// Returns the capacity.
+    fn capacity(&self) -> Capacity;
+}
+
+/// A request that passed the permission table as far as its caller alone decides. An operation on a repository, organization or team
+/// checks the rest of its rule when it looks that up: [`Permit::repository`], [`Permit::organization`], [`Permit::team`].
+#[derive(Clone, Debug)]
+pub(crate) struct Permit {
+    operation: &'static Operation,
+    identity: Option<Identity>,
+    viewer: Viewer,
+    address: ClientAddress,
+    request_id: String,
+}
+
+impl Permit {
+    /// Checks a request against the table's rule for its RPC.
+    ///
+    /// # Errors
+    /// [`RepoError::UnlistedOperation`], or those of [`Permit::check_caller`].
+    pub(crate) fn of<T>(request: &Request<T>, capacity: Capacity) -> Result<Self, RepoError> {
+        let caller = Caller::of(request);
+        let operation = Operation::find(&caller.operation, capacity)
+            .ok_or_else(|| RepoError::UnlistedOperation { operation: caller.operation.clone() })?;
+        let permit = Self::new(operation, request);
+        if operation.rule == Rule::Service {
+            caller.require_service()?;
+        }
+        permit.check_caller()?;
+        Ok(permit)
+    }
+
+    /// Returns the permit for another operation than the one that the request calls, not checked yet: for requests that ask about
+    /// access.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] if the operation is not in the table, or is one for services only.
+    pub(crate) fn for_operation<T>(request: &Request<T>, name: &str, capacity: Capacity) -> Result<Self, RepoError> {
+        let operation = Operation::find(name, capacity)
+            .filter(|operation| operation.rule != Rule::Service)
+            .ok_or_else(|| RepoError::field("operation", "unknown", "is not in the table"))?;
+        Ok(Self::new(operation, request))
+    }
+
+    fn new<T>(operation: &'static Operation, request: &Request<T>) -> Self {
+        let caller = Caller::of(request);
+        let request_id = request.metadata().get(metadata::REQUEST_ID).and_then(|value| value.to_str().ok());
+        Self {
+            operation,
+            viewer: Viewer::of(caller.identity.as_ref()),
+            identity: caller.identity,
+            address: ClientAddress::of(request),
+            request_id: request_id.filter(|id| id.len() <= MAX_REQUEST_ID_BYTES).unwrap_or_default().to_owned(),
+        }
+    }
+
+    /// Replaces the caller by a user who authenticated to git, with the rights that the user has there.
+    pub(crate) fn for_git(self, identity: Identity) -> Self {
+        Self { viewer: Viewer::for_git(&identity), identity: Some(identity), ..self }
+    }
+
+    /// Replaces the caller by a deploy key that was added to `repositories`.
+    pub(crate) fn for_deploy_key(self, repositories: &[(RepositoryId, Permission)]) -> Self {
+        Self { viewer: Viewer::deploy_key(repositories), identity: None, ..self }
+    }
+
+    /// Checks the part of the rule that depends on the caller alone.
+    ///
+    /// # Errors
+    /// [`AuthError::CredentialsRequired`], [`AuthError::AdminRequired`], [`AuthError::InsufficientScope`].
+    pub(crate) fn check_caller(&self) -> Result<(), RepoError> {
+        let scope = match self.operation.rule {
+            Rule::Service | Rule::Anyone | Rule::Password => return Ok(()),
+            // Checked with the repository: only a caller who may see it learns which scope is missing.
+            Rule::Repository { anonymous: true, .. } => return Ok(()),
+            Rule::Repository { anonymous: false, .. } => None,
+            Rule::User(scope) => scope,
+            Rule::Organization(_, scope) => Some(scope),
+            Rule::Team(_) => Some(Scope::Org),
+            Rule::Administrator => {
+                if !self.identity()?.is_admin {
+                    return Err(AuthError::AdminRequired.into());
+                }
+                Some(Scope::Admin)
+            }
+        };
+        self.identity()?;
+        match scope {
+            Some(scope) if !self.viewer.scopes().contain(scope) => Err(AuthError::InsufficientScope { scope }.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the name of the operation in the table.
+    pub(crate) fn operation(&self) -> &'static str {
+        self.operation.name
+    }
+
+    /// Returns the capacity in which the caller acts.
+    pub(crate) fn capacity(&self) -> Capacity {
+        self.operation.capacity
+    }
+
+    /// Returns the caller as the viewer of the response.
+    pub(crate) fn viewer(&self) -> &Viewer {
+        &self.viewer
+    }
+
+    /// Returns the address of the client.
+    pub(crate) fn client_address(&self) -> &ClientAddress {
+        &self.address
+    }
+
+    /// Returns the authenticated user.
+    ///
+    /// # Errors
+    /// [`AuthError::CredentialsRequired`] for any other caller.
+    pub(crate) fn identity(&self) -> Result<&Identity, AuthError> {
+        self.identity.as_ref().ok_or(AuthError::CredentialsRequired)
+    }
+
+    /// Returns the account of the authenticated user.
+    ///
+    /// # Errors
+    /// [`AuthError::CredentialsRequired`] for any other caller.
+    pub(crate) fn user(&self) -> Result<UserId, AuthError> {
+        self.identity().map(|identity| UserId(identity.user_id))
+    }
+
+    /// Returns the actor for an entry in the audit log.
+    ///
+    /// # Errors
+    /// [`AuthError::CredentialsRequired`] if no user is authenticated.
+    pub(crate) fn actor(&self) -> Result<Actor, AuthError> {
+        self.identity().map(|identity| self.actor_as(identity))
+    }
+
+    /// Returns the actor for an entry in the audit log, for a caller who authenticated by password in the request itself.
+    pub(crate) fn actor_as(&self, identity: &Identity) -> Actor {
+        Actor {
+            id: identity.user_id,
+            name: identity.username.clone(),
+            token_id: identity.token_id,
+            address: self.address.as_str().to_owned(),
+            request_id: self.request_id.clone(),
+        }
+    }
+
+    /// Returns the repository, if the caller may do the operation on it. A missing and a hidden repository are refused alike, after the
+    /// same query.
+    ///
+    /// # Errors
+    /// [`AuthError::RepositoryNotFound`], [`AuthError::CredentialsRequired`], [`AuthError::InsufficientScope`],
+    /// [`AuthError::PermissionRequired`], or those of the database.
+    pub(crate) async fn repository(
+        &self,
+        repositories: &RepositoryStore,
+        by: Option<RepositoryRef>,
+    ) -> Result<Repository, RepoError> {
+        let Rule::Repository { unit, level, anonymous } = self.operation.rule else {
+            return Err(self.unlisted());
+        };
+        let key = match by.and_then(|reference| reference.by) {
+            Some(repository_ref::By::Id(id)) => Some(RepositoryKey::Id(RepositoryId(id))),
+            Some(repository_ref::By::Name(name)) => RepositoryKey::of(&name.owner, &name.name),
+            None => return Err(RepoError::field("repository", "required", "is required")),
+        };
+        let found = match key {
+            Some(key) => repositories.find(&key, &self.viewer).await?,
+            None => None,
+        };
+        let found = found.ok_or(AuthError::RepositoryNotFound)?;
+        require_level(&self.viewer, found.access(), unit, level, anonymous)?;
+        Ok(found)
+    }
+
+    /// Returns the caller's level on the part of a repository that the operation belongs to.
+    pub(crate) fn level(&self, repository: &Repository) -> Permission {
+        match self.operation.rule {
+            Rule::Repository { unit, .. } => repository.access().level(&self.viewer, unit),
+            _ => Permission::None,
+        }
+    }
+
+    /// Returns the organization, if the caller may do the operation on it.
+    ///
+    /// # Errors
+    /// [`RepoError::OrganizationNotFound`], [`RepoError::OrganizationMemberRequired`], [`RepoError::OrganizationOwnerRequired`], or
+    /// those of the database.
+    pub(crate) async fn organization(
+        &self,
+        organizations: &OrganizationStore,
+        name: &str,
+    ) -> Result<Organization, RepoError> {
+        let Rule::Organization(required, _) = self.operation.rule else { return Err(self.unlisted()) };
+        let found = match lookup_key(name) {
+            Some(key) => organizations.find(&key, self.viewer.user()).await?,
+            None => None,
+        };
+        let found = found.ok_or(RepoError::OrganizationNotFound)?;
+        self.require_role(required, found.role())?;
+        Ok(found)
+    }
+
+    /// Returns the team, if the caller may do the operation on it.
+    ///
+    /// # Errors
+    /// [`RepoError::TeamNotFound`] for a missing and for a hidden team, [`RepoError::OrganizationOwnerRequired`], or those of the
+    /// database.
+    pub(crate) async fn team(&self, teams: &TeamStore, id: TeamId) -> Result<Team, RepoError> {
+        let found = teams.find(id, self.viewer.user()).await?.ok_or(RepoError::TeamNotFound)?;
+        match self.operation.rule {
+            Rule::Administrator => Ok(found),
+            Rule::Team(_) if found.role() == OrganizationRole::Outsider && !self.viewer.is_site_administrator() => {
+                Err(RepoError::TeamNotFound)
+            }
+            Rule::Team(required) => {
+                self.require_role(required, found.role())?;
+                Ok(found)
+            }
+            _ => Err(self.unlisted()),
+        }
+    }
+
+    fn require_role(&self, required: RequiredRole, role: OrganizationRole) -> Result<(), RepoError> {
+        match (required, role) {
+            _ if self.viewer.is_site_administrator() => Ok(()),
+            (_, OrganizationRole::Owner)
+            | (RequiredRole::Member | RequiredRole::OwnerOrSelf, OrganizationRole::Member) => Ok(()),
+            (RequiredRole::Member | RequiredRole::OwnerOrSelf, OrganizationRole::Outsider) => {
+                Err(RepoError::OrganizationMemberRequired)
+            }
+            (RequiredRole::Owner, OrganizationRole::Member | OrganizationRole::Outsider) => {
+                Err(RepoError::OrganizationOwnerRequired)
+            }
+        }
+    }
+
+    /// The error of a lookup that the operation's rule does not provide for.
+    fn unlisted(&self) -> RepoError {
+        RepoError::UnlistedOperation { operation: self.operation.name.to_owned() }
+    }
+}
+
+/// Checks that a viewer has `level` on a part of a repository; `anonymous` also admits callers without a token, if the repository is
+/// public.
+///
+/// # Errors
+/// [`AuthError::RepositoryNotFound`] if the repository is hidden from the viewer, [`AuthError::CredentialsRequired`],
+/// [`AuthError::PermissionRequired`], [`AuthError::InsufficientScope`].
+fn require_level(
+    viewer: &Viewer,
+    access: RepositoryAccess,
+    unit: Unit,
+    level: Permission,
+    anonymous: bool,
+) -> Result<(), AuthError> {
+    let is_open = anonymous && level <= access.public_level();
+    if !access.is_visible(viewer) {
+        return Err(AuthError::RepositoryNotFound);
+    }
+    if is_open || access.token_level(viewer, unit) >= level {
+        return Ok(());
+    }
+    if viewer.is_anonymous() {
+        return Err(AuthError::CredentialsRequired);
+    }
+    if access.role_level(viewer) < level {
+        return Err(AuthError::PermissionRequired { needed: level });
+    }
+    Err(AuthError::InsufficientScope { scope: unit.scope(level) })
+}

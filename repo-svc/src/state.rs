@@ -1,0 +1,111 @@
+//! The application state: the stores and services that RPC handlers use, built once at start.
+//!
+//! Only `rpc` and the wiring in `lib.rs` name it; everything below holds just the services that it uses.
+
+use std::sync::Arc;
+
+use ferrite_kit::auth::TokenCache;
+use ferrite_kit::credentials::ServiceCredentials;
+use ferrite_kit::db::Db;
+use ferrite_kit::grpc::Channel;
+use ferrite_kit::outbox::Relay;
+use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::grant::Signer;
+
+use crate::auth::{CredentialChecker, Grants, LastUse, Passwords, Throttle, TokenAuthenticator};
+use crate::config::Config;
+use crate::creation_limit::CreationLimit;
+use crate::store::{
+    AccountStore, AuditStore, CollaboratorStore, DeployKeyStore, OrganizationStore, ProfileStore, PublicKeyStore,
+    RepositoryStore, TeamStore, TokenStore,
+};
+
+/// The stores and services of this process.
+pub(crate) struct AppState {
+    pub(crate) db: Db,
+    pub(crate) accounts: AccountStore,
+    pub(crate) tokens: TokenStore,
+    pub(crate) repositories: RepositoryStore,
+    pub(crate) collaborators: CollaboratorStore,
+    pub(crate) deploy_keys: DeployKeyStore,
+    pub(crate) organizations: OrganizationStore,
+    pub(crate) teams: TeamStore,
+    pub(crate) profiles: ProfileStore,
+    pub(crate) public_keys: PublicKeyStore,
+    pub(crate) audit: AuditStore,
+    pub(crate) passwords: Passwords,
+    pub(crate) credentials: CredentialChecker,
+    pub(crate) token_authenticator: TokenAuthenticator,
+    /// Uses of tokens that are not written yet.
+    pub(crate) last_use: Arc<LastUse>,
+    pub(crate) creation_limit: CreationLimit,
+    pub(crate) grants: Grants,
+    /// Redis cache of the identities behind tokens; `None` without Redis.
+    pub(crate) cache: Option<TokenCache>,
+    /// Channel to git-svc.
+    pub(crate) storage: Channel,
+    pub(crate) relay: Relay,
+    pub(crate) life: Lifecycle,
+    pub(crate) clock: Clock,
+    pub(crate) config: Config,
+}
+
+impl std::fmt::Debug for AppState {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("AppState").finish_non_exhaustive()
+    }
+}
+
+impl AppState {
+    /// Builds all stores over `db`, and the services over them. Connects and starts nothing.
+    pub(crate) fn new(
+        config: Config,
+        trust: &ServiceCredentials,
+        signer: Signer,
+        db: Db,
+        clock: Clock,
+        life: Lifecycle,
+    ) -> Self {
+        let subscribers = [
+            ("issue-svc", trust.channel(&config.issue_address)),
+            ("hook-svc", trust.channel(&config.hook_address)),
+            ("git-svc", trust.channel(&config.git_address)),
+        ];
+        let accounts = AccountStore::new(db.clone());
+        let tokens = TokenStore::new(db.clone());
+        let passwords = Passwords::new();
+        let last_use = Arc::new(LastUse::default());
+        let token_authenticator = TokenAuthenticator::new(tokens.clone(), Arc::clone(&last_use), clock.clone());
+        let throttle = Throttle::new(trust.limiter.clone(), config.sign_in.clone());
+        Self {
+            credentials: CredentialChecker::new(
+                accounts.clone(),
+                token_authenticator.clone(),
+                passwords.clone(),
+                throttle,
+            ),
+            accounts,
+            tokens,
+            repositories: RepositoryStore::new(db.clone()),
+            collaborators: CollaboratorStore::new(db.clone()),
+            deploy_keys: DeployKeyStore::new(db.clone()),
+            organizations: OrganizationStore::new(db.clone()),
+            teams: TeamStore::new(db.clone()),
+            profiles: ProfileStore::new(db.clone()),
+            public_keys: PublicKeyStore::new(db.clone()),
+            audit: AuditStore::new(db.clone()),
+            passwords,
+            token_authenticator,
+            last_use,
+            creation_limit: CreationLimit::new(trust.limiter.clone(), config.creations.clone()),
+            grants: Grants::new(signer, clock.clone()),
+            cache: trust.token_cache.clone(),
+            storage: trust.channel(&config.git_address),
+            relay: Relay::new(db.clone(), clock.clone(), subscribers.into_iter().collect()),
+            db,
+            life,
+            clock,
+            config,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Settings of `ferrite up`: flags, or the variables named beside them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use ferrite_kit::Secret;
+use ferrite_kit::config::TelemetryArgs;
+
+/// Settings of `ferrite up`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct UpArgs {
+    /// The data folder. Created if it does not exist.
+    #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
+    pub(super) data: PathBuf,
+
+    /// The address to serve REST and git over HTTP on. Port 0 lets the system choose.
+    #[arg(long, env = "FERRITE_HTTP", default_value = "127.0.0.1:3000")]
+    pub(super) http: String,
+
+    /// The address to serve git over SSH on. Port 0 lets the system choose.
+    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222")]
+    pub(super) ssh: String,
+
+    /// The `HOST:PORT` that SSH clone addresses name; by default the SSH address.
+    #[arg(long, env = "FERRITE_PUBLIC_SSH")]
+    pub(super) public_ssh: Option<String>,
+
+    /// The URL under which clients reach this installation; by default the HTTP address.
+    #[arg(long, env = "FERRITE_PUBLIC_URL")]
+    pub(super) public_url: Option<String>,
+
+    /// Opens the loopback ports 7001 to 7004 for gRPC, for internal consumers and debugging.
+    #[arg(long, env = "FERRITE_GRPC_TCP")]
+    pub(super) grpc_tcp: bool,
+
+    /// Time limit for stopping, in seconds.
+    #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = ferrite_kit::config::seconds)]
+    pub(super) grace: Duration,
+
+    /// The name of the first administrator.
+    #[arg(long, env = "FERRITE_ADMIN_USERNAME", default_value = "admin")]
+    pub(super) admin_username: String,
+
+    /// The e-mail address of the first administrator.
+    #[arg(long, env = "FERRITE_ADMIN_EMAIL", default_value = "admin@example.com")]
+    pub(super) admin_email: String,
+
+    /// The password of the first administrator; generated and printed once if left out.
+    #[arg(
+        long = "admin-password-from-environment",
+        env = "FERRITE_ADMIN_PASSWORD",
+        hide = true,
+        hide_env_values = true
+    )]
+    pub(super) admin_password: Option<Secret>,
+
+    /// Stops when standard input ends.
+    #[arg(long, env = "FERRITE_STOP_WITH_STDIN", hide = true)]
+    pub(super) stop_with_stdin: bool,
+
+    #[command(flatten)]
+    pub(super) telemetry: TelemetryArgs,
+}
