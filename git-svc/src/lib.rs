@@ -3,6 +3,7 @@
 //! Not here: who may do what (grants say so), and anything about accounts or issues.
 
 mod admission;
+mod caches;
 mod config;
 mod db;
 pub mod disk;
@@ -32,6 +33,28 @@ use ferrite_kit::{
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::{
+    admission::limiter::Limiters,
+    caches::{EpochCache, RepositoryCaches},
+    db::RepositoryTable,
+    disk::repositories::RepositoryStore,
+    git::command::{Git, GitOptions},
+    maintenance::{MaintenanceParts, MaintenanceService},
+    ref_updates::{RefUpdater, protection::BranchProtection},
+    repo::{
+        pool::{Pool, PoolOptions},
+        read::PathLogCache,
+        refs::Refs,
+    },
+    state::{AppState, Parts},
+    transfer::{
+        archive::{ArchiveCache, ArchiveLimits, ArchiveService},
+        fetch::{FetchService, PackCache},
+        process_pipe::Transfers,
+        push::{HookServer, HookSocket, PushService, install_hooks},
+    },
+    types::{error::GitError, limits::PushLimits, rpc_error::RpcError},
+};
 pub use self::{
     config::{
         Config,
@@ -39,20 +62,6 @@ pub use self::{
         maintenance::MaintenanceArgs,
     },
     transfer::push::hook,
-};
-use self::{
-    db::RepositoryTable,
-    disk::repositories::RepositoryStore,
-    git::command::{Git, GitOptions},
-    maintenance::{MaintenanceService, RunningJobs},
-    ref_updates::{RefUpdater, protection::BranchProtection},
-    repo::{
-        pool::{Pool, PoolOptions},
-        refs::Refs,
-    },
-    state::{AppState, EpochCache, Parts},
-    transfer::{fetch::PackCache, push::HookSocket},
-    types::{error::GitError, rpc_error::RpcError},
 };
 
 /// Serves on `listeners` until `life` stops and requests in flight are done.
@@ -69,28 +78,31 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let clock = Clock::system();
     let trust = config.trust.load("git-svc", &clock)?;
     let repo = trust.channel(&config.repo_address);
-    let (app, socket, relay) = assemble(&config, &clock, trust.access(&repo), &repo, &life).await?;
-    ref_updates::recover_at_start(&app.updater).await.map_err(start_error)?;
-    rpc::remove_deleted(&app).await.map_err(start_error)?;
+    let (state, socket, relay) = assemble(&config, &clock, trust.access(&repo), &repo, &life).await?;
+    ref_updates::recover_at_start(&state.updater).await.map_err(start_error)?;
+    rpc::remove_deleted(&state).await.map_err(start_error)?;
     relay.start(&life);
-    life.spawn("hooks", transfer::push::serve_hooks(app.clone(), socket));
-    life.spawn("sweeper", ref_updates::recover_in_background(app.updater.clone(), life.clone()));
-    life.spawn("journal purge", ref_updates::purge_in_background(app.updater.clone(), life.clone()));
-    life.spawn("tidying", maintenance::clean_up_in_background(app.clone(), life.clone()));
-    life.spawn("pack cache", transfer::fetch::expire_in_background(app.packs.clone(), life.clone()));
-    life.spawn("upkeep", MaintenanceService::new(&app, config.upkeep).run(life.clone()));
-    let db = app.db.clone();
+    let server = HookServer::new(state.sessions.clone(), state.pushes.clone(), state.fetches.clone(), life.clone());
+    life.spawn("hooks", server.run(socket));
+    life.spawn("sweeper", ref_updates::recover_in_background(state.updater.clone(), life.clone()));
+    life.spawn("journal purge", ref_updates::purge_in_background(state.updater.clone(), life.clone()));
+    life.spawn("pack cache", state.fetches.clone().expire_in_background());
+    let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
+    life.spawn("tidying", async move { maintenance.clean_up_in_background(own).await });
+    let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
+    life.spawn("upkeep", async move { maintenance.run(own).await });
+    let db = state.db.clone();
     let probe = move || {
         let db = db.clone();
         async move { db.ping().await }
     };
     life.spawn("readiness", watch_readiness(probe, life.clone()));
-    let router = rpc::server(&app).into_router(trust.layer(&repo), http::router(app.clone()), &life);
+    let router = rpc::server(&state).into_router(trust.layer(&repo), http::router(state.clone()), &life);
     serve_all(listeners, router, ListenerLimits::default(), &life).await;
     Ok(())
 }
 
-/// Opens everything there is to open.
+/// Opens the store and the database, and builds the services on them.
 async fn assemble(
     config: &Config,
     clock: &Clock,
@@ -98,66 +110,110 @@ async fn assemble(
     repo: &Channel,
     life: &Lifecycle,
 ) -> Result<(AppState, HookSocket, Relay), StartError> {
-    let options = GitOptions {
-        program: config.git_program.clone(),
-        max_push_bytes: config.max_push_bytes,
-        ..GitOptions::of(&config.limits.process)
-    };
-    let git = Arc::new(Git::find(options).await.map_err(start_error)?);
+    let git = Arc::new(find_git(config).await.map_err(start_error)?);
     let db = config.database.open(&db::migrations()).await?;
-    let disk = Arc::new(
-        RepositoryStore::open(&config.store_path, &config.store, config.store_patience).await.map_err(start_error)?,
-    );
-    let pool = Pool::new(Arc::clone(&disk), PoolOptions::default()).map_err(start_error)?;
+    let store = RepositoryStore::open(&config.store_path, &config.store, config.store_patience).await;
+    let store = Arc::new(store.map_err(start_error)?);
+    let pool = Pool::new(Arc::clone(&store), PoolOptions::default()).map_err(start_error)?;
     pool.run_blocking(|store| store.sweep(SystemTime::now())).await.map_err(start_error)?;
-    let limits = transfer::archive::ArchiveLimits {
-        bytes: config.max_archive_bytes,
-        ..transfer::archive::ArchiveLimits::default()
-    };
-    let capacity = config.archive_cache_bytes;
-    let archives =
-        pool.run_blocking(move |store| transfer::archive::ArchiveCache::open(&store.cache(), limits, capacity)).await;
-    let archives = archives.map_err(start_error)?;
-    let capacity = config.pack_cache_bytes;
-    let packs = pool.run_blocking(move |store| PackCache::open(&store.cache(), capacity)).await.map_err(start_error)?;
+    let (archives, packs) = open_caches(config, &pool).await.map_err(start_error)?;
     let program = match &config.hook_program {
         Some(program) => program.clone(),
         None => std::env::current_exe()?,
     };
-    let hooks = transfer::push::install_hooks(disk.root(), &program.canonicalize()?).map_err(start_error)?;
-    let socket = HookSocket::bind(disk.root()).map_err(start_error)?;
+    let hooks = install_hooks(store.root(), &program.canonicalize()?).map_err(start_error)?;
+    let socket = HookSocket::bind(store.root()).map_err(start_error)?;
+    let sessions = socket.sessions(config.max_push_refs);
     let relay = Relay::new(db.clone(), clock.clone(), Subscribers::from([("repo-svc", repo.clone())]));
-    let refs = Refs::new(Arc::clone(&disk), pool.clone(), Arc::clone(&git))
+    let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git))
         .with_cache_bytes(config.ref_table_bytes)
         .with_deadline(config.limits.refs);
     let updater =
-        RefUpdater::new(db.clone(), clock.clone(), relay.clone(), Arc::clone(&disk), pool.clone(), refs.clone());
-    let app = AppState::new(Parts {
+        RefUpdater::new(db.clone(), clock.clone(), relay.clone(), Arc::clone(&store), pool.clone(), refs.clone());
+    let protection = BranchProtection::new(db.clone(), pool.clone());
+    let limiters = Limiters::new(&config.limits.limiters.options());
+    let transfers = Transfers::new(config.limits.transfers(), life.clone());
+    let (bytes, objects, refs_limit) = (config.max_push_bytes, config.max_push_objects, config.max_push_refs);
+    let state = AppState::new(Parts {
         repositories: RepositoryTable::new(db.clone()),
-        sessions: socket.sessions(config.max_push_refs),
-        limiters: admission::limiter::Limiters::new(&config.limits.limiters),
-        limits: config.limits.clone(),
-        archives,
-        packs,
-        max_push_bytes: config.max_push_bytes,
-        max_push_objects: config.max_push_objects,
-        max_push_refs: config.max_push_refs,
-        protection: BranchProtection::new(db.clone(), pool.clone()),
-        epochs: EpochCache::default(),
-        path_logs: repo::read::PathLogCache::default(),
-        running: RunningJobs::default(),
+        caches: RepositoryCaches {
+            epochs: EpochCache::default(),
+            pool: pool.clone(),
+            refs: refs.clone(),
+            packs: packs.clone(),
+            archives: archives.clone(),
+            path_logs: PathLogCache::default(),
+        },
+        pushes: PushService::new(
+            updater.clone(),
+            protection.clone(),
+            refs.clone(),
+            pool.clone(),
+            sessions.clone(),
+            PushLimits { bytes, objects, refs: refs_limit },
+        ),
+        fetches: FetchService::new(
+            Arc::clone(&git),
+            Arc::clone(&store),
+            pool.clone(),
+            Arc::clone(&limiters.pack),
+            packs,
+            life.clone(),
+        ),
+        archives: ArchiveService::new(
+            Arc::clone(&git),
+            Arc::clone(&store),
+            pool.clone(),
+            Arc::clone(&limiters.archive),
+            archives,
+            life.clone(),
+        ),
+        maintenance: Arc::new(MaintenanceService::new(
+            MaintenanceParts {
+                clock: clock.clone(),
+                db: db.clone(),
+                store: Arc::clone(&store),
+                pool: pool.clone(),
+                git: Arc::clone(&git),
+                updater: updater.clone(),
+                sessions: sessions.clone(),
+            },
+            config.upkeep.options(),
+            transfers.limits().total,
+        )),
+        max_file_bytes: config.limits.max_file_bytes,
         clock: clock.clone(),
         life: life.clone(),
-        store: disk,
+        store,
         db,
         access,
         pool,
         git,
         refs,
         updater,
+        protection,
+        limiters,
+        transfers,
+        sessions,
         hooks,
     });
-    Ok((app, socket, relay))
+    Ok((state, socket, relay))
+}
+
+async fn find_git(config: &Config) -> Result<Git, GitError> {
+    let options = config.limits.process.git_options();
+    let (program, max_push_bytes) = (config.git_program.clone(), config.max_push_bytes);
+    Git::find(GitOptions { program, max_push_bytes, ..options }).await
+}
+
+async fn open_caches(config: &Config, pool: &Pool) -> Result<(ArchiveCache, PackCache), GitError> {
+    let limits = ArchiveLimits { bytes: config.max_archive_bytes, ..ArchiveLimits::default() };
+    let (archive_bytes, pack_bytes) = (config.archive_cache_bytes, config.pack_cache_bytes);
+    pool.run_blocking(move |store| {
+        let archives = ArchiveCache::open(&store.cache(), limits, archive_bytes)?;
+        Ok((archives, PackCache::open(&store.cache(), pack_bytes)?))
+    })
+    .await
 }
 
 fn start_error(error: impl Into<RpcError>) -> StartError {

@@ -8,27 +8,25 @@ use ferrite_kit::{
     db::Db,
 };
 use ferrite_proto::{grant::Grant, id::RepositoryId, operation};
-use moka::sync::Cache;
 
 use crate::{
     admission::limiter::Limiters,
-    config::limits::LimitArgs,
+    caches::RepositoryCaches,
     db::{RepositoryRow, RepositoryTable},
     disk::repositories::RepositoryStore,
     git::command::Git,
-    maintenance::RunningJobs,
+    maintenance::MaintenanceService,
     ref_updates::{RefUpdater, protection::BranchProtection},
-    repo::{pool::Pool, read::PathLogCache, refs::Refs},
+    repo::{pool::Pool, refs::Refs},
     transfer::{
-        archive::ArchiveCache,
-        fetch::PackCache,
-        push::{HookSessions, Hooks},
+        archive::ArchiveService,
+        fetch::FetchService,
+        process_pipe::Transfers,
+        push::{HookSessions, Hooks, PushService},
     },
     types::{error::GitError, rpc_error::RpcError},
 };
 
-/// Repositories whose epoch is kept in memory.
-const MAX_CACHED_EPOCHS: u64 = 100_000;
 /// What leaves a repository as it is. Everything else is a change.
 const READ_OPERATIONS: &[&str] = &[
     operation::LIST_BRANCHES,
@@ -53,7 +51,7 @@ const READ_OPERATIONS: &[&str] = &[
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<Parts>);
 
-/// See [`App`].
+/// See [`AppState`].
 pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) clock: Clock,
@@ -65,37 +63,20 @@ pub(crate) struct Parts {
     pub(crate) refs: Refs,
     pub(crate) updater: RefUpdater,
     pub(crate) repositories: RepositoryTable,
-    pub(crate) sessions: HookSessions,
-    pub(crate) limiters: Limiters,
-    pub(crate) limits: LimitArgs,
-    pub(crate) archives: ArchiveCache,
-    pub(crate) packs: PackCache,
-    pub(crate) max_push_bytes: u64,
-    pub(crate) max_push_objects: u64,
-    pub(crate) max_push_refs: usize,
     pub(crate) protection: BranchProtection,
-    /// Where the hooks are.
+    pub(crate) limiters: Limiters,
+    pub(crate) caches: RepositoryCaches,
+    pub(crate) transfers: Transfers,
+    /// Pushes and fetches whose hooks may call.
+    pub(crate) sessions: HookSessions,
+    /// Folders of the hooks.
     pub(crate) hooks: Hooks,
-    pub(crate) epochs: EpochCache,
-    pub(crate) path_logs: PathLogCache,
-    /// Upkeep that is going on.
-    pub(crate) running: RunningJobs,
-}
-
-/// Epochs of repositories, as the table has them: this process is the only one that writes them.
-pub(crate) struct EpochCache(Cache<RepositoryId, i64>);
-
-impl Default for EpochCache {
-    fn default() -> Self {
-        Self(Cache::new(MAX_CACHED_EPOCHS))
-    }
-}
-
-impl EpochCache {
-    /// Forgets a repository that changed its place or is gone.
-    pub(crate) fn forget(&self, id: RepositoryId) {
-        self.0.invalidate(&id);
-    }
+    pub(crate) pushes: PushService,
+    pub(crate) fetches: FetchService,
+    pub(crate) archives: ArchiveService,
+    pub(crate) maintenance: Arc<MaintenanceService>,
+    /// Largest file that can be written through the API, in bytes.
+    pub(crate) max_file_bytes: u64,
 }
 
 impl std::ops::Deref for AppState {
@@ -133,12 +114,12 @@ impl AppState {
 
     /// Refuses an epoch that is older than the newest one seen; remembers a newer one.
     async fn check_epoch(&self, id: RepositoryId, epoch: i64) -> Result<(), RpcError> {
-        let known = match self.epochs.0.get(&id) {
+        let known = match self.caches.epochs.get(id) {
             Some(known) => known,
             None => {
                 let row = self.repositories.find(id).await?.ok_or(GitError::RepositoryNotFound)?;
                 let known = self.epoch_here(&row)?;
-                self.epochs.0.insert(id, known);
+                self.caches.epochs.insert(id, known);
                 known
             }
         };
@@ -147,7 +128,7 @@ impl AppState {
         }
         if epoch > known {
             self.repositories.raise(id, epoch).await?;
-            self.epochs.0.insert(id, epoch);
+            self.caches.epochs.insert(id, epoch);
         }
         Ok(())
     }

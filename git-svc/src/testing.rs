@@ -22,6 +22,7 @@ use crate::{
         pool::{Pool, PoolOptions},
         refs::Refs,
     },
+    transfer::push::{HookSessions, HookSocket},
     types::name::BranchName,
 };
 
@@ -55,6 +56,11 @@ impl TestRepo {
         let relay = Relay::new(self.db.clone(), Clock::system(), Subscribers::from([("repo-svc", subscriber)]));
         let (store, pool) = (Arc::clone(&self.store), self.pool.clone());
         RefUpdater::new(self.db.clone(), Clock::system(), relay, store, pool, self.refs.clone())
+    }
+
+    /// Pushes under way: none. Hooks cannot call.
+    pub(crate) fn sessions(&self) -> HookSessions {
+        HookSocket::bind(self.store.root()).unwrap().sessions(10)
     }
 
     /// A commit that no ref points to.

@@ -12,56 +12,87 @@ use ferrite_proto::{grant::Grant, id::RepositoryId, metadata};
 use http::HeaderMap;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-use crate::{config::limits::LimiterArgs, types::error::GitError};
+use crate::types::error::GitError;
 
 /// The longest address that tells one client from another.
 const MAX_ADDRESS_BYTES: usize = 64;
 /// Counts of repositories or clients that nobody uses are looked for when there are this many.
 const PRUNE_AT_KEYS: usize = 1024;
 
+/// How many processes of each kind run at once; 0 for a number that follows from the processor's cores.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimiterOptions {
+    /// Requests that may wait for one repository.
+    pub(crate) queue_per_repository: usize,
+    /// Requests of one client that may wait.
+    pub(crate) queue_per_client: usize,
+    /// Longest time that a request waits.
+    pub(crate) queue_timeout: Duration,
+    /// Lists of refs.
+    pub(crate) advertisements: usize,
+    /// Fetches, busy or waiting for their clients.
+    pub(crate) fetches: usize,
+    /// Fetches of one repository.
+    pub(crate) fetches_per_repository: usize,
+    /// Packs that are being made.
+    pub(crate) packs: usize,
+    /// Pushes.
+    pub(crate) pushes: usize,
+    /// Pushes to one repository.
+    pub(crate) pushes_per_repository: usize,
+    /// Large files that are being read.
+    pub(crate) raw_files: usize,
+    /// Sessions over SSH, busy or not.
+    pub(crate) sessions: usize,
+    /// Archives that are being made.
+    pub(crate) archives: usize,
+    /// Searches for the commits of a path.
+    pub(crate) logs: usize,
+}
+
 /// One gate per kind of process.
 #[derive(Debug)]
 pub(crate) struct Limiters {
     /// Listing refs for a client: short.
-    pub(crate) advertise: Limiter,
+    pub(crate) advertise: Arc<Limiter>,
     /// Serving fetches: processes that mostly wait for their clients.
-    pub(crate) fetch: Limiter,
+    pub(crate) fetch: Arc<Limiter>,
     /// Making packs.
-    pub(crate) pack: Limiter,
+    pub(crate) pack: Arc<Limiter>,
     /// Taking packs in.
-    pub(crate) push: Limiter,
+    pub(crate) push: Arc<Limiter>,
     /// Reading large files.
-    pub(crate) raw: Limiter,
+    pub(crate) raw: Arc<Limiter>,
     /// Processes that speak with a client for as long as it likes; they need another turn while they work.
-    pub(crate) session: Limiter,
+    pub(crate) session: Arc<Limiter>,
     /// Making archives.
-    pub(crate) archive: Limiter,
+    pub(crate) archive: Arc<Limiter>,
     /// Looking for the commits of a path.
-    pub(crate) log: Limiter,
+    pub(crate) log: Arc<Limiter>,
 }
 
 impl Limiters {
-    /// As wide as the settings say, or the processor allows.
-    pub(crate) fn new(limits: &LimiterArgs) -> Self {
+    /// As wide as the options say, or the processor allows.
+    pub(crate) fn new(options: &LimiterOptions) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let waiting = QueueLimits {
-            timeout: limits.timeout,
-            per_repository: limits.waiting.into(),
-            per_client: limits.waiting_per_client.into(),
+            timeout: options.queue_timeout,
+            per_repository: options.queue_per_repository,
+            per_client: options.queue_per_client,
         };
-        let limiter = |name, set: u16, usual, per_repository| {
-            let store = if set == 0 { usual } else { usize::from(set) };
-            Limiter { waiting, ..Limiter::new(name, store, per_repository) }
+        let limiter = |name, set: usize, default, per_repository| {
+            let store = if set == 0 { default } else { set };
+            Arc::new(Limiter { waiting, ..Limiter::new(name, store, per_repository) })
         };
         Self {
-            advertise: limiter("advertise", limits.advertisements, 4 * cores, usize::MAX),
-            fetch: limiter("fetch", limits.fetches, 64 * cores, limits.fetches_per_repository.into()),
-            pack: limiter("pack", limits.packs, cores.max(2), (cores / 2).max(2)),
-            push: limiter("push", limits.pushes, 2 * cores, limits.pushes_per_repository.into()),
-            raw: limiter("raw", limits.raw_files, 8 * cores, 8),
-            session: limiter("session", limits.sessions, 64 * cores, 32),
-            archive: limiter("archive", limits.archives, (cores / 2).max(1), 4),
-            log: limiter("log", limits.logs, cores, 2),
+            advertise: limiter("advertise", options.advertisements, 4 * cores, usize::MAX),
+            fetch: limiter("fetch", options.fetches, 64 * cores, options.fetches_per_repository),
+            pack: limiter("pack", options.packs, cores.max(2), (cores / 2).max(2)),
+            push: limiter("push", options.pushes, 2 * cores, options.pushes_per_repository),
+            raw: limiter("raw", options.raw_files, 8 * cores, 8),
+            session: limiter("session", options.sessions, 64 * cores, 32),
+            archive: limiter("archive", options.archives, (cores / 2).max(1), 4),
+            log: limiter("log", options.logs, cores, 2),
         }
     }
 }

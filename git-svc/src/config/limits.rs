@@ -5,7 +5,11 @@ use std::time::Duration;
 use clap::{Args, value_parser};
 use ferrite_kit::config::seconds;
 
-use crate::types::{error::GitError, limits::MAX_FILE_BYTES};
+use crate::{
+    admission::limiter::LimiterOptions,
+    git::command::GitOptions,
+    types::limits::{MAX_FILE_BYTES, TransferLimits},
+};
 
 /// Limits that keep one client, or one repository, from taking what others need.
 #[derive(Args, Clone, Debug)]
@@ -120,10 +124,41 @@ pub struct ProcessArgs {
 }
 
 impl LimitArgs {
-    /// Refuses a file that is larger than the API may write.
-    pub(crate) fn check_file(&self, bytes: usize) -> Result<(), GitError> {
-        let limit = self.max_file_bytes;
-        if bytes as u64 > limit { Err(GitError::TooLarge { what: "the file", limit }) } else { Ok(()) }
+    /// Limits of transfers.
+    pub(crate) fn transfers(&self) -> TransferLimits {
+        let Self { idle, transfer: total, pause, slowest: min_rate, session_idle, .. } = *self;
+        TransferLimits { idle, total, pause, min_rate, session_idle }
+    }
+}
+
+impl LimiterArgs {
+    /// Options of the limiters.
+    pub(crate) fn options(&self) -> LimiterOptions {
+        LimiterOptions {
+            queue_per_repository: self.waiting.into(),
+            queue_per_client: self.waiting_per_client.into(),
+            queue_timeout: self.timeout,
+            advertisements: self.advertisements.into(),
+            fetches: self.fetches.into(),
+            fetches_per_repository: self.fetches_per_repository.into(),
+            packs: self.packs.into(),
+            pushes: self.pushes.into(),
+            pushes_per_repository: self.pushes_per_repository.into(),
+            raw_files: self.raw_files.into(),
+            sessions: self.sessions.into(),
+            archives: self.archives.into(),
+            logs: self.logs.into(),
+        }
+    }
+}
+
+impl ProcessArgs {
+    /// Default options of git with these limits.
+    pub(crate) fn git_options(&self) -> GitOptions {
+        let defaults = GitOptions::default();
+        let pack_threads = if self.pack_threads == 0 { defaults.pack_threads } else { self.pack_threads.into() };
+        let (pack_window_bytes, big_file_bytes) = (self.pack_window_bytes, self.big_file_bytes);
+        GitOptions { pack_threads, pack_window_bytes, big_file_bytes, ..defaults }
     }
 }
 

@@ -1,7 +1,11 @@
+//! Settings of maintenance.
+
 use std::time::Duration;
 
 use clap::Args;
 use ferrite_kit::config::seconds;
+
+use crate::maintenance::options::MaintenanceOptions;
 
 /// When repositories are repacked and how. A trigger of 0 is switched off.
 #[derive(Args, Clone, Debug)]
@@ -62,9 +66,21 @@ fn fractional_seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl MaintenanceArgs {
-    /// Jobs at once.
-    pub(crate) fn max_jobs(&self) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        if self.jobs == 0 { (cores / 4).max(1) } else { self.jobs }
+    /// Options of the service.
+    pub(crate) fn options(&self) -> MaintenanceOptions {
+        MaintenanceOptions {
+            interval: self.interval,
+            jobs: self.jobs,
+            deadline: self.deadline,
+            loose_objects: self.loose_objects,
+            packs: self.packs,
+            updates: self.updates,
+            repack_after: self.repack_after,
+            full_after: self.full_after,
+            cruft_percent: self.cruft_percent,
+            check_after: self.check_after,
+            expire_after: self.expire_after,
+            loose_refs: self.loose_refs,
+        }
     }
 }

@@ -9,7 +9,7 @@ use ferrite_proto::{events::RefsUpdateKind, id::RepositoryId};
 use git2::Oid;
 use uuid::Uuid;
 
-use super::RepositoryTable;
+use super::repositories::RepositoryTable;
 use crate::{repo::refs::RefEdit, types::push_options::PushOptions};
 
 /// Forty zeros: no object.

@@ -1,8 +1,10 @@
 //! The folder of a store: where repositories are, how they come and go. Not here: what is inside a repository.
 
 use std::{
+    ffi::OsStr,
     fs, io,
     io::Write as _,
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -16,7 +18,10 @@ use super::{
     full::classify_disk_full,
     usage::{DiskUsage, DiskUsageCache},
 };
-use crate::types::{error::GitError, name::BranchName};
+use crate::types::{
+    error::GitError,
+    name::{BranchName, RefName},
+};
 
 /// How long deleted repositories stay in `trash/`.
 const TRASH_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -137,6 +142,7 @@ impl RepositoryStore {
     ///
     /// The caller tells the pool to forget it.
     pub fn delete(&self, id: RepositoryId) -> Result<(), GitError> {
+        self.usages.forget(id);
         let path = self.path(id);
         let trash = self.root.join("trash");
         // The sweeper counts from now, not from the last change of the repository.
@@ -314,10 +320,23 @@ where
     fs::write(path.join("config"), CONFIG).map_err(GitError::io("writing config"))?;
     let commit = fill(&git2::Repository::open_bare(path)?)?;
     if let Some(commit) = commit {
-        crate::repo::refs::write_unpublished(path, &branch.to_ref(), commit)?;
+        write_unpublished(path, &branch.to_ref(), commit)?;
     }
     sync_tree(path)?;
     Ok(commit)
+}
+
+/// Writes a ref of a repository that nobody can see yet; the caller syncs it.
+fn write_unpublished(repository: &Path, name: &RefName, target: git2::Oid) -> Result<(), GitError> {
+    let path = ref_path(repository, name);
+    let parent = path.parent().expect("a ref's file has a folder");
+    let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, format!("{target}\n")));
+    written.map_err(GitError::io(format!("writing `{name}`")))
+}
+
+/// Where the ref's own file is, if it is not packed.
+pub(crate) fn ref_path(repository: &Path, name: &RefName) -> PathBuf {
+    repository.join(OsStr::from_bytes(name.as_bytes()))
 }
 
 fn list_dir(folder: &Path) -> Result<Vec<fs::DirEntry>, GitError> {

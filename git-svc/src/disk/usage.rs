@@ -57,6 +57,11 @@ impl Default for DiskUsageCache {
 }
 
 impl DiskUsageCache {
+    /// Drops what is known about a repository that is gone.
+    pub(crate) fn forget(&self, id: RepositoryId) {
+        self.0.invalidate(&id);
+    }
+
     /// Measures the repository at `path`. What vanishes meanwhile does not count. Blocking.
     pub(crate) fn of(&self, id: RepositoryId, path: &Path) -> DiskUsage {
         let objects = path.join("objects");

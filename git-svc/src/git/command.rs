@@ -3,7 +3,7 @@
 //! No text of a user reaches an argument vector: only constants, object ids, and paths made from repository ids.
 
 mod capabilities;
-mod maintenance_task;
+pub(crate) mod maintenance_task;
 mod pack;
 mod reaper;
 
@@ -24,14 +24,10 @@ use tokio::{
     sync::OnceCell,
 };
 
-pub(crate) use self::maintenance_task::MaintenanceTask;
 use self::reaper::Reaper;
-use crate::{
-    config::limits::ProcessArgs,
-    types::{
-        archive::{Format, Prefix},
-        error::GitError,
-    },
+use crate::types::{
+    archive::{Format, Prefix},
+    error::GitError,
 };
 
 /// The oldest git that has everything we ask for.
@@ -109,17 +105,6 @@ impl Default for GitOptions {
             big_file_bytes: 32 << 20,
             max_push_bytes: 2 << 30,
         }
-    }
-}
-
-impl GitOptions {
-    /// The usual ones, but for what is set.
-    #[must_use]
-    pub fn of(limits: &ProcessArgs) -> Self {
-        let usual = Self::default();
-        let pack_threads = if limits.pack_threads == 0 { usual.pack_threads } else { limits.pack_threads.into() };
-        let (pack_window_bytes, big_file_bytes) = (limits.pack_window_bytes, limits.big_file_bytes);
-        Self { pack_threads, pack_window_bytes, big_file_bytes, ..usual }
     }
 }
 

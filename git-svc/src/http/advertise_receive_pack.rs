@@ -12,16 +12,16 @@ use super::ref_stream::{CHUNK_BYTES, body_of_chunks, push_id, set_length};
 use crate::{git::pktline::service_header, repo::refs::RefTable, state::AppState, types::error::GitError};
 
 /// The answer to `info/refs` of a push; `None` for repositories whose refs are better told by git.
-pub(super) async fn try_advertise(app: &AppState, id: RepositoryId) -> Result<Option<Body>, GitError> {
-    if !app.store.exists(id) {
+pub(super) async fn try_advertise(state: &AppState, id: RepositoryId) -> Result<Option<Body>, GitError> {
+    if !state.store.exists(id) {
         return Err(GitError::RepositoryNotFound);
     }
-    let table = app.refs.table(id).await?;
+    let table = state.refs.table(id).await?;
     if !table.is_plain() {
         return Ok(None);
     }
-    let can = app.git.push_capabilities(&app.store.path(id)).await?;
-    Ok(Some(body_of_chunks(app, chunks(table, can))))
+    let can = state.git.push_capabilities(&state.store.path(id)).await?;
+    Ok(Some(body_of_chunks(state, chunks(table, can))))
 }
 
 /// All refs by name, the first one with what git can do behind a NUL.

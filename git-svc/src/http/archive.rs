@@ -24,7 +24,7 @@ use crate::{
     admission::limiter::ClientKey,
     repo::revision::Revision,
     state::AppState,
-    transfer::archive::{ArchiveSpec, check, open},
+    transfer::archive::ArchiveSpec,
     types::{
         archive::{Format, Prefix},
         error::GitError,
@@ -38,14 +38,14 @@ const COMMIT_HEADER: &str = "ferrite-commit";
 /// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: what is in the commit that a revision names, below the folder `prefix`.
 /// `HEAD` makes nothing: the length is told if the archive is there.
 pub(super) async fn archive(
-    State(app): State<AppState>,
+    State(state): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let id = repository(&id)?;
-    let grant = app.authorize_as(&caller, ARCHIVE, id).await?;
-    let spec = spec(&app, RepositoryId(id), request.uri().query().unwrap_or_default()).await?;
+    let grant = state.authorize_as(&caller, ARCHIVE, id).await?;
+    let spec = spec(&state, RepositoryId(id), request.uri().query().unwrap_or_default()).await?;
     let etag = format!("\"{}\"", spec.key());
     let commit = spec.commit.to_string();
     if matches_etag(request.headers(), &etag) {
@@ -54,10 +54,10 @@ pub(super) async fn archive(
     let client = ClientKey::of(&caller, &grant, request.headers());
     if request.method() == Method::HEAD {
         // A body of unknown size: one of no size would become the archive's length.
-        let size = check(&app, &spec, &client).await?;
+        let size = state.archives.check(&spec, &client).await?;
         return Ok(whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), size, &etag, &commit));
     }
-    let mut reader = open(&app, spec, client);
+    let mut reader = state.archives.open(spec, client);
     let Some(range) = requested_range(request.method(), request.headers(), &etag) else {
         let size = reader.begun().await?;
         return Ok(whole(Body::from_stream(reader.bytes(0, None).await?), size, &etag, &commit));
@@ -78,7 +78,7 @@ pub(super) async fn archive(
 }
 
 /// What is asked for, with the commit that the revision names now.
-async fn spec(app: &AppState, id: RepositoryId, query: &str) -> Result<ArchiveSpec, RpcError> {
+async fn spec(state: &AppState, id: RepositoryId, query: &str) -> Result<ArchiveSpec, RpcError> {
     let value = |name: &'static str| {
         let found = query::value(query, name);
         found.ok_or_else(|| GitError::invalid(name, "required", "must be given, percent-encoded"))
@@ -86,8 +86,8 @@ async fn spec(app: &AppState, id: RepositoryId, query: &str) -> Result<ArchiveSp
     let format = Format::parse(&value("format")?)?;
     let prefix = Prefix::parse(&value("prefix")?)?;
     let revision = Revision::parse(&value("revision")?)?;
-    let commit = app.pool.run(id, move |repo| Ok(revision.resolve(repo)?.commit)).await?;
-    Ok(ArchiveSpec { repository: id, commit, format, prefix, git: app.git.version() })
+    let commit = state.pool.run(id, move |repo| Ok(revision.resolve(repo)?.commit)).await?;
+    Ok(ArchiveSpec { repository: id, commit, format, prefix, git: state.git.version() })
 }
 
 fn whole(body: Body, size: Option<u64>, etag: &str, commit: &str) -> Response {

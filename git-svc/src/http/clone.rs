@@ -12,15 +12,14 @@ use tokio::time::Instant;
 use super::protocol_v2::{self, V2Command};
 use crate::{
     admission::{limiter::Permit, throughput::MinThroughput},
-    config::limits::LimitArgs,
     git::pktline::MAX_PACKET,
     state::AppState,
     transfer::{
         body_channel::{BodySender, CHUNK_BYTES, channel},
-        fetch::{self, CloneRequest, Fetch, Pack},
+        fetch::{CloneRequest, Fetch, FetchService, Pack},
         request_body::RequestBody,
     },
-    types::error::GitError,
+    types::{error::GitError, limits::TransferLimits},
 };
 
 /// How long to wait for a pack to grow.
@@ -41,18 +40,18 @@ impl V2Command for CloneRequest {
     /// Some twenty thousand wants.
     const MAX_BYTES: usize = 1 << 20;
 
-    fn argument(&mut self, writer: &[u8]) -> bool {
+    fn argument(&mut self, line: &[u8]) -> bool {
         // A request without it is a question first.
         if self.is_done {
             return false;
         }
-        match writer {
+        match line {
             b"thin-pack" => self.thin_pack = true,
             b"ofs-delta" => self.ofs_delta = true,
             b"include-tag" => self.include_tag = true,
             b"no-progress" => self.no_progress = true,
             b"done" => self.is_done = true,
-            _ => match want(writer) {
+            _ => match want(line) {
                 Some(id) => self.wants.push(id),
                 None => return false,
             },
@@ -61,28 +60,32 @@ impl V2Command for CloneRequest {
     }
 }
 
-fn want(writer: &[u8]) -> Option<Oid> {
-    let digits = writer.strip_prefix(b"want ").filter(|digits| digits.len() == 40)?;
+fn want(line: &[u8]) -> Option<Oid> {
+    let digits = line.strip_prefix(b"want ").filter(|digits| digits.len() == 40)?;
     Oid::from_str(std::str::from_utf8(digits).ok()?).ok()
 }
 
 /// The pack that is asked for, if it is for a plain clone; `None` for every other request, which is still in `input` as it came.
 ///
 /// Errors: `Overloaded`.
-pub(super) async fn find(app: &AppState, fetch: &Fetch, input: &mut RequestBody) -> Result<Option<Pack>, GitError> {
+pub(super) async fn find(
+    fetches: &FetchService,
+    fetch: &Fetch,
+    input: &mut RequestBody,
+) -> Result<Option<Pack>, GitError> {
     match protocol_v2::read::<CloneRequest>(input).await? {
-        Some(request) if request.is_done => fetch::clone::find(app, fetch, &request).await,
+        Some(request) if request.is_done => fetches.find_pack(fetch, &request).await,
         _ => Ok(None),
     }
 }
 
 /// The answer: the pack as the client takes it.
-pub(super) fn send(app: &AppState, pack: Pack, permit: Permit) -> Body {
+pub(super) fn send(state: &AppState, pack: Pack, permit: Permit) -> Body {
     let (sender, receiver) = channel();
-    let limits = app.limits.clone();
-    app.life.spawn("clone", async move {
+    let limits = *state.transfers.limits();
+    state.life.spawn("clone", async move {
         let outcome = tokio::select! {
-            outcome = tokio::time::timeout(limits.transfer, serve(&limits, pack, &sender)) => outcome,
+            outcome = tokio::time::timeout(limits.total, serve(&limits, pack, &sender)) => outcome,
             () = sender.closed() => return,
         };
         match outcome {
@@ -125,9 +128,12 @@ impl PacketWriter<'_> {
 }
 
 /// Sends the pack to its end, or why there is none.
-async fn serve(limits: &LimitArgs, mut pack: Pack, sender: &BodySender) -> Result<(), GitError> {
-    let mut writer =
-        PacketWriter { sender, throughput: MinThroughput::new(limits.idle, limits.slowest), last_sent: Instant::now() };
+async fn serve(limits: &TransferLimits, mut pack: Pack, sender: &BodySender) -> Result<(), GitError> {
+    let mut writer = PacketWriter {
+        sender,
+        throughput: MinThroughput::new(limits.idle, limits.min_rate),
+        last_sent: Instant::now(),
+    };
     writer.send(&b"000dpackfile\n"[..]).await?;
     match copy(&mut pack, &mut writer).await? {
         Ok(()) => writer.send(&b"0000"[..]).await,

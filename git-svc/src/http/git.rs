@@ -23,7 +23,7 @@ use super::{
     ls_refs, query,
 };
 use crate::{
-    admission::limiter::ClientKey,
+    admission::limiter::{ClientKey, Permit},
     git::{
         command::{Exchange, ReceivePack},
         pktline::service_header,
@@ -31,8 +31,8 @@ use crate::{
     state::AppState,
     transfer::{
         fetch::Fetch,
-        process_pipe::{FetchGuard, run},
-        push::{Push, PushInspector},
+        process_pipe::OnExit,
+        push::{HookSession, Push, PushInspector, PushService},
         request_body::RequestBody,
     },
     types::{error::GitError, protection::Actor, rpc_error::RpcError},
@@ -45,6 +45,29 @@ const MAX_PEEKED_BYTES: usize = 64 << 10;
 const PEEK_TIMEOUT: Duration = Duration::from_millis(500);
 /// A push is a pack and the commands before it.
 pub(super) const MAX_PUSH_COMMANDS_BYTES: u64 = 64 << 20;
+
+/// What a fetch holds while its process runs: its hook may call for as long.
+struct FetchGuard {
+    _permit: Permit,
+    _session: HookSession,
+}
+
+impl OnExit for FetchGuard {
+    async fn end(self, _: bool) {}
+}
+
+/// What a push holds while its process runs. An aborted push leaves its objects in quarantine.
+struct PushGuard {
+    _permit: Permit,
+    session: HookSession,
+    pushes: PushService,
+}
+
+impl OnExit for PushGuard {
+    async fn end(self, ended_well: bool) {
+        self.pushes.clean_up(self.session, ended_well).await;
+    }
+}
 
 fn is_version_2(headers: &HeaderMap) -> bool {
     let value = git_protocol(headers);
@@ -65,11 +88,11 @@ fn response(body: Body, content_type: &'static str) -> Response {
 }
 
 /// The request's body, as git is to get it.
-fn input(app: &AppState, request: Request, limit: u64) -> Result<RequestBody, RpcError> {
+fn input(state: &AppState, request: Request, limit: u64) -> Result<RequestBody, RpcError> {
     let encoding = request.headers().get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
     match encoding.as_deref() {
-        None | Some(b"identity") => Ok(RequestBody::plain(&app.limits, request.into_body(), limit)),
-        Some(b"gzip" | b"x-gzip") => Ok(RequestBody::gzip(&app.limits, request.into_body(), limit)),
+        None | Some(b"identity") => Ok(RequestBody::plain(state.transfers.limits(), request.into_body(), limit)),
+        Some(b"gzip" | b"x-gzip") => Ok(RequestBody::gzip(state.transfers.limits(), request.into_body(), limit)),
         Some(_) => Err(GitError::invalid("content-encoding", "unknown", "must be gzip or absent").into()),
     }
 }
@@ -89,41 +112,43 @@ async fn is_small(input: &mut RequestBody, max_refs: usize) -> Result<bool, GitE
 
 /// `GET /git/{id}/info-refs?service=…`: what there is to fetch, or what a push starts from.
 pub(super) async fn info_refs(
-    State(app): State<AppState>,
+    State(state): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let id = repository(&id)?;
     let service = query::value(request.uri().query().unwrap_or_default(), "service");
-    let path = app.store.path(RepositoryId(id));
+    let path = state.store.path(RepositoryId(id));
     match service.as_deref() {
         Some(b"git-upload-pack") => {
-            let grant = app.authorize_as(&caller, UPLOAD_PACK, id).await?;
+            let grant = state.authorize_as(&caller, UPLOAD_PACK, id).await?;
             if is_plain_version_2(request.headers()) {
-                let said = ls_refs::capabilities(&app, RepositoryId(id)).await?;
+                let said = ls_refs::capabilities(&state, RepositoryId(id)).await?;
                 return Ok(response(said.into(), "application/x-git-upload-pack-advertisement"));
             }
             let client = ClientKey::of(&caller, &grant, request.headers());
-            let permit = app.limiters.advertise.acquire(RepositoryId(id), &client).await?;
-            let child = app.git.upload_pack(&path, Exchange::Advertise, git_protocol(request.headers()).as_ref())?;
+            let permit = state.limiters.advertise.acquire(RepositoryId(id), &client).await?;
+            let child = state.git.upload_pack(&path, Exchange::Advertise, git_protocol(request.headers()).as_ref())?;
             // Version 2 has no header: its answer says what it is.
             let prefix = if is_version_2(request.headers()) { Vec::new() } else { service_header("git-upload-pack") };
-            let body = run(&app, child, RequestBody::empty(&app.limits), prefix, permit).await?;
+            let body = state.transfers.run(child, RequestBody::empty(state.transfers.limits()), prefix, permit).await?;
             Ok(response(body, "application/x-git-upload-pack-advertisement"))
         }
         Some(b"git-receive-pack") => {
-            let grant = app.authorize_as(&caller, RECEIVE_PACK, id).await?;
-            if let Some(refs) = advertise_receive_pack::try_advertise(&app, RepositoryId(id)).await? {
+            let grant = state.authorize_as(&caller, RECEIVE_PACK, id).await?;
+            if let Some(refs) = advertise_receive_pack::try_advertise(&state, RepositoryId(id)).await? {
                 return Ok(response(refs, "application/x-git-receive-pack-advertisement"));
             }
             let client = ClientKey::of(&caller, &grant, request.headers());
-            let permit = app.limiters.advertise.acquire(RepositoryId(id), &client).await?;
+            let permit = state.limiters.advertise.acquire(RepositoryId(id), &client).await?;
             let receive =
                 ReceivePack { exchange: Exchange::Advertise, protocol: None, hooks: None, hook_env: Vec::new() };
-            let child = app.git.receive_pack(&path, &receive)?;
-            let body =
-                run(&app, child, RequestBody::empty(&app.limits), service_header("git-receive-pack"), permit).await?;
+            let child = state.git.receive_pack(&path, &receive)?;
+            let body = state
+                .transfers
+                .run(child, RequestBody::empty(state.transfers.limits()), service_header("git-receive-pack"), permit)
+                .await?;
             Ok(response(body, "application/x-git-receive-pack-advertisement"))
         }
         _ => Err(GitError::invalid("service", "invalid", "must be git-upload-pack or git-receive-pack").into()),
@@ -132,57 +157,66 @@ pub(super) async fn info_refs(
 
 /// `POST /git/{id}/upload-pack`: one exchange of a fetch.
 pub(super) async fn upload_pack(
-    State(app): State<AppState>,
+    State(state): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let id = repository(&id)?;
-    let grant = app.authorize_as(&caller, UPLOAD_PACK, id).await?;
+    let grant = state.authorize_as(&caller, UPLOAD_PACK, id).await?;
     let client = ClientKey::of(&caller, &grant, request.headers());
     let (protocol, is_plain) = (git_protocol(request.headers()), is_plain_version_2(request.headers()));
-    let mut input = input(&app, request, MAX_FETCH_REQUEST_BYTES)?;
-    if is_plain && let Some(refs) = ls_refs::try_answer(&app, RepositoryId(id), &mut input).await? {
+    let mut input = input(&state, request, MAX_FETCH_REQUEST_BYTES)?;
+    if is_plain && let Some(refs) = ls_refs::try_answer(&state, RepositoryId(id), &mut input).await? {
         return Ok(response(refs, "application/x-git-upload-pack-result"));
     }
-    let permit = app.limiters.fetch.acquire(RepositoryId(id), &client).await?;
-    let path = app.store.path(RepositoryId(id));
+    let permit = state.limiters.fetch.acquire(RepositoryId(id), &client).await?;
+    let path = state.store.path(RepositoryId(id));
     metrics::counter!("ferrite_git_fetches_total").increment(1);
     let fetch = Fetch { repository: RepositoryId(id), epoch: grant.epoch, client };
-    if is_plain && let Some(pack) = clone::find(&app, &fetch, &mut input).await? {
-        return Ok(response(clone::send(&app, pack, permit), "application/x-git-upload-pack-result"));
+    if is_plain && let Some(pack) = clone::find(&state.fetches, &fetch, &mut input).await? {
+        return Ok(response(clone::send(&state, pack, permit), "application/x-git-upload-pack-result"));
     }
-    let session = app.sessions.open_fetch(fetch);
-    let child =
-        app.git.serve_fetch(&path, Exchange::Request, protocol.as_ref(), &app.hooks.pack_objects(), session.env())?;
-    let body = run(&app, child, input, Vec::new(), FetchGuard { _permit: permit, _session: session }).await?;
+    let session = state.sessions.open_fetch(fetch);
+    let child = state.git.serve_fetch(
+        &path,
+        Exchange::Request,
+        protocol.as_ref(),
+        &state.hooks.pack_objects(),
+        session.env(),
+    )?;
+    let body = state.transfers.run(child, input, Vec::new(), FetchGuard { _permit: permit, _session: session }).await?;
     Ok(response(body, "application/x-git-upload-pack-result"))
 }
 
 /// `POST /git/{id}/receive-pack`: a push.
 pub(super) async fn receive_pack(
-    State(app): State<AppState>,
+    State(state): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let id = repository(&id)?;
-    let grant = app.authorize_as(&caller, RECEIVE_PACK, id).await?;
+    let grant = state.authorize_as(&caller, RECEIVE_PACK, id).await?;
     let client = ClientKey::of(&caller, &grant, request.headers());
-    let permit = app.limiters.push.acquire(RepositoryId(id), &client).await?;
-    let mut input = input(&app, request, app.max_push_bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
-    let is_small =
-        tokio::time::timeout(PEEK_TIMEOUT, is_small(&mut input, app.max_push_refs)).await.unwrap_or(Ok(false))?;
-    let input = input.inspected(PushInspector::new(app.max_push_objects));
-    let session = app.sessions.open(Push::new(RepositoryId(id), Actor::of(&grant)));
+    let permit = state.limiters.push.acquire(RepositoryId(id), &client).await?;
+    let mut input = input(&state, request, state.pushes.limits().bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
+    let is_small = tokio::time::timeout(PEEK_TIMEOUT, is_small(&mut input, state.pushes.limits().refs))
+        .await
+        .unwrap_or(Ok(false))?;
+    let input = input.inspected(PushInspector::new(state.pushes.limits().objects));
+    let session = state.sessions.open(Push::new(RepositoryId(id), Actor::of(&grant)));
     let receive = ReceivePack {
         exchange: Exchange::Request,
         protocol: None,
-        hooks: Some(if is_small { app.hooks.of_small_pushes() } else { app.hooks.all().to_owned() }),
+        hooks: Some(if is_small { state.hooks.of_small_pushes() } else { state.hooks.all().to_owned() }),
         hook_env: session.env(),
     };
-    let child = app.git.receive_pack(&app.store.path(RepositoryId(id)), &receive)?;
+    let child = state.git.receive_pack(&state.store.path(RepositoryId(id)), &receive)?;
     metrics::counter!("ferrite_git_pushes_total").increment(1);
-    let body = run(&app, child, input, Vec::new(), (permit, session)).await?;
+    let body = state
+        .transfers
+        .run(child, input, Vec::new(), PushGuard { _permit: permit, session, pushes: state.pushes.clone() })
+        .await?;
     Ok(response(body, "application/x-git-receive-pack-result"))
 }

@@ -15,26 +15,26 @@ use super::{
 use crate::{repo::refs::RefTable, state::AppState, transfer::request_body::RequestBody, types::error::GitError};
 
 /// What the server can do, as git says it. The repository is there.
-pub(super) async fn capabilities(app: &AppState, id: RepositoryId) -> Result<Bytes, GitError> {
-    if !app.store.exists(id) {
+pub(super) async fn capabilities(state: &AppState, id: RepositoryId) -> Result<Bytes, GitError> {
+    if !state.store.exists(id) {
         return Err(GitError::RepositoryNotFound);
     }
-    app.git.capabilities(&app.store.path(id)).await
+    state.git.capabilities(&state.store.path(id)).await
 }
 
 /// The answer to a request for refs; `None` for every other request, which is still in `input` as it came.
 pub(super) async fn try_answer(
-    app: &AppState,
+    state: &AppState,
     id: RepositoryId,
     input: &mut RequestBody,
 ) -> Result<Option<Body>, GitError> {
     let Some(request) = protocol_v2::read(input).await? else { return Ok(None) };
-    let table = app.refs.table(id).await?;
+    let table = state.refs.table(id).await?;
     if !table.is_plain() {
         return Ok(None);
     }
     metrics::counter!("ferrite_git_ls_refs_total").increment(1);
-    Ok(Some(body_of_chunks(app, LsRefsResponse::new(table, request))))
+    Ok(Some(body_of_chunks(state, LsRefsResponse::new(table, request))))
 }
 
 /// What a client wants to know.

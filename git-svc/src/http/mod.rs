@@ -24,7 +24,7 @@ use axum::{
 use crate::state::AppState;
 
 /// The routes.
-pub(crate) fn router(app: AppState) -> Router {
+pub(crate) fn router(state: AppState) -> Router {
     Router::new()
         .route("/git/{id}/info-refs", get(git::info_refs))
         .route("/git/{id}/upload-pack", post(git::upload_pack))
@@ -32,5 +32,5 @@ pub(crate) fn router(app: AppState) -> Router {
         .route("/git/{id}/raw", get(raw::raw))
         .route("/git/{id}/session", get(session::session))
         .route("/git/{id}/archive", get(archive::archive))
-        .with_state(app)
+        .with_state(state)
 }

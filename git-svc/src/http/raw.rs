@@ -25,25 +25,23 @@ use super::{
     query,
     range::requested_range,
 };
-use crate::{
-    admission::limiter::ClientKey, repo::read, state::AppState, transfer::process_pipe::output, types::error::GitError,
-};
+use crate::{admission::limiter::ClientKey, repo::read, state::AppState, types::error::GitError};
 
 /// `GET /git/{id}/raw?path=…`: the file that a branch, tag or commit and a path name.
 pub(super) async fn raw(
-    State(app): State<AppState>,
+    State(state): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
     let id = repository(&id)?;
-    let grant = app.authorize_as(&caller, RAW, id).await?;
+    let grant = state.authorize_as(&caller, RAW, id).await?;
     let id = RepositoryId(id);
     let (parts, _) = request.into_parts();
     let path = query::value(parts.uri.query().unwrap_or_default(), "path");
     let path =
         path.ok_or_else(|| GitError::invalid("path", "required", "must be a ref and a path, percent-encoded"))?;
-    let file = app.pool.run(id, move |repo| read::raw(repo, &path)).await?;
+    let file = state.pool.run(id, move |repo| read::raw(repo, &path)).await?;
     let etag = format!("\"{}\"", file.blob);
     if matches_etag(&parts.headers, &etag) {
         return Ok(response(Body::empty(), StatusCode::NOT_MODIFIED, &etag, &file.name));
@@ -52,7 +50,7 @@ pub(super) async fn raw(
     let Some(range) = requested_range(&parts.method, &parts.headers, &etag) else {
         let body = match file.content {
             Some(content) => Body::from(content),
-            None => Body::from_stream(large(&app, id, file.blob, &client).await?),
+            None => Body::from_stream(large(&state, id, file.blob, &client).await?),
         };
         return Ok(sized(response(body, StatusCode::OK, &etag, &file.name), file.size));
     };
@@ -63,7 +61,7 @@ pub(super) async fn raw(
     };
     let (head, chunks) = match file.content {
         Some(content) => (Bytes::from(content), stream::empty().boxed()),
-        None => begun(large(&app, id, file.blob, &client).await?).await?,
+        None => begun(large(&state, id, file.blob, &client).await?).await?,
     };
     let head_is_text = is_text(&head);
     let body = Body::from_stream(part(stream::iter([Ok(head)]).chain(chunks), start, end));
@@ -76,14 +74,14 @@ pub(super) async fn raw(
 
 /// A file as git writes it.
 async fn large(
-    app: &AppState,
+    state: &AppState,
     id: RepositoryId,
     blob: Oid,
     client: &ClientKey,
 ) -> Result<impl Stream<Item = io::Result<Bytes>> + Send + use<>, GitError> {
-    let permit = app.limiters.raw.acquire(id, client).await?;
-    let child = app.git.cat_file(&app.store.path(id), blob)?;
-    Ok(output(app, child, permit))
+    let permit = state.limiters.raw.acquire(id, client).await?;
+    let child = state.git.cat_file(&state.store.path(id), blob)?;
+    Ok(state.transfers.output(child, permit))
 }
 
 /// The first bytes, which say what the file is, and those that follow.

@@ -18,14 +18,14 @@ const CHUNKS_IN_FLIGHT: usize = 2;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Short answers at once, long ones as the client takes them.
-pub(super) fn body_of_chunks<I>(app: &AppState, mut chunks: I) -> Body
+pub(super) fn body_of_chunks<I>(state: &AppState, mut chunks: I) -> Body
 where
     I: Iterator<Item = Vec<u8>> + Send + 'static,
 {
     let first = chunks.next().unwrap_or_default();
     let Some(second) = chunks.next() else { return Body::from(first) };
     let (sender, receiver) = mpsc::channel(CHUNKS_IN_FLIGHT);
-    app.life.spawn("refs", async move {
+    state.life.spawn("refs", async move {
         for chunk in [first, second].into_iter().chain(chunks) {
             let sent = tokio::time::timeout(IDLE_TIMEOUT, sender.send(chunk)).await;
             if !matches!(sent, Ok(Ok(()))) {

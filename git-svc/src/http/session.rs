@@ -30,7 +30,6 @@ use crate::{
     state::AppState,
     transfer::{
         fetch::Fetch,
-        process_pipe::clean_up,
         push::{HookSession, Push, PushInspector},
         session_pipe::{FrameWriter, SessionPipe},
     },
@@ -43,19 +42,19 @@ const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REQUEST_BYTES: u64 = 4 * MAX_FETCH_REQUEST_BYTES;
 
 /// Limiter of the processes of a service.
-fn limiter_of(service: GitService, app: &AppState) -> &Limiter {
+fn limiter_of(service: GitService, state: &AppState) -> &Limiter {
     match service {
-        GitService::UploadPack => &app.limiters.fetch,
-        GitService::UploadArchive => &app.limiters.archive,
-        GitService::ReceivePack => &app.limiters.push,
+        GitService::UploadPack => &state.limiters.fetch,
+        GitService::UploadArchive => &state.limiters.archive,
+        GitService::ReceivePack => &state.limiters.push,
     }
 }
 
 /// Bytes that a client of the service may send in one session.
-fn max_input_bytes(service: GitService, app: &AppState) -> u64 {
+fn max_input_bytes(service: GitService, state: &AppState) -> u64 {
     match service {
         GitService::UploadPack | GitService::UploadArchive => MAX_REQUEST_BYTES,
-        GitService::ReceivePack => app.max_push_bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES),
+        GitService::ReceivePack => state.pushes.limits().bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES),
     }
 }
 
@@ -73,7 +72,7 @@ struct RunningSession {
 
 /// `GET /git/{id}/session?service=…`: starts a process and makes a session of the connection.
 pub(super) async fn session(
-    State(app): State<AppState>,
+    State(state): State<AppState>,
     Path(id): Path<String>,
     Extension(caller): Extension<Caller>,
     mut request: Request,
@@ -83,27 +82,27 @@ pub(super) async fn session(
     let service = GitService::parse(&name).ok_or_else(|| {
         GitError::invalid("service", "invalid", "must be git-upload-pack, git-receive-pack or git-upload-archive")
     })?;
-    let grant = app.authorize_as(&caller, service.operation(), id).await?;
+    let grant = state.authorize_as(&caller, service.operation(), id).await?;
     if !is_upgrade(request.headers()) {
         return Err(GitError::invalid("upgrade", "required", format!("must be {UPGRADE}")).into());
     }
     let upgrade = hyper::upgrade::on(&mut request);
     let repository = RepositoryId(id);
     let client = ClientKey::of(&caller, &grant, request.headers());
-    let session = app.limiters.session.acquire(repository, &client).await?;
-    let permit = limiter_of(service, &app).acquire(repository, &client).await?;
+    let session = state.limiters.session.acquire(repository, &client).await?;
+    let permit = limiter_of(service, &state).acquire(repository, &client).await?;
     let hooked = match service {
-        GitService::ReceivePack => Some(app.sessions.open(Push::new(repository, Actor::of(&grant)))),
+        GitService::ReceivePack => Some(state.sessions.open(Push::new(repository, Actor::of(&grant)))),
         GitService::UploadPack => {
             let client = client.clone();
-            Some(app.sessions.open_fetch(Fetch { repository, epoch: grant.epoch, client }))
+            Some(state.sessions.open_fetch(Fetch { repository, epoch: grant.epoch, client }))
         }
         GitService::UploadArchive => None,
     };
-    let child = start(&app, service, repository, request.headers(), hooked.as_ref())?;
+    let child = start(&state, service, repository, request.headers(), hooked.as_ref())?;
     let started = RunningSession { service, repository, client, child, permit, session, hooked };
-    let own = app.clone();
-    app.life.spawn("session", async move { serve(&own, upgrade, started).await });
+    let own = state.clone();
+    state.life.spawn("session", async move { serve(&own, upgrade, started).await });
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -116,37 +115,37 @@ fn is_upgrade(headers: &HeaderMap) -> bool {
 }
 
 fn start(
-    app: &AppState,
+    state: &AppState,
     service: GitService,
     repository: RepositoryId,
     headers: &HeaderMap,
     hooked: Option<&HookSession>,
 ) -> Result<GitChild, GitError> {
-    let path = app.store.path(repository);
+    let path = state.store.path(repository);
     let hook_env = hooked.map(HookSession::env).unwrap_or_default();
     match service {
         GitService::UploadPack => {
             metrics::counter!("ferrite_git_fetches_total").increment(1);
-            app.git.serve_fetch(
+            state.git.serve_fetch(
                 &path,
                 Exchange::Session,
                 git_protocol(headers).as_ref(),
-                &app.hooks.pack_objects(),
+                &state.hooks.pack_objects(),
                 hook_env,
             )
         }
-        GitService::UploadArchive => app.git.upload_archive(&path),
+        GitService::UploadArchive => state.git.upload_archive(&path),
         GitService::ReceivePack => {
             metrics::counter!("ferrite_git_pushes_total").increment(1);
-            let hooks = Some(app.hooks.all().to_owned());
+            let hooks = Some(state.hooks.all().to_owned());
             let receive = ReceivePack { exchange: Exchange::Session, protocol: git_protocol(headers), hooks, hook_env };
-            app.git.receive_pack(&path, &receive)
+            state.git.receive_pack(&path, &receive)
         }
     }
 }
 
 /// Runs the process to its end, or ends it.
-async fn serve(app: &AppState, upgrade: OnUpgrade, started: RunningSession) {
+async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
     let RunningSession { service, repository, client, mut child, permit, session, hooked } = started;
     let name = child.name();
     let outcome = match tokio::time::timeout(UPGRADE_TIMEOUT, upgrade).await {
@@ -154,13 +153,14 @@ async fn serve(app: &AppState, upgrade: OnUpgrade, started: RunningSession) {
             let (reader, writer) = tokio::io::split(TokioIo::new(stream));
             let pipe = SessionPipe {
                 idle: IdleTimer::new(),
-                permit: YieldingPermit::new(limiter_of(service, app), repository, client, permit),
-                limit: max_input_bytes(service, app),
-                limits: &app.limits,
-                secret: app.store.path(repository),
+                permit: YieldingPermit::new(limiter_of(service, state), repository, client, permit),
+                limit: max_input_bytes(service, state),
+                limits: state.transfers.limits(),
+                secret: state.store.path(repository),
                 writer: FrameWriter::new(writer),
             };
-            let inspector = (service == GitService::ReceivePack).then(|| PushInspector::new(app.max_push_objects));
+            let inspector =
+                (service == GitService::ReceivePack).then(|| PushInspector::new(state.pushes.limits().objects));
             pipe.run(&mut child, reader, inspector).await
         }
         Ok(Err(_)) | Err(_) => Err(GitError::ClientGone),
@@ -173,7 +173,7 @@ async fn serve(app: &AppState, upgrade: OnUpgrade, started: RunningSession) {
     if let Some(push) = hooked
         && service == GitService::ReceivePack
     {
-        clean_up(app, push, ended_well).await;
+        state.pushes.clean_up(push, ended_well).await;
     }
     drop(session);
 }

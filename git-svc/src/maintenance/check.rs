@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     db::MaintenanceRow,
-    git::command::MaintenanceTask,
+    git::command::maintenance_task::MaintenanceTask,
     types::{error::GitError, rpc_error::RpcError},
 };
 

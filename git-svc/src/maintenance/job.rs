@@ -20,7 +20,7 @@ use crate::{
         repositories::RepositoryStore,
         usage::{DiskUsage, loose_refs},
     },
-    git::command::MaintenanceTask,
+    git::command::maintenance_task::MaintenanceTask,
     repo::refs,
     types::{error::GitError, rpc_error::RpcError},
 };
@@ -139,7 +139,7 @@ impl MaintenanceService {
         mut row: MaintenanceRow,
         inspection: &Inspection,
     ) -> Result<(), JobError> {
-        let (id, age) = (job.id, self.abandoned);
+        let (id, age) = (job.id, self.leftover_age);
         if plan.check {
             self.check(job, &mut row, &inspection.lock).await?;
         }

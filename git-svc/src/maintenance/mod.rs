@@ -1,9 +1,11 @@
 //! Upkeep of a store's repositories, in the background: objects and refs are packed, indexes written, leftovers removed.
 //!
-//! Not here: how git does it ([`MaintenanceTask`](crate::git::command::Chore)), and what is measured ([`measure`](crate::disk::usage)).
+//! Not here: how git does it ([`MaintenanceTask`](crate::git::command::maintenance_task::MaintenanceTask)), and the sizes of
+//! repositories ([`usage`](crate::disk::usage)).
 
 mod check;
 mod job;
+pub(crate) mod options;
 mod plan;
 mod running;
 
@@ -16,20 +18,19 @@ use std::{
     time::Duration,
 };
 
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_kit::{Clock, Lifecycle, db::Db};
 use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::MissedTickBehavior;
 
-pub(crate) use self::running::RunningJobs;
+use self::{options::MaintenanceOptions, running::RunningJobs};
 use crate::{
-    config::maintenance::MaintenanceArgs,
     db::{MaintenanceRow, MaintenanceTable, RepositoryTable},
     disk::repositories::RepositoryStore,
     git::command::Git,
     ref_updates::RefUpdater,
     repo::pool::Pool,
-    state::AppState,
+    transfer::push::HookSessions,
     types::rpc_error::RpcError,
 };
 
@@ -38,43 +39,68 @@ const LEFTOVER_MARGIN: Duration = Duration::from_secs(3600);
 /// How often old trash is looked for.
 const TRASH_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// The parts that upkeep works with.
+/// The parts that maintenance works with.
+pub(crate) struct MaintenanceParts {
+    pub(crate) clock: Clock,
+    pub(crate) db: Db,
+    pub(crate) store: Arc<RepositoryStore>,
+    pub(crate) pool: Pool,
+    pub(crate) git: Arc<Git>,
+    pub(crate) updater: RefUpdater,
+    /// Pushes under way, whose files are not to be removed.
+    pub(crate) sessions: HookSessions,
+}
+
+/// Maintains all repositories of the process.
 pub(crate) struct MaintenanceService {
     clock: Clock,
     store: Arc<RepositoryStore>,
     pool: Pool,
     git: Arc<Git>,
     updater: RefUpdater,
+    sessions: HookSessions,
     repositories: RepositoryTable,
     maintenance: MaintenanceTable,
     running: RunningJobs,
-    options: MaintenanceArgs,
-    /// How old leftovers of others must be, which may still run.
-    abandoned: Duration,
+    options: MaintenanceOptions,
+    /// Longest time that a transfer may take.
+    transfer_timeout: Duration,
+    /// Age of files that no process can still use: only older ones are removed.
+    leftover_age: Duration,
     /// Repositories that were not whole when they were last checked; below zero while that is unknown.
     broken: AtomicI64,
 }
 
 impl MaintenanceService {
-    /// Upkeep of all repositories of the process.
-    pub(crate) fn new(app: &AppState, options: MaintenanceArgs) -> Self {
+    /// A service that leaves files alone which a transfer, of at most `transfer_timeout`, may still use.
+    pub(crate) fn new(parts: MaintenanceParts, options: MaintenanceOptions, transfer_timeout: Duration) -> Self {
+        let MaintenanceParts { clock, db, store, pool, git, updater, sessions } = parts;
+        let (repositories, maintenance) = (RepositoryTable::new(db.clone()), MaintenanceTable::new(db));
+        let (running, broken) = (RunningJobs::default(), AtomicI64::new(-1));
         Self {
-            clock: app.clock.clone(),
-            store: Arc::clone(&app.store),
-            pool: app.pool.clone(),
-            git: Arc::clone(&app.git),
-            updater: app.updater.clone(),
-            repositories: app.repositories.clone(),
-            maintenance: MaintenanceTable::new(app.db.clone()),
-            running: app.running.clone(),
+            clock,
+            store,
+            pool,
+            git,
+            updater,
+            sessions,
+            repositories,
+            maintenance,
+            running,
             options,
-            abandoned: app.limits.transfer.saturating_add(LEFTOVER_MARGIN),
-            broken: AtomicI64::new(-1),
+            transfer_timeout,
+            leftover_age: transfer_timeout.saturating_add(LEFTOVER_MARGIN),
+            broken,
         }
     }
 
+    /// Ends the job of a repository that goes away, and waits for its end.
+    pub(crate) async fn stop(&self, id: RepositoryId) {
+        self.running.stop(id).await;
+    }
+
     /// Looks for repositories that need something and does it, until the process stops. Jobs that run then are ended.
-    pub(crate) async fn run(self, life: Lifecycle) {
+    pub(crate) async fn run(&self, life: Lifecycle) {
         if self.options.interval.is_zero() {
             return;
         }
@@ -113,43 +139,42 @@ impl MaintenanceService {
             }
         }
     }
-}
 
-/// Removes what killed processes left in every repository, once, and then trash that is old, until the process stops.
-pub(crate) async fn clean_up_in_background(app: AppState, life: Lifecycle) {
-    if let Err(error) = clean_up_all(&app, &life).await {
-        tracing::warn!(%error, "leftovers cannot be looked for");
-    }
-    while !life.is_stopping() {
-        tokio::select! {
-            () = life.stopping() => return,
-            () = tokio::time::sleep(TRASH_INTERVAL) => {}
+    /// Removes what killed processes left in every repository, once, and then trash that is old, until the process stops.
+    pub(crate) async fn clean_up_in_background(&self, life: Lifecycle) {
+        if let Err(error) = self.clean_up_all(&life).await {
+            tracing::warn!(%error, "leftovers cannot be looked for");
         }
-        let now = std::time::SystemTime::now();
-        if let Err(error) = app.pool.run_blocking(move |store| store.empty_trash(now)).await {
-            tracing::warn!(%error, "the trash cannot be emptied");
-        }
-    }
-}
-
-async fn clean_up_all(app: &AppState, life: &Lifecycle) -> Result<(), RpcError> {
-    let maintenance = MaintenanceTable::new(app.db.clone());
-    let mut last = RepositoryId(0);
-    loop {
-        let part = maintenance.list_after(app.store.name(), last).await?;
-        let Some(end) = part.last() else { return Ok(()) };
-        last = *end;
-        for id in part {
-            if life.is_stopping() {
-                return Ok(());
+        while !life.is_stopping() {
+            tokio::select! {
+                () = life.stopping() => return,
+                () = tokio::time::sleep(TRASH_INTERVAL) => {}
             }
-            let (age, before) = (app.limits.transfer, app.sessions.oldest(id));
-            app.pool
-                .run_blocking(move |store| {
-                    store.remove_abandoned_files(id, age);
-                    store.remove_quarantines(id, before)
-                })
-                .await?;
+            let now = std::time::SystemTime::now();
+            if let Err(error) = self.pool.run_blocking(move |store| store.empty_trash(now)).await {
+                tracing::warn!(%error, "the trash cannot be emptied");
+            }
+        }
+    }
+
+    async fn clean_up_all(&self, life: &Lifecycle) -> Result<(), RpcError> {
+        let mut last = RepositoryId(0);
+        loop {
+            let part = self.maintenance.list_after(self.store.name(), last).await?;
+            let Some(end) = part.last() else { return Ok(()) };
+            last = *end;
+            for id in part {
+                if life.is_stopping() {
+                    return Ok(());
+                }
+                let (age, before) = (self.transfer_timeout, self.sessions.oldest(id));
+                self.pool
+                    .run_blocking(move |store| {
+                        store.remove_abandoned_files(id, age);
+                        store.remove_quarantines(id, before)
+                    })
+                    .await?;
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::options::MaintenanceOptions;
 use crate::{
-    config::maintenance::MaintenanceArgs,
     db::{MaintenanceRow, NEVER},
     disk::usage::DiskUsage,
 };
@@ -41,7 +41,7 @@ impl JobPlan {
         row: &MaintenanceRow,
         usage: &DiskUsage,
         loose_refs: u64,
-        options: &MaintenanceArgs,
+        options: &MaintenanceOptions,
         now_us: i64,
     ) -> Self {
         let is_due = |at: Option<i64>| at.is_some_and(|at| at <= now_us);
@@ -86,17 +86,17 @@ impl JobPlan {
 }
 
 /// When to look again if nothing changes before.
-pub(super) fn next_us(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceArgs) -> i64 {
+pub(super) fn next_us(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceOptions) -> i64 {
     let times = [full_at(row, usage, options), packed_at(row, options), check_at(row, options)];
     times.into_iter().flatten().min().unwrap_or(NEVER)
 }
 
-fn packed_at(row: &MaintenanceRow, options: &MaintenanceArgs) -> Option<i64> {
+fn packed_at(row: &MaintenanceRow, options: &MaintenanceOptions) -> Option<i64> {
     let is_behind = row.number > row.packed_number && !options.repack_after.is_zero();
     is_behind.then(|| after(row.packed_us, options.repack_after))
 }
 
-fn full_at(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceArgs) -> Option<i64> {
+fn full_at(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceOptions) -> Option<i64> {
     if options.full_after.is_zero() {
         return None;
     }
@@ -108,7 +108,7 @@ fn full_at(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceArgs) -
     [changed, expired, crowded].into_iter().flatten().min()
 }
 
-fn check_at(row: &MaintenanceRow, options: &MaintenanceArgs) -> Option<i64> {
+fn check_at(row: &MaintenanceRow, options: &MaintenanceOptions) -> Option<i64> {
     let pause = if row.broken == 0 { options.check_after } else { options.check_after.min(DAY) };
     (!options.check_after.is_zero()).then(|| after(row.checked_us, pause))
 }
@@ -122,6 +122,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+    use crate::config::maintenance::MaintenanceArgs;
 
     #[derive(clap::Parser)]
     struct Settings {
@@ -132,15 +133,15 @@ mod tests {
     const HOUR: i64 = 3600 * 1_000_000;
     const DAY: i64 = 24 * HOUR;
 
-    fn options() -> MaintenanceArgs {
-        Settings::parse_from(["x"]).upkeep
+    fn options() -> MaintenanceOptions {
+        Settings::parse_from(["x"]).upkeep.options()
     }
 
-    fn off() -> MaintenanceArgs {
+    fn off() -> MaintenanceOptions {
         let names =
             ["loose-objects", "packs", "updates", "repack-seconds", "full-seconds", "loose-refs", "check-seconds"];
         let flags = names.iter().flat_map(|name| [format!("--upkeep-{name}"), "0".to_owned()]);
-        Settings::parse_from(["x".to_owned()].into_iter().chain(flags)).upkeep
+        Settings::parse_from(["x".to_owned()].into_iter().chain(flags)).upkeep.options()
     }
 
     /// A repository that was packed at 0 and changed once since.

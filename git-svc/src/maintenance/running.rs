@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The jobs that run, one per repository at most. Clones share everything.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RunningJobs(Arc<Mutex<HashMap<RepositoryId, Signals>>>);
+pub(super) struct RunningJobs(Arc<Mutex<HashMap<RepositoryId, Signals>>>);
 
 #[derive(Clone, Debug, Default)]
 struct Signals {
@@ -49,7 +49,7 @@ impl RunningJobs {
     }
 
     /// Ends the job of a repository that goes away, and waits for its end.
-    pub(crate) async fn stop(&self, id: RepositoryId) {
+    pub(super) async fn stop(&self, id: RepositoryId) {
         let signals = self.lock().get(&id).cloned();
         if let Some(signals) = signals {
             signals.stop.cancel();

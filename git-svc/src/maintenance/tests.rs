@@ -23,11 +23,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::{
     MaintenanceService, RunningJobs,
     job::{JobOutcome, remove_leftovers},
+    options::MaintenanceOptions,
 };
 use crate::{
     config::maintenance::MaintenanceArgs,
     db::{MaintenanceRow, MaintenanceTable, RefTransaction, RepositoryTable, UpdateKind},
-    git::command::{Git, GitOptions, MaintenanceTask},
+    git::command::{Git, GitOptions, maintenance_task::MaintenanceTask},
     ref_updates::RefUpdater,
     repo::refs::RefEdit,
     testing::{TestRepo, on_each},
@@ -40,8 +41,8 @@ struct Settings {
     upkeep: MaintenanceArgs,
 }
 
-fn options(flags: &[&str]) -> MaintenanceArgs {
-    Settings::parse_from(["x"].iter().chain(flags)).upkeep
+fn options(flags: &[&str]) -> MaintenanceOptions {
+    Settings::parse_from(["x"].iter().chain(flags)).upkeep.options()
 }
 
 fn upkeep(test_repo: &TestRepo, flags: &[&str]) -> MaintenanceService {
@@ -51,11 +52,13 @@ fn upkeep(test_repo: &TestRepo, flags: &[&str]) -> MaintenanceService {
         pool: test_repo.pool.clone(),
         git: Arc::clone(&test_repo.git),
         updater: test_repo.updater(),
+        sessions: test_repo.sessions(),
         repositories: RepositoryTable::new(test_repo.db.clone()),
         maintenance: MaintenanceTable::new(test_repo.db.clone()),
         running: RunningJobs::default(),
         options: options(flags),
-        abandoned: Duration::from_secs(7200),
+        transfer_timeout: Duration::from_secs(3600),
+        leftover_age: Duration::from_secs(7200),
         broken: AtomicI64::new(-1),
     }
 }
@@ -312,7 +315,7 @@ async fn a_kill_at_any_moment_leaves_a_whole_repository() {
         let test_repo = TestRepo::new(db).await;
         let upkeep = upkeep(&test_repo, &["--upkeep-updates", "1", "--upkeep-full-seconds", "1"]);
         // A pack without its index is as old as it has to be.
-        let (upkeep, path) = (MaintenanceService { abandoned: Duration::from_secs(1), ..upkeep }, path(&test_repo));
+        let (upkeep, path) = (MaintenanceService { leftover_age: Duration::from_secs(1), ..upkeep }, path(&test_repo));
         let mut tip = updates(&test_repo, None, 10).await;
         let (mut killed, mut longest) = (0, Duration::from_millis(60));
         for index in 0..100 {

@@ -8,7 +8,8 @@ use crate::{
     db::ProtectionTable,
     repo::{pool::Pool, refs::RefEdit},
     types::{
-        protection::{Actor, Denial, Rules},
+        denial::Denial,
+        protection::{Actor, Rules},
         rpc_error::RpcError,
     },
 };

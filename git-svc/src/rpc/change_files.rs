@@ -10,14 +10,14 @@ use crate::{
 
 /// Changes several files in one commit.
 pub(super) async fn change_files(
-    app: &AppState,
+    state: &AppState,
     request: Request<ChangeFilesRequest>,
 ) -> Result<ChangeFilesResponse, RpcError> {
-    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(app, request).await?;
+    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(state, request).await?;
     // One more than allowed is enough to be refused.
     let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
     let files = files.map(|(index, file)| {
-        file.content.iter().try_for_each(|content| app.limits.check_file(content.len()))?;
+        file.content.iter().try_for_each(|content| commit::check_file_size(state, content.len()))?;
         parse(index, file)
     });
     let files = files.collect::<Result<Vec<_>, _>>()?;
@@ -27,7 +27,7 @@ pub(super) async fn change_files(
         let (commit, branch) = commit::result(prepared);
         ChangeFilesResponse { entries, commit, branch }
     };
-    commit::commit(app, by.write(work), change, answer).await
+    commit::commit(state, by.write(work), change, answer).await
 }
 
 fn parse(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {

@@ -12,7 +12,7 @@ use git2::{Oid, Repository};
 use prost::Message;
 use tonic::Request;
 
-use super::{encode, finish};
+use super::{encode, finish::finish};
 use crate::{
     db::{RefTransaction, UpdateKind},
     disk::full::classify_disk_full,
@@ -39,7 +39,7 @@ pub(super) struct CommitJob<W> {
 
 /// Makes the commit with `prepare` and moves its branch, to the end once begun; `answer` says what came of it.
 pub(super) async fn commit<W, A>(
-    app: &AppState,
+    state: &AppState,
     write: CommitJob<W>,
     prepare: fn(&Repository, &W) -> Result<PreparedCommit, GitError>,
     answer: fn(PreparedCommit) -> A,
@@ -49,13 +49,13 @@ where
     A: Message + Default + Send + Sync + 'static,
 {
     metrics::counter!("ferrite_git_puts_total").increment(1);
-    let own = app.clone();
-    finish(app, async move { run(&own, write, prepare, answer).await }).await
+    let own = state.clone();
+    finish(state, async move { run(&own, write, prepare, answer).await }).await
 }
 
 /// The key is looked up under the lock: two writes with one key are one after the other.
 async fn run<W, A>(
-    app: &AppState,
+    state: &AppState,
     write: CommitJob<W>,
     prepare: fn(&Repository, &W) -> Result<PreparedCommit, GitError>,
     answer: fn(PreparedCommit) -> A,
@@ -65,9 +65,9 @@ where
     A: Message + Default + Send + Sync + 'static,
 {
     let id = write.repository;
-    let guard = app.updater.lock(id).await?;
+    let guard = state.updater.lock(id).await?;
     if let Some(key) = &write.key
-        && let Some(answer) = key.replay(&app.db).await?
+        && let Some(answer) = key.replay(&state.db).await?
     {
         return Ok(answer);
     }
@@ -79,9 +79,9 @@ where
         let prepare = move |repo: &Repository| {
             prepare(repo, &own).map_err(|error| classify_disk_full(error, &repo.path().join("objects")))
         };
-        let prepared = app.pool.run(id, prepare).await?;
+        let prepared = state.pool.run(id, prepare).await?;
         let edit = prepared.edit();
-        let denied = app.protection.check(id, &write.actor, std::slice::from_ref(&edit)).await?;
+        let denied = state.protection.check(id, &write.actor, std::slice::from_ref(&edit)).await?;
         if let Some(denial) = denied.into_iter().flatten().next() {
             return Err(GitError::BranchProtected { denial }.into());
         }
@@ -90,7 +90,7 @@ where
         let answer = answer(prepared);
         let receipt = write.key.as_ref().map(|key| IdempotentResponse { key, answer: &answer });
         tries -= 1;
-        match app.updater.apply(&guard, &change, receipt).await {
+        match state.updater.apply(&guard, &change, receipt).await {
             Ok(delivered) => {
                 drop(guard);
                 delivered.await;
@@ -114,8 +114,8 @@ impl CommitFields {
     /// The draft of the commit that the bearer of a grant asks for.
     ///
     /// Errors: `Invalid` (field `branch`, `author.name` and so on).
-    fn draft(self, grant: &Grant, app: &AppState) -> Result<CommitDraft, GitError> {
-        let seconds = i64::try_from(app.clock.now_secs()).unwrap_or(i64::MAX);
+    fn draft(self, grant: &Grant, state: &AppState) -> Result<CommitDraft, GitError> {
+        let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
         Ok(CommitDraft {
             branch: branch("branch", &self.branch)?,
             message: self.message,
@@ -189,17 +189,23 @@ impl CommitContext {
 
 /// Checks who asks, and what every request for a commit says.
 pub(super) async fn authorize_commit<T: CommitRequest>(
-    app: &AppState,
+    state: &AppState,
     request: Request<T>,
 ) -> Result<AuthorizedRequest<T>, RpcError> {
     let caller = Caller::of(&request);
     let repository = request.get_ref().repository();
-    let grant = app.authorize(&caller, repository).await?;
+    let grant = state.authorize(&caller, repository).await?;
     let actor = Actor::of(&grant);
     let key = IdempotencyKey::of(&request, actor.user, T::NAME)?;
     let mut request = request.into_inner();
-    let draft = request.take_fields().draft(&grant, app)?;
+    let draft = request.take_fields().draft(&grant, state)?;
     Ok(AuthorizedRequest { request, draft, by: CommitContext { repository: RepositoryId(repository), actor, key } })
+}
+
+/// Refuses a file that is larger than the API may write.
+pub(super) fn check_file_size(state: &AppState, bytes: usize) -> Result<(), GitError> {
+    let limit = state.max_file_bytes;
+    if bytes as u64 > limit { Err(GitError::TooLarge { what: "the file", limit }) } else { Ok(()) }
 }
 
 /// The short name of a branch in `field`, if there is one.

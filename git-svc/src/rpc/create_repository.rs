@@ -5,7 +5,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::finish;
+use super::finish::finish;
 use crate::{
     repo::{
         templates::ReadmeValues,
@@ -27,48 +27,48 @@ struct NewRepository {
 
 /// Makes a repository; one that exists with the same epoch is left as it is.
 pub(super) async fn create_repository(
-    app: &AppState,
+    state: &AppState,
     request: Request<CreateRepositoryRequest>,
 ) -> Result<CreateRepositoryResponse, RpcError> {
     Caller::of(&request).require_service()?;
-    let repository = parse(app, request.into_inner())?;
-    let own = app.clone();
-    finish(app, async move { create(&own, repository).await }).await
+    let repository = parse(state, request.into_inner())?;
+    let own = state.clone();
+    finish(state, async move { create(&own, repository).await }).await
 }
 
-async fn create(app: &AppState, repository: NewRepository) -> Result<CreateRepositoryResponse, RpcError> {
+async fn create(state: &AppState, repository: NewRepository) -> Result<CreateRepositoryResponse, RpcError> {
     let id = repository.id;
-    let guard = app.updater.lock(id).await?;
-    let row = app.repositories.place(id, app.store.name(), repository.epoch, app.clock.now_us()).await?;
-    if row.deleted || row.store != app.store.name() || row.epoch > repository.epoch {
+    let guard = state.updater.lock(id).await?;
+    let row = state.repositories.place(id, state.store.name(), repository.epoch, state.clock.now_us()).await?;
+    if row.deleted || row.store != state.store.name() || row.epoch > repository.epoch {
         return Err(GitError::WrongStore.into());
     }
     if row.epoch < repository.epoch {
-        app.repositories.raise(id, repository.epoch).await?;
-        app.epochs.forget(id);
+        state.repositories.raise(id, repository.epoch).await?;
+        state.caches.epochs.forget(id);
     }
     let (branch, first) = (repository.branch, repository.first);
     let fill = move |repo: &git2::Repository| first.map(|first| initial_commit(repo, &first)).transpose();
-    app.pool.run_blocking(move |store| store.create(id, &branch, fill)).await?;
+    state.pool.run_blocking(move |store| store.create(id, &branch, fill)).await?;
     // Also when a crash came between the repository and its first entry in the journal.
     if row.last_number == 0 {
-        app.updater.record_first(&guard, repository.user).await?;
+        state.updater.record_first(&guard, repository.user).await?;
     }
-    let size = app.pool.run_blocking(move |store| store.size(id)).await?;
-    let is_empty = app.refs.is_empty(id).await?;
+    let size = state.pool.run_blocking(move |store| store.size(id)).await?;
+    let is_empty = state.refs.is_empty(id).await?;
     Ok(CreateRepositoryResponse { size_bytes: i64::try_from(size).unwrap_or(i64::MAX), is_empty })
 }
 
-fn parse(app: &AppState, request: CreateRepositoryRequest) -> Result<NewRepository, GitError> {
+fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewRepository, GitError> {
     if request.repository_id <= 0 {
         return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
     }
-    if request.store != app.store.name() {
+    if request.store != state.store.name() {
         return Err(GitError::WrongStore);
     }
     let branch = BranchName::parse(request.default_branch.as_bytes()).map_err(|error| error.of("default_branch"))?;
     let user = request.first_commit.as_ref().map_or(0, |first| first.user_id);
-    let seconds = i64::try_from(app.clock.now_secs()).unwrap_or(i64::MAX);
+    let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
     let first = request.first_commit.map(|first| first_commit(first, seconds));
     if let Some(first) = &first {
         // Unknown templates are refused before anything is made.

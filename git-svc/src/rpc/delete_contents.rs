@@ -10,10 +10,10 @@ use crate::{
 
 /// Removes one file in one commit.
 pub(super) async fn delete_contents(
-    app: &AppState,
+    state: &AppState,
     request: Request<DeleteContentsRequest>,
 ) -> Result<DeleteContentsResponse, RpcError> {
-    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(app, request).await?;
+    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(state, request).await?;
     let delete = DeleteFile {
         expected_blob: commit::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
@@ -23,5 +23,5 @@ pub(super) async fn delete_contents(
         let (commit, branch) = commit::result(prepared);
         DeleteContentsResponse { commit, branch }
     };
-    commit::commit(app, by.write(delete), delete_file, answer).await
+    commit::commit(state, by.write(delete), delete_file, answer).await
 }

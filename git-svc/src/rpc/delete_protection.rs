@@ -5,32 +5,32 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::{finish, get_protection};
+use super::{finish::finish, get_protection};
 use crate::{ref_updates::AuditContext, state::AppState, types::rpc_error::RpcError};
 
 /// Removes a rule.
 pub(super) async fn delete_protection(
-    app: &AppState,
+    state: &AppState,
     request: Request<DeleteProtectionRequest>,
 ) -> Result<DeleteProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
-    let grant = app.authorize(&caller, id.0).await?;
+    let grant = state.authorize(&caller, id.0).await?;
     let by = AuditContext::of(&caller, &grant, request.metadata());
     let request = request.into_inner();
-    let own = app.clone();
-    finish(app, async move { delete(&own, id, request, by).await }).await
+    let own = state.clone();
+    finish(state, async move { delete(&own, id, request, by).await }).await
 }
 
 async fn delete(
-    app: &AppState,
+    state: &AppState,
     id: RepositoryId,
     request: DeleteProtectionRequest,
     by: AuditContext,
 ) -> Result<DeleteProtectionResponse, RpcError> {
-    let guard = app.updater.lock(id).await?;
-    let rule = get_protection::named(app, id, request.protection_id, &request.pattern).await?;
-    let delivered = app.updater.remove_rule(&guard, &rule, by).await?;
+    let guard = state.updater.lock(id).await?;
+    let rule = get_protection::named(state, id, request.protection_id, &request.pattern).await?;
+    let delivered = state.updater.remove_rule(&guard, &rule, by).await?;
     drop(guard);
     delivered.await;
     Ok(DeleteProtectionResponse {})

@@ -6,7 +6,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::finish;
+use super::finish::finish;
 use crate::{
     db::{MaintenanceTable, ProtectionTable, RepositoryTable},
     state::AppState,
@@ -15,36 +15,35 @@ use crate::{
 
 /// Moves a repository out of every reader's sight.
 pub(super) async fn delete_repository(
-    app: &AppState,
+    state: &AppState,
     request: Request<DeleteRepositoryRequest>,
 ) -> Result<DeleteRepositoryResponse, RpcError> {
     Caller::of(&request).require_service()?;
     let id = RepositoryId(request.into_inner().repository_id);
-    let own = app.clone();
-    finish(app, async move { delete(&own, id, &[]).await }).await?;
+    let own = state.clone();
+    finish(state, async move { delete(&own, id, &[]).await }).await?;
     Ok(DeleteRepositoryResponse {})
 }
 
 /// Records that a repository is gone, together with the events that say so, and moves its folder away.
 ///
 /// The record comes first: from then on nobody is let in. A folder that a crash leaves behind is moved at the next start.
-pub(super) async fn delete(app: &AppState, id: RepositoryId, events: &[Event]) -> Result<(), RpcError> {
-    let guard = app.updater.lock(id).await?;
-    let now = app.clock.now_us();
-    let mut tx = app.db.begin().await?;
+pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event]) -> Result<(), RpcError> {
+    let guard = state.updater.lock(id).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
     for event in events {
         ferrite_kit::outbox::first_seen(&mut tx, event, now).await?;
     }
-    RepositoryTable::delete(&mut tx, id, app.store.name(), now).await?;
+    RepositoryTable::delete(&mut tx, id, state.store.name(), now).await?;
     MaintenanceTable::forget(&mut tx, id).await?;
     ProtectionTable::delete_all(&mut tx, id).await?;
     tx.commit().await?;
-    app.epochs.forget(id);
-    app.running.stop(id).await;
-    app.pool.run_blocking(move |store| store.delete(id)).await?;
-    app.pool.forget(id);
-    app.packs.forget(id);
-    app.refs.forget(id);
+    // Requests that were let in before may still fill caches: their contents go again when the folder has moved.
+    state.caches.forget(id);
+    state.maintenance.stop(id).await;
+    state.pool.run_blocking(move |store| store.delete(id)).await?;
+    state.caches.forget(id);
     drop(guard);
     Ok(())
 }
@@ -53,10 +52,10 @@ pub(super) async fn delete(app: &AppState, id: RepositoryId, events: &[Event]) -
 ///
 /// # Errors
 /// When the table cannot be read, or a folder cannot be moved.
-pub(crate) async fn remove_deleted(app: &AppState) -> Result<(), RpcError> {
-    for id in app.repositories.deleted(app.store.name()).await? {
-        if app.store.exists(id) {
-            app.pool.run_blocking(move |store| store.delete(id)).await?;
+pub(crate) async fn remove_deleted(state: &AppState) -> Result<(), RpcError> {
+    for id in state.repositories.deleted(state.store.name()).await? {
+        if state.store.exists(id) {
+            state.pool.run_blocking(move |store| store.delete(id)).await?;
         }
     }
     Ok(())

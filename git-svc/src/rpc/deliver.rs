@@ -5,24 +5,24 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::{delete_repository::delete, finish};
+use super::{delete_repository::delete, finish::finish};
 use crate::{state::AppState, types::rpc_error::RpcError};
 
 /// Applies facts that other services tell: repositories that are gone.
-pub(super) async fn deliver(app: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, RpcError> {
+pub(super) async fn deliver(state: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, RpcError> {
     let events = outbox::delivered(request)?;
-    let own = app.clone();
-    finish(app, async move { apply(&own, events).await }).await?;
+    let own = state.clone();
+    finish(state, async move { apply(&own, events).await }).await?;
     Ok(DeliverResponse {})
 }
 
 /// Deleting twice does nothing more than deleting once, so an event that was seen is simply applied again when the one before
 /// it in the request failed.
-async fn apply(app: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
+async fn apply(state: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
     for event in events {
         match &event.fact {
             Some(Fact::RepositoryDeleted(_)) => {
-                delete(app, RepositoryId(event.repository_id), std::slice::from_ref(&event)).await?;
+                delete(state, RepositoryId(event.repository_id), std::slice::from_ref(&event)).await?;
             }
             Some(
                 Fact::RepositoryCreated(_)
@@ -32,8 +32,8 @@ async fn apply(app: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
                 | Fact::ProtectionChanged(_),
             )
             | None => {
-                let mut tx = app.db.begin().await?;
-                outbox::first_seen(&mut tx, &event, app.clock.now_us()).await?;
+                let mut tx = state.db.begin().await?;
+                outbox::first_seen(&mut tx, &event, state.clock.now_us()).await?;
                 tx.commit().await?;
             }
         }

@@ -14,14 +14,14 @@ use crate::{
 
 /// Returns one branch. What cannot be a name is the name of no branch.
 pub(super) async fn get_branch(
-    app: &AppState,
+    state: &AppState,
     request: Request<GetBranchRequest>,
 ) -> Result<GetBranchResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
+    state.authorize(&caller, request.repository_id).await?;
     let name = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;
-    let branch = app.pool.run(RepositoryId(request.repository_id), move |repo| read::branch(repo, &name)).await?;
-    let rules = app.protection.rules(RepositoryId(request.repository_id)).await?;
+    let branch = state.pool.run(RepositoryId(request.repository_id), move |repo| read::branch(repo, &name)).await?;
+    let rules = state.protection.rules(RepositoryId(request.repository_id)).await?;
     Ok(GetBranchResponse { branch: Some(encode::branch(branch, &rules)) })
 }

@@ -14,14 +14,14 @@ use crate::{
 
 /// Returns the commit that a revision names.
 pub(super) async fn get_commit(
-    app: &AppState,
+    state: &AppState,
     request: Request<GetCommitRequest>,
 ) -> Result<GetCommitResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
+    state.authorize(&caller, request.repository_id).await?;
     let revision = Revision::parse(&request.revision)?;
     let job = move |repo: &git2::Repository| read::commit(repo, &revision);
-    let (_, commit) = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    let (_, commit) = state.pool.run(RepositoryId(request.repository_id), job).await?;
     Ok(GetCommitResponse { commit: Some(encode::commit(commit)) })
 }

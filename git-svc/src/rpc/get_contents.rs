@@ -17,16 +17,16 @@ use crate::{
 
 /// Returns what is at a path. What cannot be a path is a path where nothing is.
 pub(super) async fn get_contents(
-    app: &AppState,
+    state: &AppState,
     request: Request<GetContentsRequest>,
 ) -> Result<GetContentsResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
+    state.authorize(&caller, request.repository_id).await?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|_| GitError::PathNotFound)?;
     let job = move |repo: &git2::Repository| read::contents(repo, &revision, &path);
-    let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    let found = state.pool.run(RepositoryId(request.repository_id), job).await?;
     let contents = match found.target {
         Target::Entry(entry) => Contents::Entry(encode::entry(entry)),
         Target::Directory(entries) => {

@@ -13,19 +13,24 @@ use crate::{
 
 /// Returns one rule.
 pub(super) async fn get_protection(
-    app: &AppState,
+    state: &AppState,
     request: Request<GetProtectionRequest>,
 ) -> Result<GetProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
-    let rule = named(app, RepositoryId(request.repository_id), request.protection_id, &request.pattern).await?;
+    state.authorize(&caller, request.repository_id).await?;
+    let rule = named(state, RepositoryId(request.repository_id), request.protection_id, &request.pattern).await?;
     Ok(GetProtectionResponse { protection: Some(encode::protection(rule)) })
 }
 
 /// The rule with an id or, without one, with a pattern.
-pub(super) async fn named(app: &AppState, repository: RepositoryId, id: i64, pattern: &str) -> Result<Rule, RpcError> {
-    let rules = app.protection.rules(repository).await?;
+pub(super) async fn named(
+    state: &AppState,
+    repository: RepositoryId,
+    id: i64,
+    pattern: &str,
+) -> Result<Rule, RpcError> {
+    let rules = state.protection.rules(repository).await?;
     let is_named = |rule: &Rule| if id == 0 { rule.pattern.as_str() == pattern } else { rule.id == id };
     Ok(rules.into_vec().into_iter().find(is_named).ok_or(GitError::ProtectionNotFound)?)
 }

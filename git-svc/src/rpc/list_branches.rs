@@ -16,17 +16,17 @@ const MAX_PAGE_SIZE: i32 = 1000;
 
 /// Returns a page of branches.
 pub(super) async fn list_branches(
-    app: &AppState,
+    state: &AppState,
     request: Request<ListBranchesRequest>,
 ) -> Result<ListBranchesResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
+    state.authorize(&caller, request.repository_id).await?;
     let page = page(&request)?;
     let id = RepositoryId(request.repository_id);
-    let listed = app.refs.list(id, "refs/heads/", page).await?;
-    let page = app.pool.run(id, move |repo| read::branches(repo, &listed)).await?;
-    let rules = app.protection.rules(id).await?;
+    let listed = state.refs.list(id, "refs/heads/", page).await?;
+    let page = state.pool.run(id, move |repo| read::branches(repo, &listed)).await?;
+    let rules = state.protection.rules(id).await?;
     Ok(ListBranchesResponse {
         branches: page.branches.into_iter().map(|branch| encode::branch(branch, &rules)).collect(),
         total_count: i64::try_from(page.total).unwrap_or(i64::MAX),

@@ -10,12 +10,12 @@ use crate::{state::AppState, types::rpc_error::RpcError};
 
 /// Returns the rules of a repository.
 pub(super) async fn list_protections(
-    app: &AppState,
+    state: &AppState,
     request: Request<ListProtectionsRequest>,
 ) -> Result<ListProtectionsResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = request.into_inner().repository_id;
-    app.authorize(&caller, id).await?;
-    let rules = app.protection.rules(RepositoryId(id)).await?;
+    state.authorize(&caller, id).await?;
+    let rules = state.protection.rules(RepositoryId(id)).await?;
     Ok(ListProtectionsResponse { protections: rules.into_vec().into_iter().map(encode::protection).collect() })
 }

@@ -9,6 +9,7 @@ mod delete_protection;
 mod delete_repository;
 mod deliver;
 mod encode;
+mod finish;
 mod get_branch;
 mod get_commit;
 mod get_contents;
@@ -40,14 +41,14 @@ use ferrite_proto::{
 use tonic::{Request, Response, Status};
 
 pub(crate) use self::delete_repository::remove_deleted;
-use crate::{state::AppState, types::rpc_error::RpcError};
+use crate::state::AppState;
 
 /// A file to write may have 50 MiB, several may have 48 and two paths each; the rest is small.
 const MAX_PUT_MESSAGE_BYTES: usize = 60 << 20;
 
 /// All services of the process.
-pub(crate) fn server(app: &AppState) -> GrpcServer {
-    let rpc = Rpc(app.clone());
+pub(crate) fn server(state: &AppState) -> GrpcServer {
+    let rpc = Rpc(state.clone());
     GrpcServer::default()
         .add(GitServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_PUT_MESSAGE_BYTES))
         .add(GitDataServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
@@ -61,16 +62,6 @@ pub(crate) fn server(app: &AppState) -> GrpcServer {
 struct Rpc(AppState);
 
 type RpcResult<T> = Result<Response<T>, Status>;
-
-/// Finishes what changes something even when the caller is gone: half a change helps nobody.
-async fn finish<T, F>(app: &AppState, work: F) -> Result<T, RpcError>
-where
-    T: Send + 'static,
-    F: Future<Output = Result<T, RpcError>> + Send + 'static,
-{
-    let done = app.life.spawn("write", work).await;
-    done.map_err(|error| crate::types::error::GitError::Internal(format!("a write ended early: {error}")))?
-}
 
 #[tonic::async_trait]
 impl GitService for Rpc {

@@ -10,11 +10,11 @@ use crate::{
 
 /// Creates or replaces one file in one commit.
 pub(super) async fn put_contents(
-    app: &AppState,
+    state: &AppState,
     request: Request<PutContentsRequest>,
 ) -> Result<PutContentsResponse, RpcError> {
-    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(app, request).await?;
-    app.limits.check_file(request.content.len())?;
+    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(state, request).await?;
+    commit::check_file_size(state, request.content.len())?;
     let put = PutFile {
         expected_blob: commit::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
@@ -26,5 +26,5 @@ pub(super) async fn put_contents(
         let (commit, branch) = commit::result(prepared);
         PutContentsResponse { entry, commit, branch }
     };
-    commit::commit(app, by.write(put), put_file, answer).await
+    commit::commit(state, by.write(put), put_file, answer).await
 }

@@ -5,7 +5,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::{encode, finish};
+use super::{encode, finish::finish};
 use crate::{
     ref_updates::AuditContext,
     state::AppState,
@@ -18,40 +18,40 @@ use crate::{
 
 /// Makes a rule or replaces the one with the same pattern.
 pub(super) async fn set_protection(
-    app: &AppState,
+    state: &AppState,
     request: Request<SetProtectionRequest>,
 ) -> Result<SetProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
-    let grant = app.authorize(&caller, id.0).await?;
+    let grant = state.authorize(&caller, id.0).await?;
     let by = AuditContext::of(&caller, &grant, request.metadata());
     let request = request.into_inner();
-    let rule = parse(request, app.clock.now_us())?;
-    let own = app.clone();
-    finish(app, async move { set(&own, id, rule, by).await }).await
+    let rule = parse(request, state.clock.now_us())?;
+    let own = state.clone();
+    finish(state, async move { set(&own, id, rule, by).await }).await
 }
 
 /// Under the lock of whoever changes refs: they see the rules as they are from now on. A repository that was deleted meanwhile gets
 /// none.
 async fn set(
-    app: &AppState,
+    state: &AppState,
     id: RepositoryId,
     mut rule: Rule,
     by: AuditContext,
 ) -> Result<SetProtectionResponse, RpcError> {
-    let guard = app.updater.lock(id).await?;
-    let row = app.repositories.find(id).await?;
+    let guard = state.updater.lock(id).await?;
+    let row = state.repositories.find(id).await?;
     if row.is_none_or(|row| row.deleted) {
         return Err(GitError::RepositoryNotFound.into());
     }
-    let rules = app.protection.rules(id).await?.into_vec();
+    let rules = state.protection.rules(id).await?.into_vec();
     let old = rules.iter().find(|old| old.pattern == rule.pattern);
     if old.is_none() && rules.len() >= MAX_RULES {
         return Err(GitError::TooManyProtections { limit: MAX_RULES }.into());
     }
     rule.created_us = old.map_or(rule.created_us, |old| old.created_us);
     let is_new = old.is_none();
-    let delivered = app.updater.set_rule(&guard, &mut rule, by).await?;
+    let delivered = state.updater.set_rule(&guard, &mut rule, by).await?;
     drop(guard);
     delivered.await;
     Ok(SetProtectionResponse { protection: Some(encode::protection(rule)), is_new })

@@ -11,6 +11,7 @@ use std::{
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
+use ferrite_kit::Lifecycle;
 use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
@@ -19,16 +20,13 @@ use tokio::{
 
 use super::{
     body_channel::{BodySender, CHUNK_BYTES, channel},
-    push::{HookSession, PushInspector},
+    push::PushInspector,
     request_body::{RequestBody, inflate_error},
 };
 use crate::{
     admission::{idle_timer::IdleTimer, limiter::Permit, throughput::MinThroughput},
-    config::limits::LimitArgs,
-    disk::repositories::FILE_CLOCK_LAG,
     git::{command::GitChild, pktline},
-    state::AppState,
-    types::error::GitError,
+    types::{error::GitError, limits::TransferLimits},
 };
 
 /// How long a long answer waits for more when there is little: a few large pieces cost less on their way than many small ones.
@@ -42,52 +40,19 @@ const MAX_LOGGED_STDERR_BYTES: usize = 4 << 10;
 /// which comes in the next request.
 const SHALLOW_ROUND: &str = "the remote end hung up unexpectedly";
 
-/// What a process leaves to do when it has ended.
+/// Work that is left when a process has ended.
 pub(crate) trait OnExit: Send + 'static {
-    /// Does it. `ended_well` says that nobody ended the process before its time.
-    fn end(self, app: &AppState, ended_well: bool) -> impl Future<Output = ()> + Send;
+    /// Does it. `ended_well` is true if the process came to its own end.
+    fn end(self, ended_well: bool) -> impl Future<Output = ()> + Send;
 }
 
 impl OnExit for Permit {
-    async fn end(self, _: &AppState, _: bool) {}
-}
-
-/// A fetch, whose hook may ask for as long as it runs.
-pub(crate) struct FetchGuard {
-    pub(crate) _permit: Permit,
-    pub(crate) _session: HookSession,
-}
-
-impl OnExit for FetchGuard {
-    async fn end(self, _: &AppState, _: bool) {}
-}
-
-/// A push: what it brought is still in quarantine when it was ended early.
-impl OnExit for (Permit, HookSession) {
-    async fn end(self, app: &AppState, ended_well: bool) {
-        let (_permit, session) = self;
-        clean_up(app, session, ended_well).await;
-    }
-}
-
-/// Ends a push, and removes what it, or one before it, left behind when it was ended early.
-pub(crate) async fn clean_up(app: &AppState, session: HookSession, ended_well: bool) {
-    let repository = session.repository();
-    drop(session);
-    if !ended_well {
-        app.sessions.mark_aborted(repository);
-        // The times of files are a little behind the clock.
-        tokio::time::sleep(2 * FILE_CLOCK_LAG).await;
-    }
-    let Some(before) = app.sessions.aborted_before(repository) else { return };
-    if let Err(error) = app.pool.run_blocking(move |store| store.remove_quarantines(repository, before)).await {
-        tracing::warn!(repo.id = %repository, %error, "what a broken push left waits to be tidied");
-    }
+    async fn end(self, _: bool) {}
 }
 
 /// What the two sides of a process know of each other.
 struct ProcessPipe<'a> {
-    limits: &'a LimitArgs,
+    limits: &'a TransferLimits,
     idle: IdleTimer,
     sender: BodySender,
     /// Looks at what the process is given.
@@ -124,43 +89,62 @@ impl ProcessPipe<'_> {
     }
 }
 
-/// Runs the process to its end and streams its answer; returns when its first bytes are there, so that an early failure is a
-/// status. `keep` lives as long as the process. The process is ended when the answer is dropped.
-pub(crate) async fn run<K: OnExit>(
-    app: &AppState,
-    child: GitChild,
-    input: RequestBody,
-    prefix: Vec<u8>,
-    on_exit: K,
-) -> Result<Body, GitError> {
-    let (sender, mut chunks) = channel();
-    let own = app.clone();
-    app.life.spawn("transfer", async move {
-        let ended_well = serve(&own.limits, child, input, sender).await;
-        on_exit.end(&own, ended_well).await;
-    });
-    let first = chunks.next().await.transpose()?;
-    let head = stream::iter([Some(Bytes::from(prefix)), first]).filter_map(std::future::ready);
-    let head = head.filter(|bytes| std::future::ready(!bytes.is_empty()));
-    Ok(Body::from_stream(head.map(Ok).chain(chunks.into_stream())))
+/// Runs git processes between requests and responses.
+#[derive(Clone)]
+pub(crate) struct Transfers {
+    limits: TransferLimits,
+    life: Lifecycle,
 }
 
-/// The bytes of a process that needs no input, cut short by an error if it fails.
-pub(crate) fn output<K>(app: &AppState, child: GitChild, on_exit: K) -> impl Stream<Item = io::Result<Bytes>> + use<K>
-where
-    K: Send + 'static,
-{
-    let (sender, chunks) = channel();
-    let own = app.clone();
-    app.life.spawn("transfer", async move {
-        serve(&own.limits, child, RequestBody::empty(&own.limits), sender).await;
-        drop(on_exit);
-    });
-    chunks.into_stream()
+impl Transfers {
+    /// Transfers that keep `limits`.
+    pub(crate) fn new(limits: TransferLimits, life: Lifecycle) -> Self {
+        Self { limits, life }
+    }
+
+    /// Limits of each transfer.
+    pub(crate) fn limits(&self) -> &TransferLimits {
+        &self.limits
+    }
+
+    /// Runs the process to its end and streams its output; returns when the first bytes of it are there, so that an early failure
+    /// is a status. `on_exit` lives as long as the process. The process is ended when the body is dropped.
+    pub(crate) async fn run<K: OnExit>(
+        &self,
+        child: GitChild,
+        input: RequestBody,
+        prefix: Vec<u8>,
+        on_exit: K,
+    ) -> Result<Body, GitError> {
+        let (sender, mut chunks) = channel();
+        let limits = self.limits;
+        self.life.spawn("transfer", async move {
+            let ended_well = serve(&limits, child, input, sender).await;
+            on_exit.end(ended_well).await;
+        });
+        let first = chunks.next().await.transpose()?;
+        let head = stream::iter([Some(Bytes::from(prefix)), first]).filter_map(std::future::ready);
+        let head = head.filter(|bytes| std::future::ready(!bytes.is_empty()));
+        Ok(Body::from_stream(head.map(Ok).chain(chunks.into_stream())))
+    }
+
+    /// Output of a process that needs no input, cut short by an error if the process fails.
+    pub(crate) fn output<K>(&self, child: GitChild, on_exit: K) -> impl Stream<Item = io::Result<Bytes>> + use<K>
+    where
+        K: Send + 'static,
+    {
+        let (sender, chunks) = channel();
+        let limits = self.limits;
+        self.life.spawn("transfer", async move {
+            serve(&limits, child, RequestBody::empty(&limits), sender).await;
+            drop(on_exit);
+        });
+        chunks.into_stream()
+    }
 }
 
 /// Returns whether the process came to its own end.
-async fn serve(limits: &LimitArgs, mut child: GitChild, mut input: RequestBody, sender: BodySender) -> bool {
+async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestBody, sender: BodySender) -> bool {
     let inspector = Mutex::new(input.inspector.take());
     let (is_output_discarded, has_sent_output) = (AtomicBool::new(false), AtomicBool::new(false));
     let pipe = ProcessPipe { limits, idle: IdleTimer::new(), sender, inspector, is_output_discarded, has_sent_output };
@@ -173,7 +157,7 @@ async fn serve(limits: &LimitArgs, mut child: GitChild, mut input: RequestBody, 
             return false;
         }
         () = pipe.idle.expired(limits.idle) => Err(GitError::TimedOut { what: "the transfer" }),
-        () = tokio::time::sleep(limits.transfer) => Err(GitError::TimedOut { what: "the transfer" }),
+        () = tokio::time::sleep(limits.total) => Err(GitError::TimedOut { what: "the transfer" }),
     };
     let Err(error) = outcome else {
         pipe.sender.end();
@@ -288,7 +272,7 @@ where
 {
     let (mut sent, mut last) = (0, Bytes::new());
     let Some(mut stdout) = stdout else { return Ok((sent, last)) };
-    let mut throughput = MinThroughput::new(pipe.limits.idle, pipe.limits.slowest);
+    let mut throughput = MinThroughput::new(pipe.limits.idle, pipe.limits.min_rate);
     loop {
         let mut chunk = BytesMut::with_capacity(CHUNK_BYTES);
         let mut count = stdout.read_buf(&mut chunk).await.map_err(GitError::io("reading from git"))?;

@@ -8,7 +8,10 @@ use super::{
     inflate::{Inflate, InflateError},
     push::PushInspector,
 };
-use crate::{admission::throughput::MinThroughput, config::limits::LimitArgs, types::error::GitError};
+use crate::{
+    admission::throughput::MinThroughput,
+    types::{error::GitError, limits::TransferLimits},
+};
 
 /// What a process is given.
 pub(crate) struct RequestBody {
@@ -30,19 +33,19 @@ pub(crate) struct RequestBody {
 
 impl RequestBody {
     /// Nothing.
-    pub(crate) fn empty(limits: &LimitArgs) -> Self {
+    pub(crate) fn empty(limits: &TransferLimits) -> Self {
         Self::plain(limits, Body::empty(), 0)
     }
 
     /// A body as it is, of at most `limit` bytes.
-    pub(crate) fn plain(limits: &LimitArgs, body: Body, limit: u64) -> Self {
-        let (throughput, body) = (MinThroughput::new(limits.pause, limits.slowest), body.into_data_stream());
+    pub(crate) fn plain(limits: &TransferLimits, body: Body, limit: u64) -> Self {
+        let (throughput, body) = (MinThroughput::new(limits.pause, limits.min_rate), body.into_data_stream());
         let (buffered, rest) = (Vec::new(), Bytes::new());
         Self { body, has_ended: false, buffered, rest, inflate: None, inspector: None, left: limit, limit, throughput }
     }
 
     /// A gzip body that holds at most `limit` bytes.
-    pub(crate) fn gzip(limits: &LimitArgs, body: Body, limit: u64) -> Self {
+    pub(crate) fn gzip(limits: &TransferLimits, body: Body, limit: u64) -> Self {
         Self { inflate: Some(Inflate::new(limit)), ..Self::plain(limits, body, limit) }
     }
 

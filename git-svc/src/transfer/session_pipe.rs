@@ -20,9 +20,8 @@ use tokio::{
 use super::push::PushInspector;
 use crate::{
     admission::{idle_timer::IdleTimer, throughput::MinThroughput, yielding_permit::YieldingPermit},
-    config::limits::LimitArgs,
     git::command::GitChild,
-    types::error::GitError,
+    types::{error::GitError, limits::TransferLimits},
 };
 
 /// How long the client may take to hear why its session ended.
@@ -38,7 +37,7 @@ pub(crate) struct SessionPipe<'a, W> {
     pub(crate) permit: YieldingPermit<'a>,
     /// Bytes that the client may send.
     pub(crate) limit: u64,
-    pub(crate) limits: &'a LimitArgs,
+    pub(crate) limits: &'a TransferLimits,
     /// Where the repository is, which is nobody's business.
     pub(crate) secret: std::path::PathBuf,
     pub(crate) writer: FrameWriter<W>,
@@ -55,7 +54,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
             outcome = self.work(child, reader, inspector) => outcome,
             never = self.permit.release_when_idle(&self.idle) => match never {},
             () = self.idle.expired(self.limits.session_idle) => Err(GitError::TimedOut { what: "the session" }),
-            () = tokio::time::sleep(self.limits.transfer) => Err(GitError::TimedOut { what: "the session" }),
+            () = tokio::time::sleep(self.limits.total) => Err(GitError::TimedOut { what: "the session" }),
         };
         if let Err(error) = &outcome
             && !matches!(error, GitError::ClientGone)
@@ -95,7 +94,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
     ) -> GitError {
         let mut reader = BufReader::with_capacity(CHUNK_BYTES, reader);
         let (mut content, mut left, mut throughput) =
-            (vec![0; MAX_BYTES], self.limit, MinThroughput::new(self.limits.pause, self.limits.slowest));
+            (vec![0; MAX_BYTES], self.limit, MinThroughput::new(self.limits.pause, self.limits.min_rate));
         let mut is_refused = false;
         loop {
             let asked = Instant::now();
@@ -145,7 +144,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
     async fn forward<R: AsyncRead + Unpin>(&self, from: Option<R>, kind: Kind) -> Result<(), GitError> {
         let Some(mut from) = from else { return Ok(()) };
         let (mut chunk, mut throughput) =
-            (vec![0; CHUNK_BYTES], MinThroughput::new(self.limits.idle, self.limits.slowest));
+            (vec![0; CHUNK_BYTES], MinThroughput::new(self.limits.idle, self.limits.min_rate));
         loop {
             let count = from.read(&mut chunk).await.map_err(GitError::io("reading from git"))?;
             if count == 0 {

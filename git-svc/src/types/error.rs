@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, time::Duration};
 
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError};
 
-use super::protection::Denial;
+use super::denial::Denial;
 
 /// A failure of git-svc.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! Plain values that every other part knows: names, paths, rules, limits, and the errors. No input or output.
 
 pub mod archive;
+pub mod denial;
 pub mod error;
 pub mod limits;
 pub mod name;

@@ -2,7 +2,7 @@
 
 use ferrite_proto::{Permission, grant::Grant};
 
-use super::{error::GitError, name::BranchName};
+use super::{denial::Denial, error::GitError, name::BranchName};
 
 /// The longest pattern, in bytes.
 const MAX_PATTERN: usize = 200;
@@ -149,20 +149,6 @@ impl Actor {
     fn is_among(&self, users: &[i64]) -> bool {
         self.permission >= Permission::Owner || (self.user != 0 && users.contains(&self.user))
     }
-}
-
-/// What a rule says no to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denial {
-    /// Somebody who is not on the list.
-    #[error("you are not among those who may change it")]
-    Pusher,
-    /// Taking commits away.
-    #[error("commits may not be taken away from it")]
-    Force,
-    /// Deleting the branch.
-    #[error("it may not be deleted")]
-    Delete,
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use super::*;
+use super::{maintenance_task::MaintenanceTask, *};
 
 fn bare(folder: &Path) -> PathBuf {
     let path = folder.join("r.git");

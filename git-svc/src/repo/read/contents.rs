@@ -1,8 +1,11 @@
 //! What is at a path: a file, a link, a submodule, or a directory's entries. Links are shown, never followed.
 
-use git2::{ObjectType, Odb, Oid, Repository, Tree};
+use git2::{Odb, Oid, Repository, Tree};
 
-use super::submodule::Submodules;
+use super::{
+    entry::{EntryKind, read_blob},
+    submodule::Submodules,
+};
 use crate::{
     repo::{
         refs,
@@ -19,32 +22,6 @@ pub const MAX_RESPONSE_BYTES: u64 = 8 << 20;
 
 /// The most entries of a directory in one answer.
 pub const MAX_ENTRIES: usize = 20_000;
-
-/// What kind of thing an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EntryKind {
-    /// A file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link; its content is its target.
-    Symlink,
-    /// A commit of another repository.
-    Submodule,
-}
-
-impl EntryKind {
-    /// The kind that a mode in a tree stands for.
-    #[must_use]
-    pub fn of(mode: i32) -> Self {
-        match mode & 0o170_000 {
-            0o040_000 => Self::Directory,
-            0o120_000 => Self::Symlink,
-            0o160_000 => Self::Submodule,
-            _ => Self::File,
-        }
-    }
-}
 
 /// One entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,22 +171,4 @@ impl EntryReader<'_> {
         }
         Ok(entry)
     }
-}
-
-/// A blob's size and, if it is at most `limit`, its bytes. The size is asked first: a large blob is never loaded.
-pub(crate) fn read_blob(
-    repo: &Repository,
-    odb: &Odb<'_>,
-    id: Oid,
-    limit: u64,
-) -> Result<(u64, Option<Vec<u8>>), GitError> {
-    let (size, kind) = odb.read_header(id)?;
-    if kind != ObjectType::Blob {
-        return Err(GitError::PathNotFound);
-    }
-    let size = size as u64;
-    if size > limit {
-        return Ok((size, None));
-    }
-    Ok((size, Some(repo.find_blob(id)?.content().to_vec())))
 }

@@ -3,6 +3,7 @@
 pub mod commit;
 pub mod contents;
 pub mod deadline;
+pub mod entry;
 pub mod log;
 pub mod object;
 mod path_logs;
@@ -13,8 +14,9 @@ pub mod tree;
 pub(crate) use self::path_logs::{PathLogCache, PathLogKey};
 pub use self::{
     commit::{BranchInfo, BranchPage, CommitInfo, Signature, branch, branches, commit, commit_info},
-    contents::{Contents, Entry, EntryKind, Target, contents},
+    contents::{Contents, Entry, Target, contents},
     deadline::Deadline,
+    entry::EntryKind,
     log::{LogPage, log, log_of_path},
     object::{RefPage, TagObject, TagPage, blob, reference, references, tag_object, tag_refs, tags},
     raw::{RawFile, raw},

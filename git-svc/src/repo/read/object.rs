@@ -4,7 +4,8 @@ use git2::{ObjectType, Oid, Repository};
 
 use super::{
     commit::{CommitInfo, Signature, commit_info, signature_of},
-    contents::{MAX_RESPONSE_BYTES, read_blob},
+    contents::MAX_RESPONSE_BYTES,
+    entry::read_blob,
 };
 use crate::{
     repo::{

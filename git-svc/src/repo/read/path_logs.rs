@@ -41,11 +41,18 @@ impl Default for PathLogCache {
         let weigh = |key: &PathLogKey, ids: &Arc<Vec<Oid>>| {
             u32::try_from(ENTRY_OVERHEAD_BYTES + key.path.len() + ids.len() * size_of::<Oid>()).unwrap_or(u32::MAX)
         };
-        Self(Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).build())
+        Self(Cache::builder().max_capacity(MAX_CACHE_BYTES).weigher(weigh).support_invalidation_closures().build())
     }
 }
 
 impl PathLogCache {
+    /// Drops the answers about a repository that is gone.
+    pub(crate) fn forget(&self, repository: RepositoryId) {
+        if let Err(error) = self.0.invalidate_entries_if(move |key, _| key.repository == repository) {
+            tracing::warn!(repo.id = %repository, %error, "logs of paths are still kept");
+        }
+    }
+
     /// The commits that are kept, or those that `find` finds.
     pub(crate) async fn get(
         &self,

@@ -2,7 +2,10 @@
 
 use git2::{Oid, Repository};
 
-use super::contents::{EntryKind, MAX_INLINE_BYTES, find, read_blob};
+use super::{
+    contents::{MAX_INLINE_BYTES, find},
+    entry::{EntryKind, read_blob},
+};
 use crate::{
     repo::{
         refs::lookup,

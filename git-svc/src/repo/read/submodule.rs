@@ -2,7 +2,7 @@
 
 use git2::{Repository, Tree};
 
-use super::contents::{EntryKind, read_blob};
+use super::entry::{EntryKind, read_blob};
 use crate::types::error::GitError;
 
 /// The largest `.gitmodules` that is looked at.

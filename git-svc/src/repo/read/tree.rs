@@ -2,7 +2,7 @@
 
 use git2::{ObjectType, Oid, Repository, Tree};
 
-use super::{contents::EntryKind, deadline::Deadline};
+use super::{deadline::Deadline, entry::EntryKind};
 use crate::{
     repo::revision::Revision,
     types::{error::GitError, path::MAX_PATH},

@@ -11,10 +11,13 @@ use std::{
 use git2::{ErrorCode, ObjectType, Odb, Oid, Repository};
 
 use super::{
-    RefEdit,
+    edit::RefEdit,
     table::{FileStamp, RefEntry, RefTable, Stamp, TableChange},
 };
-use crate::types::{error::GitError, name::RefName};
+use crate::{
+    disk::repositories::ref_path,
+    types::{error::GitError, name::RefName},
+};
 
 /// The most bytes of a file that holds one ref.
 const MAX_REF_FILE_BYTES: u64 = 4096;
@@ -60,7 +63,7 @@ pub(crate) fn load(repo: &Repository) -> Result<RefTable, GitError> {
     let (head, head_stamp) = read_head(path)?;
     let is_head_plain = head.as_ref().is_some_and(|head| {
         let is_there = entries.binary_search_by(|entry| entry.name.cmp(head)).is_ok();
-        is_there || !super::transact::ref_path(path, head).is_file()
+        is_there || !ref_path(path, head).is_file()
     });
     let stamp = Stamp { head: Some(head_stamp), packed };
     Ok(RefTable::new(entries, head, is_plain && is_head_plain, stamp))

@@ -11,12 +11,11 @@ use std::{
 
 use git2::{ObjectType, Oid, Repository};
 
-use super::{
-    RefEdit,
-    read::lookup,
-    transact::{lock_path, ref_path},
+use super::{edit::RefEdit, read::lookup, transact::lock_path};
+use crate::{
+    disk::{durable::sync, repositories::ref_path},
+    types::error::GitError,
 };
-use crate::{disk::durable::sync, types::error::GitError};
 
 /// A lock file, removed when dropped.
 struct LockFile {

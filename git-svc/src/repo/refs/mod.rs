@@ -1,6 +1,7 @@
 //! Refs: the only code that lists, resolves and changes them. Not here: who may, and the journal.
 
 mod cache;
+mod edit;
 mod load;
 mod loose;
 mod read;
@@ -15,6 +16,7 @@ use git2::Oid;
 use self::cache::RefCache;
 pub(crate) use self::load::load;
 pub use self::{
+    edit::{Page, RefEdit},
     read::{HeadState, head, is_empty, lookup},
     table::{RefEntry, RefPage, RefTable},
 };
@@ -27,35 +29,6 @@ use crate::{
         name::{BranchName, RefName},
     },
 };
-
-/// One change of one ref.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefEdit {
-    /// Which ref.
-    pub name: RefName,
-    /// Where it must be now; absent: it must not exist.
-    pub old: Option<Oid>,
-    /// Where it goes; absent: it is deleted.
-    pub new: Option<Oid>,
-}
-
-/// A part of a list: pages count from one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// From 1.
-    pub number: usize,
-    /// At least 1.
-    pub size: usize,
-}
-
-impl Page {
-    /// The indices of the page in a list of `total`.
-    #[must_use]
-    pub fn range(self, total: usize) -> std::ops::Range<usize> {
-        let start = self.number.max(1).saturating_sub(1).saturating_mul(self.size).min(total);
-        start..start.saturating_add(self.size).min(total)
-    }
-}
 
 /// The refs of all repositories of a store. Clones share everything.
 #[derive(Clone)]
@@ -231,14 +204,6 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
 /// Removes the lock of packed refs if a killed process left it behind; whether it did. The caller holds the repository's write lock.
 pub(crate) fn remove_stale_lock(repository: &Path) -> bool {
     transact::remove_stale(&repository.join("packed-refs.lock"), transact::DEFAULT_DEADLINE)
-}
-
-/// Writes a ref of a repository that nobody can see yet; the caller syncs it.
-pub(crate) fn write_unpublished(repository: &Path, name: &RefName, target: Oid) -> Result<(), GitError> {
-    let path = transact::ref_path(repository, name);
-    let parent = path.parent().expect("a ref's file has a folder");
-    let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, format!("{target}\n")));
-    written.map_err(GitError::io(format!("writing `{name}`")))
 }
 
 #[cfg(test)]

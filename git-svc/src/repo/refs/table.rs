@@ -5,7 +5,7 @@ use std::{fs, io, ops::Range, os::unix::fs::MetadataExt as _, path::Path, sync::
 
 use git2::{ObjectType, Oid};
 
-use super::Page;
+use super::edit::Page;
 use crate::types::name::RefName;
 
 /// Refs of one part; twice as many are split.

@@ -2,18 +2,16 @@
 
 use std::{
     collections::BTreeSet,
-    ffi::OsStr,
     fs, io,
-    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use git2::Oid;
 
-use super::RefEdit;
+use super::edit::RefEdit;
 use crate::{
-    disk::durable::sync_all,
+    disk::{durable::sync_all, repositories::ref_path},
     git::command::Git,
     types::{error::GitError, name::RefName},
 };
@@ -125,11 +123,6 @@ pub(super) fn lock_path(repository: &Path, name: &RefName) -> PathBuf {
     let mut path = ref_path(repository, name).into_os_string();
     path.push(".lock");
     path.into()
-}
-
-/// Where the ref's own file is, if it is not packed.
-pub(super) fn ref_path(repository: &Path, name: &RefName) -> PathBuf {
-    repository.join(OsStr::from_bytes(name.as_bytes()))
 }
 
 /// Syncs the folders whose entries changed: those of each ref up to `refs`, and the repository's for `packed-refs`.

@@ -1,6 +1,6 @@
 //! .gitignore templates.
 
-use super::{key, unknown};
+use super::name::{key, unknown};
 use crate::types::error::GitError;
 
 /// The most templates in one file.

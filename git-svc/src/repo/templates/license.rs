@@ -1,6 +1,6 @@
 //! Licence texts, from the SPDX list.
 
-use super::{key, unknown};
+use super::name::{key, unknown};
 use crate::types::error::GitError;
 
 /// Usual names that are neither an SPDX id nor the full name of one.

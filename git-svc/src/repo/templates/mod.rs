@@ -2,9 +2,11 @@
 
 mod gitignore;
 mod license;
+mod name;
 
 use chrono::{DateTime, Datelike as _};
 
+use self::name::unknown;
 pub use self::{
     gitignore::{gitignore, gitignore_names},
     license::license,
@@ -70,18 +72,6 @@ fn filled(template: &str, values: &ReadmeValues) -> String {
 #[must_use]
 pub fn year(seconds: i64) -> i32 {
     DateTime::from_timestamp(seconds, 0).map_or(1970, |time| time.year())
-}
-
-/// A template that does not exist; the name comes back cut, since it came from outside.
-fn unknown(field: &str, name: &str) -> GitError {
-    let shown: String = name.chars().filter(|letter| !letter.is_control()).take(64).collect();
-    GitError::invalid(field, "unknown", format!("there is no template `{shown}`"))
-}
-
-/// A name as it is compared: letters and digits in lower case, and the signs that tell `C` from `C++`.
-fn key(name: &str) -> String {
-    let kept = name.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '+' | '#' | '.'));
-    kept.flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use super::{
 use crate::{
     repo::read::{
         Entry, EntryKind,
-        contents::{MAX_INLINE_BYTES, read_blob},
+        contents::MAX_INLINE_BYTES,
+        entry::read_blob,
         submodule::{MAX_GITMODULES, Submodules},
     },
     types::{

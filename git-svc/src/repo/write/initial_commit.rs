@@ -41,7 +41,7 @@ impl InitialCommit {
     }
 }
 
-/// Writes the commit, for `Store::create`, which makes the branch point to it and everything durable.
+/// Writes the commit, for `RepositoryStore::create`, which makes the branch point to it and everything durable.
 pub fn initial_commit(repo: &Repository, first: &InitialCommit) -> Result<Oid, GitError> {
     let mut builder = repo.treebuilder(None)?;
     for (name, text) in first.files()? {

@@ -5,6 +5,7 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
+use super::convert;
 use crate::{
     repo::read,
     state::AppState,
@@ -12,12 +13,12 @@ use crate::{
 };
 
 /// Returns one ref. What cannot be a name is the name of no ref.
-pub(super) async fn get_ref(app: &AppState, request: Request<GetRefRequest>) -> Result<GetRefResponse, RpcError> {
+pub(super) async fn get_ref(state: &AppState, request: Request<GetRefRequest>) -> Result<GetRefResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
+    state.authorize(&caller, request.repository_id).await?;
     let name = RefName::parse(&request.name).map_err(|_| GitError::RefNotFound)?;
     let job = move |repo: &git2::Repository| read::reference(repo, &name);
-    let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
-    Ok(GetRefResponse { reference: Some(super::reference(&found)) })
+    let found = state.pool.run(RepositoryId(request.repository_id), job).await?;
+    Ok(GetRefResponse { reference: Some(convert::reference(&found)) })
 }

@@ -5,19 +5,19 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::{encode, object_type};
-use crate::{repo::read, state::AppState, types::rpc_error::RpcError};
+use super::convert::object_type;
+use crate::{repo::read, rpc::encode, state::AppState, types::rpc_error::RpcError};
 
 /// Returns an annotated tag.
 pub(super) async fn get_tag_object(
-    app: &AppState,
+    state: &AppState,
     request: Request<GetTagObjectRequest>,
 ) -> Result<GetTagObjectResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
+    state.authorize(&caller, request.repository_id).await?;
     let id = request.tag_id;
-    let tag = app.pool.run(RepositoryId(request.repository_id), move |repo| read::tag_object(repo, &id)).await?;
+    let tag = state.pool.run(RepositoryId(request.repository_id), move |repo| read::tag_object(repo, &id)).await?;
     Ok(GetTagObjectResponse {
         tag_id: tag.id.to_string(),
         name: tag.name,

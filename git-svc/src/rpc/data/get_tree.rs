@@ -15,15 +15,15 @@ use crate::{
 };
 
 /// Returns the entries of a tree.
-pub(super) async fn get_tree(app: &AppState, request: Request<GetTreeRequest>) -> Result<GetTreeResponse, RpcError> {
+pub(super) async fn get_tree(state: &AppState, request: Request<GetTreeRequest>) -> Result<GetTreeResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
+    state.authorize(&caller, request.repository_id).await?;
     let revision = Revision::parse(&request.tree_ish)?;
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     let is_recursive = request.is_recursive;
     let job = move |repo: &git2::Repository| read::tree(repo, &revision, is_recursive, &deadline);
-    let found = app.pool.run(RepositoryId(request.repository_id), job).await?;
+    let found = state.pool.run(RepositoryId(request.repository_id), job).await?;
     Ok(GetTreeResponse {
         tree_id: found.id.to_string(),
         items: found.items.into_iter().map(item).collect(),

@@ -8,7 +8,7 @@ use ferrite_proto::{
 use git2::Oid;
 use tonic::Request;
 
-use super::encode;
+use super::convert;
 use crate::{
     admission::limiter::ClientKey,
     repo::{
@@ -20,6 +20,7 @@ use crate::{
         refs::Page,
         revision::Revision,
     },
+    rpc::encode,
     state::AppState,
     types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
@@ -29,23 +30,23 @@ const REV_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns a page of history.
 pub(super) async fn list_commits(
-    app: &AppState,
+    state: &AppState,
     request: Request<ListCommitsRequest>,
 ) -> Result<ListCommitsResponse, RpcError> {
     let caller = Caller::of(&request);
-    let grant = app.authorize(&caller, request.get_ref().repository_id).await?;
+    let grant = state.authorize(&caller, request.get_ref().repository_id).await?;
     let client = ClientKey::of(&caller, &grant, request.metadata().as_ref());
     let request = request.into_inner();
-    let page = super::page(request.page, request.page_size)?;
+    let page = convert::page(request.page, request.page_size)?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|error| error.of("path"))?;
     let found =
-        history(app, &client, RepositoryId(request.repository_id), LogQuery { revision, path, page }, MAX_PATH_STEPS)
+        history(state, &client, RepositoryId(request.repository_id), LogQuery { revision, path, page }, MAX_PATH_STEPS)
             .await?;
     Ok(ListCommitsResponse {
         commits: found.commits.into_iter().map(encode::commit).collect(),
         has_more: found.has_more,
-        total_count: found.total.map(super::count),
+        total_count: found.total.map(convert::count),
     })
 }
 
@@ -57,7 +58,7 @@ struct LogQuery {
 }
 
 async fn history(
-    app: &AppState,
+    state: &AppState,
     client: &ClientKey,
     id: RepositoryId,
     query: LogQuery,
@@ -66,19 +67,19 @@ async fn history(
     let LogQuery { revision, path, page } = query;
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     if path.is_root() {
-        return app.pool.run(id, move |repo| read::log(repo, &revision, page, &deadline)).await;
+        return state.pool.run(id, move |repo| read::log(repo, &revision, page, &deadline)).await;
     }
     let own = path.clone();
     let job = move |repo: &git2::Repository| read::log_of_path(repo, &revision, &own, page, steps, &deadline);
-    match app.pool.run(id, job).await? {
+    match state.pool.run(id, job).await? {
         PathLog::Page(page) => Ok(page),
-        PathLog::TooLong(tip) => page_by_git(app, client, id, tip, &path, page).await,
+        PathLog::TooLong(tip) => page_by_git(state, client, id, tip, &path, page).await,
     }
 }
 
 /// Asks git, which has filters of changed paths where maintenance made them.
 async fn page_by_git(
-    app: &AppState,
+    state: &AppState,
     client: &ClientKey,
     id: RepositoryId,
     tip: Oid,
@@ -90,13 +91,13 @@ async fn page_by_git(
         return Err(GitError::TimedOut { what: "the log" });
     }
     let find = async {
-        let _permit = app.limiters.log.acquire(id, client).await?;
-        let child = app.git.rev_list(&app.store.path(id), skipped(page), page.size.saturating_add(1))?;
+        let _permit = state.limiters.log.acquire(id, client).await?;
+        let child = state.git.rev_list(&state.store.path(id), skipped(page), page.size.saturating_add(1))?;
         let input = [tip.to_string().as_bytes(), b"\n--\n", path.as_bytes(), b"\n"].concat();
         let output = child.finish(&input, REV_LIST_TIMEOUT).await?;
         let ids = String::from_utf8_lossy(&output);
         Ok(ids.lines().map(Oid::from_str).collect::<Result<Vec<_>, _>>()?)
     };
-    let ids = app.path_logs.get(PathLogKey::new(id, tip, path, page), find).await?;
-    app.pool.run(id, move |repo| page_of(repo, &ids, page)).await
+    let ids = state.caches.path_logs.get(PathLogKey::new(id, tip, path, page), find).await?;
+    state.pool.run(id, move |repo| page_of(repo, &ids, page)).await
 }

@@ -5,22 +5,25 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::encode;
-use crate::{repo::read, state::AppState, types::rpc_error::RpcError};
+use super::convert;
+use crate::{repo::read, rpc::encode, state::AppState, types::rpc_error::RpcError};
 
 /// Returns a page of tags.
-pub(super) async fn list_tags(app: &AppState, request: Request<ListTagsRequest>) -> Result<ListTagsResponse, RpcError> {
+pub(super) async fn list_tags(
+    state: &AppState,
+    request: Request<ListTagsRequest>,
+) -> Result<ListTagsResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();
-    app.authorize(&caller, request.repository_id).await?;
-    let page = super::page(request.page, request.page_size)?;
+    state.authorize(&caller, request.repository_id).await?;
+    let page = convert::page(request.page, request.page_size)?;
     let id = RepositoryId(request.repository_id);
-    let listed = read::tag_refs(&*app.refs.table(id).await?, page);
-    let found = app.pool.run(id, move |repo| read::tags(repo, &listed)).await?;
+    let listed = read::tag_refs(&*state.refs.table(id).await?, page);
+    let found = state.pool.run(id, move |repo| read::tags(repo, &listed)).await?;
     let tags = found.tags.into_iter().map(|tag| Tag {
         name: tag.name,
         commit: Some(encode::commit(tag.commit)),
         tag_id: tag.tag.map(|id| id.to_string()).unwrap_or_default(),
     });
-    Ok(ListTagsResponse { tags: tags.collect(), total_count: super::count(found.total) })
+    Ok(ListTagsResponse { tags: tags.collect(), total_count: convert::count(found.total) })
 }

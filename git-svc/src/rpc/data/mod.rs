@@ -1,5 +1,6 @@
 //! The service of history, refs and objects. One file per RPC.
 
+mod convert;
 mod get_blob;
 mod get_ref;
 mod get_tag_object;
@@ -11,17 +12,11 @@ mod list_tags;
 use ferrite_proto::git::{
     GetBlobRequest, GetBlobResponse, GetRefRequest, GetRefResponse, GetTagObjectRequest, GetTagObjectResponse,
     GetTreeRequest, GetTreeResponse, ListCommitsRequest, ListCommitsResponse, ListRefsRequest, ListRefsResponse,
-    ListTagsRequest, ListTagsResponse, ObjectType, Reference, git_data_service_server::GitDataService,
+    ListTagsRequest, ListTagsResponse, git_data_service_server::GitDataService,
 };
 use tonic::{Request, Response};
 
-use super::{Rpc, RpcResult, encode};
-use crate::{
-    repo::{read::object::RefInfo, refs::Page},
-    types::error::GitError,
-};
-
-const MAX_PAGE_SIZE: i32 = 1000;
+use super::{Rpc, RpcResult};
 
 #[tonic::async_trait]
 impl GitDataService for Rpc {
@@ -51,35 +46,5 @@ impl GitDataService for Rpc {
 
     async fn get_tag_object(&self, request: Request<GetTagObjectRequest>) -> RpcResult<GetTagObjectResponse> {
         Ok(Response::new(get_tag_object::get_tag_object(&self.0, request).await?))
-    }
-}
-
-fn page(number: i32, size: i32) -> Result<Page, GitError> {
-    let number = usize::try_from(number).ok().filter(|number| *number >= 1);
-    let number = number.ok_or_else(|| GitError::invalid("page", "invalid", "must be at least 1"))?;
-    let size = usize::try_from(size).ok().filter(|_| (1..=MAX_PAGE_SIZE).contains(&size));
-    let size = size.ok_or_else(|| GitError::invalid("page_size", "invalid", "must be from 1 to 1000"))?;
-    Ok(Page { number, size })
-}
-
-fn count(total: usize) -> i64 {
-    i64::try_from(total).unwrap_or(i64::MAX)
-}
-
-fn object_type(kind: git2::ObjectType) -> ObjectType {
-    match kind {
-        git2::ObjectType::Commit => ObjectType::Commit,
-        git2::ObjectType::Tree => ObjectType::Tree,
-        git2::ObjectType::Blob => ObjectType::Blob,
-        git2::ObjectType::Tag => ObjectType::Tag,
-        git2::ObjectType::Any => ObjectType::Unspecified,
-    }
-}
-
-fn reference(found: &RefInfo) -> Reference {
-    Reference {
-        name: found.name.as_bytes().to_vec(),
-        object_type: object_type(found.kind).into(),
-        object_id: found.target.to_string(),
     }
 }

@@ -12,13 +12,14 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use ferrite_proto::id::RepositoryId;
 use futures_util::{Stream, stream};
 use tokio::{
     io::{AsyncReadExt as _, AsyncSeekExt as _},
     sync::watch,
 };
 
-use super::ArchiveLimits;
+use super::plan::ArchiveLimits;
 use crate::{disk::repositories::recreate_dir, types::error::GitError};
 
 /// Bytes that a reader takes at once.
@@ -45,6 +46,7 @@ struct Inner {
 }
 
 struct CacheEntry {
+    repository: RepositoryId,
     file: Arc<CacheFile>,
     readers: Weak<()>,
     used: u64,
@@ -104,7 +106,7 @@ impl ArchiveCache {
     }
 
     /// The archive with this key, and the duty to make it, if nobody has or does.
-    pub(super) fn reader(&self, key: &str) -> (Reader, Option<Producer>) {
+    pub(super) fn reader(&self, repository: RepositoryId, key: &str) -> (Reader, Option<Producer>) {
         let used = self.0.count.fetch_add(1, Ordering::Relaxed);
         let mut entries = self.lock();
         if let Some(entry) = entries.get_mut(key)
@@ -117,7 +119,7 @@ impl ArchiveCache {
         let file = Arc::new(CacheFile { path, progress: watch::Sender::default() });
         let waiting = Arc::new(());
         let readers = Arc::downgrade(&waiting);
-        let entry = CacheEntry { file: Arc::clone(&file), readers: readers.clone(), used };
+        let entry = CacheEntry { repository, file: Arc::clone(&file), readers: readers.clone(), used };
         let replaced = entries.insert(key.to_owned(), entry);
         drop(entries);
         drop(replaced);
@@ -125,6 +127,13 @@ impl ArchiveCache {
         let deadline = Instant::now() + PRODUCE_TIMEOUT;
         let producer = Producer { archives: self.clone(), key: key.to_owned(), file, readers, deadline };
         (reader, Some(producer))
+    }
+
+    /// Removes the archives of a repository that is gone. A reader that has one of them reads it to its end; the file is deleted then.
+    pub(crate) fn forget(&self, repository: RepositoryId) {
+        let removed: Vec<_> = self.lock().extract_if(|_, entry| entry.repository == repository).collect();
+        // Files are removed here, not under the lock.
+        drop(removed);
     }
 
     /// Throws away what was not used for longest, until the rest has room.

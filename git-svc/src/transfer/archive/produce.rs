@@ -11,9 +11,10 @@ use git2::Repository;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{
-    ArchiveSpec, COMPRESSION_LEVEL, Reader,
-    cache::Producer,
+    cache::{Producer, Reader},
     plan::{ArchivePlan, plan},
+    service::ArchiveService,
+    spec::{ArchiveSpec, COMPRESSION_LEVEL},
     tar::Tar,
     zip::Zip,
 };
@@ -25,71 +26,67 @@ use crate::{
         deadline::READ_TIMEOUT,
         tree::{Step, walk},
     },
-    state::AppState,
     types::{archive::Format, error::GitError},
 };
 
 /// Bytes that are written, or read from git, at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The archive, which starts to be made if nobody has made it or does; `client` waits for the turn then.
-pub(crate) fn open(app: &AppState, spec: ArchiveSpec, client: ClientKey) -> Reader {
-    let (reader, producer) = app.archives.reader(&spec.key());
-    if let Some(producer) = producer {
-        let own = app.clone();
-        app.life.spawn("archive", async move {
-            let producer = Arc::new(producer);
-            let end = tokio::select! {
-                end = make(&own, &spec, &client, &producer) => end,
-                stopped = producer.stopped() => Err(stopped),
-            };
-            if let Err(error) = &end {
-                tracing::debug!(repo.id = %spec.repository, %error, "an archive was not made");
-            }
-            producer.finish(end);
-        });
+impl ArchiveService {
+    /// The archive, which starts to be made if nobody has made it or does; `client` waits for the turn then.
+    pub(crate) fn open(&self, spec: ArchiveSpec, client: ClientKey) -> Reader {
+        let (reader, producer) = self.cache.reader(spec.repository, &spec.key());
+        if let Some(producer) = producer {
+            let own = self.clone();
+            self.life.spawn("archive", async move {
+                let producer = Arc::new(producer);
+                let end = tokio::select! {
+                    end = own.make(&spec, &client, &producer) => end,
+                    stopped = producer.stopped() => Err(stopped),
+                };
+                if let Err(error) = &end {
+                    tracing::debug!(repo.id = %spec.repository, %error, "an archive was not made");
+                }
+                producer.finish(end);
+            });
+        }
+        reader
     }
-    reader
-}
 
-/// Whether the archive can be made. Returns its size if it is there.
-///
-/// Errors: those of making it, as far as they can be told before.
-pub(crate) async fn check(app: &AppState, spec: &ArchiveSpec, client: &ClientKey) -> Result<Option<u64>, GitError> {
-    let size = app.archives.size(&spec.key());
-    if size.is_some() {
-        return Ok(size);
+    /// Whether the archive can be made. Returns its size if it is there.
+    ///
+    /// Errors: those of making it, as far as they can be told before.
+    pub(crate) async fn check(&self, spec: &ArchiveSpec, client: &ClientKey) -> Result<Option<u64>, GitError> {
+        let size = self.cache.size(&spec.key());
+        if size.is_some() {
+            return Ok(size);
+        }
+        let _permit = self.limiter.acquire(spec.repository, client).await?;
+        let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
+        let (commit, limits) = (spec.commit, self.cache.limits());
+        self.pool.run(spec.repository, move |repo| plan(repo, commit, &limits, || deadline.check())).await?;
+        Ok(None)
     }
-    let _permit = app.limiters.archive.acquire(spec.repository, client).await?;
-    let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
-    let (commit, limits) = (spec.commit, app.archives.limits());
-    app.pool.run(spec.repository, move |repo| plan(repo, commit, &limits, || deadline.check())).await?;
-    Ok(None)
-}
 
-async fn make(
-    app: &AppState,
-    spec: &ArchiveSpec,
-    client: &ClientKey,
-    producer: &Arc<Producer>,
-) -> Result<(), GitError> {
-    let _permit = app.limiters.archive.acquire(spec.repository, client).await?;
-    let own = Arc::clone(producer);
-    let commit = spec.commit;
-    let job = move |repo: &Repository| {
-        let plan = plan(repo, commit, &own.limits(), || own.check())?;
-        fs::File::create(own.path()).map_err(GitError::io("making an archive"))?;
-        Ok(plan)
-    };
-    let plan = app.pool.run(spec.repository, job).await?;
-    metrics::counter!("ferrite_git_archives_total", "by" => if plan.by_git { "git" } else { "us" }).increment(1);
-    if plan.by_git {
-        let path = app.store.path(spec.repository);
-        let child = app.git.archive(&path, spec.format, &spec.prefix, spec.commit, plan.seconds)?;
-        return write_with_git(child, producer).await;
+    async fn make(&self, spec: &ArchiveSpec, client: &ClientKey, producer: &Arc<Producer>) -> Result<(), GitError> {
+        let _permit = self.limiter.acquire(spec.repository, client).await?;
+        let own = Arc::clone(producer);
+        let commit = spec.commit;
+        let job = move |repo: &Repository| {
+            let plan = plan(repo, commit, &own.limits(), || own.check())?;
+            fs::File::create(own.path()).map_err(GitError::io("making an archive"))?;
+            Ok(plan)
+        };
+        let plan = self.pool.run(spec.repository, job).await?;
+        metrics::counter!("ferrite_git_archives_total", "by" => if plan.by_git { "git" } else { "us" }).increment(1);
+        if plan.by_git {
+            let path = self.store.path(spec.repository);
+            let child = self.git.archive(&path, spec.format, &spec.prefix, spec.commit, plan.seconds)?;
+            return write_with_git(child, producer).await;
+        }
+        let (own, spec, id) = (Arc::clone(producer), spec.clone(), spec.repository);
+        self.pool.run(id, move |repo| write_native(repo, &spec, plan, &own)).await
     }
-    let (own, spec, id) = (Arc::clone(producer), spec.clone(), spec.repository);
-    app.pool.run(id, move |repo| write_native(repo, &spec, plan, &own)).await
 }
 
 /// Writes the file from its beginning, and tells readers how far it is.

@@ -12,13 +12,22 @@ use git2::{ObjectType, Oid, Repository, Signature, Time};
 use sha2::{Digest as _, Sha256};
 
 use super::{
+    cache::Reader,
     plan::{ArchivePlan, plan},
     produce::write,
+    spec::WRITER_VERSION,
     zip::Zip,
     *,
 };
-use crate::{repo::read::EntryKind, types::error::GitError};
+use crate::{
+    repo::read::EntryKind,
+    types::{
+        archive::{Format, Prefix},
+        error::GitError,
+    },
+};
 
+const ONE: RepositoryId = RepositoryId(1);
 const SECONDS: i64 = 1_700_000_001;
 
 struct Fixture {
@@ -311,9 +320,9 @@ async fn all(mut reader: Reader) -> Result<Vec<u8>, String> {
 async fn one_makes_and_all_read() {
     let folder = tempfile::tempdir().unwrap();
     let archives = ArchiveCache::open(folder.path(), ArchiveLimits::default(), 1000).unwrap();
-    let (first, producer) = archives.reader("a");
+    let (first, producer) = archives.reader(ONE, "a");
     let producer = producer.unwrap();
-    let (second, none) = archives.reader("a");
+    let (second, none) = archives.reader(ONE, "a");
     assert!(none.is_none(), "somebody makes it already");
     let mut file = std::fs::File::create(producer.path()).unwrap();
     let made = async {
@@ -328,7 +337,7 @@ async fn one_makes_and_all_read() {
     };
     let (one, two, ()) = tokio::join!(all(first), all(second), made);
     assert_eq!((one.unwrap(), two.unwrap()), (vec![b'x'; 300], vec![b'x'; 300]));
-    let (mut third, none) = archives.reader("a");
+    let (mut third, none) = archives.reader(ONE, "a");
     assert!(none.is_none());
     assert_eq!(third.whole().await.unwrap(), 300);
     let part: Vec<_> = third.bytes(290, Some(295)).await.unwrap().collect().await;
@@ -340,7 +349,7 @@ async fn what_is_not_asked_for_goes_when_others_need_the_room() {
     let folder = tempfile::tempdir().unwrap();
     let archives = ArchiveCache::open(folder.path(), ArchiveLimits::default(), 250).unwrap();
     for key in ["a", "b", "a", "c"] {
-        let (_reader, producer) = archives.reader(key);
+        let (_reader, producer) = archives.reader(ONE, key);
         if let Some(producer) = producer {
             std::fs::write(producer.path(), [0; 100]).unwrap();
             producer.set_written(100);
@@ -348,8 +357,8 @@ async fn what_is_not_asked_for_goes_when_others_need_the_room() {
         }
     }
     assert_eq!(files(folder.path()), 2);
-    assert!(archives.reader("a").1.is_none() && archives.reader("c").1.is_none());
-    assert!(archives.reader("b").1.is_some());
+    assert!(archives.reader(ONE, "a").1.is_none() && archives.reader(ONE, "c").1.is_none());
+    assert!(archives.reader(ONE, "b").1.is_some());
     drop(archives);
     std::fs::write(folder.path().join("archives/old"), b"x").unwrap();
     ArchiveCache::open(folder.path(), ArchiveLimits::default(), 250).unwrap();
@@ -360,22 +369,51 @@ async fn what_is_not_asked_for_goes_when_others_need_the_room() {
 async fn nobody_makes_what_nobody_waits_for() {
     let folder = tempfile::tempdir().unwrap();
     let archives = ArchiveCache::open(folder.path(), ArchiveLimits::default(), 1000).unwrap();
-    let (reader, producer) = archives.reader("a");
+    let (reader, producer) = archives.reader(ONE, "a");
     let producer = producer.unwrap();
     producer.check().unwrap();
     drop(reader);
     assert!(matches!(producer.stopped().await, GitError::ClientGone));
-    let (next, another) = archives.reader("a");
+    let (next, another) = archives.reader(ONE, "a");
     let another = another.unwrap();
     producer.finish(Err(GitError::ClientGone));
-    assert!(archives.reader("a").1.is_none(), "the end of the first takes nothing from the second");
+    assert!(archives.reader(ONE, "a").1.is_none(), "the end of the first takes nothing from the second");
     another.finish(Err(GitError::TooLarge { what: "the archive", limit: 5 }));
     assert_eq!(all(next).await.unwrap_err(), "the archive is larger than 5 allowed");
-    let (reader, producer) = archives.reader("a");
+    let (reader, producer) = archives.reader(ONE, "a");
     let producer = producer.unwrap();
     std::fs::write(producer.path(), [0; 10]).unwrap();
     producer.set_written(10);
     drop(producer);
     assert!(all(reader).await.unwrap_err().contains("unfinished"));
     assert_eq!(files(folder.path()), 0);
+}
+
+#[tokio::test]
+async fn an_archive_of_a_deleted_repository_is_read_to_its_end_and_removed_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let archives = ArchiveCache::open(folder.path(), ArchiveLimits::default(), 1000).unwrap();
+    let keep = |repository, key| {
+        let (reader, producer) = archives.reader(repository, key);
+        let producer = producer.unwrap();
+        std::fs::write(producer.path(), [0; 100]).unwrap();
+        producer.set_written(100);
+        producer.finish(Ok(()));
+        reader
+    };
+    drop((keep(ONE, "a"), keep(RepositoryId(2), "b")));
+    let reader = keep(ONE, "c");
+    let (unfinished, producer) = archives.reader(ONE, "d");
+    let producer = producer.unwrap();
+    std::fs::write(producer.path(), [0; 50]).unwrap();
+    producer.set_written(50);
+    archives.forget(ONE);
+    assert_eq!(files(folder.path()), 3, "the one that nobody reads is removed at once");
+    assert!(archives.size("a").is_none() && archives.size("c").is_none() && archives.size("b").is_some());
+    assert_eq!(all(reader).await.unwrap().len(), 100);
+    assert_eq!(files(folder.path()), 2);
+    producer.finish(Ok(()));
+    assert_eq!(all(unfinished).await.unwrap().len(), 50);
+    drop(producer);
+    assert_eq!(files(folder.path()), 1, "the other repository's");
 }

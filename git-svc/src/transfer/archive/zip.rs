@@ -6,7 +6,7 @@ use chrono::{DateTime, Datelike as _, Timelike as _};
 use flate2::{Compression, Crc, write::DeflateEncoder};
 use git2::Oid;
 
-use super::COMPRESSION_LEVEL;
+use super::spec::COMPRESSION_LEVEL;
 use crate::repo::read::EntryKind;
 
 const STORED: u16 = 0;

@@ -5,13 +5,13 @@ use std::{collections::HashSet, fs::File, sync::Arc, time::Duration};
 use git2::Oid;
 
 use super::{
-    Fetch,
     cache::{Lookup, ProduceError, Reader},
     hook_protocol::InputSummary,
-    pack_objects::{self, PackInput},
-    request::Request,
+    pack_objects::PackInput,
+    request::{Fetch, Request},
+    service::FetchService,
 };
-use crate::{state::AppState, types::error::GitError};
+use crate::types::error::GitError;
 
 /// What a client asks for that has nothing yet, and wants all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,58 +59,54 @@ pub(crate) struct Pack {
     size: Option<u64>,
 }
 
-/// The pack that a client asks for; `None` if git is to be asked, whose words are better for what is wrong or too large.
-///
-/// Errors: `Overloaded` when too many packs are being made.
-pub(crate) async fn find(app: &AppState, fetch: &Fetch, asked: &CloneRequest) -> Result<Option<Pack>, GitError> {
-    let Some((request, input)) = asked.to_process() else { return Ok(None) };
-    if asked.wants.is_empty() || !has_all(app, fetch, asked.wants.clone()).await? {
-        return Ok(None);
-    }
-    let (key, mut may_ask_again) = (request.key(fetch), true);
-    loop {
-        let mut reader = match app.packs.lookup(key, fetch.repository, true) {
-            Lookup::Bypass => return Ok(None),
-            Lookup::Hit(reader) => reader,
-            Lookup::Miss(reader, producer) => {
-                // What becomes of an own attempt is the answer.
-                may_ask_again = false;
-                match app.packs.reserve_input(input.len()) {
-                    Some(room) => {
-                        pack_objects::start(
-                            app,
-                            fetch,
-                            &request,
-                            PackInput { bytes: input.clone(), _room: room },
-                            producer,
-                        );
+impl FetchService {
+    /// The pack that a client asks for; `None` if git is to be asked, whose words are better for what is wrong or too large.
+    ///
+    /// Errors: `Overloaded` when too many packs are being made.
+    pub(crate) async fn find_pack(&self, fetch: &Fetch, asked: &CloneRequest) -> Result<Option<Pack>, GitError> {
+        let Some((request, input)) = asked.to_process() else { return Ok(None) };
+        if asked.wants.is_empty() || !self.has_all(fetch, asked.wants.clone()).await? {
+            return Ok(None);
+        }
+        let (key, mut may_ask_again) = (request.key(fetch), true);
+        loop {
+            let mut reader = match self.cache.lookup(key, fetch.repository, true) {
+                Lookup::Bypass => return Ok(None),
+                Lookup::Hit(reader) => reader,
+                Lookup::Miss(reader, producer) => {
+                    // What becomes of an own attempt is the answer.
+                    may_ask_again = false;
+                    match self.cache.reserve_input(input.len()) {
+                        Some(room) => {
+                            self.start(fetch, &request, PackInput { bytes: input.clone(), _room: room }, producer);
+                        }
+                        None => producer.finish(Err(ProduceError::NotCacheable)),
                     }
-                    None => producer.finish(Err(ProduceError::NotCacheable)),
+                    reader
                 }
-                reader
+            };
+            let opened = reader.begun().await.map(File::open);
+            match opened {
+                Ok(file) => {
+                    let file = Arc::new(file.map_err(GitError::io("opening a pack"))?);
+                    let wants_progress = request.wants_progress;
+                    return Ok(Some(Pack { reader, file, wants_progress, log_offset: 0, size: None }));
+                }
+                Err(ProduceError::Retryable(_)) if may_ask_again => may_ask_again = false,
+                Err(ProduceError::Retryable(_)) => return Err(GitError::Overloaded),
+                Err(ProduceError::NotCacheable | ProduceError::Failed(_)) => return Ok(None),
             }
-        };
-        let opened = reader.begun().await.map(File::open);
-        match opened {
-            Ok(file) => {
-                let file = Arc::new(file.map_err(GitError::io("opening a pack"))?);
-                let wants_progress = request.wants_progress;
-                return Ok(Some(Pack { reader, file, wants_progress, log_offset: 0, size: None }));
-            }
-            Err(ProduceError::Retryable(_)) if may_ask_again => may_ask_again = false,
-            Err(ProduceError::Retryable(_)) => return Err(GitError::Overloaded),
-            Err(ProduceError::NotCacheable | ProduceError::Failed(_)) => return Ok(None),
         }
     }
-}
 
-/// Whether the repository has these objects, and no shallow history of its own.
-async fn has_all(app: &AppState, fetch: &Fetch, wants: Vec<Oid>) -> Result<bool, GitError> {
-    let look = move |repo: &git2::Repository| {
-        let objects = repo.odb()?;
-        Ok(!repo.is_shallow() && wants.iter().all(|id| objects.exists(*id)))
-    };
-    app.pool.run(fetch.repository, look).await
+    /// Whether the repository has these objects, and no shallow history of its own.
+    async fn has_all(&self, fetch: &Fetch, wants: Vec<Oid>) -> Result<bool, GitError> {
+        let look = move |repo: &git2::Repository| {
+            let objects = repo.odb()?;
+            Ok(!repo.is_shallow() && wants.iter().all(|id| objects.exists(*id)))
+        };
+        self.pool.run(fetch.repository, look).await
+    }
 }
 
 impl Pack {

@@ -12,41 +12,13 @@ pub(crate) mod hook_protocol;
 mod pack_objects;
 mod request;
 mod serve;
+mod service;
 #[cfg(test)]
 mod tests;
-
-use std::time::Duration;
-
-use ferrite_kit::Lifecycle;
-use ferrite_proto::id::RepositoryId;
 
 pub(crate) use self::{
     cache::PackCache,
     clone::{CloneRequest, Pack},
-    serve::serve,
+    request::Fetch,
+    service::FetchService,
 };
-use crate::admission::limiter::ClientKey;
-
-/// How often unused packs are looked for.
-const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
-
-/// One fetch: whose, and from what.
-#[derive(Clone, Debug)]
-pub(crate) struct Fetch {
-    /// Where it comes from.
-    pub(crate) repository: RepositoryId,
-    /// Of the repository's place: what was made before a move is not found after it.
-    pub(crate) epoch: i64,
-    /// Who fetches.
-    pub(crate) client: ClientKey,
-}
-
-/// Throws away packs that nobody has asked for lately, until the process stops.
-pub(crate) async fn expire_in_background(packs: PackCache, life: Lifecycle) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(EXPIRY_INTERVAL) => packs.expire(),
-            () = life.stopping() => return,
-        }
-    }
-}

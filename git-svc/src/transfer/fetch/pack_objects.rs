@@ -8,11 +8,11 @@ use tokio::{
 };
 
 use super::{
-    Fetch,
     cache::{ProduceError, Producer},
-    request::Request,
+    request::{Fetch, Request},
+    service::FetchService,
 };
-use crate::{git::command::GitChild, state::AppState, types::error::GitError};
+use crate::{git::command::GitChild, types::error::GitError};
 
 /// What whoever cannot have a turn is told.
 pub(super) const BUSY_MESSAGE: &str = "too many packs are being made; try again in a moment";
@@ -27,61 +27,63 @@ pub(super) struct PackInput {
     pub(super) _room: OwnedSemaphorePermit,
 }
 
-/// Sees to it that the pack is made.
-pub(super) fn start(app: &AppState, fetch: &Fetch, request: &Request, input: PackInput, producer: Producer) {
-    let (own, fetch, request) = (app.clone(), fetch.clone(), request.clone());
-    app.life.spawn("pack", async move {
-        let end = make(&own, &fetch, &request, input, &producer).await;
-        if let Err(failure) = &end {
-            tracing::debug!(repo.id = %fetch.repository, ?failure, "a pack was not made");
-        }
-        producer.finish(end);
-    });
-}
-
-async fn make(
-    app: &AppState,
-    fetch: &Fetch,
-    request: &Request,
-    input: PackInput,
-    producer: &Producer,
-) -> Result<u64, ProduceError> {
-    let permit = tokio::select! {
-        permit = app.limiters.pack.acquire(fetch.repository, &fetch.client) => permit,
-        () = producer.abandoned() => return Err(ProduceError::Retryable(BUSY_MESSAGE.to_owned())),
-    };
-    let permit = permit.map_err(|_| ProduceError::Retryable(BUSY_MESSAGE.to_owned()))?;
-    if request.is_unlimited() && request.input.is_clone {
-        let id = fetch.repository;
-        let size = app.pool.run_blocking(move |store| store.size(id)).await;
-        if size.is_ok_and(|size| producer.is_large(size)) {
-            producer.is_too_large();
-            return Err(ProduceError::NotCacheable);
-        }
+impl FetchService {
+    /// Sees to it that the pack is made.
+    pub(super) fn start(&self, fetch: &Fetch, request: &Request, input: PackInput, producer: Producer) {
+        let (own, fetch, request) = (self.clone(), fetch.clone(), request.clone());
+        self.life.spawn("pack", async move {
+            let end = own.make(&fetch, &request, input, &producer).await;
+            if let Err(failure) = &end {
+                tracing::debug!(repo.id = %fetch.repository, ?failure, "a pack was not made");
+            }
+            producer.finish(end);
+        });
     }
-    let (file, child) = begin(app, fetch, request, producer).map_err(|error| {
-        tracing::warn!(repo.id = %fetch.repository, %error, "a pack cannot be kept");
-        ProduceError::NotCacheable
-    })?;
-    producer.begin();
-    let end = write(child, input, producer, &file).await;
-    drop(permit);
-    end
-}
 
-fn begin(
-    app: &AppState,
-    fetch: &Fetch,
-    request: &Request,
-    producer: &Producer,
-) -> Result<(Arc<fs::File>, GitChild), GitError> {
-    let open = || {
-        let file = fs::File::options().write(true).create_new(true).open(producer.path())?;
-        Ok((Arc::new(file.try_clone()?), file))
-    };
-    let (file, out) = open().map_err(GitError::io("making a file for a pack"))?;
-    let child = app.git.pack_objects(&app.store.path(fetch.repository), &request.args(), out)?;
-    Ok((file, child))
+    async fn make(
+        &self,
+        fetch: &Fetch,
+        request: &Request,
+        input: PackInput,
+        producer: &Producer,
+    ) -> Result<u64, ProduceError> {
+        let permit = tokio::select! {
+            permit = self.limiter.acquire(fetch.repository, &fetch.client) => permit,
+            () = producer.abandoned() => return Err(ProduceError::Retryable(BUSY_MESSAGE.to_owned())),
+        };
+        let permit = permit.map_err(|_| ProduceError::Retryable(BUSY_MESSAGE.to_owned()))?;
+        if request.is_unlimited() && request.input.is_clone {
+            let id = fetch.repository;
+            let size = self.pool.run_blocking(move |store| store.size(id)).await;
+            if size.is_ok_and(|size| producer.is_large(size)) {
+                producer.is_too_large();
+                return Err(ProduceError::NotCacheable);
+            }
+        }
+        let (file, child) = self.begin(fetch, request, producer).map_err(|error| {
+            tracing::warn!(repo.id = %fetch.repository, %error, "a pack cannot be kept");
+            ProduceError::NotCacheable
+        })?;
+        producer.begin();
+        let end = write(child, input, producer, &file).await;
+        drop(permit);
+        end
+    }
+
+    fn begin(
+        &self,
+        fetch: &Fetch,
+        request: &Request,
+        producer: &Producer,
+    ) -> Result<(Arc<fs::File>, GitChild), GitError> {
+        let open = || {
+            let file = fs::File::options().write(true).create_new(true).open(producer.path())?;
+            Ok((Arc::new(file.try_clone()?), file))
+        };
+        let (file, out) = open().map_err(GitError::io("making a file for a pack"))?;
+        let child = self.git.pack_objects(&self.store.path(fetch.repository), &request.args(), out)?;
+        Ok((file, child))
+    }
 }
 
 async fn write(

@@ -2,9 +2,22 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
 
+use ferrite_proto::id::RepositoryId;
 use sha2::{Digest as _, Sha256};
 
-use super::{Fetch, hook_protocol::InputSummary};
+use super::hook_protocol::InputSummary;
+use crate::admission::limiter::ClientKey;
+
+/// One fetch: whose, and from what.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetch {
+    /// Where it comes from.
+    pub(crate) repository: RepositoryId,
+    /// Of the repository's place: what was made before a move is not found after it.
+    pub(crate) epoch: i64,
+    /// Who fetches.
+    pub(crate) client: ClientKey,
+}
 
 /// Stands for the bytes of a pack: who has one may have the other.
 pub(super) type Key = [u8; 32];
@@ -88,10 +101,7 @@ fn is_filter(option: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_proto::id::RepositoryId;
-
     use super::*;
-    use crate::admission::limiter::ClientKey;
 
     fn parse(args: &str) -> Option<Request> {
         let args: Vec<_> = args.split(' ').map(|arg| arg.replace("''", "").into_bytes()).collect();

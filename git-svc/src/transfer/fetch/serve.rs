@@ -5,13 +5,13 @@ use std::{io, time::Duration};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite};
 
 use super::{
-    Fetch,
     cache::{Lookup, ProduceError, Reader},
     hook_protocol::{HookReply, InputSummary, MAX_ARG, MAX_ARGS, MAX_INPUT},
-    pack_objects::{self, BUSY_MESSAGE, PackInput},
-    request::Request,
+    pack_objects::{BUSY_MESSAGE, PackInput},
+    request::{Fetch, Request},
+    service::FetchService,
 };
-use crate::{git::pktline::Packet, state::AppState};
+use crate::git::pktline::Packet;
 
 /// How long a hook may take to say what it wants; it says it at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,40 +32,43 @@ enum FollowOutcome {
     Retryable(String),
 }
 
-/// Answers one hook, until it has its pack or is gone.
-pub(crate) async fn serve<R, W>(app: &AppState, fetch: Fetch, reader: R, writer: W) -> io::Result<()>
-where
-    R: AsyncBufRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    let mut hook = HookConnection { reader, writer };
-    let request = tokio::time::timeout(HOOK_TIMEOUT, hook.request()).await.map_err(|_| io::ErrorKind::TimedOut)??;
-    let Some(request) = request else { return hook.run(app, &fetch).await };
-    let key = request.key(&fetch);
-    let mut may_ask_again = true;
-    loop {
-        let reader = match app.packs.lookup(key, fetch.repository, request.input.is_clone) {
-            Lookup::Bypass => return hook.run(app, &fetch).await,
-            Lookup::Hit(reader) => reader,
-            Lookup::Miss(reader, producer) => {
-                // What becomes of an own attempt is the answer.
-                may_ask_again = false;
-                match app.packs.reserve_input(request.input.length) {
-                    Some(room) => {
-                        let bytes = tokio::time::timeout(HOOK_TIMEOUT, hook.input(&request.input)).await;
-                        let bytes = bytes.map_err(|_| io::ErrorKind::TimedOut)??;
-                        pack_objects::start(app, &fetch, &request, PackInput { bytes, _room: room }, producer);
+impl FetchService {
+    /// Answers one hook, until it has its pack or is gone.
+    pub(crate) async fn serve_hook<R, W>(&self, fetch: Fetch, reader: R, writer: W) -> io::Result<()>
+    where
+        R: AsyncBufRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let mut hook = HookConnection { reader, writer };
+        let request =
+            tokio::time::timeout(HOOK_TIMEOUT, hook.request()).await.map_err(|_| io::ErrorKind::TimedOut)??;
+        let Some(request) = request else { return hook.run(self, &fetch).await };
+        let key = request.key(&fetch);
+        let mut may_ask_again = true;
+        loop {
+            let reader = match self.cache.lookup(key, fetch.repository, request.input.is_clone) {
+                Lookup::Bypass => return hook.run(self, &fetch).await,
+                Lookup::Hit(reader) => reader,
+                Lookup::Miss(reader, producer) => {
+                    // What becomes of an own attempt is the answer.
+                    may_ask_again = false;
+                    match self.cache.reserve_input(request.input.length) {
+                        Some(room) => {
+                            let bytes = tokio::time::timeout(HOOK_TIMEOUT, hook.input(&request.input)).await;
+                            let bytes = bytes.map_err(|_| io::ErrorKind::TimedOut)??;
+                            self.start(&fetch, &request, PackInput { bytes, _room: room }, producer);
+                        }
+                        None => producer.finish(Err(ProduceError::NotCacheable)),
                     }
-                    None => producer.finish(Err(ProduceError::NotCacheable)),
+                    reader
                 }
-                reader
+            };
+            match hook.follow(reader, request.wants_progress).await? {
+                FollowOutcome::Delivered => return Ok(()),
+                FollowOutcome::Bypass => return hook.run(self, &fetch).await,
+                FollowOutcome::Retryable(_) if may_ask_again => may_ask_again = false,
+                FollowOutcome::Retryable(reason) => return hook.send(&HookReply::Failed(reason)).await,
             }
-        };
-        match hook.follow(reader, request.wants_progress).await? {
-            FollowOutcome::Delivered => return Ok(()),
-            FollowOutcome::Bypass => return hook.run(app, &fetch).await,
-            FollowOutcome::Retryable(_) if may_ask_again => may_ask_again = false,
-            FollowOutcome::Retryable(reason) => return hook.send(&HookReply::Failed(reason)).await,
         }
     }
 }
@@ -103,16 +106,16 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
     }
 
     /// Lets the hook make the pack; its connection is its turn.
-    async fn run(mut self, app: &AppState, fetch: &Fetch) -> io::Result<()> {
+    async fn run(mut self, service: &FetchService, fetch: &Fetch) -> io::Result<()> {
         let entered = tokio::select! {
-            entered = app.limiters.pack.acquire(fetch.repository, &fetch.client) => entered,
+            entered = service.limiter.acquire(fetch.repository, &fetch.client) => entered,
             _ = self.reader.fill_buf() => return Ok(()),
         };
         let Ok(permit) = entered else { return self.send(&HookReply::Failed(BUSY_MESSAGE.to_owned())).await };
         self.send(&HookReply::Run).await?;
         while self.wait_for_signal().await? {
             // It waits for its client now, and others need not wait for that. Not too many, though: each has its memory.
-            if let Ok(_place) = app.packs.detached_permits().try_acquire_owned() {
+            if let Ok(_place) = service.cache.detached_permits().try_acquire_owned() {
                 drop(permit);
                 while self.wait_for_signal().await? {}
                 return Ok(());

@@ -13,7 +13,7 @@ use std::{
     process::ExitCode,
 };
 
-use super::has_deep_chains;
+use super::delta_depth::has_deep_chains;
 
 /// Names the socket of git-svc to the hook.
 pub(crate) const SOCKET: &str = "FERRITE_HOOK_SOCKET";

@@ -6,11 +6,12 @@ pub mod hook;
 mod inspect;
 mod receive;
 mod serve;
+mod service;
 mod sessions;
 
 pub(crate) use self::{
-    delta_depth::has_deep_chains,
     inspect::PushInspector,
-    serve::{Hooks, install_hooks, serve_hooks},
+    serve::{HookServer, Hooks, install_hooks},
+    service::PushService,
     sessions::{HookSession, HookSessions, HookSocket, Push},
 };

@@ -4,12 +4,11 @@ use std::collections::HashSet;
 
 use git2::Oid;
 
-use super::Push;
+use super::{service::PushService, sessions::Push};
 use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::DeliveryWait,
     repo::refs::RefEdit,
-    state::AppState,
     types::{
         error::GitError,
         name::{BranchName, RefName},
@@ -63,16 +62,16 @@ struct CheckedCommand {
 type CommandResult = Result<(), String>;
 
 /// Does what the commands say and that the rules allow. One answer for each command, in their order.
-pub(super) async fn receive(app: &AppState, push: Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
+pub(super) async fn receive(service: &PushService, push: Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
     let PushRequest { commands, is_atomic, options } = request;
-    let repository = push.repository;
+    let (repository, max_refs) = (push.repository, service.limits.refs);
     let mut answers = vec![None; commands.len()];
     let mut wanted = Vec::new();
     let mut seen = HashSet::new();
-    if commands.len() > app.max_push_refs {
-        fill_unanswered(&mut answers, &format!("a push may change {} refs at most", app.max_push_refs));
+    if commands.len() > max_refs {
+        fill_unanswered(&mut answers, &format!("a push may change {} refs at most", max_refs));
     }
-    for (index, command) in commands.iter().enumerate().filter(|_| commands.len() <= app.max_push_refs) {
+    for (index, command) in commands.iter().enumerate().filter(|_| commands.len() <= max_refs) {
         match check(command, seen.insert(&command.name)) {
             Ok(edit) => wanted.push(CheckedCommand { index, edit }),
             Err(reason) => answers[index] = Some(Err(reason)),
@@ -80,7 +79,7 @@ pub(super) async fn receive(app: &AppState, push: Push, request: PushRequest) ->
     }
     let is_clean = answers.iter().all(Option::is_none);
     if !is_atomic || is_clean {
-        match change(app, PushContext { push, is_atomic, options: &options }, wanted, &mut answers).await {
+        match change(service, PushContext { push, is_atomic, options: &options }, wanted, &mut answers).await {
             Ok(Some(delivered)) => delivered.await,
             Ok(None) => {}
             Err(failure) => {
@@ -117,15 +116,15 @@ fn check(command: &RefCommand, is_first: bool) -> Result<RefEdit, String> {
 }
 
 async fn change(
-    app: &AppState,
+    service: &PushService,
     context: PushContext<'_>,
     mut wanted: Vec<CheckedCommand>,
     answers: &mut [Option<CommandResult>],
 ) -> Result<Option<DeliveryWait>, RpcError> {
     let id = context.push.repository;
     // git has synced the objects, not the folder that names them.
-    app.pool.run_blocking(move |store| store.sync_packs(id)).await?;
-    let head = app.refs.head(id).await?.branch;
+    service.pool.run_blocking(move |store| store.sync_packs(id)).await?;
+    let head = service.refs.head(id).await?.branch;
     // HEAD moves to a branch of the first part that makes one: the best ones go first.
     wanted.sort_by_key(|wanted| rank(&wanted.edit.name, &head));
     let mut delivered = None;
@@ -135,14 +134,14 @@ async fn change(
         let (first, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| early.contains(&wanted.index));
         wanted = others;
         if !first.is_empty() {
-            delivered = change_part(app, context, first, answers).await?;
+            delivered = change_part(service, context, first, answers).await?;
         }
     }
     let size = if context.is_atomic { wanted.len().max(1) } else { REFS_PER_TRANSACTION };
     let mut rest = wanted.into_iter().peekable();
     while rest.peek().is_some() {
         let part: Vec<_> = rest.by_ref().take(size).collect();
-        delivered = change_part(app, context, part, answers).await?.or(delivered);
+        delivered = change_part(service, context, part, answers).await?.or(delivered);
     }
     Ok(delivered)
 }
@@ -175,14 +174,14 @@ fn rank(name: &RefName, head: &BranchName) -> usize {
 
 /// Changes one part under the repository's lock. Refs that are refused are left out, unless the push is atomic.
 async fn change_part(
-    app: &AppState,
+    service: &PushService,
     context: PushContext<'_>,
     part: Vec<CheckedCommand>,
     answers: &mut [Option<CommandResult>],
 ) -> Result<Option<DeliveryWait>, RpcError> {
     let PushContext { push, is_atomic, options } = context;
-    let guard = app.updater.lock(push.repository).await?;
-    let mut part = compare_with_current(app, push, part, answers).await?;
+    let guard = service.updater.lock(push.repository).await?;
+    let mut part = compare_with_current(service, push, part, answers).await?;
     if is_atomic && answers.iter().any(|answer| matches!(answer, Some(Err(_)))) {
         // Those that change nothing are refused with the others.
         answers.iter_mut().filter(|answer| matches!(answer, Some(Ok(())))).for_each(|answer| *answer = None);
@@ -197,7 +196,7 @@ async fn change_part(
             options: options.clone(),
             ..RefTransaction::new(UpdateKind::Push, push.actor.user, edits)
         };
-        let error = match app.updater.apply::<()>(&guard, &change, None).await {
+        let error = match service.updater.apply::<()>(&guard, &change, None).await {
             Ok(delivered) => {
                 part.iter().for_each(|wanted| answers[wanted.index] = Some(Ok(())));
                 return Ok(Some(delivered));
@@ -218,14 +217,14 @@ async fn change_part(
 
 /// Compares the commands with the refs as they are; returns those that are left to do.
 async fn compare_with_current(
-    app: &AppState,
+    service: &PushService,
     push: Push,
     part: Vec<CheckedCommand>,
     answers: &mut [Option<CommandResult>],
 ) -> Result<Vec<CheckedCommand>, RpcError> {
     let names = part.iter().map(|wanted| wanted.edit.name.clone()).collect();
-    let now = app.refs.resolve_all(push.repository, names).await?;
-    let head = app.refs.head(push.repository).await?.branch.to_ref();
+    let now = service.refs.resolve_all(push.repository, names).await?;
+    let head = service.refs.head(push.repository).await?.branch.to_ref();
     let mut left = Vec::new();
     for (wanted, now) in part.into_iter().zip(now) {
         let edit = &wanted.edit;
@@ -241,18 +240,18 @@ async fn compare_with_current(
         };
         answers[wanted.index] = Some(answer.map_err(str::to_owned));
     }
-    apply_protection(app, push, left, answers).await
+    apply_protection(service, push, left, answers).await
 }
 
 /// Holds the commands to the rules about branches; returns those that obey them.
 async fn apply_protection(
-    app: &AppState,
+    service: &PushService,
     push: Push,
     part: Vec<CheckedCommand>,
     answers: &mut [Option<CommandResult>],
 ) -> Result<Vec<CheckedCommand>, RpcError> {
     let edits: Vec<_> = part.iter().map(|wanted| wanted.edit.clone()).collect();
-    let verdicts = app.protection.check(push.repository, &push.actor, &edits).await?;
+    let verdicts = service.protection.check(push.repository, &push.actor, &edits).await?;
     let mut left = Vec::new();
     for (wanted, verdict) in part.into_iter().zip(verdicts) {
         match verdict {

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use ferrite_kit::Lifecycle;
 use git2::Oid;
 use tokio::{
     io::{AsyncRead, AsyncWriteExt as _, BufReader},
@@ -19,9 +20,10 @@ use uuid::Uuid;
 use super::{
     hook,
     receive::{PushRequest, RefCommand, receive},
-    sessions::{HookKind, HookSocket},
+    service::PushService,
+    sessions::{HookKind, HookSessions, HookSocket, Push},
 };
-use crate::{git::pktline::Packet, state::AppState, transfer::fetch, types::error::GitError};
+use crate::{git::pktline::Packet, transfer::fetch::FetchService, types::error::GitError};
 
 /// How long a hook may take to say what it wants; git says it at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -66,27 +68,55 @@ pub(crate) fn install_hooks(store: &Path, program: &Path) -> Result<Hooks, GitEr
     Ok(hooks)
 }
 
-/// Serves hooks until the process stops and the last push or fetch has ended.
-pub(crate) async fn serve_hooks(app: AppState, socket: HookSocket) {
-    // Pushes and fetches in flight still need it when the process is told to stop.
-    while !(app.life.is_stopping() && app.sessions.is_empty()) {
-        let accepted = tokio::select! {
-            accepted = socket.listener.accept() => accepted,
-            () = tokio::time::sleep(STOP_POLL_INTERVAL) => continue,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let own = app.clone();
-                app.life.spawn("hook", async move {
-                    if let Err(error) = serve_connection(&own, stream).await {
-                        tracing::debug!(%error, "a hook left early");
-                    }
-                });
+/// Serves the hooks of pushes and fetches.
+#[derive(Clone)]
+pub(crate) struct HookServer {
+    sessions: HookSessions,
+    pushes: PushService,
+    fetches: FetchService,
+    life: Lifecycle,
+}
+
+impl HookServer {
+    /// A server of the hooks that `sessions` knows.
+    pub(crate) fn new(sessions: HookSessions, pushes: PushService, fetches: FetchService, life: Lifecycle) -> Self {
+        Self { sessions, pushes, fetches, life }
+    }
+
+    /// Serves hooks that call `socket`, until the process stops and the last push or fetch has ended.
+    pub(crate) async fn run(self, socket: HookSocket) {
+        // Pushes and fetches in flight still need it when the process is told to stop.
+        while !(self.life.is_stopping() && self.sessions.is_empty()) {
+            let accepted = tokio::select! {
+                accepted = socket.listener.accept() => accepted,
+                () = tokio::time::sleep(STOP_POLL_INTERVAL) => continue,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    let own = self.clone();
+                    self.life.spawn("hook", async move {
+                        if let Err(error) = own.serve_connection(stream).await {
+                            tracing::debug!(%error, "a hook left early");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a hook");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
             }
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a hook");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+        }
+    }
+
+    async fn serve_connection(&self, stream: UnixStream) -> io::Result<()> {
+        let (reader, writer) = stream.into_split();
+        let mut reader = BufReader::new(reader);
+        let named = tokio::time::timeout(HOOK_TIMEOUT, Packet::read(&mut reader));
+        let session = named.await.map_err(|_| io::ErrorKind::TimedOut)??;
+        match session.as_ref().and_then(Packet::line).and_then(|id| self.sessions.find(id)) {
+            Some(HookKind::Push(push)) => serve_push(&self.pushes, push, reader, writer).await,
+            Some(HookKind::Fetch(fetch)) => self.fetches.serve_hook(fetch, reader, writer).await,
+            None => Ok(()),
         }
     }
 }
@@ -98,21 +128,9 @@ struct PushCapabilities {
     has_options: bool,
 }
 
-async fn serve_connection(app: &AppState, stream: UnixStream) -> io::Result<()> {
-    let (reader, writer) = stream.into_split();
-    let mut reader = BufReader::new(reader);
-    let named = tokio::time::timeout(HOOK_TIMEOUT, Packet::read(&mut reader));
-    let session = named.await.map_err(|_| io::ErrorKind::TimedOut)??;
-    match session.as_ref().and_then(Packet::line).and_then(|id| app.sessions.find(id)) {
-        Some(HookKind::Push(push)) => serve_push(app, push, reader, writer).await,
-        Some(HookKind::Fetch(fetch)) => fetch::serve(app, fetch, reader, writer).await,
-        None => Ok(()),
-    }
-}
-
 async fn serve_push(
-    app: &AppState,
-    push: super::Push,
+    service: &PushService,
+    push: Push,
     mut reader: BufReader<OwnedReadHalf>,
     mut writer: OwnedWriteHalf,
 ) -> io::Result<()> {
@@ -120,7 +138,7 @@ async fn serve_push(
     let capabilities = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
     let asked = tokio::time::timeout(HOOK_TIMEOUT, read_request(&mut reader, capabilities));
     let request = asked.await.map_err(|_| io::ErrorKind::TimedOut)??;
-    let answers = receive(app, push, request).await;
+    let answers = receive(service, push, request).await;
     let mut bytes = Vec::new();
     for (name, answer) in answers {
         let line = match answer {

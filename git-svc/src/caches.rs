@@ -1,0 +1,64 @@
+//! What is kept about single repositories, in memory and in the cache folder, and the one way to drop all of it.
+
+use ferrite_proto::id::RepositoryId;
+use moka::sync::Cache;
+
+use crate::{
+    repo::{pool::Pool, read::PathLogCache, refs::Refs},
+    transfer::{archive::ArchiveCache, fetch::PackCache},
+};
+
+/// Repositories whose epoch is kept in memory.
+const MAX_CACHED_EPOCHS: u64 = 100_000;
+
+/// Epochs of repositories, as the table has them: this process is the only one that writes them.
+pub(crate) struct EpochCache(Cache<RepositoryId, i64>);
+
+impl Default for EpochCache {
+    fn default() -> Self {
+        Self(Cache::new(MAX_CACHED_EPOCHS))
+    }
+}
+
+impl EpochCache {
+    /// The newest known epoch of a repository.
+    pub(crate) fn get(&self, id: RepositoryId) -> Option<i64> {
+        self.0.get(&id)
+    }
+
+    /// Remembers the epoch of a repository.
+    pub(crate) fn insert(&self, id: RepositoryId, epoch: i64) {
+        self.0.insert(id, epoch);
+    }
+
+    /// Forgets a repository that changed its place or is gone.
+    pub(crate) fn forget(&self, id: RepositoryId) {
+        self.0.invalidate(&id);
+    }
+}
+
+/// All caches that hold something of single repositories.
+pub(crate) struct RepositoryCaches {
+    pub(crate) epochs: EpochCache,
+    /// Open handles of repositories.
+    pub(crate) pool: Pool,
+    /// Tables of refs.
+    pub(crate) refs: Refs,
+    pub(crate) packs: PackCache,
+    pub(crate) archives: ArchiveCache,
+    pub(crate) path_logs: PathLogCache,
+}
+
+impl RepositoryCaches {
+    /// Drops everything about a repository that was deleted. Readers of packs and archives read theirs to the end.
+    pub(crate) fn forget(&self, id: RepositoryId) {
+        // Without `..`: a new cache is forgotten here, too, or does not compile.
+        let Self { epochs, pool, refs, packs, archives, path_logs } = self;
+        epochs.forget(id);
+        pool.forget(id);
+        refs.forget(id);
+        packs.forget(id);
+        archives.forget(id);
+        path_logs.forget(id);
+    }
+}

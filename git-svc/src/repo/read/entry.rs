@@ -1,0 +1,49 @@
+//! Kinds of tree entries, and the bytes of blobs.
+
+use git2::{ObjectType, Odb, Oid, Repository};
+
+use crate::types::error::GitError;
+
+/// What kind of thing an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryKind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link; its content is its target.
+    Symlink,
+    /// A commit of another repository.
+    Submodule,
+}
+
+impl EntryKind {
+    /// The kind that a mode in a tree stands for.
+    #[must_use]
+    pub fn of(mode: i32) -> Self {
+        match mode & 0o170_000 {
+            0o040_000 => Self::Directory,
+            0o120_000 => Self::Symlink,
+            0o160_000 => Self::Submodule,
+            _ => Self::File,
+        }
+    }
+}
+
+/// A blob's size and, if it is at most `limit`, its bytes. The size is asked first: a large blob is never loaded.
+pub(crate) fn read_blob(
+    repo: &Repository,
+    odb: &Odb<'_>,
+    id: Oid,
+    limit: u64,
+) -> Result<(u64, Option<Vec<u8>>), GitError> {
+    let (size, kind) = odb.read_header(id)?;
+    if kind != ObjectType::Blob {
+        return Err(GitError::PathNotFound);
+    }
+    let size = size as u64;
+    if size > limit {
+        return Ok((size, None));
+    }
+    Ok((size, Some(repo.find_blob(id)?.content().to_vec())))
+}

@@ -1,0 +1,16 @@
+//! Writes that go on to their end although the caller has left.
+
+use crate::{
+    state::AppState,
+    types::{error::GitError, rpc_error::RpcError},
+};
+
+/// Finishes what changes something even when the caller is gone: half a change helps nobody.
+pub(super) async fn finish<T, F>(state: &AppState, work: F) -> Result<T, RpcError>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, RpcError>> + Send + 'static,
+{
+    let done = state.life.spawn("write", work).await;
+    done.map_err(|error| GitError::Internal(format!("a write ended early: {error}")))?
+}
