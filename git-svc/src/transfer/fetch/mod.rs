@@ -1,10 +1,12 @@
-//! Packs for fetches. git's `upload-pack` asks our hook for each pack, and the hook asks here; plain clones ask without either.
+//! Packs for fetches. git's `upload-pack` runs our hook for each pack, and the hook connects to git-svc; a plain clone
+//! is answered without either.
 //!
-//! A pack that several want is made once, into a file that all of them read while it grows; so is the pack of a clone, which is
-//! wanted again soon. Any other is made by the hook itself. Making a pack takes a turn at a gate; reading one takes none, however
-//! slow the reader is.
+//! A pack that several requests need is made once, into a file that all of them read while it grows. The pack of a
+//! clone is cached at its first request, because another clone soon needs it; the pack of any other fetch at its second
+//! request within a few minutes, and the hook makes it before that. Making a pack takes a permit of the pack limiter;
+//! reading one takes none, however slow the client is.
 //!
-//! Who may fetch is checked before git starts, and the repository is the one of that fetch, whatever the hook says.
+//! Access is checked before git starts, and the repository is the one of that check, whatever the hook sends.
 
 mod cache;
 pub(crate) mod clone;
@@ -27,21 +29,21 @@ pub(crate) use self::{
 };
 use crate::admission::limiter::ClientKey;
 
-/// How often unused packs are looked for.
+/// Interval between two removals of unused packs.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// One fetch: whose, and from what.
+/// Repository and client of one fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
-    /// Where it comes from.
+    /// Repository that is fetched from.
     pub(crate) repository: RepositoryId,
-    /// Of the repository's place: what was made before a move is not found after it.
+    /// Epoch of the repository's placement: packs made before a move are not found after it.
     pub(crate) epoch: i64,
-    /// Who fetches.
+    /// Client whose limits apply.
     pub(crate) client: ClientKey,
 }
 
-/// Throws away packs that nobody has asked for lately, until the process stops.
+/// Removes packs that were not requested lately, until the process stops.
 pub(crate) async fn expire_in_background(packs: PackCache, life: Lifecycle) {
     loop {
         tokio::select! {
