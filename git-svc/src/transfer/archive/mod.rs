@@ -1,7 +1,8 @@
-//! A tree as one zip or tar file. Made once, into a file that is thrown away when nobody has asked for it for long; whoever asks
-//! while it is being made reads behind the writer.
+//! Archives of a tree as zip or tar.gz files. Each is made once, into a cached file; a request that comes while it is
+//! being made reads the growing file. The least recently used archives are deleted when the cache exceeds its size.
 //!
-//! The bytes follow from the commit, the format and the name of the folder: no clock, no other setting.
+//! The bytes depend on the commit, the format and the prefix, and on git's version if git makes the archive: on no
+//! clock and no other setting.
 
 mod cache;
 mod plan;
@@ -23,26 +24,26 @@ pub(crate) use self::{
 };
 use crate::types::archive::{Format, Prefix};
 
-/// Part of every entity tag: raised when the same commit gives other bytes than before, by our code or by the compressor's. A test
-/// holds the bytes.
+/// Version of the archive writers, part of every entity tag. Raised when the same commit gives other bytes than before,
+/// because of our code or the compressor. A test holds the bytes.
 const WRITER_VERSION: u32 = 3;
 
-/// How hard the compressor tries: a fifth less work than its usual level, for archives that are about a hundredth larger.
+/// Compression level: a fifth less work than the default, for archives that are about a hundredth larger.
 const COMPRESSION_LEVEL: Compression = Compression::new(5);
 
-/// What the bytes of an archive follow from.
+/// Everything that determines the bytes of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArchiveSpec {
     pub(crate) repository: RepositoryId,
     pub(crate) commit: Oid,
     pub(crate) format: Format,
     pub(crate) prefix: Prefix,
-    /// git's version: some archives are made by it.
+    /// git's version (major, minor), because git makes some of the archives.
     pub(crate) git: (u32, u32),
 }
 
 impl ArchiveSpec {
-    /// Stands for the bytes: the entity tag, and the key of the copies.
+    /// Returns a hash of the fields: the entity tag, and the key in the cache.
     pub(crate) fn key(&self) -> String {
         let Self { repository, commit, format, prefix, git: (major, minor) } = self;
         let text = format!("{WRITER_VERSION} {major}.{minor} {repository} {commit} {} {prefix}", format.name());
