@@ -1,5 +1,5 @@
-//! What a push starts from, from memory: the refs as they are, in version 0 of the protocol. Everything that is not known to the last
-//! byte is left to git.
+//! Ref advertisement of a push, in version 0 of the protocol, from the ref table in memory. git itself answers for
+//! repositories whose refs it may show differently.
 
 use std::{iter, sync::Arc};
 
@@ -11,7 +11,7 @@ use git2::Oid;
 use super::ref_stream::{CHUNK_BYTES, body_of_chunks, push_id, set_length};
 use crate::{git::pktline::service_header, repo::refs::RefTable, state::AppState, types::error::GitError};
 
-/// The answer to `info/refs` of a push; `None` for repositories whose refs are better told by git.
+/// Returns the response to `info/refs` of a push; `None` if git has to answer for this repository.
 pub(super) async fn try_advertise(state: &AppState, id: RepositoryId) -> Result<Option<Body>, GitError> {
     if !state.store.exists(id) {
         return Err(GitError::RepositoryNotFound);
@@ -24,8 +24,8 @@ pub(super) async fn try_advertise(state: &AppState, id: RepositoryId) -> Result<
     Ok(Some(body_of_chunks(state, chunks(table, can))))
 }
 
-/// All refs by name, the first one with what git can do behind a NUL.
-fn chunks(table: Arc<RefTable>, can: Bytes) -> impl Iterator<Item = Vec<u8>> {
+/// Yields all refs by name, in chunks; the first ref has the capabilities behind a NUL.
+fn chunks(table: Arc<RefTable>, capabilities: Bytes) -> impl Iterator<Item = Vec<u8>> {
     let mut next = Some(0);
     iter::from_fn(move || {
         let start = next.take()?;
@@ -33,7 +33,7 @@ fn chunks(table: Arc<RefTable>, can: Bytes) -> impl Iterator<Item = Vec<u8>> {
         if start == 0 {
             chunk.extend(service_header("git-receive-pack"));
             if table.is_empty() {
-                line(&mut chunk, Oid::ZERO_SHA1, b"capabilities^{}", Some(&can));
+                line(&mut chunk, Oid::ZERO_SHA1, b"capabilities^{}", Some(&capabilities));
             }
         }
         for (at, entry) in (start..).zip(table.rows(start..table.len())) {
@@ -41,22 +41,22 @@ fn chunks(table: Arc<RefTable>, can: Bytes) -> impl Iterator<Item = Vec<u8>> {
                 next = Some(at);
                 return Some(chunk);
             }
-            line(&mut chunk, entry.target, entry.name.as_bytes(), (at == 0).then_some(&can));
+            line(&mut chunk, entry.target, entry.name.as_bytes(), (at == 0).then_some(&capabilities));
         }
         chunk.extend_from_slice(b"0000");
         Some(chunk)
     })
 }
 
-fn line(chunk: &mut Vec<u8>, id: Oid, name: &[u8], can: Option<&Bytes>) {
+fn line(chunk: &mut Vec<u8>, id: Oid, name: &[u8], capabilities: Option<&Bytes>) {
     let start = chunk.len();
     chunk.extend_from_slice(b"0000");
     push_id(chunk, id);
     chunk.push(b' ');
     chunk.extend_from_slice(name);
-    if let Some(can) = can {
+    if let Some(capabilities) = capabilities {
         chunk.push(0);
-        chunk.extend_from_slice(can);
+        chunk.extend_from_slice(capabilities);
     }
     chunk.push(b'\n');
     set_length(chunk, start);

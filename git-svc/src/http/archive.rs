@@ -1,4 +1,4 @@
-//! A tree as one file.
+//! Handler of archives: a tree as one file.
 
 use std::io;
 
@@ -32,11 +32,11 @@ use crate::{
     },
 };
 
-/// Carries the id of the commit.
+/// Response header with the id of the commit.
 const COMMIT_HEADER: &str = "ferrite-commit";
 
-/// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: what is in the commit that a revision names, below the folder `prefix`.
-/// `HEAD` makes nothing: the length is told if the archive is there.
+/// `GET /git/{id}/archive?revision=…&format=…&prefix=…`: the tree of the commit that a revision names, below the folder
+/// `prefix`. `HEAD` makes no archive: `Content-Length` is set only if the archive is cached.
 pub(super) async fn archive(
     State(state): State<AppState>,
     Path(id): Path<String>,
@@ -53,7 +53,7 @@ pub(super) async fn archive(
     }
     let client = ClientKey::of(&caller, &grant, request.headers());
     if request.method() == Method::HEAD {
-        // A body of unknown size: one of no size would become the archive's length.
+        // A stream of unknown size: the size of an empty body would become the archive's length.
         let size = state.archives.check(&spec, &client).await?;
         return Ok(whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), size, &etag, &commit));
     }
@@ -62,7 +62,7 @@ pub(super) async fn archive(
         let size = reader.begun().await?;
         return Ok(whole(Body::from_stream(reader.bytes(0, None).await?), size, &etag, &commit));
     };
-    // Where a range ends is known when the whole is there.
+    // The end of a range is known once the archive is finished.
     let size = reader.whole().await?;
     let Some((start, end)) = range.within(size) else {
         let mut response = response(Body::empty(), StatusCode::RANGE_NOT_SATISFIABLE, &etag, &commit);
@@ -77,7 +77,7 @@ pub(super) async fn archive(
     Ok(response)
 }
 
-/// What is asked for, with the commit that the revision names now.
+/// Parses the query, and resolves the revision to a commit.
 async fn spec(state: &AppState, id: RepositoryId, query: &str) -> Result<ArchiveSpec, RpcError> {
     let value = |name: &'static str| {
         let found = query::value(query, name);

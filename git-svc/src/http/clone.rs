@@ -1,5 +1,6 @@
-//! Clones over HTTP without a git process between the pack and the client: requests of version 2 of the protocol for everything, from
-//! somebody who has nothing. Everything else is left to git.
+//! Clones over HTTP without a git process between the pack and the client: `fetch` requests in version 2 of the
+//! protocol, for all objects, from clients that have none. git answers all other requests. Not here: making the pack
+//! (`transfer::fetch`).
 
 use std::{fs::File, io, io::IoSliceMut, sync::Arc, time::Duration};
 
@@ -22,26 +23,28 @@ use crate::{
     types::{error::GitError, limits::TransferLimits},
 };
 
-/// How long to wait for a pack to grow.
+/// Time to wait for a pack to grow.
 const GROWTH_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How often a client that waits is told that it is not forgotten, as git does it (`uploadpack.keepAlive`).
+/// Maximum time without a packet, after which a keep-alive is sent, as by git (`uploadpack.keepAlive`).
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// A packet's length and its band come before its bytes.
+/// Bytes before the data of a packet: its length and its band.
 const HEADER_BYTES: usize = 5;
-/// Packets of one piece.
+/// Packets of one chunk.
 const PACKETS_PER_CHUNK: usize = CHUNK_BYTES / MAX_PACKET;
-/// Bands: the pack, what the client is to show, and why it failed.
+/// Band of the pack.
 const BAND_PACK: u8 = 1;
+/// Band of progress text that the client shows.
 const BAND_PROGRESS: u8 = 2;
+/// Band of the error that ends the response.
 const BAND_ERROR: u8 = 3;
 
 impl V2Command for CloneRequest {
     const NAME: &'static [u8] = b"command=fetch";
-    /// Some twenty thousand wants.
+    /// Enough for some 20,000 wants.
     const MAX_BYTES: usize = 1 << 20;
 
     fn argument(&mut self, line: &[u8]) -> bool {
-        // A request without it is a question first.
+        // `done` must be the last argument.
         if self.is_done {
             return false;
         }
@@ -65,9 +68,10 @@ fn want(line: &[u8]) -> Option<Oid> {
     Oid::from_str(std::str::from_utf8(digits).ok()?).ok()
 }
 
-/// The pack that is asked for, if it is for a plain clone; `None` for every other request, which is still in `input` as it came.
+/// Returns the pack of a plain clone; `None` for any other request, which stays in `input`.
 ///
-/// Errors: `Overloaded`.
+/// # Errors
+/// `Overloaded` when too many packs are being made; the errors of reading `input`.
 pub(super) async fn find(
     fetches: &FetchService,
     fetch: &Fetch,
@@ -79,7 +83,7 @@ pub(super) async fn find(
     }
 }
 
-/// The answer: the pack as the client takes it.
+/// Returns the response body: the pack in packets of the side band.
 pub(super) fn send(state: &AppState, pack: Pack, permit: Permit) -> Body {
     let (sender, receiver) = channel();
     let limits = *state.transfers.limits();
@@ -98,11 +102,11 @@ pub(super) fn send(state: &AppState, pack: Pack, permit: Permit) -> Body {
     Body::from_stream(receiver.into_stream())
 }
 
-/// The way of packets to the client.
+/// Sends packets to the client.
 struct PacketWriter<'a> {
     sender: &'a BodySender,
     throughput: MinThroughput,
-    /// When it last heard something.
+    /// Time of the last packet.
     last_sent: Instant,
 }
 
@@ -127,7 +131,7 @@ impl PacketWriter<'_> {
     }
 }
 
-/// Sends the pack to its end, or why there is none.
+/// Sends the pack to its end, or the reason why it failed.
 async fn serve(limits: &TransferLimits, mut pack: Pack, sender: &BodySender) -> Result<(), GitError> {
     let mut writer = PacketWriter {
         sender,
@@ -141,7 +145,7 @@ async fn serve(limits: &TransferLimits, mut pack: Pack, sender: &BodySender) -> 
     }
 }
 
-/// The inner result is the pack's.
+/// Sends the pack as it grows. The outer error is one of the transfer, the inner one is that of making the pack.
 async fn copy(pack: &mut Pack, writer: &mut PacketWriter<'_>) -> Result<Result<(), String>, GitError> {
     let mut at = 0;
     loop {
@@ -156,7 +160,7 @@ async fn copy(pack: &mut Pack, writer: &mut PacketWriter<'_>) -> Result<Result<(
             Some(_) => continue,
             None => {}
         }
-        // A few large pieces cost less than many small ones.
+        // Short read: wait for the pack to grow, as a few large chunks cost less than many small ones.
         let is_full = count == PACKETS_PER_CHUNK * (MAX_PACKET - HEADER_BYTES);
         let (text, outcome) = pack.read_progress(if is_full { Duration::ZERO } else { GROWTH_POLL_INTERVAL }).await;
         writer.send_band(BAND_PROGRESS, &text).await?;
@@ -169,16 +173,16 @@ async fn copy(pack: &mut Pack, writer: &mut PacketWriter<'_>) -> Result<Result<(
     }
 }
 
-/// Packets of what the file has at `at`, and how many of its bytes they carry.
+/// Reads the file at `at`; returns the packets, and the number of file bytes in them.
 async fn read(file: &Arc<File>, at: u64) -> io::Result<(Bytes, usize)> {
     let mut chunk = vec![0; PACKETS_PER_CHUNK * MAX_PACKET];
     let count = match fill(file, &mut chunk, at, ReadWriteFlags::NOWAIT) {
         Ok(count) => count,
-        // The disk has to be waited for, or cannot say so.
+        // The read would wait for the disk, or the file system does not support `NOWAIT`.
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
             let file = Arc::clone(file);
             let wait = move || fill(&file, &mut chunk, at, ReadWriteFlags::empty()).map(|count| (chunk, count));
-            #[expect(clippy::disallowed_methods, reason = "one for each clone at most, and the gate bounds those")]
+            #[expect(clippy::disallowed_methods, reason = "one for each clone at most, and the limiter bounds those")]
             let filled = tokio::task::spawn_blocking(wait).await?;
             let count;
             (chunk, count) = filled?;
@@ -197,14 +201,14 @@ async fn read(file: &Arc<File>, at: u64) -> io::Result<(Bytes, usize)> {
     Ok((chunk.into(), count))
 }
 
-/// Reads into the places behind the heads.
+/// Reads into the packets, behind their headers.
 fn fill(file: &File, chunk: &mut [u8], at: u64, flags: ReadWriteFlags) -> rustix::io::Result<usize> {
     let mut places: Vec<_> =
         chunk.chunks_mut(MAX_PACKET).map(|packet| IoSliceMut::new(&mut packet[HEADER_BYTES..])).collect();
     preadv2(file, &mut places, at, flags)
 }
 
-/// Says how long a packet is, and for which band.
+/// Writes the length and the band of a packet.
 fn set_header(packet: &mut [u8], band: u8) {
     let length = format!("{:04x}", packet.len());
     packet[..4].copy_from_slice(length.as_bytes());
@@ -223,8 +227,8 @@ mod tests {
 
     fn asked(arguments: &[&str]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        for writer in [&["command=fetch", "agent=x", "object-format=sha1", ""], arguments].concat() {
-            let packet = if writer.is_empty() { Packet::Delimiter } else { Packet::text(writer) };
+        for line in [&["command=fetch", "agent=x", "object-format=sha1", ""], arguments].concat() {
+            let packet = if line.is_empty() { Packet::Delimiter } else { Packet::text(line) };
             packet.encode(&mut bytes).unwrap();
         }
         [bytes.as_slice(), b"0000"].concat()
@@ -235,8 +239,8 @@ mod tests {
         let (one, two) = ("1".repeat(40), "2".repeat(40));
         let (first, second) = (format!("want {one}"), format!("want {two}"));
         let mut parser = Parser::<CloneRequest>::default();
-        let words = ["thin-pack", "no-progress", "include-tag", "ofs-delta", &second, &first, &second, "done"];
-        assert_eq!(parser.read(&asked(&words)), Step::Done);
+        let arguments = ["thin-pack", "no-progress", "include-tag", "ofs-delta", &second, &first, &second, "done"];
+        assert_eq!(parser.read(&asked(&arguments)), Step::Done);
         let ids = [&two, &one, &two].map(|id| Oid::from_str(id).unwrap());
         let all = CloneRequest {
             thin_pack: true,

@@ -1,4 +1,4 @@
-//! Failures as HTTP answers.
+//! Errors as HTTP responses.
 
 use axum::{
     body::Body,
@@ -9,10 +9,10 @@ use http::{HeaderValue, StatusCode, header};
 
 use crate::types::{error::GitError, rpc_error::RpcError};
 
-/// Names the reason of a failure, as gRPC's error details do.
+/// Response header with the reason of an error, as in gRPC's error details.
 const REASON: &str = "ferrite-reason";
 
-/// A failure on its way to the client.
+/// Error that a handler returns to the client.
 #[derive(Debug)]
 pub(super) struct ErrorResponse(RpcError);
 

@@ -1,4 +1,5 @@
-//! Fetches and pushes: `info-refs`, `upload-pack`, `receive-pack`.
+//! Handlers of fetches and pushes over HTTP: `info-refs`, `upload-pack`, `receive-pack`. Not here: sessions over SSH
+//! (`session`).
 
 use std::time::Duration;
 
@@ -38,15 +39,17 @@ use crate::{
     types::{error::GitError, protection::Actor, rpc_error::RpcError},
 };
 
-/// A fetch's request, inflated.
+/// Maximum bytes of a fetch request, inflated.
 pub(super) const MAX_FETCH_REQUEST_BYTES: u64 = 32 << 20;
-/// How much of a push is looked at before git is started, and how long that is waited for. One that shows less is no small one.
+/// Maximum bytes of a push that are inspected before git starts. A push that shows less of itself does not count as
+/// small.
 const MAX_PEEKED_BYTES: usize = 64 << 10;
+/// Maximum time to wait for these bytes.
 const PEEK_TIMEOUT: Duration = Duration::from_millis(500);
-/// A push is a pack and the commands before it.
+/// Maximum bytes of a push beside its pack: the commands before it.
 pub(super) const MAX_PUSH_COMMANDS_BYTES: u64 = 64 << 20;
 
-/// What a fetch holds while its process runs: its hook may call for as long.
+/// Permit and hook session of a fetch; the hook may connect as long as the process runs.
 struct FetchGuard {
     _permit: Permit,
     _session: HookSession,
@@ -74,7 +77,7 @@ fn is_version_2(headers: &HeaderMap) -> bool {
     value.is_some_and(|value| value.as_str().split(':').any(|part| part == "version=2"))
 }
 
-/// What clients of today send, and nothing beside it.
+/// Returns whether the client asks for version 2 and nothing beside it, as current clients do.
 fn is_plain_version_2(headers: &HeaderMap) -> bool {
     git_protocol(headers).is_some_and(|protocol| protocol == GitProtocol::version_2())
 }
@@ -87,7 +90,7 @@ fn response(body: Body, content_type: &'static str) -> Response {
     response
 }
 
-/// The request's body, as git is to get it.
+/// Returns the body of the request, to be inflated if it is gzip.
 fn input(state: &AppState, request: Request, limit: u64) -> Result<RequestBody, RpcError> {
     let encoding = request.headers().get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase());
     match encoding.as_deref() {
@@ -97,12 +100,12 @@ fn input(state: &AppState, request: Request, limit: u64) -> Result<RequestBody, 
     }
 }
 
-/// Whether the beginning of a push shows that it is a small one, as [`PushInspector::is_small`] says.
+/// Returns whether the beginning of a push shows that it is small, see [`PushInspector::is_small`].
 async fn is_small(input: &mut RequestBody, max_refs: usize) -> Result<bool, GitError> {
     let (mut inspector, mut seen) = (PushInspector::new(u64::MAX), 0);
     while !inspector.is_done() && seen < MAX_PEEKED_BYTES && input.peek().await? {
         if inspector.inspect(&input.buffered()[seen..]).is_some() {
-            // git-svc refuses it, as soon as there is somebody to do so.
+            // The inspector of the transfer rejects the push later.
             return Ok(false);
         }
         seen = input.buffered().len();
@@ -110,7 +113,7 @@ async fn is_small(input: &mut RequestBody, max_refs: usize) -> Result<bool, GitE
     Ok(inspector.is_small(max_refs))
 }
 
-/// `GET /git/{id}/info-refs?service=…`: what there is to fetch, or what a push starts from.
+/// `GET /git/{id}/info-refs?service=…`: the advertisement for a fetch or a push.
 pub(super) async fn info_refs(
     State(state): State<AppState>,
     Path(id): Path<String>,
@@ -130,7 +133,7 @@ pub(super) async fn info_refs(
             let client = ClientKey::of(&caller, &grant, request.headers());
             let permit = state.limiters.advertise.acquire(RepositoryId(id), &client).await?;
             let child = state.git.upload_pack(&path, Exchange::Advertise, git_protocol(request.headers()).as_ref())?;
-            // Version 2 has no header: its answer says what it is.
+            // Version 2 has no service header: its response names the version.
             let prefix = if is_version_2(request.headers()) { Vec::new() } else { service_header("git-upload-pack") };
             let body = state.transfers.run(child, RequestBody::empty(state.transfers.limits()), prefix, permit).await?;
             Ok(response(body, "application/x-git-upload-pack-advertisement"))
@@ -155,7 +158,7 @@ pub(super) async fn info_refs(
     }
 }
 
-/// `POST /git/{id}/upload-pack`: one exchange of a fetch.
+/// `POST /git/{id}/upload-pack`: one request of a fetch.
 pub(super) async fn upload_pack(
     State(state): State<AppState>,
     Path(id): Path<String>,

@@ -1,28 +1,28 @@
-//! What handlers read from a request's path and headers, and how they set those of a response.
+//! Reads the path and headers of requests, and sets headers of responses.
 
 use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol};
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::types::{error::GitError, rpc_error::RpcError};
 
-/// The id in the path.
+/// Parses the repository id in the path.
 pub(super) fn repository(id: &str) -> Result<i64, RpcError> {
     id.parse().map_err(|_| GitError::RepositoryNotFound.into())
 }
 
-/// The protocol that the client asks for.
+/// Returns the `Git-Protocol` that the client asks for.
 pub(super) fn git_protocol(headers: &HeaderMap) -> Option<GitProtocol> {
     GitProtocol::parse(headers.get(GIT_PROTOCOL_HEADER)?.as_bytes())
 }
 
-/// Adds a header of plain ASCII: there is nothing to refuse.
+/// Sets a header to a value of plain ASCII, which is always valid.
 pub(super) fn insert_header(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }
 }
 
-/// Whether the client has this very file.
+/// Returns whether `If-None-Match` matches the entity tag: the client has this file.
 pub(super) fn matches_etag(headers: &HeaderMap, etag: &str) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     known

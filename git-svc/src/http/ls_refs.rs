@@ -1,5 +1,5 @@
-//! The first two steps of a fetch, from memory: what the server can do, and `ls-refs` of version 2 of the protocol. Everything that is
-//! not known to the last byte is left to git.
+//! The first two requests of a fetch, answered from memory: the capabilities, and `ls-refs` of version 2 of the
+//! protocol. git answers requests that are not known here, and for repositories whose refs it may show differently.
 
 use std::{ops::Range, sync::Arc, vec};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{repo::refs::RefTable, state::AppState, transfer::request_body::RequestBody, types::error::GitError};
 
-/// What the server can do, as git says it. The repository is there.
+/// Returns the capabilities of the server as git itself advertises them, if the repository exists.
 pub(super) async fn capabilities(state: &AppState, id: RepositoryId) -> Result<Bytes, GitError> {
     if !state.store.exists(id) {
         return Err(GitError::RepositoryNotFound);
@@ -22,7 +22,8 @@ pub(super) async fn capabilities(state: &AppState, id: RepositoryId) -> Result<B
     state.git.capabilities(&state.store.path(id)).await
 }
 
-/// The answer to a request for refs; `None` for every other request, which is still in `input` as it came.
+/// Returns the response to an `ls-refs` request; `None` if git has to answer, because the request is another one or the
+/// ref table is not plain. The request stays in `input` then.
 pub(super) async fn try_answer(
     state: &AppState,
     id: RepositoryId,
@@ -37,19 +38,19 @@ pub(super) async fn try_answer(
     Ok(Some(body_of_chunks(state, LsRefsResponse::new(table, request))))
 }
 
-/// What a client wants to know.
+/// Arguments of an `ls-refs` request.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct LsRefsRequest {
     peel: bool,
     symrefs: bool,
     unborn: bool,
-    /// Beginnings of full names; none stands for all.
+    /// Prefixes of full ref names; empty for all refs.
     prefixes: Vec<Vec<u8>>,
 }
 
 impl V2Command for LsRefsRequest {
     const NAME: &'static [u8] = b"command=ls-refs";
-    /// git itself counts prefixes beyond that.
+    /// Below any request that reaches git's limit of 65,536 prefixes, at which git ignores all of them (`ls-refs.c`).
     const MAX_BYTES: usize = 64 << 10;
 
     fn argument(&mut self, line: &[u8]) -> bool {
@@ -66,12 +67,12 @@ impl V2Command for LsRefsRequest {
     }
 }
 
-/// An answer, piece by piece.
+/// A response, as an iterator of chunks.
 struct LsRefsResponse {
     table: Arc<RefTable>,
     request: LsRefsRequest,
     has_head: bool,
-    /// Places in the table that are left to tell.
+    /// Ranges of table rows that are left to write.
     spans: vec::IntoIter<Range<usize>>,
     span: Range<usize>,
     is_over: bool,
@@ -83,7 +84,8 @@ impl LsRefsResponse {
         Self { table, request, has_head: false, spans, span: 0..0, is_over: false }
     }
 
-    /// HEAD comes first, and if its branch does not exist, then with nothing but that one's name.
+    /// Writes the line of HEAD, which comes first. If its branch does not exist, the line has no id, and is written
+    /// only if the client asked for `unborn` and `symrefs`.
     fn head(&self, chunk: &mut Vec<u8>) {
         let prefixes = &self.request.prefixes;
         let is_wanted = prefixes.is_empty() || prefixes.iter().any(|prefix| b"HEAD".starts_with(prefix));
@@ -155,14 +157,14 @@ impl Iterator for LsRefsResponse {
     }
 }
 
-/// The places of refs that begin with any of the prefixes, in order, each once.
+/// Returns the ranges of rows whose names begin with any of the prefixes, in order, each row once.
 fn spans(table: &RefTable, prefixes: &[Vec<u8>]) -> Vec<Range<usize>> {
     let mut wanted: Vec<&[u8]> = prefixes.iter().map(Vec::as_slice).collect();
     if wanted.is_empty() {
         wanted.push(b"");
     }
     wanted.sort_unstable();
-    // What comes after a prefix and begins with it is within it.
+    // A prefix that begins with the one before it is covered by that one.
     wanted.dedup_by(|later, earlier| later.starts_with(earlier));
     wanted.into_iter().map(|prefix| table.span(prefix)).filter(|span| !span.is_empty()).collect()
 }

@@ -1,4 +1,5 @@
-//! Bulk bytes over plain HTTP, on the port and behind the authentication of the gRPC services: packs, raw files and archives.
+//! Routes for large bodies over plain HTTP: packs, raw files and archives. They share the port and the authentication
+//! of the gRPC services.
 //!
 //! Errors are a status, the header `ferrite-reason` and one line of text.
 
@@ -23,7 +24,7 @@ use axum::{
 
 use crate::state::AppState;
 
-/// The routes.
+/// Returns the router of these routes.
 pub(crate) fn router(state: AppState) -> Router {
     Router::new()
         .route("/git/{id}/info-refs", get(git::info_refs))

@@ -1,21 +1,22 @@
-//! Requests of version 2 of the protocol that are known to the last byte. Everything else is left to git.
+//! Parser of requests in version 2 of the protocol. Accepts only requests that it knows completely; git answers all
+//! others.
 //!
-//! The form is that of git's `gitprotocol-v2`: capabilities, a delimiter, arguments, a flush.
+//! The format is that of git's `gitprotocol-v2`: capabilities, a delimiter, arguments, a flush.
 
 use crate::{git::pktline::Packet, transfer::request_body::RequestBody, types::error::GitError};
 
-/// What a client may ask of this process.
+/// A command that git-svc answers itself.
 pub(super) trait V2Command: Default {
-    /// The capability that names it.
+    /// Capability that names the command.
     const NAME: &'static [u8];
-    /// Bytes of the longest request that is read here.
+    /// Maximum bytes of a request that is parsed here.
     const MAX_BYTES: usize;
 
-    /// Takes an argument; whether it is one that is known.
+    /// Adds an argument; returns whether it is known.
     fn argument(&mut self, line: &[u8]) -> bool;
 }
 
-/// The request in `input`; `None` for every other request, which is still there as it came.
+/// Reads the request from `input`; `None` for any other request, which stays in `input`.
 pub(super) async fn read<C: V2Command>(input: &mut RequestBody) -> Result<Option<C>, GitError> {
     let mut parser = Parser::<C>::default();
     loop {
@@ -31,21 +32,21 @@ pub(super) async fn read<C: V2Command>(input: &mut RequestBody) -> Result<Option
     Ok(parser.is_done.then_some(parser.command))
 }
 
-/// How far a request was understood.
+/// Result of parsing the bytes received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Its end is not there yet.
+    /// The end of the request is missing.
     More,
-    /// It is whole, unless something follows.
+    /// The request is complete, unless more bytes follow.
     Done,
-    /// It is for git.
+    /// git has to answer the request.
     Other,
 }
 
-/// Reads a request that comes in pieces.
+/// Incremental parser of one request.
 #[derive(Debug, Default)]
 pub(super) struct Parser<C> {
-    /// Bytes that were understood.
+    /// Number of bytes parsed so far.
     at: usize,
     has_command: bool,
     has_arguments: bool,
@@ -54,7 +55,7 @@ pub(super) struct Parser<C> {
 }
 
 impl<C: V2Command> Parser<C> {
-    /// Reads on in everything that came so far.
+    /// Continues parsing; `bytes` holds everything received so far.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Step {
         while let Some(rest) = bytes.get(self.at..).filter(|rest| !rest.is_empty()) {
             if self.is_done {
@@ -69,7 +70,7 @@ impl<C: V2Command> Parser<C> {
         if self.is_done { Step::Done } else { Step::More }
     }
 
-    /// Takes one packet; whether it is one that we know.
+    /// Parses one packet; returns whether it is known.
     fn take(&mut self, packet: &Packet) -> bool {
         match (packet, packet.line()) {
             (Packet::Flush, _) => {
@@ -77,7 +78,7 @@ impl<C: V2Command> Parser<C> {
                 self.is_done
             }
             (Packet::Delimiter, _) => self.has_command && !std::mem::replace(&mut self.has_arguments, true),
-            // To git a line ends there.
+            // git reads a line only up to a NUL.
             (_, Some(line)) if line.contains(&0) => false,
             (_, Some(line)) if self.has_arguments => self.command.argument(line),
             (_, Some(line)) => self.capability(line),

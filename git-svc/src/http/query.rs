@@ -1,6 +1,6 @@
-//! Query strings, as bytes: paths and refs need not be UTF-8.
+//! Query strings as bytes: paths and refs need not be UTF-8.
 
-/// The value of `name`, percent-decoded; `None` when it is absent or badly encoded. `+` stands for itself.
+/// Returns the value of `name`, percent-decoded; `None` if it is absent or badly encoded. `+` is not a space.
 pub(super) fn value(query: &str, name: &str) -> Option<Vec<u8>> {
     let found = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))?;
     decode(found.as_bytes())
@@ -24,7 +24,7 @@ fn decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Bytes for a header: all but letters, digits and `-._~` percent-encoded.
+/// Encodes bytes for a header: all but letters, digits and `-._~` are percent-encoded.
 pub(super) fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {

@@ -1,19 +1,21 @@
-//! Parts of a file that a client asks for: one range of bytes. Lists of ranges are answered with the whole, as HTTP allows.
+//! `Range` requests with one range of bytes (RFC 9110). A list of ranges is answered with the whole file, as HTTP
+//! allows.
 
 use http::{HeaderMap, HeaderValue, Method, header};
 
-/// One range.
+/// One range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ByteRange {
     /// From the first to the last byte, both included.
     Between(u64, u64),
     /// From a byte to the end.
     From(u64),
-    /// So many bytes at the end.
+    /// This many bytes at the end.
     Last(u64),
 }
 
-/// The range that a request asks for of the file with this tag: whoever has a part of another one gets the whole.
+/// Returns the range of the file that a request asks for; `None`, and so the whole file, if the method is not `GET` or
+/// `If-Range` names another entity tag.
 pub(super) fn requested_range(method: &Method, headers: &HeaderMap, etag: &str) -> Option<ByteRange> {
     let is_same = headers.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
     if *method != Method::GET || !is_same {
@@ -22,7 +24,7 @@ pub(super) fn requested_range(method: &Method, headers: &HeaderMap, etag: &str) 
     headers.get(header::RANGE).and_then(range)
 }
 
-/// The range that a header asks for; `None` for what is not one range of bytes.
+/// Parses a `Range` header; `None` unless it has exactly one range of bytes.
 fn range(value: &HeaderValue) -> Option<ByteRange> {
     let text = value.to_str().ok()?;
     let (unit, text) = text.split_once('=')?;
@@ -46,7 +48,8 @@ fn number(text: &str) -> Option<u64> {
 }
 
 impl ByteRange {
-    /// Its first byte and the one behind its last, in a file of `size` bytes; `None` if nothing of it is there.
+    /// Returns the first byte and the one behind the last, in a file of `size` bytes; `None` if the range has no byte
+    /// of it.
     pub(super) fn within(self, size: u64) -> Option<(u64, u64)> {
         let (start, end) = match self {
             Self::Between(first, last) => (first, last.saturating_add(1).min(size)),

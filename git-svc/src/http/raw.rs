@@ -1,4 +1,4 @@
-//! The bytes of one file, or a range of them.
+//! Handler of raw files: the bytes of one file, or a range of them.
 
 use std::{future::ready, io};
 
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{admission::limiter::ClientKey, repo::read, state::AppState, types::error::GitError};
 
-/// `GET /git/{id}/raw?path=…`: the file that a branch, tag or commit and a path name.
+/// `GET /git/{id}/raw?path=…`: the file that `path` names, a branch, tag or commit followed by a path in it.
 pub(super) async fn raw(
     State(state): State<AppState>,
     Path(id): Path<String>,
@@ -72,7 +72,7 @@ pub(super) async fn raw(
     Ok(response)
 }
 
-/// A file as git writes it.
+/// Returns the content of a large file as a stream from `git cat-file`.
 async fn large(
     state: &AppState,
     id: RepositoryId,
@@ -84,7 +84,8 @@ async fn large(
     Ok(state.transfers.output(child, permit))
 }
 
-/// The first bytes, which say what the file is, and those that follow.
+/// Reads the first [`SNIFFED`] bytes or more, which show whether the file is text; returns them and the chunks that
+/// follow.
 async fn begun(
     chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> Result<(Bytes, BoxStream<'static, io::Result<Bytes>>), GitError> {
@@ -97,7 +98,7 @@ async fn begun(
     Ok((head.freeze(), chunks))
 }
 
-/// The bytes from `start` up to `end`. What reads them is ended when the last is there.
+/// Returns the bytes from `start` up to `end`. The stream ends there, and with it the process that reads the file.
 fn part(chunks: impl Stream<Item = io::Result<Bytes>>, start: u64, end: u64) -> impl Stream<Item = io::Result<Bytes>> {
     let cut = move |at: &mut u64, chunk: io::Result<Bytes>| {
         let chunk = match chunk {
@@ -107,7 +108,7 @@ fn part(chunks: impl Stream<Item = io::Result<Bytes>>, start: u64, end: u64) -> 
         };
         let (begin, size) = (*at, chunk.len() as u64);
         *at += size;
-        // Both are at most the piece's size, which is one.
+        // Fits: it is at most the size of the chunk, which is a `usize`.
         let within = |place: u64| usize::try_from(place.saturating_sub(begin).min(size)).unwrap_or(chunk.len());
         ready(Some(Ok(chunk.slice(within(start)..within(end)))))
     };
@@ -125,7 +126,7 @@ fn response(body: Body, status: StatusCode, etag: &str, name: &[u8]) -> Response
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    // Both are plain ASCII: there is nothing to refuse.
+    // Both values are plain ASCII, so they are always valid.
     if let (Ok(etag), Ok(name)) = (HeaderValue::from_str(etag), HeaderValue::from_str(&query::encode(name))) {
         response.headers_mut().insert(header::ETAG, etag);
         response.headers_mut().insert(FILE_NAME, name);

@@ -1,4 +1,5 @@
-//! Sessions: a git process that speaks with a client of SSH until both are done. [`ferrite_proto::session`] is the protocol.
+//! Handler of sessions: a git process and an SSH client that exchange frames of [`ferrite_proto::session`] over an
+//! upgraded connection. Not here: the exchange itself (`transfer::session_pipe`).
 
 use std::time::Duration;
 
@@ -36,12 +37,12 @@ use crate::{
     types::{error::GitError, protection::Actor},
 };
 
-/// How long the connection may take to become a session.
+/// Maximum time for the upgrade of the connection.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What one client may ask for in all, where it sends no pack.
+/// Maximum bytes that a client may send in a session that is not a push.
 const MAX_REQUEST_BYTES: u64 = 4 * MAX_FETCH_REQUEST_BYTES;
 
-/// Limiter of the processes of a service.
+/// Returns the limiter of the service's processes.
 fn limiter_of(service: GitService, state: &AppState) -> &Limiter {
     match service {
         GitService::UploadPack => &state.limiters.fetch,
@@ -50,7 +51,7 @@ fn limiter_of(service: GitService, state: &AppState) -> &Limiter {
     }
 }
 
-/// Bytes that a client of the service may send in one session.
+/// Returns the maximum bytes that a client of the service may send in one session.
 fn max_input_bytes(service: GitService, state: &AppState) -> u64 {
     match service {
         GitService::UploadPack | GitService::UploadArchive => MAX_REQUEST_BYTES,
@@ -58,7 +59,7 @@ fn max_input_bytes(service: GitService, state: &AppState) -> u64 {
     }
 }
 
-/// A process, and what it holds while it runs.
+/// A git process, with the permits and the registration that it holds.
 struct RunningSession {
     service: GitService,
     repository: RepositoryId,
@@ -66,11 +67,11 @@ struct RunningSession {
     child: GitChild,
     permit: Permit,
     session: Permit,
-    /// What hooks are told by.
+    /// Registration for the hooks of the process; `None` for `upload-archive`.
     hooked: Option<HookSession>,
 }
 
-/// `GET /git/{id}/session?service=…`: starts a process and makes a session of the connection.
+/// `GET /git/{id}/session?service=…`: starts a process, and upgrades the connection to a session.
 pub(super) async fn session(
     State(state): State<AppState>,
     Path(id): Path<String>,
@@ -144,7 +145,7 @@ fn start(
     }
 }
 
-/// Runs the process to its end, or ends it.
+/// Runs the process to its end, or ends it if the session fails.
 async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
     let RunningSession { service, repository, client, mut child, permit, session, hooked } = started;
     let name = child.name();

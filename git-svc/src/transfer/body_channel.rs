@@ -1,4 +1,5 @@
-//! The way from whoever makes an answer to its client: bounded, and never cut short without an error.
+//! Bounded channel from the producer of a response body to the client. A body that was not completed ends in an error,
+//! so that a truncated response never looks complete.
 
 use std::{
     io,
@@ -14,52 +15,53 @@ use tokio::sync::mpsc;
 
 use crate::types::error::GitError;
 
-/// Bytes of an answer that are made at once; two such pieces may wait for the client.
+/// Bytes of one chunk of a body.
 pub(crate) const CHUNK_BYTES: usize = 128 << 10;
+/// Chunks that wait for the client at once.
 const CHUNKS_IN_FLIGHT: usize = 2;
 
-/// A way for one answer.
+/// Returns the channel of one response body.
 pub(crate) fn channel() -> (BodySender, BodyReceiver) {
     let (chunks, receiver) = mpsc::channel(CHUNKS_IN_FLIGHT);
     let is_whole = Arc::new(AtomicBool::new(false));
     (BodySender { chunks, is_whole: Arc::clone(&is_whole) }, BodyReceiver { receiver, is_whole })
 }
 
-/// Where the pieces of an answer go. Dropped before [`BodySender::end`], it ends them in an error.
+/// Sending half. If it is dropped before [`BodySender::end`], the body ends in an error.
 pub(crate) struct BodySender {
     chunks: mpsc::Sender<Result<Bytes, GitError>>,
     is_whole: Arc<AtomicBool>,
 }
 
-/// The client is not there any more.
+/// Error of a send: the client has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Disconnected;
 
 impl BodySender {
-    /// Waits for room, and sends a piece, or why there are no more.
+    /// Waits for room, and sends a chunk, or the error that ends the body.
     pub(crate) async fn send(&self, chunk: Result<Bytes, GitError>) -> Result<(), Disconnected> {
         self.chunks.send(chunk).await.map_err(|_| Disconnected)
     }
 
-    /// Returns when the client has left.
+    /// Waits until the client has disconnected.
     pub(crate) async fn closed(&self) {
         self.chunks.closed().await;
     }
 
-    /// Says that what was sent is all of it.
+    /// Marks the body as complete. Called after the last chunk.
     pub(crate) fn end(&self) {
         self.is_whole.store(true, Ordering::Release);
     }
 }
 
-/// Where they come from. What was cut off because nobody took it must not look like the whole: it ends in an error.
+/// Receiving half. If the sender is dropped without [`BodySender::end`], the last item is an error.
 pub(crate) struct BodyReceiver {
     receiver: mpsc::Receiver<Result<Bytes, GitError>>,
     is_whole: Arc<AtomicBool>,
 }
 
 impl BodyReceiver {
-    /// The next one; `None` after the last.
+    /// Returns the next chunk; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, GitError>> {
         match self.receiver.recv().await {
             Some(chunk) => Some(chunk),
@@ -68,7 +70,7 @@ impl BodyReceiver {
         }
     }
 
-    /// All of them, up to the first error.
+    /// Returns the chunks as a stream that ends after the first error.
     pub(crate) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> {
         stream::unfold(Some(self), |chunks| async {
             let mut chunks = chunks?;

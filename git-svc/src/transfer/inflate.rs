@@ -1,13 +1,13 @@
-//! gzip bodies, inflated a little at a time, with a ceiling: a small body can stand for a very large one.
+//! Inflates gzip bodies in small steps, up to a limit of inflated bytes: a small body can expand to a very large one.
 
 use std::io::{self, Write};
 
 use flate2::write::MultiGzDecoder;
 
-/// Bytes fed at once: gzip makes at most about a thousand of each.
+/// Compressed bytes per step; each expands to about 1,000 bytes at most.
 const STEP: usize = 1024;
 
-/// Inflates one body.
+/// Decoder of one gzip body.
 pub(super) struct Inflate {
     decoder: MultiGzDecoder<Sink>,
 }
@@ -18,12 +18,12 @@ struct Sink {
     is_full: bool,
 }
 
-/// Why a body cannot be inflated.
+/// Reasons why a body cannot be inflated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InflateError {
-    /// It is no gzip.
+    /// The body is not valid gzip.
     Broken,
-    /// It holds more than allowed.
+    /// The inflated body is larger than the limit.
     TooLarge,
 }
 
@@ -45,19 +45,19 @@ impl Write for Sink {
 }
 
 impl Inflate {
-    /// For a body that holds at most `limit` bytes.
+    /// Returns a decoder for a body of at most `limit` inflated bytes.
     pub(super) fn new(limit: u64) -> Self {
         Self { decoder: MultiGzDecoder::new(Sink { bytes: Vec::new(), left: limit, is_full: false }) }
     }
 
-    /// Takes the front of `bytes` in and returns what came out of it; the rest of `bytes` is for the next call.
+    /// Consumes the front of `bytes` and returns the bytes inflated from it; the rest of `bytes` is for the next call.
     pub(super) fn step(&mut self, bytes: &mut bytes::Bytes) -> Result<Vec<u8>, InflateError> {
         let part = bytes.split_to(bytes.len().min(STEP));
         let fed = self.decoder.write_all(&part).and_then(|()| self.decoder.flush());
         self.out(fed)
     }
 
-    /// What is left at the end of the body.
+    /// Ends the body; returns its last inflated bytes.
     pub(super) fn finish(&mut self) -> Result<Vec<u8>, InflateError> {
         let ended = self.decoder.try_finish();
         self.out(ended)
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_stops_at_the_ceiling() {
+    fn a_gzip_bomb_stops_at_the_limit() {
         let bomb = deflate(&vec![0; 64 << 20]);
         assert!(bomb.len() < 100 << 10);
         assert_eq!(inflate(bomb, 32 << 20), Err(InflateError::TooLarge));

@@ -1,4 +1,5 @@
-//! Transfers of many bytes: fetches, pushes and archives. Not here: the routes they are asked for on (`http`).
+//! Transfers of packs and archives: fetches, pushes, archive files, and the pipes between clients and git processes.
+//! Not here: the routes (`http`).
 
 pub(crate) mod archive;
 pub(crate) mod body_channel;

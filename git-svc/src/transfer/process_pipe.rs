@@ -1,4 +1,5 @@
-//! A git process between a request's body and an answer's: bounded buffers both ways, and an end whatever happens.
+//! Pipe between a git process and the bodies of a request and its response: bounded buffers in both directions, and
+//! time limits after which the process is ended. Not here: the frames of SSH sessions (`session_pipe`).
 
 use std::{
     io,
@@ -29,20 +30,21 @@ use crate::{
     types::{error::GitError, limits::TransferLimits},
 };
 
-/// How long a long answer waits for more when there is little: a few large pieces cost less on their way than many small ones.
+/// Time that a long response waits for more output after a short read: a few large chunks cost less than many small
+/// ones.
 const COALESCE_DELAY: Duration = Duration::from_millis(1);
-/// How long a client that was told why it may not go on may still be sending.
+/// Maximum time for reading the rest of a request after its response was ended early.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// What is kept of a process's complaints, for the log.
+/// Bytes of a process's stderr that are kept for the log.
 const MAX_LOGGED_STDERR_BYTES: usize = 4 << 10;
 
-/// What `upload-pack` complains of when a client of protocol v0 or v1 has asked where a shallow history ends: it expects more then,
-/// which comes in the next request.
+/// Error text of `upload-pack` after a request of protocol version 0 or 1 for the boundary of a shallow history: the
+/// process expects more input, which the client sends in its next request.
 const SHALLOW_ROUND: &str = "the remote end hung up unexpectedly";
 
-/// Work that is left when a process has ended.
+/// Guard of a process, with the cleanup after its end.
 pub(crate) trait OnExit: Send + 'static {
-    /// Does it. `ended_well` is true if the process came to its own end.
+    /// Cleans up. `ended_well` is false if the transfer failed or the client left before its end.
     fn end(self, ended_well: bool) -> impl Future<Output = ()> + Send;
 }
 
@@ -50,30 +52,32 @@ impl OnExit for Permit {
     async fn end(self, _: bool) {}
 }
 
-/// What the two sides of a process know of each other.
+/// State shared by the stdin and the stdout task of one git process.
 struct ProcessPipe<'a> {
     limits: &'a TransferLimits,
     idle: IdleTimer,
     sender: BodySender,
-    /// Looks at what the process is given.
+    /// Inspects the bytes of a push before the process gets them.
     inspector: Mutex<Option<PushInspector>>,
-    /// The process is not to be heard any more.
+    /// True after a push was rejected: the output of the process is dropped.
     is_output_discarded: AtomicBool,
-    /// The client heard something of the process.
+    /// True once output of the process was sent to the client.
     has_sent_output: AtomicBool,
 }
 
 impl ProcessPipe<'_> {
-    /// Shows bytes to whoever looks at them, and cuts the process off if they are refused; returns the answer then.
+    /// Passes bytes to the inspector. If they are rejected, closes the stdin of the process and returns the report for
+    /// the client.
     fn inspect(&self, bytes: &[u8], stdin: &mut Option<ChildStdin>) -> Option<Bytes> {
         let answer = self.inspector().as_mut()?.inspect(bytes)?;
-        // First: the process says something as soon as its input ends.
+        // Set before stdin is closed, because the process writes output as soon as its input ends.
         self.is_output_discarded.store(true, Ordering::Relaxed);
         *stdin = None;
         Some(Bytes::from(answer))
     }
 
-    /// What the client hears of a failure: git's own words, if it pushes and has heard nothing yet.
+    /// Returns the last chunk of a failed transfer: a rejection report in git's format if a push exceeded a limit
+    /// before any output was sent, otherwise the error.
     fn final_chunk(&self, error: GitError) -> Result<Bytes, GitError> {
         let is_limit = matches!(error, GitError::TimedOut { .. } | GitError::TooLarge { .. } | GitError::TooSlow);
         if !is_limit || self.has_sent_output.load(Ordering::Relaxed) {
@@ -84,7 +88,7 @@ impl ProcessPipe<'_> {
     }
 
     fn inspector(&self) -> std::sync::MutexGuard<'_, Option<PushInspector>> {
-        // Nothing panics while it is held.
+        // Never poisoned: no code panics while it holds the lock.
         self.inspector.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -97,7 +101,7 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Transfers that keep `limits`.
+    /// Creates the service; all transfers keep `limits`.
     pub(crate) fn new(limits: TransferLimits, life: Lifecycle) -> Self {
         Self { limits, life }
     }
@@ -107,8 +111,9 @@ impl Transfers {
         &self.limits
     }
 
-    /// Runs the process to its end and streams its output; returns when the first bytes of it are there, so that an early failure
-    /// is a status. `on_exit` lives as long as the process. The process is ended when the body is dropped.
+    /// Spawns a task that runs the process to its end, and returns the response body, which begins with `prefix`. Waits for
+    /// the first chunk, so that an early failure becomes an HTTP status. `on_exit` runs after the process has ended.
+    /// Dropping the body ends the process.
     pub(crate) async fn run<K: OnExit>(
         &self,
         child: GitChild,
@@ -128,7 +133,8 @@ impl Transfers {
         Ok(Body::from_stream(head.map(Ok).chain(chunks.into_stream())))
     }
 
-    /// Output of a process that needs no input, cut short by an error if the process fails.
+    /// Returns the output of a process that needs no input, as a stream that ends in an error if the process fails.
+    /// `on_exit` is dropped after the process has ended.
     pub(crate) fn output<K>(&self, child: GitChild, on_exit: K) -> impl Stream<Item = io::Result<Bytes>> + use<K>
     where
         K: Send + 'static,
@@ -143,7 +149,7 @@ impl Transfers {
     }
 }
 
-/// Returns whether the process came to its own end.
+/// Runs the transfer; returns false if it failed or the client left before its end.
 async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestBody, sender: BodySender) -> bool {
     let inspector = Mutex::new(input.inspector.take());
     let (is_output_discarded, has_sent_output) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -166,13 +172,14 @@ async fn serve(limits: &TransferLimits, mut child: GitChild, mut input: RequestB
     tracing::debug!(name, %error, "a transfer failed");
     let report = pipe.final_chunk(error);
     let is_whole = report.is_ok();
-    // The client may be gone: then there is nobody to tell.
+    // A failed send is ignored: the client is gone.
     let report = tokio::time::timeout(limits.idle, pipe.sender.send(report));
     let (report, ()) = tokio::join!(report, child.end());
     if is_whole && report == Ok(Ok(())) {
         pipe.sender.end();
     }
-    // The answer ends here; whoever is still sending must not find the door shut before it has read that.
+    // Dropping the pipe ends the response. The rest of the request is read, because a client that still sends must not
+    // find the connection closed before it has read the response.
     drop(pipe);
     if is_whole {
         drop(tokio::time::timeout(DRAIN_TIMEOUT, input.discard()).await);
@@ -191,11 +198,12 @@ async fn work(child: &mut GitChild, input: &mut RequestBody, pipe: &ProcessPipe<
     }
     if let Some(refusal) = refusal {
         tracing::debug!(name, "a push was refused before its pack");
-        // Nobody takes it when the client left; whoever waits for that is told.
+        // Fails only if the client has disconnected; `serve` waits for that too.
         let _ = pipe.sender.send(Ok(refusal)).await;
         return Ok(());
     }
-    // What git has to say about a failure is in its answer, unless that is a pack without words, or the like.
+    // git reports a failure in its output, unless that is a pack or a file that breaks off: then the body must end in
+    // an error.
     let is_cut = match name {
         "upload-pack" => {
             sent > pktline::MAX_PACKET && !stderr_text.contains(SHALLOW_ROUND) && !pktline::ends_in_reason(&last)
@@ -212,8 +220,9 @@ async fn work(child: &mut GitChild, input: &mut RequestBody, pipe: &ProcessPipe<
     Err(GitError::invalid("body", "invalid", "git did not understand the request"))
 }
 
-/// Gives the process the body. When it stops listening the rest is read and dropped, so that the client hears its answer.
-/// Returns the answer of whoever looked at it and refused it; the process was cut off and is not to be heard then.
+/// Writes the body to the process's stdin. When the process stops reading, the rest is read and dropped, so that the
+/// client can read its response. Returns the report of the inspector if it rejected the push; stdin is closed and the
+/// output is discarded then.
 async fn feed(
     input: &mut RequestBody,
     mut stdin: Option<ChildStdin>,
@@ -229,7 +238,7 @@ async fn feed(
         let mut bytes = match input.next().await {
             Ok(Some(bytes)) => bytes,
             Ok(None) => break,
-            // The answer is made: a rest without end does not take it back.
+            // The process does not read any more: an error in the rest of the body does not change the response.
             Err(_) if stdin.is_none() => return Ok(refusal),
             Err(error) => return Err(error),
         };
@@ -256,7 +265,7 @@ async fn feed(
     Ok(refusal)
 }
 
-/// Writes, or closes what does not listen any more.
+/// Writes to stdin, and closes it if the process does not read any more.
 async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) {
     if let Some(open) = stdin
         && open.write_all(bytes).await.is_err()
@@ -265,7 +274,8 @@ async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) {
     }
 }
 
-/// Passes the process's answer on, unless it is muted; returns how many bytes that were, and the last of them.
+/// Sends the process's output to the client, unless it is discarded; returns the number of bytes sent and the last
+/// chunk.
 async fn drain<R>(stdout: Option<R>, pipe: &ProcessPipe<'_>) -> Result<(usize, Bytes), GitError>
 where
     R: AsyncRead + Unpin,
@@ -281,7 +291,7 @@ where
         }
         if sent > CHUNK_BYTES && count < CHUNK_BYTES / 2 {
             tokio::time::sleep(COALESCE_DELAY).await;
-            // What is not there yet, or went wrong, is found by the next read.
+            // A read that is pending or fails now is repeated by the next iteration.
             count += stdout.read_buf(&mut chunk).now_or_never().and_then(Result::ok).unwrap_or(0);
         }
         if pipe.is_output_discarded.load(Ordering::Relaxed) {
@@ -292,7 +302,7 @@ where
         pipe.has_sent_output.store(true, Ordering::Relaxed);
         pipe.idle.touch();
         if throughput.wait(pipe.sender.send(Ok(last.clone()))).await?.is_err() {
-            // The client left; whoever waits for that ends the process.
+            // The client disconnected: `serve` waits for that too, and ends the process.
             return std::future::pending().await;
         }
         throughput.add_bytes(count);
@@ -300,7 +310,7 @@ where
     }
 }
 
-/// Reads the process's complaints to their end, and keeps the first.
+/// Reads stderr to its end, and returns the first [`MAX_LOGGED_STDERR_BYTES`] of it.
 async fn read_stderr<R: AsyncRead + Unpin>(stderr: Option<R>) -> String {
     let Some(mut stderr) = stderr else { return String::new() };
     let (mut kept, mut chunk) = (Vec::new(), vec![0; 4096]);

@@ -1,4 +1,5 @@
-//! Body of a request on its way to a process: bounded, inflated if need be, and read no slower than allowed.
+//! Body of a client's request: limited in size, inflated if it is gzip, and read at a minimum rate. Not here: the
+//! process that gets it (`process_pipe`).
 
 use axum::body::{Body, BodyDataStream};
 use bytes::Bytes;
@@ -13,53 +14,53 @@ use crate::{
     types::{error::GitError, limits::TransferLimits},
 };
 
-/// What a process is given.
+/// Body of a request, read chunk by chunk.
 pub(crate) struct RequestBody {
     body: BodyDataStream,
-    /// Whether the body has ended.
+    /// True once the body's stream has ended.
     has_ended: bool,
-    /// What was peeked at: the process gets it first.
+    /// Inflated bytes that [`Self::peek`] has read. The process gets them first.
     pub(super) buffered: Vec<u8>,
-    /// What came after that and was not looked at.
+    /// Bytes of the last chunk that are not in `buffered`, not inflated yet.
     rest: Bytes,
     pub(super) inflate: Option<Inflate>,
-    /// Looks at what the process is given.
+    /// Inspects the bytes before the process gets them; `None` for fetches.
     pub(super) inspector: Option<PushInspector>,
-    /// Bytes of the body as it comes.
+    /// Bytes that the body may still have, before inflating.
     left: u64,
     pub(super) limit: u64,
     throughput: MinThroughput,
 }
 
 impl RequestBody {
-    /// Nothing.
+    /// Returns an empty body.
     pub(crate) fn empty(limits: &TransferLimits) -> Self {
         Self::plain(limits, Body::empty(), 0)
     }
 
-    /// A body as it is, of at most `limit` bytes.
+    /// Returns a body of at most `limit` bytes that is passed on unchanged.
     pub(crate) fn plain(limits: &TransferLimits, body: Body, limit: u64) -> Self {
         let (throughput, body) = (MinThroughput::new(limits.pause, limits.min_rate), body.into_data_stream());
         let (buffered, rest) = (Vec::new(), Bytes::new());
         Self { body, has_ended: false, buffered, rest, inflate: None, inspector: None, left: limit, limit, throughput }
     }
 
-    /// A gzip body that holds at most `limit` bytes.
+    /// Returns a gzip body of at most `limit` bytes, both compressed and inflated.
     pub(crate) fn gzip(limits: &TransferLimits, body: Body, limit: u64) -> Self {
         Self { inflate: Some(Inflate::new(limit)), ..Self::plain(limits, body, limit) }
     }
 
-    /// The same with somebody who looks at it.
+    /// Returns the body with an inspector of its bytes.
     pub(crate) fn inspected(self, inspector: PushInspector) -> Self {
         Self { inspector: Some(inspector), ..self }
     }
 
-    /// The beginning of the input, as far as it was peeked at.
+    /// Returns the inflated bytes that were peeked at.
     pub(crate) fn buffered(&self) -> &[u8] {
         &self.buffered
     }
 
-    /// Reads on to look at some more of the front, which stays there for the process; false at the end.
+    /// Reads on until `buffered` grows; the process still gets these bytes. Returns false at the end of the body.
     pub(crate) async fn peek(&mut self) -> Result<bool, GitError> {
         let before = self.buffered.len();
         while self.buffered.len() == before {
@@ -83,12 +84,12 @@ impl RequestBody {
         Ok(self.buffered.len() > before)
     }
 
-    /// Reads the rest, and forgets it.
+    /// Reads and drops the rest of the body, up to its end or the first error.
     pub(super) async fn discard(&mut self) {
         while self.body.next().await.is_some_and(|bytes| bytes.is_ok()) {}
     }
 
-    /// The next bytes of the body, not inflated yet; `None` at its end.
+    /// Returns the next bytes of the body, not inflated yet; `None` at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, GitError> {
         if !self.rest.is_empty() {
             return Ok(Some(std::mem::take(&mut self.rest)));

@@ -1,6 +1,7 @@
-//! A git process and a client that exchange frames until both are done. [`ferrite_proto::session`] is the protocol.
+//! Pipe between a git process and an SSH client that exchange frames, as [`ferrite_proto::session`] defines them, until
+//! the process exits or the session fails.
 //!
-//! Not here: the request that becomes such a session (`http`).
+//! Not here: the HTTP request that is upgraded to a session (`http`).
 
 use std::{
     io,
@@ -24,21 +25,21 @@ use crate::{
     types::{error::GitError, limits::TransferLimits},
 };
 
-/// How long the client may take to hear why its session ended.
+/// Maximum time for sending the error that ends a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes read from a process at once.
 const CHUNK_BYTES: usize = MAX_BYTES;
-/// The status of a process that was ended by a signal.
+/// Exit status reported for a process that was ended by a signal.
 const EXIT_SIGNALLED: u8 = 255;
 
-/// A process and a client that speak with each other.
+/// One session, with its limits and the client's side of the connection.
 pub(crate) struct SessionPipe<'a, W> {
     pub(crate) idle: IdleTimer,
     pub(crate) permit: YieldingPermit<'a>,
-    /// Bytes that the client may send.
+    /// Maximum data bytes that the client may send.
     pub(crate) limit: u64,
     pub(crate) limits: &'a TransferLimits,
-    /// Where the repository is, which is nobody's business.
+    /// Path of the repository; removed from messages sent to the client.
     pub(crate) secret: std::path::PathBuf,
     pub(crate) writer: FrameWriter<W>,
 }
@@ -59,7 +60,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         if let Err(error) = &outcome
             && !matches!(error, GitError::ClientGone)
         {
-            // The client may not be listening: then there is nobody to tell.
+            // A failed send is ignored: the client is gone or does not read.
             drop(tokio::time::timeout(CLOSE_TIMEOUT, self.writer.send_error_and_close(error)).await);
         }
         outcome
@@ -84,8 +85,9 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         }
     }
 
-    /// Gives the process what the client sends; returns why no more comes. What it does not want to hear is dropped, and so is the
-    /// rest of a push that was refused: a client that cannot send all of its pack does not read why.
+    /// Writes the client's data to the process's stdin; returns the error that ends the session. Data that the process
+    /// does not read any more is dropped. So is the rest of a rejected push: a client reads the report only after it
+    /// has sent its whole pack.
     async fn feed<R: AsyncRead + Unpin>(
         &self,
         reader: R,
@@ -115,7 +117,8 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                     };
                     left = rest;
                     if let Some(answer) = inspector.as_mut().and_then(|inspector| inspector.inspect(content)) {
-                        // The process is not to see these bytes, nor to hear an end: it would have its own words for that.
+                        // The process gets neither these bytes nor the end of its input: it would write an error of its
+                        // own.
                         is_refused = true;
                         if let Err(error) = self.writer.send(Kind::Data, &answer).await {
                             return error;
@@ -130,7 +133,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                     }
                     self.idle.touch();
                 }
-                // There is nothing more to say, whether the client hears this or not.
+                // The session ends here, even if this frame does not reach the client.
                 Kind::End if is_refused => {
                     return self.writer.send(Kind::Exit, &[1]).await.err().unwrap_or(GitError::ClientGone);
                 }
@@ -140,7 +143,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         }
     }
 
-    /// Passes on what the process writes, to its end.
+    /// Copies one output of the process to the client, to its end.
     async fn forward<R: AsyncRead + Unpin>(&self, from: Option<R>, kind: Kind) -> Result<(), GitError> {
         let Some(mut from) = from else { return Ok(()) };
         let (mut chunk, mut throughput) =
@@ -165,15 +168,15 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
     }
 }
 
-/// `text` without the place of the repository.
+/// Returns `text` with the path of the repository replaced.
 fn redact(text: &[u8], secret: &Path) -> Vec<u8> {
     String::from_utf8_lossy(text).replace(&*secret.to_string_lossy(), "repository").into_bytes()
 }
 
-/// The way to the client: whole frames, one after the other.
+/// Writes frames to the client, one at a time.
 pub(crate) struct FrameWriter<W> {
     writer: Mutex<W>,
-    /// Whether the last frame was sent to its end.
+    /// False if the last frame was written only in part.
     is_whole: AtomicBool,
 }
 
@@ -194,7 +197,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         Ok(())
     }
 
-    /// Says why the session ends here.
+    /// Sends the error and exit status 1, unless the last frame is incomplete.
     async fn send_error_and_close(&self, error: &GitError) -> Result<(), GitError> {
         if !self.is_whole.load(Ordering::Relaxed) {
             return Ok(());
@@ -219,13 +222,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_learns_where_repositories_are() {
-        let told = redact(b"fatal: '/data/git/1.git' is odd\n", Path::new("/data/git/1.git"));
-        assert_eq!(told, b"fatal: 'repository' is odd\n");
+    fn paths_of_repositories_are_redacted() {
+        let redacted = redact(b"fatal: '/data/git/1.git' is odd\n", Path::new("/data/git/1.git"));
+        assert_eq!(redacted, b"fatal: 'repository' is odd\n");
     }
 
     #[tokio::test]
-    async fn after_a_broken_frame_there_is_no_farewell() {
+    async fn after_a_broken_frame_no_error_is_sent() {
         let (near, mut far) = tokio::io::duplex(64);
         let writer = FrameWriter::new(near);
         let content = [0; 1000];

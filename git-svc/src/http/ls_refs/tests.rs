@@ -27,12 +27,12 @@ struct Fixture {
     git: Arc<Git>,
     refs: Refs,
     commits: Vec<Oid>,
-    /// An annotated tag, a tag of it, and a tag of a tree.
+    /// An annotated tag, a tag of that tag, and a tag of a tree.
     tags: Vec<Oid>,
 }
 
 impl Fixture {
-    /// A repository with objects and no ref.
+    /// Returns a repository with objects and no refs.
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(RepositoryStore::open(folder.path(), "s", Duration::ZERO).await.unwrap());
@@ -80,7 +80,7 @@ impl Fixture {
         self.git.upload_pack(&self.path, Exchange::Request, Some(&version)).unwrap().finish(request, DEADLINE).await
     }
 
-    /// Fails unless we answer with git's own bytes.
+    /// Asserts that our response equals git's.
     async fn agree(&self, request: &[u8]) {
         let (ours, gits) = (self.ours(request).await, self.gits(request).await.unwrap());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -117,7 +117,7 @@ fn full(name: &str) -> RefName {
     RefName::parse(name.as_bytes()).unwrap()
 }
 
-/// A request made of lines, in which `""` stands for the delimiter.
+/// Encodes a request of these lines; `""` is the delimiter.
 fn request(lines: &[&str]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in lines {
@@ -137,13 +137,13 @@ fn ls_refs(flags: u8, prefixes: &[&str]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_repository_without_refs_is_told_as_git_tells_it() {
+async fn a_repository_without_refs_is_listed_as_by_git() {
     let f = Fixture::new().await;
     f.agree_on_everything().await;
 }
 
 #[tokio::test]
-async fn refs_are_told_as_git_tells_them() {
+async fn refs_are_listed_as_by_git() {
     let f = Fixture::new().await;
     let (one, two) = (f.commits[0], f.commits[1]);
     f.set(&[("refs/heads/a/b", one), ("refs/heads/a-b", two), ("refs/heads/a.b", two), ("refs/heads/a0", one)]).await;
@@ -159,7 +159,8 @@ async fn refs_are_told_as_git_tells_them() {
     f.agree_on_everything().await;
     f.refs.set_head(ID, BranchName::parse(b"z").unwrap()).await.unwrap();
     f.agree_on_everything().await;
-    // As other versions of git write it: nothing is known about what is no tag.
+    // As other versions of git write the header, without `fully-peeled`: refs outside `refs/tags` may lack their peeled
+    // id.
     let packed = std::fs::read(f.path.join("packed-refs")).unwrap();
     let header = packed.iter().position(|byte| *byte == b'\n').unwrap();
     let packed = [b"# pack-refs with: peeled ", &packed[header..]].concat();
@@ -190,7 +191,7 @@ async fn what_git_may_see_differently_is_left_to_git() {
         let before = std::fs::read(&file).ok();
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, content).unwrap();
-        // Nobody is told of a file below `refs`.
+        // The cache does not notice files that are written below `refs`.
         f.refs.forget(ID);
         assert_eq!(f.ours(&all).await, None, "{name}");
         match before {
@@ -255,7 +256,7 @@ async fn only_plain_requests_for_refs_are_understood() {
 }
 
 #[tokio::test]
-async fn long_answers_come_in_pieces() {
+async fn long_responses_come_in_chunks() {
     let f = Fixture::new().await;
     let mut lines: Vec<_> = (0..3000).map(|number| format!("refs/heads/branch/number/{number}\n")).collect();
     lines.sort_unstable();
@@ -288,9 +289,9 @@ async fn a_tag_that_cannot_be_followed_is_left_to_git() {
     assert_eq!(f.ours(&request).await, None);
 }
 
-/// Some versions of git leave such a name out once it is packed.
+/// Some versions of git leave such a name out once it is packed, so our response is compared with our own.
 #[tokio::test]
-async fn a_name_that_only_begins_like_a_hidden_one_is_told() {
+async fn a_name_that_only_begins_like_a_hidden_one_is_listed() {
     let f = Fixture::new().await;
     f.set(&[("refs/pulls/1", f.commits[0]), ("refs/pull/1/head", f.commits[0])]).await;
     let request = ls_refs(0, &[]);
@@ -325,7 +326,7 @@ async fn after_any_changes_the_answer_is_still_gits() {
     }
 }
 
-/// One transaction of several refs, some of which may be refused.
+/// Runs one transaction of several refs, some of which may be refused.
 async fn change(f: &Fixture, random: &mut StdRng, spaces: &[&str], now: &mut std::collections::BTreeMap<RefName, Oid>) {
     let mut edits: Vec<RefEdit> = Vec::new();
     for _ in 0..random.random_range(1..6) {

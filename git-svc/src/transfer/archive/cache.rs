@@ -1,4 +1,5 @@
-//! Archives in files: each is made once, read by all who ask while it is made and after, and thrown away when others need the room.
+//! Cache of archive files: each is made once, read by all requests while it is being made and after, and deleted when
+//! others need the space. Not here: making an archive (`produce`).
 
 use std::{
     collections::HashMap,
@@ -22,25 +23,25 @@ use tokio::{
 use super::plan::ArchiveLimits;
 use crate::{disk::repositories::recreate_dir, types::error::GitError};
 
-/// Bytes that a reader takes at once.
+/// Maximum bytes of one chunk of a reader.
 const CHUNK_BYTES: usize = 128 << 10;
-/// How long one may take to make, waiting for its turn included.
+/// Maximum time for making one archive, including the wait for a permit.
 const PRODUCE_TIMEOUT: Duration = Duration::from_secs(150);
-/// Finished archives that are kept, however small.
+/// Maximum number of finished archives, whatever their size.
 const MAX_FILES: usize = 4096;
-/// How often a maker looks whether somebody still waits.
+/// Interval at which a producer checks its readers and its deadline.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// All archives of a store. Clones share everything.
+/// All cached archives of a store. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct ArchiveCache(Arc<Inner>);
 
 struct Inner {
     folder: PathBuf,
     limits: ArchiveLimits,
-    /// Bytes that finished archives may take.
+    /// Maximum bytes of all finished archives.
     capacity: u64,
-    /// Names of files, and the order of their use.
+    /// Number of lookups: names the files, and orders the entries by their last use.
     count: AtomicU64,
     entries: Mutex<HashMap<String, CacheEntry>>,
 }
@@ -52,7 +53,7 @@ struct CacheEntry {
     used: u64,
 }
 
-/// One file; it is removed with the last who knows it.
+/// A cached archive file. Deleted when its last `Arc` is dropped.
 struct CacheFile {
     path: PathBuf,
     progress: watch::Sender<Progress>,
@@ -60,7 +61,7 @@ struct CacheFile {
 
 impl Drop for CacheFile {
     fn drop(&mut self) {
-        // It may never have been made.
+        // The file is missing if its producer failed before it began.
         drop(fs::remove_file(&self.path));
     }
 }
@@ -71,14 +72,14 @@ struct Progress {
     end: Option<Result<(), Arc<GitError>>>,
 }
 
-/// Reads an archive.
+/// Reader of a cached archive. A producer without readers stops.
 pub(crate) struct Reader {
     file: Arc<CacheFile>,
     progress: watch::Receiver<Progress>,
     _waiting: Arc<()>,
 }
 
-/// Makes an archive. Dropped before its end, it has failed.
+/// Handle for making a cached archive. If it is dropped before [`Producer::finish`], the archive has failed.
 pub(super) struct Producer {
     archives: ArchiveCache,
     key: String,
@@ -88,7 +89,7 @@ pub(super) struct Producer {
 }
 
 impl ArchiveCache {
-    /// Archives below `cache`, where those of an earlier process are removed. Blocking.
+    /// Opens the cache below `cache`, and deletes the archives of an earlier process. Blocking.
     pub(crate) fn open(cache: &Path, limits: ArchiveLimits, capacity: u64) -> Result<Self, GitError> {
         let folder = cache.join("archives");
         recreate_dir(&folder)?;
@@ -100,12 +101,12 @@ impl ArchiveCache {
         self.0.limits
     }
 
-    /// The size of the archive with this key, if it is finished.
+    /// Returns the size of the archive with this key in bytes, if it is finished.
     pub(super) fn size(&self, key: &str) -> Option<u64> {
         self.lock().get(key).and_then(CacheEntry::whole)
     }
 
-    /// The archive with this key, and the duty to make it, if nobody has or does.
+    /// Returns a reader of the archive with this key, and a producer if the caller has to make it.
     pub(super) fn reader(&self, repository: RepositoryId, key: &str) -> (Reader, Option<Producer>) {
         let used = self.0.count.fetch_add(1, Ordering::Relaxed);
         let mut entries = self.lock();
@@ -136,7 +137,7 @@ impl ArchiveCache {
         drop(removed);
     }
 
-    /// Throws away what was not used for longest, until the rest has room.
+    /// Removes the least recently used finished archives, until the rest fits.
     fn evict(&self) {
         let mut entries = self.lock();
         let mut finished: Vec<_> =
@@ -150,18 +151,19 @@ impl ArchiveCache {
             }
         }
         drop(entries);
-        // Files are removed here, not under the lock.
+        // The files are deleted by this drop, not under the lock.
         drop(removed);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, CacheEntry>> {
-        // Nothing panics while it is held.
+        // Never poisoned: no code panics while it holds the lock.
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CacheEntry {
-    /// What keeps the maker at work, if the archive can be had from this slot.
+    /// Returns the token of a new reader, which keeps the producer running; `None` if the archive has failed or its
+    /// producer has lost all readers.
     fn join(&mut self) -> Option<Arc<()>> {
         let end = self.file.progress.borrow().end.clone();
         match end {
@@ -171,7 +173,7 @@ impl CacheEntry {
         }
     }
 
-    /// The size of a finished archive.
+    /// Returns the size of the archive in bytes, if it is finished.
     fn whole(&self) -> Option<u64> {
         let progress = self.file.progress.borrow();
         matches!(progress.end, Some(Ok(()))).then_some(progress.written)
@@ -179,9 +181,11 @@ impl CacheEntry {
 }
 
 impl Producer {
-    /// Whether to go on.
+    /// Checks that there are readers and that the deadline has not passed.
     ///
-    /// Errors: `ClientGone`, `TimedOut`.
+    /// # Errors
+    ///
+    /// `ClientGone` without readers, `TimedOut` after the deadline.
     pub(super) fn check(&self) -> Result<(), GitError> {
         if self.readers.strong_count() == 0 {
             return Err(GitError::ClientGone);
@@ -192,7 +196,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Returns the reason when there is no use in going on.
+    /// Waits until [`Self::check`] fails; returns its error.
     pub(super) async fn stopped(&self) -> GitError {
         loop {
             if let Err(error) = self.check() {
@@ -210,7 +214,8 @@ impl Producer {
         self.archives.limits()
     }
 
-    /// Tells readers how far they can read. Going back is no progress: a second try writes the same bytes.
+    /// Publishes the number of written bytes to readers. A smaller number is ignored: a second run writes the same
+    /// bytes again.
     pub(super) fn set_written(&self, bytes: u64) {
         self.file.progress.send_if_modified(|progress| {
             let is_more = bytes > progress.written;
@@ -219,7 +224,7 @@ impl Producer {
         });
     }
 
-    /// Says how it ended.
+    /// Records the result, and removes other archives if they take too much.
     pub(super) fn finish(&self, end: Result<(), GitError>) {
         self.end(end);
         self.archives.evict();
@@ -250,12 +255,13 @@ impl Reader {
         Self { file: Arc::clone(file), progress: file.progress.subscribe(), _waiting: waiting }
     }
 
-    /// Waits for the first bytes, so that an early failure is a status. Returns the size if it is known by then.
+    /// Waits for the first bytes, so that an early failure becomes an HTTP status. Returns the size if the archive is
+    /// finished by then.
     pub(crate) async fn begun(&mut self) -> Result<Option<u64>, GitError> {
         self.reached(|progress| progress.written > 0 || progress.end.is_some()).await
     }
 
-    /// Waits for the last byte; returns the size.
+    /// Waits until the archive is finished; returns its size in bytes.
     pub(crate) async fn whole(&mut self) -> Result<u64, GitError> {
         let size = self.reached(|progress| progress.end.is_some()).await?;
         size.ok_or_else(|| GitError::Internal("an archive has ended without an end".to_owned()))
@@ -271,7 +277,8 @@ impl Reader {
         }
     }
 
-    /// The bytes from `start` to `end`, or to the last. Cut short by an error if the maker fails.
+    /// Returns a stream of the bytes from `start` up to `end`, or to the last. The stream ends in an error if the
+    /// producer fails.
     pub(crate) async fn bytes(
         self,
         start: u64,
@@ -291,7 +298,7 @@ impl Reader {
         }))
     }
 
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     async fn next_chunk(&mut self, file: &mut tokio::fs::File, at: u64, end: u64) -> io::Result<Option<Bytes>> {
         loop {
             if at >= end {
@@ -316,7 +323,7 @@ impl Reader {
     }
 }
 
-/// The same failure, told to another reader.
+/// Copies the error of a producer, for each of its readers.
 fn repeat_error(error: &GitError) -> GitError {
     match error {
         GitError::TooLarge { what, limit } => GitError::TooLarge { what, limit: *limit },
@@ -324,7 +331,7 @@ fn repeat_error(error: &GitError) -> GitError {
         GitError::TimedOut { what } => GitError::TimedOut { what },
         GitError::Overloaded => GitError::Overloaded,
         GitError::RepositoryNotFound => GitError::RepositoryNotFound,
-        // A reader that came when the last one left may ask again.
+        // A reader that joined after the last one had left may retry.
         GitError::ClientGone => GitError::Overloaded,
         other => GitError::Internal(format!("making an archive: {other}")),
     }

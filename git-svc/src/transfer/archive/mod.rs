@@ -1,7 +1,8 @@
-//! A tree as one zip or tar file. Made once, into a file that is thrown away when nobody has asked for it for long; whoever asks
-//! while it is being made reads behind the writer.
+//! Archives of a tree as zip or tar.gz files. Each is made once, into a cached file; a request that comes while it is
+//! being made reads the growing file. The least recently used archives are deleted when the cache exceeds its size.
 //!
-//! The bytes follow from the commit, the format and the name of the folder: no clock, no other setting.
+//! The bytes depend on the commit, the format and the prefix, and on git's version if git makes the archive: on no
+//! clock and no other setting.
 
 mod cache;
 mod plan;

@@ -1,4 +1,4 @@
-//! Looks through a tree before a byte is sent: whether an archive of it is allowed, and who makes it.
+//! Walks a tree before the first byte is sent: checks the limits of an archive, and decides whether git has to make it.
 
 use git2::{Oid, Repository};
 
@@ -10,16 +10,16 @@ use crate::{
     types::error::GitError,
 };
 
-/// What an archive may hold.
+/// Limits of one archive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchiveLimits {
-    /// Files and folders.
+    /// Maximum number of files and folders.
     pub(crate) entries: u64,
-    /// Bytes of files.
+    /// Maximum bytes of all files.
     pub(crate) bytes: u64,
-    /// Bytes of paths.
+    /// Maximum bytes of all paths.
     pub(crate) paths: u64,
-    /// Bytes of a file that we read as a whole; with a larger one, git makes the archive.
+    /// Maximum bytes of a file that is read into memory as a whole; with a larger one, git makes the archive.
     pub(crate) whole: u64,
 }
 
@@ -29,25 +29,28 @@ impl Default for ArchiveLimits {
     }
 }
 
-/// How an archive is made.
+/// Tree, time and writer of one archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArchivePlan {
     pub(super) tree: Oid,
-    /// The commit's time.
+    /// Time of the commit, in seconds since 1970.
     pub(super) seconds: i64,
-    /// Whether it takes git: attributes leave files out or change them, or one is large.
+    /// True if git has to make the archive: attributes leave files out or change them, or a file is large.
     pub(super) by_git: bool,
 }
 
-/// The largest `.gitattributes` that is looked into.
+/// Maximum bytes of a `.gitattributes` file that is searched; with a larger one, git makes the archive.
 const MAX_ATTRIBUTES: u64 = 1 << 20;
 
-/// What attributes that matter are written with.
+/// Texts of the attributes that change the content of an archive.
 const ATTRIBUTES: [&[u8]; 5] = [b"export-ignore", b"export-subst", b"eol=crlf", b"ident", b"working-tree-encoding"];
 
-/// Looks through the tree of `commit`.
+/// Checks the tree of `commit` against the limits, and chooses the writer.
 ///
-/// Errors: `TooLarge`, `Invalid` for a name that would lead out of the folder, and those of `check`, asked for every entry.
+/// # Errors
+///
+/// `TooLarge`; `Invalid` for a name that leads out of the folder; the errors of `check`, which is called for every
+/// entry.
 pub(super) fn plan(
     repo: &Repository,
     commit: Oid,
@@ -82,7 +85,7 @@ pub(super) fn plan(
     Ok(ArchivePlan { tree: commit.tree_id(), seconds: commit.time().seconds(), by_git })
 }
 
-/// git lets no such name in; a tree that has one all the same is not handed on.
+/// Rejects a name that leads out of the folder. git accepts no such tree, so this is a second check.
 fn check_name(name: &[u8]) -> Result<(), GitError> {
     if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') {
         return Err(GitError::invalid("revision", "invalid", "the tree holds a name that leads out of it"));
@@ -90,7 +93,7 @@ fn check_name(name: &[u8]) -> Result<(), GitError> {
     Ok(())
 }
 
-/// Whether it is a `.gitattributes` that says something about archives.
+/// Returns whether the entry is a `.gitattributes` file that may change an archive.
 fn has_attributes(repo: &Repository, entry: &WalkEntry<'_>, size: u64) -> Result<bool, GitError> {
     if entry.name != b".gitattributes" || EntryKind::of(entry.mode) != EntryKind::File {
         return Ok(false);

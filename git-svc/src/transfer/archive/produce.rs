@@ -1,4 +1,5 @@
-//! Makes archives: by libgit2 and the writers here, or by git where attributes or large files ask for it.
+//! Makes archives: with libgit2 and the writers of this module, or with `git archive` if attributes or large files
+//! require it.
 
 use std::{
     fs,
@@ -33,7 +34,8 @@ use crate::{
 const CHUNK_BYTES: usize = 64 << 10;
 
 impl ArchiveService {
-    /// The archive, which starts to be made if nobody has made it or does; `client` waits for the turn then.
+    /// Returns a reader of the archive, and starts making it unless it is cached or being made. The permit for that counts
+    /// against the limits of `client`.
     pub(crate) fn open(&self, spec: ArchiveSpec, client: ClientKey) -> Reader {
         let (reader, producer) = self.cache.reader(spec.repository, &spec.key());
         if let Some(producer) = producer {
@@ -53,9 +55,11 @@ impl ArchiveService {
         reader
     }
 
-    /// Whether the archive can be made. Returns its size if it is there.
+    /// Checks that the archive can be made; returns its size if it is cached.
     ///
-    /// Errors: those of making it, as far as they can be told before.
+    /// # Errors
+    ///
+    /// The errors of making it, as far as they are known without making it.
     pub(crate) async fn check(&self, spec: &ArchiveSpec, client: &ClientKey) -> Result<Option<u64>, GitError> {
         let size = self.cache.size(&spec.key());
         if size.is_some() {
@@ -89,7 +93,7 @@ impl ArchiveService {
     }
 }
 
-/// Writes the file from its beginning, and tells readers how far it is.
+/// Writes the file from its beginning, and publishes its length to readers.
 struct Output<'a> {
     file: fs::File,
     producer: &'a Producer,
@@ -111,7 +115,8 @@ impl Write for Output<'_> {
 }
 
 fn write_native(repo: &Repository, spec: &ArchiveSpec, plan: ArchivePlan, producer: &Producer) -> Result<(), GitError> {
-    // Not truncated: this may be a second try, and somebody may be reading what the first one wrote.
+    // Not truncated: the pool may run this a second time, and readers may have begun to read the bytes of the first
+    // run.
     let file = fs::File::options().write(true).open(producer.path()).map_err(GitError::io("making an archive"))?;
     let out = BufWriter::with_capacity(CHUNK_BYTES, Output { file, producer, written: 0 });
     write(repo, spec, plan, out)
@@ -131,7 +136,7 @@ pub(super) fn write<W: Write>(
             zip.finish(spec.commit).and_then(|mut out| out.flush())
         }
         Format::TarGz => {
-            // Neither a time nor a system: they would be those of the machine.
+            // No time and no operating system in the header: they would be those of the machine.
             let gzip = GzBuilder::new().mtime(0).operating_system(255).write(out, COMPRESSION_LEVEL);
             let mut tar = Tar::begin(gzip, spec.commit, plan.seconds).map_err(from_io)?;
             each(repo, spec, plan, |path, kind, mode, id, content| tar.add(path, kind, mode, id, content))?;
@@ -141,7 +146,7 @@ pub(super) fn write<W: Write>(
     written.map_err(from_io)
 }
 
-/// Shows `add` the folder and everything in it.
+/// Calls `add` for the prefix folder and every entry of the tree.
 fn each(
     repo: &Repository,
     spec: &ArchiveSpec,
@@ -166,7 +171,7 @@ fn each(
     })
 }
 
-/// A failure of ours that went through a writer, or the writer's own.
+/// Returns the `GitError` that a writer passed through as an I/O error, or wraps the I/O error.
 fn from_io(error: io::Error) -> GitError {
     error.downcast::<GitError>().unwrap_or_else(GitError::io("writing an archive"))
 }
@@ -196,7 +201,7 @@ async fn copy(mut from: tokio::process::ChildStdout, producer: &Producer) -> Res
         }
         let wrote = async {
             file.write_all(&chunk[..count]).await?;
-            // Only then is it in the file.
+            // The file buffers: the bytes are in it only after the flush.
             file.flush().await
         };
         wrote.await.map_err(GitError::io("writing an archive"))?;

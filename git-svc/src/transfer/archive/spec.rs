@@ -1,4 +1,4 @@
-//! What determines the bytes of an archive.
+//! Everything that determines the bytes of an archive, and the version of the writers.
 
 use ferrite_proto::id::RepositoryId;
 use flate2::Compression;
@@ -7,26 +7,26 @@ use sha2::{Digest as _, Sha256};
 
 use crate::types::archive::{Format, Prefix};
 
-/// Part of every entity tag: raised when the same commit gives other bytes than before, by our code or by the compressor's. A test
-/// holds the bytes.
+/// Version of the archive writers, part of every entity tag. Raised when the same commit gives other bytes than before, because of
+/// our code or the compressor. A test holds the bytes.
 pub(super) const WRITER_VERSION: u32 = 3;
 
-/// How hard the compressor tries: a fifth less work than its usual level, for archives that are about a hundredth larger.
+/// Compression level: a fifth less work than the default, for archives that are about a hundredth larger.
 pub(super) const COMPRESSION_LEVEL: Compression = Compression::new(5);
 
-/// What the bytes of an archive follow from.
+/// Everything that determines the bytes of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArchiveSpec {
     pub(crate) repository: RepositoryId,
     pub(crate) commit: Oid,
     pub(crate) format: Format,
     pub(crate) prefix: Prefix,
-    /// git's version: some archives are made by it.
+    /// git's version (major, minor), because git makes some of the archives.
     pub(crate) git: (u32, u32),
 }
 
 impl ArchiveSpec {
-    /// Stands for the bytes: the entity tag, and the key of the copies.
+    /// Returns a hash of the fields: the entity tag, and the key in the cache.
     pub(crate) fn key(&self) -> String {
         let Self { repository, commit, format, prefix, git: (major, minor) } = self;
         let text = format!("{WRITER_VERSION} {major}.{minor} {repository} {commit} {} {prefix}", format.name());

@@ -1,4 +1,4 @@
-//! Tar files, byte for byte as git writes them: ustar, with extended headers where a name is too long.
+//! Tar writer. Its files equal those of `git archive` byte for byte: ustar, with pax headers where a name is too long.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use crate::repo::read::EntryKind;
 
 const RECORD: usize = 512;
 const BLOCK: u64 = 20 * RECORD as u64;
-/// The latest time that a header can tell.
+/// Latest time that fits into a header, in seconds since 1970.
 const LATEST: i64 = 0o77_777_777_777;
 
-/// Where fields of a header are.
+/// Offsets of the fields in a header, and the lengths of two of them, in bytes.
 const NAME: usize = 0;
 const NAME_LENGTH: usize = 100;
 const MODE: usize = 100;
@@ -30,7 +30,7 @@ const MINOR: usize = 337;
 const PREFIX: usize = 345;
 const PREFIX_LENGTH: usize = 155;
 
-/// Writes one tar file.
+/// Writer of one tar file.
 pub(super) struct Tar<W> {
     out: W,
     written: u64,
@@ -55,7 +55,7 @@ impl Header {
         self.put(MAGIC, b"ustar\x0000");
         self.put(USER, b"root");
         self.put(GROUP, b"root");
-        // The sum counts its own place as blanks.
+        // The checksum is computed with blanks in its own field.
         self.put(SUM, b"        ");
         let sum: u32 = self.0.iter().map(|byte| u32::from(*byte)).sum();
         self.put(SUM, format!("{sum:07o}\0").as_bytes());
@@ -64,7 +64,7 @@ impl Header {
 }
 
 impl<W: Write> Tar<W> {
-    /// Begins a file of things that changed at `seconds`; its first record tells the commit.
+    /// Begins a file whose entries have the time `seconds`; its first record names the commit.
     pub(super) fn begin(out: W, commit: Oid, seconds: i64) -> io::Result<Self> {
         let mut tar = Self { out, written: 0, seconds: seconds.clamp(0, LATEST) };
         let record = extended(b"comment", commit.to_string().as_bytes());
@@ -106,7 +106,7 @@ impl<W: Write> Tar<W> {
         self.body(body)
     }
 
-    /// Ends the file; returns what it was written to.
+    /// Ends the file; returns the inner writer.
     pub(super) fn finish(mut self) -> io::Result<W> {
         let tail = BLOCK - self.written % BLOCK;
         let zeros = if tail < 2 * RECORD as u64 { tail + BLOCK } else { tail };
@@ -138,7 +138,7 @@ impl<W: Write> Tar<W> {
     }
 }
 
-/// Splits a path into the two fields of a header; `None` if it does not fit.
+/// Splits a path into the prefix and the name field of a header; `None` if it does not fit.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     if path.len() <= NAME_LENGTH {
         return Some((b"", path));
@@ -150,7 +150,7 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     (name.len() <= NAME_LENGTH).then_some((before, name))
 }
 
-/// `length key=value\n`, where the length counts its own digits.
+/// Returns a pax record, `length key=value\n`, whose length counts its own digits.
 fn extended(key: &[u8], value: &[u8]) -> Vec<u8> {
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;

@@ -55,7 +55,7 @@ fn folder_of(repo: &Repository, entries: &[(&[u8], Oid, i32)]) -> Oid {
     tree.write().unwrap()
 }
 
-/// Every kind of entry, and names that are long or no text.
+/// Returns a repository with every kind of entry, and with names that are long or not UTF-8.
 fn fixture() -> Fixture {
     let (folder, repo) = bare();
     let blob = |text: &[u8]| repo.blob(text).unwrap();
@@ -126,7 +126,7 @@ fn tar_files_are_those_of_git() {
     assert_eq!((ours.len(), near(&ours)), (gits.len(), near(&gits)));
 }
 
-/// An entry of a zip file: its mode, its bytes.
+/// An entry of a zip file, uncompressed.
 struct Unzipped {
     name: Vec<u8>,
     flags: u16,
@@ -208,7 +208,7 @@ fn a_zip_file_may_have_more_entries_than_the_old_form_can_count() {
     assert!(tested.is_err() || tested.is_ok_and(|output| output.status.success()), "unzip finds no fault");
 }
 
-/// The entity tag promises these bytes: when they change, `WRITER_VERSION` has to.
+/// The entity tag identifies these bytes: when they change, `WRITER_VERSION` must change too.
 #[test]
 fn the_bytes_of_this_writer_stay_the_same() {
     let f = fixture();
@@ -234,7 +234,7 @@ fn the_bytes_of_this_writer_stay_the_same() {
 }
 
 #[test]
-fn trees_that_stand_for_too_much_are_refused() {
+fn trees_that_expand_to_too_much_are_refused() {
     let (_folder, repo) = bare();
     let mut id = repo.blob(&[0; 1000]).unwrap();
     let mut mode = 0o100_644;
@@ -262,7 +262,7 @@ fn a_tree_with_a_name_that_leads_out_is_refused() {
     let blob = repo.blob(b"x").unwrap();
     for name in [b"..".as_slice(), b".", b"../../etc", b"a/b"] {
         let raw = [b"100644 ", name, b"\0", blob.as_bytes()].concat();
-        // The library itself may refuse to write or to read it.
+        // libgit2 may refuse to write or to read the tree.
         let Ok(tree) = repo.odb().unwrap().write(ObjectType::Tree, &raw) else { continue };
         let raw = format!("tree {tree}\nauthor a <a@b> 0 +0000\ncommitter a <a@b> 0 +0000\n\nm\n");
         let commit = repo.odb().unwrap().write(ObjectType::Commit, raw.as_bytes()).unwrap();
@@ -331,7 +331,7 @@ async fn one_makes_and_all_read() {
             producer.set_written(part * 100);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // A second try tells nothing new.
+        // A smaller number, as of a second run, is ignored.
         producer.set_written(100);
         producer.finish(Ok(()));
     };
@@ -366,7 +366,7 @@ async fn what_is_not_asked_for_goes_when_others_need_the_room() {
 }
 
 #[tokio::test]
-async fn nobody_makes_what_nobody_waits_for() {
+async fn an_archive_without_readers_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let archives = ArchiveCache::open(folder.path(), ArchiveLimits::default(), 1000).unwrap();
     let (reader, producer) = archives.reader(ONE, "a");

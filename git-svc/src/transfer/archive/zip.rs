@@ -1,4 +1,4 @@
-//! Zip files, written from front to back. Names are bytes: git does not promise UTF-8, and neither do we.
+//! Zip writer that never seeks. Names are bytes: neither git nor this writer requires UTF-8.
 
 use std::io::{self, Write};
 
@@ -11,33 +11,36 @@ use crate::repo::read::EntryKind;
 
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
-/// Says that a name is UTF-8.
+/// Flag of an entry whose name is UTF-8.
 const UTF8: u16 = 1 << 11;
-/// What it takes to read an entry, and the kind of system whose modes it has.
+/// Version of the format needed to read an entry: 2.0.
 const NEEDED: u16 = 20;
+/// Made on Unix, whose modes the entries have.
 const MADE_BY: u16 = 3 << 8 | NEEDED;
-/// What it takes to read the longer directory.
+/// Version of the format needed to read a zip64 directory: 4.5.
 const NEEDED_64: u16 = 45;
 
-/// A larger file is compressed if any of three such parts of it gets smaller: most large files are compressed already.
+/// Bytes of each of three samples. A large file is compressed only if one of its samples gets smaller: most large files
+/// are compressed already.
 const SAMPLE_BYTES: usize = 16 << 10;
+/// Size above which a file is sampled, in bytes.
 const MIN_SAMPLED_BYTES: usize = 8 * SAMPLE_BYTES;
 
-/// Writes one zip file.
+/// Writer of one zip file.
 pub(super) struct Zip<W> {
     out: W,
     written: u64,
-    /// Date and time in the old form, and seconds.
+    /// DOS date and time, and seconds since 1970.
     stamp: (u16, u16, u32),
     directory: Vec<u8>,
     entries: u64,
-    /// Used for one file after the other: its tables are larger than most files.
+    /// Reused for all files, because its tables are larger than most files.
     deflate: DeflateEncoder<Vec<u8>>,
     sampler: DeflateEncoder<Vec<u8>>,
 }
 
 impl<W: Write> Zip<W> {
-    /// Begins a file of things that changed at `seconds`.
+    /// Begins a file whose entries have the time `seconds`.
     pub(super) fn begin(out: W, seconds: i64) -> Self {
         let deflate = DeflateEncoder::new(Vec::new(), COMPRESSION_LEVEL);
         let sampler = DeflateEncoder::new(Vec::new(), Compression::fast());
@@ -66,7 +69,7 @@ impl<W: Write> Zip<W> {
         for word in [crc.sum(), size(body.len())?, size(content.len())?] {
             common.extend(word.to_le_bytes());
         }
-        // Behind the path stands the time in seconds: 9 bytes.
+        // The path is followed by an extra field of 9 bytes: the time in seconds.
         for half in [length(path)?, 9] {
             common.extend(half.to_le_bytes());
         }
@@ -80,7 +83,7 @@ impl<W: Write> Zip<W> {
         self.write(body)
     }
 
-    /// Ends the file with the commit as its comment; returns what it was written to.
+    /// Ends the file with the commit as its comment; returns the inner writer.
     pub(super) fn finish(mut self, commit: Oid) -> io::Result<W> {
         let (start, length) = (self.written, self.directory.len() as u64);
         let directory = std::mem::take(&mut self.directory);
@@ -104,7 +107,7 @@ impl<W: Write> Zip<W> {
         Ok(self.out)
     }
 
-    /// The end of a directory with more entries than the old form can count.
+    /// Returns the zip64 end of a directory with more entries than 16 bits can count.
     fn longer_end(&self, start: u64, length: u64) -> Vec<u8> {
         let mut end = b"PK\x06\x06".to_vec();
         end.extend(44_u64.to_le_bytes());
@@ -121,7 +124,7 @@ impl<W: Write> Zip<W> {
         end
     }
 
-    /// The content made smaller; `None` if it does not get smaller.
+    /// Compresses the content; `None` if it is not worth it.
     fn deflated(&mut self, content: &[u8]) -> io::Result<Option<Vec<u8>>> {
         if content.len() > MIN_SAMPLED_BYTES && !self.is_compressible(content)? {
             return Ok(None);
@@ -131,7 +134,7 @@ impl<W: Write> Zip<W> {
         Ok((packed.len() < content.len()).then_some(packed))
     }
 
-    /// Whether its beginning, its middle or its end gets noticeably smaller.
+    /// Returns whether a sample at the beginning, in the middle or at the end gets noticeably smaller.
     fn is_compressible(&mut self, content: &[u8]) -> io::Result<bool> {
         let last = content.len() - SAMPLE_BYTES;
         for start in [0, last / 2, last] {
@@ -157,7 +160,8 @@ fn length(name: &[u8]) -> io::Result<u16> {
     u16::try_from(name.len()).map_err(|_| io::Error::other("a name of more than 64 KiB in a zip file"))
 }
 
-/// The time in UTC, as near as the format comes to it: from 1980 to 2107, in steps of two seconds.
+/// Returns the time in UTC as DOS date and time, which range from 1980 to 2107 in steps of two seconds, and as seconds
+/// since 1970.
 fn stamp(seconds: i64) -> (u16, u16, u32) {
     const FIRST: i64 = 315_532_800;
     const LAST: i64 = 4_354_819_198;

@@ -1,8 +1,10 @@
-//! Packs in files: which there are, who reads them, and which have to go. Not here: what makes or reads them.
+//! Cache of pack files: lookup, readers, and eviction. Not here: the process that makes a pack, and the connections
+//! that read it.
 //!
-//! Files together take at most the room that is set, and what is still being read beyond it: nothing new is begun while there is no
-//! room. One that grows beyond a quarter of the room gets no more readers and goes with the last it has; one that grows beyond all
-//! of it is given up. Either is remembered, and left to whoever asks next.
+//! The files take at most `capacity` bytes, and beyond that only those that are still being read or made; as long as
+//! they take more, no pack is begun. A pack that grows beyond a quarter of the capacity gets no further readers and is
+//! deleted with its last one; a pack that grows beyond the whole capacity is aborted. The keys of both are remembered,
+//! and later requests bypass the cache.
 
 use std::{
     collections::HashMap,
@@ -23,46 +25,46 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::{hook_protocol::MAX_INPUT, request::Key};
 use crate::{disk::repositories::recreate_dir, types::error::GitError};
 
-/// How long a pack is kept after it was last asked for, and the time within which a second request makes one worth keeping.
+/// Time that an unused pack is kept, and time within which the second request for a pack makes it cacheable.
 const RETENTION: Duration = Duration::from_secs(300);
-/// How long it is remembered that a pack is too large.
+/// Time that the key of a pack that is too large is remembered.
 const LARGE_RETENTION: Duration = Duration::from_secs(3600);
-/// How long nothing is made after the disk was full.
+/// Time in which no pack is begun after the disk was full.
 const DISK_FULL_BACKOFF: Duration = Duration::from_secs(60);
-/// Requests that are remembered.
+/// Maximum keys remembered, for first requests and for large packs each.
 const MAX_REMEMBERED_KEYS: u64 = 10_000;
-/// Finished packs that are kept, however small.
+/// Maximum number of packs, whatever their size; unused ones beyond it are removed.
 const MAX_FILES: usize = 4096;
-/// How long one may take to make, waiting for its turn included.
+/// Maximum time for making one pack, including the wait for a permit.
 const PRODUCE_TIMEOUT: Duration = Duration::from_secs(3600);
-/// How often a maker looks how large its file is and whether somebody reads it.
+/// Interval at which a producer checks the size of its file, its readers and its deadline.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// What is kept of what git tells clients while it makes a pack.
+/// Bytes of git's progress output kept per pack; lines that end in a line feed may take twice as much.
 const MAX_LOG_BYTES: usize = 64 << 10;
 
-/// All packs of a store. Clones share everything.
+/// All cached packs of a store. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct PackCache(Arc<Inner>);
 
 struct Inner {
     folder: PathBuf,
-    /// Bytes that files may take.
+    /// Maximum bytes of all files.
     capacity: u64,
-    /// For names of files.
+    /// Number of the next file.
     count: AtomicU64,
     disk: Arc<Disk>,
-    /// What was asked for once.
+    /// Keys of packs that were requested once.
     seen: Cache<Key, ()>,
-    /// What is too large to keep.
+    /// Keys of packs that are too large to cache.
     large: Cache<Key, ()>,
     entries: Mutex<HashMap<Key, CacheEntry>>,
     paused_until: Mutex<Option<Instant>>,
     detached_permits: Arc<Semaphore>,
-    /// KiB of inputs in memory.
+    /// Semaphore of the KiB of inputs in memory.
     inputs: Arc<Semaphore>,
 }
 
-/// What all files take together, and who removes them.
+/// Total bytes of the cached packs, and the thread that deletes their files.
 struct Disk {
     bytes: AtomicU64,
     remover: mpsc::Sender<PathBuf>,
@@ -75,7 +77,7 @@ struct CacheEntry {
     used: Instant,
 }
 
-/// One file; it is removed with the last who knows it.
+/// A cached pack file. Deleted when its last `Arc` is dropped.
 struct CacheFile {
     path: PathBuf,
     bytes: AtomicU64,
@@ -86,48 +88,49 @@ struct CacheFile {
 
 #[derive(Clone, Default)]
 struct State {
-    /// There is a process, and a file.
+    /// True once the process runs and the file exists.
     begun: bool,
     /// Bytes of the log.
     log_len: usize,
     end: Option<Result<u64, ProduceError>>,
 }
 
-/// Why there is no pack.
+/// Reasons why there is no pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProduceError {
-    /// It was not begun for a reason that need not be everybody's.
+    /// The producer failed before its first byte, for a reason specific to its request (for example its wait for a
+    /// permit). Another request may retry.
     Retryable(String),
-    /// It is not to be kept: whoever wants it makes it.
+    /// Not cacheable: each request makes its own pack.
     NotCacheable,
-    /// It was begun and has no end.
+    /// The producer failed after it had begun.
     Failed(String),
 }
 
-/// What to do about a request.
+/// Result of a lookup.
 pub(super) enum Lookup {
-    /// The hook makes the pack.
+    /// Bypass the cache: the request makes its own pack.
     Bypass,
-    /// The pack is there, or being made.
+    /// The pack is complete or being made.
     Hit(Reader),
-    /// The same, and whoever asked sees to it that it is made.
+    /// The pack is not cached, and the caller makes it with the producer.
     Miss(Reader, Producer),
 }
 
-/// Reads a pack.
+/// Reader of a cached pack. A producer without readers stops.
 pub(super) struct Reader {
     file: Arc<CacheFile>,
     state: watch::Receiver<State>,
     _waiting: Arc<()>,
 }
 
-/// What a follower is told.
+/// New progress text, and the size of the pack or its failure, once it has ended.
 pub(super) struct Progress {
     pub(super) text: Vec<u8>,
     pub(super) end: Option<Result<u64, ProduceError>>,
 }
 
-/// Makes a pack. Dropped before its end, it has failed.
+/// Handle for making a cached pack. If it is dropped before [`Producer::finish`], the pack has failed.
 pub(super) struct Producer {
     packs: PackCache,
     key: Key,
@@ -139,13 +142,13 @@ pub(super) struct Producer {
 impl Drop for CacheFile {
     fn drop(&mut self) {
         self.grow(0);
-        // Without its thread the process is about to end, and the next one empties the folder.
+        // Fails only if the thread has ended with the process; the next process empties the folder.
         drop(self.disk.remover.send(std::mem::take(&mut self.path)));
     }
 }
 
 impl CacheFile {
-    /// Sets its size.
+    /// Sets the size of the file, and updates the total.
     fn grow(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         let all = &self.disk.bytes;
@@ -156,7 +159,7 @@ impl CacheFile {
     }
 
     fn log(&self) -> MutexGuard<'_, Vec<u8>> {
-        // Nothing panics while it is held.
+        // Never poisoned: no code panics while it holds the lock.
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -166,16 +169,16 @@ impl CacheFile {
 }
 
 impl PackCache {
-    /// Packs below `cache`, where those of an earlier process are removed. Blocking.
+    /// Opens the cache below `cache`, and deletes the packs of an earlier process. Blocking.
     pub(crate) fn open(cache: &Path, capacity: u64) -> Result<Self, GitError> {
         let folder = cache.join("packs");
         recreate_dir(&folder)?;
         let (remover, files) = mpsc::channel::<PathBuf>();
         let thread = std::thread::Builder::new().name("pack-remover".to_owned());
-        // Large files take long to remove, and whoever drops the last handle has no time for that.
+        // Deleting a large file takes long, so the task that drops the last handle does not wait for it.
         let removing = thread.spawn(move || {
             for path in files {
-                // It may never have been made.
+                // The file is missing if its producer failed before it began.
                 drop(fs::remove_file(path));
             }
         });
@@ -196,7 +199,7 @@ impl PackCache {
         })))
     }
 
-    /// What to do about a request with this key.
+    /// Looks up the pack with this key, and counts the result in the metrics.
     pub(super) fn lookup(&self, key: Key, repository: RepositoryId, is_clone: bool) -> Lookup {
         let (plan, result) = self.decide(key, repository, is_clone);
         metrics::counter!("ferrite_git_pack_cache_total", "result" => result).increment(1);
@@ -233,7 +236,7 @@ impl PackCache {
         (Lookup::Miss(reader, Producer { packs: self.clone(), key, file, readers, deadline }), "make")
     }
 
-    /// Whether a pack that is not here is worth a file.
+    /// Returns whether a pack that is not cached gets a file. Remembers the key for the second request.
     fn is_cacheable(&self, key: Key, is_clone: bool) -> bool {
         let is_paused = self.paused_until().is_some_and(|until| Instant::now() < until);
         if is_paused || self.0.large.contains_key(&key) || self.used_bytes() > self.0.capacity {
@@ -246,45 +249,46 @@ impl PackCache {
         false
     }
 
-    /// A pack of this size is not kept.
+    /// Returns whether a pack of this size is too large to cache.
     pub(super) fn is_large(&self, bytes: u64) -> bool {
         bytes > self.0.capacity / 4
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     pub(super) fn used_bytes(&self) -> u64 {
         self.0.disk.bytes.load(Ordering::Relaxed)
     }
 
-    /// Turns to go on making a pack beside the gate, while its reader is slower than its maker.
+    /// Returns the semaphore of packs that are made without a permit of the pack limiter, because their reader is
+    /// slower than their producer.
     pub(super) fn detached_permits(&self) -> Arc<Semaphore> {
         Arc::clone(&self.0.detached_permits)
     }
 
-    /// Room in memory for an input, if there is any beside those that wait with theirs.
+    /// Reserves memory for an input; `None` if the inputs of other requests leave too little.
     pub(super) fn reserve_input(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let count = u32::try_from(bytes.div_ceil(1024)).ok()?;
         Arc::clone(&self.0.inputs).try_acquire_many_owned(count).ok()
     }
 
-    /// Forgets the packs of a repository that is gone; whoever reads one reads to its end.
+    /// Forgets the packs of a deleted repository. Current readers read to the end.
     pub(crate) fn forget(&self, repository: RepositoryId) {
         self.remove_where(|_, entry| entry.repository == repository);
     }
 
-    /// Throws away what was not asked for lately.
+    /// Removes packs that were not requested for [`RETENTION`].
     pub(super) fn expire(&self) {
         self.remove_where(|_, entry| entry.is_idle() && entry.used.elapsed() >= RETENTION);
         self.evict();
     }
 
-    /// Makes room on a full disk, and leaves it alone for a while.
+    /// Removes all unused packs, and begins no others for [`DISK_FULL_BACKOFF`].
     fn disk_is_full(&self) {
         *self.paused_until() = Some(Instant::now() + DISK_FULL_BACKOFF);
         self.remove_where(|_, entry| entry.is_idle());
     }
 
-    /// Throws away what was not asked for for longest, until the rest has room.
+    /// Removes the least recently requested unused packs, until the rest fits.
     fn evict(&self) {
         let mut over = self.used_bytes().saturating_sub(self.0.capacity);
         let mut entries = self.lock();
@@ -313,18 +317,19 @@ impl PackCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, CacheEntry>> {
-        // Nothing panics while it is held.
+        // Never poisoned: no code panics while it holds the lock.
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn paused_until(&self) -> MutexGuard<'_, Option<Instant>> {
-        // Nothing panics while it is held.
+        // Never poisoned: no code panics while it holds the lock.
         self.0.paused_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CacheEntry {
-    /// What keeps the maker at work, if the pack can be had from this slot.
+    /// Returns the token of a new reader, which keeps the producer running; `None` if the pack has failed or its
+    /// producer has lost all readers.
     fn join(&self) -> Option<Arc<()>> {
         match self.file.end() {
             Some(Ok(_)) => Some(Arc::new(())),
@@ -333,27 +338,27 @@ impl CacheEntry {
         }
     }
 
-    /// Whether nobody makes or reads it.
+    /// Returns whether the pack has no producer and no reader.
     fn is_idle(&self) -> bool {
         Arc::strong_count(&self.file) == 1
     }
 }
 
 impl Producer {
-    /// The file to write.
+    /// Returns the path of the file to write.
     pub(super) fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// Lets followers read.
+    /// Lets readers open the file.
     pub(super) fn begin(&self) {
         self.file.state.send_modify(|state| state.begun = true);
     }
 
-    /// Passes on what git says while it works.
+    /// Appends git's progress output to the log, as far as it fits.
     pub(super) fn append_log(&self, text: &[u8]) {
         let mut log = self.file.log();
-        // Lines that stay are worth more than those that are overwritten.
+        // Lines that stay visible get more room than lines that are overwritten.
         let limit = if text.ends_with(b"\n") { 2 * MAX_LOG_BYTES } else { MAX_LOG_BYTES };
         if log.len() + text.len() <= limit {
             log.extend_from_slice(text);
@@ -363,40 +368,40 @@ impl Producer {
         }
     }
 
-    /// Whether git said so.
+    /// Returns whether the log contains this text.
     pub(super) fn log_contains(&self, text: &[u8]) -> bool {
         self.file.log().windows(text.len()).any(|part| part == text)
     }
 
-    /// Remembers that this pack is not to be kept, and lets nobody else follow it.
+    /// Remembers that this pack is too large to cache, and removes its entry, so that no further reader joins.
     pub(super) fn is_too_large(&self) {
         self.packs.0.large.insert(self.key, ());
         self.unlist();
     }
 
-    /// Whether a pack of this size is not kept.
+    /// Returns whether a pack of this size is too large to cache.
     pub(super) fn is_large(&self, bytes: u64) -> bool {
         self.packs.is_large(bytes)
     }
 
-    /// Says that a write found no room on the disk.
+    /// Reports that a write failed because the disk is full.
     pub(super) fn disk_is_full(&self) {
         self.packs.disk_is_full();
     }
 
-    /// Returns when nobody waits for the pack any more.
+    /// Waits until the pack has no reader.
     pub(super) async fn abandoned(&self) {
         while self.readers.strong_count() > 0 {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Watches the file grow; returns the reason when there is no use in going on.
+    /// Watches the size of the file, the readers and the deadline; returns the error that ends the process.
     pub(super) async fn watch(&self, file: &fs::File) -> ProduceError {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             if self.readers.strong_count() == 0 {
-                return ProduceError::Failed("nobody waits for the pack any more".to_owned());
+                return ProduceError::Failed("no reader waits for the pack any more".to_owned());
             }
             if Instant::now() >= self.deadline {
                 return ProduceError::Failed("the pack took too long to make".to_owned());
@@ -407,7 +412,7 @@ impl Producer {
         }
     }
 
-    /// Takes the file's size; returns it.
+    /// Updates the size of the file in the cache, and returns it. Fails if it exceeds the capacity.
     pub(super) fn update_size(&self, file: &fs::File) -> Result<u64, ProduceError> {
         let size = file.metadata().map_err(|error| ProduceError::Failed(error.to_string()))?.len();
         self.file.grow(size);
@@ -421,7 +426,7 @@ impl Producer {
         Ok(size)
     }
 
-    /// Says how it ended.
+    /// Records the result.
     pub(super) fn finish(self, end: Result<u64, ProduceError>) {
         self.end(end);
     }
@@ -433,7 +438,7 @@ impl Producer {
         self.file.state.send_modify(|state| state.end = Some(end));
     }
 
-    /// Gives the slot up.
+    /// Removes the entry, unless another producer has replaced it.
     fn unlist(&self) {
         let mut entries = self.packs.lock();
         if entries.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.file, &self.file)) {
@@ -460,20 +465,20 @@ impl Reader {
         Self { file: Arc::clone(file), state: file.state.subscribe(), _waiting: waiting }
     }
 
-    /// The file, once there is one; why there is none, if it was not begun.
+    /// Waits until the file exists, and returns its path; the error if the producer failed before that.
     pub(super) async fn begun(&mut self) -> Result<&Path, ProduceError> {
         let state = self.state.wait_for(|state| state.begun || state.end.is_some()).await;
-        // The sender lives as long as this.
+        // Never an error: `self.file` holds the sender.
         let failure = state.ok().filter(|state| !state.begun).and_then(|state| state.end.clone()).and_then(Result::err);
         failure.map_or(Ok(&self.file.path), Err)
     }
 
-    /// What is new since the first `told` bytes of the log; waits for something. Of a pack that was there before, only the last
-    /// state of each line is told.
+    /// Waits for text in the log after its first `log_offset` bytes, or for the end, and advances the offset. Of a pack
+    /// that had ended before the first call, only the last state of each line is returned.
     pub(super) async fn progress(&mut self, log_offset: &mut usize) -> Progress {
         let seen = *log_offset;
         let state = self.state.wait_for(|state| state.log_len > seen || state.end.is_some()).await;
-        // The sender lives as long as this.
+        // Never an error: `self.file` holds the sender.
         let end = state.ok().and_then(|state| state.end.clone());
         let log = self.file.log();
         let text = log.get(seen..).unwrap_or_default();
@@ -483,7 +488,7 @@ impl Reader {
     }
 }
 
-/// Each line as it was in the end: progress overwrites itself.
+/// Returns the last state of each line: a carriage return overwrites the text before it.
 fn final_lines(text: &[u8]) -> Vec<u8> {
     let lines = text.split_inclusive(|byte| *byte == b'\n');
     let last = |line: &[u8]| line.rsplit(|byte| *byte == b'\r').next().unwrap_or_default().to_vec();

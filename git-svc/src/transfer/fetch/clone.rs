@@ -1,4 +1,5 @@
-//! Clones that are answered without git's `upload-pack`: their packs are asked for as it would ask for them, and read from here.
+//! Packs of clones that are answered without git's `upload-pack`: each is looked up by the request that `upload-pack`
+//! would make, and git-svc reads its file. Not here: the requests and responses (`http`).
 
 use std::{collections::HashSet, fs::File, sync::Arc, time::Duration};
 
@@ -13,25 +14,25 @@ use super::{
 };
 use crate::types::error::GitError;
 
-/// What a client asks for that has nothing yet, and wants all of it.
+/// Request of a client that has no objects yet and wants all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CloneRequest {
-    /// Objects, in the client's order; one may be there twice.
+    /// Wanted objects in the client's order; may contain duplicates.
     pub(crate) wants: Vec<Oid>,
-    /// It takes deltas against what it does not get.
+    /// True if the client accepts deltas against objects that are not in the pack.
     pub(crate) thin_pack: bool,
-    /// It knows deltas that name their base by its place.
+    /// True if the client accepts deltas that name their base by its offset.
     pub(crate) ofs_delta: bool,
-    /// It wants annotated tags of what it gets.
+    /// True if the client wants the annotated tags of objects in the pack.
     pub(crate) include_tag: bool,
-    /// It does not want to see how it goes on.
+    /// True if the client wants no progress messages.
     pub(crate) no_progress: bool,
-    /// It has said everything, and wants the pack.
+    /// True after `done`: the request is complete, and the client wants the pack.
     pub(crate) is_done: bool,
 }
 
 impl CloneRequest {
-    /// The process that git would run for it, and that one's input.
+    /// Returns the `pack-objects` request that git would make, and its standard input.
     fn to_process(&self) -> Option<(Request, Vec<u8>)> {
         let mut args = vec!["git", "pack-objects", "--revs"];
         args.extend(self.thin_pack.then_some("--thin"));
@@ -49,20 +50,23 @@ impl CloneRequest {
     }
 }
 
-/// A pack that is there, or being made.
+/// A pack that is complete or being made.
 pub(crate) struct Pack {
     reader: Reader,
     file: Arc<File>,
     wants_progress: bool,
-    /// Bytes of what git says that were heard.
+    /// Bytes of the producer's log that were read.
     log_offset: usize,
     size: Option<u64>,
 }
 
 impl FetchService {
-    /// The pack that a client asks for; `None` if git is to be asked, whose words are better for what is wrong or too large.
+    /// Returns the pack for a clone; `None` if git has to answer, because the request is wrong (git's error message is
+    /// better) or the pack cannot be cached.
     ///
-    /// Errors: `Overloaded` when too many packs are being made.
+    /// # Errors
+    ///
+    /// `Overloaded` when too many packs are being made.
     pub(crate) async fn find_pack(&self, fetch: &Fetch, asked: &CloneRequest) -> Result<Option<Pack>, GitError> {
         let Some((request, input)) = asked.to_process() else { return Ok(None) };
         if asked.wants.is_empty() || !self.has_all(fetch, asked.wants.clone()).await? {
@@ -74,7 +78,7 @@ impl FetchService {
                 Lookup::Bypass => return Ok(None),
                 Lookup::Hit(reader) => reader,
                 Lookup::Miss(reader, producer) => {
-                    // What becomes of an own attempt is the answer.
+                    // This request is the producer, so it returns the producer's result and does not retry.
                     may_ask_again = false;
                     match self.cache.reserve_input(input.len()) {
                         Some(room) => {
@@ -99,7 +103,7 @@ impl FetchService {
         }
     }
 
-    /// Whether the repository has these objects, and no shallow history of its own.
+    /// Returns whether the repository has all these objects, and is not shallow itself.
     async fn has_all(&self, fetch: &Fetch, wants: Vec<Oid>) -> Result<bool, GitError> {
         let look = move |repo: &git2::Repository| {
             let objects = repo.odb()?;
@@ -110,17 +114,17 @@ impl FetchService {
 }
 
 impl Pack {
-    /// What it is read from, while it grows.
+    /// Returns the file of the pack, which may still grow.
     pub(crate) fn file(&self) -> &Arc<File> {
         &self.file
     }
 
-    /// Its bytes, once they are all there.
+    /// Returns the size of the pack in bytes, once [`Self::read_progress`] has seen its end.
     pub(crate) fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// Waits for news for that long; returns what the client is to see, and the reason if there is no end to this pack.
+    /// Waits up to `timeout` for progress; returns the text for the client, and the reason if the pack has failed.
     pub(crate) async fn read_progress(&mut self, timeout: Duration) -> (Vec<u8>, Result<(), String>) {
         let Ok(progress) = tokio::time::timeout(timeout, self.reader.progress(&mut self.log_offset)).await else {
             return (Vec::new(), Ok(()));
@@ -153,7 +157,7 @@ mod tests {
         let all = CloneRequest { thin_pack: true, ofs_delta: true, include_tag: true, no_progress: true, ..asked };
         let (request, _) = all.to_process().unwrap();
         assert!(!request.wants_progress);
-        let words = "pack-objects --revs --thin --stdout --delta-base-offset --include-tag --all-progress";
-        assert_eq!(request.args(), words.split(' ').collect::<Vec<_>>());
+        let expected = "pack-objects --revs --thin --stdout --delta-base-offset --include-tag --all-progress";
+        assert_eq!(request.args(), expected.split(' ').collect::<Vec<_>>());
     }
 }

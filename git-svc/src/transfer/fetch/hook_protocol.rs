@@ -1,8 +1,8 @@
-//! What git-svc and its `pack-objects` hook say to each other, after the hook has named its fetch. All of it is in packets.
+//! Messages between git-svc and its `pack-objects` hook, all of them packets, after the packet that names the session.
 //!
-//! The hook says its arguments, one packet each, and a flush; then a [`InputSummary`] of its input. git-svc says an [`HookReply`].
-//! Told to [`HookReply::Send`], the hook sends its input and a flush, and hears another answer. After [`HookReply::Run`] any byte of
-//! the hook says that git waits for the client rather than the client for git.
+//! The hook sends its arguments, one packet each, and a flush; then an [`InputSummary`] of its input. git-svc sends an
+//! [`HookReply`]. After [`HookReply::Send`] the hook sends its input and a flush, and gets another reply. After
+//! [`HookReply::Run`] any byte of the hook means that git waits for the client rather than the client for git.
 
 use std::{
     ffi::OsString,
@@ -14,27 +14,27 @@ use sha2::{Digest as _, Sha256};
 
 use crate::git::pktline::{MAX_DATA, Packet};
 
-/// The longest input that is told; a longer one is packed by the hook.
+/// Maximum bytes of an input that the hook describes; with a longer one the hook makes the pack.
 pub(crate) const MAX_INPUT: usize = 32 << 20;
-/// The most arguments, and the longest, that are told.
+/// Maximum number of arguments that the hook describes; with more the hook makes the pack.
 pub(crate) const MAX_ARGS: usize = 32;
-/// See [`MAX_ARGS`].
+/// Maximum bytes of one such argument.
 pub(crate) const MAX_ARG: usize = 4096;
 
-/// What git-svc says to the hook.
+/// Reply of git-svc to the hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HookReply {
-    /// Make the pack yourself; the connection is the turn to do so.
+    /// Make the pack yourself; git-svc holds a permit while the connection is open.
     Run,
-    /// Send your input.
+    /// Send the input.
     Send,
-    /// Copy this file while it grows, until its end is told.
+    /// Copy this file while it grows, until a reply gives its size.
     Follow(PathBuf),
-    /// Tell the client.
+    /// Progress text for the client.
     Text(Vec<u8>),
-    /// The file is whole, and this long.
+    /// The file is complete, and has this many bytes.
     Done(u64),
-    /// There is no pack, or no end to it, for this reason.
+    /// The pack was not made, or not completed, for this reason.
     Failed(String),
 }
 
@@ -70,19 +70,19 @@ impl HookReply {
     }
 }
 
-/// The hook's input in short.
+/// Summary of the hook's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InputSummary {
-    /// SHA-256, in hexadecimal digits.
+    /// SHA-256 of the input, in hexadecimal digits.
     pub(crate) hash: String,
-    /// Bytes.
+    /// Length of the input in bytes.
     pub(crate) length: usize,
-    /// Whether the client has nothing yet.
+    /// True if the input excludes no objects: the client has none yet.
     pub(crate) is_clone: bool,
 }
 
 impl InputSummary {
-    /// Of an input that is complete.
+    /// Returns the summary of a complete input.
     pub(crate) fn of(input: &[u8]) -> Self {
         let mut is_after_not = false;
         let mut has_something = false;
@@ -100,7 +100,7 @@ impl InputSummary {
         Packet::text(&format!("{} {} {kind}", self.hash, self.length))
     }
 
-    /// `None` for anything else, which is how the hook says that it does not tell.
+    /// Parses a summary; `None` for any other packet, which the hook sends if a limit is exceeded.
     pub(crate) fn parse(packet: &Packet) -> Option<Self> {
         let Packet::Data(bytes) = packet else { return None };
         let mut parts = std::str::from_utf8(bytes).ok()?.split(' ');
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_and_summaries_arrive_as_they_were_said() {
+    fn replies_and_summaries_arrive_as_they_were_sent() {
         let text = vec![b'x'; 1000];
         for answer in [
             HookReply::Run,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clone_is_a_request_of_somebody_who_has_nothing() {
+    fn a_clone_is_a_request_that_excludes_no_objects() {
         for (input, is_clone) in [
             ("1111\n2222\n--not\n\n", true),
             ("--shallow 3333\n1111\n--not\n\n", true),
@@ -155,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_packet_is_a_word_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..90)) {
+        fn any_packet_is_a_message_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..90)) {
             let packet = Packet::Data(bytes);
             let _ = (HookReply::parse(&packet), InputSummary::parse(&packet));
         }

@@ -1,10 +1,12 @@
-//! Packs for fetches. git's `upload-pack` asks our hook for each pack, and the hook asks here; plain clones ask without either.
+//! Packs for fetches. git's `upload-pack` runs our hook for each pack, and the hook connects to git-svc; a plain clone
+//! is answered without either.
 //!
-//! A pack that several want is made once, into a file that all of them read while it grows; so is the pack of a clone, which is
-//! wanted again soon. Any other is made by the hook itself. Making a pack takes a turn at a gate; reading one takes none, however
-//! slow the reader is.
+//! A pack that several requests need is made once, into a file that all of them read while it grows. The pack of a
+//! clone is cached at its first request, because another clone soon needs it; the pack of any other fetch at its second
+//! request within a few minutes, and the hook makes it before that. Making a pack takes a permit of the pack limiter;
+//! reading one takes none, however slow the client is.
 //!
-//! Who may fetch is checked before git starts, and the repository is the one of that fetch, whatever the hook says.
+//! Access is checked before git starts, and the repository is the one of that check, whatever the hook sends.
 
 mod cache;
 pub(crate) mod clone;

@@ -1,4 +1,4 @@
-//! Makes a pack: one git process that writes straight into the file.
+//! Makes a pack: one `git pack-objects` process that writes straight into the cached file.
 
 use std::{fs, sync::Arc};
 
@@ -14,21 +14,21 @@ use super::{
 };
 use crate::{git::command::GitChild, types::error::GitError};
 
-/// What whoever cannot have a turn is told.
+/// Error message for a request that gets no permit to make its pack.
 pub(super) const BUSY_MESSAGE: &str = "too many packs are being made; try again in a moment";
-/// How git says that there is no room on the disk.
+/// Error texts of git for a full disk.
 const DISK_FULL_MESSAGES: &[&str] = &["Out of diskspace", "No space left on device", "Disk quota exceeded"];
-/// The phase that `upload-pack` shows to no client.
+/// Progress phase that `upload-pack` shows to no client.
 const HIDDEN_PHASE: &[u8] = b"Writing objects";
 
-/// What git is given, which takes room in memory.
+/// Standard input of git, with its reservation of memory.
 pub(super) struct PackInput {
     pub(super) bytes: Vec<u8>,
     pub(super) _room: OwnedSemaphorePermit,
 }
 
 impl FetchService {
-    /// Sees to it that the pack is made.
+    /// Spawns the task that makes the pack.
     pub(super) fn start(&self, fetch: &Fetch, request: &Request, input: PackInput, producer: Producer) {
         let (own, fetch, request) = (self.clone(), fetch.clone(), request.clone());
         self.life.spawn("pack", async move {
@@ -109,7 +109,7 @@ async fn work(child: &mut GitChild, input: PackInput, producer: &Producer) -> Re
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let feed = async {
         if let Some(mut stdin) = stdin {
-            // A process that failed early closes its input; its status says why.
+            // A process that failed early has closed its stdin; its exit status is checked below.
             drop(stdin.write_all(&input.bytes).await);
         }
         drop(input);
@@ -127,14 +127,14 @@ async fn work(child: &mut GitChild, input: PackInput, producer: &Producer) -> Re
     if status.success() {
         return Ok(());
     }
-    if DISK_FULL_MESSAGES.iter().any(|lines| producer.log_contains(lines.as_bytes())) {
+    if DISK_FULL_MESSAGES.iter().any(|message| producer.log_contains(message.as_bytes())) {
         producer.disk_is_full();
         return Err(ProduceError::Failed("there is no room on the disk; try again in a moment".to_owned()));
     }
     Err(ProduceError::Failed("the pack could not be made".to_owned()))
 }
 
-/// Takes what git says apart into lines, which may overwrite each other.
+/// Splits git's progress output into lines; a line that ends in a carriage return is overwritten by the next.
 #[derive(Default)]
 struct ProgressLines {
     line: Vec<u8>,
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_hear_what_upload_pack_would_tell_them() {
+    fn clients_get_the_progress_that_upload_pack_would_show() {
         let lines_out = RefCell::new(Vec::new());
         let mut lines = ProgressLines::default();
         for text in

@@ -1,4 +1,4 @@
-//! What a fetch asks `git pack-objects` for, and which requests are the same.
+//! Requests for `git pack-objects`, as `upload-pack` makes them: which are known, and the cache key of a pack.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
 
@@ -8,38 +8,38 @@ use sha2::{Digest as _, Sha256};
 use super::hook_protocol::InputSummary;
 use crate::admission::limiter::ClientKey;
 
-/// One fetch: whose, and from what.
+/// Repository and client of one fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
-    /// Where it comes from.
+    /// Repository that is fetched from.
     pub(crate) repository: RepositoryId,
-    /// Of the repository's place: what was made before a move is not found after it.
+    /// Epoch of the repository's placement: packs made before a move are not found after it.
     pub(crate) epoch: i64,
-    /// Who fetches.
+    /// Client whose limits apply.
     pub(crate) client: ClientKey,
 }
 
-/// Stands for the bytes of a pack: who has one may have the other.
+/// Hash of everything that determines the bytes of a pack: requests with equal keys share one pack.
 pub(super) type Key = [u8; 32];
 
-/// Options without a value that `upload-pack` gives, beside those about progress.
+/// Options without a value that `upload-pack` passes, except those for progress.
 const OPTIONS: &[&[u8]] = &[b"--revs", b"--thin", b"--stdout", b"--shallow", b"--delta-base-offset", b"--include-tag"];
-/// The words of filters that mean the same whatever the refs are.
+/// Prefixes of filters whose meaning does not depend on refs.
 const FILTERS: &[&str] = &["blob:none", "blob:limit=", "tree:", "object:type="];
 
-/// A request that git-svc can answer itself.
+/// A request whose pack git-svc can make itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    /// Of git, without what is about progress.
+    /// Arguments of git, without those for progress.
     args: Vec<Vec<u8>>,
-    /// Whether the client wants to see how it goes on.
+    /// True if the client wants progress messages.
     pub(super) wants_progress: bool,
-    /// The input.
+    /// Summary of the standard input.
     pub(super) input: InputSummary,
 }
 
 impl Request {
-    /// `None` for a request whose meaning is not known: whoever asked makes the pack.
+    /// Parses the hook's arguments; `None` if one of them is not known, in which case the hook makes the pack.
     pub(super) fn parse(args: &[Vec<u8>], input: InputSummary) -> Option<Self> {
         let args = args.strip_prefix(&[b"git".to_vec()])?;
         let shallow = [b"--shallow-file".to_vec(), Vec::new()];
@@ -66,13 +66,13 @@ impl Request {
         is_whole.then_some(Self { args: kept, wants_progress, input })
     }
 
-    /// Whether the pack has everything that is wanted, with its whole history.
+    /// Returns whether the pack has all wanted objects with their whole history.
     pub(super) fn is_unlimited(&self) -> bool {
         !self.args.iter().any(|arg| arg == b"--shallow" || arg.starts_with(b"--filter="))
     }
 
-    /// The arguments of the process that makes the pack. It always shows how far it is: so it notices when nobody reads that any
-    /// more, even if this process is gone.
+    /// Returns the arguments of the process that makes the pack. With `--all-progress` it always writes to stderr, and
+    /// so notices that the reader is gone, even if that is because git-svc was killed.
     pub(super) fn args(&self) -> Vec<OsString> {
         let args = self.args.iter().map(|arg| OsString::from_vec(arg.clone()));
         args.chain(["--all-progress".into()]).collect()
@@ -93,7 +93,7 @@ fn is_filter(option: &[u8]) -> bool {
     let Some(filter) = option.strip_prefix(b"--filter=").and_then(|filter| std::str::from_utf8(filter).ok()) else {
         return false;
     };
-    // Parts of a combined filter may be encoded, and then are not looked into.
+    // Filters with percent-encoded parts are not known.
     let is_plain = filter.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":=+".contains(&byte));
     let parts = filter.strip_prefix("combine:").unwrap_or(filter);
     is_plain && parts.split('+').all(|part| FILTERS.iter().any(|known| part.starts_with(known)))
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_stands_for_repository_options_and_input() {
+    fn a_key_covers_repository_options_and_input() {
         let fetch =
             |repository, epoch| Fetch { repository: RepositoryId(repository), epoch, client: ClientKey::Unknown };
         let request = parse("git pack-objects --revs --stdout --thin").unwrap();

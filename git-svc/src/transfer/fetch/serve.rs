@@ -1,4 +1,5 @@
-//! The service's side of the talk with a `pack-objects` hook.
+//! Serves `pack-objects` hooks: sends a hook to a cached pack, or lets it make the pack. Not here: the hook itself
+//! (`push::hook`).
 
 use std::{io, time::Duration};
 
@@ -13,27 +14,27 @@ use super::{
 };
 use crate::git::pktline::Packet;
 
-/// How long a hook may take to say what it wants; it says it at once.
+/// Maximum time for a hook to send its request or its input; it sends both at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A hook that makes or copies one pack. Its going away is the end of it.
+/// Connection of a hook that makes or copies one pack. The hook closes it when it ends.
 struct HookConnection<R, W> {
     reader: R,
     writer: W,
 }
 
-/// What became of following a file.
+/// Result of serving a hook from a cached file.
 enum FollowOutcome {
-    /// The hook knows all.
+    /// The hook got its last reply, or has disconnected.
     Delivered,
-    /// The hook is to make the pack.
+    /// The hook has to make the pack.
     Bypass,
-    /// Nothing was begun, for this reason.
+    /// The producer failed before its first byte, for this reason.
     Retryable(String),
 }
 
 impl FetchService {
-    /// Answers one hook, until it has its pack or is gone.
+    /// Serves one hook, until it has its pack or disconnects.
     pub(crate) async fn serve_hook<R, W>(&self, fetch: Fetch, reader: R, writer: W) -> io::Result<()>
     where
         R: AsyncBufRead + Unpin,
@@ -50,7 +51,7 @@ impl FetchService {
                 Lookup::Bypass => return hook.run(self, &fetch).await,
                 Lookup::Hit(reader) => reader,
                 Lookup::Miss(reader, producer) => {
-                    // What becomes of an own attempt is the answer.
+                    // This request is the producer, so it returns the producer's result and does not retry.
                     may_ask_again = false;
                     match self.cache.reserve_input(request.input.length) {
                         Some(room) => {
@@ -74,7 +75,7 @@ impl FetchService {
 }
 
 impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
-    /// What it asks for; `None` if it is to make the pack whatever that is.
+    /// Reads the request; `None` if the hook has to make the pack because the request is not known.
     async fn request(&mut self) -> io::Result<Option<Request>> {
         let mut args = Vec::new();
         loop {
@@ -88,7 +89,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
         Ok(summary.and_then(|summary| Request::parse(&args, summary)))
     }
 
-    /// Asks for the input, which must be what was announced.
+    /// Asks for the input, which must match the announced summary.
     async fn input(&mut self, announced: &InputSummary) -> io::Result<Vec<u8>> {
         self.send(&HookReply::Send).await?;
         let mut input = Vec::with_capacity(announced.length.min(MAX_INPUT));
@@ -105,7 +106,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
         }
     }
 
-    /// Lets the hook make the pack; its connection is its turn.
+    /// Lets the hook make the pack, and holds a permit until it disconnects.
     async fn run(mut self, service: &FetchService, fetch: &Fetch) -> io::Result<()> {
         let entered = tokio::select! {
             entered = service.limiter.acquire(fetch.repository, &fetch.client) => entered,
@@ -114,7 +115,8 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
         let Ok(permit) = entered else { return self.send(&HookReply::Failed(BUSY_MESSAGE.to_owned())).await };
         self.send(&HookReply::Run).await?;
         while self.wait_for_signal().await? {
-            // It waits for its client now, and others need not wait for that. Not too many, though: each has its memory.
+            // The process waits for its client now, so the permit goes to another. The number of such processes is
+            // limited, because each keeps its memory.
             if let Ok(_place) = service.cache.detached_permits().try_acquire_owned() {
                 drop(permit);
                 while self.wait_for_signal().await? {}
@@ -124,14 +126,14 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
         Ok(())
     }
 
-    /// Waits for a word of the hook, whatever it is; false when it is gone.
+    /// Waits for any bytes from the hook, and drops them; false when it has disconnected.
     async fn wait_for_signal(&mut self) -> io::Result<bool> {
         let count = self.reader.fill_buf().await?.len();
         self.reader.consume(count);
         Ok(count > 0)
     }
 
-    /// Shows the hook a file, and tells it what there is to tell. The file stays until the hook is gone.
+    /// Sends the hook the path of a file, then progress and the result. The file is kept until the hook disconnects.
     async fn follow(&mut self, mut reader: Reader, wants_progress: bool) -> io::Result<FollowOutcome> {
         let begun = tokio::select! {
             begun = reader.begun() => begun,
@@ -165,7 +167,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
                 Some(Err(ProduceError::NotCacheable)) => HookReply::Failed("the pack could not be made".to_owned()),
             };
             self.send(&end).await?;
-            // It has something to copy still.
+            // The hook may still be copying: the file is kept until it disconnects.
             self.reader.fill_buf().await?;
             return Ok(FollowOutcome::Delivered);
         }

@@ -7,7 +7,7 @@ use ferrite_kit::Lifecycle;
 use super::cache::PackCache;
 use crate::{admission::limiter::Limiter, disk::repositories::RepositoryStore, git::command::Git, repo::pool::Pool};
 
-/// How often unused packs are looked for.
+/// Interval between two removals of unused packs.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Makes packs for fetches, or finds them in the cache. Clones share everything.

@@ -32,7 +32,7 @@ fn runs(packs: &PackCache, number: u8, is_clone: bool) -> bool {
     matches!(packs.lookup(key(number), ONE, is_clone), Lookup::Bypass)
 }
 
-/// Writes that many bytes, and says that this is the whole.
+/// Writes `bytes` bytes, and completes the pack.
 fn finish(producer: Producer, bytes: usize) {
     producer.begin();
     fs::write(producer.path(), vec![b'x'; bytes]).unwrap();
@@ -116,7 +116,7 @@ async fn a_large_pack_is_read_to_its_end_and_not_kept() {
     let packs = PackCache::open(folder.path(), 400).unwrap();
     let (mut reader, producer) = make(&packs, 1, ONE);
     finish(producer, 101);
-    assert!(runs(&packs, 1, true), "nobody joins it");
+    assert!(runs(&packs, 1, true), "no reader joins");
     assert_eq!(reader.progress(&mut 0).await.end, Some(Ok(101)));
     assert!(reader.begun().await.unwrap().exists());
     assert_eq!(packs.used_bytes(), 101);
@@ -131,7 +131,7 @@ async fn a_large_pack_is_read_to_its_end_and_not_kept() {
 }
 
 #[tokio::test]
-async fn nobody_makes_what_nobody_waits_for() {
+async fn a_pack_without_readers_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let packs = PackCache::open(folder.path(), 1000).unwrap();
     let (reader, producer) = make(&packs, 1, ONE);
@@ -171,7 +171,7 @@ async fn packs_go_with_their_repository() {
     packs.forget(ONE);
     files(folder.path(), 1).await;
     packs.forget(OTHER);
-    assert_eq!(packs.used_bytes(), 100, "somebody reads it");
+    assert_eq!(packs.used_bytes(), 100, "a reader holds it");
     make(&packs, 2, OTHER);
     packs.expire();
 }

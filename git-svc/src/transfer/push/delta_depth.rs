@@ -1,6 +1,8 @@
-//! How deep the delta chains of a new pack are. git takes any depth, and then every read of the deepest object costs all of them.
+//! Depth of the delta chains in a new pack. git accepts any depth, and then every read of the deepest object costs the
+//! whole chain.
 //!
-//! Only headers of entries are read, and only of packs that have more objects than a chain may have.
+//! Reads only the headers of entries, and only of packs that have more objects than a chain may have. The formats are
+//! those of git's `gitformat-pack`: packs, and indexes of version 2.
 
 use std::{
     fs::{self, File},
@@ -9,17 +11,17 @@ use std::{
     path::Path,
 };
 
-/// The deepest chain: git makes none that is deeper, whatever it is told.
+/// Maximum depth of a chain; git itself makes none that is deeper, whatever its settings.
 pub(super) const MAX_CHAIN_DEPTH: u32 = 4095;
-/// `\377tOc`, version 2, and the counts by first byte.
+/// Offset of the object ids in an index: behind the magic `\377tOc`, the version 2, and 256 counts by first byte.
 const IDS_OFFSET: u64 = 8 + 256 * 4;
-/// An entry has no base.
+/// Marks an entry without a delta base.
 const NO_BASE: u32 = u32::MAX;
 const ID_BYTES: usize = 20;
 const OFS_DELTA: u8 = 6;
 const REF_DELTA: u8 = 7;
 
-/// Whether a pack in the folder of objects at `objects` has a chain that is too deep.
+/// Returns whether a pack in the object folder `objects` has a chain that is too deep.
 pub(crate) fn has_deep_chains(objects: &Path) -> io::Result<bool> {
     let entries = match fs::read_dir(objects.join("pack")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -37,9 +39,9 @@ pub(crate) fn has_deep_chains(objects: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The entries of one pack, by their place in it.
+/// Entries of one pack, by their position in it.
 struct DeltaChains {
-    /// For each entry the one it is made of.
+    /// For each entry, the position of its delta base, or [`NO_BASE`].
     bases: Vec<u32>,
 }
 
@@ -48,12 +50,12 @@ struct PackFiles<'a> {
     index: &'a File,
     pack: File,
     count: u32,
-    /// Where the entries are, sorted.
+    /// Offsets of the entries in the pack, sorted.
     offsets: Vec<u64>,
 }
 
 impl DeltaChains {
-    /// `None` for a pack with too few objects to be deep, or an index of another version.
+    /// Reads the chains; `None` for a pack with too few objects for a deep chain, or an index of another version.
     fn read(index: &File, pack: File) -> io::Result<Option<Self>> {
         let mut head = [0; 8];
         index.read_exact_at(&mut head, 0)?;
@@ -71,21 +73,21 @@ impl DeltaChains {
         Ok(Some(Self { bases }))
     }
 
-    /// The longest way to an entry without a base. A chain that closes has no end.
+    /// Returns the length of the longest chain to an entry without a base; `u32::MAX` for a cycle.
     fn deepest(&mut self) -> u32 {
         let mut depths = vec![NO_BASE; self.bases.len()];
         let mut deepest = 0;
-        let mut way = Vec::new();
+        let mut chain = Vec::new();
         for start in 0..self.bases.len() {
             let mut at = start;
-            way.clear();
+            chain.clear();
             let mut depth = loop {
                 if depths[at] != NO_BASE {
                     break depths[at];
                 }
                 match self.bases[at] as usize {
-                    base if base < self.bases.len() && way.len() <= self.bases.len() => {
-                        way.push(at);
+                    base if base < self.bases.len() && chain.len() <= self.bases.len() => {
+                        chain.push(at);
                         at = base;
                     }
                     base if base < self.bases.len() => return u32::MAX,
@@ -95,7 +97,7 @@ impl DeltaChains {
                     }
                 }
             };
-            while let Some(at) = way.pop() {
+            while let Some(at) = chain.pop() {
                 depth += 1;
                 depths[at] = depth;
             }
@@ -107,7 +109,7 @@ impl DeltaChains {
 
 impl PackFiles<'_> {
     fn table(&self, column: u64) -> u64 {
-        // Ids, checksums of four bytes, offsets of four bytes, and those that need eight.
+        // Tables in order: ids, checksums of 4 bytes, offsets of 4 bytes, and offsets that need 8.
         IDS_OFFSET + u64::from(self.count) * column
     }
 
@@ -127,9 +129,9 @@ impl PackFiles<'_> {
         Ok(u64::from_be_bytes(large))
     }
 
-    /// The place of the entry that the one at `offset` is made of.
+    /// Returns the position of the delta base of the entry at `offset`, or [`NO_BASE`].
     fn base(&self, offset: u64) -> io::Result<u32> {
-        // Ten bytes of kind and size, then ten of a distance or twenty of an id.
+        // At most 10 bytes of kind and size, then at most 10 of a distance, or 20 of an id.
         let mut bytes = [0; 32];
         let count = self.pack.read_at(&mut bytes, offset)?;
         let bytes = &bytes[..count];
@@ -145,7 +147,7 @@ impl PackFiles<'_> {
         Ok(place.and_then(|place| u32::try_from(place).ok()).unwrap_or(NO_BASE))
     }
 
-    /// Where the object with this id is.
+    /// Returns the offset of the object with this id.
     fn find(&self, id: &[u8]) -> io::Result<Option<u64>> {
         let (mut low, mut high) = (0, u64::from(self.count));
         while low < high {
@@ -166,7 +168,7 @@ impl PackFiles<'_> {
     }
 }
 
-/// git's way to write a distance: seven bits a byte, and one more for each that follows.
+/// Decodes the distance of an `OFS_DELTA`: 7 bits per byte, and one more for each byte that follows.
 fn distance(bytes: &[u8]) -> Option<u64> {
     let mut distance = 0_u64;
     for (index, byte) in bytes.iter().take(9).enumerate() {

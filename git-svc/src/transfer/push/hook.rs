@@ -1,6 +1,6 @@
-//! What git runs as its hooks. `pre-receive` refuses a push as a whole while its objects are in quarantine, so that nothing of it is
-//! kept. `proc-receive` is a pipe between git and git-svc, which decides about each ref. `pack-objects` hands out a pack that git-svc
-//! has, or has it made.
+//! The program that git runs as its hooks. `pre-receive` rejects a push as a whole while its objects are in quarantine,
+//! so that nothing of it is kept. `proc-receive` is a pipe between git and git-svc, which decides about each ref.
+//! `pack-objects` copies a pack that git-svc has, or makes it.
 
 mod pack_objects;
 
@@ -15,31 +15,31 @@ use std::{
 
 use super::delta_depth::has_deep_chains;
 
-/// Names the socket of git-svc to the hook.
+/// Environment variable of the hooks: path of git-svc's socket.
 pub(crate) const SOCKET: &str = "FERRITE_HOOK_SOCKET";
-/// Names the push or the fetch to git-svc.
+/// Environment variable of the hooks: secret id of the push or fetch.
 pub(crate) const SESSION: &str = "FERRITE_HOOK_SESSION";
-/// The hook of pushes.
+/// Name of the hook that updates the refs of a push.
 pub(crate) const PROC_RECEIVE: &str = "proc-receive";
-/// The hook of fetches.
+/// Name of the hook that makes the packs of fetches.
 pub(crate) const PACK_OBJECTS: &str = "pack-objects";
-/// The hook of pushes that are still in quarantine.
+/// Name of the hook that checks a push in quarantine.
 pub(crate) const PRE_RECEIVE: &str = "pre-receive";
-/// All hooks.
+/// Names of all hooks.
 pub(crate) const NAMES: [&str; 3] = [PRE_RECEIVE, PROC_RECEIVE, PACK_OBJECTS];
 
-/// Tells `pre-receive` how many refs a push may change.
+/// Environment variable of `pre-receive`: maximum refs that a push may change.
 pub(crate) const MAX_REFS: &str = "FERRITE_HOOK_MAX_REFS";
-/// Where git keeps the objects of a push until `pre-receive` has ended well.
+/// Environment variable that git sets: folder of a push's objects until `pre-receive` has succeeded.
 const QUARANTINE: &str = "GIT_QUARANTINE_PATH";
 
-/// Whether git starts a hook under this name.
+/// Returns whether git starts a hook under this name.
 #[must_use]
 pub fn is_name(name: &OsStr) -> bool {
     NAMES.into_iter().any(|hook| name == hook)
 }
 
-/// Does what the hook does under whose name the program was started. Call it first in `main`, when [`is_name`] says so.
+/// Runs the hook under whose name the program was started. Call it first in `main` if [`is_name`] returns true.
 #[must_use]
 pub fn main() -> ExitCode {
     let mut args = std::env::args_os();
@@ -66,13 +66,13 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says why, which git passes on to the client.
+/// Prints the reason, which git passes on to the client.
 fn failed(reason: &str) -> ExitCode {
     eprintln!("{reason}");
     ExitCode::FAILURE
 }
 
-/// Why a push is refused as a whole. git says one line for each ref.
+/// Returns the reason to reject the whole push. `refs` has one line for each ref, written by git.
 fn rejection(refs: impl BufRead) -> io::Result<Option<String>> {
     let limit: Option<usize> = std::env::var_os(MAX_REFS).and_then(|limit| limit.to_str()?.parse().ok());
     let mut count = 0_usize;
@@ -88,23 +88,23 @@ fn rejection(refs: impl BufRead) -> io::Result<Option<String>> {
     Ok(is_deep.then(|| "the pack has delta chains that are too deep".to_owned()))
 }
 
-/// Passes git's words to git-svc and its answers back, until git-svc has said all.
+/// Relays git's messages to git-svc and the replies back, until git-svc closes the connection.
 fn relay(socket: &Path, session: &OsStr) -> io::Result<()> {
     let mut to = UnixStream::connect(socket)?;
     let mut from = to.try_clone()?;
     let session = session.as_bytes();
     to.write_all(format!("{:04x}", session.len() + 4).as_bytes())?;
     to.write_all(session)?;
-    // Ends with git's side of the pipe, or with the process: nobody waits for it.
+    // Not joined: the thread ends with git's side of the pipe, or with the process.
     std::thread::spawn(move || {
-        // What goes wrong here shows on the other side, where it is reported.
+        // An error here breaks the other direction too, where it is reported.
         drop(copy_unbuffered(&mut io::stdin().lock(), &mut to));
         drop(to.shutdown(Shutdown::Write));
     });
     copy_unbuffered(&mut from, &mut io::stdout().lock())
 }
 
-/// Copies as it comes: each side waits for the other's words, so nothing may linger in a buffer.
+/// Copies without buffering: each side waits for the messages of the other.
 fn copy_unbuffered(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
     let mut buffer = [0; 8192];
     loop {

@@ -1,5 +1,6 @@
-//! Looks at a push on its way to git: the commands, the options, and how many objects its pack says it has. git has no limit of
-//! its own for these, and takes exactly as many objects as the header says. Not here: anything that git checks itself.
+//! Inspects a push on its way to git: the commands, the push options, and the object count in the header of the pack.
+//! git has no limits of its own for these, and reads exactly as many objects as the header says. Not here: anything
+//! that git checks itself.
 
 use super::delta_depth::MAX_CHAIN_DEPTH;
 use crate::{
@@ -7,28 +8,30 @@ use crate::{
     types::push_options::PushOptions,
 };
 
-/// Names that are kept to be answered; more than a push may change anyway.
+/// Maximum bytes of ref names kept for the rejection report. A push with more names changes more refs than allowed
+/// anyway.
 const MAX_KEPT_NAME_BYTES: usize = 4 << 20;
 
-/// The state of one push.
+/// Inspector of one push.
 #[derive(Debug)]
 pub(crate) struct PushInspector {
     limit: u64,
     state: State,
-    /// Bytes that are not enough yet.
+    /// Bytes of an incomplete packet or pack header.
     buffer: Vec<u8>,
-    /// The refs that the commands name, each with its length in `kept`.
+    /// Refs that the commands name; `kept` is the sum of their lengths in bytes.
     names: Vec<Vec<u8>>,
     kept: usize,
     capabilities: ClientCapabilities,
     options: PushOptions,
-    /// Whether a command needs objects: otherwise git looks for none.
+    /// True if a command needs objects: otherwise git reads no pack.
     wants_pack: bool,
-    /// How many objects its pack has, as soon as that is known.
+    /// Number of objects in the pack, once it is known.
     objects: Option<u64>,
 }
 
-/// What the client asked for behind its commands. git takes each from any of them, with or without a value.
+/// Capabilities that the client sends behind its commands. git accepts them behind any command, with or without a
+/// value.
 #[derive(Clone, Copy, Debug, Default)]
 struct ClientCapabilities {
     has_options: bool,
@@ -41,21 +44,22 @@ enum State {
     Commands,
     Options,
     Pack,
-    /// Nothing more to see, or something that git itself stops at.
+    /// The inspection is complete, or git itself rejects the input.
     Done,
 }
 
 impl PushInspector {
-    /// A push that may bring at most `limit` objects.
+    /// Returns an inspector for a push of at most `limit` objects.
     pub(crate) fn new(limit: u64) -> Self {
         let (buffer, names, state) = (Vec::new(), Vec::new(), State::Commands);
         let (capabilities, options) = (ClientCapabilities::default(), PushOptions::default());
         Self { limit, state, buffer, names, kept: 0, capabilities, options, wants_pack: false, objects: None }
     }
 
-    /// Takes the next bytes. What is to be answered if the push is refused: git is not to see these bytes then.
+    /// Inspects the next bytes. Returns the response for the client if the push is rejected; git must not get these
+    /// bytes then.
     ///
-    /// Whatever git would read in another way than this does is refused, so that nothing gets past unseen.
+    /// Input that git would read in another way than this parser is rejected, so that nothing passes uninspected.
     pub(crate) fn inspect(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.state == State::Done {
             return None;
@@ -109,19 +113,19 @@ impl PushInspector {
         None
     }
 
-    /// Whether all is known that is to be seen, and neither its refs nor its objects are too many for a push to be taken without
-    /// a look at it in quarantine.
+    /// Returns whether the inspection is complete, and the push has so few refs and objects that `pre-receive` need not
+    /// check it in quarantine.
     pub(crate) fn is_small(&self, max_refs: usize) -> bool {
         let is_flat = self.objects.is_some_and(|objects| objects <= u64::from(MAX_CHAIN_DEPTH));
         is_flat && self.names.len() <= max_refs && self.kept < MAX_KEPT_NAME_BYTES / 2
     }
 
-    /// Whether there is nothing more to see.
+    /// Returns whether there is nothing more to inspect.
     pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// `<old> <new> <name>`, the first one with features behind a NUL.
+    /// Parses `<old> <new> <name>`, with capabilities behind a NUL.
     fn command(&mut self, line: &[u8]) {
         let mut parts = line.splitn(2, |byte| *byte == 0);
         let command = parts.next().unwrap_or_default();
@@ -150,14 +154,14 @@ impl PushInspector {
         (count > self.limit).then(|| self.report(&reason, "too many objects"))
     }
 
-    /// What is to be answered when a push is ended for `reason` before git has said anything; `None` when the client has not named
-    /// its refs yet, or wants no report.
+    /// Returns the response that ends a push for `reason` before git has sent anything; `None` if the client has not
+    /// named its refs yet, or wants no report.
     pub(crate) fn rejection_report(&self, reason: &str) -> Option<Vec<u8>> {
         let answer = self.report(reason, "not done");
         (!self.names.is_empty() && answer.len() > b"0000".len()).then_some(answer)
     }
 
-    /// What git would say if it were of our mind: nothing was unpacked, and why.
+    /// Returns a `report-status` that rejects the push with `unpack <reason>`.
     fn report(&self, reason: &str, short: &str) -> Vec<u8> {
         let mut report = Vec::new();
         let mut append_line = |line: Vec<u8>| {
@@ -196,7 +200,7 @@ impl ClientCapabilities {
     }
 }
 
-/// Appends a packet. What does not fit into one never came in one.
+/// Appends a packet; a line that is too long for one is left out.
 fn append(data: Vec<u8>, out: &mut Vec<u8>) {
     if let Err(error) = Packet::Data(data).encode(out) {
         tracing::debug!(%error, "a line of a report is left out");
@@ -259,10 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gets_past_in_disguise() {
+    fn unusual_input_does_not_pass_uninspected() {
         let limited = push("report-status", 11);
         let (commands, pack) = limited.split_at(limited.len() - 12);
-        // git looks for the name alone, behind every command.
+        // git looks for the name of a capability only, behind every command.
         for capabilities in ["push-options=1", "atomic push-options report-status", "push-options"] {
             let mut lines = Vec::new();
             for (name, capabilities) in [("a", capabilities), ("b", "report-status")] {
@@ -279,7 +283,7 @@ mod tests {
         let delimited = [&commands[..commands.len() - 4], b"0001", pack].concat();
         assert!(PushInspector::new(10).inspect(&delimited).is_some());
         assert!(PushInspector::new(10).inspect(&[commands, b"0000", pack].concat()).is_some());
-        // Nobody looks for a pack behind deletions.
+        // git reads no pack after deletions only.
         let mut deletion = Vec::new();
         let text = format!("{} {} refs/heads/a", "1".repeat(40), "0".repeat(40));
         Packet::text(&text).encode(&mut deletion).unwrap();

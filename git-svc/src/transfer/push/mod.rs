@@ -1,5 +1,5 @@
-//! Pushes: git takes the objects, asks our `pre-receive` hook whether to keep them, and then, through its `proc-receive` hook, us
-//! what becomes of the refs.
+//! Pushes. git's `receive-pack` takes the objects into quarantine, and runs our hooks: `pre-receive` accepts or rejects
+//! the push as a whole, and `proc-receive` lets git-svc update the refs.
 
 mod delta_depth;
 pub mod hook;

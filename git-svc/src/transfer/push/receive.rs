@@ -1,4 +1,5 @@
-//! What becomes of the refs of a push: the rules, and the changes in parts that are short.
+//! Ref updates of a push: checks the commands, and applies them in transactions that are short. Not here: the protocol
+//! of the hook (`serve`).
 
 use std::collections::HashSet;
 
@@ -17,34 +18,35 @@ use crate::{
     },
 };
 
-/// Refs of one transaction, unless the push is atomic: each has to reach the disk while nobody else can write. git looks at all refs
-/// that there are for every transaction: fewer refs in each would make long pushes slow.
+/// Refs per transaction of a push that is not atomic. More would block other writers for longer, as each ref is synced
+/// to the disk under the repository's lock; fewer would make long pushes slow, as git reads all existing refs for every
+/// transaction.
 const REFS_PER_TRANSACTION: usize = 1000;
-/// Refs of one part that may be refused one after the other, each by a transaction that failed.
+/// Refused refs per part, each of which costs a failed transaction; after that the rest of the part is refused.
 const MAX_REFUSED_REFS: usize = 16;
 
 /// One ref command of a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RefCommand {
-    /// The ref's full name, as git passed it on.
+    /// Full name of the ref, as git sent it.
     pub(super) name: Vec<u8>,
-    /// Where the client thinks it is.
+    /// Current target that the client expects; `None` if the ref shall not exist.
     pub(super) old: Option<Oid>,
-    /// Where it is to be.
+    /// New target; `None` to delete the ref.
     pub(super) new: Option<Oid>,
 }
 
-/// What a client asks for with a push.
+/// Ref commands and options of one push.
 #[derive(Debug, Default)]
 pub(super) struct PushRequest {
     pub(super) commands: Vec<RefCommand>,
-    /// All of them, or none.
+    /// True if either all commands are done or none.
     pub(super) is_atomic: bool,
-    /// What it says along with it.
+    /// Push options (`git push -o`).
     pub(super) options: PushOptions,
 }
 
-/// What holds for all commands of a push.
+/// Parameters of a push that are the same for all its commands.
 #[derive(Clone, Copy)]
 struct PushContext<'a> {
     push: Push,
@@ -52,16 +54,16 @@ struct PushContext<'a> {
     options: &'a PushOptions,
 }
 
-/// A command that obeys the rules, with its place in the push.
+/// A command with a valid name, and its index in the push.
 struct CheckedCommand {
     index: usize,
     edit: RefEdit,
 }
 
-/// The answer to one command: done, or why not.
+/// Result of one command; the error is the reason that the client reads.
 type CommandResult = Result<(), String>;
 
-/// Does what the commands say and that the rules allow. One answer for each command, in their order.
+/// Applies the commands that the rules allow. Returns one result per command, in their order.
 pub(super) async fn receive(service: &PushService, push: Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
     let PushRequest { commands, is_atomic, options } = request;
     let (repository, max_refs) = (push.repository, service.limits.refs);
@@ -103,7 +105,7 @@ fn fill_unanswered(answers: &mut [Option<CommandResult>], reason: &str) {
     }
 }
 
-/// The rules that need no look at the repository.
+/// Checks a command as far as that needs no access to the repository.
 fn check(command: &RefCommand, is_first: bool) -> Result<RefEdit, String> {
     let name = RefName::parse(&command.name).map_err(|error| format!("the name {error}"))?;
     if !name.is_pushable() {
@@ -122,14 +124,14 @@ async fn change(
     answers: &mut [Option<CommandResult>],
 ) -> Result<Option<DeliveryWait>, RpcError> {
     let id = context.push.repository;
-    // git has synced the objects, not the folder that names them.
+    // git has synced the objects, but not the folder that names them.
     service.pool.run_blocking(move |store| store.sync_packs(id)).await?;
     let head = service.refs.head(id).await?.branch;
-    // HEAD moves to a branch of the first part that makes one: the best ones go first.
+    // HEAD moves to a branch of the first part that creates one, so preferred branches come first.
     wanted.sort_by_key(|wanted| rank(&wanted.edit.name, &head));
     let mut delivered = None;
     if !context.is_atomic {
-        // Of `a` and `a/b` one has to be gone before the other is made; git does not do both at once.
+        // Of `a` and `a/b`, one must be deleted before the other is created; git cannot do both in one transaction.
         let early = conflicting_deletes(&wanted);
         let (first, others): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|wanted| early.contains(&wanted.index));
         wanted = others;
@@ -146,7 +148,7 @@ async fn change(
     Ok(delivered)
 }
 
-/// The deletions, by their index, of refs that stand where others are to be, or above them, or below.
+/// Returns the indexes of deletions of refs whose name is a folder of a created ref's name, or the reverse.
 fn conflicting_deletes(wanted: &[CheckedCommand]) -> HashSet<usize> {
     let made = || wanted.iter().filter(|wanted| wanted.edit.new.is_some()).map(|wanted| wanted.edit.name.as_bytes());
     let names: HashSet<_> = made().collect();
@@ -156,7 +158,7 @@ fn conflicting_deletes(wanted: &[CheckedCommand]) -> HashSet<usize> {
     deleted.filter(|wanted| is_in_the_way(wanted.edit.name.as_bytes())).map(|wanted| wanted.index).collect()
 }
 
-/// The folders that a name is in.
+/// Returns the folders above a ref name.
 fn folders(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &name[..at])
 }
@@ -172,7 +174,7 @@ fn rank(name: &RefName, head: &BranchName) -> usize {
     }
 }
 
-/// Changes one part under the repository's lock. Refs that are refused are left out, unless the push is atomic.
+/// Applies one part under the repository's lock. Refused refs are left out, unless the push is atomic.
 async fn change_part(
     service: &PushService,
     context: PushContext<'_>,
@@ -183,7 +185,7 @@ async fn change_part(
     let guard = service.updater.lock(push.repository).await?;
     let mut part = compare_with_current(service, push, part, answers).await?;
     if is_atomic && answers.iter().any(|answer| matches!(answer, Some(Err(_)))) {
-        // Those that change nothing are refused with the others.
+        // Commands that change nothing are refused with the others.
         answers.iter_mut().filter(|answer| matches!(answer, Some(Ok(())))).for_each(|answer| *answer = None);
         return Ok(None);
     }
@@ -215,7 +217,7 @@ async fn change_part(
     Ok(None)
 }
 
-/// Compares the commands with the refs as they are; returns those that are left to do.
+/// Compares the commands with the current refs and the branch protection; returns those left to apply.
 async fn compare_with_current(
     service: &PushService,
     push: Push,
@@ -243,7 +245,7 @@ async fn compare_with_current(
     apply_protection(service, push, left, answers).await
 }
 
-/// Holds the commands to the rules about branches; returns those that obey them.
+/// Checks the commands against the branch protection; returns those that are allowed.
 async fn apply_protection(
     service: &PushService,
     push: Push,
@@ -262,7 +264,7 @@ async fn apply_protection(
     Ok(left)
 }
 
-/// The ref that made the whole transaction fail.
+/// Returns the ref that made the whole transaction fail.
 fn refused(failure: &RpcError) -> Option<&str> {
     match failure {
         RpcError::Git(
@@ -276,7 +278,7 @@ fn refused(failure: &RpcError) -> Option<&str> {
     }
 }
 
-/// Why nothing more of a push is done.
+/// Returns the reason for all commands that are left without a result.
 fn last_reason(failure: &RpcError) -> &'static str {
     match failure {
         RpcError::Git(GitError::StoreFull) => "the store's disk is full",

@@ -1,4 +1,5 @@
-//! The socket that hooks call, and git's side of the `proc-receive` protocol, version 1. Not here: which refs may change.
+//! The socket that hooks connect to, and the hook's side of git's `proc-receive` protocol, version 1 (`githooks`),
+//! which the hook relays to here. Not here: the rules for ref updates (`receive`).
 
 use std::{
     fs, io,
@@ -25,35 +26,37 @@ use super::{
 };
 use crate::{git::pktline::Packet, transfer::fetch::FetchService, types::error::GitError};
 
-/// How long a hook may take to say what it wants; git says it at once.
+/// Maximum time for each step of a hook's request; git sends them at once.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often to look whether the process is to stop and no push is left.
+/// Interval at which to check whether the process stops and no push or fetch is left.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Ref commands of one push.
+/// Maximum ref commands of one push.
 const MAX_COMMANDS: usize = 100_000;
 
-/// Where git finds its hooks.
+/// Folder in which git finds its hooks.
 #[derive(Clone, Debug)]
 pub(crate) struct Hooks(PathBuf);
 
 impl Hooks {
-    /// The folder with all of them.
+    /// Returns the folder with all hooks.
     pub(crate) fn all(&self) -> &Path {
         &self.0
     }
 
-    /// The hook of fetches.
+    /// Returns the path of the hook of fetches.
     pub(crate) fn pack_objects(&self) -> PathBuf {
         self.0.join(hook::PACK_OBJECTS)
     }
 
-    /// The folder for pushes that [`PushInspector::is_small`] told of: what `pre-receive` looks for cannot be in them.
+    /// Returns the folder for pushes that are small (`PushInspector::is_small`). Their `pre-receive` is absent, because
+    /// no such push can fail its checks.
     pub(crate) fn of_small_pushes(&self) -> PathBuf {
         self.0.join("small")
     }
 }
 
-/// Puts the hook program where git looks for it, under the names of the hooks that it is. Every other hook stays absent.
+/// Installs links to the hook program under the names of our hooks, each replaced in one step. Every other hook stays
+/// absent.
 pub(crate) fn install_hooks(store: &Path, program: &Path) -> Result<Hooks, GitError> {
     let hooks = Hooks(store.join("hooks"));
     let install = |path: PathBuf| {
@@ -78,14 +81,14 @@ pub(crate) struct HookServer {
 }
 
 impl HookServer {
-    /// A server of the hooks that `sessions` knows.
+    /// Creates a server of the hooks of `sessions`.
     pub(crate) fn new(sessions: HookSessions, pushes: PushService, fetches: FetchService, life: Lifecycle) -> Self {
         Self { sessions, pushes, fetches, life }
     }
 
-    /// Serves hooks that call `socket`, until the process stops and the last push or fetch has ended.
+    /// Serves hooks until the process stops and the last push or fetch has ended.
     pub(crate) async fn run(self, socket: HookSocket) {
-        // Pushes and fetches in flight still need it when the process is told to stop.
+        // Running pushes and fetches still need the socket while the process stops.
         while !(self.life.is_stopping() && self.sessions.is_empty()) {
             let accepted = tokio::select! {
                 accepted = socket.listener.accept() => accepted,
@@ -121,7 +124,7 @@ impl HookServer {
     }
 }
 
-/// What git says a push is like, before its commands.
+/// Capabilities of a push, which git sends before its commands.
 #[derive(Clone, Copy, Debug, Default)]
 struct PushCapabilities {
     is_atomic: bool,
@@ -152,7 +155,7 @@ async fn serve_push(
     writer.shutdown().await
 }
 
-/// The versions, and what the push is like.
+/// Negotiates the version, and returns the capabilities of the push.
 async fn negotiate<R: AsyncRead + Unpin>(reader: &mut R, writer: &mut OwnedWriteHalf) -> io::Result<PushCapabilities> {
     let mut asked = PushCapabilities::default();
     while let Some(Packet::Data(line)) = Packet::read(reader).await? {
@@ -166,7 +169,7 @@ async fn negotiate<R: AsyncRead + Unpin>(reader: &mut R, writer: &mut OwnedWrite
         }
     }
     let mut bytes = Vec::new();
-    // What is not taken up here, git does not say.
+    // git sends the push options only if the reply names them.
     let taken = if asked.has_options { "version=1\0push-options\n" } else { "version=1\n" };
     Packet::text(taken).encode(&mut bytes)?;
     Packet::Flush.encode(&mut bytes)?;
@@ -174,7 +177,7 @@ async fn negotiate<R: AsyncRead + Unpin>(reader: &mut R, writer: &mut OwnedWrite
     Ok(asked)
 }
 
-/// The commands, and what was said along with them.
+/// Reads the ref commands and the push options.
 async fn read_request<R: AsyncRead + Unpin>(reader: &mut R, capabilities: PushCapabilities) -> io::Result<PushRequest> {
     let mut request = PushRequest { is_atomic: capabilities.is_atomic, ..PushRequest::default() };
     while let Some(line) = read_line(reader).await? {
@@ -187,27 +190,27 @@ async fn read_request<R: AsyncRead + Unpin>(reader: &mut R, capabilities: PushCa
     }
     if capabilities.has_options {
         while let Some(line) = read_line(reader).await? {
-            // Whoever watched the push let through what is within the limits.
+            // Not expected: `PushInspector` has rejected options beyond the limits.
             request.options.add(&line).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         }
     }
     Ok(request)
 }
 
-/// The next line of a list; `None` at its end.
+/// Reads the next line of a list; `None` at its end.
 async fn read_line<R: AsyncRead + Unpin>(reader: &mut R) -> io::Result<Option<Vec<u8>>> {
     let packet = Packet::read(reader).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
     Ok(packet.line().map(<[u8]>::to_vec))
 }
 
-/// `<old id> <new id> <ref>`.
+/// Parses `<old id> <new id> <ref>`.
 fn parse_command(line: &[u8]) -> Option<RefCommand> {
     let (old, rest) = line.split_at_checked(40)?;
     let (new, name) = rest.strip_prefix(b" ")?.split_at_checked(40)?;
     Some(RefCommand { name: name.strip_prefix(b" ")?.to_vec(), old: id(old)?, new: id(new)? })
 }
 
-/// An id; the inner `None` for zeros.
+/// Parses an object id; the inner value is `None` for zeros.
 fn id(digits: &[u8]) -> Option<Option<Oid>> {
     if !digits.iter().all(u8::is_ascii_hexdigit) {
         return None;

@@ -1,4 +1,5 @@
-//! Pushes and fetches that are being served, by the secret that their hooks know.
+//! Running pushes and fetches, by the secret id that their hooks know. Not here: the protocols of the hooks (`serve`,
+//! `fetch`).
 
 use std::{
     collections::HashMap,
@@ -20,60 +21,58 @@ use crate::{
     types::{error::GitError, protection::Actor},
 };
 
-/// Longer paths do not fit into the address of a socket.
+/// Maximum bytes of the socket's path; the address of a Unix socket has room for 108.
 const MAX_SOCKET_PATH_BYTES: usize = 100;
 
-/// One push: whose, and to what.
+/// Repository and user of one push.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Push {
-    /// Where it goes.
+    /// Repository that is pushed to.
     pub(crate) repository: RepositoryId,
-    /// Who pushes.
+    /// User who pushes, with their permission.
     pub(crate) actor: Actor,
-    /// When it began.
+    /// Start time.
     pub(crate) begun: SystemTime,
 }
 
 impl Push {
-    /// A push that begins now.
+    /// Returns a push that begins now.
     pub(crate) fn new(repository: RepositoryId, actor: Actor) -> Self {
         Self { repository, actor, begun: SystemTime::now() }
     }
 }
 
-/// What a hook is run for.
+/// Operation that a hook runs for.
 #[derive(Clone, Debug)]
 pub(crate) enum HookKind {
-    /// A push.
     Push(Push),
-    /// A fetch.
     Fetch(Fetch),
 }
 
-/// The pushes and fetches. Clones share everything.
+/// Registry of running pushes and fetches. Clones share their state.
 #[derive(Clone, Debug)]
 pub(crate) struct HookSessions(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     socket: PathBuf,
-    /// The most refs that one push may change.
+    /// Maximum refs that one push may change.
     max_refs: usize,
     served: Mutex<HashMap<String, HookKind>>,
-    /// Repositories in which a push that was broken off may have left something, and when the last one was.
+    /// Repositories in which an aborted push may have left files, with the time of the last abort.
     aborted: Mutex<HashMap<RepositoryId, SystemTime>>,
 }
 
-/// Where hooks call; its file vanishes when this is dropped.
+/// Socket that hooks connect to; its file is deleted on drop.
 #[derive(Debug)]
 pub(crate) struct HookSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
-    /// The folder made for it, if it does not fit into the store's.
+    /// Temporary folder of the socket, if the path in the store's folder is too long.
     folder: Option<PathBuf>,
 }
 
-/// A push or a fetch that is being served, until dropped.
+/// Registration of a running push or fetch, until dropped.
 #[derive(Debug)]
 pub(crate) struct HookSession {
     id: String,
@@ -82,7 +81,8 @@ pub(crate) struct HookSession {
 }
 
 impl HookSocket {
-    /// Starts to listen, in the store's folder or, when its path is too long, in one of our own below the system's.
+    /// Listens in the store's folder or, if that path is too long, in a new folder of our own in the system's temporary
+    /// folder.
     pub(crate) fn bind(store: &Path) -> Result<Self, GitError> {
         let mut path = store.join("hook.sock");
         let mut folder = None;
@@ -97,14 +97,15 @@ impl HookSocket {
         Ok(Self { listener, path, folder })
     }
 
-    /// Those whose hooks call here; a push may change `max_refs` refs.
+    /// Returns the registry for hooks that connect to this socket; a push may change at most `max_refs` refs.
     pub(crate) fn sessions(&self, max_refs: usize) -> HookSessions {
         let (served, aborted) = (Mutex::default(), Mutex::default());
         HookSessions(Arc::new(Inner { socket: self.path.clone(), max_refs, served, aborted }))
     }
 }
 
-/// The store's lock keeps every other process from listening there: a file that is left is a dead one's.
+/// Listens on `path`, and replaces a file that is there: the store's lock excludes other processes that listen, so the
+/// file belongs to a dead one.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -117,7 +118,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 
 impl Drop for HookSocket {
     fn drop(&mut self) {
-        // What cannot be removed is replaced by the next process.
+        // A file that cannot be removed is replaced by the next process.
         drop(fs::remove_file(&self.path));
         if let Some(folder) = &self.folder {
             drop(fs::remove_dir(folder));
@@ -126,12 +127,12 @@ impl Drop for HookSocket {
 }
 
 impl HookSessions {
-    /// Remembers a push for as long as the answer is kept.
+    /// Registers a push until the returned session is dropped.
     pub(crate) fn open(&self, push: Push) -> HookSession {
         self.remember(push.repository, HookKind::Push(push))
     }
 
-    /// Remembers a fetch for as long as the answer is kept.
+    /// Registers a fetch until the returned session is dropped.
     pub(crate) fn open_fetch(&self, fetch: Fetch) -> HookSession {
         self.remember(fetch.repository, HookKind::Fetch(fetch))
     }
@@ -142,15 +143,15 @@ impl HookSessions {
         HookSession { id, repository, sessions: self.clone() }
     }
 
-    /// What is served under this secret.
+    /// Returns the push or fetch with this secret id.
     pub(crate) fn find(&self, id: &[u8]) -> Option<HookKind> {
         self.served().get(std::str::from_utf8(id).ok()?).cloned()
     }
 
-    /// When the longest of the pushes to a repository that are being served began; now when there is none. What a push left in the
-    /// repository before that time is nobody's.
+    /// Returns the start time of the oldest running push to a repository; now if there is none. Temporary files older
+    /// than that belong to no running push.
     pub(crate) fn oldest(&self, repository: RepositoryId) -> SystemTime {
-        // Read first: a push that begins meanwhile is not older.
+        // Read before the lock is taken: a push that begins meanwhile is not older.
         let now = SystemTime::now();
         let served = self.served();
         let begun = served.values().filter_map(|served| match served {
@@ -160,13 +161,14 @@ impl HookSessions {
         begun.min().map_or(now, |begun| begun.min(now))
     }
 
-    /// A push to a repository was broken off.
+    /// Records that a push to a repository was aborted.
     pub(crate) fn mark_aborted(&self, repository: RepositoryId) {
         self.aborted().insert(repository, SystemTime::now());
     }
 
-    /// The time before which everything that pushes left in a repository is nobody's, if one of them may have left something. When
-    /// a push that is still served began before that was left, it is for the end of this one to ask again.
+    /// Returns the time before which temporary files of pushes belong to no running push and may be deleted; `None` if
+    /// no push was aborted. While an older push runs, the record of the abort stays, so that the end of that push
+    /// triggers another removal.
     pub(crate) fn aborted_before(&self, repository: RepositoryId) -> Option<SystemTime> {
         let mut aborted = self.aborted();
         let last = *aborted.get(&repository)?;
@@ -177,29 +179,29 @@ impl HookSessions {
         Some(before)
     }
 
-    /// Whether nothing is being served.
+    /// Returns whether no push and no fetch is running.
     pub(crate) fn is_empty(&self) -> bool {
         self.served().is_empty()
     }
 
     fn aborted(&self) -> std::sync::MutexGuard<'_, HashMap<RepositoryId, SystemTime>> {
-        // Nothing panics while it is held.
+        // Never poisoned: no code panics while it holds the lock.
         self.0.aborted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn served(&self) -> std::sync::MutexGuard<'_, HashMap<String, HookKind>> {
-        // Nothing panics while it is held.
+        // Never poisoned: no code panics while it holds the lock.
         self.0.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl HookSession {
-    /// Where the push goes, or the fetch comes from.
+    /// Returns the repository of the push or fetch.
     pub(crate) fn repository(&self) -> RepositoryId {
         self.repository
     }
 
-    /// What the hook finds in its environment.
+    /// Returns the environment variables of the hook.
     pub(crate) fn env(&self) -> Vec<(&'static str, OsString)> {
         let Inner { socket, max_refs, .. } = &*self.sessions.0;
         vec![

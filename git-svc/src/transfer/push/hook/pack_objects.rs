@@ -1,4 +1,5 @@
-//! The hook of fetches: git calls it instead of `git pack-objects`, with the same words, and reads the pack from it.
+//! The hook of fetches: git runs it instead of `git pack-objects`, passes that command as its arguments, and reads the
+//! pack from its standard output.
 
 use std::{
     ffi::OsString,
@@ -23,29 +24,30 @@ use crate::{
     transfer::fetch::hook_protocol::{HookReply, InputSummary, MAX_ARG, MAX_ARGS, MAX_INPUT},
 };
 
-/// How long to wait for a file to grow.
+/// Time to wait for a reply before a growing file is read again.
 const READ_TIMEOUT: Duration = Duration::from_millis(20);
-/// Bytes copied at once.
+/// Maximum bytes per `sendfile`.
 const COPY_BYTES: usize = 1 << 20;
-/// Bytes that wait for git.
+/// Size of the pipe to git in bytes.
 const PIPE_BYTES: usize = 1 << 20;
-/// How often to look whether git is waited for, and how many times in a row it must not be.
+/// Interval at which to check whether the pipe to git is full.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Checks in a row that find the pipe full, after which the client counts as slower than git.
 const MAX_FULL_POLLS: usize = 4;
 
-/// Gives git a pack: makes it, or copies one that git-svc has.
+/// Writes a pack to git: makes it, or copies one that git-svc has.
 pub(super) fn main(socket: &Path, session: &[u8], args: &[OsString]) -> ExitCode {
     match serve_git(socket, session, args) {
         Ok(code) => code,
         Err(error) => {
-            // git passes it on to the client. Nobody may be listening.
+            // git passes the message on to the client. A closed stderr is ignored.
             drop(writeln!(io::stderr(), "Ferrite: {error}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// The connection to git-svc, and what has come of its next word.
+/// Connection to git-svc, with the received bytes of its next reply.
 struct ServiceConnection {
     stream: UnixStream,
     received: Vec<u8>,
@@ -75,7 +77,8 @@ fn gone() -> io::Error {
 }
 
 impl ServiceConnection {
-    /// Says what git wants.
+    /// Sends the session id, the arguments and a summary of the input; instead of the last two, `unknown` if they
+    /// exceed the limits.
     fn send_request(&mut self, session: &[u8], args: &[OsString], input: &[u8]) -> io::Result<()> {
         let mut bytes = Vec::new();
         Packet::Data(session.to_vec()).encode(&mut bytes)?;
@@ -99,7 +102,7 @@ impl ServiceConnection {
         self.stream.write_all(b"0000").map_err(|_| gone())
     }
 
-    /// The next word; `None` when none came in time.
+    /// Reads the next reply; `None` if none arrived within the read timeout.
     fn read_reply(&mut self) -> io::Result<Option<HookReply>> {
         loop {
             if let Some((packet, length)) = Packet::decode(&self.received)? {
@@ -119,11 +122,11 @@ impl ServiceConnection {
         }
     }
 
-    /// Copies a file to git while it grows, and tells git's client what it is to hear.
+    /// Copies a file to git while it grows, and writes progress text for the client to stderr.
     fn follow(&mut self, path: &Path) -> io::Result<()> {
         let file = File::open(path)?;
         let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        // It is only slower without.
+        // Only an optimization: a failure is ignored.
         let _ = rustix::pipe::fcntl_setpipe_size(&out, PIPE_BYTES);
         self.stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let (mut copied, mut size) = (0, None);
@@ -145,7 +148,7 @@ impl ServiceConnection {
     }
 }
 
-/// Copies what there is, in the kernel where it can: what was written to the file does not change any more.
+/// Copies the available bytes, in the kernel if possible: bytes in the file never change once they are written.
 fn copy(file: &File, out: &File) -> io::Result<u64> {
     let mut copied = 0;
     loop {
@@ -161,7 +164,7 @@ fn copy(file: &File, out: &File) -> io::Result<u64> {
     }
 }
 
-/// Makes the pack. The connection says that this goes on, and that it must not when git-svc is gone.
+/// Makes the pack. git-svc holds a permit while the connection is open; when git-svc closes it, the process is ended.
 fn run(service: UnixStream, args: &[OsString], input: &[u8]) -> io::Result<ExitCode> {
     let (program, args) = args.split_first().ok_or_else(|| io::Error::other("this is run by git, for git-svc"))?;
     if program != "git" {
@@ -170,15 +173,15 @@ fn run(service: UnixStream, args: &[OsString], input: &[u8]) -> io::Result<ExitC
     let mut child = Command::new(program).args(args).stdin(Stdio::piped()).spawn()?;
     let leader = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let mut watched = service.try_clone()?;
-    // Both end with this process.
+    // Both threads end with this process.
     std::thread::spawn(move || {
         while matches!(watched.read(&mut [0; 64]), Ok(1..)) {}
-        // The process is only waited for at the end of this one.
+        // The process id is still valid: the child is waited for only at the end of this process.
         let _ = leader.map(|leader| kill_process(leader, Signal::TERM));
     });
     std::thread::spawn(move || report_slow_reader(service));
     if let Some(mut stdin) = child.stdin.take() {
-        // A process that failed early closes its input; its status says why.
+        // A process that failed early has closed its stdin; its exit status is checked below.
         let fed = stdin.write_all(input).and_then(|()| io::copy(&mut io::stdin().lock(), &mut stdin));
         drop(fed);
     }
@@ -187,7 +190,8 @@ fn run(service: UnixStream, args: &[OsString], input: &[u8]) -> io::Result<ExitC
     Ok(ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-/// Tells git-svc once when git has not taken for long what there is for it: its client is slower than the making of the pack.
+/// Sends git-svc one byte once the pipe to git has been full for [`MAX_FULL_POLLS`] checks in a row: the client is
+/// slower than the making of the pack.
 fn report_slow_reader(mut service: UnixStream) {
     let out = io::stdout();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -201,6 +205,6 @@ fn report_slow_reader(mut service: UnixStream) {
             Err(_) => return,
         }
     }
-    // Without it the turn is kept, which is safe.
+    // If this fails, git-svc keeps the permit, which is safe.
     drop(service.write_all(b"s"));
 }
