@@ -1,6 +1,5 @@
-//! Runs git: constant arguments, a fixed environment, and processes that are ended and reaped in every case.
-//!
-//! No text of a client reaches the arguments: those are constants, object ids, and paths made from repository ids.
+//! Runs git: constant arguments, a fixed environment, and processes that are ended and reaped in every case. No text of a
+//! client reaches the arguments: those are constants, object ids, and paths made from repository ids.
 
 mod capabilities;
 mod maintenance_task;
@@ -48,8 +47,7 @@ const MAX_STDOUT_BYTES: u64 = 1 << 20;
 /// `core.bigFileThreshold` are never in memory as a whole.
 const MAX_ALLOCATION: &str = "1g";
 
-/// Capacity of the pipes to and from a process, in bytes: with the usual 64 KiB both sides wait for each other most of the
-/// time.
+/// Bytes that a pipe to or from a process holds: with the usual 64 KiB both sides mostly wait for each other.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// Settings of every process.
@@ -59,8 +57,7 @@ const SETTINGS: &[&str] = &[
     "core.logAllRefUpdates=false",
     "core.useReplaceRefs=false",
     "gc.auto=0",
-    // `export-subst` in a repository's `.gitattributes` can make `git archive` verify commit signatures: no program is
-    // run for that, since the service holds no keys.
+    // `export-subst` in `.gitattributes` can make `git archive` verify signatures: no program is run for that.
     "gpg.program=/bin/false",
     "gpg.ssh.program=/bin/false",
     "gpg.x509.program=/bin/false",
@@ -79,8 +76,8 @@ const SETTINGS: &[&str] = &[
     "transfer.unpackLimit=1",
     "uploadpack.allowFilter=true",
     "uploadpack.allowReachableSHA1InWant=true",
-    // Hidden from fetches only: with `receive.hideRefs`, receive-pack would reject these refs itself, before the hook,
-    // and an atomic push would lose a part.
+    // Not `receive.hideRefs`, with which receive-pack rejects such refs before the hook: an atomic push would lose a
+    // part.
     "uploadpack.hideRefs=refs/ferrite",
     "uploadpack.hideRefs=refs/pull",
     "uploadpack.hideRefs=refs/replace",
@@ -176,8 +173,7 @@ impl Git {
     /// Finds the git program and checks its version.
     ///
     /// # Errors
-    /// `Program` when git is missing, does not run, does not answer within 10 seconds, or is too old; `Io` when the reaper
-    /// thread cannot be started.
+    /// `Program` when git is missing, too old, or silent for 10 seconds; `Io` when the reaper thread cannot be started.
     pub async fn find(options: GitOptions) -> Result<Self, GitError> {
         let program = match &options.program {
             Some(program) => program.clone(),
@@ -230,8 +226,7 @@ impl Git {
         self.spawn("upload-pack", command.arg(repository))
     }
 
-    /// Starts `receive-pack`, which serves a push: the process stores the objects, and its `proc-receive` hook gets every
-    /// ref command.
+    /// Starts `receive-pack`, which serves a push: it stores objects, and its `proc-receive` hook gets all ref commands.
     ///
     /// # Errors
     /// `RepositoryNotFound`, and `Io` when the process cannot be started.
@@ -249,8 +244,7 @@ impl Git {
         self.spawn("receive-pack", command.arg(repository))
     }
 
-    /// Starts `upload-archive`, which reads the client's request from standard input and sends the tree of a ref as tar or
-    /// zip.
+    /// Starts `upload-archive`, which reads the client's request from standard input and sends the tree of a ref.
     ///
     /// # Errors
     /// `RepositoryNotFound`, and `Io` when the process cannot be started.
@@ -287,8 +281,7 @@ impl Git {
         self.spawn("rev-list", &mut command)
     }
 
-    /// Starts `archive`, which writes the tree of a commit to its standard output, with all entries below the folder
-    /// `prefix`.
+    /// Starts `archive`, which writes the tree of a commit to its standard output, below the folder `prefix`.
     pub(crate) fn archive(
         &self,
         repository: &Path,
@@ -384,8 +377,7 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major, minor[..digits].parse().ok()?))
 }
 
-/// A running git process. If it is dropped before the process has ended, the process group gets TERM, and KILL as soon as
-/// its leader has ended or after two seconds.
+/// A running git process. If dropped before its end, the process group gets TERM, and KILL two seconds later at the latest.
 #[derive(Debug)]
 pub struct GitChild {
     /// Standard input of the process; take and drop it to signal the end of input.
@@ -433,19 +425,16 @@ impl GitChild {
         }
     }
 
-    /// Writes `input` to the process, waits at most `deadline` for its end, and returns up to 1 MiB of its output. For
-    /// short commands.
+    /// For short commands: writes `input`, waits at most `deadline` for the end, and returns up to 1 MiB of the output.
     ///
     /// # Errors
-    /// [`GitError::Command`] unless the exit status is zero, [`GitError::TimedOut`] at the deadline, which ends the
-    /// process.
+    /// [`GitError::Command`] unless the exit status is zero, [`GitError::TimedOut`] after the process was ended.
     pub async fn finish(mut self, input: &[u8], deadline: Duration) -> Result<Vec<u8>, GitError> {
         let ended = tokio::time::timeout(deadline, self.exchange(input)).await;
         ended.map_err(|_| GitError::TimedOut { what: self.name })?
     }
 
-    /// Waits for the end of the process, and ends it early when `stop` completes or `deadline` is over. Returns whether the
-    /// process ended by itself.
+    /// Waits for the end of the process, ends it early when `stop` completes, and returns whether it ended by itself.
     ///
     /// # Errors
     /// Those of [`GitChild::finish`].
