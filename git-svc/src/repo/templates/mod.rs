@@ -1,4 +1,5 @@
-//! Texts for the first commit of a repository: README, .gitignore, licence. Bundled; nothing is fetched.
+//! Texts for the first commit of a repository: README, .gitignore and licence. All are part of the program; nothing is
+//! downloaded.
 
 mod gitignore;
 mod license;
@@ -14,31 +15,32 @@ use crate::types::error::GitError;
 /// The README template `Default`.
 const README: &str = "# {Name}\n\n{Description}\n";
 
-/// What the placeholders of a README become.
+/// Values of the placeholders in a README.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadmeValues {
-    /// `{Name}`: the repository's name.
+    /// `{Name}`: name of the repository.
     pub name: String,
-    /// `{Description}`: its description.
+    /// `{Description}`: description of the repository.
     pub description: String,
-    /// `{CloneURL.SSH}`.
+    /// `{CloneURL.SSH}`: clone URL for SSH.
     pub clone_url_ssh: String,
-    /// `{CloneURL.HTTPS}`.
+    /// `{CloneURL.HTTPS}`: clone URL for HTTP.
     pub clone_url_http: String,
 }
 
-/// The README made from a template; an empty name means `Default`.
+/// Returns the README of a template; an empty name means `Default`.
 ///
-/// Errors: `Invalid` with the field `readme` for an unknown template.
+/// # Errors
+/// `Invalid` (field `readme`) for an unknown template.
 pub fn readme(template: &str, values: &ReadmeValues) -> Result<String, GitError> {
     if !template.is_empty() && !template.eq_ignore_ascii_case("default") {
         return Err(unknown("readme", template));
     }
-    // Without a description, nothing but the heading.
+    // Without a description only the heading remains.
     Ok(format!("{}\n", filled(README, values).trim_end()))
 }
 
-/// One pass from left to right, so that a placeholder inside a value stays as it is.
+/// Replaces placeholders in one pass, so that a placeholder inside a value is not replaced.
 fn filled(template: &str, values: &ReadmeValues) -> String {
     let known = [
         ("{Name}", &values.name),
@@ -66,19 +68,21 @@ fn filled(template: &str, values: &ReadmeValues) -> String {
     text
 }
 
-/// The calendar year, in UTC, of an instant in seconds since 1970.
+/// Returns the calendar year in UTC of a time in seconds since 1970.
 #[must_use]
 pub fn year(seconds: i64) -> i32 {
     DateTime::from_timestamp(seconds, 0).map_or(1970, |time| time.year())
 }
 
-/// A template that does not exist; the name comes back cut, since it came from outside.
+/// Returns the error for an unknown template. The name comes from the client, so it is shortened and stripped of control
+/// characters.
 fn unknown(field: &str, name: &str) -> GitError {
     let shown: String = name.chars().filter(|letter| !letter.is_control()).take(64).collect();
     GitError::invalid(field, "unknown", format!("there is no template `{shown}`"))
 }
 
-/// A name as it is compared: letters and digits in lower case, and the signs that tell `C` from `C++`.
+/// Returns the form in which names are compared: letters and digits in lower case, and the signs that distinguish names
+/// such as `C` and `C++`.
 fn key(name: &str) -> String {
     let kept = name.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '+' | '#' | '.'));
     kept.flat_map(char::to_lowercase).collect()
