@@ -1,4 +1,4 @@
-//! Getting files and folders onto the disk, several at a time.
+//! `fsync` of files, folders and folder trees, several at a time. Not here: which files a write must sync.
 
 use std::{
     fs, io,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::types::error::GitError;
 
-/// How many files are synced at once: enough for the disk to group them, few enough to be cheap.
+/// Threads that sync at once: enough for the disk to group the writes, few enough to start cheaply.
 const PARALLEL_SYNCS: usize = 8;
 
 /// Syncs one file or folder.
@@ -17,7 +17,7 @@ pub(crate) fn sync(path: &Path) -> Result<(), GitError> {
     synced.map_err(GitError::io(format!("syncing `{}`", path.display())))
 }
 
-/// Syncs one folder if it is there.
+/// Syncs a folder; a missing one is no error.
 pub(crate) fn sync_if_present(path: &Path) -> Result<(), GitError> {
     match fs::File::open(path) {
         Ok(file) => file.sync_all().map_err(GitError::io(format!("syncing `{}`", path.display()))),
@@ -26,7 +26,7 @@ pub(crate) fn sync_if_present(path: &Path) -> Result<(), GitError> {
     }
 }
 
-/// Syncs all of them, in parallel. Each must exist.
+/// Syncs files and folders in parallel; each must exist.
 pub(crate) fn sync_all(paths: &[PathBuf]) -> Result<(), GitError> {
     if let [path] = paths {
         return sync(path);
@@ -64,9 +64,10 @@ pub(crate) fn sync_tree(root: &Path) -> Result<(), GitError> {
     sync_all(&paths)
 }
 
-/// Syncs the loose files of `objects`, those that are loose, and the folders that name them.
+/// Syncs the loose files of `objects` and the folders that hold them; objects that are in packs are skipped.
 ///
-/// Not only those that are new: one left behind, unsynced, by an attempt that was never acknowledged counts as present.
+/// Objects that existed before the write are synced too: git does not write an object again that an earlier, unacknowledged
+/// attempt left behind, and that file may be unsynced.
 pub(crate) fn sync_objects(repository: &Path, objects: &[git2::Oid]) -> Result<(), GitError> {
     let folder = repository.join("objects");
     let mut paths = vec![folder.clone()];

@@ -1,4 +1,5 @@
-//! Whether there is room to write. libgit2 forgets why a write failed, and git does for refs; so the disk is asked.
+//! Detects a full disk behind a write error without a cause: libgit2 drops the `errno`, and so does git when it writes
+//! refs, so the disk itself is probed. Not here: errors that name their cause ([`GitError::or_full`]).
 
 use std::{fs, io, path::Path};
 
@@ -7,7 +8,8 @@ use uuid::Uuid;
 
 use crate::types::{error::GitError, limits::MAX_FILE_BYTES};
 
-/// The same failure, or the reason for it, if a write may have failed and there is no room in `folder` for the largest file.
+/// Probes `folder` if `error` may come from a failed write. Returns `StoreFull` when the largest file has no space there,
+/// `Io` when the probe fails otherwise, and `error` itself when the probe succeeds.
 pub(crate) fn classify_disk_full(error: GitError, folder: &Path) -> GitError {
     let is_vague = match &error {
         GitError::Git(error) => error.code() == git2::ErrorCode::GenericError,
@@ -23,16 +25,18 @@ pub(crate) fn classify_disk_full(error: GitError, folder: &Path) -> GitError {
     }
 }
 
-/// Asks for room for the largest file, and gives it back. A file system that cannot say is taken to have room.
+/// Allocates the size of the largest file and frees it. A file system that does not support `fallocate` counts as having
+/// space.
 fn probe(folder: &Path) -> io::Result<()> {
     let path = folder.join(format!("tmp_room-{}", Uuid::new_v4()));
-    let asked =
+    let allocated =
         fs::File::create(&path).and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, MAX_FILE_BYTES)?));
-    // What cannot be removed is removed with other temporary files.
+    // A probe file that stays in `incoming` or `objects` is removed as an abandoned file; one in a repository's own
+    // folder is not.
     drop(fs::remove_file(&path));
-    match asked {
+    match allocated {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-        asked => asked,
+        allocated => allocated,
     }
 }
 

@@ -1,6 +1,6 @@
-//! Files and folders of a store: where repositories are, how writes become durable, and the disk space they take.
+//! The files and folders of a store: repository paths, durable writes, full disks and disk usage.
 //!
-//! Not here: what is inside a repository (`repo`).
+//! Not here: the contents of repositories (`repo`).
 
 pub(crate) mod durable;
 pub(crate) mod full;

@@ -1,4 +1,7 @@
-//! The folder of a store: where repositories are, how they come and go. Not here: what is inside a repository.
+//! The folder of a store: paths, creation, deletion and clean-up of repositories, and the lock that one process holds on
+//! it.
+//!
+//! Not here: the contents of repositories (`repo`), and how their size is measured (`usage`).
 
 use std::{
     ffi::OsStr,
@@ -23,38 +26,42 @@ use crate::types::{
     name::{BranchName, RefName},
 };
 
-/// How long deleted repositories stay in `trash/`.
+/// Time that a deleted repository stays in `trash/`.
 const TRASH_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How far the times of files may be behind the clock.
+/// Maximum lag of file times behind the system clock: the kernel stamps files with the time of its last tick.
 pub(crate) const FILE_CLOCK_LAG: Duration = Duration::from_millis(20);
 
-/// A new repository's configuration: its format and nothing else, because every setting is given to each process.
+/// The `config` file of a new repository: the format only, because each git process gets all settings on its command line.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 
-/// A store: one folder, held by one process.
+/// A store: one folder of repositories, locked by one process.
 #[derive(Debug)]
 pub struct RepositoryStore {
     root: PathBuf,
     name: String,
     usages: DiskUsageCache,
-    /// Locked for as long as it is open.
+    /// The locked file `lock`; closing it releases the lock.
     _lock: fs::File,
 }
 
-/// What came of creating a repository.
+/// The result of [`RepositoryStore::create`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// Whether it was there before, and was left as it is.
+    /// True if the repository existed before and was not changed.
     pub existed: bool,
-    /// The first commit, if this call made one.
+    /// The first commit, if this call created one.
     pub first_commit: Option<git2::Oid>,
 }
 
 impl RepositoryStore {
-    /// Opens the store `name` at `root`, made if it does not exist, and takes it for this process.
+    /// Opens the store `name` at `root` and locks it for this process. A folder that does not exist is created.
     ///
-    /// Waits for up to `patience` while another process holds it: a predecessor may be on its way out.
+    /// Waits up to `timeout` while another process holds the lock: the previous process may still be shutting down.
+    ///
+    /// # Errors
+    /// `StoreHeld` when the lock is not free in time, `StoreIdentity` when the folder belongs to a store of another name,
+    /// `Io`.
     pub async fn open(root: &Path, name: &str, timeout: Duration) -> Result<Self, GitError> {
         for folder in ["repos", "incoming", "trash", "cache"] {
             let folder = root.join(folder);
@@ -67,7 +74,7 @@ impl RepositoryStore {
         Ok(Self { root, name: name.to_owned(), usages: DiskUsageCache::default(), _lock: lock })
     }
 
-    /// The name it was opened under.
+    /// The name that the store was opened with.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -79,29 +86,32 @@ impl RepositoryStore {
         &self.root
     }
 
-    /// Where copies are kept that are safe to delete.
+    /// The folder for caches, which may be deleted at any time while the service is stopped.
     #[must_use]
     pub fn cache(&self) -> PathBuf {
         self.root.join("cache")
     }
 
-    /// Where the repository is, or would be.
+    /// The path of the repository; the same whether or not it exists.
     #[must_use]
     pub fn path(&self, id: RepositoryId) -> PathBuf {
         let hash = hex::encode(Sha256::digest(id.to_string().as_bytes()));
         self.root.join("repos").join(&hash[..2]).join(&hash[2..4]).join(format!("{id}.git"))
     }
 
-    /// Whether the repository is here.
+    /// Returns whether the repository exists.
     #[must_use]
     pub fn exists(&self, id: RepositoryId) -> bool {
         self.path(id).join("HEAD").is_file()
     }
 
-    /// Makes a bare repository whose HEAD points to `branch`, and publishes it when everything is on disk.
+    /// Creates a bare repository whose HEAD points to `branch`, and publishes it once all of its files are synced.
     ///
-    /// `fill` may write objects and return a first commit, which becomes the branch. One that exists is left as it is.
+    /// `fill` may write objects and return a first commit, which `branch` is set to. An existing repository is not changed.
     /// Blocking: call it from a thread that may wait.
+    ///
+    /// # Errors
+    /// The error of `fill`, `Io`, and `StoreFull` when the disk is full; the partly built repository is removed.
     pub fn create<F>(&self, id: RepositoryId, branch: &BranchName, fill: F) -> Result<Created, GitError>
     where
         F: FnOnce(&git2::Repository) -> Result<Option<git2::Oid>, GitError>,
@@ -123,7 +133,7 @@ impl RepositoryStore {
         }
     }
 
-    /// Moves what was built to its place; false if another call was faster.
+    /// Moves the built repository into place; false if another call published the repository first.
     fn publish(&self, id: RepositoryId, incoming: &Path) -> Result<bool, GitError> {
         let path = self.path(id);
         let inner = path.parent().expect("a repository's path has two levels above it");
@@ -138,14 +148,15 @@ impl RepositoryStore {
         Ok(true)
     }
 
-    /// Moves the repository to `trash/`; one that is not here is no error. Blocking.
+    /// Moves the repository to `trash/`; a missing one is no error. Blocking. The caller makes the caches forget it.
     ///
-    /// The caller tells the pool to forget it.
+    /// # Errors
+    /// `Io`.
     pub fn delete(&self, id: RepositoryId) -> Result<(), GitError> {
         self.usages.forget(id);
         let path = self.path(id);
         let trash = self.root.join("trash");
-        // The sweeper counts from now, not from the last change of the repository.
+        // `empty_trash` goes by this time; without it the retention would count from the repository's last change.
         if let Ok(folder) = fs::File::open(&path) {
             folder.set_modified(SystemTime::now()).map_err(GitError::io("marking the repository deleted"))?;
         }
@@ -158,7 +169,11 @@ impl RepositoryStore {
         sync(&trash)
     }
 
-    /// Removes what is half-made, and what was deleted more than a week before `now`. Called at start. Blocking.
+    /// Removes repositories that were not completely built, and those deleted more than a week before `now`. Called at
+    /// start. Blocking.
+    ///
+    /// # Errors
+    /// `Io`.
     pub fn sweep(&self, now: SystemTime) -> Result<(), GitError> {
         for entry in list_dir(&self.root.join("incoming"))? {
             remove(&entry.path())?;
@@ -166,7 +181,7 @@ impl RepositoryStore {
         self.empty_trash(now)
     }
 
-    /// Removes what was put into `trash/` more than a week before `now`. Blocking.
+    /// Removes repositories and objects that were moved to `trash/` more than a week before `now`. Blocking.
     pub(crate) fn empty_trash(&self, now: SystemTime) -> Result<(), GitError> {
         for entry in list_dir(&self.root.join("trash"))? {
             let changed = entry.metadata().and_then(|data| data.modified()).map_err(GitError::io("reading `trash`"))?;
@@ -177,24 +192,28 @@ impl RepositoryStore {
         Ok(())
     }
 
-    /// Removes what killed git processes left in a repository: quarantines, temporary and lock files that have not been touched for
-    /// `age`, which must be longer than any process lives. Blocking.
+    /// Removes files that killed git processes left in a repository: quarantines, temporary and lock files last modified
+    /// more than `age` ago, which must be longer than any git process lives. Blocking.
     pub(crate) fn remove_abandoned_files(&self, id: RepositoryId, age: Duration) {
         remove_abandoned_files_in(&self.path(id), SystemTime::now(), age);
     }
 
-    /// A new folder in `trash/` for objects of a repository that nobody wants. Blocking.
+    /// Creates a folder in `trash/` for expired unreachable objects of a repository. Blocking.
     pub(crate) fn make_trash(&self, id: RepositoryId) -> Result<PathBuf, GitError> {
         let folder = self.root.join("trash").join(format!("{id}-expired-{}", Uuid::new_v4()));
         fs::create_dir(&folder).map_err(GitError::io("making a folder in `trash`"))?;
         Ok(folder)
     }
 
-    /// Removes the quarantines of pushes that were ended `before` that time: git does not when it is ended by a signal. Blocking.
+    /// Removes quarantines that were last modified before `before`. git leaves them behind when a signal ends it; no
+    /// running push may have begun before that time. Blocking.
+    ///
+    /// # Errors
+    /// `Io`.
     pub fn remove_quarantines(&self, id: RepositoryId, before: SystemTime) -> Result<(), GitError> {
         for entry in list_dir(&self.path(id).join("objects"))? {
             let is_quarantine = entry.file_name().to_string_lossy().starts_with("tmp_objdir-incoming-");
-            // The system's clock for files is a little behind.
+            // File times lag behind the system clock.
             let changed = entry.metadata().and_then(|data| data.modified()).map(|changed| changed + FILE_CLOCK_LAG);
             if is_quarantine && changed.is_ok_and(|changed| changed < before) {
                 remove(&entry.path())?;
@@ -203,27 +222,34 @@ impl RepositoryStore {
         Ok(())
     }
 
-    /// Bytes of the repository's objects on disk. Blocking.
+    /// Returns the bytes of the repository's objects on disk. Blocking.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`.
     pub fn size(&self, id: RepositoryId) -> Result<u64, GitError> {
         self.usage(id).map(|usage| usage.bytes)
     }
 
-    /// What the repository's objects take on disk. Blocking.
+    /// Measures the repository's objects on disk. Blocking.
     pub(crate) fn usage(&self, id: RepositoryId) -> Result<DiskUsage, GitError> {
         if self.exists(id) { Ok(self.usages.of(id, &self.path(id))) } else { Err(GitError::RepositoryNotFound) }
     }
 
-    /// Makes the names of a push's packs durable: git syncs the files, not the folder they were moved into. Blocking.
+    /// Makes the names of a push's packs durable: git syncs the pack files, but not the folder that it moves them into.
+    /// Blocking.
     ///
     /// Called after `receive-pack` has accepted objects and before refs are changed.
+    ///
+    /// # Errors
+    /// `Io`.
     pub fn sync_packs(&self, id: RepositoryId) -> Result<(), GitError> {
         let objects = self.path(id).join("objects");
-        // A push never brings loose objects: `receive.unpackLimit` sees to that.
+        // A push never adds loose objects, because of `receive.unpackLimit=1`.
         sync_all(&[objects.join("pack"), objects])
     }
 }
 
-/// Makes an empty folder in the place of whatever an earlier process left there. Blocking.
+/// Creates an empty folder, after removing the one that an earlier process left at the path. Blocking.
 pub(crate) fn recreate_dir(folder: &Path) -> Result<(), GitError> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -234,12 +260,12 @@ pub(crate) fn recreate_dir(folder: &Path) -> Result<(), GitError> {
     fs::create_dir_all(folder).map_err(GitError::io(format!("creating `{}`", folder.display())))
 }
 
-/// Removes abandoned files of one repository. One that vanishes meanwhile, or cannot be removed, waits for the next time.
+/// Removes abandoned files of one repository. Files that cannot be removed are tried again at the next call.
 fn remove_abandoned_files_in(repository: &Path, now: SystemTime, age: Duration) {
     let objects = repository.join("objects");
-    // A branch may be called `tmp_x`; none can be called `x.lock`.
+    // A branch may be called `tmp_x`, so only `objects` is searched for temporary names; no ref name ends in `.lock`.
     let is_left_over = |folder: &Path, name: &str| {
-        // A push keeps its pack until its refs are changed.
+        // `receive-pack` holds a `.keep` file until its refs are changed.
         let is_temporary = name.starts_with("tmp_") || name.starts_with(".tmp-") || name.ends_with(".keep");
         (folder.starts_with(&objects) && (is_temporary || lacks_index(folder, name))) || name.ends_with(".lock")
     };
@@ -260,22 +286,23 @@ fn remove_abandoned_files_in(repository: &Path, now: SystemTime, age: Duration) 
     }
 }
 
-/// Whether it belongs to a pack that git does not see: its index comes last, and goes first.
+/// Returns whether `name` is a file of a pack without an index, which git ignores: the index is written last and removed
+/// first.
 fn lacks_index(folder: &Path, name: &str) -> bool {
     let stem = name.strip_prefix("pack-").and_then(|name| name.rsplit_once('.'));
     stem.is_some_and(|(stem, kind)| kind != "idx" && !folder.join(format!("pack-{stem}.idx")).exists())
 }
 
-/// Locks `<root>/lock`, trying until `patience` is over.
+/// Locks `<root>/lock`, polling until `timeout` is over.
 async fn acquire_lock(root: &Path, timeout: Duration) -> Result<fs::File, GitError> {
     let path = root.join("lock");
     let file = fs::File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(GitError::io(format!("opening `{}`", path.display())))?;
-    let give_up = tokio::time::Instant::now() + timeout;
+    let deadline = tokio::time::Instant::now() + timeout;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(fs::TryLockError::WouldBlock) if tokio::time::Instant::now() < give_up => {
+            Err(fs::TryLockError::WouldBlock) if tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             Err(fs::TryLockError::WouldBlock) => return Err(GitError::StoreHeld(root.to_owned())),
@@ -286,12 +313,12 @@ async fn acquire_lock(root: &Path, timeout: Duration) -> Result<fs::File, GitErr
     }
 }
 
-/// Checks `store.id`, or writes it for a new store.
+/// Compares `store.id` with `name`, or writes the file for a new store.
 fn check_identity(root: &Path, name: &str) -> Result<(), GitError> {
     let path = root.join("store.id");
     match fs::read_to_string(&path) {
         Ok(found) if found.trim_end() == name => Ok(()),
-        // Made but not written before a crash: it was never in use.
+        // A crash came between the creation and the write of the file, so the store was never in use.
         Ok(found) if found.is_empty() => write_file(&path, name),
         Ok(found) => Err(GitError::StoreIdentity { expected: name.to_owned(), found: found.trim_end().to_owned() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => write_file(&path, name),
@@ -307,7 +334,7 @@ fn write_file(path: &Path, text: &str) -> Result<(), GitError> {
     written.map_err(GitError::io(format!("writing `{}`", path.display())))
 }
 
-/// Builds a repository at `path` and syncs all of it; returns its first commit.
+/// Builds a repository at `path` and syncs all of it; returns the first commit.
 fn build<F>(path: &Path, branch: &BranchName, fill: F) -> Result<Option<git2::Oid>, GitError>
 where
     F: FnOnce(&git2::Repository) -> Result<Option<git2::Oid>, GitError>,
@@ -344,7 +371,7 @@ fn list_dir(folder: &Path) -> Result<Vec<fs::DirEntry>, GitError> {
     entries.map_err(GitError::io(format!("listing `{}`", folder.display())))
 }
 
-/// Removes a file or a folder with everything in it; missing is no error.
+/// Removes a file, or a folder with its contents; a missing one is no error.
 fn remove(path: &Path) -> Result<(), GitError> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
@@ -372,7 +399,7 @@ mod tests {
         let waiting = RepositoryStore::open(folder.path(), "s1", Duration::from_secs(10));
         let (_, second) = tokio::join!(async move { drop(first) }, waiting);
         drop(second.unwrap());
-        // A process that another test starts holds the lock too, until it is another program.
+        // A process that another test forks inherits the locked file until it executes its program.
         let other = RepositoryStore::open(folder.path(), "s2", Duration::from_secs(10)).await;
         assert!(matches!(other, Err(GitError::StoreIdentity { .. })), "{other:?}");
     }

@@ -1,4 +1,7 @@
-//! What repositories take on disk, read from their folders. A folder of loose objects is read again only after it changed.
+//! Disk usage of repositories, measured from their folders. A folder of loose objects is read again only after its time
+//! changed.
+//!
+//! Not here: when a repository needs maintenance (`maintenance`).
 
 use std::{
     fs,
@@ -10,39 +13,41 @@ use std::{
 use ferrite_proto::id::RepositoryId;
 use moka::sync::Cache;
 
-/// Repositories whose folders are remembered: about 10 KiB each, when all of their folders are in use.
+/// Repositories whose folder readings are cached: about 10 KiB each when all 256 folders of loose objects exist.
 const MAX_CACHED_REPOSITORIES: u64 = 1000;
-/// A folder that changed within this time may change again without a new time: the clock of files is coarse, and coarser on disks
-/// that keep whole seconds.
+/// A folder may change within this time without a new modification time, because the clock of files is coarse. Readings of
+/// younger folders are not cached. Disks that keep whole seconds need the coarse value.
 const FINE_MTIME_GRAIN: Duration = Duration::from_millis(100);
 const COARSE_MTIME_GRAIN: Duration = Duration::from_secs(2);
-/// What an index of packed objects has besides its objects, and for each of them.
+/// Bytes of a pack index without objects (header, fan-out table, two checksums), and bytes per object (id, CRC, offset):
+/// version 2 of `.idx` in gitformat-pack(5).
 const INDEX_BASE: u64 = 8 + 256 * 4 + 40;
 const INDEX_OBJECT: u64 = 28;
 
-/// What one repository takes.
+/// Disk usage of the objects of one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiskUsage {
-    /// Bytes of all of its objects, with their indexes. What half-finished transfers brought does not count.
+    /// Bytes of all objects and their indexes. Temporary files of unfinished transfers do not count.
     pub(crate) bytes: u64,
-    /// Loose objects.
+    /// Number of loose objects.
     pub(crate) loose: u64,
-    /// Objects of each pack that repacking takes: neither kept nor cruft.
+    /// Number of objects of each pack that repacking rewrites, ascending. Packs with `.keep` and cruft packs are left out.
     pub(crate) packs: Vec<u64>,
-    /// Bytes of packs of objects that nothing refers to any more.
+    /// Bytes of cruft packs, which hold unreachable objects.
     pub(crate) cruft: u64,
-    /// Since when nothing refers to the first of them, if that was looked for.
+    /// Time of the oldest object in the cruft packs, in microseconds since 1970; `None` unless [`DiskUsage::date_cruft`]
+    /// found one.
     pub(crate) oldest_cruft_us: Option<i64>,
 }
 
-/// The measures of many repositories.
+/// Cached folder readings of many repositories.
 #[derive(Debug)]
 pub(crate) struct DiskUsageCache(Cache<RepositoryId, Arc<Mutex<FanoutDirs>>>);
 
-/// The folders of loose objects, by the first byte of their ids.
+/// Readings of the 256 folders of loose objects, indexed by the first byte of the object ids.
 type FanoutDirs = Vec<Option<FanoutDir>>;
 
-/// One folder as it was read.
+/// The reading of one folder of loose objects.
 #[derive(Clone, Copy, Debug)]
 struct FanoutDir {
     changed: SystemTime,
@@ -62,11 +67,11 @@ impl DiskUsageCache {
         self.0.invalidate(&id);
     }
 
-    /// Measures the repository at `path`. What vanishes meanwhile does not count. Blocking.
+    /// Measures the repository at `path`. Files that vanish meanwhile do not count. Blocking.
     pub(crate) fn of(&self, id: RepositoryId, path: &Path) -> DiskUsage {
         let objects = path.join("objects");
         let dirs = self.0.get_with(id, || Arc::new(Mutex::new(vec![None; 256])));
-        // Nothing panics while it is held.
+        // No code that can panic runs under this lock.
         let mut dirs = dirs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut usage = DiskUsage::default();
         for entry in fs::read_dir(&objects).into_iter().flatten().flatten() {
@@ -108,7 +113,8 @@ impl DiskUsage {
         self.packs.sort_unstable();
     }
 
-    /// Looks since when nothing refers to the oldest objects, if those that nothing refers to take more than `percent`. Blocking.
+    /// Sets `oldest_cruft_us` if the cruft packs take more than `percent` of all bytes; zero percent switches this off.
+    /// Blocking.
     pub(crate) fn date_cruft(&mut self, repository: &Path, percent: u64) {
         if percent > 0 && self.cruft > self.bytes / 100 * percent {
             let folder = repository.join("objects/pack");
@@ -117,7 +123,7 @@ impl DiskUsage {
         }
     }
 
-    /// Whether each pack has at least twice as many objects as all smaller ones have in all.
+    /// Returns whether each pack has at least twice as many objects as all smaller packs together.
     pub(crate) fn is_geometric(&self) -> bool {
         let mut smaller = 0_u64;
         self.packs.iter().all(|objects| {
@@ -128,8 +134,8 @@ impl DiskUsage {
     }
 }
 
-/// The first of the times in a file that git keeps for a pack: `MTME`, version 1, the kind of ids, and seconds since 1970 for each
-/// object, before two checksums.
+/// Reads the oldest time, in microseconds since 1970, from a `.mtimes` file (gitformat-pack(5)): `MTME`, version 1, hash
+/// kind 1 (SHA-1), a four-byte time in seconds per object, and two checksums.
 fn oldest(path: &Path) -> Option<i64> {
     let bytes = fs::read(path).ok()?;
     let times = bytes.strip_prefix(b"MTME\0\0\0\x01\0\0\0\x01")?;
@@ -137,7 +143,7 @@ fn oldest(path: &Path) -> Option<i64> {
     times.iter().map(|time| i64::from(u32::from_be_bytes(*time)) * 1_000_000).min()
 }
 
-/// Names and sizes of the files in a folder; none if it is not there.
+/// Lists names and sizes of the files in a folder; empty if the folder is missing.
 fn list_dir(folder: &Path) -> impl Iterator<Item = (String, u64)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
@@ -146,7 +152,7 @@ fn list_dir(folder: &Path) -> impl Iterator<Item = (String, u64)> {
     })
 }
 
-/// What is in a folder of loose objects, read only if it changed.
+/// Returns the reading of a folder of loose objects, from `cached` unless the folder changed.
 fn read_if_changed(cached: &mut Option<FanoutDir>, entry: &fs::DirEntry, changed: SystemTime) -> FanoutDir {
     if let Some(dir) = cached.filter(|dir| dir.changed == changed) {
         return dir;
@@ -163,7 +169,7 @@ fn read_if_changed(cached: &mut Option<FanoutDir>, entry: &fs::DirEntry, changed
     dir
 }
 
-/// How many refs have a file of their own; counting stops above `limit`. Blocking.
+/// Counts refs that have their own file; stops above `limit`. Blocking.
 pub(crate) fn loose_refs(repository: &Path, limit: u64) -> u64 {
     let mut count = 0;
     let mut folders = vec![repository.join("refs")];
@@ -201,7 +207,7 @@ mod tests {
         let (objects, usages, id) = (folder.path().join("objects"), DiskUsageCache::default(), RepositoryId(1));
         let dir = objects.join("ab");
         write(&dir.join("0".repeat(38)), 10);
-        // A change within the clock's grain is seen.
+        // A change within the clock's grain is noticed.
         assert_eq!(usages.of(id, folder.path()).loose, 1);
         write(&dir.join("1".repeat(38)), 10);
         assert_eq!(usages.of(id, folder.path()).loose, 2);

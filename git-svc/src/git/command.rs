@@ -1,6 +1,5 @@
-//! The only way to run git: constant arguments, an environment built from nothing, ended and reaped whatever happens.
-//!
-//! No text of a user reaches an argument vector: only constants, object ids, and paths made from repository ids.
+//! Runs git: constant arguments, a fixed environment, and processes that are ended and reaped in every case. No text of a
+//! client reaches the arguments: those are constants, object ids, and paths made from repository ids.
 
 mod capabilities;
 pub(crate) mod maintenance_task;
@@ -30,31 +29,31 @@ use crate::types::{
     error::GitError,
 };
 
-/// The oldest git that has everything we ask for.
+/// The oldest supported git, as major and minor version.
 const MIN_VERSION: (u32, u32) = (2, 41);
 
-/// Where programs are looked for; nothing of the service's own environment is passed on.
+/// The `PATH` of git processes, and the folders searched for git. No variable of the service's environment is passed on.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// What is kept of a process's standard error, and the most that [`GitChild::finish`] takes from its standard output.
+/// Bytes kept of a process's standard error, and of its standard output by [`GitChild::finish`]; the rest is discarded.
 pub(crate) const MAX_STDERR_BYTES: u64 = 16 << 10;
 const MAX_STDOUT_BYTES: u64 = 1 << 20;
 
-/// The most memory that a process which takes a pack asks for at once: the size of an object is what its sender says. Files above
-/// `core.bigFileThreshold` never are in memory as a whole.
+/// The largest allocation of a process that receives a pack: the sender declares the size of each object. Files above
+/// `core.bigFileThreshold` are never in memory as a whole.
 const MAX_ALLOCATION: &str = "1g";
 
-/// Bytes that a pipe to or from a process holds: with the usual 64 KiB both sides wait for each other all the time.
+/// Bytes that a pipe to or from a process holds: with the usual 64 KiB both sides mostly wait for each other.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// Settings that every process gets.
+/// Settings of every process.
 const SETTINGS: &[&str] = &[
     "core.fsmonitor=false",
     "core.fsync=all",
     "core.logAllRefUpdates=false",
     "core.useReplaceRefs=false",
     "gc.auto=0",
-    // A file of the repository can ask for signatures of commits in an archive: nobody has keys here, and no program is run.
+    // `export-subst` in `.gitattributes` can make `git archive` verify signatures: no program is run for that.
     "gpg.program=/bin/false",
     "gpg.ssh.program=/bin/false",
     "gpg.x509.program=/bin/false",
@@ -73,23 +72,24 @@ const SETTINGS: &[&str] = &[
     "transfer.unpackLimit=1",
     "uploadpack.allowFilter=true",
     "uploadpack.allowReachableSHA1InWant=true",
-    // Hidden from readers only: receive-pack would refuse them by itself, and then an atomic push would lose a part.
+    // Not `receive.hideRefs`, with which receive-pack rejects such refs before the hook: an atomic push would lose a
+    // part.
     "uploadpack.hideRefs=refs/ferrite",
     "uploadpack.hideRefs=refs/pull",
     "uploadpack.hideRefs=refs/replace",
     "uploadpack.keepAlive=5",
 ];
 
-/// What can be set about git.
+/// Options of git processes.
 #[derive(Clone, Debug)]
 pub struct GitOptions {
-    /// The program; looked for in the usual folders when absent.
+    /// The git program; searched for in the usual folders when absent.
     pub program: Option<PathBuf>,
-    /// Threads that one process packs with.
+    /// Threads of one `pack-objects` process.
     pub pack_threads: usize,
-    /// Bytes that each of those threads keeps in memory to compare objects.
+    /// Bytes of the delta window of each of those threads.
     pub pack_window_bytes: u64,
-    /// Bytes above which a file is neither compared with others nor held in memory as a whole.
+    /// Bytes above which a file is not delta-compressed and is streamed instead of loaded.
     pub big_file_bytes: u64,
     /// The largest pack a push may send, in bytes.
     pub max_push_bytes: u64,
@@ -108,26 +108,26 @@ impl Default for GitOptions {
     }
 }
 
-/// A git program that was found and checked.
+/// The git program, found and with its version checked.
 #[derive(Debug)]
 pub struct Git {
     program: PathBuf,
     version: (u32, u32),
     options: GitOptions,
     reaper: Reaper,
-    /// What it says it can do, once somebody asked.
+    /// Capability advertisements for fetch (protocol version 2) and push; each is filled by the first call that needs it.
     capabilities: OnceCell<Bytes>,
     push_capabilities: OnceCell<Bytes>,
 }
 
-/// The half of an exchange that a process serves.
+/// The part of the protocol that one process serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// The answer to `info/refs`: what there is, without the `# service=` header.
+    /// The reply to `GET info/refs`: refs or capabilities, without the `# service=` header.
     Advertise,
-    /// One request on its standard input, one answer on its standard output.
+    /// One stateless request on standard input, one reply on standard output.
     Request,
-    /// The whole of it: the process speaks with the client until both are done.
+    /// A stateful session: requests and replies alternate until both sides are done.
     Session,
 }
 
@@ -141,21 +141,24 @@ impl Exchange {
     }
 }
 
-/// What `receive-pack` needs besides the repository.
+/// Parameters of `receive-pack` besides the repository.
 #[derive(Clone, Debug)]
 pub struct ReceivePack {
-    /// Which half.
+    /// The part of the protocol to serve.
     pub exchange: Exchange,
-    /// The protocol asked for.
+    /// The protocol version that the client asked for.
     pub protocol: Option<GitProtocol>,
-    /// The folder that holds the `proc-receive` hook, which is handed every ref command. Absent for advertising.
+    /// The folder with the `proc-receive` hook, which gets every ref command. Absent for advertisements.
     pub hooks: Option<PathBuf>,
-    /// What the hook finds in its environment.
+    /// Environment variables for the hook.
     pub hook_env: Vec<(&'static str, OsString)>,
 }
 
 impl Git {
-    /// Finds the program and checks its version.
+    /// Finds the git program and checks its version.
+    ///
+    /// # Errors
+    /// `Program` when git is missing, too old, or silent for 10 seconds; `Io` when the reaper thread cannot be started.
     pub async fn find(options: GitOptions) -> Result<Self, GitError> {
         let program = match &options.program {
             Some(program) => program.clone(),
@@ -192,7 +195,10 @@ impl Git {
         self.version
     }
 
-    /// Serves a fetch.
+    /// Starts `upload-pack`, which serves a fetch.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
     pub fn upload_pack(
         &self,
         repository: &Path,
@@ -205,7 +211,10 @@ impl Git {
         self.spawn("upload-pack", command.arg(repository))
     }
 
-    /// Serves a push. The process takes objects in; every ref command goes to the `proc-receive` hook and is done there.
+    /// Starts `receive-pack`, which serves a push: it stores objects, and its `proc-receive` hook gets all ref commands.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
     pub fn receive_pack(&self, repository: &Path, request: &ReceivePack) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg("-c").arg(format!("receive.maxInputSize={}", self.options.max_push_bytes));
@@ -220,20 +229,26 @@ impl Git {
         self.spawn("receive-pack", command.arg(repository))
     }
 
-    /// Serves an archive of what the client asks for on its standard input: trees that a ref reaches, as tar or zip.
+    /// Starts `upload-archive`, which reads the client's request from standard input and sends the tree of a ref.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
     pub fn upload_archive(&self, repository: &Path) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         self.spawn("upload-archive", command.arg("upload-archive").arg(repository))
     }
 
-    /// Changes refs as its standard input says.
+    /// Starts `update-ref --stdin -z`, which runs the ref transaction that is written to its standard input.
     pub(crate) fn update_ref(&self, repository: &Path) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg(option("--git-dir", repository)).args(["update-ref", "--no-deref", "--stdin", "-z"]);
         self.spawn("update-ref", &mut command)
     }
 
-    /// Writes a blob to its standard output.
+    /// Starts `cat-file blob`, which writes a blob to its standard output.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
     pub fn cat_file(&self, repository: &Path, blob: git2::Oid) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg(option("--git-dir", repository)).args(["cat-file", "blob"]).arg(blob.to_string());
@@ -241,17 +256,17 @@ impl Git {
         self.spawn("cat-file", &mut command)
     }
 
-    /// Lists commits that changed a path: both come on its standard input, as `<id>\n--\n<path>\n`.
+    /// Starts `rev-list` for a path: commit and path come on standard input, as `<id>\n--\n<path>\n`.
     pub(crate) fn rev_list(&self, repository: &Path, skip: usize, count: usize) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.env("GIT_LITERAL_PATHSPECS", "1").arg(option("--git-dir", repository)).arg("rev-list");
-        // git counts in 32 bits, and no history is longer.
+        // git parses the number as a 32-bit integer, and no history is longer.
         let skip = skip.min(i32::MAX as usize);
         command.arg(format!("--skip={skip}")).arg(format!("--max-count={count}")).arg("--stdin");
         self.spawn("rev-list", &mut command)
     }
 
-    /// Writes the tree of a commit to its standard output as an archive, with everything below the folder `prefix`.
+    /// Starts `archive`, which writes the tree of a commit to its standard output, below the folder `prefix`.
     pub(crate) fn archive(
         &self,
         repository: &Path,
@@ -263,12 +278,12 @@ impl Git {
         let mut command = self.command(repository);
         command.args(["-c", "tar.umask=0022"]).arg(option("--git-dir", repository)).arg("archive");
         command.arg(format!("--format={}", format.name())).arg(format!("--prefix={prefix}/"));
-        // git takes smaller numbers for a part of a date.
+        // git parses smaller numbers as a part of a date.
         command.arg(format!("--mtime=@{}", seconds.max(100_000_000))).arg(commit.to_string()).stdin(Stdio::null());
         self.spawn("archive", &mut command)
     }
 
-    /// git with its environment and settings, before the subcommand.
+    /// Returns a git command with environment and settings, to which the caller adds the subcommand.
     fn command(&self, repository: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().envs([
@@ -282,7 +297,7 @@ impl Git {
             ("GIT_NO_REPLACE_OBJECTS", "1"),
             ("GIT_TERMINAL_PROMPT", "0"),
         ]);
-        // A later `-c` wins: `receive-pack` names its hooks after this.
+        // A later `-c` wins: `receive_pack` sets its own hooks path after this one.
         command.args(["-c", "core.hooksPath=/dev/null"]);
         for setting in SETTINGS {
             command.args(["-c", setting]);
@@ -298,14 +313,14 @@ impl Git {
 
     fn spawn(&self, name: &'static str, command: &mut Command) -> Result<GitChild, GitError> {
         let mut child = command.spawn().map_err(|error| {
-            // The working folder is the repository: git itself was there at start.
+            // The working folder is the repository. The git program still exists, so the repository is what is missing.
             let is_gone = error.kind() == io::ErrorKind::NotFound && self.program.is_file();
             if is_gone { GitError::RepositoryNotFound } else { GitError::io(format!("starting git {name}"))(error) }
         })?;
         for pipe in
             [child.stdin.as_ref().map(AsFd::as_fd), child.stdout.as_ref().map(AsFd::as_fd)].into_iter().flatten()
         {
-            // The system has a bound for all of them together: a small pipe works as well, slower.
+            // The kernel limits the total pipe memory of a user. A pipe that stays small only transfers more slowly.
             let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
         }
         metrics::counter!("ferrite_git_processes_total", "command" => name).increment(1);
@@ -330,7 +345,7 @@ fn setting(key: &str, value: &Path) -> OsString {
     option(key, value)
 }
 
-/// `name=path`, so that nothing in the path is an option.
+/// Returns `name=value` as one argument, so that a path cannot be parsed as an option.
 fn option(name: &str, value: &Path) -> OsString {
     let mut text = OsString::from(name);
     text.push("=");
@@ -338,7 +353,7 @@ fn option(name: &str, value: &Path) -> OsString {
     text
 }
 
-/// `git version 2.47.3` to `(2, 47)`.
+/// Parses `git version 2.47.3` as `(2, 47)`.
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.strip_prefix("git version ")?.split('.');
     let major = numbers.next()?.parse().ok()?;
@@ -347,34 +362,37 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     Some((major, minor[..digits].parse().ok()?))
 }
 
-/// A running git process. Dropped before it has ended, its group gets TERM, and KILL two seconds later.
+/// A running git process. If dropped before its end, the process group gets TERM, and KILL two seconds later at the latest.
 #[derive(Debug)]
 pub struct GitChild {
-    /// Its standard input; take it, and drop it to end the input.
+    /// Standard input of the process; take and drop it to signal the end of input.
     pub stdin: Option<ChildStdin>,
-    /// Its standard output.
+    /// Standard output of the process.
     pub stdout: Option<ChildStdout>,
-    /// Its standard error; must be read for long answers, or the process may wait for ever.
+    /// Standard error of the process. A process that writes more than the pipe holds blocks until this is read.
     pub stderr: Option<ChildStderr>,
     name: &'static str,
-    /// Absent once it has ended.
+    /// `None` once the process has ended.
     child: Option<Child>,
     reaper: Reaper,
 }
 
 impl GitChild {
-    /// The subcommand it runs.
+    /// The git subcommand.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Its process id while it runs, which is its group's as well.
+    /// Returns the process id while the process runs; the id of its process group is the same.
     pub(crate) fn id(&self) -> Option<i32> {
         self.child.as_ref().and_then(Child::id).and_then(|id| i32::try_from(id).ok())
     }
 
-    /// Waits until it has ended. Cancelling this leaves it running until the child is dropped.
+    /// Waits until the process has ended. If this future is dropped, the process keeps running until the child is dropped.
+    ///
+    /// # Errors
+    /// `Internal` when the process was waited for before, and `Io`.
     pub async fn wait(&mut self) -> Result<ExitStatus, GitError> {
         let Some(child) = &mut self.child else {
             return Err(GitError::Internal(format!("git {} was waited for twice", self.name)));
@@ -384,25 +402,27 @@ impl GitChild {
         Ok(status)
     }
 
-    /// Ends it and everything in its group, and waits for that.
+    /// Ends the process and its group, and waits until the process is reaped.
     pub(crate) async fn end(mut self) {
         if let Some(child) = self.child.take() {
-            // The sender says nothing; it goes.
+            // The channel carries no value: the reaper drops its sender.
             drop(self.reaper.end(child).await);
         }
     }
 
-    /// Gives it `input`, waits for at most `deadline`, and returns what it wrote, up to 1 MiB. For short commands.
+    /// For short commands: writes `input`, waits at most `deadline` for the end, and returns up to 1 MiB of the output.
     ///
-    /// Errors: [`GitError::Command`] unless it exits with zero, [`GitError::TimedOut`].
+    /// # Errors
+    /// [`GitError::Command`] unless the exit status is zero, [`GitError::TimedOut`] after the process was ended.
     pub async fn finish(mut self, input: &[u8], deadline: Duration) -> Result<Vec<u8>, GitError> {
         let ended = tokio::time::timeout(deadline, self.exchange(input)).await;
         ended.map_err(|_| GitError::TimedOut { what: self.name })?
     }
 
-    /// Waits for its end, which comes early when `stop` is done or the deadline is over. Returns whether it was left to its own end.
+    /// Waits for the end of the process, ends it early when `stop` completes, and returns whether it ended by itself.
     ///
-    /// Errors: those of [`GitChild::finish`].
+    /// # Errors
+    /// Those of [`GitChild::finish`].
     pub(crate) async fn finish_unless<S>(mut self, stop: S, deadline: Duration) -> Result<bool, GitError>
     where
         S: Future<Output = ()>,
@@ -417,13 +437,13 @@ impl GitChild {
         outcome
     }
 
-    /// Gives it `input` and reads what it writes, to its end.
+    /// Writes `input` to the process, reads its output and waits for its end.
     async fn exchange(&mut self, input: &[u8]) -> Result<Vec<u8>, GitError> {
         let name = self.name;
         let (stdin, stdout, stderr) = (self.stdin.take(), self.stdout.take(), self.stderr.take());
         let feed = async {
             if let Some(mut stdin) = stdin {
-                // A process that failed early closes its input; its status says why.
+                // A process that fails early closes its input; the exit status tells the cause.
                 drop(stdin.write_all(input).await);
             }
         };
@@ -431,9 +451,9 @@ impl GitChild {
             tokio::join!(feed, read_limited(stdout, MAX_STDOUT_BYTES), read_limited(stderr, MAX_STDERR_BYTES));
         let status = self.wait().await?;
         if !status.success() {
-            // Some commands say on their output what they are not content with.
-            let said = if errors.is_empty() { &output } else { &errors };
-            let stderr = String::from_utf8_lossy(said).trim_end().to_owned();
+            // Some commands, such as `fsck`, report problems on standard output.
+            let message = if errors.is_empty() { &output } else { &errors };
+            let stderr = String::from_utf8_lossy(message).trim_end().to_owned();
             return Err(GitError::Command { command: name, status: status.to_string(), stderr });
         }
         Ok(output)
@@ -448,11 +468,11 @@ impl Drop for GitChild {
     }
 }
 
-/// Reads to the end, keeping the first `limit` bytes.
+/// Reads to the end of the stream and returns the first `limit` bytes.
 pub(crate) async fn read_limited<R: tokio::io::AsyncRead + Unpin>(from: Option<R>, limit: u64) -> Vec<u8> {
     let mut kept = Vec::new();
     if let Some(mut from) = from {
-        // A broken pipe ends the text; the status says whether that matters.
+        // A read error ends the text; the exit status of the process tells whether the run failed.
         drop((&mut from).take(limit).read_to_end(&mut kept).await);
         drop(tokio::io::copy(&mut from, &mut tokio::io::sink()).await);
     }

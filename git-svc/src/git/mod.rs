@@ -1,4 +1,4 @@
-//! git itself: its processes and the form of its packets. Not here: what repositories hold (`repo`).
+//! git itself: its processes and its packet format. Not here: the contents of repositories (`repo`).
 
 pub mod command;
 pub mod pktline;

@@ -1,32 +1,32 @@
-//! pkt-lines: four hexadecimal digits of length, then bytes. Not here: what the bytes mean.
+//! pkt-lines (gitprotocol-common(5)): a length of four hexadecimal digits, then data. Not here: the meaning of the data.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// The longest packet, with its length.
+/// Bytes of the longest packet, including its length field.
 pub const MAX_PACKET: usize = 65_520;
 
-/// The most bytes one packet carries.
+/// Bytes of data that one packet carries at most.
 pub const MAX_DATA: usize = MAX_PACKET - 4;
 
-/// Bytes of the longest reason that is looked for.
+/// Bytes at the end of a reply that are searched for an error packet.
 const MAX_REASON_BYTES: usize = 1024;
 
 /// One packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packet {
-    /// `0000`: the end of a list.
+    /// `0000` (flush-pkt): the end of a message.
     Flush,
-    /// `0001`: the end of a section.
+    /// `0001` (delim-pkt): the end of a section.
     Delimiter,
-    /// `0002`: the end of an answer.
+    /// `0002` (response-end-pkt): the end of a stateless response.
     ResponseEnd,
-    /// Bytes.
+    /// A packet with data, which may be empty.
     Data(Vec<u8>),
 }
 
-/// Why bytes are not a packet.
+/// The reason why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
     /// The length is not four hexadecimal digits.
@@ -35,7 +35,7 @@ pub enum PacketError {
     /// The length is 3, or above the limit.
     #[error("the length is out of range")]
     Range,
-    /// Too many bytes to send in one packet.
+    /// The data is too long for one packet.
     #[error("more than 65516 bytes in one packet")]
     TooLong,
 }
@@ -47,13 +47,13 @@ impl From<PacketError> for io::Error {
 }
 
 impl Packet {
-    /// A packet of text.
+    /// Returns a data packet with `text`.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::Data(text.as_bytes().to_vec())
     }
 
-    /// The bytes with at most one final line break removed; `None` unless it carries bytes.
+    /// Returns the data without its final line feed, if any; `None` for packets without data.
     #[must_use]
     pub fn line(&self) -> Option<&[u8]> {
         match self {
@@ -62,7 +62,10 @@ impl Packet {
         }
     }
 
-    /// Appends the packet's wire form.
+    /// Appends the encoded packet to `out`.
+    ///
+    /// # Errors
+    /// [`PacketError::TooLong`].
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), PacketError> {
         match self {
             Self::Flush => out.extend_from_slice(b"0000"),
@@ -79,7 +82,10 @@ impl Packet {
         Ok(())
     }
 
-    /// Reads one packet from the front of `bytes`, with the number of bytes it took; `None` when there are too few yet.
+    /// Decodes the packet at the start of `bytes` and returns it with its encoded length; `None` when it is incomplete.
+    ///
+    /// # Errors
+    /// [`PacketError::Length`] and [`PacketError::Range`].
     pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, PacketError> {
         let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
         match PacketHeader::parse(*length)? {
@@ -89,6 +95,9 @@ impl Packet {
     }
 
     /// Reads one packet; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the stream ends inside a packet, `InvalidData` for an invalid length, and those of the stream.
     pub async fn read<R: AsyncRead + Unpin>(from: &mut R) -> io::Result<Option<Self>> {
         let mut length = [0; 4];
         if from.read(&mut length[..1]).await? == 0 {
@@ -106,6 +115,9 @@ impl Packet {
     }
 
     /// Writes the packet; the caller flushes.
+    ///
+    /// # Errors
+    /// `InvalidData` when the packet is too long, and those of the stream.
     pub async fn write<W: AsyncWrite + Unpin>(&self, to: &mut W) -> io::Result<()> {
         let mut bytes = Vec::new();
         self.encode(&mut bytes)?;
@@ -113,14 +125,14 @@ impl Packet {
     }
 }
 
-/// The start of an answer to `info/refs`: `# service=git-upload-pack` and a flush.
+/// Returns the start of a smart HTTP reply to `info/refs` (gitprotocol-http(5)): `# service=<service>` and a flush packet.
 #[must_use]
 pub fn service_header(service: &str) -> Vec<u8> {
     let line = format!("# service={service}\n");
     format!("{:04x}{line}0000", line.len() + 4).into_bytes()
 }
 
-/// Whether an answer that ends in these bytes ends in a reason why it is not whole: a packet of the band for errors, or `ERR`.
+/// Returns whether a reply that ends in `bytes` ends with an error message: a packet on side-band 3, or one with `ERR`.
 #[must_use]
 pub fn ends_in_reason(bytes: &[u8]) -> bool {
     let longest = bytes.len().saturating_sub(MAX_REASON_BYTES);

@@ -1,6 +1,6 @@
-//! The contents of repositories: refs, reads and writes of objects, on the threads of a pool.
+//! The contents of repositories: refs, and reads and writes of objects, which run on a pool of threads.
 //!
-//! Not here: who may do it, the journal of ref updates, and transfers.
+//! Not here: permissions, the journal of ref updates, and transfers.
 
 pub mod pool;
 pub mod read;

@@ -1,6 +1,7 @@
-//! The threads that work with libgit2: a fixed number of them, a bounded queue, and the repositories each keeps open.
+//! The threads that call libgit2: a fixed number of workers, a bounded queue of jobs, and the repositories that each worker
+//! keeps open.
 //!
-//! No libgit2 call happens elsewhere: it blocks, and a repository handle belongs to one thread at a time.
+//! No other code calls libgit2: calls block, and a repository handle may be used by one thread at a time only.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,20 +15,20 @@ use tokio::sync::oneshot;
 
 use crate::{disk::repositories::RepositoryStore, types::error::GitError};
 
-/// How large a pool is.
+/// Sizes of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolOptions {
-    /// Threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Jobs that may wait.
+    /// Jobs that may wait in the queue.
     pub queue: usize,
     /// Repositories that one worker keeps open.
     pub repos: usize,
-    /// How long one is kept open without use.
+    /// Time without use after which a repository is closed.
     pub idle: Duration,
 }
 
-/// Repositories that all workers keep open: about 18 KiB each.
+/// Repositories that all workers together keep open by default: about 18 KiB each.
 const MAX_OPEN_REPOSITORIES: usize = 2000;
 
 impl Default for PoolOptions {
@@ -38,7 +39,7 @@ impl Default for PoolOptions {
     }
 }
 
-/// The pool. Clones share it; its threads end when the last clone is gone.
+/// A pool of worker threads. Clones share the threads, which end when the last clone is dropped.
 #[derive(Clone)]
 pub struct Pool {
     owner: Arc<Owner>,
@@ -57,7 +58,7 @@ struct Shared {
 
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Per worker: repositories whose handle it must drop.
+    /// Per worker: repositories to close before the next job.
     forget: Vec<Vec<RepositoryId>>,
     closed: bool,
 }
@@ -65,7 +66,10 @@ struct Queue {
 type Job = Box<dyn FnOnce(&mut RepoCache) + Send>;
 
 impl Pool {
-    /// Starts the threads.
+    /// Starts the worker threads.
+    ///
+    /// # Errors
+    /// `Io` when a thread cannot be started.
     pub fn new(store: Arc<RepositoryStore>, options: PoolOptions) -> Result<Self, GitError> {
         set_library_options();
         let workers = options.workers.max(1);
@@ -82,10 +86,11 @@ impl Pool {
 
     /// Runs `job` on the repository.
     ///
-    /// The job runs a second time, on a fresh handle, if it did not find an object that it expected. It does not run at all
-    /// when the caller is gone before its turn. A panic inside is contained and becomes [`GitError::Internal`].
+    /// If a handle that was already open does not find an object, the job runs a second time on a fresh handle. The job
+    /// does not run if the caller drops the future while it is queued. A panic of the job becomes [`GitError::Internal`].
     ///
-    /// Errors: `Overloaded` when the queue is full, `RepositoryNotFound`, and the job's own.
+    /// # Errors
+    /// `Overloaded` when the queue is full, `RepositoryNotFound`, and those of the job.
     pub async fn run<T, F>(&self, id: RepositoryId, job: F) -> Result<T, GitError>
     where
         T: Send + 'static,
@@ -94,9 +99,10 @@ impl Pool {
         self.submit(move |repos| repos.run(id, &job)).await
     }
 
-    /// Runs blocking work of the store (creating, deleting, measuring) on the pool's threads.
+    /// Runs a blocking operation on the store (create, delete, measure) on a worker thread.
     ///
-    /// Errors: `Overloaded` when the queue is full, and the job's own.
+    /// # Errors
+    /// `Overloaded` when the queue is full, and those of the job.
     pub async fn run_blocking<T, F>(&self, job: F) -> Result<T, GitError>
     where
         T: Send + 'static,
@@ -105,7 +111,7 @@ impl Pool {
         self.submit(move |repos| contained(|| job(&repos.shared.store))).await
     }
 
-    /// Drops every handle of the repository: it was deleted or moved.
+    /// Closes the repository in every worker, after it was deleted or moved.
     pub fn forget(&self, id: RepositoryId) {
         let mut queue = self.owner.shared.lock();
         for list in &mut queue.forget {
@@ -122,7 +128,7 @@ impl Pool {
         let (answer, answered) = oneshot::channel();
         let boxed: Job = Box::new(move |repos| {
             if !answer.is_closed() {
-                // An error means that the caller left while the job ran: nobody wants the answer.
+                // Fails if the caller dropped the future while the job ran.
                 drop(answer.send(job(repos)));
             }
         });
@@ -150,13 +156,13 @@ impl Shared {
             return Err(GitError::Overloaded);
         }
         queue.jobs.push_back(job);
-        // Whoever is woken needs the lock at once.
+        // Unlocked first, because the woken worker takes the lock at once.
         drop(queue);
         self.wake.notify_one();
         Ok(())
     }
 
-    /// The life of one worker.
+    /// Runs jobs until the queue is closed and empty. Without jobs, closes idle repositories.
     fn work(self: Arc<Self>, index: usize) {
         let mut repos = RepoCache { shared: Arc::clone(&self), open: HashMap::new() };
         let poll_interval = self.options.idle.div_f32(4.0).max(Duration::from_millis(10));
@@ -215,7 +221,7 @@ impl RepoCache {
             self.open.remove(&id);
             return Err(GitError::RepositoryNotFound);
         }
-        // Out of the map while the job runs: a handle that a panic left in an unknown state is not used again.
+        // Removed from the map while the job runs, so that a handle is not used again after a panic.
         let (repository, _) = match self.open.remove(&id) {
             Some(handle) => handle,
             None => (git2::Repository::open_bare(self.shared.store.path(id))?, Instant::now()),
@@ -232,7 +238,7 @@ impl RepoCache {
         result
     }
 
-    /// Closes the repository that was not used for longest, if there are too many.
+    /// Closes the least recently used repository if the worker has the maximum number open.
     fn evict_oldest(&mut self) {
         if self.open.len() < self.shared.options.repos.max(1) {
             return;
@@ -259,10 +265,10 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// Options of the library for the whole process. Those behind `unsafe` functions (cache sizes) keep their defaults.
+/// Sets the process-wide options of libgit2. Options that only `unsafe` functions set (cache sizes) keep their defaults.
 fn set_library_options() {
     static ONCE: Once = Once::new();
-    // Hashing every object again on each read finds bit rot, which `fsck` does too, off the path of requests.
+    // Hashing every object on each read would detect bit rot. `git fsck` detects it too, outside of requests.
     ONCE.call_once(|| git2::opts::strict_hash_verification(false));
 }
 
@@ -298,13 +304,13 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_refuses_and_the_gone_are_skipped() {
         let (_folder, pool) = pool(small()).await;
-        let (open, gate) = std::sync::mpsc::channel::<()>();
-        let gate = Mutex::new(gate);
+        let (release, blocked_until) = std::sync::mpsc::channel::<()>();
+        let blocked_until = Mutex::new(blocked_until);
         let (started, mut has_started) = tokio::sync::mpsc::unbounded_channel();
         let ran = Arc::new(AtomicUsize::new(0));
         let blocker = pool.run(RepositoryId(1), move |_| {
             started.send(()).unwrap();
-            gate.lock().unwrap().recv().unwrap();
+            blocked_until.lock().unwrap().recv().unwrap();
             Ok(())
         });
         let others = async {
@@ -313,18 +319,18 @@ mod tests {
                 let ran = Arc::clone(&ran);
                 pool.run(RepositoryId(1), move |_| Ok(ran.fetch_add(1, Ordering::SeqCst)))
             };
-            // Two wait, and their callers leave; a third finds no room.
+            // Two jobs wait and their callers leave; a third finds the queue full.
             let mut first = Box::pin(count());
             let mut second = Box::pin(count());
             assert!(futures_util::poll!(&mut first).is_pending());
             assert!(futures_util::poll!(&mut second).is_pending());
             assert!(matches!(count().await, Err(GitError::Overloaded)));
             drop((first, second));
-            open.send(()).unwrap();
+            release.send(()).unwrap();
         };
         let (blocked, ()) = tokio::join!(blocker, others);
         blocked.unwrap();
-        // The two that nobody waits for leave the queue unrun.
+        // The two jobs whose callers left are dropped from the queue without running.
         while let Err(error) = pool.run(RepositoryId(2), |_| Ok(())).await {
             assert!(matches!(error, GitError::Overloaded));
             tokio::task::yield_now().await;

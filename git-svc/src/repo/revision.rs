@@ -1,19 +1,20 @@
-//! What a client means by a revision. Resolved by exact look-ups only: no text of a client reaches a revision parser.
+//! Resolves the revisions of clients, by exact look-ups only: no text of a client reaches git's revision parser. Not
+//! supported: other revision syntax, such as `main~1`.
 
 use git2::{ObjectType, Oid, Repository};
 
 use super::refs::{head, lookup};
 use crate::types::{error::GitError, name::RefName};
 
-/// The fewest digits of a short object id.
+/// Minimum number of digits of an abbreviated object id.
 const MIN_SHORT: usize = 7;
 
-/// A revision as a client wrote it, checked for form.
+/// A revision as a client wrote it, validated but not resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
-    /// Lower-case digits, if it may be an object id.
+    /// The text as lower-case hexadecimal digits, if it has the form of an object id.
     digits: Option<String>,
-    /// What else it may be, in the order of trying.
+    /// The refs that the text may name, in the order in which they are tried.
     names: Vec<Name>,
 }
 
@@ -23,17 +24,17 @@ enum Name {
     Ref(RefName),
 }
 
-/// What a revision turned out to be.
+/// A resolved revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// The commit.
+    /// The id of the commit.
     pub commit: Oid,
-    /// The branch or tag that was named, `HEAD` followed to its branch; absent for object ids.
+    /// The branch or tag that was named, or that HEAD points to; `None` for object ids.
     pub name: Option<RefName>,
 }
 
 impl Resolved {
-    /// What stands for it in links: the short name of the branch or tag, or the commit's id.
+    /// Returns the name of the revision in links: the short name of the branch or tag, or the commit's id.
     #[must_use]
     pub fn display(&self) -> Vec<u8> {
         self.name.as_ref().map_or_else(|| self.commit.to_string().into_bytes(), |name| name.short().to_vec())
@@ -41,9 +42,10 @@ impl Resolved {
 }
 
 impl Revision {
-    /// Checks the form; empty is the default branch.
+    /// Validates the form of a revision; empty text and `HEAD` mean the default branch.
     ///
-    /// Errors: `RevisionNotFound`: what cannot be a revision is a revision that does not exist.
+    /// # Errors
+    /// `RevisionNotFound` for text that cannot name a revision.
     pub fn parse(text: &[u8]) -> Result<Self, GitError> {
         if text.is_empty() || text == b"HEAD" {
             return Ok(Self { digits: None, names: vec![Name::Head] });
@@ -66,9 +68,10 @@ impl Revision {
         Ok(Self { digits, names })
     }
 
-    /// Finds the commit. Ids win over names, branches over tags, and annotated tags lead to their commit.
+    /// Finds the commit. Ids take precedence over names, and branches over tags; annotated tags are peeled.
     ///
-    /// Errors: `RevisionNotFound`, also for what leads to no commit.
+    /// # Errors
+    /// `RevisionNotFound`, also for objects that lead to no commit.
     pub fn resolve(&self, repo: &Repository) -> Result<Resolved, GitError> {
         if let Some(digits) = &self.digits
             && let Some(commit) = commit_by_id(repo, digits)?
@@ -92,9 +95,10 @@ impl Revision {
         Err(GitError::RevisionNotFound)
     }
 
-    /// Finds the tree: of the commit, or the one that an id or a tag names itself.
+    /// Finds the tree: that of the commit, or the tree that an id or a tag names.
     ///
-    /// Errors: `RevisionNotFound`, also for what leads to no tree.
+    /// # Errors
+    /// `RevisionNotFound`, also for objects that lead to no tree.
     pub fn resolve_tree(&self, repo: &Repository) -> Result<Oid, GitError> {
         if let Some(digits) = &self.digits
             && let Some(id) = object_by_id(repo, digits)?
@@ -117,19 +121,20 @@ impl Revision {
     }
 }
 
-/// `text` in lower case, if it has the form of a full or short object id.
+/// Returns `text` in lower case if it has the form of a full or abbreviated object id.
 #[must_use]
 pub fn object_id(text: &[u8]) -> Option<String> {
     let has_form = (MIN_SHORT..=40).contains(&text.len()) && text.iter().all(u8::is_ascii_hexdigit);
     has_form.then(|| String::from_utf8_lossy(text).to_ascii_lowercase())
 }
 
-/// The commit with this full or short id; an ambiguous one names none.
+/// Returns the commit with this full or abbreviated id, which may be that of a tag object; `None` if there is none or the
+/// id is ambiguous.
 pub(crate) fn commit_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitError> {
     object_by_id(repo, digits)?.map_or(Ok(None), |id| peel(repo, id))
 }
 
-/// The full id of the object with this full or short id; an ambiguous one names none.
+/// Returns the full id of the object with this full or abbreviated id; `None` if there is none or the id is ambiguous.
 pub(crate) fn object_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitError> {
     let odb = repo.odb()?;
     let Ok(short) = Oid::from_str(digits) else { return Ok(None) };
@@ -143,7 +148,7 @@ pub(crate) fn object_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid
     }
 }
 
-/// The tree that an object is or leads to.
+/// Peels an object to a tree; `None` if it leads to none.
 fn peel_to_tree(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
     match repo.find_object(id, None) {
         Ok(object) => Ok(object.peel(ObjectType::Tree).ok().map(|tree| tree.id())),
@@ -152,7 +157,7 @@ fn peel_to_tree(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
     }
 }
 
-/// The commit that an object is or, as an annotated tag, leads to.
+/// Peels a commit or tag object to a commit; `None` for other objects.
 pub(crate) fn peel(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
     let object = match repo.find_object(id, None) {
         Ok(object) => object,
@@ -198,7 +203,7 @@ mod tests {
         repo.reference("refs/tags/main", commits[2], true, "").unwrap();
         repo.reference("refs/tags/tree", tree, true, "").unwrap();
         repo.reference("refs/ferrite/x", commits[0], true, "").unwrap();
-        // Looks like the id of another commit.
+        // A branch name that is also the abbreviated id of another commit.
         repo.reference(&format!("refs/heads/{}", &commits[2].to_string()[..8]), commits[0], true, "").unwrap();
         Fixture { _folder: folder, repo, commits, tree, tag }
     }

@@ -1,13 +1,13 @@
-//! The formats of archives, and the folder in them.
+//! Archive formats, and the name of the folder that holds an archive's entries.
 
 use std::fmt;
 
 use super::error::GitError;
 
-/// The longest name of the folder.
+/// Bytes of the longest prefix.
 const MAX_PREFIX: usize = 100;
 
-/// The kind of file.
+/// The format of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// A zip file.
@@ -17,7 +17,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of this name, which is the end of a file's name, too.
+    /// Parses a format name, which is also the extension of the file name.
+    ///
+    /// # Errors
+    /// `Invalid` (field `format`).
     pub fn parse(name: &[u8]) -> Result<Self, GitError> {
         match name {
             b"zip" => Ok(Self::Zip),
@@ -26,7 +29,7 @@ impl Format {
         }
     }
 
-    /// Its name.
+    /// The name of the format, which is also the extension of the file name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,12 +39,15 @@ impl Format {
     }
 }
 
-/// The name of the folder that holds everything in an archive: one part of a path that nothing takes for anything else.
+/// The name of the top folder of an archive. Safe as one component of a path: no `.`, `..`, `.git` or leading dash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix(String);
 
 impl Prefix {
-    /// Checks a name: what a repository may be called.
+    /// Checks a prefix against the rules for repository names.
+    ///
+    /// # Errors
+    /// `Invalid` (field `prefix`).
     pub fn parse(name: &[u8]) -> Result<Self, GitError> {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
         let is_named = name.iter().any(|byte| *byte != b'.') && !name.starts_with(b"-");

@@ -1,4 +1,6 @@
-//! Everything the git core can refuse to do. The one table from these failures to kinds and reasons.
+//! The error type of the git core, and the table that gives each variant its kind, reason and field violations.
+//!
+//! Not here: errors of the parts around the core (`rpc_error`).
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -6,85 +8,85 @@ use ferrite_proto::error::{FieldViolation, Kind, ServiceError};
 
 use super::denial::Denial;
 
-/// A failure of git-svc.
+/// An error of the git core.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// No such repository on this store.
+    /// The repository does not exist on this store.
     #[error("repository not found")]
     RepositoryNotFound,
-    /// No such branch.
+    /// The branch does not exist.
     #[error("branch not found")]
     BranchNotFound,
     /// The revision names no commit.
     #[error("revision not found")]
     RevisionNotFound,
-    /// No such ref.
+    /// The ref does not exist.
     #[error("ref not found")]
     RefNotFound,
-    /// No object of that kind has this id.
+    /// No object of the expected kind has this id.
     #[error("object not found")]
     ObjectNotFound,
-    /// Nothing at that path.
+    /// The path does not exist.
     #[error("path not found")]
     PathNotFound,
-    /// One field of the request breaks a rule.
+    /// One field of the request is invalid.
     #[error("`{}`: {}", .0.field, .0.message)]
     Invalid(FieldViolation),
-    /// The commit would change nothing.
+    /// The commit would not change the tree.
     #[error("the file has this content already")]
     UnchangedContent,
-    /// The repository follows a remote.
+    /// The repository is a mirror of a remote.
     #[error("the repository is a mirror and cannot be written")]
     MirrorReadOnly,
-    /// The file to replace is not what the caller thinks.
+    /// The blob at the path is not the one that the caller expects.
     #[error("the file is not at the given blob any more")]
     StaleBlob,
-    /// One of several files to change is not what the caller thinks.
+    /// The blob of one of several files is not the one that the caller expects.
     #[error("`files[{index}]` is not at the given blob any more")]
     StaleFile {
-        /// Its place in the request.
+        /// Index of the file in the request.
         index: usize,
     },
-    /// No such rule about branches.
+    /// The branch protection rule does not exist.
     #[error("protection rule not found")]
     ProtectionNotFound,
-    /// The repository has as many rules about branches as it may have.
+    /// The repository has the maximum number of branch protection rules.
     #[error("the repository has {limit} protection rules already")]
     TooManyProtections {
-        /// How many.
+        /// The maximum number of rules.
         limit: usize,
     },
-    /// A rule about branches says no.
+    /// A branch protection rule denies the change.
     #[error("protected branch: {denial}")]
     BranchProtected {
-        /// What it says no to.
+        /// The denied action.
         denial: Denial,
     },
-    /// A ref is not where the caller thinks, or somebody else is changing it.
+    /// The ref is not at the expected value, or is locked by another writer.
     #[error("`{name}` has moved or is being changed")]
     RefConflict {
         /// The ref's full name.
         name: String,
     },
-    /// The name of a ref collides with another one: `a` and `a/b` cannot both exist.
+    /// The name of the ref collides with another: `a` and `a/b` cannot both exist.
     #[error("`{name}` collides with another ref")]
     RefNameClash {
         /// The ref's full name.
         name: String,
     },
-    /// A ref cannot be set to this object: it is missing, or no commit where one is needed.
+    /// The ref cannot be set to this object: the object is missing, or is no commit although the ref is a branch.
     #[error("`{name}` cannot be set to that object")]
     RefTarget {
         /// The ref's full name.
         name: String,
     },
-    /// The request was meant for another store.
+    /// The request names another store.
     #[error("this is not the store that holds the repository")]
     WrongStore,
-    /// Larger than what is allowed.
+    /// A size is above its limit.
     #[error("{what} is larger than {limit} allowed")]
     TooLarge {
-        /// What is too large.
+        /// The thing that is too large.
         what: &'static str,
         /// The limit, in the unit of `what`.
         limit: u64,
@@ -92,10 +94,10 @@ pub enum GitError {
     /// Every worker is busy and the queue is full.
     #[error("too much work is waiting")]
     Overloaded,
-    /// It took longer than allowed and was ended.
+    /// An operation reached its time limit and was ended.
     #[error("{what} took too long")]
     TimedOut {
-        /// What took too long.
+        /// The name of the operation.
         what: &'static str,
     },
     /// Another process holds the store.
@@ -109,7 +111,7 @@ pub enum GitError {
         /// The name on disk.
         found: String,
     },
-    /// There is no usable git program.
+    /// No usable git program was found.
     #[error("{0}")]
     Program(String),
     /// A git process failed.
@@ -117,60 +119,60 @@ pub enum GitError {
     Command {
         /// The subcommand.
         command: &'static str,
-        /// How it ended.
+        /// The exit status.
         status: String,
-        /// The end of what it wrote to its standard error.
+        /// Start of its standard error, or of its standard output if that is empty; 16 KiB or 1 MiB at most.
         stderr: String,
     },
-    /// libgit2 failed.
+    /// libgit2 returned an error.
     #[error("libgit2: {0}")]
     Git(#[from] git2::Error),
-    /// The file system failed.
+    /// A file operation failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
-    /// The client ended its request in the middle; nobody hears the answer.
+    /// The client disconnected before the end of its request, so no reply reaches it.
     #[error("the request was broken off")]
     ClientGone,
-    /// The client sends or takes so slowly that it keeps others from their turn.
+    /// The client sends or receives more slowly than the minimum rate.
     #[error("the client was too slow")]
     TooSlow,
-    /// There is no room left on the store's disk.
+    /// The store's disk is full.
     #[error("the store's disk is full")]
     StoreFull,
-    /// A fault of ours.
+    /// A bug of git-svc.
     #[error("{0}")]
     Internal(String),
 }
 
-/// What the system says when there is no room: on the disk, in somebody's share of it, or below the limit of a file's size.
+/// Error kinds of a full disk: no space, a used-up quota, or a file above the process's file size limit (`RLIMIT_FSIZE`).
 const FULL_KINDS: &[io::ErrorKind] =
     &[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
-/// The same in the words of the C library, which `LC_ALL=C` keeps constant.
+/// Messages of the C library for these kinds; `LC_ALL=C` keeps them constant.
 const FULL_WORDS: &[&str] = &["No space left on device", "Disk quota exceeded", "File too large"];
 
-/// Whether a message says that there is no room.
+/// Returns whether a message reports a full disk.
 pub(crate) fn says_full(message: &str) -> bool {
     FULL_WORDS.iter().any(|words| message.contains(words))
 }
 
 impl GitError {
-    /// A refusal of one field.
+    /// Returns an `Invalid` error for one field.
     pub fn invalid(field: &str, code: &'static str, message: impl Into<String>) -> Self {
         Self::Invalid(FieldViolation::new(field, code, message))
     }
 
-    /// For `map_err`: a failure of the file system while doing `what`.
+    /// Returns a function for `map_err` that makes an `Io` error of the operation `what`.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }
 
-    /// Whether a transaction of refs was refused as a whole, so that nothing happened.
+    /// Returns whether a ref transaction with this error was rejected as a whole, so that no ref has changed.
     pub(crate) fn is_refused_transaction(&self) -> bool {
         matches!(
             self,
@@ -178,7 +180,8 @@ impl GitError {
         )
     }
 
-    /// The same failure, or `StoreFull` if a full disk is behind it: git and libgit2 say so in words only.
+    /// Returns `StoreFull` if the cause is a full disk, else the error itself. git and libgit2 report the cause in their
+    /// message only.
     pub(crate) fn or_full(self) -> Self {
         let is_full = match &self {
             Self::Io { source, .. } => FULL_KINDS.contains(&source.kind()),
@@ -194,7 +197,8 @@ impl GitError {
         Self::StoreFull
     }
 
-    /// Whether libgit2 did not find an object: a handle may have missed a change of packs.
+    /// Returns whether libgit2 did not find an object. An open repository handle may not know packs that were written
+    /// since.
     pub(crate) fn is_missing_object(&self) -> bool {
         matches!(self, Self::Git(error) if error.code() == git2::ErrorCode::NotFound
             && matches!(error.class(), git2::ErrorClass::Odb | git2::ErrorClass::Object))

@@ -1,4 +1,4 @@
-//! Limits as plain values. Not here: the settings they come from (`config`).
+//! Limits that are not configurable. Not here: settings (`config`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Plain values that every other part knows: names, paths, rules, limits, and the errors. No input or output.
+//! Plain values used by all other modules: names, paths, protection rules, limits and errors. No input or output.
 
 pub mod archive;
 pub mod denial;

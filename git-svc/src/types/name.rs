@@ -1,22 +1,23 @@
-//! Names of branches and refs, checked. Not here: whether they exist (`refs`), or what a revision means (`revision`).
+//! Validated names of branches and refs. Not here: whether they exist (`repo::refs`), and how a revision is resolved
+//! (`repo::revision`).
 
 use std::fmt;
 
 use super::error::GitError;
 
-/// The longest name of a branch, in bytes.
+/// Bytes of the longest branch name.
 pub const MAX_BRANCH: usize = 1000;
 
-/// The longest part between two slashes: the file system takes 255 bytes, and git appends `.lock`.
+/// Bytes of the longest component of a ref name: the file system allows 255 bytes, and git appends `.lock`.
 const MAX_PART: usize = 250;
 
-/// Why a name is refused.
+/// The reason why a name is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing there.
+    /// The name is empty.
     #[error("must not be empty")]
     Empty,
-    /// The whole, or one part of it.
+    /// The name or one component is too long.
     #[error("is too long")]
     TooLong,
     /// A control byte or blank, or one of `~^:?*[\`.
@@ -28,13 +29,13 @@ pub enum NameError {
     /// `-…`, `refs/…`, `HEAD`, `@`, forty hexadecimal digits: could be taken for something else.
     #[error("could be taken for an option, a ref or an object id")]
     Misleading,
-    /// Not below `refs/`.
+    /// The name does not start with `refs/`.
     #[error("is not a full ref name")]
     NotFull,
 }
 
 impl NameError {
-    /// This refusal as the refusal of `field`.
+    /// Returns the `Invalid` error of `field`.
     #[must_use]
     pub fn of(self, field: &str) -> GitError {
         let code = match self {
@@ -46,7 +47,7 @@ impl NameError {
     }
 }
 
-/// The rules of `git check-ref-format --allow-onelevel`, and lengths.
+/// Checks the rules of `git check-ref-format --allow-onelevel`, and the length limits.
 fn check(name: &[u8]) -> Result<(), NameError> {
     if name.is_empty() {
         return Err(NameError::Empty);
@@ -72,12 +73,16 @@ fn check(name: &[u8]) -> Result<(), NameError> {
     Ok(())
 }
 
-/// The short name of a branch: what git accepts, less what could be taken for something else.
+/// The short name of a branch: a name that git accepts and that cannot be mistaken for an option, a full ref name or an
+/// object id.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchName(Vec<u8>);
 
 impl BranchName {
-    /// Checks a short name.
+    /// Validates a short branch name.
+    ///
+    /// # Errors
+    /// The rule that the name breaks.
     pub fn parse(name: &[u8]) -> Result<Self, NameError> {
         check(name)?;
         if name.len() > MAX_BRANCH {
@@ -96,7 +101,7 @@ impl BranchName {
         &self.0
     }
 
-    /// The full name, `refs/heads/…`.
+    /// Returns the full name, `refs/heads/…`.
     #[must_use]
     pub fn to_ref(&self) -> RefName {
         RefName([b"refs/heads/", self.0.as_slice()].concat())
@@ -108,7 +113,10 @@ impl BranchName {
 pub struct RefName(Vec<u8>);
 
 impl RefName {
-    /// Checks a full name.
+    /// Validates a full ref name.
+    ///
+    /// # Errors
+    /// The rule that the name breaks.
     pub fn parse(name: &[u8]) -> Result<Self, NameError> {
         check(name)?;
         if !name.starts_with(b"refs/") {
@@ -123,20 +131,20 @@ impl RefName {
         &self.0
     }
 
-    /// The branch it is, if it is one that we would name so.
+    /// Returns the branch name if this is a branch with a valid [`BranchName`].
     #[must_use]
     pub fn branch(&self) -> Option<BranchName> {
         BranchName::parse(self.0.strip_prefix(b"refs/heads/")?).ok()
     }
 
-    /// The name without `refs/heads/` or `refs/tags/`; the whole name elsewhere.
+    /// Returns the name without `refs/heads/` or `refs/tags/`; the whole name for other refs.
     #[must_use]
     pub fn short(&self) -> &[u8] {
         let short = self.0.strip_prefix(b"refs/heads/").or_else(|| self.0.strip_prefix(b"refs/tags/"));
         short.unwrap_or(&self.0)
     }
 
-    /// Whether clients may neither see nor change it.
+    /// Returns whether the ref is internal: clients can neither see nor change it.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         [b"refs/ferrite".as_slice(), b"refs/replace", b"refs/pull"]
@@ -144,7 +152,7 @@ impl RefName {
             .any(|space| self.0.strip_prefix(*space).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")))
     }
 
-    /// Whether a client may push to it: not ours, and if it is a branch or tag, with a name that is taken for nothing else.
+    /// Returns whether clients may push to the ref: not internal, and with a valid short name if it is a branch or tag.
     #[must_use]
     pub fn is_pushable(&self) -> bool {
         if self.is_hidden() {
@@ -153,11 +161,11 @@ impl RefName {
         if let Some(short) = self.0.strip_prefix(b"refs/heads/").or_else(|| self.0.strip_prefix(b"refs/tags/")) {
             return BranchName::parse(short).is_ok();
         }
-        // `refs/x` itself has no namespace: only names below one are the client's.
+        // `refs/x` has no namespace: clients may push only to names below one.
         self.0.iter().filter(|byte| **byte == b'/').count() >= 2
     }
 
-    /// The name for `libgit2`, whose interface takes text; names that are not UTF-8 have none.
+    /// Returns the name as text, which libgit2 needs; `None` if it is not UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
@@ -229,7 +237,7 @@ mod tests {
         .map(str::to_owned)
         .to_vec();
         for name in samples {
-            // git takes `@` for the current branch, and we take it for nothing.
+            // git resolves `@` to the current branch; here it is invalid.
             let accepts = name != "@"
                 && Command::new("git").args(["check-ref-format", "--branch", &name]).output().unwrap().status.success();
             assert_eq!(BranchName::parse(name.as_bytes()).is_ok(), accepts, "{name:?}");
@@ -241,7 +249,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn accepted_names_obey_the_rules(name in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn accepted_names_follow_the_rules(name in proptest::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(branch) = BranchName::parse(&name) {
                 prop_assert_eq!(branch.as_bytes(), &name[..]);
                 let full = RefName::parse(branch.to_ref().as_bytes()).expect("the full name of a branch is a ref name");

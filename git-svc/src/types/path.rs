@@ -1,22 +1,22 @@
-//! Paths inside a tree. Not here: paths on disk, which are made from ids only (`layout`).
+//! Validated paths inside a tree. Not here: paths on disk, which are made from repository ids only (`disk::repositories`).
 
 use std::fmt;
 
 use super::error::GitError;
 
-/// The longest path, in bytes.
+/// Bytes of the longest path.
 pub const MAX_PATH: usize = 4096;
 
-/// The longest component, in bytes.
+/// Bytes of the longest component.
 pub const MAX_COMPONENT: usize = 255;
 
-/// Why a path is refused.
+/// The reason why a path is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// Nothing there.
+    /// The path is empty.
     #[error("must not be empty")]
     Empty,
-    /// The whole, or one component.
+    /// The path or one component is too long.
     #[error("is too long")]
     TooLong,
     /// Not UTF-8, a control character, or a backslash.
@@ -31,7 +31,7 @@ pub enum PathError {
 }
 
 impl PathError {
-    /// This refusal as the refusal of `field`.
+    /// Returns the `Invalid` error of `field`.
     #[must_use]
     pub fn of(self, field: &str) -> GitError {
         let code = match self {
@@ -49,13 +49,17 @@ impl PathError {
 pub struct TreePath(Vec<u8>);
 
 impl TreePath {
-    /// The root.
+    /// The root of the tree.
     #[must_use]
     pub fn root() -> Self {
         Self(Vec::new())
     }
 
-    /// A path to write to: no component may mean anything but itself to any file system.
+    /// Validates a path to write: UTF-8 without control characters and backslashes, and no component that some file system
+    /// treats specially.
+    ///
+    /// # Errors
+    /// The rule that the path breaks.
     pub fn strict(path: &[u8]) -> Result<Self, PathError> {
         if path.is_empty() {
             return Err(PathError::Empty);
@@ -81,9 +85,13 @@ impl TreePath {
         Ok(Self(path.to_vec()))
     }
 
-    /// A path to read, cleaned as a browser would: empty components and `.` vanish, `..` takes one away and stops at the root.
+    /// Normalizes a path to read as a browser does: empty components and `.` are dropped, and `..` drops the component
+    /// before it, if any.
     ///
-    /// Whatever comes out is looked up entry by entry, so it leads nowhere but into the tree.
+    /// The result is looked up entry by entry, so it cannot lead out of the tree.
+    ///
+    /// # Errors
+    /// [`PathError::TooLong`], and [`PathError::Character`] for a NUL.
     pub fn clean(path: &[u8]) -> Result<Self, PathError> {
         if path.len() > MAX_PATH {
             return Err(PathError::TooLong);
@@ -102,7 +110,10 @@ impl TreePath {
         Ok(Self(parts.join(&b'/')))
     }
 
-    /// A path to read, taken as it is: a component that no tree can hold is refused.
+    /// Validates a path to read without normalizing it; components that no tree can hold are rejected.
+    ///
+    /// # Errors
+    /// The rule that the path breaks.
     pub fn literal(path: &[u8]) -> Result<Self, PathError> {
         if path.is_empty() {
             return Err(PathError::Empty);
@@ -125,24 +136,24 @@ impl TreePath {
         &self.0
     }
 
-    /// Whether it is the root.
+    /// Returns whether the path is the root.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Its components from the root; none for the root.
+    /// Iterates over the components from the root; none for the root itself.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         self.0.split(|byte| *byte == b'/').filter(|part| !part.is_empty())
     }
 
-    /// The last component; empty for the root.
+    /// Returns the last component; empty for the root.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.components().next_back().unwrap_or_default()
     }
 
-    /// The path of the entry `name` in this directory.
+    /// Returns the path of the entry `name` in this directory.
     #[must_use]
     pub fn join(&self, name: &[u8]) -> Vec<u8> {
         if self.is_root() { name.to_vec() } else { [self.as_bytes(), b"/", name].concat() }
@@ -161,10 +172,11 @@ impl fmt::Debug for TreePath {
     }
 }
 
-/// A component as the least careful of all file systems reads it: upper case, without what they skip or cut off.
+/// Folds a component the way the most lenient file systems compare names: upper case, without ignored code points, NTFS
+/// streams (`:…`) and trailing dots and blanks.
 fn folded(component: &str) -> String {
     let visible = component.chars().filter(|letter| !is_ignorable(*letter));
-    // Through lower case first: it turns İ into i with a combining dot, and the sign for kelvin into k.
+    // Through lower case first: `İ` becomes `i` and a combining dot (dropped below), and the Kelvin sign becomes `k`.
     let upper: String = visible
         .flat_map(char::to_lowercase)
         .filter(|letter| *letter != '\u{307}')
@@ -174,32 +186,32 @@ fn folded(component: &str) -> String {
     before_stream.trim_end_matches(['.', ' ']).to_owned()
 }
 
-/// Code points that HFS+ skips when it compares names, and others that are not seen.
+/// Returns whether HFS+ ignores the code point in comparisons, or it is another invisible one.
 fn is_ignorable(letter: char) -> bool {
     matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Whether some file system reads `component` as `.git`.
+/// Returns whether some file system treats `component` as `.git`.
 fn is_dot_git(component: &str) -> bool {
     let folded = folded(component);
     folded == ".GIT" || is_short_name(&folded, "GIT")
 }
 
-/// Whether `component` is `.gitmodules` to git or to some file system.
+/// Returns whether git or some file system treats `component` as `.gitmodules`.
 #[must_use]
 pub fn is_dot_gitmodules(component: &str) -> bool {
     let folded = folded(component);
     folded == ".GITMODULES" || is_short_name(&folded, "GITMOD") || folded.starts_with("GI7EBA~")
 }
 
-/// Whether `component` is `.gitattributes` to git or to some file system.
+/// Returns whether git or some file system treats `component` as `.gitattributes`.
 #[must_use]
 pub fn is_dot_gitattributes(component: &str) -> bool {
     let folded = folded(component);
     folded == ".GITATTRIBUTES" || is_short_name(&folded, "GITATT") || folded.starts_with("GI7D29~")
 }
 
-/// Whether it is `stem~1` or the like: the short name that NTFS gives to a longer one.
+/// Returns whether `folded` is `<stem>~<digits>`, the short name (8.3) that NTFS gives to a long one.
 fn is_short_name(folded: &str, stem: &str) -> bool {
     let digits = folded.strip_prefix(stem).and_then(|rest| rest.strip_prefix('~'));
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
@@ -265,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_git_reads_are_known_in_disguise() {
+    fn special_files_of_git_are_recognized_in_every_spelling() {
         assert!(
             is_dot_gitmodules(".GitModules") && is_dot_gitmodules("gitmod~1") && is_dot_gitmodules(".gitmodules .")
         );
@@ -274,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn accepted_paths_obey_the_rules(path in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn accepted_paths_follow_the_rules(path in proptest::collection::vec(any::<u8>(), 0..40)) {
             if let Ok(strict) = TreePath::strict(&path) {
                 prop_assert_eq!(strict.as_bytes(), &path[..]);
                 prop_assert!(strict.components().all(|part| part != b".." && part != b"." && !part.eq_ignore_ascii_case(b".git")));

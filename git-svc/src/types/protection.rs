@@ -1,24 +1,25 @@
-//! The rules of one repository. Plain values; no database.
+//! Branch protection rules of one repository, and the effective rule of a branch and an account. Plain values; no database.
 
 use ferrite_proto::{Permission, grant::Grant};
 
 use super::{denial::Denial, error::GitError, name::BranchName};
 
-/// The longest pattern, in bytes.
+/// Bytes of the longest pattern.
 const MAX_PATTERN: usize = 200;
-/// The rules of one repository.
+/// Rules per repository.
 pub(crate) const MAX_RULES: usize = 50;
-/// The accounts that one rule lists.
+/// Accounts that one rule lists.
 pub(crate) const MAX_USERS: usize = 100;
 
-/// The name of a branch, or a pattern in which `*` stands for any text, slashes included.
+/// A branch name, or a pattern in which `*` matches any text, including slashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pattern(String);
 
 impl Pattern {
-    /// Checks a pattern: with some text for every `*` it must be the name of a branch.
+    /// Validates a pattern: with `x` for every `*`, the text must be a valid branch name.
     ///
-    /// Errors: `Invalid` (field `pattern`).
+    /// # Errors
+    /// `Invalid` (field `pattern`).
     pub(crate) fn parse(text: &str) -> Result<Self, GitError> {
         if text.len() > MAX_PATTERN {
             return Err(GitError::invalid("pattern", "too_long", "is too long"));
@@ -27,12 +28,11 @@ impl Pattern {
         Ok(Self(text.to_owned()))
     }
 
-    /// One that was checked before.
+    /// Returns a pattern from the database, which was validated when it was stored.
     pub(crate) fn stored(text: String) -> Self {
         Self(text)
     }
 
-    /// The pattern's text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -41,7 +41,8 @@ impl Pattern {
         !self.0.contains('*')
     }
 
-    /// Whether a branch has such a name. Each part is searched once: the time is linear in the name for each `*`.
+    /// Returns whether the pattern matches a branch name. Each text between two `*` is searched for once, so the time is
+    /// linear in the name for each `*`.
     fn matches(&self, branch: &str) -> bool {
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();
@@ -55,29 +56,30 @@ impl Pattern {
     }
 }
 
-/// One rule.
+/// A branch protection rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) id: i64,
     pub(crate) pattern: Pattern,
-    /// Whether commits may be taken away.
+    /// True if force pushes are allowed.
     pub(crate) allow_force: bool,
-    /// Whether the branch may be deleted.
+    /// True if the branch may be deleted.
     pub(crate) allow_delete: bool,
-    /// Who may change the branch; empty for everyone who may write.
+    /// User ids that may change the branch; empty if everyone with write permission may.
     pub(crate) users: Vec<i64>,
     pub(crate) created_us: i64,
 }
 
-/// The rules of one repository, by pattern.
+/// The rules of one repository, sorted by pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules(Vec<Rule>);
 
-/// What the rules that bind one branch allow together.
+/// The combined permissions of the rules that apply to one branch, for one actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EffectiveRule {
     pub(crate) allow_force: bool,
     pub(crate) allow_delete: bool,
+    /// True if the actor may change the branch.
     pub(crate) admits: bool,
 }
 
@@ -91,21 +93,20 @@ impl Rules {
         self.0.is_empty()
     }
 
-    /// All of them.
     pub(crate) fn into_vec(self) -> Vec<Rule> {
         self.0
     }
 
-    /// Whether any binds the branch with this short name.
+    /// Returns whether any rule applies to the branch with this short name.
     pub(crate) fn protect(&self, branch: &[u8]) -> bool {
         let branch = String::from_utf8_lossy(branch);
         self.0.iter().any(|rule| rule.pattern.matches(&branch))
     }
 
-    /// What `actor` may do to a branch; `None` for one that no rule binds. The rule with its exact name stands alone; of others
-    /// that match, every one must allow it.
+    /// Returns what `actor` may do to a branch; `None` if no rule applies. A rule with exactly this name overrides the
+    /// patterns; otherwise an action is allowed only if every matching rule allows it.
     pub(crate) fn effective(&self, branch: &[u8], actor: &Actor) -> Option<EffectiveRule> {
-        // A name that is not text becomes one that can be matched by `*` only.
+        // Bytes that are not UTF-8 become U+FFFD, which `*` matches.
         let branch = String::from_utf8_lossy(branch);
         let exact = self.0.iter().find(|rule| rule.pattern.is_exact() && rule.pattern.as_str() == branch);
         let matching: Vec<_> = match exact {
@@ -121,7 +122,7 @@ impl Rules {
 }
 
 impl EffectiveRule {
-    /// What is wrong with a change whose kind is known.
+    /// Returns the reason to deny a change that is not a force push.
     pub(crate) fn deny(self, is_deletion: bool) -> Option<Denial> {
         if !self.admits {
             return Some(Denial::Pusher);
@@ -130,26 +131,27 @@ impl EffectiveRule {
     }
 }
 
-/// Who changes refs.
+/// The account that changes refs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Actor {
-    /// The account; zero for none.
+    /// The user id; zero for none.
     pub(crate) user: i64,
-    /// Its level on the repository.
+    /// The account's permission on the repository.
     pub(crate) permission: Permission,
 }
 
 impl Actor {
-    /// The bearer of a grant.
+    /// Returns the account of a grant.
     pub(crate) fn of(grant: &Grant) -> Self {
         Self { user: grant.user_id().map_or(0, |user| user.0), permission: grant.permission }
     }
 
-    /// Whether a list that names some accounts lets this one pass: owners are on every list.
+    /// Returns whether `users` lists this account; owners count as listed.
     fn is_among(&self, users: &[i64]) -> bool {
         self.permission >= Permission::Owner || (self.user != 0 && users.contains(&self.user))
     }
 }
+
 
 #[cfg(test)]
 mod tests {

@@ -1,38 +1,42 @@
-//! What a client says along with a push (`git push -o ci.skip`), for whoever hears of it. Not here: any meaning.
+//! Push options (`git push -o ci.skip`): validated, stored in the journal and passed on in push events. Not here: any
+//! meaning of theirs.
 
-/// Options of one push.
+/// Options per push.
 const MAX_OPTIONS: usize = 64;
-/// Bytes of one option.
+/// Bytes per option.
 const MAX_OPTION_BYTES: usize = 1 << 10;
-/// Bytes of all of them.
+/// Bytes of all options of a push.
 const MAX_TOTAL_BYTES: usize = 16 << 10;
 
-/// Options in the order in which the client gave them, within the limits. A line each, so that they are kept as they are.
+/// The options of one push within the limits, in the order in which the client sent them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PushOptions {
     lines: Vec<String>,
     bytes: usize,
 }
 
-/// Why an option is not taken. The client reads it beside every ref that it pushed.
+/// The reason why an option is rejected. The client gets this message for every ref of the push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OptionError {
-    /// One more than may be.
+    /// Too many options.
     #[error("a push may have {MAX_OPTIONS} options at most")]
     TooMany,
-    /// Too much in one.
+    /// The option is too long.
     #[error("a push option may have {MAX_OPTION_BYTES} bytes at most")]
     TooLong,
-    /// Too much in all.
+    /// All options together are too long.
     #[error("push options may have {MAX_TOTAL_BYTES} bytes in all at most")]
     TooLarge,
-    /// Not text, or with a character that ends lines or moves cursors.
+    /// The option is not UTF-8, or contains a control character, which could end a line or move a terminal's cursor.
     #[error("a push option must be UTF-8 text without control characters")]
     NoText,
 }
 
 impl PushOptions {
-    /// Takes one more.
+    /// Validates and appends an option.
+    ///
+    /// # Errors
+    /// The limit or rule that the option breaks.
     pub(crate) fn add(&mut self, line: &[u8]) -> Result<(), OptionError> {
         if self.lines.len() == MAX_OPTIONS {
             return Err(OptionError::TooMany);
@@ -49,17 +53,17 @@ impl PushOptions {
         Ok(())
     }
 
-    /// In their order.
+    /// The options in the order in which the client sent them.
     pub(crate) fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// Their form in rows; `None` for none.
+    /// Returns the options as stored in the journal, each with a line feed; `None` if there are none.
     pub(crate) fn to_row(&self) -> Option<String> {
         (!self.lines.is_empty()).then(|| self.lines.iter().flat_map(|line| [line, "\n"]).collect())
     }
 
-    /// What [`PushOptions::to_row`] wrote.
+    /// Parses the result of [`PushOptions::to_row`].
     pub(crate) fn of_row(row: &str) -> Self {
         let lines = row.split_terminator('\n').map(str::to_owned).collect();
         Self { lines, bytes: row.len() }

@@ -1,4 +1,6 @@
-//! Everything a call to git-svc can end in: the core's failures, and those of the parts around it.
+//! The error type of git-svc's RPCs: errors of the git core, and those of the parts around it.
+//!
+//! Not here: the kinds and reasons of core errors (`error`).
 
 use std::time::Duration;
 
@@ -8,34 +10,34 @@ use tonic::Status;
 
 use super::error::GitError;
 
-/// Why a call failed.
+/// An error of an RPC.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RpcError {
-    /// The caller may not.
+    /// The caller is not authorized.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// git, the store, or a rule of theirs.
+    /// An error of the git core.
     #[error(transparent)]
     Git(GitError),
-    /// The key of a repeated write.
+    /// The idempotency key was used for another request, or cannot be checked.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
-    /// Facts of other services.
+    /// The event of another service cannot be applied.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
-    /// The journal.
+    /// The database failed.
     #[error("storage failure")]
     Store(#[source] DbError),
 }
 
-/// Whatever is done when the disk is full: that is what the caller hears.
+/// Turns every error that a full disk caused into `StoreFull`.
 impl From<GitError> for RpcError {
     fn from(error: GitError) -> Self {
         Self::Git(error.or_full())
     }
 }
 
-/// The same for the journal, which may be on the same disk.
+/// Turns a full disk of the database, which may be the store's disk, into `StoreFull`.
 impl From<DbError> for RpcError {
     fn from(error: DbError) -> Self {
         if !error.is_full() {
@@ -58,7 +60,7 @@ impl RpcError {
         }
     }
 
-    /// Logs the cause of a fault of ours: the caller is told nothing about it.
+    /// Logs the cause of an internal error, which the status for the caller does not contain.
     pub(crate) fn log(&self) {
         if self.kind() != Kind::Internal {
             return;
@@ -66,7 +68,7 @@ impl RpcError {
         tracing::error!(error = %self, cause = self.causes(), "a call failed");
     }
 
-    /// What is behind it, from the nearest to the farthest.
+    /// Returns the chain of causes as text, from the nearest to the farthest.
     pub(crate) fn causes(&self) -> String {
         let mut causes = Vec::new();
         let mut next = std::error::Error::source(self);

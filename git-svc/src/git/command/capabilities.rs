@@ -1,4 +1,5 @@
-//! What git says it can do: the same for every repository of this service, for as long as git and its settings are the same.
+//! Capability advertisements of git, cached: they are the same for every repository as long as git and its settings do not
+//! change.
 
 use std::{path::Path, time::Duration};
 
@@ -8,36 +9,37 @@ use ferrite_proto::git_transport::GitProtocol;
 use super::{Exchange, Git, ReceivePack};
 use crate::{git::pktline::Packet, types::error::GitError};
 
-/// How long git may take to say so.
+/// Time limit of the process that prints the advertisement.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Git {
-    /// The answer to `info/refs` in version 2 of the protocol, in git's own words. Whoever asks first makes git say them, of `repository`.
+    /// Returns git's reply to `info/refs` in protocol version 2. Cached after the first call, which runs git in
+    /// `repository`.
     pub(crate) async fn capabilities(&self, repository: &Path) -> Result<Bytes, GitError> {
-        let said = self.capabilities.get_or_try_init(|| async {
+        let cached = self.capabilities.get_or_try_init(|| async {
             let child = self.upload_pack(repository, Exchange::Advertise, Some(&GitProtocol::version_2()))?;
-            let said = child.finish(&[], DEADLINE).await?;
-            if said.starts_with(b"000eversion 2\n") && said.ends_with(b"0000") {
-                return Ok(Bytes::from(said));
+            let reply = child.finish(&[], DEADLINE).await?;
+            if reply.starts_with(b"000eversion 2\n") && reply.ends_with(b"0000") {
+                return Ok(Bytes::from(reply));
             }
             Err(GitError::Internal("git does not speak version 2 of its protocol".to_owned()))
         });
-        said.await.cloned()
+        cached.await.cloned()
     }
 
-    /// What stands behind the first ref that a push is shown, in git's own words. Whoever asks first makes git say them, of
-    /// `repository`.
+    /// Returns the capability list that follows the first ref in the advertisement of `receive-pack`. Cached after the
+    /// first call, which runs git in `repository`.
     pub(crate) async fn push_capabilities(&self, repository: &Path) -> Result<Bytes, GitError> {
-        let said = self.push_capabilities.get_or_try_init(|| async {
+        let cached = self.push_capabilities.get_or_try_init(|| async {
             let exchange = Exchange::Advertise;
             let receive = ReceivePack { exchange, protocol: None, hooks: None, hook_env: Vec::new() };
-            let said = self.receive_pack(repository, &receive)?.finish(&[], DEADLINE).await?;
-            let first = Packet::decode(&said).ok().flatten();
+            let reply = self.receive_pack(repository, &receive)?.finish(&[], DEADLINE).await?;
+            let first = Packet::decode(&reply).ok().flatten();
             let line = first.as_ref().and_then(|(packet, _)| packet.line()).unwrap_or_default();
-            let said = line.splitn(2, |byte| *byte == 0).nth(1);
-            let said = said.filter(|said| said.windows(13).any(|word| word == b"report-status"));
-            said.map(Bytes::copy_from_slice).ok_or_else(|| GitError::Internal("git does not report pushes".to_owned()))
+            let list = line.splitn(2, |byte| *byte == 0).nth(1);
+            let list = list.filter(|list| list.windows(13).any(|word| word == b"report-status"));
+            list.map(Bytes::copy_from_slice).ok_or_else(|| GitError::Internal("git does not report pushes".to_owned()))
         });
-        said.await.cloned()
+        cached.await.cloned()
     }
 }

@@ -1,4 +1,5 @@
-//! git's own upkeep, one process per chore, with little weight against those that serve somebody.
+//! Maintenance commands of git, one process per task, at low CPU and disk priority. Not here: when a task is due
+//! (`maintenance`).
 
 use std::{ffi::OsString, fs::File, path::Path, process::Stdio, time::Duration};
 
@@ -7,35 +8,36 @@ use rustix::process::{Pid, setpriority_pgrp};
 use super::{Git, GitChild, option};
 use crate::types::error::GitError;
 
-/// How nice it is to others. Linux takes the weight for the disk from this as well, where a process was given none: here the lowest of
-/// the usual ones.
+/// The nice value of maintenance processes. Linux derives the I/O priority from it unless one is set: 15 gives the lowest
+/// best-effort level, (15 + 20) / 5 = 7 (ioprio_set(2)).
 const NICENESS: i32 = 15;
 
-/// One thing to do to a repository.
+/// One maintenance task of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MaintenanceTask<'a> {
-    /// Packs loose objects that are in use.
+    /// Packs reachable loose objects.
     PackLoose,
-    /// Packs loose objects and small packs, so that sizes grow geometrically; writes one index and one bitmap over all packs.
+    /// Packs loose objects and merges small packs, so that pack sizes grow geometrically; writes a multi-pack index and a
+    /// bitmap.
     Geometric,
-    /// Packs everything anew. What nothing refers to goes into a pack of its own, and from there to the folder `expired` when it was
-    /// not touched for `expire`.
+    /// Repacks everything. Unreachable objects go into a cruft pack, and those not modified for `expire` into the folder
+    /// `expired`.
     Full {
-        /// How long it stays.
+        /// Minimum age of unreachable objects that are moved out of the repository.
         expire: Duration,
-        /// Where it goes.
+        /// The folder that gets the expired objects.
         expired: &'a Path,
     },
-    /// Writes the commit-graph, in the one form that libgit2 can read.
+    /// Writes the commit-graph with generation numbers of version 1, the only form that libgit2 reads.
     CommitGraph,
-    /// Looks whether all objects are there that refs lead to, without reading files.
+    /// Checks that all objects reachable from refs exist, without reading file contents.
     Check,
-    /// Moves all refs to one file. The caller holds the repository's write lock.
+    /// Packs all refs into `packed-refs`. The caller holds the repository's write lock.
     PackRefs,
 }
 
 impl MaintenanceTask<'_> {
-    /// The subcommand.
+    /// The git subcommand.
     fn name(self) -> &'static str {
         match self {
             Self::PackLoose | Self::Geometric | Self::Full { .. } => "repack",
@@ -66,7 +68,8 @@ impl MaintenanceTask<'_> {
 }
 
 impl Git {
-    /// Does a chore. `hold` is open in the process for as long as it runs: a lock on it outlives even this service.
+    /// Starts a task. `lock` becomes the standard input of the process, so a lock on that file is held as long as the
+    /// process runs, even if this service ends first.
     pub(crate) fn run_task(
         &self,
         repository: &Path,
@@ -79,7 +82,7 @@ impl Git {
         command.arg(option("--git-dir", repository)).args(task.args()).stdin(Stdio::from(lock));
         let child = self.spawn(task.name(), &mut command)?;
         if let Some(leader) = child.id().and_then(Pid::from_raw) {
-            // It may have ended already; without less weight it is only less polite.
+            // Fails if the process has ended; at normal priority the task still runs correctly.
             let _ = setpriority_pgrp(Some(leader), NICENESS);
         }
         Ok(child)

@@ -1,4 +1,7 @@
-//! Fetches whose packs are made, or copied, by our own hook.
+//! `upload-pack` with a `pack-objects` hook of ours, and the `pack-objects` process that writes into a file of the pack
+//! cache.
+//!
+//! Not here: the cache, and the checks of the arguments (`transfer::fetch`).
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,7 +17,8 @@ use super::{Exchange, Git, GitChild, option, set_protocol};
 use crate::types::error::GitError;
 
 impl Git {
-    /// Serves a fetch. The process asks the program `hook` for the pack; `env` is what the hook finds in its environment.
+    /// Starts `upload-pack`, which runs the program `hook` instead of `pack-objects` (`uploadpack.packObjectsHook`); `env`
+    /// is the environment of the hook.
     pub(crate) fn serve_fetch(
         &self,
         repository: &Path,
@@ -32,7 +36,8 @@ impl Git {
         self.spawn("upload-pack", command.arg(repository))
     }
 
-    /// Writes a pack into a file: of what `args`, which are checked, and its standard input say.
+    /// Starts `pack-objects`, which writes a pack to the file `out`. The caller has checked `args`, which select the
+    /// objects together with standard input.
     pub(crate) fn pack_objects(&self, repository: &Path, args: &[OsString], out: File) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg(option("--git-dir", repository)).args(args).stdout(Stdio::from(out));
@@ -40,7 +45,7 @@ impl Git {
     }
 }
 
-/// A path as git hands it to a shell. Plain ones are left as they are: git runs them without a shell then.
+/// Quotes a path for `sh`. A plain path is returned unchanged, so that git runs it without a shell.
 fn quoted(path: &OsStr) -> OsString {
     let bytes = path.as_bytes();
     if bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,@:".contains(byte)) {

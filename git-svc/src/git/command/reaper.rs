@@ -1,6 +1,7 @@
-//! Ends processes whose owner is gone: TERM to the group at once, KILL after two seconds, and waits for them.
+//! Ends processes whose [`super::GitChild`] was dropped: TERM to the process group at once, KILL once its leader has ended
+//! or after two seconds, then reaps them.
 //!
-//! A thread, not a task: it works while a runtime shuts down.
+//! A thread instead of a task, so that it still works while a runtime shuts down.
 
 use std::{
     sync::mpsc,
@@ -12,13 +13,13 @@ use tokio::{process::Child, sync::oneshot};
 
 use crate::types::error::GitError;
 
-/// Between TERM and KILL.
+/// Time from TERM to KILL.
 const KILL_DELAY: Duration = Duration::from_secs(2);
 
-/// How often ending processes are looked at.
+/// Interval between checks of ending processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A handle of the thread; it ends when the last handle is gone and nothing is left to wait for.
+/// A handle of the reaper thread. The thread ends when the last handle is dropped and all processes are reaped.
 #[derive(Clone, Debug)]
 pub(super) struct Reaper {
     ending: mpsc::Sender<Ending>,
@@ -32,13 +33,13 @@ impl Reaper {
         Ok(Self { ending })
     }
 
-    /// Ends `child` and everything in its group; the other half of what is returned goes when that is done.
+    /// Ends `child` and its process group. The returned receiver completes, with an error, once the process is reaped.
     pub(super) fn end(&self, child: Child) -> oneshot::Receiver<()> {
         signal(&child, Signal::TERM);
         let (ended, has_ended) = oneshot::channel();
         let ending = Ending { child, kill_at: Instant::now() + KILL_DELAY, _ended: ended };
         if let Err(mpsc::SendError(ending)) = self.ending.send(ending) {
-            // The thread is gone, which it is not while a handle lives; the drop of the child kills the leader as well.
+            // Unreachable, since the thread lives as long as a handle; dropping the child kills the leader as well.
             signal(&ending.child, Signal::KILL);
         }
         has_ended
@@ -48,7 +49,7 @@ impl Reaper {
 struct Ending {
     child: Child,
     kill_at: Instant,
-    /// Whoever waits hears when this is dropped.
+    /// Dropped with the entry, which completes the receiver that [`Reaper::end`] returned.
     _ended: oneshot::Sender<()>,
 }
 
@@ -74,10 +75,10 @@ fn reap(children: &mpsc::Receiver<Ending>) {
 }
 
 impl Ending {
-    /// Looks whether the leader has ended, or must; reaps it after its group has been killed.
+    /// Kills the group once the leader has exited or `kill_at` has passed; returns whether the leader has been reaped.
     fn has_ended(&mut self) -> bool {
         let Some(leader) = pid(&self.child) else { return true };
-        // Looking without reaping keeps the id taken, so that the signal below cannot reach a stranger.
+        // `NOWAIT` leaves the leader unreaped, so its id cannot be taken by another process before the signal below.
         let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
         let is_over = !matches!(status, Ok(None));
         if !is_over && Instant::now() < self.kill_at {
@@ -94,7 +95,7 @@ fn pid(child: &Child) -> Option<Pid> {
 
 fn signal(child: &Child, signal: Signal) {
     if let Some(leader) = pid(child) {
-        // Fails only when every process of the group has ended.
+        // Fails only if every process of the group has ended.
         let _ = kill_process_group(leader, signal);
     }
 }

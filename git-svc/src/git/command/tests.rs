@@ -1,3 +1,5 @@
+//! Tests of git processes: version check, environment, process groups and time limits.
+
 use std::time::Instant;
 
 use super::{maintenance_task::MaintenanceTask, *};
@@ -8,7 +10,7 @@ fn bare(folder: &Path) -> PathBuf {
     path
 }
 
-/// A script that stands where git stands.
+/// A script that takes the place of git.
 fn script(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("git");
     ferrite_kit::testing::script(&path, text);
@@ -59,7 +61,7 @@ async fn both_transports_advertise() {
 }
 
 #[tokio::test]
-async fn failures_carry_what_git_said() {
+async fn failures_carry_the_message_of_git() {
     let folder = tempfile::tempdir().unwrap();
     let path = bare(folder.path());
     let git = Git::find(GitOptions::default()).await.unwrap();
@@ -89,7 +91,7 @@ async fn the_environment_is_ours_alone() {
 async fn a_dropped_process_takes_its_group_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = bare(folder.path());
-    // Neither the leader nor its child listens to TERM.
+    // The leader and its child ignore TERM.
     let text = "[ \"$1\" = --version ] && { echo git version 2.47.0; exit; }; trap '' TERM; sleep 60 & echo $$ $!; wait; sleep 60";
     let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
     let mut child = git.cat_file(&path, git2::Oid::ZERO_SHA1).unwrap();
@@ -101,7 +103,7 @@ async fn a_dropped_process_takes_its_group_with_it() {
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     drop(child);
     let deadline = Instant::now() + Duration::from_secs(10);
-    // The orphaned `sleep` is reaped by whoever adopts orphans here: a zombie is as good as gone.
+    // The orphaned `sleep` is reaped by the system's init process, if there is one; a zombie counts as ended.
     while is_alive(pids[0])
         || std::fs::read_to_string(format!("/proc/{}/stat", pids[1])).is_ok_and(|stat| !stat.contains(") Z"))
     {
@@ -128,10 +130,10 @@ async fn a_deadline_ends_the_process() {
 }
 
 #[tokio::test]
-async fn upkeep_gives_way_to_everybody_else() {
+async fn maintenance_runs_at_low_priority() {
     let folder = tempfile::tempdir().unwrap();
     let path = bare(folder.path());
-    // It ends as soon as it runs with less weight.
+    // The script ends once its nice value is 15.
     let text = "[ \"$1\" = --version ] && { echo git version 2.47.0; exit; }; while [ \"$(nice)\" != 15 ]; do sleep 0.02; done";
     let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
     let lock = std::fs::File::create(folder.path().join("hold")).unwrap();

@@ -1,4 +1,4 @@
-//! Branches and commits.
+//! Reads branches and commits.
 
 use git2::{Oid, Repository};
 
@@ -10,33 +10,33 @@ use crate::{
     types::{error::GitError, name::BranchName},
 };
 
-/// Who, and when.
+/// The author, committer or tagger of an object, and the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// As stored.
+    /// The name as stored.
     pub name: Vec<u8>,
-    /// As stored.
+    /// The email address as stored.
     pub email: Vec<u8>,
     /// Seconds since 1970.
     pub seconds: i64,
-    /// Minutes east of UTC that the instant was written with.
+    /// Offset from UTC, in minutes to the east.
     pub offset_minutes: i32,
 }
 
-/// A commit.
+/// The fields of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitInfo {
-    /// Its id.
+    /// The commit's id.
     pub id: Oid,
-    /// Its root tree.
+    /// The id of its root tree.
     pub tree: Oid,
-    /// Its parents, in order.
+    /// The ids of its parents, in order.
     pub parents: Vec<Oid>,
     /// The message as stored.
     pub message: Vec<u8>,
-    /// Who wrote the change.
+    /// The author of the change.
     pub author: Signature,
-    /// Who made the commit.
+    /// The committer.
     pub committer: Signature,
 }
 
@@ -45,20 +45,23 @@ pub struct CommitInfo {
 pub struct BranchInfo {
     /// The short name.
     pub name: Vec<u8>,
-    /// What it points to.
+    /// The commit at its tip.
     pub commit: CommitInfo,
 }
 
 /// A page of branches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchPage {
-    /// By name.
+    /// The branches, sorted by name.
     pub branches: Vec<BranchInfo>,
-    /// In all pages.
+    /// Branches on all pages.
     pub total: usize,
 }
 
-/// A page of the branches, for a page of their refs.
+/// Reads the branches of a page of refs.
+///
+/// # Errors
+/// Those of libgit2.
 pub fn branches(repo: &Repository, listed: &RefPage) -> Result<BranchPage, GitError> {
     let mut branches = Vec::with_capacity(listed.entries.len());
     for entry in &listed.entries {
@@ -67,24 +70,26 @@ pub fn branches(repo: &Repository, listed: &RefPage) -> Result<BranchPage, GitEr
     Ok(BranchPage { branches, total: listed.total })
 }
 
-/// One branch.
+/// Reads one branch.
 ///
-/// Errors: `BranchNotFound`.
+/// # Errors
+/// `BranchNotFound`.
 pub fn branch(repo: &Repository, name: &BranchName) -> Result<BranchInfo, GitError> {
     let tip = refs::lookup(repo, &name.to_ref())?.ok_or(GitError::BranchNotFound)?;
     Ok(BranchInfo { name: name.as_bytes().to_vec(), commit: commit_info(repo, tip)? })
 }
 
-/// The commit that a revision names, and how it was named.
+/// Resolves a revision, and reads its commit.
 ///
-/// Errors: `RevisionNotFound`.
+/// # Errors
+/// `RevisionNotFound`.
 pub fn commit(repo: &Repository, revision: &Revision) -> Result<(Resolved, CommitInfo), GitError> {
     let resolved = revision.resolve(repo)?;
     let commit = commit_info(repo, resolved.commit)?;
     Ok((resolved, commit))
 }
 
-/// The name and the address of a line such as `Ada <ada@example.com> 0 +0000`, found as git finds them.
+/// Returns name and email address of a line such as `Ada <ada@example.com> 0 +0000`, split as git does.
 pub(crate) fn identity(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let open = line.iter().position(|byte| *byte == b'<')?;
     let (name, rest) = (&line[..open], &line[open + 1..]);
@@ -92,7 +97,10 @@ pub(crate) fn identity(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((name.trim_ascii(), &rest[..close]))
 }
 
-/// The commit with this id.
+/// Reads the commit with this id.
+///
+/// # Errors
+/// Those of libgit2, also when the object is missing.
 pub fn commit_info(repo: &Repository, id: Oid) -> Result<CommitInfo, GitError> {
     let commit = repo.find_commit(id)?;
     let header = commit.raw_header_bytes();
@@ -106,8 +114,8 @@ pub fn commit_info(repo: &Repository, id: Oid) -> Result<CommitInfo, GitError> {
     })
 }
 
-/// Somebody that the line of a header names which begins with `role`; `signature` is the same as the library read it, without full
-/// stops at the ends of names.
+/// Returns the signature in the header line that begins with `role`. Name and address come from the line itself, because
+/// libgit2, which read `signature`, strips full stops from the ends of names.
 pub(super) fn signature_of(header: &[u8], role: &[u8], signature: &git2::Signature<'_>) -> Signature {
     let line = header.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(role));
     let (name, email) = line.and_then(identity).unwrap_or_else(|| (signature.name_bytes(), signature.email_bytes()));

@@ -1,4 +1,5 @@
-//! What is at a path: a file, a link, a submodule, or a directory's entries. Links are shown, never followed.
+//! Reads the entry at a path: a file, a symbolic link, a submodule, or the entries of a directory. Symbolic links are
+//! returned, never followed.
 
 use git2::{Odb, Oid, Repository, Tree};
 
@@ -14,57 +15,59 @@ use crate::{
     types::{error::GitError, path::TreePath},
 };
 
-/// The largest file whose bytes are part of an answer.
+/// Bytes of the largest file whose content is part of a response.
 pub const MAX_INLINE_BYTES: u64 = 1 << 20;
 
-/// The most bytes of files in one answer.
+/// Bytes of file contents in one response.
 pub const MAX_RESPONSE_BYTES: u64 = 8 << 20;
 
-/// The most entries of a directory in one answer.
+/// Entries of the largest directory that is listed.
 pub const MAX_ENTRIES: usize = 20_000;
+
 
 /// One entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// The kind.
     pub kind: EntryKind,
-    /// The last component of its path.
+    /// The last component of the path.
     pub name: Vec<u8>,
-    /// The path from the root.
+    /// The path from the root of the tree.
     pub path: Vec<u8>,
-    /// The blob, tree or, for a submodule, commit.
+    /// The id of the blob or tree, or of the commit of a submodule.
     pub id: Oid,
-    /// Bytes of the blob; zero for directories and submodules.
+    /// Size of the blob in bytes; zero for directories and submodules.
     pub size: u64,
-    /// The blob's bytes, unless it is too large for an answer.
+    /// The content of the blob; `None` if it is too large or the response is full.
     pub content: Option<Vec<u8>>,
-    /// Where the submodule comes from, if `.gitmodules` says so.
+    /// The URL of the submodule, if `.gitmodules` has one.
     pub submodule_url: Option<String>,
 }
 
-/// What is at a path.
+/// The object at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A file, link or submodule.
+    /// A file, symbolic link or submodule.
     Entry(Entry),
     /// The entries of a directory, in git's order.
     Directory(Vec<Entry>),
 }
 
-/// What is at a path of a commit.
+/// The object at a path of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The commit; absent for the root of an empty repository.
     pub commit: Option<Oid>,
-    /// What stands for the commit in links: a branch, a tag, or its id.
+    /// The name of the commit in links: a branch, a tag, or its id.
     pub display_ref: Vec<u8>,
-    /// What is there.
+    /// The object at the path.
     pub target: Target,
 }
 
-/// What is at `path` of the commit that `revision` names.
+/// Reads the object at `path` of the commit that `revision` names.
 ///
-/// Errors: `RevisionNotFound`, `PathNotFound`, `TooLarge` for a directory of more than 20,000 entries.
+/// # Errors
+/// `RevisionNotFound`, `PathNotFound`, and `TooLarge` for a directory of more than 20,000 entries.
 pub fn contents(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
     let resolved = match revision.resolve(repo) {
         Err(GitError::RevisionNotFound) => return empty(repo, revision, path),
@@ -76,7 +79,7 @@ pub fn contents(repo: &Repository, revision: &Revision, path: &TreePath) -> Resu
     Ok(Contents { commit: Some(commit), display_ref: resolved.display(), target })
 }
 
-/// The root of a repository without commits is an empty directory; nothing else is there.
+/// Returns an empty directory for the root of a repository without commits. Other paths do not exist.
 fn empty(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
     if !is_unborn(repo, revision)? {
         return Err(GitError::RevisionNotFound);
@@ -88,7 +91,7 @@ fn empty(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Cont
     Ok(Contents { commit: None, display_ref, target: Target::Directory(Vec::new()) })
 }
 
-/// Whether a revision that was not found is the default branch of a repository without branches.
+/// Returns whether a revision that was not found is the default branch of a repository without branches.
 pub(super) fn is_unborn(repo: &Repository, revision: &Revision) -> Result<bool, GitError> {
     let head = refs::head(repo)?;
     let is_head = *revision == Revision::parse(b"")? || *revision == Revision::parse(head.branch.as_bytes())?;
@@ -108,7 +111,7 @@ fn at_path(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Result<Target
     reader.entry(mode, id, path.name(), path.as_bytes().to_vec()).map(Target::Entry)
 }
 
-/// The mode and id at `path`, looked up tree by tree; `None` if nothing is there.
+/// Returns mode and id of the entry at `path`, looked up tree by tree; `None` if the path does not exist.
 pub(crate) fn find(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Result<Option<(i32, Oid)>, GitError> {
     let mut tree = root.clone();
     let mut parts = path.components().peekable();
@@ -131,9 +134,9 @@ struct EntryReader<'repo> {
     repo: &'repo Repository,
     odb: Odb<'repo>,
     root: &'repo Tree<'repo>,
-    /// Read when the first submodule is met.
+    /// `.gitmodules`, read at the first submodule.
     submodules: Option<Submodules>,
-    /// Bytes of content that the answer still has room for.
+    /// Bytes of content that still fit into the response.
     budget: u64,
 }
 
@@ -172,3 +175,4 @@ impl EntryReader<'_> {
         Ok(entry)
     }
 }
+

@@ -1,4 +1,4 @@
-//! An end for reads that take long: a deadline, and the caller's leaving.
+//! Cancellation of long reads: by a deadline, and when the caller drops its request.
 
 use std::{
     sync::{
@@ -10,17 +10,17 @@ use std::{
 
 use crate::types::error::GitError;
 
-/// How long a read of history or of a tree may take, waiting for its turn included.
+/// Time limit of a read of history or of a tree, including the wait in the queue.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Asked between two objects whether to go on.
+/// The deadline of a read, checked between two objects.
 #[derive(Clone, Debug)]
 pub struct Deadline {
     at: Instant,
     gone: Arc<AtomicBool>,
 }
 
-/// Held by whoever waits for the read; dropping it ends the read.
+/// Held by the caller of a read; dropping it makes the read fail with `ClientGone`.
 #[derive(Debug)]
 pub struct CancelOnDrop(Arc<AtomicBool>);
 
@@ -31,14 +31,17 @@ impl Drop for CancelOnDrop {
 }
 
 impl Deadline {
-    /// Starts the time.
+    /// Starts a deadline that ends after `allowed`.
     #[must_use]
     pub fn start(allowed: Duration) -> (Self, CancelOnDrop) {
         let gone = Arc::new(AtomicBool::new(false));
         (Self { at: Instant::now() + allowed, gone: Arc::clone(&gone) }, CancelOnDrop(gone))
     }
 
-    /// Errors: `TimedOut`, `ClientGone`.
+    /// Checks whether the read may go on.
+    ///
+    /// # Errors
+    /// `TimedOut` after the deadline, `ClientGone` once [`CancelOnDrop`] was dropped.
     pub fn check(&self) -> Result<(), GitError> {
         if self.gone.load(Ordering::Relaxed) {
             return Err(GitError::ClientGone);

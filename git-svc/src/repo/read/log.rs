@@ -1,4 +1,6 @@
-//! History: the commits of a revision in git's own order, all of them or those that changed a path.
+//! Reads history: the commits of a revision in git's order, all of them or those that changed a path.
+//!
+//! Not here: histories of a path that a git process lists ([`PathLog::TooLong`]).
 
 use std::{
     cmp::Reverse,
@@ -17,32 +19,33 @@ use crate::{
     types::{error::GitError, path::TreePath},
 };
 
-/// Commits that the walk along a path looks at before a git process takes over, which can use changed-path filters.
+/// Commits that the walk along a path visits before a git process takes over, which can use changed-path filters.
 pub const MAX_PATH_STEPS: usize = 10_000;
 
 /// A page of history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogPage {
-    /// Newest first.
+    /// The commits, newest first.
     pub commits: Vec<CommitInfo>,
-    /// Whether there are commits after these.
+    /// True if there are commits after these.
     pub has_more: bool,
-    /// In all pages, where the walk came to the end.
+    /// Commits on all pages; `None` if the walk did not reach the end.
     pub total: Option<usize>,
 }
 
-/// What came of a walk along a path.
+/// The result of a walk along a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathLog {
-    /// The page.
+    /// The requested page.
     Page(LogPage),
-    /// The walk has used up its steps: ask git, from this commit.
+    /// The walk reached its limit of commits. A git process has to list the history from this commit.
     TooLong(Oid),
 }
 
-/// The start of a history; `None` for the default branch of a repository without commits.
+/// Resolves the commit at which a history starts; `None` for the default branch of a repository without commits.
 ///
-/// Errors: `RevisionNotFound`.
+/// # Errors
+/// `RevisionNotFound`.
 pub fn start(repo: &Repository, revision: &Revision) -> Result<Option<Oid>, GitError> {
     match revision.resolve(repo) {
         Ok(resolved) => Ok(Some(resolved.commit)),
@@ -51,13 +54,14 @@ pub fn start(repo: &Repository, revision: &Revision) -> Result<Option<Oid>, GitE
     }
 }
 
-/// A page of the history of `revision`.
+/// Reads a page of the history of `revision`.
 ///
-/// Errors: `RevisionNotFound`, and those of the watch.
+/// # Errors
+/// `RevisionNotFound`, and those of [`Deadline::check`].
 pub fn log(repo: &Repository, revision: &Revision, page: Page, deadline: &Deadline) -> Result<LogPage, GitError> {
     let Some(tip) = start(repo, revision)? else { return Ok(empty()) };
     let mut walk = repo.revwalk()?;
-    // Any other order reads the whole history first.
+    // Any other order loads the whole history first.
     walk.set_sorting(Sort::NONE)?;
     walk.push(tip)?;
     let mut collected = PageCollector::new(page);
@@ -70,10 +74,11 @@ pub fn log(repo: &Repository, revision: &Revision, page: Page, deadline: &Deadli
     collected.finish(repo)
 }
 
-/// A page of the commits in the history of `revision` that changed `path`, as `git log -- path` finds them: where a merge has what
-/// one of its parents has, only that parent's history is followed.
+/// Reads a page of the commits of `revision` that changed `path`, with the history simplification of `git log -- path`: if
+/// a merge has the same entry as one of its parents, only that parent is followed.
 ///
-/// Errors: `RevisionNotFound`, and those of the watch.
+/// # Errors
+/// `RevisionNotFound`, and those of [`Deadline::check`].
 pub fn log_of_path(
     repo: &Repository,
     revision: &Revision,
@@ -96,7 +101,11 @@ pub fn log_of_path(
     Ok(PathLog::TooLong(tip))
 }
 
-/// The page of the commits with these ids, of which the last says only that there are more than `size`.
+/// Reads the commits with these ids. `ids` may hold one id more than fits on the page, which only shows that there are
+/// more.
+///
+/// # Errors
+/// Those of libgit2.
 pub fn page_of(repo: &Repository, ids: &[Oid], page: Page) -> Result<LogPage, GitError> {
     let shown = &ids[..ids.len().min(page.size)];
     let has_more = ids.len() > page.size;
@@ -110,12 +119,12 @@ fn empty() -> LogPage {
     LogPage { commits: Vec::new(), has_more: false, total: Some(0) }
 }
 
-/// Commits on the pages before this one.
+/// Returns the number of commits on the pages before this one.
 pub fn skipped(page: Page) -> usize {
     page.number.saturating_sub(1).saturating_mul(page.size)
 }
 
-/// Collects one page, and one commit more.
+/// Collects the ids of one page, and one more to know whether the history goes on.
 struct PageCollector {
     page: Page,
     seen: usize,
@@ -127,7 +136,7 @@ impl PageCollector {
         Self { page, seen: 0, ids: Vec::new() }
     }
 
-    /// False when nothing more is needed.
+    /// Counts a commit, and keeps it if it is on the page; false once the page is complete.
     fn take(&mut self, id: Oid) -> bool {
         self.seen += 1;
         if self.seen > skipped(self.page) {
@@ -138,16 +147,17 @@ impl PageCollector {
 
     fn finish(self, repo: &Repository) -> Result<LogPage, GitError> {
         let page = page_of(repo, &self.ids, self.page)?;
-        // The walk has counted, also before a page that is beyond the end.
+        // The walk has counted all commits, so the total is known even for a page beyond the end.
         let total = (!page.has_more).then_some(self.seen);
         Ok(LogPage { total, ..page })
     }
 }
 
-/// The objects from the root tree down to what is at the path; shorter where nothing is there. A mode belongs to each.
+/// Mode and id of each object from the root tree to the entry at the path; shorter if the path does not exist.
 type Trail = Vec<(i32, Oid)>;
 
-/// A walk through history in the order of commit times, as git's: of two of one time, the one that was found first.
+/// A walk through history by commit time, newest first, as in git; of commits with the same time, the one queued first
+/// comes first.
 struct PathWalk<'repo> {
     repo: &'repo Repository,
     parts: Vec<Vec<u8>>,
@@ -168,7 +178,7 @@ impl<'repo> PathWalk<'repo> {
         Self { repo, parts, queue: BinaryHeap::new(), seen: HashSet::new(), found: 0 }
     }
 
-    /// Queues a commit, unless it was before.
+    /// Queues a commit unless it was queued before.
     fn push(&mut self, id: Oid, trail: Option<Trail>) -> Result<(), GitError> {
         if !self.seen.insert(id) {
             return Ok(());
@@ -183,7 +193,7 @@ impl<'repo> PathWalk<'repo> {
         Ok(())
     }
 
-    /// The next commit and whether it changed the path; `None` at the end.
+    /// Returns the next commit and whether it changed the path; `None` at the end.
     fn step(&mut self) -> Result<Option<(Oid, bool)>, GitError> {
         let Some((_, _, Queued { id, trail })) = self.queue.pop() else { return Ok(None) };
         let commit = self.repo.find_commit(id)?;
@@ -205,13 +215,14 @@ impl<'repo> PathWalk<'repo> {
         Ok(Some((id, is_change)))
     }
 
-    /// What is at the path.
+    /// Returns the entry at the path, `None` if the path does not exist.
     fn target(&self, trail: &Trail) -> Option<(i32, Oid)> {
-        // The root comes before the first part.
+        // Index zero is the root tree.
         trail.get(self.parts.len()).copied()
     }
 
-    /// The way down from `root`; as soon as it meets the way of a neighbour, the rest is that one's.
+    /// Returns the trail from `root`. From the first object that is the same as in `known`, the trail of a neighbouring
+    /// commit, the rest is copied from there.
     fn trail(&self, root: Oid, known: &Trail) -> Result<Trail, GitError> {
         let mut trail = vec![(0o040_000, root)];
         for (depth, part) in self.parts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Reads of repositories, for code that runs on the pool. Plain structs; no messages of any protocol.
+//! Reads of repositories as plain structs, for jobs of the pool. Not here: messages of a protocol.
 
 pub mod commit;
 pub mod contents;

@@ -1,4 +1,4 @@
-//! Tags, refs and single objects.
+//! Reads tags, refs and single objects.
 
 use git2::{ObjectType, Oid, Repository};
 
@@ -15,12 +15,12 @@ use crate::{
     types::{error::GitError, name::RefName},
 };
 
-/// A tag and the commit it leads to.
+/// A tag and the commit that it points to, directly or through tag objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagInfo {
     /// The short name.
     pub name: Vec<u8>,
-    /// The annotated tag, if it is one.
+    /// The id of the tag object, if the tag is annotated.
     pub tag: Option<Oid>,
     /// The commit.
     pub commit: CommitInfo,
@@ -29,9 +29,9 @@ pub struct TagInfo {
 /// A page of tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagPage {
-    /// By name.
+    /// The tags, sorted by name.
     pub tags: Vec<TagInfo>,
-    /// In all pages.
+    /// Tags on all pages.
     pub total: usize,
 }
 
@@ -40,39 +40,39 @@ pub struct TagPage {
 pub struct RefInfo {
     /// The full name.
     pub name: RefName,
-    /// What it points to.
+    /// The id of the object that it points to.
     pub target: Oid,
-    /// What that is.
+    /// The type of that object.
     pub kind: ObjectType,
 }
 
 /// A page of refs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefPage {
-    /// By name.
+    /// The refs, sorted by name.
     pub refs: Vec<RefInfo>,
-    /// In all pages.
+    /// Refs on all pages.
     pub total: usize,
 }
 
-/// An annotated tag.
+/// The fields of a tag object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagObject {
-    /// Its id.
+    /// The tag object's id.
     pub id: Oid,
-    /// The name it was given.
+    /// The name in the tag object, which may differ from the ref's.
     pub name: Vec<u8>,
     /// The message as stored.
     pub message: Vec<u8>,
-    /// Who made it; absent in some old tags.
+    /// The tagger; absent in some old tags.
     pub tagger: Option<Signature>,
-    /// What it points to.
+    /// The id of the object that it points to.
     pub target: Oid,
-    /// What that is.
+    /// The type of that object.
     pub kind: ObjectType,
 }
 
-/// The refs of a page of the tags that lead to a commit, by name, and how many such tags there are.
+/// Returns a page of the refs of tags that lead to a commit, sorted by name, and the number of all such tags.
 pub fn tag_refs(table: &RefTable, page: Page) -> refs::RefPage {
     let tags = || table.rows(table.span(b"refs/tags/")).filter(|entry| entry.kind == ObjectType::Commit);
     let total = tags().count();
@@ -81,7 +81,10 @@ pub fn tag_refs(table: &RefTable, page: Page) -> refs::RefPage {
     refs::RefPage { entries, total }
 }
 
-/// A page of tags, for a page of [`tag_refs`].
+/// Reads the tags of a page of [`tag_refs`].
+///
+/// # Errors
+/// Those of libgit2.
 pub fn tags(repo: &Repository, listed: &refs::RefPage) -> Result<TagPage, GitError> {
     let mut tags = Vec::with_capacity(listed.entries.len());
     for entry in &listed.entries {
@@ -92,7 +95,7 @@ pub fn tags(repo: &Repository, listed: &refs::RefPage) -> Result<TagPage, GitErr
     Ok(TagPage { tags, total: listed.total })
 }
 
-/// What the refs of a page point to.
+/// Returns the refs of a page with the types of their objects.
 #[must_use]
 pub fn references(listed: refs::RefPage) -> RefPage {
     let info = |entry: RefEntry| {
@@ -102,9 +105,10 @@ pub fn references(listed: refs::RefPage) -> RefPage {
     RefPage { refs: listed.entries.into_iter().map(info).collect(), total: listed.total }
 }
 
-/// One ref.
+/// Reads one ref.
 ///
-/// Errors: `RefNotFound`, also for hidden ones.
+/// # Errors
+/// `RefNotFound`, also for hidden refs.
 pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError> {
     if name.is_hidden() {
         return Err(GitError::RefNotFound);
@@ -114,9 +118,10 @@ pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError>
     Ok(RefInfo { name: name.clone(), target, kind })
 }
 
-/// The id and bytes of the blob with this full or short id.
+/// Returns id and bytes of the blob with this full or abbreviated id.
 ///
-/// Errors: `ObjectNotFound`, `TooLarge` above 8 MiB.
+/// # Errors
+/// `ObjectNotFound`, and `TooLarge` above 8 MiB.
 pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
     let odb = repo.odb()?;
     let id = find(repo, id)?;
@@ -130,9 +135,10 @@ pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
     }
 }
 
-/// The annotated tag with this full or short id.
+/// Reads the tag object with this full or abbreviated id.
 ///
-/// Errors: `ObjectNotFound`.
+/// # Errors
+/// `ObjectNotFound`.
 pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
     let id = find(repo, id)?;
     let (_, kind) = repo.odb()?.read_header(id)?;
@@ -152,13 +158,13 @@ pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
     })
 }
 
-/// What is before the message.
+/// Returns the header of an object: the bytes before the first empty line.
 fn header(object: &[u8]) -> &[u8] {
     let end = object.windows(2).position(|bytes| bytes == b"\n\n");
     &object[..end.unwrap_or(object.len())]
 }
 
-/// What cannot be an id is the id of nothing.
+/// Returns the object with this full or abbreviated id. Text that has not the form of an id names no object.
 fn find(repo: &Repository, id: &str) -> Result<Oid, GitError> {
     let digits = object_id(id.as_bytes()).ok_or(GitError::ObjectNotFound)?;
     object_by_id(repo, &digits)?.ok_or(GitError::ObjectNotFound)

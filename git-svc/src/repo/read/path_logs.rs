@@ -1,4 +1,5 @@
-//! Commits that changed a path, as git found them: kept, because what a commit's history is never changes.
+//! Cache of the commits that changed a path, as listed by git. Entries stay valid for ever, because the history of a commit
+//! does not change.
 
 use std::sync::Arc;
 
@@ -11,12 +12,12 @@ use crate::{
     types::{error::GitError, path::TreePath},
 };
 
-/// Bytes that all answers may take, about.
+/// Approximate bytes of all cached entries.
 const MAX_CACHE_BYTES: u64 = 16 << 20;
-/// What an answer takes besides its ids and its path.
+/// Bytes of an entry besides its ids and its path.
 const ENTRY_OVERHEAD_BYTES: usize = 200;
 
-/// A page of the history of a path, seen from a commit.
+/// The key: a page of the history of a path, starting at the commit `tip`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PathLogKey {
     repository: RepositoryId,
@@ -32,7 +33,7 @@ impl PathLogKey {
     }
 }
 
-/// The answers. Clones share everything.
+/// The cached ids. Clones share the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct PathLogCache(Cache<PathLogKey, Arc<Vec<Oid>>>);
 
@@ -53,7 +54,7 @@ impl PathLogCache {
         }
     }
 
-    /// The commits that are kept, or those that `find` finds.
+    /// Returns the cached commits, or runs `find` and caches its result. Errors are not cached.
     pub(crate) async fn get(
         &self,
         key: PathLogKey,

@@ -1,4 +1,4 @@
-//! The bytes of one file, found by a branch, tag or commit and a path that follow each other without a mark between them.
+//! Reads one file by `ref/path`, where the ref may contain slashes itself.
 
 use git2::{Oid, Repository};
 
@@ -18,30 +18,32 @@ use crate::{
     },
 };
 
-/// The longest `ref/path` that is looked at.
+/// Bytes of the longest `ref/path`.
 const MAX_INPUT: usize = 8192;
 
-/// A file to send.
+/// A file found by `ref/path`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawFile {
-    /// The commit it was found in.
+    /// The commit that the ref names.
     pub commit: Oid,
-    /// The blob.
+    /// The id of the blob.
     pub blob: Oid,
-    /// Bytes of the blob.
+    /// Size of the blob in bytes.
     pub size: u64,
-    /// Its path from the root.
+    /// The path from the root of the tree.
     pub path: Vec<u8>,
-    /// The last component of its path.
+    /// The last component of the path.
     pub name: Vec<u8>,
-    /// Its bytes; absent above 1 MiB: stream them with `Git::cat_file`.
+    /// The content; `None` above 1 MiB, where [`Git::cat_file`](crate::git::command::Git::cat_file) streams it.
     pub content: Option<Vec<u8>>,
 }
 
-/// The file that `ref_and_path` names: the longest leading run of parts that is a branch or tag, else a first part of 7 to 40
-/// hexadecimal digits that is a commit, and then the path. A symbolic link is sent as its target's text.
+/// Finds the file that `ref_and_path` names. The ref is the longest prefix, up to a slash, that is a branch or tag; if
+/// there is none, a first component of 7 to 40 hexadecimal digits may be a commit id. A symbolic link is returned as the
+/// text of its target.
 ///
-/// Errors: `RevisionNotFound`, `PathNotFound`.
+/// # Errors
+/// `RevisionNotFound` and `PathNotFound`.
 pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> {
     if ref_and_path.len() > MAX_INPUT {
         return Err(GitError::PathNotFound);
@@ -57,7 +59,7 @@ pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> 
     Ok(RawFile { commit, blob, size, name: path.name().to_vec(), path: path.as_bytes().to_vec(), content })
 }
 
-/// Finds where the ref ends; returns its commit and the rest.
+/// Splits `text` after the ref; returns the commit of the ref, and the path.
 fn split<'text>(repo: &Repository, text: &'text [u8]) -> Result<(Oid, &'text [u8]), GitError> {
     let slashes: Vec<usize> = text.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).collect();
     for at in slashes.iter().rev() {
@@ -78,7 +80,7 @@ fn split<'text>(repo: &Repository, text: &'text [u8]) -> Result<(Oid, &'text [u8
     Ok((commit.ok_or(GitError::RevisionNotFound)?, &text[first + 1..]))
 }
 
-/// The branch and the tag of this short name, if it can be one.
+/// Returns the full names of the branch and the tag with this short name, where valid.
 fn names(short: &[u8]) -> Vec<RefName> {
     let branch = BranchName::parse(short).ok().map(|branch| branch.to_ref());
     let tag = RefName::parse(&[b"refs/tags/", short].concat()).ok();

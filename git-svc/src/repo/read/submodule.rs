@@ -1,14 +1,15 @@
-//! `.gitmodules`: read for addresses, and checked before it is written. A few lines of our own: git's parser follows includes.
+//! Parses `.gitmodules`, to find the URLs of submodules and to reject harmful files before they are committed. git's own
+//! parser is not used, because it follows includes.
 
 use git2::{Repository, Tree};
 
 use super::entry::{EntryKind, read_blob};
 use crate::types::error::GitError;
 
-/// The largest `.gitmodules` that is looked at.
+/// Bytes of the largest `.gitmodules` that is read.
 pub const MAX_GITMODULES: u64 = 1 << 20;
 
-/// One section.
+/// A `[submodule]` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Submodule {
     name: String,
@@ -17,12 +18,12 @@ struct Submodule {
     update: Option<String>,
 }
 
-/// The submodules that a `.gitmodules` names.
+/// The submodules of a `.gitmodules` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Submodules(Vec<Submodule>);
 
 impl Submodules {
-    /// Reads `.gitmodules` of a root tree; one that is missing, too large or no file names nothing.
+    /// Reads `.gitmodules` of a root tree; no submodules if it is missing, too large or not a file.
     pub(crate) fn read(repo: &Repository, root: &Tree<'_>) -> Result<Self, GitError> {
         let Some(entry) = root.get_name_bytes(b".gitmodules") else { return Ok(Self::default()) };
         if EntryKind::of(entry.filemode()) != EntryKind::File {
@@ -32,7 +33,7 @@ impl Submodules {
         Ok(content.map_or_else(Self::default, |content| Self::parse(&content)))
     }
 
-    /// Reads the text; lines that it does not understand are skipped.
+    /// Parses the text; unknown lines are skipped.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
@@ -58,7 +59,7 @@ impl Submodules {
         Self(found)
     }
 
-    /// Where the submodule at `path` comes from.
+    /// Returns the URL of the submodule at `path`.
     #[must_use]
     pub fn url(&self, path: &[u8]) -> Option<&str> {
         let at_path = |submodule: &&Submodule| {
@@ -67,7 +68,8 @@ impl Submodules {
         self.0.iter().rev().find(at_path)?.url.as_deref()
     }
 
-    /// Whether a client may be given it: no name or path that leads out, no address or command that is an option.
+    /// Returns whether a clone with this file is safe: no empty name or name with a `..` component, no path that looks like
+    /// an option, no URL that `git fsck` rejects, and no update command.
     #[must_use]
     pub fn is_harmless(&self) -> bool {
         self.0.iter().all(|submodule| {
@@ -79,7 +81,7 @@ impl Submodules {
     }
 }
 
-/// `[submodule "name"]` to its name.
+/// Returns the name in `[submodule "name"]`.
 fn section(line: &str) -> Option<String> {
     let inner =
         line.strip_prefix('[')?.split_once(']').map_or(line, |_| &line[1..line.rfind(']').unwrap_or(line.len())]);
@@ -87,7 +89,7 @@ fn section(line: &str) -> Option<String> {
     kind.eq_ignore_ascii_case("submodule").then(|| unquoted(name))
 }
 
-/// A value without its quotes, escapes and comment.
+/// Returns a value without quotes, escapes and comment.
 fn unquoted(value: &str) -> String {
     let mut text = String::new();
     let mut quoted = false;
@@ -108,7 +110,7 @@ fn unquoted(value: &str) -> String {
     if quoted { text } else { text.trim_end().to_owned() }
 }
 
-/// The rules that `git fsck` has for addresses, a little stricter.
+/// Checks a URL by the rules of `git fsck`, slightly stricter.
 fn is_good_url(url: &str) -> bool {
     let decoded = percent_decoded(url);
     if url.starts_with('-') || decoded.starts_with(b"-") || decoded.iter().any(u8::is_ascii_control) {

@@ -1,3 +1,5 @@
+//! Tests of reads: branches, contents and raw files.
+
 mod data;
 
 use git2::{Oid, Repository};
@@ -22,7 +24,8 @@ struct Fixture {
 
 const SUBMODULE: &str = "1234567890123456789012345678901234567890";
 
-/// `README`, `big`, `link -> dir/file`, `sub`, `dir/{file,.git-like}`, on `main`, `feature/one` and the tag `feature`.
+/// `.gitmodules`, `README`, `big`, `link -> dir/file`, `sub`, `dir/{file,\xff}`, on `main`, `feature/one` and the tag
+/// `feature`.
 fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repository::init_bare(folder.path()).unwrap();

@@ -1,4 +1,4 @@
-//! The entries of a tree, with their sizes and without their bytes; and the walk through a tree and all below it.
+//! Lists the entries of a tree with their sizes, and walks a tree recursively. Not here: contents of files.
 
 use git2::{ObjectType, Oid, Repository, Tree};
 
@@ -8,49 +8,50 @@ use crate::{
     types::{error::GitError, path::MAX_PATH},
 };
 
-/// The most entries of one answer.
+/// Entries in one response.
 pub const MAX_ITEMS: usize = 100_000;
-/// The most bytes of their paths.
+/// Bytes of all paths in one response.
 pub const MAX_PATHS: usize = 8 << 20;
 
-/// One entry.
+/// An entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeItem {
-    /// The path from the tree that was asked for.
+    /// The path from the listed tree.
     pub path: Vec<u8>,
-    /// As git writes it, without the bits that only old versions set.
+    /// The mode as git writes it today, without bits that only old versions set.
     pub mode: u32,
-    /// The object.
+    /// The id of the object.
     pub id: Oid,
-    /// Bytes of a blob; absent for trees and submodules.
+    /// Size of a blob in bytes; `None` for trees and submodules.
     pub size: Option<u64>,
 }
 
 /// The entries of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeListing {
-    /// The tree.
+    /// The id of the tree.
     pub id: Oid,
-    /// In git's order; each tree before what is in it.
+    /// The entries in git's order; a tree comes before its entries.
     pub items: Vec<TreeItem>,
-    /// Whether there are more.
+    /// True if the list stops before the last entry.
     pub is_truncated: bool,
 }
 
-/// What a walk does after an entry.
+/// The next step of a walk, after an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Goes on, into the entry if it is a tree.
+    /// Continue, and descend into the entry if it is a tree.
     Into,
-    /// Goes on behind it.
+    /// Continue after the entry, without descending.
     Over,
-    /// Ends.
+    /// End the walk.
     End,
 }
 
-/// The tree that `revision` names, or leads to, and its entries.
+/// Lists the tree that `revision` names or leads to.
 ///
-/// Errors: `RevisionNotFound`, and those of the watch.
+/// # Errors
+/// `RevisionNotFound`, `TooLarge` for a path above [`MAX_PATH`], and those of [`Deadline::check`].
 pub fn tree(
     repo: &Repository,
     revision: &Revision,
@@ -82,7 +83,7 @@ fn mode(mode: i32) -> u32 {
     u32::try_from(mode).unwrap_or(0)
 }
 
-/// The size of a blob, from its header.
+/// Returns the size of a blob in bytes, from its header.
 pub(crate) fn blob_size(odb: &git2::Odb<'_>, id: Oid) -> Result<u64, GitError> {
     let (size, kind) = odb.read_header(id)?;
     if kind != ObjectType::Blob {
@@ -91,26 +92,28 @@ pub(crate) fn blob_size(odb: &git2::Odb<'_>, id: Oid) -> Result<u64, GitError> {
     Ok(size as u64)
 }
 
-/// An entry that a walk has come to.
+/// An entry at which a walk has arrived.
 pub(crate) struct WalkEntry<'a> {
-    /// From the root of the walk.
+    /// The path from the root of the walk.
     pub(crate) path: &'a [u8],
-    /// Its last part.
+    /// The last component of the path.
     pub(crate) name: &'a [u8],
     pub(crate) mode: i32,
     pub(crate) id: Oid,
 }
 
-/// Shows `visit` every entry in git's order. Keeps one tree per level in memory; levels are bounded by the length of a path.
+/// Calls `visit` for every entry in git's order. Keeps one tree per level in memory; the length limit of paths bounds the
+/// levels.
 ///
-/// Errors: `TooLarge` for a path that is longer than any we take, and those of `visit`.
+/// # Errors
+/// `TooLarge` for a path above [`MAX_PATH`], and those of `visit`.
 pub(crate) fn walk(
     repo: &Repository,
     root: Tree<'_>,
     mut visit: impl FnMut(&WalkEntry<'_>) -> Result<Step, GitError>,
 ) -> Result<(), GitError> {
     let mut path = Vec::new();
-    // Trees, the next entry of each, and the length of the path to it.
+    // Per level: the tree, the index of its next entry, and the length of the path to the tree.
     let mut levels = vec![(root, 0_usize, 0_usize)];
     while let Some((tree, next, base)) = levels.last_mut() {
         path.truncate(*base);

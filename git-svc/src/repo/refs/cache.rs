@@ -1,8 +1,10 @@
-//! Tables of refs that are kept, and kept true: every transaction that happened is applied to them, and whoever cannot say what a
-//! transaction did makes them go. Not here: reading refs, and changing them.
+//! Cache of ref tables. A committed transaction is applied to the cached table; if the result of a transaction is unknown,
+//! the table is dropped.
 //!
-//! A table is what `Refs` knows, because nobody else writes to the store. `HEAD` and `packed-refs` are looked at all the same each time
-//! a table is used: they show most of what a person does by hand.
+//! The store has no other writer than `Refs`, so a cached table is up to date. File stamps of `HEAD` and `packed-refs` are
+//! still compared at each use, which catches most changes that an operator makes by hand.
+//!
+//! Not here: how refs are read (`load`) and changed (`loose`, `transact`).
 
 use std::{
     collections::HashMap,
@@ -18,29 +20,32 @@ use tokio::sync::OnceCell;
 use super::table::{RefTable, Stamp, TableChange};
 use crate::types::error::GitError;
 
-/// After a transaction that nobody knows the end of, its process may live on for this long: what is read meanwhile is not kept.
+/// Time that a `git update-ref` process may live on after a transaction without a known result. Tables read within this
+/// time are not cached.
 const QUARANTINE: Duration = Duration::from_secs(5);
 
-/// The tables.
+/// The ref tables of all repositories.
 pub(super) struct RefCache {
     ready: Cache<RepositoryId, Arc<RefTable>>,
-    /// Repositories whose refs are being read, or are in unrest. Tables are put in place and changed under this lock only.
+    /// Repositories whose refs are being loaded, or that are in quarantine. Tables are inserted and changed under this lock
+    /// only.
     states: Mutex<HashMap<RepositoryId, RepositoryState>>,
 }
 
-/// One reading of all refs, for everybody who asks while it lasts.
+/// One load of all refs, shared by all requests that arrive during it.
 type SharedLoad = OnceCell<Arc<RefTable>>;
 
 #[derive(Default)]
 struct RepositoryState {
-    /// Who waits for a flight.
+    /// Requests that wait for a load.
     waiters: usize,
     load: Arc<SharedLoad>,
-    /// Readings that are going on.
+    /// Loads that are running.
     loading: usize,
-    /// What happened since the oldest of them began. A reading may have seen it or not.
+    /// Changes committed since the oldest running load began. A load may have seen them or not, so they are applied to its
+    /// result.
     log: Vec<TableChange>,
-    /// Counts what nobody can tell: a reading that saw another number is not kept.
+    /// Incremented when the table is dropped. The result of a load that began before is not cached.
     generation: u64,
     quarantined_until: Option<Instant>,
 }
@@ -56,7 +61,7 @@ impl RepositoryState {
 }
 
 impl RefCache {
-    /// Tables of `bytes` in all; those that were not used for longest go first.
+    /// Creates a cache of `bytes` in all, which evicts the least recently used tables.
     pub(super) fn new(bytes: u64) -> Self {
         let weigher = |_: &RepositoryId, table: &Arc<RefTable>| u32::try_from(table.bytes() + 256).unwrap_or(u32::MAX);
         let ready =
@@ -65,11 +70,11 @@ impl RefCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RepositoryId, RepositoryState>> {
-        // Nothing panics while it is held that would leave a table half changed: tables are replaced as a whole.
+        // A panic under this lock cannot leave a table half changed, because tables are replaced as a whole.
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The table of a repository; `load` reads it if it is not here.
+    /// Returns the table of a repository. If it is not cached, runs `load`, or waits for a load that is running.
     pub(super) async fn table(
         &self,
         id: RepositoryId,
@@ -84,7 +89,7 @@ impl RefCache {
         table.cloned()
     }
 
-    /// The table that is kept, unless the files have changed under it.
+    /// Returns the cached table, unless the stamps of its files have changed.
     fn get(&self, id: RepositoryId, path: &Path) -> Result<Option<Arc<RefTable>>, GitError> {
         let stamp = Stamp::of(path).map_err(GitError::io("looking at refs"))?;
         if stamp.head.is_none() {
@@ -126,7 +131,7 @@ impl RefCache {
             self.ready.insert(id, Arc::clone(&table));
         }
         if Arc::ptr_eq(&entry.load, shared) {
-            // Whoever comes later may know of changes that are not in this one.
+            // Later requests start a new load: they may follow changes that this table does not contain.
             entry.load = Arc::default();
         }
         drop(states);
@@ -140,18 +145,18 @@ impl RefCache {
         LoadGuard { cache: self, id, start: entry.log.len(), generation: entry.generation }
     }
 
-    /// Whether there is a table to change, or will be.
+    /// Returns whether a table is cached or being loaded, so that a transaction must report its changes.
     pub(super) fn is_cached_or_loading(&self, id: RepositoryId) -> bool {
         let states = self.lock();
         states.get(&id).is_some_and(|entry| entry.loading > 0) || self.ready.contains_key(&id)
     }
 
-    /// A transaction begins. The table goes unless somebody says how it ended.
+    /// Begins a transaction. If the returned guard is dropped without a result, the table is dropped.
     pub(super) fn begin_update(&self, id: RepositoryId) -> PendingUpdate<'_> {
         PendingUpdate { cache: self, id, has_outcome: false }
     }
 
-    /// Drops the table, also that which is being read.
+    /// Drops the table, and the result of a load that is running.
     pub(super) fn forget(&self, id: RepositoryId) {
         let mut states = self.lock();
         self.forget_in(&mut states, id);
@@ -177,7 +182,7 @@ impl RefCache {
         if let Some(table) = self.ready.get(&id) {
             let mut table = RefTable::clone(&table);
             table.apply(&changes);
-            // Only to delete a ref is `packed-refs` written.
+            // git rewrites `packed-refs` only when it deletes refs.
             let has_deleted = changes.iter().any(|change| matches!(change, TableChange::Removed(_)));
             match has_deleted.then(|| Stamp::of(path)) {
                 None => self.ready.insert(id, Arc::new(table)),
@@ -207,7 +212,7 @@ impl RefCache {
     }
 }
 
-/// Somebody who waits for a flight.
+/// A request that waits for a load; dropping it ends the wait.
 struct LoadWaiter<'a> {
     cache: &'a RefCache,
     id: RepositoryId,
@@ -220,11 +225,11 @@ impl Drop for LoadWaiter<'_> {
     }
 }
 
-/// A reading that is going on.
+/// A load that is running.
 struct LoadGuard<'a> {
     cache: &'a RefCache,
     id: RepositoryId,
-    /// Where its part of the log begins.
+    /// Length of the log when the load began; later changes are applied to its table.
     start: usize,
     generation: u64,
 }
@@ -235,7 +240,7 @@ impl Drop for LoadGuard<'_> {
     }
 }
 
-/// A transaction whose end is not known yet.
+/// A transaction without a result yet. If it is dropped without one, the repository is put into quarantine.
 pub(super) struct PendingUpdate<'a> {
     cache: &'a RefCache,
     id: RepositoryId,
@@ -243,12 +248,12 @@ pub(super) struct PendingUpdate<'a> {
 }
 
 impl PendingUpdate<'_> {
-    /// It was refused as a whole.
+    /// Ends a transaction that failed and changed nothing.
     pub(super) fn rolled_back(mut self) {
         self.has_outcome = true;
     }
 
-    /// All of it happened.
+    /// Ends a committed transaction and applies its changes to the table.
     pub(super) fn committed(mut self, path: &Path, changes: Vec<TableChange>) {
         self.cache.apply(self.id, path, changes);
         self.has_outcome = true;

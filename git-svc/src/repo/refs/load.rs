@@ -1,5 +1,7 @@
-//! Reading all refs of a repository into a table, as git reads them: its own files first, then `packed-refs`, so that a ref which is
-//! packed meanwhile is found in one of them.
+//! Loads all refs of a repository into a table. As in git, loose refs are read before `packed-refs`, so that a ref that is
+//! packed meanwhile is found in one of the two.
+//!
+//! Not here: single refs (`read`), and caching (`cache`).
 
 use std::{
     fs,
@@ -19,34 +21,34 @@ use crate::{
     types::{error::GitError, name::RefName},
 };
 
-/// The most bytes of a file that holds one ref.
+/// Bytes of the largest loose ref file.
 const MAX_REF_FILE_BYTES: u64 = 4096;
-/// Tags that point to tags are followed this far.
+/// Maximum length of a chain of tags that point to tags.
 const MAX_TAG_DEPTH: usize = 1000;
 
-/// A ref as the files have it.
+/// A ref as stored in its file.
 struct RawRef {
     name: RefName,
-    /// Absent for what is there and no plain ref; it hides a packed one.
+    /// The object id; `None` for symbolic, broken and other unusable files, which still hide a packed ref of that name.
     target: Option<Oid>,
-    /// What `packed-refs` says about where it leads; absent: it says nothing.
+    /// The peeled object according to `packed-refs`: `Some(None)` for an object that is no tag, `None` if unknown.
     peeled: Option<Option<Oid>>,
 }
 
-/// Refs that were read, and whether all of them are as we would write them.
+/// Refs read so far. `is_plain` is false once a ref was found that git may treat differently.
 struct RefScan {
     found: Vec<RawRef>,
     is_plain: bool,
 }
 
-/// Reads all refs that are not hidden. Broken ones and symbolic ones are left out.
+/// Loads all refs that are not hidden, broken or symbolic.
 pub(crate) fn load(repo: &Repository) -> Result<RefTable, GitError> {
     let path = repo.path();
     let mut scan = RefScan { found: Vec::new(), is_plain: true };
     scan.loose(path)?;
     let packed = scan.packed(path)?;
     let RefScan { mut found, mut is_plain } = scan;
-    // Stable: what has a file of its own comes first and stays.
+    // The sort is stable: a loose ref comes before a packed one of the same name, and stays.
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found.dedup_by(|later, first| later.name == first.name);
     let (odb, mut entries) = (repo.odb()?, Vec::with_capacity(found.len()));
@@ -69,13 +71,13 @@ pub(crate) fn load(repo: &Repository) -> Result<RefTable, GitError> {
     Ok(RefTable::new(entries, head, is_plain && is_head_plain, stamp))
 }
 
-/// What edits that have happened make of refs.
+/// Returns the table changes for committed edits.
 pub(super) fn changes(repo: &Repository, edits: &[RefEdit]) -> Result<Vec<TableChange>, GitError> {
     let odb = repo.odb()?;
     let change = |edit: &RefEdit| {
         let name = edit.name.clone();
         let Some(target) = edit.new else { return Ok(TableChange::Removed(name)) };
-        // git lets a branch point to commits only.
+        // git lets branches point to commits only.
         let known = name.as_bytes().starts_with(b"refs/heads/").then_some(None);
         let entry = complete(repo, &odb, name, target, known)?;
         entry.map(TableChange::Set).ok_or_else(|| GitError::Internal(format!("`{}` leads nowhere", edit.name)))
@@ -84,13 +86,13 @@ pub(super) fn changes(repo: &Repository, edits: &[RefEdit]) -> Result<Vec<TableC
 }
 
 impl RefScan {
-    /// Every file below `refs`.
+    /// Reads every file below `refs`.
     fn loose(&mut self, repository: &Path) -> Result<(), GitError> {
         let mut folders = vec![(repository.join("refs"), b"refs".to_vec())];
         while let Some((folder, prefix)) = folders.pop() {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                // Its last ref was deleted or packed a moment ago.
+                // The last ref in the folder was just deleted or packed.
                 Err(error) if is_gone(&error) => continue,
                 Err(error) => return Err(GitError::io("listing refs")(error)),
             };
@@ -112,7 +114,7 @@ impl RefScan {
         Ok(())
     }
 
-    /// One file below `refs`.
+    /// Reads one file below `refs`.
     fn file(&mut self, path: &Path, name: &[u8]) -> Result<(), GitError> {
         let Ok(name) = RefName::parse(name) else {
             self.is_plain = false;
@@ -129,7 +131,7 @@ impl RefScan {
         let target = match is_file.then(|| read_ref_file(path)) {
             Some(Err(error)) if is_gone(&error) => return Ok(()),
             Some(Ok(bytes)) => bytes.strip_suffix(b"\n").and_then(object_id),
-            // One ref that cannot be read does not hide the others.
+            // An unreadable ref must not hide the others.
             Some(Err(_)) | None => None,
         };
         self.is_plain &= target.is_some();
@@ -137,7 +139,7 @@ impl RefScan {
         Ok(())
     }
 
-    /// The refs in `packed-refs`, and which file that was.
+    /// Reads `packed-refs` and returns the stamp of the file.
     fn packed(&mut self, repository: &Path) -> Result<Option<FileStamp>, GitError> {
         let failed = GitError::io("reading `packed-refs`");
         let mut file = match fs::File::open(repository.join("packed-refs")) {
@@ -185,7 +187,7 @@ impl RefScan {
     }
 }
 
-/// The branch HEAD points to, if it does, and which file that was.
+/// Returns the branch that HEAD points to, if any, and the stamp of the file.
 fn read_head(repository: &Path) -> Result<(Option<RefName>, FileStamp), GitError> {
     let path = repository.join("HEAD");
     let read = fs::File::open(&path).and_then(|file| {
@@ -199,7 +201,7 @@ fn read_head(repository: &Path) -> Result<(Option<RefName>, FileStamp), GitError
     Ok((name.filter(|name| name.as_bytes().starts_with(b"refs/heads/")), stamp))
 }
 
-/// A ref with what it leads to; `None` if its object is missing.
+/// Returns the entry of a ref with its peeled object and type; `None` if an object is missing.
 fn complete(
     repo: &Repository,
     odb: &Odb<'_>,
@@ -231,7 +233,7 @@ fn kind_of(odb: &Odb<'_>, id: Oid) -> Result<Option<ObjectType>, GitError> {
     }
 }
 
-/// Where an annotated tag leads in the end; `None` if that is nowhere.
+/// Peels a tag object; `None` if a tag or the final object cannot be read.
 fn follow(repo: &Repository, odb: &Odb<'_>, tag: Oid) -> Result<Option<(Oid, ObjectType)>, GitError> {
     let mut id = tag;
     for _ in 0..MAX_TAG_DEPTH {
@@ -245,7 +247,7 @@ fn follow(repo: &Repository, odb: &Odb<'_>, tag: Oid) -> Result<Option<(Oid, Obj
     Ok(None)
 }
 
-/// Forty lower-case digits that are not all zero.
+/// Parses 40 lower-case hexadecimal digits that are not all zero.
 fn object_id(text: &[u8]) -> Option<Oid> {
     let is_plain = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
     let text =
@@ -259,7 +261,7 @@ fn read_ref_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a file or folder is not there any more, or is the other of the two by now.
+/// Returns whether a file or folder has vanished, or was replaced by the other kind.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory)
 }

@@ -1,7 +1,8 @@
-//! Moving one ref that exists, without a process: what most commits and pushes ask for. Everything else is left to git.
+//! Moves one existing ref without a git process, the case of most commits and pushes. All other changes go through git
+//! (`transact`).
 //!
-//! The rules are those of git's own `files` backend: `<ref>.lock` is made by whoever may change the ref, holds the new value, and
-//! becomes the ref's file.
+//! Follows git's `files` backend: the process that changes a ref creates `<ref>.lock`, writes the new value to it, and
+//! renames it to the file of the ref.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -17,7 +18,7 @@ use crate::{
     types::error::GitError,
 };
 
-/// A lock file, removed when dropped.
+/// A lock file, removed when dropped unless it became the ref's file.
 struct LockFile {
     path: PathBuf,
     file: File,
@@ -25,7 +26,7 @@ struct LockFile {
 }
 
 impl LockFile {
-    /// Makes the lock file at `path`; `None` when somebody holds it, or its folder is not there.
+    /// Creates the lock file at `path`; `None` if it exists or its folder does not.
     fn acquire(path: PathBuf) -> Result<Option<Self>, GitError> {
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(file) => Ok(Some(Self { path, file, is_ref: false })),
@@ -34,7 +35,7 @@ impl LockFile {
         }
     }
 
-    /// Writes the value, and makes the lock the ref's file; `None` when a folder is in the way.
+    /// Writes the value and renames the lock file to the ref's file; `None` if a folder of that name exists.
     fn rename_to_ref(mut self, path: &Path, target: Oid) -> Result<Option<()>, GitError> {
         let written = writeln!(self.file, "{target}").and_then(|()| self.file.sync_all());
         written.map_err(GitError::io(format!("writing `{}`", self.path.display())))?;
@@ -50,15 +51,17 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         if !self.is_ref {
-            // One that stays is removed by whoever finds it too old.
+            // A lock file that cannot be removed is removed as stale later.
             drop(fs::remove_file(&self.path));
         }
     }
 }
 
-/// Moves the ref, durably; `None` when that needs git: refs that are made or deleted, symbolic ones, locks of others.
+/// Moves the ref durably. Returns `None` if git has to do it: created, deleted and symbolic refs, and locks of other
+/// processes.
 ///
-/// Errors: `RefConflict` when it is not at the old value, `RefTarget` when the new one is nothing a branch may point to.
+/// # Errors
+/// `RefConflict` when the ref is not at the old value, `RefTarget` when it may not point to the new one.
 pub(super) fn advance(repo: &Repository, edit: &RefEdit) -> Result<Option<()>, GitError> {
     let (Some(old), Some(new)) = (edit.old, edit.new) else { return Ok(None) };
     let path = ref_path(repo.path(), &edit.name);
@@ -82,7 +85,7 @@ pub(super) fn advance(repo: &Repository, edit: &RefEdit) -> Result<Option<()>, G
     Ok(Some(()))
 }
 
-/// Whether the ref's own file names another ref, or is not one.
+/// Returns whether the ref's file holds a symbolic ref, or is a folder.
 fn is_symbolic(path: &Path) -> Result<bool, GitError> {
     match fs::read(path) {
         Ok(content) => Ok(content.starts_with(b"ref:")),
@@ -92,7 +95,7 @@ fn is_symbolic(path: &Path) -> Result<bool, GitError> {
     }
 }
 
-/// Branches point to commits, other refs to anything that is there.
+/// Returns whether the ref may point to `target`: branches to commits, other refs to any existing object.
 fn may_point_to(repo: &Repository, edit: &RefEdit, target: Oid) -> bool {
     let object = repo.find_object(target, None);
     object.is_ok_and(|object| edit.name.branch().is_none() || object.kind() == Some(ObjectType::Commit))

@@ -1,4 +1,4 @@
-//! Refs: the only code that lists, resolves and changes them. Not here: who may, and the journal.
+//! Lists, resolves and changes refs; no other code does. Not here: permissions, and the journal of updates.
 
 mod cache;
 mod edit;
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// The refs of all repositories of a store. Clones share everything.
+/// The refs of all repositories of a store. Clones share the cache.
 #[derive(Clone)]
 pub struct Refs {
     store: Arc<RepositoryStore>,
@@ -40,11 +40,11 @@ pub struct Refs {
     deadline: Duration,
 }
 
-/// Bytes that tables of refs may take, unless somebody says otherwise.
+/// Default size of the cache of ref tables, in bytes.
 pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
 
 impl Refs {
-    /// Refs of the repositories in `store`.
+    /// Creates the refs of the repositories in `store`, with default limits.
     #[must_use]
     pub fn new(store: Arc<RepositoryStore>, pool: Pool, git: Arc<Git>) -> Self {
         Self {
@@ -56,56 +56,75 @@ impl Refs {
         }
     }
 
-    /// The same, where one transaction may take as long as this.
+    /// Sets the time limit of one transaction.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
-    /// The same, with tables that take `bytes` in all.
+    /// Sets the size of the cache of ref tables, in bytes.
     #[must_use]
     pub fn with_cache_bytes(self, bytes: u64) -> Self {
         Self { cache: Arc::new(RefCache::new(bytes)), ..self }
     }
 
-    /// All refs of a repository, hidden and broken ones left out: everything that was done before the call is in it.
+    /// Returns all refs of a repository without hidden and broken ones. The table contains every change that was made
+    /// before the call.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, `Overloaded`, and those of the file system and libgit2.
     pub async fn table(&self, id: RepositoryId) -> Result<Arc<RefTable>, GitError> {
         let path = self.store.path(id);
         self.cache.table(id, &path, self.pool.run(id, load)).await
     }
 
-    /// A page of the refs whose full name begins with `prefix`, by name, hidden and broken ones left out.
+    /// Returns a page of the refs whose full name begins with `prefix`, sorted by name, without hidden and broken ones.
+    ///
+    /// # Errors
+    /// Those of [`Refs::table`].
     pub async fn list(&self, id: RepositoryId, prefix: impl AsRef<[u8]>, page: Page) -> Result<RefPage, GitError> {
         Ok(self.table(id).await?.page(prefix.as_ref(), page))
     }
 
-    /// Drops what is known about a repository's refs: it was deleted or moved, or something else may have changed them.
+    /// Drops the cached table of a repository that was deleted or moved, or whose refs other code may have changed.
     pub fn forget(&self, id: RepositoryId) {
         self.cache.forget(id);
     }
 
-    /// Where a ref is; `None` if it does not exist.
+    /// Returns the object id of a ref; `None` if the ref does not exist.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
     pub async fn resolve(&self, id: RepositoryId, name: RefName) -> Result<Option<Oid>, GitError> {
         self.pool.run(id, move |repo| lookup(repo, &name)).await
     }
 
-    /// Where each of several refs is, in their order.
+    /// Returns the object ids of several refs, in their order; `None` for refs that do not exist.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
     pub async fn resolve_all(&self, id: RepositoryId, names: Vec<RefName>) -> Result<Vec<Option<Oid>>, GitError> {
         self.pool.run(id, move |repo| names.iter().map(|name| lookup(repo, name)).collect()).await
     }
 
-    /// The branch HEAD points to, and its tip if it exists.
+    /// Returns the branch that HEAD points to, and its tip if the branch exists.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`], and `Internal` when HEAD does not point to a branch.
     pub async fn head(&self, id: RepositoryId) -> Result<HeadState, GitError> {
         self.pool.run(id, head).await
     }
 
-    /// The same, and what the repository takes on disk, in bytes.
+    /// Returns the state of HEAD, and the bytes of the repository's objects on disk.
     pub(crate) async fn head_and_size(&self, id: RepositoryId) -> Result<(HeadState, u64), GitError> {
         let store = Arc::clone(&self.store);
         self.pool.run(id, move |repo| Ok((head(repo)?, store.size(id)?))).await
     }
 
-    /// Whether the repository has no branch.
+    /// Returns whether the repository has no branch.
+    ///
+    /// # Errors
+    /// Those of [`Refs::head`] and [`Refs::table`].
     pub async fn is_empty(&self, id: RepositoryId) -> Result<bool, GitError> {
         if self.head(id).await?.tip.is_some() {
             return Ok(false);
@@ -113,15 +132,20 @@ impl Refs {
         Ok(self.table(id).await?.span(b"refs/heads/").is_empty())
     }
 
-    /// Points HEAD to a branch, which need not exist; durable when it returns. The caller holds the repository's write lock.
+    /// Points HEAD to a branch, which need not exist; durable when it returns. The caller holds the repository's write
+    /// lock.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`] and of the file system.
     pub async fn set_head(&self, id: RepositoryId, branch: BranchName) -> Result<(), GitError> {
         self.pool.run(id, move |repo| write_head(repo.path(), &branch)).await
     }
 
-    /// Changes all of the refs, or none; durable when it returns. The caller holds the repository's write lock.
+    /// Changes all of the refs or none; durable when it returns. The caller holds the repository's write lock.
     ///
-    /// Errors: `RefConflict` (one is not at `old`, or locked), `RefNameClash`, `RefTarget`, `TimedOut`. After `TimedOut` and
-    /// `Internal` kinds the refs must be read to know what happened.
+    /// # Errors
+    /// `RefConflict` (a ref is not at `old`, or is locked), `RefNameClash`, `RefTarget`, `RepositoryNotFound`: nothing was
+    /// changed. After `TimedOut` and errors of kind `Internal` the refs must be read to learn the result.
     pub async fn transact(&self, id: RepositoryId, edits: &[RefEdit]) -> Result<(), GitError> {
         if edits.is_empty() {
             return Ok(());
@@ -142,13 +166,13 @@ impl Refs {
         };
         let (edits, folder) = (edits.to_vec(), path.clone());
         let changes = if self.cache.is_cached_or_loading(id) {
-            let settle = move |repo: &git2::Repository| {
+            let sync_and_list = move |repo: &git2::Repository| {
                 if !is_synced {
                     transact::sync_names(&folder, &edits)?;
                 }
                 Ok(load::changes(repo, &edits))
             };
-            self.pool.run(id, settle).await?
+            self.pool.run(id, sync_and_list).await?
         } else {
             if !is_synced {
                 self.pool.run_blocking(move |_| transact::sync_names(&folder, &edits)).await?;
@@ -157,7 +181,7 @@ impl Refs {
         };
         match changes {
             Ok(changes) => update.committed(&path, changes),
-            // The refs are changed all the same; they are read again.
+            // The refs are changed, only their new entries cannot be read; the table is loaded again.
             Err(error) => {
                 tracing::warn!(repo.id = %id, %error, "refs cannot be kept in memory");
                 self.cache.forget(id);
@@ -167,7 +191,7 @@ impl Refs {
         Ok(())
     }
 
-    /// Changes the refs in the cheapest way; returns whether their names are on disk already.
+    /// Changes the refs, without a process if possible; returns whether their names are synced already.
     async fn change(&self, id: RepositoryId, path: &Path, edits: &[RefEdit]) -> Result<bool, GitError> {
         if let [edit] = edits {
             let edit = edit.clone();
@@ -179,18 +203,18 @@ impl Refs {
     }
 }
 
-/// Removes the locks of refs that a crash left behind. The caller holds the repository's write lock, and every process of the time
-/// before has ended.
+/// Removes lock files of refs that a crash left behind. The caller holds the repository's write lock, and all git processes
+/// started before the crash have ended.
 pub(crate) fn remove_locks(repository: &Path, names: &[RefName]) {
     for name in names {
         transact::remove(&transact::lock_path(repository, name));
     }
 }
 
-/// Writes HEAD beside itself and renames it into place.
+/// Writes `HEAD.new`, renames it to `HEAD` and syncs the folder.
 fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     let text = [b"ref: ", branch.to_ref().as_bytes(), b"\n"].concat();
-    // Not `HEAD.lock`: one that a crash left behind would be in the way for ever.
+    // Not `HEAD.lock`, which would block later writes if a crash left it behind; a leftover `HEAD.new` is overwritten.
     let beside = repository.join("HEAD.new");
     let written = fs::File::create(&beside).and_then(|mut file| {
         file.write_all(&text)?;
@@ -201,10 +225,12 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     sync(repository)
 }
 
-/// Removes the lock of packed refs if a killed process left it behind; whether it did. The caller holds the repository's write lock.
+/// Removes `packed-refs.lock` if a killed process left it behind; returns whether it did. The caller holds the repository's
+/// write lock.
 pub(crate) fn remove_stale_lock(repository: &Path) -> bool {
     transact::remove_stale(&repository.join("packed-refs.lock"), transact::DEFAULT_DEADLINE)
 }
+
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Resolving, for code that runs on the pool.
+//! Resolves single refs, for jobs of the pool. Not here: tables of all refs (`load`).
 
 use git2::{ErrorCode, Oid, Repository};
 
@@ -7,21 +7,24 @@ use crate::types::{
     name::{BranchName, RefName},
 };
 
-/// How many symbolic refs are followed.
+/// Maximum length of a chain of symbolic refs.
 const MAX_SYMBOLIC: usize = 5;
 
-/// What HEAD says.
+/// The state of HEAD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeadState {
-    /// The branch it points to.
+    /// The branch that HEAD points to.
     pub branch: BranchName,
-    /// The tip, if the branch exists.
+    /// The commit of the branch, if the branch exists.
     pub tip: Option<Oid>,
 }
 
-/// Where exactly this ref is; `None` if it does not exist.
+/// Returns the object id of the ref with exactly this name, through symbolic refs; `None` if it does not exist.
+///
+/// # Errors
+/// Those of libgit2.
 pub fn lookup(repo: &Repository, name: &RefName) -> Result<Option<Oid>, GitError> {
-    // The library takes text only. A name that is not UTF-8 is found by its bytes.
+    // libgit2 takes names as text. A name that is not UTF-8 is searched for among all refs.
     let Some(text) = name.as_str() else { return lookup_bytes(repo, name) };
     let mut text = text.to_owned();
     for _ in 0..MAX_SYMBOLIC {
@@ -52,7 +55,10 @@ fn lookup_bytes(repo: &Repository, name: &RefName) -> Result<Option<Oid>, GitErr
     Ok(None)
 }
 
-/// The branch HEAD points to, and its tip if it exists.
+/// Returns the branch that HEAD points to, and its tip if the branch exists.
+///
+/// # Errors
+/// `Internal` when HEAD does not point to a branch, and those of libgit2.
 pub fn head(repo: &Repository) -> Result<HeadState, GitError> {
     let reference = repo.find_reference("HEAD")?;
     let name = reference.symbolic_target_bytes().and_then(|target| RefName::parse(target).ok());
@@ -66,13 +72,16 @@ fn is_branch(name: &[u8]) -> bool {
     name.starts_with(b"refs/heads/") && RefName::parse(name).is_ok()
 }
 
-/// Whether the repository has no branch.
+/// Returns whether the repository has no branch.
+///
+/// # Errors
+/// Those of [`head`] and of libgit2.
 pub fn is_empty(repo: &Repository) -> Result<bool, GitError> {
     if head(repo)?.tip.is_some() {
         return Ok(false);
     }
     for reference in repo.references()? {
-        // One ref that cannot be read does not hide the others.
+        // An unreadable ref must not hide the others.
         if reference.is_ok_and(|reference| reference.target().is_some() && is_branch(reference.name_bytes())) {
             return Ok(false);
         }

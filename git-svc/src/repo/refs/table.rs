@@ -1,5 +1,7 @@
-//! The refs of one repository in memory: sorted, in parts that tables share, so that a change copies one part and no more.
-//! Not here: how they get there (`load`) and stay true (`warm`).
+//! The refs of one repository in memory, sorted by name. They are split into parts that copies of the table share, so that
+//! a change copies one part only.
+//!
+//! Not here: how a table is loaded (`load`) and kept up to date (`cache`).
 
 use std::{fs, io, ops::Range, os::unix::fs::MetadataExt as _, path::Path, sync::Arc};
 
@@ -8,43 +10,43 @@ use git2::{ObjectType, Oid};
 use super::edit::Page;
 use crate::types::name::RefName;
 
-/// Refs of one part; twice as many are split.
+/// Refs of one part; a part of twice as many is split.
 const ENTRIES_PER_PART: usize = 256;
-/// What a ref takes besides its name: the entry, and the allocator's share.
+/// Bytes of a ref besides its name: the entry, and the overhead of the allocator.
 const ENTRY_OVERHEAD_BYTES: usize = size_of::<RefEntry>() + 16;
 
-/// One ref.
+/// A ref and its object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefEntry {
-    /// Its full name.
+    /// The full name.
     pub name: RefName,
-    /// What it points to: a commit for branches, any object for others.
+    /// The id of its object: a commit for branches, any object for other refs.
     pub target: Oid,
-    /// Where that leads in the end, if it is an annotated tag.
+    /// The id of the object that an annotated tag leads to, through nested tags.
     pub peeled: Option<Oid>,
-    /// What is there in the end: no tag; [`ObjectType::Any`] if nobody can tell.
+    /// The type of that object, never a tag; [`ObjectType::Any`] if it cannot be determined.
     pub kind: ObjectType,
 }
 
 /// A page of refs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefPage {
-    /// By name.
+    /// The refs, sorted by name.
     pub entries: Vec<RefEntry>,
-    /// In all pages.
+    /// Refs on all pages.
     pub total: usize,
 }
 
-/// What became of one ref.
+/// A change of one ref in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TableChange {
-    /// It is this now.
+    /// The ref was created or moved.
     Set(RefEntry),
-    /// It does not exist any more.
+    /// The ref was deleted.
     Removed(RefName),
 }
 
-/// One file as it was at some time.
+/// The state of a file, compared to detect that it was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileStamp {
     inode: u64,
@@ -53,7 +55,7 @@ pub(super) struct FileStamp {
 }
 
 impl FileStamp {
-    /// A file's, from what the system says about it.
+    /// Returns the stamp from a file's metadata.
     pub(super) fn new(data: &fs::Metadata) -> Self {
         Self { inode: data.ino(), size: data.size(), modified: (data.mtime(), data.mtime_nsec()) }
     }
@@ -67,17 +69,18 @@ impl FileStamp {
     }
 }
 
-/// The files of a repository whose change is seen without reading them. Each is replaced as a whole, never written in place.
+/// The stamps of the files whose change is detected without reading them. git replaces these files as a whole and never
+/// writes in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// `HEAD`; absent: there is no repository.
+    /// `HEAD`; `None` if the repository does not exist.
     pub(super) head: Option<FileStamp>,
-    /// `packed-refs`, which need not exist.
+    /// `packed-refs`; `None` if it does not exist.
     pub(super) packed: Option<FileStamp>,
 }
 
 impl Stamp {
-    /// A repository's.
+    /// Reads the stamps of a repository.
     pub(super) fn of(repository: &Path) -> io::Result<Self> {
         let head = FileStamp::of(&repository.join("HEAD"))?;
         Ok(Self { head, packed: FileStamp::of(&repository.join("packed-refs"))? })
@@ -87,7 +90,7 @@ impl Stamp {
 /// The refs of a repository that clients may see.
 #[derive(Clone, Debug)]
 pub struct RefTable {
-    /// None is empty.
+    /// Parts of the sorted refs; no part is empty.
     parts: Vec<Arc<Vec<RefEntry>>>,
     bytes: usize,
     head: Option<RefName>,
@@ -96,7 +99,8 @@ pub struct RefTable {
 }
 
 impl RefTable {
-    /// A table of refs that are sorted by name, each once. See [`RefTable::head`] and [`RefTable::is_plain`].
+    /// Creates a table of refs that are sorted by name without duplicates. See [`RefTable::head`] and
+    /// [`RefTable::is_plain`].
     pub(super) fn new(sorted: Vec<RefEntry>, head: Option<RefName>, is_plain: bool, stamp: Stamp) -> Self {
         let bytes = sorted.iter().map(weight).sum();
         let (mut parts, mut rest) =
@@ -107,52 +111,53 @@ impl RefTable {
         Self { parts, bytes, head, is_plain, stamp }
     }
 
-    /// Bytes that it takes, about.
+    /// Returns the approximate size of the table in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The branch HEAD points to, which need not exist; `None` when it is no branch, which is not plain.
+    /// Returns the branch that HEAD points to, which need not exist; `None` if HEAD points to no branch, which makes the
+    /// table not plain.
     #[must_use]
     pub fn head(&self) -> Option<&RefName> {
         self.head.as_ref()
     }
 
-    /// Whether there is nothing that git may see differently: no symbolic ref but HEAD, no ref that is broken or leads nowhere, and no
-    /// name that we would not give.
+    /// Returns whether git sees exactly these refs: no symbolic ref but HEAD, no broken ref, none whose object or peeled
+    /// object is missing, and no name that [`RefName`] rejects.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.is_plain
     }
 
-    /// How many refs there are.
+    /// Returns the number of refs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.parts.iter().map(|part| part.len()).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no refs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// The ref of this name.
+    /// Returns the ref of this name.
     #[must_use]
     pub fn find(&self, name: &RefName) -> Option<&RefEntry> {
         let part = self.parts.get(self.part_of(name))?;
         part.binary_search_by(|entry| entry.name.cmp(name)).ok().and_then(|index| part.get(index))
     }
 
-    /// Which of the refs in their order have a full name that begins with `prefix`.
+    /// Returns the indices of the refs whose full name begins with `prefix`.
     #[must_use]
     pub fn span(&self, prefix: &[u8]) -> Range<usize> {
         let start = self.count_while(|name| name < prefix);
         start..self.count_while(|name| name < prefix || name.starts_with(prefix))
     }
 
-    /// The refs at these places in their order.
+    /// Iterates over the refs at these indices.
     pub fn rows(&self, range: Range<usize>) -> impl Iterator<Item = &RefEntry> {
         let (mut skip, mut first) = (range.start, 0);
         while let Some(part) = self.parts.get(first).filter(|part| part.len() <= skip) {
@@ -163,7 +168,7 @@ impl RefTable {
         parts.iter().flat_map(|part| part.iter()).skip(skip).take(range.len())
     }
 
-    /// A page of the refs whose full name begins with `prefix`, by name.
+    /// Returns a page of the refs whose full name begins with `prefix`, sorted by name.
     #[must_use]
     pub fn page(&self, prefix: &[u8], page: Page) -> RefPage {
         let span = self.span(prefix);
@@ -172,7 +177,7 @@ impl RefTable {
         RefPage { entries, total: span.len() }
     }
 
-    /// Brings it up to date.
+    /// Applies committed changes.
     pub(super) fn apply(&mut self, changes: &[TableChange]) {
         for change in changes {
             match change {
@@ -219,12 +224,12 @@ impl RefTable {
         self.bytes = self.bytes.saturating_sub(weight(&gone));
     }
 
-    /// The part that holds the name if any does.
+    /// Returns the index of the part that contains the name, if any part does.
     fn part_of(&self, name: &RefName) -> usize {
         self.parts.partition_point(|part| part.last().is_some_and(|last| last.name < *name))
     }
 
-    /// How many refs come before the first whose name is not `wanted`; none after it is.
+    /// Counts the refs before the first whose name is not `wanted`; the refs are partitioned by `wanted`.
     fn count_while(&self, wanted: impl Fn(&[u8]) -> bool) -> usize {
         let whole = self.parts.partition_point(|part| part.last().is_some_and(|last| wanted(last.name.as_bytes())));
         let before: usize = self.parts[..whole].iter().map(|part| part.len()).sum();

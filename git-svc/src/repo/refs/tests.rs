@@ -1,3 +1,5 @@
+//! Tests of refs against a real repository: transactions, locks, lists, and the cache under concurrent writers.
+
 use std::{path::PathBuf, time::Duration};
 
 use super::*;
@@ -64,7 +66,7 @@ async fn refs_are_made_moved_and_deleted() {
 }
 
 #[tokio::test]
-async fn neighbours_of_refs_do_not_exist() {
+async fn prefixes_and_extensions_of_refs_do_not_exist() {
     let f = fixture().await;
     f.refs.transact(ID, &[edit("refs/heads/a/b", None, Some(f.commits[0]))]).await.unwrap();
     for text in ["refs/heads/a", "refs/heads/a/b/c", "refs/heads/main/x", "refs/heads/nope", "refs/heads"] {
@@ -192,8 +194,8 @@ async fn a_packed_ref_moves_and_only_from_where_it_is() {
     assert!(matches!(no_commit, Err(GitError::RefTarget { .. })));
     assert_eq!(f.refs.resolve(ID, name("refs/heads/main")).await.unwrap(), Some(two));
     assert!(!f.path.join("refs/heads/main.lock").exists());
-    let told = std::process::Command::new("git").arg("-C").arg(&f.path).args(["rev-parse", "main"]).output().unwrap();
-    assert_eq!(String::from_utf8(told.stdout).unwrap().trim(), two.to_string());
+    let output = std::process::Command::new("git").arg("-C").arg(&f.path).args(["rev-parse", "main"]).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), two.to_string());
     git(&f.path, &["fsck", "--strict"]);
 }
 
@@ -202,13 +204,13 @@ async fn a_symbolic_ref_stays_one() {
     let f = fixture().await;
     let (one, two) = (f.commits[0], f.commits[1]);
     git(&f.path, &["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
-    // git moves the ref itself here, not what it names; the file must be git's to change.
+    // git changes the symbolic ref itself, not its target; this edit must be left to git.
     drop(f.refs.transact(ID, &[edit("refs/heads/alias", Some(one), Some(two))]).await);
     assert_eq!(f.refs.resolve(ID, name("refs/heads/main")).await.unwrap(), Some(one));
 }
 
 #[tokio::test]
-async fn locks_of_the_dead_are_removed() {
+async fn locks_left_by_a_crash_are_removed() {
     let f = fixture().await;
     let lock = f.path.join("refs/heads/main.lock");
     std::fs::write(&lock, "").unwrap();
@@ -217,14 +219,14 @@ async fn locks_of_the_dead_are_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whoever_changed_a_ref_sees_it() {
+async fn a_writer_sees_its_own_change_at_once() {
     let f = fixture().await;
-    // Room for the table, or for none: then everybody reads all the time.
-    for room in [DEFAULT_CACHE_BYTES, 0] {
-        let refs = f.refs.clone().with_cache_bytes(room);
+    // With the cache, and without it, where every call loads the table.
+    for cache_bytes in [DEFAULT_CACHE_BYTES, 0] {
+        let refs = f.refs.clone().with_cache_bytes(cache_bytes);
         let lock = tokio::sync::Mutex::new(());
         let writer = async |task: usize| {
-            let name = format!("refs/heads/w{room}-{task}");
+            let name = format!("refs/heads/w{cache_bytes}-{task}");
             let mut old = None;
             for round in 0..15 {
                 let new = (round % 5 < 4)
@@ -260,7 +262,7 @@ async fn whoever_changed_a_ref_sees_it() {
 }
 
 #[tokio::test]
-async fn a_list_shows_a_ref_at_once_whoever_made_it() {
+async fn a_list_shows_changes_by_transaction_and_by_hand_at_once() {
     let f = fixture().await;
     let count = async || f.refs.list(ID, "refs/", Page { number: 1, size: 100 }).await.unwrap().total;
     assert_eq!(count().await, 1);
@@ -269,7 +271,7 @@ async fn a_list_shows_a_ref_at_once_whoever_made_it() {
     assert_eq!(count().await, 3);
     git(&f.path, &["pack-refs", "--all"]);
     assert_eq!(count().await, 3);
-    // By hand, but into `packed-refs`.
+    // A change by hand, but to `packed-refs`.
     git(&f.path, &["update-ref", "-d", "refs/tags/a"]);
     assert_eq!(count().await, 2);
     let refused = f.refs.transact(ID, &[edit("refs/heads/b/c", None, Some(one))]).await;

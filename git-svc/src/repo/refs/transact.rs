@@ -1,4 +1,6 @@
-//! Changing refs, several or in any way: one `git update-ref` process for all of them, then a sync of the folders that name them.
+//! Ref transactions of any size and kind: one `git update-ref` process, then a sync of the folders that hold the refs.
+//!
+//! Not here: moves of a single ref (`loose`), and the cache.
 
 use std::{
     collections::BTreeSet,
@@ -16,16 +18,18 @@ use crate::{
     types::{error::GitError, name::RefName},
 };
 
-/// How long one transaction may take, unless a setting says otherwise.
+/// Default time limit of a transaction.
 pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A lock file that is older than a transaction may be by this much has no owner: every owner is ended before.
+/// Age, beyond the time limit of a transaction, at which a lock file counts as stale: the process that created it has been
+/// ended by then.
 const STALE_LOCK_MARGIN: Duration = Duration::from_secs(5);
 
-/// What each ref adds to the time that a transaction may take: git writes and syncs one file after the other.
+/// Time added to the limit of a transaction per ref: git writes and syncs one file after the other.
 const TIME_PER_REF: Duration = Duration::from_millis(50);
 
-/// Runs the transaction, in `deadline` and some more for each ref. Lock files that a killed process left behind are removed, once.
+/// Runs the transaction within `deadline` and [`TIME_PER_REF`] for each ref. If stale lock files are in the way, removes
+/// them and tries once more.
 pub(super) async fn run(git: &Git, repository: &Path, edits: &[RefEdit], deadline: Duration) -> Result<(), GitError> {
     let input = script(edits)?;
     let deadline = deadline + TIME_PER_REF * u32::try_from(edits.len()).unwrap_or(u32::MAX);
@@ -38,7 +42,7 @@ pub(super) async fn run(git: &Git, repository: &Path, edits: &[RefEdit], deadlin
     outcome.map(drop).map_err(|error| classify(error, edits))
 }
 
-/// What `update-ref --stdin -z` is told.
+/// Returns the input of `git update-ref --stdin -z`.
 fn script(edits: &[RefEdit]) -> Result<Vec<u8>, GitError> {
     let mut script = b"start\0".to_vec();
     for edit in edits {
@@ -63,7 +67,7 @@ fn script(edits: &[RefEdit]) -> Result<Vec<u8>, GitError> {
     Ok(script)
 }
 
-/// Turns git's words, which `LC_ALL=C` keeps constant, into our own failures.
+/// Turns messages of git, which `LC_ALL=C` keeps constant, into typed errors.
 fn classify(error: GitError, edits: &[RefEdit]) -> GitError {
     let GitError::Command { stderr, .. } = &error else { return error };
     let name = quoted_ref(stderr, edits);
@@ -87,13 +91,13 @@ fn classify(error: GitError, edits: &[RefEdit]) -> GitError {
     error
 }
 
-/// The ref that git complains about; the first one if it names none.
+/// Returns the name of the ref that a message of git quotes; the first edit's if it quotes none.
 fn quoted_ref(stderr: &str, edits: &[RefEdit]) -> String {
     let named = edits.iter().find(|edit| stderr.contains(&format!("'{}'", edit.name)));
     named.or(edits.first()).map_or_else(String::new, |edit| edit.name.to_string())
 }
 
-/// Removes the lock files in the way if they have no owner; whether any was removed.
+/// Removes stale lock files of the edited refs, of `packed-refs` and of `HEAD`; returns whether any was removed.
 fn remove_stale_locks(repository: &Path, edits: &[RefEdit], deadline: Duration) -> bool {
     let mut locks: Vec<_> = edits.iter().map(|edit| lock_path(repository, &edit.name)).collect();
     locks.push(repository.join("packed-refs.lock"));
@@ -101,14 +105,14 @@ fn remove_stale_locks(repository: &Path, edits: &[RefEdit], deadline: Duration) 
     locks.iter().filter(|lock| remove_stale(lock, deadline)).count() > 0
 }
 
-/// Removes a lock file that has no owner; whether it did.
+/// Removes a stale lock file; returns whether it did.
 pub(super) fn remove_stale(lock: &Path, deadline: Duration) -> bool {
     let modified = fs::metadata(lock).and_then(|data| data.modified());
     modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > deadline + STALE_LOCK_MARGIN))
         && fs::remove_file(lock).is_ok()
 }
 
-/// Removes a lock file, if there is one.
+/// Removes a lock file; a missing one is no error.
 pub(super) fn remove(lock: &Path) {
     match fs::remove_file(lock) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -118,14 +122,15 @@ pub(super) fn remove(lock: &Path) {
     }
 }
 
-/// What locks the ref.
+/// Returns the path of the ref's lock file.
 pub(super) fn lock_path(repository: &Path, name: &RefName) -> PathBuf {
     let mut path = ref_path(repository, name).into_os_string();
     path.push(".lock");
     path.into()
 }
 
-/// Syncs the folders whose entries changed: those of each ref up to `refs`, and the repository's for `packed-refs`.
+/// Syncs the folders whose entries changed: those above each ref up to `refs`, and after a deletion the repository's own
+/// folder, which holds `packed-refs`.
 pub(super) fn sync_names(repository: &Path, edits: &[RefEdit]) -> Result<(), GitError> {
     let mut folders = BTreeSet::new();
     for edit in edits {
@@ -135,7 +140,7 @@ pub(super) fn sync_names(repository: &Path, edits: &[RefEdit]) -> Result<(), Git
             folders.insert(repository.to_owned());
         }
     }
-    // A deletion removes folders that became empty.
+    // A deletion removes folders that it leaves empty.
     let folders: Vec<_> = folders.into_iter().filter(|folder| folder.is_dir()).collect();
     sync_all(&folders)
 }

@@ -1,9 +1,9 @@
-//! .gitignore templates.
+//! The bundled .gitignore templates, and files made of several of them.
 
 use super::name::{key, unknown};
 use crate::types::error::GitError;
 
-/// The most templates in one file.
+/// Templates in one file.
 const MAX_TEMPLATES: usize = 32;
 
 macro_rules! bundled {
@@ -91,14 +91,16 @@ const TEMPLATES: &[(&str, &str)] = &[
     bundled!("Zig"),
 ];
 
-/// The names of the templates.
+/// Iterates over the names of the templates.
 pub fn gitignore_names() -> impl Iterator<Item = &'static str> {
     TEMPLATES.iter().map(|(name, _)| *name)
 }
 
-/// A .gitignore made of templates: for each, in order and once, a line with its name, its text, and a blank line.
+/// Returns a .gitignore made of templates, in order and without duplicates: a line with the name, the text, and an empty
+/// line for each.
 ///
-/// Errors: `Invalid` with the field `gitignores` for an unknown template or too many.
+/// # Errors
+/// `Invalid` (field `gitignores`) for an unknown template or too many.
 pub fn gitignore(names: &[String]) -> Result<String, GitError> {
     let mut used = Vec::new();
     let mut text = String::new();

@@ -1,9 +1,9 @@
-//! Licence texts, from the SPDX list.
+//! Licence texts of the SPDX list, found by id or usual name.
 
 use super::name::{key, unknown};
 use crate::types::error::GitError;
 
-/// Usual names that are neither an SPDX id nor the full name of one.
+/// Usual names that are neither an SPDX id nor the full name of one, and their ids.
 const ALIASES: &[(&str, &str)] = &[
     ("Abstyles License", "Abstyles"),
     ("Affero General Public License v1.0", "AGPL-1.0-only"),
@@ -45,12 +45,14 @@ const ALIASES: &[(&str, &str)] = &[
     ("zlib License", "Zlib"),
 ];
 
-/// Texts longer than this are fixed documents: what looks like a placeholder in them is part of an instruction.
+/// Bytes of the longest text whose placeholders are filled in. Longer texts are fixed documents, where placeholders are
+/// part of the instructions.
 const MAX_FORM: usize = 6000;
 
-/// A licence by its SPDX id or a usual name, in any letter case, with year and name filled in where the text asks for them.
+/// Returns the text of a licence by its SPDX id or a usual name, ignoring case, with year and holder filled in.
 ///
-/// Errors: `Invalid` with the field `license` for an unknown name.
+/// # Errors
+/// `Invalid` (field `license`) for an unknown name.
 pub fn license(name: &str, year: i32, holder: &str) -> Result<String, GitError> {
     let id = find(name).ok_or_else(|| unknown("license", name))?;
     let text = id.text();
@@ -69,7 +71,7 @@ fn find(name: &str) -> Option<spdx::LicenseId> {
     spdx::license_id(alias.or_else(listed).or_else(named)?)
 }
 
-/// Replaces `<year>`, `<copyright holders>` and their like, in angle or square brackets.
+/// Replaces `<year>`, `<copyright holders>` and similar placeholders, in angle or square brackets.
 fn filled(text: &str, year: i32, holder: &str) -> String {
     let mut filled = String::new();
     let mut rest = text;

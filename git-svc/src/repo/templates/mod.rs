@@ -1,4 +1,5 @@
-//! Texts for the first commit of a repository: README, .gitignore, licence. Bundled; nothing is fetched.
+//! Texts for the first commit of a repository: README, .gitignore and licence. All are part of the program; nothing is
+//! downloaded.
 
 mod gitignore;
 mod license;
@@ -16,31 +17,32 @@ use crate::types::error::GitError;
 /// The README template `Default`.
 const README: &str = "# {Name}\n\n{Description}\n";
 
-/// What the placeholders of a README become.
+/// Values of the placeholders in a README.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadmeValues {
-    /// `{Name}`: the repository's name.
+    /// `{Name}`: name of the repository.
     pub name: String,
-    /// `{Description}`: its description.
+    /// `{Description}`: description of the repository.
     pub description: String,
-    /// `{CloneURL.SSH}`.
+    /// `{CloneURL.SSH}`: clone URL for SSH.
     pub clone_url_ssh: String,
-    /// `{CloneURL.HTTPS}`.
+    /// `{CloneURL.HTTPS}`: clone URL for HTTP.
     pub clone_url_http: String,
 }
 
-/// The README made from a template; an empty name means `Default`.
+/// Returns the README of a template; an empty name means `Default`.
 ///
-/// Errors: `Invalid` with the field `readme` for an unknown template.
+/// # Errors
+/// `Invalid` (field `readme`) for an unknown template.
 pub fn readme(template: &str, values: &ReadmeValues) -> Result<String, GitError> {
     if !template.is_empty() && !template.eq_ignore_ascii_case("default") {
         return Err(unknown("readme", template));
     }
-    // Without a description, nothing but the heading.
+    // Without a description only the heading remains.
     Ok(format!("{}\n", filled(README, values).trim_end()))
 }
 
-/// One pass from left to right, so that a placeholder inside a value stays as it is.
+/// Replaces placeholders in one pass, so that a placeholder inside a value is not replaced.
 fn filled(template: &str, values: &ReadmeValues) -> String {
     let known = [
         ("{Name}", &values.name),
@@ -68,11 +70,12 @@ fn filled(template: &str, values: &ReadmeValues) -> String {
     text
 }
 
-/// The calendar year, in UTC, of an instant in seconds since 1970.
+/// Returns the calendar year in UTC of a time in seconds since 1970.
 #[must_use]
 pub fn year(seconds: i64) -> i32 {
     DateTime::from_timestamp(seconds, 0).map_or(1970, |time| time.year())
 }
+
 
 #[cfg(test)]
 mod tests {

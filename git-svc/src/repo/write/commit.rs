@@ -1,5 +1,5 @@
-//! What every commit by API has in common: where it starts and what it says. To get it onto the disk and to move the ref is the
-//! caller's.
+//! The part that all commits by API share: the base, the message and the commit object. Not here: which files change
+//! (`files`). The caller syncs the objects and moves the ref.
 
 use git2::{Commit, Oid, Repository};
 
@@ -15,48 +15,48 @@ use crate::{
     types::{error::GitError, name::BranchName},
 };
 
-/// The longest message, in bytes.
+/// Bytes of the longest message.
 const MAX_MESSAGE: usize = 1 << 20;
 
-/// What a commit says, and where it goes.
+/// Message, branch and identities of a commit.
 #[derive(Clone, Debug)]
 pub struct CommitDraft {
     /// The commit message.
     pub message: String,
-    /// The branch; absent for the default branch. One that does not exist starts at the default branch.
+    /// The branch; `None` for the default branch. A branch that does not exist starts at the default branch.
     pub branch: Option<BranchName>,
-    /// Who wrote the change.
+    /// The author.
     pub author: Author,
-    /// Who makes the commit.
+    /// The committer.
     pub committer: Author,
 }
 
-/// A commit that is written and that no ref points to yet.
+/// A commit whose objects are written, and that no ref points to yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreparedCommit {
-    /// The branch to move.
+    /// The branch to create or move.
     pub branch: BranchName,
-    /// Where the branch is; absent if it does not exist.
+    /// The tip of the branch; `None` if the branch does not exist.
     pub old: Option<Oid>,
-    /// The commit.
+    /// The id of the commit.
     pub new_commit: Oid,
-    /// The files that were written, as they are in the commit.
+    /// The written files, with their ids and sizes in the commit.
     pub entries: Vec<Entry>,
-    /// What the commit says.
+    /// The fields of the commit.
     pub commit: CommitInfo,
-    /// All objects that were written for it, the commit included: not on disk for sure until they are synced.
+    /// All objects of the commit, including itself. They are not durable until the caller syncs them.
     pub written: Vec<Oid>,
 }
 
 impl PreparedCommit {
-    /// The change that makes the commit visible.
+    /// Returns the ref change that publishes the commit.
     #[must_use]
     pub fn edit(&self) -> RefEdit {
         RefEdit { name: self.branch.to_ref(), old: self.old, new: Some(self.new_commit) }
     }
 }
 
-/// Where a commit starts.
+/// The base of a commit.
 pub(super) struct CommitBase<'repo> {
     repo: &'repo Repository,
     branch: BranchName,
@@ -65,9 +65,12 @@ pub(super) struct CommitBase<'repo> {
 }
 
 impl<'repo> CommitBase<'repo> {
-    /// Finds the branch of a draft and its newest commit; `new_branch` is to be made there instead of moving it.
+    /// Finds the branch of a draft and its tip. With `new_branch`, the commit creates that branch at the tip instead of
+    /// moving the draft's branch.
     ///
-    /// Errors: `Invalid` (field `message` or `new_branch`), `BranchNotFound` when there is nothing to make it of.
+    /// # Errors
+    /// `Invalid` (field `message` or `new_branch`), and `BranchNotFound` when the draft's branch does not exist and a new
+    /// one is to start at it.
     pub(super) fn find(
         repo: &'repo Repository,
         draft: &CommitDraft,
@@ -89,14 +92,15 @@ impl<'repo> CommitBase<'repo> {
         Ok(Self { repo, branch, old, base })
     }
 
-    /// The tree to change.
+    /// Returns an overlay on the base's tree.
     pub(super) fn overlay(&self) -> Result<Overlay<'repo>, GitError> {
         Ok(Overlay::new(self.repo, self.base.as_ref().map(Commit::tree).transpose()?))
     }
 
-    /// Makes the commit, for which `blobs` were written.
+    /// Writes the trees and the commit; `blobs` were written before.
     ///
-    /// Errors: `UnchangedContent`.
+    /// # Errors
+    /// `UnchangedContent`.
     pub(super) fn commit(
         self,
         draft: &CommitDraft,

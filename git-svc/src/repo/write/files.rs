@@ -1,4 +1,5 @@
-//! Files that are created, replaced, removed or moved: each call is one commit.
+//! Creates, replaces, removes and moves files; each call makes one commit. Not here: the tree with its changes (`overlay`),
+//! and the move of the branch.
 
 use std::collections::HashSet;
 
@@ -23,73 +24,74 @@ use crate::{
     },
 };
 
-/// The files of one commit, and the bytes that they may have in all.
+/// Files in one commit.
 pub const MAX_FILES: usize = 1000;
-/// See [`MAX_FILES`].
+/// Bytes of all files in one commit.
 pub const MAX_COMMIT_BYTES: u64 = 48 << 20;
-/// The longest line of `.gitattributes` that git accepts.
+/// Bytes from which a line of `.gitattributes` is too long for git.
 const MAX_ATTRIBUTES_LINE: usize = 2048;
 
-/// A file to write.
+/// A file to create or replace.
 #[derive(Clone, Debug)]
 pub struct PutFile {
-    /// Where, from [`TreePath::strict`].
+    /// The path, from [`TreePath::strict`].
     pub path: TreePath,
-    /// Its bytes.
+    /// The new content.
     pub content: Vec<u8>,
-    /// The blob it replaces, if the caller wants to be sure.
+    /// The blob that must be at the path, if the caller wants this checked.
     pub expected_blob: Option<Oid>,
-    /// The commit.
+    /// Message and branch of the commit.
     pub draft: CommitDraft,
 }
 
 /// A file to remove.
 #[derive(Clone, Debug)]
 pub struct DeleteFile {
-    /// Where, from [`TreePath::strict`].
+    /// The path, from [`TreePath::strict`].
     pub path: TreePath,
-    /// The blob it is, if the caller wants to be sure.
+    /// The blob that must be at the path, if the caller wants this checked.
     pub expected_blob: Option<Oid>,
-    /// The commit.
+    /// Message and branch of the commit.
     pub draft: CommitDraft,
 }
 
-/// What becomes of a file.
+/// The operation on a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// There is none yet.
+    /// Create a file, which must not exist, with this content.
     Create(Vec<u8>),
-    /// There is one, which gets these bytes.
+    /// Replace the content of an existing file.
     Update(Vec<u8>),
-    /// There is one, which goes.
+    /// Delete an existing file.
     Delete,
-    /// There is one elsewhere, which comes here, with other bytes if any are given.
+    /// Move the existing file at this path, with new content if given.
     Move(TreePath, Option<Vec<u8>>),
 }
 
 /// A change of one file.
 #[derive(Clone, Debug)]
 pub struct FileChange {
-    /// Where, from [`TreePath::strict`].
+    /// The path, from [`TreePath::strict`].
     pub path: TreePath,
-    /// What becomes of it.
+    /// The operation on the file.
     pub operation: Operation,
-    /// The blob that is there now, if the caller wants to be sure.
+    /// The blob that must be at the path (for a move, at the old path), if the caller wants this checked. Not used by
+    /// `Create`.
     pub expected_blob: Option<Oid>,
 }
 
-/// Several files to change.
+/// Changes of several files in one commit.
 #[derive(Clone, Debug)]
 pub struct ChangeFiles {
-    /// The changes: no path twice.
+    /// The changes; no path may occur twice.
     pub files: Vec<FileChange>,
-    /// The branch to make, if the draft's own is to stay where it is.
+    /// The branch to create, while the draft's branch stays where it is.
     pub new_branch: Option<BranchName>,
-    /// The commit.
+    /// Message and branch of the commit.
     pub draft: CommitDraft,
 }
 
-/// How refusals name a file: by its place among several, or not at all.
+/// The path of a file's fields in errors: with the index among several files, or without.
 #[derive(Clone, Copy)]
 struct FieldPath(Option<usize>);
 
@@ -106,7 +108,8 @@ impl FieldPath {
         self.0.map_or(GitError::StaleBlob, |index| GitError::StaleFile { index })
     }
 
-    /// What is at a path, as a file that can be replaced. `name` is the field that the path came in.
+    /// Returns the file at a path, `None` if the path is free. `name` is the field of the path. Fails if something other
+    /// than a file is there.
     fn file(self, name: &str, overlay: &mut Overlay<'_>, path: &TreePath) -> Result<Option<TreeEntry>, GitError> {
         let found = overlay.find(path)?.map_err(|obstacle| self.refuse(name, "invalid", obstacle))?;
         let obstacle = match found.map(TreeEntry::kind) {
@@ -123,7 +126,7 @@ impl FieldPath {
         if is_stale { Err(self.stale()) } else { Ok(()) }
     }
 
-    /// Files that git itself reads must not be traps for those who clone; pushes are held to the same by git.
+    /// Checks files that git itself reads, so that they cannot harm a clone. For pushes, git makes the same checks.
     fn check_special(self, path: &TreePath, content: &[u8]) -> Result<(), GitError> {
         let name = String::from_utf8_lossy(path.name());
         let is_large = content.len() as u64 > MAX_GITMODULES;
@@ -137,7 +140,7 @@ impl FieldPath {
         Ok(())
     }
 
-    /// Writes bytes to a path; the mode of what was there stays.
+    /// Writes content to a path with the given mode.
     fn write(
         self,
         builder: &mut CommitBuilder<'_>,
@@ -151,7 +154,7 @@ impl FieldPath {
         self.check_special(path, content)?;
         let id = Oid::hash_object(ObjectType::Blob, content)?;
         let entry = TreeEntry { mode, id };
-        // The bytes may be there already: then there is nothing to do, and perhaps nothing to commit.
+        // With the same content there is nothing to write, and perhaps no commit to make.
         if builder.overlay.find(path)? != Ok(Some(entry)) {
             builder.blobs.push(builder.repo.blob(content)?);
             builder.overlay.set(path, entry)?;
@@ -161,7 +164,7 @@ impl FieldPath {
     }
 }
 
-/// A commit in the making.
+/// A commit that is being built.
 struct CommitBuilder<'repo> {
     repo: &'repo Repository,
     overlay: Overlay<'repo>,
@@ -187,9 +190,11 @@ impl<'repo> CommitBuilder<'repo> {
     }
 }
 
-/// Creates or replaces one file; everything it adds is on disk when it returns. The caller holds the repository's write lock.
+/// Creates or replaces one file. The objects are written, and the caller syncs them; the caller holds the repository's
+/// write lock.
 ///
-/// Errors: `Invalid` (field `path`, `content` or `message`), `UnchangedContent`, `StaleBlob`, `TooLarge`.
+/// # Errors
+/// `Invalid` (field `path`, `content`, `message`), `UnchangedContent`, `StaleBlob`, `TooLarge`.
 pub fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitError> {
     let at = FieldPath(None);
     let start = CommitBase::find(repo, &put.draft, None)?;
@@ -203,9 +208,10 @@ pub fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitE
     start.commit(&put.draft, &builder.overlay, builder.blobs, builder.entries)
 }
 
-/// Removes one file or symbolic link, and the directories that are empty then. Otherwise as [`put_file`].
+/// Removes one file or symbolic link, and directories that become empty. Otherwise as [`put_file`].
 ///
-/// Errors: `Invalid` (field `path` or `message`), `PathNotFound`, `StaleBlob`.
+/// # Errors
+/// `Invalid` (field `path` or `message`), `PathNotFound`, `StaleBlob`.
 pub fn delete_file(repo: &Repository, delete: &DeleteFile) -> Result<PreparedCommit, GitError> {
     let at = FieldPath(None);
     let start = CommitBase::find(repo, &delete.draft, None)?;
@@ -218,10 +224,10 @@ pub fn delete_file(repo: &Repository, delete: &DeleteFile) -> Result<PreparedCom
     start.commit(&delete.draft, &builder.overlay, builder.blobs, builder.entries)
 }
 
-/// What is at a path that is to be removed: a link itself may go, whatever it points to.
+/// Returns the entry to remove, `None` if the path does not exist. A symbolic link may be removed, whatever its target.
 fn removable(at: FieldPath, overlay: &mut Overlay<'_>, path: &TreePath) -> Result<Option<TreeEntry>, GitError> {
     match overlay.find(path)? {
-        // Nothing can be below what is no directory.
+        // A component above is not a directory, so the path does not exist.
         Err(_) => Ok(None),
         Ok(Some(entry)) if entry.kind() == EntryKind::Symlink => Ok(Some(entry)),
         Ok(_) => at.file("path", overlay, path),
@@ -230,13 +236,14 @@ fn removable(at: FieldPath, overlay: &mut Overlay<'_>, path: &TreePath) -> Resul
 
 /// Changes several files. Otherwise as [`put_file`].
 ///
-/// Errors: `Invalid` (fields `files`, `files[0].path` and so on, `message`, `new_branch`), `BranchNotFound`, `UnchangedContent`,
+/// # Errors
+/// `Invalid` (fields `files`, `files[0].path` and so on, `message`, `new_branch`), `BranchNotFound`, `UnchangedContent`,
 /// `StaleFile`, `TooLarge`.
 pub fn change_files(repo: &Repository, change: &ChangeFiles) -> Result<PreparedCommit, GitError> {
     check_files(&change.files)?;
     let start = CommitBase::find(repo, &change.draft, change.new_branch.as_ref())?;
     let mut builder = CommitBuilder::new(repo, &start)?;
-    // Removals first: what they leave is free for the others, in whatever order they come.
+    // Removals first, so that other changes can use the freed paths regardless of their order.
     let mut moved = Vec::with_capacity(change.files.len());
     for (index, file) in change.files.iter().enumerate() {
         moved.push(apply_removal(FieldPath(Some(index)), &mut builder, file)?);
@@ -247,7 +254,7 @@ pub fn change_files(repo: &Repository, change: &ChangeFiles) -> Result<PreparedC
     start.commit(&change.draft, &builder.overlay, builder.blobs, builder.entries)
 }
 
-/// Removes what a change removes; returns the file that it moves.
+/// Applies the removal of a change; returns the entry that a move takes along.
 fn apply_removal(
     at: FieldPath,
     builder: &mut CommitBuilder<'_>,
@@ -272,7 +279,7 @@ fn apply_removal(
     Ok(found)
 }
 
-/// Writes what a change writes.
+/// Applies the write of a change.
 fn apply_write(
     at: FieldPath,
     builder: &mut CommitBuilder<'_>,
@@ -295,7 +302,7 @@ fn apply_write(
             at.write(builder, &file.path, content, moved.map_or(FILE_MODE, |moved| moved.mode))
         }
         (Operation::Move(_, None), None, Some(moved)) => {
-            // Its bytes matter only where git itself will read them.
+            // The content matters only for files that git itself reads.
             let limit = if is_special(&file.path) { MAX_GITMODULES } else { 0 };
             let (size, content) = read_blob(builder.repo, &builder.repo.odb()?, moved.id, limit)?;
             if let Some(content) = content {
@@ -316,7 +323,7 @@ fn is_special(path: &TreePath) -> bool {
     is_dot_gitmodules(&name) || is_dot_gitattributes(&name)
 }
 
-/// What can be refused without looking at the repository.
+/// Checks the rules that do not need the repository.
 fn check_files(files: &[FileChange]) -> Result<(), GitError> {
     if files.is_empty() {
         return Err(GitError::invalid("files", "required", "must not be empty"));

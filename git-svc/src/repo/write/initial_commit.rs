@@ -1,4 +1,4 @@
-//! The first commit of a new repository: a README, and a .gitignore and a licence when asked.
+//! The first commit of a new repository: a README, and optionally a .gitignore and a licence.
 
 use git2::{Oid, Repository};
 
@@ -8,7 +8,7 @@ use crate::{
     types::error::GitError,
 };
 
-/// What the first commit holds.
+/// The contents of a first commit.
 #[derive(Clone, Debug)]
 pub struct InitialCommit {
     /// Author and committer.
@@ -19,14 +19,15 @@ pub struct InitialCommit {
     pub license: String,
     /// The name of a README template; empty for `Default`.
     pub readme: String,
-    /// What the README's placeholders become.
+    /// Values of the README's placeholders.
     pub values: ReadmeValues,
 }
 
 impl InitialCommit {
-    /// The files by name, in git's order.
+    /// Returns the names and texts of the files, in git's order.
     ///
-    /// Errors: `Invalid` for an unknown template (field `gitignores`, `license` or `readme`).
+    /// # Errors
+    /// `Invalid` (field `gitignores`, `license` or `readme`) for an unknown template.
     pub fn files(&self) -> Result<Vec<(&'static str, String)>, GitError> {
         let mut files = Vec::new();
         if self.gitignores.iter().any(|name| !name.trim().is_empty()) {
@@ -41,7 +42,11 @@ impl InitialCommit {
     }
 }
 
-/// Writes the commit, for `RepositoryStore::create`, which makes the branch point to it and everything durable.
+/// Writes the commit, for [`RepositoryStore::create`](crate::disk::repositories::RepositoryStore::create), which sets the
+/// branch and syncs all files.
+///
+/// # Errors
+/// Those of [`InitialCommit::files`] and of libgit2.
 pub fn initial_commit(repo: &Repository, first: &InitialCommit) -> Result<Oid, GitError> {
     let mut builder = repo.treebuilder(None)?;
     for (name, text) in first.files()? {

@@ -1,4 +1,5 @@
-//! A tree with changes on top, in memory until it is written: its cost follows the folders on the changed paths.
+//! A tree with changes on top, kept in memory until it is written. Only the folders on changed paths are loaded. Not here:
+//! which changes are allowed (`files`).
 
 use std::collections::BTreeMap;
 
@@ -9,14 +10,15 @@ use crate::{
     types::{error::GitError, path::TreePath},
 };
 
+/// Mode of a regular file.
 pub(super) const FILE_MODE: i32 = 0o100_644;
 const DIRECTORY_MODE: i32 = 0o040_000;
 
-/// What stands at a path.
+/// Mode and id of the entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TreeEntry {
     pub(super) mode: i32,
-    /// Zeros for a directory that was changed.
+    /// The id; zeros for a directory with changes.
     pub(super) id: Oid,
 }
 
@@ -26,10 +28,10 @@ impl TreeEntry {
     }
 }
 
-/// Why nothing can be looked for at a path: what is on the way there.
+/// The reason why a path cannot exist: a component above it is not a directory.
 pub(super) type Obstacle = &'static str;
 
-/// The whole tree.
+/// The tree and its changes.
 pub(super) struct Overlay<'repo> {
     repo: &'repo Repository,
     root: Folder<'repo>,
@@ -48,22 +50,22 @@ enum Change<'repo> {
 }
 
 impl<'repo> Overlay<'repo> {
-    /// On top of a root tree, or of nothing.
+    /// Creates an overlay on a root tree, or on an empty one.
     pub(super) fn new(repo: &'repo Repository, base: Option<Tree<'repo>>) -> Self {
         Self { repo, root: Folder { base, changes: BTreeMap::new() } }
     }
 
-    /// What is at a path now; the inner error says what is in the way.
+    /// Returns the current entry at a path, or the [`Obstacle`] above it.
     pub(super) fn find(&mut self, path: &TreePath) -> Result<Result<Option<TreeEntry>, Obstacle>, GitError> {
         Ok(self.folder(path)?.map(|folder| folder.entry(path.name())))
     }
 
-    /// Puts something at a path. The caller has seen what [`Overlay::find`] says about it.
+    /// Sets the entry at a path, which [`Overlay::find`] must have found free of obstacles.
     pub(super) fn set(&mut self, path: &TreePath, entry: TreeEntry) -> Result<(), GitError> {
         self.put(path, Change::Set(entry))
     }
 
-    /// Takes away what is at a path.
+    /// Removes the entry at a path.
     pub(super) fn remove(&mut self, path: &TreePath) -> Result<(), GitError> {
         self.put(path, Change::Removed)
     }
@@ -74,7 +76,7 @@ impl<'repo> Overlay<'repo> {
         Ok(())
     }
 
-    /// The folder that a path is in; one that is not there is empty.
+    /// Returns the folder of a path; a missing one is created empty.
     fn folder(&mut self, path: &TreePath) -> Result<Result<&mut Folder<'repo>, Obstacle>, GitError> {
         let repo = self.repo;
         let mut folder = &mut self.root;
@@ -102,7 +104,7 @@ impl<'repo> Overlay<'repo> {
         Ok(Ok(folder))
     }
 
-    /// Writes the trees that changed and returns the root's id; each that was written is appended to `written`.
+    /// Writes the changed trees, appends their ids to `written` and returns the root's id.
     pub(super) fn write(&self, written: &mut Vec<Oid>) -> Result<Oid, GitError> {
         if let Some(root) = self.root.write(self.repo, written)? {
             return Ok(root);
@@ -141,7 +143,7 @@ impl Folder<'_> {
         self.changes.keys().filter(|name| base.get_name_bytes(name).is_some()).count() == base.len()
     }
 
-    /// The id of the tree; `None` for an empty one, which git does not keep.
+    /// Writes the tree and returns its id; `None` for an empty tree, which git does not store as an entry.
     fn write(&self, repo: &Repository, written: &mut Vec<Oid>) -> Result<Option<Oid>, GitError> {
         if let (Some(base), true) = (&self.base, self.changes.is_empty()) {
             return Ok(Some(base.id()));

@@ -1,15 +1,17 @@
-//! Names and addresses as git can store them.
+//! Authors and committers in the form that git stores, and the commit objects written with them.
+//!
+//! Not here: signatures of existing commits (`read`).
 
 use git2::{ObjectType, Oid, Repository};
 
 use crate::types::error::GitError;
 
-/// The longest name or address that a client may give, in bytes.
+/// Bytes of the longest name or address that a client may send.
 const MAX_IDENTITY_BYTES: usize = 255;
-/// The end of the year 9999.
+/// The last second of the year 9999, in seconds since 1970.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// Who makes a commit, and when. Cleaned when it is made.
+/// The author or committer of a commit, and the time. The name and the address are valid in a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
     name: String,
@@ -18,7 +20,7 @@ pub struct Author {
 }
 
 impl Author {
-    /// Cleans a name and an address of what git cannot store; what remains empty gets a neutral text.
+    /// Removes from name and address the characters that git cannot store; an empty result becomes a neutral text.
     #[must_use]
     pub fn new(name: &str, email: &str, seconds: i64) -> Self {
         let email: String = clean(email).split_whitespace().collect();
@@ -33,9 +35,11 @@ impl Author {
         Self { name: name.to_owned(), email: email.to_owned(), seconds: seconds.max(0) }
     }
 
-    /// A name and an address as a client gave them in `field`, without what git strips from their ends, or refused.
+    /// Validates name, address and time that a client sent in `field`. Characters that git strips from the ends are
+    /// removed.
     ///
-    /// Errors: `Invalid` (such as `author.name`).
+    /// # Errors
+    /// `Invalid` (for example `author.name`).
     pub fn exact(field: &str, name: &str, email: &str, seconds: i64) -> Result<Self, GitError> {
         let (name, email) = (trimmed(name), trimmed(email));
         for (part, text) in [("name", name), ("email", email)] {
@@ -53,9 +57,10 @@ impl Author {
         Self { name: name.to_owned(), email: email.to_owned(), seconds: 0 }.at(field, seconds)
     }
 
-    /// The same at another time, which came in `field`.
+    /// Sets the time, which came in `field`.
     ///
-    /// Errors: `Invalid` (such as `author.date`).
+    /// # Errors
+    /// `Invalid` (for example `author.date`).
     pub fn at(self, field: &str, seconds: i64) -> Result<Self, GitError> {
         if (0..=LAST_SECOND).contains(&seconds) {
             return Ok(Self { seconds, ..self });
@@ -63,25 +68,26 @@ impl Author {
         Err(GitError::invalid(&format!("{field}.date"), "invalid", "must be from 1970 to 9999"))
     }
 
-    /// The name, cleaned.
+    /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// When, in seconds since 1970.
+    /// The time in seconds since 1970.
     #[must_use]
     pub fn seconds(&self) -> i64 {
         self.seconds
     }
 
-    /// As it stands in a commit.
+    /// Returns the text of the `author` or `committer` line.
     fn line(&self) -> String {
         format!("{} <{}> {} +0000", self.name, self.email, self.seconds)
     }
 }
 
-/// Writes a commit. Not by the library's own call: that strips full stops from the ends of names, which git keeps.
+/// Writes a commit object. libgit2's own function is not used, because it strips full stops from the ends of names, which
+/// git keeps.
 pub(super) fn write_commit(
     repo: &Repository,
     tree: Oid,
@@ -95,13 +101,13 @@ pub(super) fn write_commit(
     Ok(repo.odb()?.write(ObjectType::Commit, text.as_bytes())?)
 }
 
-/// Without angle brackets; control characters become blanks. Long texts are cut.
+/// Removes angle brackets, turns control characters into blanks, and cuts the text after 255 characters.
 fn clean(text: &str) -> String {
     let kept = text.chars().filter(|letter| !matches!(letter, '<' | '>')).take(255);
     kept.map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// Without what git strips from the ends of a name: "Grace H." keeps its full stop.
+/// Removes the characters that git strips from the ends of a name: "Grace H." keeps its full stop.
 fn trimmed(text: &str) -> &str {
     text.trim_matches(|letter: char| letter <= ' ' || ",:;<>\"\\'".contains(letter))
 }

@@ -1,3 +1,5 @@
+//! Tests of commits by API: single files, several files, templates and identities.
+
 use std::{path::Path, process::Command};
 
 use git2::{Oid, Repository};
@@ -41,7 +43,7 @@ fn on(branch: &str, put: PutFile) -> PutFile {
 }
 
 impl Fixture {
-    /// Prepares the commit and moves the branch, as the caller does with `Refs`.
+    /// Writes the commit and moves the branch, as callers do with `Refs`.
     fn put(&self, put: &PutFile) -> PreparedCommit {
         self.apply(put_file(&self.repo, put).unwrap())
     }
@@ -138,8 +140,8 @@ fn refusals_name_their_field() {
         let error = refused(PutFile { draft: draft(message), ..file("m", "2") });
         assert_eq!(error.violations()[0].field, "message");
     }
-    let trap = "[submodule \"../x\"]\n\tpath = x\n\turl = -u\n";
-    assert_eq!(refused(file("sub/.GITMODULES", trap)).violations()[0].field, "content");
+    let harmful = "[submodule \"../x\"]\n\tpath = x\n\turl = -u\n";
+    assert_eq!(refused(file("sub/.GITMODULES", harmful)).violations()[0].field, "content");
     assert_eq!(refused(file(".gitattributes", &"a".repeat(3000))).violations()[0].field, "content");
     f.put(&file(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = ../x.git\n"));
     f.git(&["fsck", "--strict"]);
@@ -233,7 +235,7 @@ fn several_files_change_in_one_commit() {
     }
     let base = f.tip("main");
     let files = vec![
-        // Both take the place of what others leave.
+        // Both use paths that other changes of this commit free.
         create("a/below", "new"),
         rename("old/name", "dir"),
         remove("a"),
@@ -263,8 +265,8 @@ fn refusals_name_the_file_among_several() {
         f.put(&file(path, content));
     }
     let tip = f.tip("main");
-    let trap = "[submodule \"../x\"]\n\tpath = x\n\turl = -u\n";
-    f.put(&on("other", file("trap", trap)));
+    let harmful = "[submodule \"../x\"]\n\tpath = x\n\turl = -u\n";
+    f.put(&on("other", file("harmful", harmful)));
     let cases = [
         (vec![], "files"),
         ((0..1001).map(|index| create(&format!("f{index}"), "x")).collect(), "files"),
@@ -279,14 +281,14 @@ fn refusals_name_the_file_among_several() {
         (vec![rename("nope", "x")], "files[0].from_path"),
         (vec![rename("a", "b")], "files[0].path"),
         (vec![rename("a", "b/x")], "files[0].path"),
-        (vec![update("a", "2"), create(".gitmodules", trap)], "files[1].content"),
+        (vec![update("a", "2"), create(".gitmodules", harmful)], "files[1].content"),
     ];
     for (files, field) in cases {
         let error = change_files(&f.repo, &change(files)).unwrap_err();
         assert_eq!(error.violations()[0].field, field, "{error}");
     }
     let other = CommitDraft { branch: Some(BranchName::parse(b"other").unwrap()), ..draft("m") };
-    let disguise = ChangeFiles { draft: other, ..change(vec![rename("trap", ".gitmodules")]) };
+    let disguise = ChangeFiles { draft: other, ..change(vec![rename("harmful", ".gitmodules")]) };
     assert_eq!(change_files(&f.repo, &disguise).unwrap_err().violations()[0].field, "files[0].content");
     let stale = FileChange { expected_blob: Some(tip), ..update("b", "2") };
     let error = change_files(&f.repo, &change(vec![update("a", "2"), stale])).unwrap_err();

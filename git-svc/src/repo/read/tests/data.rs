@@ -1,3 +1,5 @@
+//! Tests of reads: history, trees, tags, refs and blobs.
+
 use std::{path::Path, process::Command, time::Duration};
 
 use git2::{ObjectType, Oid, Repository, Signature, Time};
@@ -28,7 +30,7 @@ fn empty_repository() -> (tempfile::TempDir, Repository) {
     (folder, repo)
 }
 
-fn watch() -> (Deadline, deadline::CancelOnDrop) {
+fn start_deadline() -> (Deadline, deadline::CancelOnDrop) {
     Deadline::start(Duration::from_secs(60))
 }
 
@@ -36,7 +38,7 @@ fn revision(text: &str) -> Revision {
     Revision::parse(text.as_bytes()).unwrap()
 }
 
-/// What git lists, for the arguments.
+/// Returns the output lines of `git rev-list` with `args`.
 fn rev_list(repo: &Path, args: &[&str]) -> Vec<String> {
     let output = Command::new("git").arg("--git-dir").arg(repo).arg("rev-list").args(args).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -103,7 +105,7 @@ fn tangled(repo: &Repository) -> Oid {
 fn history_comes_in_gits_order_page_by_page() {
     let (folder, repo) = empty_repository();
     let tip = tangled(&repo);
-    let (deadline, _waiting) = watch();
+    let (deadline, _waiting) = start_deadline();
     let wanted = rev_list(folder.path(), &[&tip.to_string()]);
     assert!(wanted.len() > 60);
     let all = log(&repo, &revision("main"), ALL, &deadline).unwrap();
@@ -119,7 +121,7 @@ fn history_comes_in_gits_order_page_by_page() {
 fn the_history_of_a_path_is_what_git_finds() {
     let (folder, repo) = empty_repository();
     let tip = tangled(&repo);
-    let (deadline, _waiting) = watch();
+    let (deadline, _waiting) = start_deadline();
     for path in ["a", "d", "d/b", "d/c", "d/c/x", "none"] {
         let tree_path = TreePath::clean(path.as_bytes()).unwrap();
         let found = log_of_path(&repo, &revision("main"), &tree_path, ALL, 1_000_000, &deadline).unwrap();
@@ -137,7 +139,7 @@ fn the_history_of_a_path_is_what_git_finds() {
 fn a_walk_that_finds_nothing_ends_at_its_budget() {
     let (_folder, repo) = empty_repository();
     let tip = tangled(&repo);
-    let (deadline, waiting) = watch();
+    let (deadline, waiting) = start_deadline();
     let path = TreePath::clean(b"none").unwrap();
     let found = log_of_path(&repo, &revision(""), &path, ALL, 5, &deadline).unwrap();
     assert_eq!(found, PathLog::TooLong(tip));
@@ -154,7 +156,7 @@ fn a_walk_that_finds_nothing_ends_at_its_budget() {
 #[test]
 fn a_repository_without_commits_has_an_empty_history() {
     let (_folder, repo) = empty_repository();
-    let (deadline, _waiting) = watch();
+    let (deadline, _waiting) = start_deadline();
     for text in ["", "HEAD", "main"] {
         assert_eq!(log(&repo, &revision(text), ALL, &deadline).unwrap().total, Some(0), "{text}");
     }
@@ -186,7 +188,7 @@ fn trees_are_listed_with_modes_and_sizes() {
     let (_folder, repo) = empty_repository();
     let (commit, root) = objects(&repo);
     repo.reference("refs/tags/a-tree", root, false, "").unwrap();
-    let (deadline, _waiting) = watch();
+    let (deadline, _waiting) = start_deadline();
     let flat = tree(&repo, &revision("main"), false, &deadline).unwrap();
     let shown: Vec<_> =
         flat.items.iter().map(|item| (String::from_utf8_lossy(&item.path), item.mode, item.size)).collect();
@@ -214,7 +216,7 @@ fn trees_are_listed_with_modes_and_sizes() {
 }
 
 #[test]
-fn a_tree_that_stands_for_many_is_cut_off() {
+fn a_tree_with_too_many_entries_is_truncated() {
     let (_folder, repo) = empty_repository();
     let mut id = repo.blob(b"x").unwrap();
     let mut mode = 0o100_644;
@@ -225,7 +227,7 @@ fn a_tree_that_stands_for_many_is_cut_off() {
         }
         (id, mode) = (level.write().unwrap(), 0o040_000);
     }
-    let (deadline, _waiting) = watch();
+    let (deadline, _waiting) = start_deadline();
     let found = tree(&repo, &revision(&id.to_string()), true, &deadline).unwrap();
     assert_eq!((found.items.len(), found.is_truncated), (MAX_ITEMS, true));
     let mut chain = id;

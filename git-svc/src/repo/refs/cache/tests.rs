@@ -1,3 +1,5 @@
+//! Tests of the cache of ref tables: loads, changes during a load, and transactions without a result.
+
 use std::{
     fs,
     sync::atomic::{AtomicUsize, Ordering},
@@ -11,7 +13,7 @@ use crate::{repo::refs::table::RefEntry, types::name::RefName};
 
 const ID: RepositoryId = RepositoryId(1);
 
-/// A folder that looks like a repository, and how often its refs were read.
+/// A folder that looks like a repository, its cache, and the number of loads.
 struct Fixture {
     folder: tempfile::TempDir,
     cache: RefCache,
@@ -38,7 +40,7 @@ impl Fixture {
         self.folder.path()
     }
 
-    /// A reading that finds one ref.
+    /// Loads a table with one ref.
     fn read(&self) -> RefTable {
         self.loads.fetch_add(1, Ordering::SeqCst);
         RefTable::new(vec![entry("refs/heads/a", 1)], None, true, Stamp::of(self.path()).unwrap())
@@ -48,7 +50,7 @@ impl Fixture {
         self.cache.table(ID, self.path(), async { Ok(self.read()) }).await.unwrap()
     }
 
-    /// A reading that finds what there is now, and says so when `go` is told.
+    /// Loads a table, reports `started`, and returns it after `go`.
     async fn slow(&self, started: oneshot::Sender<()>, go: oneshot::Receiver<()>) -> Arc<RefTable> {
         let load = async {
             let table = self.read();
@@ -96,13 +98,13 @@ async fn a_change_during_a_reading_is_in_it() {
         has_started.await.unwrap();
         assert!(f.cache.is_cached_or_loading(ID));
         f.committed(set("refs/heads/b", 2));
-        // Whoever asks now shares the reading and sees the change.
+        // A second request joins the load and sees the change.
         let late = f.table();
-        let told = async {
+        let release = async {
             tokio::task::yield_now().await;
             go.send(()).unwrap();
         };
-        tokio::join!(late, told).0
+        tokio::join!(late, release).0
     };
     let (first, late) = tokio::join!(f.slow(started, may_go), meanwhile);
     assert_eq!((numbers(&first), numbers(&late), f.loads()), (vec![1, 2], vec![1, 2], 1));
@@ -118,7 +120,7 @@ async fn a_reading_that_saw_an_unknown_end_is_used_once() {
     let meanwhile = async {
         has_started.await.unwrap();
         f.cache.forget(ID);
-        // Whoever asks now reads again.
+        // A second request starts a load of its own.
         let table = f.table().await;
         go.send(()).unwrap();
         table
@@ -173,7 +175,7 @@ async fn files_that_changed_are_read_again_once() {
         f.table().await;
         assert_eq!(f.loads(), before + 1, "{name}");
     }
-    // Our own deletion writes `packed-refs` and is known.
+    // A deletion by transaction rewrites `packed-refs`; its new stamp is known.
     fs::write(f.path().join("packed-refs"), "").unwrap();
     f.committed(vec![TableChange::Removed(RefName::parse(b"refs/heads/a").unwrap())]);
     let before = f.loads();
