@@ -1,6 +1,8 @@
-//! Upkeep of a store's repositories, in the background: objects and refs are packed, indexes written, leftovers removed.
+//! Background maintenance of the repositories of a store: packs objects and refs, writes indexes, checks objects, removes leftovers of
+//! killed processes.
 //!
-//! Not here: how git does it ([`MaintenanceTask`](crate::git::command::Chore)), and what is measured ([`measure`](crate::disk::usage)).
+//! Not here: the git commands ([`MaintenanceTask`](crate::git::command::MaintenanceTask)) and the measurements
+//! ([`usage`](crate::disk::usage)).
 
 mod check;
 mod job;
@@ -33,12 +35,12 @@ use crate::{
     types::rpc_error::RpcError,
 };
 
-/// How much longer than a transfer may take leftovers of git stay.
+/// Extra age of git's temporary files, beyond the longest transfer, before a job deletes them.
 const LEFTOVER_MARGIN: Duration = Duration::from_secs(3600);
-/// How often old trash is looked for.
+/// Time between two deletions of old trash.
 const TRASH_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// The parts that upkeep works with.
+/// Finds repositories that need maintenance and runs their jobs.
 pub(crate) struct MaintenanceService {
     clock: Clock,
     store: Arc<RepositoryStore>,
@@ -49,14 +51,14 @@ pub(crate) struct MaintenanceService {
     maintenance: MaintenanceTable,
     running: RunningJobs,
     options: MaintenanceArgs,
-    /// How old leftovers of others must be, which may still run.
+    /// Minimum age of temporary files before deletion, because another process may still write them.
     abandoned: Duration,
-    /// Repositories that were not whole when they were last checked; below zero while that is unknown.
+    /// Repositories that lacked objects at their last check; negative while unknown.
     broken: AtomicI64,
 }
 
 impl MaintenanceService {
-    /// Upkeep of all repositories of the process.
+    /// Creates the maintenance of all repositories of the store.
     pub(crate) fn new(app: &AppState, options: MaintenanceArgs) -> Self {
         Self {
             clock: app.clock.clone(),
@@ -73,7 +75,7 @@ impl MaintenanceService {
         }
     }
 
-    /// Looks for repositories that need something and does it, until the process stops. Jobs that run then are ended.
+    /// Looks for due repositories once per interval and runs their jobs, until the process stops. Running jobs are stopped then.
     pub(crate) async fn run(self, life: Lifecycle) {
         if self.options.interval.is_zero() {
             return;
@@ -99,13 +101,14 @@ impl MaintenanceService {
         while jobs.next().await.is_some() {}
     }
 
+    /// Returns the repositories that are due and have no running job, longest overdue first.
     async fn due(&self) -> VecDeque<MaintenanceRow> {
-        // One of them may have been deleted.
+        // A broken repository may have been deleted since it was counted.
         if self.broken.load(Ordering::Relaxed) != 0 {
             self.report_broken().await;
         }
         match self.maintenance.due(self.store.name(), self.clock.now_us()).await {
-            // What is known about those that are being worked on is about to change.
+            // The row of a repository with a running job is about to change.
             Ok(rows) => rows.into_iter().filter(|row| !self.running.has(RepositoryId(row.repository_id))).collect(),
             Err(error) => {
                 tracing::warn!(%error, "upkeep cannot be planned");
@@ -115,7 +118,7 @@ impl MaintenanceService {
     }
 }
 
-/// Removes what killed processes left in every repository, once, and then trash that is old, until the process stops.
+/// Removes leftovers of killed processes from every repository, once, and then old trash every hour, until the process stops.
 pub(crate) async fn clean_up_in_background(app: AppState, life: Lifecycle) {
     if let Err(error) = clean_up_all(&app, &life).await {
         tracing::warn!(%error, "leftovers cannot be looked for");
@@ -132,6 +135,7 @@ pub(crate) async fn clean_up_in_background(app: AppState, life: Lifecycle) {
     }
 }
 
+/// Removes old temporary files, and the quarantines of pushes that have ended, from every repository of the store.
 async fn clean_up_all(app: &AppState, life: &Lifecycle) -> Result<(), RpcError> {
     let maintenance = MaintenanceTable::new(app.db.clone());
     let mut last = RepositoryId(0);
