@@ -11,7 +11,7 @@ use crate::{
     types::{error::GitError, protection::Rule, rpc_error::RpcError},
 };
 
-/// Returns one rule.
+/// Returns one branch protection rule.
 pub(super) async fn get_protection(
     app: &AppState,
     request: Request<GetProtectionRequest>,
@@ -23,7 +23,10 @@ pub(super) async fn get_protection(
     Ok(GetProtectionResponse { protection: Some(encode::protection(rule)) })
 }
 
-/// The rule with an id or, without one, with a pattern.
+/// Returns the rule with an id or, if `id` is 0, with a pattern.
+///
+/// # Errors
+/// `ProtectionNotFound`.
 pub(super) async fn named(app: &AppState, repository: RepositoryId, id: i64, pattern: &str) -> Result<Rule, RpcError> {
     let rules = app.protection.rules(repository).await?;
     let is_named = |rule: &Rule| if id == 0 { rule.pattern.as_str() == pattern } else { rule.id == id };

@@ -1,4 +1,4 @@
-//! The gRPC services: decode, call, encode. One file per RPC.
+//! The gRPC services: each handler decodes, calls and encodes. One file per RPC.
 
 mod change_files;
 mod commit;
@@ -42,10 +42,11 @@ use tonic::{Request, Response, Status};
 pub(crate) use self::delete_repository::remove_deleted;
 use crate::{state::AppState, types::rpc_error::RpcError};
 
-/// A file to write may have 50 MiB, several may have 48 and two paths each; the rest is small.
+/// Largest request message of `GitService`, in bytes: one file may have 50 MiB, several files 48 MiB together and two paths each; the
+/// other fields are small.
 const MAX_PUT_MESSAGE_BYTES: usize = 60 << 20;
 
-/// All services of the process.
+/// Returns the server with all gRPC services of the process.
 pub(crate) fn server(app: &AppState) -> GrpcServer {
     let rpc = Rpc(app.clone());
     GrpcServer::default()
@@ -56,13 +57,13 @@ pub(crate) fn server(app: &AppState) -> GrpcServer {
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MESSAGE_LIMIT))
 }
 
-/// The services over the parts of the process.
+/// Implements the gRPC services.
 #[derive(Clone)]
 struct Rpc(AppState);
 
 type RpcResult<T> = Result<Response<T>, Status>;
 
-/// Finishes what changes something even when the caller is gone: half a change helps nobody.
+/// Runs a write in a task of its own, so that it is completed even if the caller disconnects.
 async fn finish<T, F>(app: &AppState, work: F) -> Result<T, RpcError>
 where
     T: Send + 'static,

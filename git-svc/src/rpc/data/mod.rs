@@ -1,4 +1,4 @@
-//! The service of history, refs and objects. One file per RPC.
+//! The gRPC service of history, refs and objects (`GitDataService`). One file per RPC.
 
 mod get_blob;
 mod get_ref;
@@ -21,6 +21,7 @@ use crate::{
     types::error::GitError,
 };
 
+/// Most items in a page.
 const MAX_PAGE_SIZE: i32 = 1000;
 
 #[tonic::async_trait]
@@ -54,6 +55,7 @@ impl GitDataService for Rpc {
     }
 }
 
+/// Checks the page of a request.
 fn page(number: i32, size: i32) -> Result<Page, GitError> {
     let number = usize::try_from(number).ok().filter(|number| *number >= 1);
     let number = number.ok_or_else(|| GitError::invalid("page", "invalid", "must be at least 1"))?;
