@@ -1,5 +1,5 @@
-//! Limits on concurrent work (git processes, large reads) per store, per repository and per client, and on the requests that wait for
-//! it.
+//! Limits on concurrent work (git processes, large reads) per store, per repository and per client, and on the requests that wait
+//! for it.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,5 @@
-//! A permit that is released while its session is idle, so that a client that stays connected for long and does little does not keep
-//! others from being served.
+//! A permit that is released while its session is idle, so that a client that stays connected for long and does little does not
+//! keep others from being served.
 
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ impl<'a> YieldingPermit<'a> {
         }
     }
 
-    /// Acquires the permit for `bytes` that the client sent since `asked`. If the client is too slow, the permit is released first, so
-    /// that requests that wait for it come before this one.
+    /// Acquires the permit for `bytes` that the client sent since `asked`. If the client is too slow, the permit is released
+    /// first, so that requests that wait for it come before this one.
     pub(crate) async fn acquire_for(&self, throughput: &mut MinThroughput, asked: Instant, bytes: usize) {
         throughput.add_wait(asked.elapsed());
         throughput.add_bytes(bytes);

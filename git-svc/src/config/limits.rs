@@ -58,7 +58,7 @@ pub struct LimiterArgs {
     #[arg(long = "waiting-per-client", env = "FERRITE_GIT_WAITING_PER_CLIENT", default_value_t = 64)]
     pub waiting_per_client: u16,
 
-    /// Seconds that a request waits for its turn.
+    /// Seconds that a request may wait before it is refused.
     #[arg(long = "wait-seconds", env = "FERRITE_GIT_WAIT_SECONDS", default_value = "30", value_parser = seconds)]
     pub timeout: Duration,
 

@@ -54,7 +54,7 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_HOOK_PROGRAM")]
     pub hook_program: Option<PathBuf>,
 
-    /// The git program; looked for in the usual folders if left out.
+    /// The git program; searched for in the usual folders if left out.
     #[arg(long, env = "FERRITE_GIT_PROGRAM")]
     pub git_program: Option<PathBuf>,
 

@@ -1,5 +1,5 @@
-//! The journal of ref changes (`ref_journal`): one row per change of one ref. A row is `open` from the intent until it is settled:
-//! `confirmed` if the ref changed, else `dropped`.
+//! The journal of ref changes (`ref_journal`): one row per change of one ref. A row is `open` from the intent until it is
+//! settled: `confirmed` if the ref changed, else `dropped`.
 
 use ferrite_kit::{
     args,
@@ -158,8 +158,8 @@ impl Journal {
 
     /// Records the intent of an update as open rows. Returns `None` if this service has no such repository.
     ///
-    /// `receipt` is the idempotency key of a response that the caller stores in the same transaction; the response is withdrawn if the
-    /// update is dropped.
+    /// `receipt` is the idempotency key of a response that the caller stores in the same transaction; the response is withdrawn
+    /// if the update is dropped.
     pub(crate) async fn record_intent(
         tx: &mut Tx,
         repository: RepositoryId,

@@ -81,7 +81,8 @@ impl MaintenanceTable {
         self.db.all(DUE, &args![store, now_us]).await
     }
 
-    /// Records the state after a job that saw updates up to `seen`, and the time of the next job unless the repository changes before.
+    /// Records the state after a job that saw updates up to `seen`, and the time of the next job unless the repository changes
+    /// before.
     pub(crate) async fn done(&self, now: &MaintenanceRow, seen: i64, next_us: i64) -> Result<(), DbError> {
         let args = args![
             now.repository_id,

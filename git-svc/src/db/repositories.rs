@@ -1,4 +1,5 @@
-//! The `repositories` table: the repositories that are or were on the stores of this service, with their epochs and journal numbers.
+//! The `repositories` table: the repositories that are or were on the stores of this service, with their epochs and journal
+//! numbers.
 
 use ferrite_kit::{
     args,

@@ -1,5 +1,5 @@
-//! Runs `git fsck --connectivity-only` on a repository: are all objects there that its refs lead to? Missing objects are logged and
-//! counted in a gauge; nothing is repaired, and maintenance of other repositories continues.
+//! Runs `git fsck --connectivity-only` on a repository: are all objects there that its refs lead to? Missing objects are logged
+//! and counted in a gauge; nothing is repaired, and maintenance of other repositories continues.
 
 use std::{fs, sync::atomic::Ordering};
 

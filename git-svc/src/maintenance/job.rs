@@ -28,8 +28,8 @@ use crate::{
     types::{error::GitError, rpc_error::RpcError},
 };
 
-/// File in a repository that is locked while a maintenance command of git runs. git inherits the lock, so it outlives a crash of this
-/// service.
+/// File in a repository that is locked while a maintenance command of git runs. git inherits the lock, so it outlives a crash of
+/// this service.
 const LOCK_FILE: &str = "upkeep";
 /// Lock files below `objects/` that only maintenance commands create: stale while none of them runs.
 const MAINTENANCE_LOCKS: &[&str] = &["pack/multi-pack-index.lock", "info/commit-graph.lock"];
@@ -219,8 +219,8 @@ impl MaintenanceService {
         self.run_task_within(job, MaintenanceTask::PackRefs, lock, PACK_REFS_TIMEOUT).await
     }
 
-    /// Waits for the repository's write lock, or until the job is stopped: a deletion holds the lock while it waits for this job to
-    /// end.
+    /// Waits for the repository's write lock, or until the job is stopped: a deletion holds the lock while it waits for this job
+    /// to end.
     async fn locked(&self, job: &JobHandle) -> Result<crate::ref_updates::WriteGuard, JobError> {
         tokio::select! {
             () = job.stopped() => Err(JobError::Stopped),
@@ -228,7 +228,8 @@ impl MaintenanceService {
         }
     }
 
-    /// Repacks all objects. The commit-graph is written first, from the refs, so that it names no commit that expires in the repack.
+    /// Repacks all objects. The commit-graph is written first, from the refs, so that it names no commit that expires in the
+    /// repack.
     async fn full(&self, job: &JobHandle, inspection: &Inspection) -> Result<(), JobError> {
         let id = job.id;
         let before = self.last_number(job).await?;
@@ -281,14 +282,14 @@ impl MaintenanceService {
     }
 }
 
-/// Returns whether a repack failed because, between its reading of packs and of refs, a ref moved to objects of a new pack. git can
-/// then write no bitmap, and changes nothing else.
+/// Returns whether a repack failed because, between its reading of packs and of refs, a ref moved to objects of a new pack. git
+/// can then write no bitmap, and changes nothing else.
 fn has_lost_a_race(failure: &RpcError) -> bool {
     matches!(failure, RpcError::Git(GitError::Command { stderr, .. }) if stderr.contains("could not write multi-pack bitmap"))
 }
 
-/// Takes the maintenance lock of a repository, removes the leftovers of killed commands, and measures it. Returns `None` if another
-/// process holds the lock. Blocking.
+/// Takes the maintenance lock of a repository, removes the leftovers of killed commands, and measures it. Returns `None` if
+/// another process holds the lock. Blocking.
 fn inspect(
     store: &RepositoryStore,
     id: RepositoryId,
@@ -307,8 +308,8 @@ fn inspect(
     Ok(Some(Inspection { lock, usage: usage(store, id, percent)?, loose_refs: loose_refs(&path, limit) }))
 }
 
-/// Removes the temporary files of a killed repack. Must precede the next repack: git takes an unfinished pack for a complete one and
-/// removes loose objects that are in it, which would then be lost with the pack.
+/// Removes the temporary files of a killed repack. Must precede the next repack: git takes an unfinished pack for a complete one
+/// and removes loose objects that are in it, which would then be lost with the pack.
 pub(super) fn remove_leftovers(repository: &Path) {
     let objects = repository.join("objects");
     for lock in MAINTENANCE_LOCKS {
@@ -330,8 +331,8 @@ fn usage(store: &RepositoryStore, id: RepositoryId, percent: u64) -> Result<Disk
     Ok(usage)
 }
 
-/// Checks that the disk has room for a full repack of `bytes`, which has old and new packs on disk at once: `bytes` and a quarter more
-/// must be free.
+/// Checks that the disk has room for a full repack of `bytes`, which has old and new packs on disk at once: `bytes` and a quarter
+/// more must be free.
 fn check_free_space(store: &RepositoryStore, bytes: u64) -> Result<(), GitError> {
     let disk = rustix::fs::statvfs(store.root()).map_err(|error| GitError::io("measuring the disk")(error.into()))?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -341,8 +342,8 @@ fn check_free_space(store: &RepositoryStore, bytes: u64) -> Result<(), GitError>
     Err(GitError::Internal(format!("{free} bytes are free: too little to pack {bytes} anew")))
 }
 
-/// Sets the modification time of every pack but cruft packs to now. git takes it as the age of objects that become unreachable, so
-/// they expire `expire_after` after maintenance first found them unreachable, however old they are.
+/// Sets the modification time of every pack but cruft packs to now. git takes it as the age of objects that become unreachable,
+/// so they expire `expire_after` after maintenance first found them unreachable, however old they are.
 fn touch_packs(repository: &Path) -> Result<(), GitError> {
     let folder = repository.join("objects/pack");
     let entries = fs::read_dir(&folder).map_err(GitError::io("listing packs"))?;

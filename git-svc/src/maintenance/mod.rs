@@ -1,5 +1,5 @@
-//! Background maintenance of the repositories of a store: packs objects and refs, writes indexes, checks objects, removes leftovers of
-//! killed processes.
+//! Background maintenance of the repositories of a store: packs objects and refs, writes indexes, checks objects, removes
+//! leftovers of killed processes.
 //!
 //! Not here: the git commands ([`MaintenanceTask`](crate::git::command::MaintenanceTask)) and the measurements
 //! ([`usage`](crate::disk::usage)).

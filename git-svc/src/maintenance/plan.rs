@@ -1,4 +1,5 @@
-//! Decides from a repository's row and its measurements which maintenance is due now, and when the next one is. No input or output.
+//! Decides from a repository's row and its measurements which maintenance is due now, and when the next one is. No input or
+//! output.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::types::error::GitError;
 
-/// How long a task waits for the lock of a repository.
+/// Longest wait for the lock of a repository.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Unused locks are pruned once the map has this many keys.
 const PRUNE_AT_LOCKS: usize = 1024;

@@ -14,7 +14,7 @@ use crate::{
     types::{name::RefName, rpc_error::RpcError},
 };
 
-/// How long a git process may outlive the service that started it, in microseconds.
+/// Time that a git process may outlive the service that started it, in microseconds.
 const ORPHAN_LIFETIME_US: i64 = 1_000_000;
 /// A recovered repository is not checked again if its last check is younger than this: a day, in microseconds.
 const RECHECK_AFTER_US: i64 = 24 * 3600 * 1_000_000;
@@ -22,7 +22,7 @@ const RECHECK_AFTER_US: i64 = 24 * 3600 * 1_000_000;
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Time between two deletions of old journal rows.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
-/// How long settled rows stay in the journal, for operators to read: 30 days, in microseconds.
+/// Time that settled rows stay in the journal, for operators to read: 30 days, in microseconds.
 const JOURNAL_RETENTION_US: i64 = 30 * 24 * 3600 * 1_000_000;
 
 /// Settles the open entries of all repositories of this store. A repository where this fails is marked, and is recovered before

@@ -134,8 +134,8 @@ impl RefUpdater {
     /// Must run to completion: call it in a task of its own, which a client that disconnects does not cancel.
     ///
     /// # Errors
-    /// The refusals of [`Refs::transact`], after which nothing was changed. After any other error the refs may have changed; if so,
-    /// recovery sends the event.
+    /// The refusals of [`Refs::transact`], after which nothing was changed. After any other error the refs may have changed; if
+    /// so, recovery sends the event.
     pub(crate) async fn apply<A: Message>(
         &self,
         guard: &WriteGuard,
@@ -169,8 +169,8 @@ impl RefUpdater {
         Ok(delivered)
     }
 
-    /// Records the intent in the journal, together with the response for the idempotency key. From here on the repository counts as
-    /// needing recovery until the batch is settled, so that any failure is resolved before the next write.
+    /// Records the intent in the journal, together with the response for the idempotency key. From here on the repository counts
+    /// as needing recovery until the batch is settled, so that any failure is resolved before the next write.
     pub(super) async fn record_intent<A: Message>(
         &self,
         guard: &WriteGuard,
@@ -193,7 +193,8 @@ impl RefUpdater {
         Ok(batch)
     }
 
-    /// Records the initial commit of a new repository in the journal. No ref is changed: the repository was created with the branch.
+    /// Records the initial commit of a new repository in the journal. No ref is changed: the repository was created with the
+    /// branch.
     pub(crate) async fn record_first(&self, guard: &WriteGuard, user: i64) -> Result<(), RpcError> {
         let inner = &self.0;
         let head = inner.refs.head(guard.id).await?;
@@ -321,7 +322,8 @@ impl Inner {
         Ok(BatchFacts { batch: outcome.batch.id, dropped: outcome.dropped, events })
     }
 
-    /// Points HEAD to a branch of this batch if the branch it names does not exist. Returns the branch that HEAD names afterwards.
+    /// Points HEAD to a branch of this batch if the branch it names does not exist. Returns the branch that HEAD names
+    /// afterwards.
     async fn resolve_head(
         &self,
         id: RepositoryId,

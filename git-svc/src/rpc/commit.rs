@@ -37,8 +37,8 @@ pub(super) struct CommitJob<W> {
     key: Option<IdempotencyKey>,
 }
 
-/// Makes a commit with `prepare`, moves its branch, and builds the response with `answer`. Once begun, this is completed even if the
-/// caller disconnects.
+/// Makes a commit with `prepare`, moves its branch, and builds the response with `answer`. Once begun, this is completed even if
+/// the caller disconnects.
 pub(super) async fn commit<W, A>(
     app: &AppState,
     write: CommitJob<W>,
@@ -54,8 +54,8 @@ where
     finish(app, async move { run(&own, write, prepare, answer).await }).await
 }
 
-/// Makes the commit under the repository's write lock. The idempotency key is looked up under the lock, so that two writes with one key
-/// follow each other.
+/// Makes the commit under the repository's write lock. The idempotency key is looked up under the lock, so that two writes with
+/// one key follow each other.
 async fn run<W, A>(
     app: &AppState,
     write: CommitJob<W>,

@@ -27,7 +27,8 @@ pub(super) async fn delete_repository(
 
 /// Marks a repository as deleted, together with the delivered events that ask for it, and moves its folder to the trash.
 ///
-/// The mark is committed first: from then on all requests are refused. A folder that a crash leaves behind is moved at the next start.
+/// The mark is committed first: from then on all requests are refused. A folder that a crash leaves behind is moved at the next
+/// start.
 pub(super) async fn delete(app: &AppState, id: RepositoryId, events: &[Event]) -> Result<(), RpcError> {
     let guard = app.updater.lock(id).await?;
     let now = app.clock.now_us();

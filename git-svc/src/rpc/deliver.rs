@@ -16,8 +16,8 @@ pub(super) async fn deliver(app: &AppState, request: Request<DeliverRequest>) ->
     Ok(DeliverResponse {})
 }
 
-/// Applies events one after the other. Deletion is idempotent, so an event that was seen before is simply applied again: this happens
-/// when a later event of its delivery failed and the whole delivery is repeated.
+/// Applies events one after the other. Deletion is idempotent, so an event that was seen before is simply applied again: this
+/// happens when a later event of its delivery failed and the whole delivery is repeated.
 async fn apply(app: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
     for event in events {
         match &event.fact {

@@ -42,8 +42,8 @@ use tonic::{Request, Response, Status};
 pub(crate) use self::delete_repository::remove_deleted;
 use crate::{state::AppState, types::rpc_error::RpcError};
 
-/// Largest request message of `GitService`, in bytes: one file may have 50 MiB, several files 48 MiB together and two paths each; the
-/// other fields are small.
+/// Largest request message of `GitService`, in bytes: one file may have 50 MiB, several files 48 MiB together and two paths each;
+/// the other fields are small.
 const MAX_PUT_MESSAGE_BYTES: usize = 60 << 20;
 
 /// Returns the server with all gRPC services of the process.

@@ -31,8 +31,8 @@ pub(super) async fn set_protection(
     finish(app, async move { set(&own, id, rule, by).await }).await
 }
 
-/// Stores a rule under the repository's write lock, so that all later changes of refs are checked against it. A repository that was
-/// deleted meanwhile gets no rule.
+/// Stores a rule under the repository's write lock, so that all later changes of refs are checked against it. A repository that
+/// was deleted meanwhile gets no rule.
 async fn set(
     app: &AppState,
     id: RepositoryId,

@@ -21,7 +21,8 @@ fn unpack(path: &Path) {
     }
 }
 
-/// Walks that count commits: the total of the log's last page, and whether `first` is an ancestor of `tip`. `None` where one fails.
+/// Walks that count commits: the total of the log's last page, and whether `first` is an ancestor of `tip`. `None` where one
+/// fails.
 fn walks(path: &Path, tip: Oid, first: Oid) -> (Option<usize>, Option<bool>) {
     let repo = git2::Repository::open_bare(path).unwrap();
     let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
