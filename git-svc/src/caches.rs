@@ -1,4 +1,4 @@
-//! What is kept about single repositories, in memory and in the cache folder, and the one way to drop all of it.
+//! The caches of repositories, in memory and in the cache folder, and the one way to drop all that they hold of a repository.
 
 use ferrite_proto::id::RepositoryId;
 use moka::sync::Cache;
@@ -8,10 +8,10 @@ use crate::{
     transfer::{archive::ArchiveCache, fetch::PackCache},
 };
 
-/// Repositories whose epoch is kept in memory.
+/// Repositories whose epochs are cached.
 const MAX_CACHED_EPOCHS: u64 = 100_000;
 
-/// Epochs of repositories, as the table has them: this process is the only one that writes them.
+/// Cached epochs of repositories. Always equal to the table's, because no other process writes it.
 pub(crate) struct EpochCache(Cache<RepositoryId, i64>);
 
 impl Default for EpochCache {
@@ -31,7 +31,7 @@ impl EpochCache {
         self.0.insert(id, epoch);
     }
 
-    /// Forgets a repository that changed its place or is gone.
+    /// Drops the cached epoch of a repository whose epoch was raised or that was deleted.
     pub(crate) fn forget(&self, id: RepositoryId) {
         self.0.invalidate(&id);
     }

@@ -1,6 +1,6 @@
-//! Bare repositories on one disk: reads, commits, fetches and pushes, and the journal of what changed.
+//! The git service: bare repositories on one disk, with reads, commits, fetches, pushes, and the journal of ref changes.
 //!
-//! Not here: who may do what (grants say so), and anything about accounts or issues.
+//! Not here: permissions (repo-svc decides, and grants carry its decisions), accounts and issues.
 
 mod admission;
 mod caches;
@@ -67,13 +67,13 @@ pub use self::{
 /// Serves on `listeners` until `life` stops and requests in flight are done.
 ///
 /// # Errors
-/// When a part of it cannot start: no usable git, a store that another process holds, a database that is out of reach.
+/// When a component cannot start: no usable git, a store that another process holds, a database that is out of reach.
 pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
     Box::pin(start(config, listeners, life))
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
-    // A write beyond a limit on files is to fail, not to end the process.
+    // Handled, so that a write beyond the file size limit (`RLIMIT_FSIZE`) fails instead of ending the process.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     let clock = Clock::system();
     let trust = config.trust.load("git-svc", &clock)?;
@@ -102,7 +102,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     Ok(())
 }
 
-/// Opens the store and the database, and builds the services on them.
+/// Opens git, the database, the store and its caches, and builds the shared state from them.
 async fn assemble(
     config: &Config,
     clock: &Clock,
@@ -216,10 +216,11 @@ async fn open_caches(config: &Config, pool: &Pool) -> Result<(ArchiveCache, Pack
     .await
 }
 
+/// Converts an error for the launcher, with its cause in the text.
 fn start_error(error: impl Into<RpcError>) -> StartError {
     match error.into() {
         RpcError::Store(error) => StartError::Database(error),
-        // The text of these names the cause; a source, if there is one, is a part of it.
+        // The text of these errors includes their source.
         failure => StartError::Other(describe(&failure)),
     }
 }

@@ -1,4 +1,4 @@
-//! What every call works with, put together once.
+//! Shared state of all RPC and HTTP handlers, and the check of a caller's grant.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::{
     types::{error::GitError, rpc_error::RpcError},
 };
 
-/// What leaves a repository as it is. Everything else is a change.
+/// Operations that do not change a repository. All others are refused on mirrors.
 const READ_OPERATIONS: &[&str] = &[
     operation::LIST_BRANCHES,
     operation::GET_BRANCH,
@@ -47,11 +47,11 @@ const READ_OPERATIONS: &[&str] = &[
     operation::GET_TAG_OBJECT,
 ];
 
-/// The parts of the service. Clones share everything.
+/// Shared state of the service. Clones share one [`Parts`].
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<Parts>);
 
-/// See [`AppState`].
+/// Components that handlers use.
 pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) clock: Clock,
@@ -69,7 +69,7 @@ pub(crate) struct Parts {
     pub(crate) transfers: Transfers,
     /// Pushes and fetches whose hooks may call.
     pub(crate) sessions: HookSessions,
-    /// Folders of the hooks.
+    /// Folders of the hooks that git runs.
     pub(crate) hooks: Hooks,
     pub(crate) pushes: PushService,
     pub(crate) fetches: FetchService,
@@ -88,17 +88,24 @@ impl std::ops::Deref for AppState {
 }
 
 impl AppState {
-    /// Shares the parts.
+    /// Wraps the components of the service.
     pub(crate) fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }
 
-    /// The caller's grant to do to a repository on this store what it is calling.
+    /// Returns the caller's grant for the RPC it is calling, on a repository of this store.
+    ///
+    /// # Errors
+    /// Those of [`AppState::authorize_as`].
     pub(crate) async fn authorize(&self, caller: &Caller, id: i64) -> Result<Arc<Grant>, RpcError> {
         self.authorize_as(caller, &caller.operation, id).await
     }
 
-    /// The same for one of the bodies. Nobody writes to what follows a remote.
+    /// Returns the caller's grant for `operation` on a repository of this store.
+    ///
+    /// # Errors
+    /// When the caller has no valid grant for it; `WrongStore` for another store or an old epoch; `RepositoryNotFound`;
+    /// `MirrorReadOnly` when the operation would change a mirror.
     pub(crate) async fn authorize_as(&self, caller: &Caller, operation: &str, id: i64) -> Result<Arc<Grant>, RpcError> {
         let id = RepositoryId(id);
         let grant = self.access.authorize_as(caller, operation, id).await?;
@@ -112,7 +119,7 @@ impl AppState {
         Ok(grant)
     }
 
-    /// Refuses an epoch that is older than the newest one seen; remembers a newer one.
+    /// Refuses an epoch that is older than the newest one seen, and records a newer one.
     async fn check_epoch(&self, id: RepositoryId, epoch: i64) -> Result<(), RpcError> {
         let known = match self.caches.epochs.get(id) {
             Some(known) => known,
@@ -133,6 +140,7 @@ impl AppState {
         Ok(())
     }
 
+    /// Returns the epoch of a row if the repository is on this store and not deleted.
     fn epoch_here(&self, row: &RepositoryRow) -> Result<i64, GitError> {
         if row.deleted {
             return Err(GitError::RepositoryNotFound);

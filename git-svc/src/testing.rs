@@ -1,4 +1,4 @@
-//! Real databases and repositories for the tests of this crate.
+//! Real databases and repositories for the unit tests of this crate.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     types::name::BranchName,
 };
 
-/// A store with one repository, and what it takes to write to it.
+/// A store with one empty repository, and the components that write to it.
 pub(crate) struct TestRepo {
     pub(crate) db: Db,
     pub(crate) store: Arc<RepositoryStore>,
@@ -50,7 +50,7 @@ impl TestRepo {
         Self { db, store, refs, pool, git, id, _folder: folder }
     }
 
-    /// A writer as a process makes one when it starts: it knows what is on disk and nothing else.
+    /// Creates an updater as a starting process does: it has no state but what is on disk.
     pub(crate) fn updater(&self) -> RefUpdater {
         let subscriber = channel(&Address::Unix("/nonexistent/socket".into()), None);
         let relay = Relay::new(self.db.clone(), Clock::system(), Subscribers::from([("repo-svc", subscriber)]));
@@ -63,7 +63,7 @@ impl TestRepo {
         HookSocket::bind(self.store.root()).unwrap().sessions(10)
     }
 
-    /// A commit that no ref points to.
+    /// Writes a commit that no ref points to.
     pub(crate) fn commit(&self, message: &str) -> Oid {
         let repo = git2::Repository::open_bare(self.store.path(self.id)).unwrap();
         let tree = repo.find_tree(repo.treebuilder(None).unwrap().write().unwrap()).unwrap();

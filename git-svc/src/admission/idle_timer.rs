@@ -1,4 +1,4 @@
-//! Time since bytes last moved.
+//! Measures the time since bytes last moved on a connection.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// When the last byte moved.
+/// Time of the last byte, shared by the tasks of a connection.
 pub(crate) struct IdleTimer {
     start: Instant,
     moved_ms: AtomicU64,
@@ -18,12 +18,13 @@ impl IdleTimer {
         Self { start: Instant::now(), moved_ms: AtomicU64::new(0) }
     }
 
+    /// Records that bytes moved now.
     pub(crate) fn touch(&self) {
         let now = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.moved_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Returns when nothing moved for `limit`.
+    /// Waits until no byte has moved for `limit`.
     pub(crate) async fn expired(&self, limit: Duration) {
         loop {
             let moved = self.start + Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));

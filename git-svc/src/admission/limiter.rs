@@ -1,4 +1,5 @@
-//! How many git processes run at once, for the store, for each repository and for each client, and how long others wait.
+//! Limits on concurrent work (git processes, large reads) per store, per repository and per client, and on the requests that wait
+//! for it.
 
 use std::{
     collections::HashMap,
@@ -14,12 +15,12 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::types::error::GitError;
 
-/// The longest address that tells one client from another.
+/// Longest client address that is accepted as a key, in bytes; with a longer one the client counts as unknown.
 const MAX_ADDRESS_BYTES: usize = 64;
-/// Counts of repositories or clients that nobody uses are looked for when there are this many.
+/// Unused per-key semaphores are pruned once the map has this many keys.
 const PRUNE_AT_KEYS: usize = 1024;
 
-/// How many processes of each kind run at once; 0 for a number that follows from the processor's cores.
+/// One limiter per kind of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimiterOptions {
     /// Requests that may wait for one repository.
@@ -28,13 +29,13 @@ pub(crate) struct LimiterOptions {
     pub(crate) queue_per_client: usize,
     /// Longest time that a request waits.
     pub(crate) queue_timeout: Duration,
-    /// Lists of refs.
+    /// Advertisements of refs: short processes.
     pub(crate) advertisements: usize,
     /// Fetches, busy or waiting for their clients.
     pub(crate) fetches: usize,
     /// Fetches of one repository.
     pub(crate) fetches_per_repository: usize,
-    /// Packs that are being made.
+    /// Packs made for fetches (`pack-objects`).
     pub(crate) packs: usize,
     /// Pushes.
     pub(crate) pushes: usize,
@@ -42,22 +43,22 @@ pub(crate) struct LimiterOptions {
     pub(crate) pushes_per_repository: usize,
     /// Large files that are being read.
     pub(crate) raw_files: usize,
-    /// Sessions over SSH, busy or not.
+    /// Open sessions over SSH, busy or idle. While it works, a session also holds a permit of `fetch`, `archive` or `push`.
     pub(crate) sessions: usize,
-    /// Archives that are being made.
+    /// Archives being made.
     pub(crate) archives: usize,
-    /// Searches for the commits of a path.
+    /// Searches for the commits of a path by `git rev-list`.
     pub(crate) logs: usize,
 }
 
-/// One gate per kind of process.
+/// One limiter per kind of work.
 #[derive(Debug)]
 pub(crate) struct Limiters {
-    /// Listing refs for a client: short.
+    /// Fetches: processes that mostly wait for their clients.
     pub(crate) advertise: Arc<Limiter>,
-    /// Serving fetches: processes that mostly wait for their clients.
+    /// Pushes.
     pub(crate) fetch: Arc<Limiter>,
-    /// Making packs.
+    /// Reads of large files.
     pub(crate) pack: Arc<Limiter>,
     /// Taking packs in.
     pub(crate) push: Arc<Limiter>,
@@ -72,7 +73,7 @@ pub(crate) struct Limiters {
 }
 
 impl Limiters {
-    /// As wide as the options say, or the processor allows.
+    /// Creates the limiters by the settings; a setting of 0 is replaced by a number that follows from the processor's cores.
     pub(crate) fn new(options: &LimiterOptions) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let waiting = QueueLimits {
@@ -97,7 +98,7 @@ impl Limiters {
     }
 }
 
-/// A number of processes.
+/// Limit on concurrent work of one kind: in the store, for each repository and for each client.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     name: &'static str,
@@ -109,7 +110,7 @@ pub(crate) struct Limiter {
     clients: KeyedSemaphores<ClientKey>,
 }
 
-/// How many requests may wait, and for how long.
+/// Limits on waiting requests: the time that each waits, and their number per repository and per client.
 #[derive(Clone, Copy, Debug)]
 struct QueueLimits {
     timeout: Duration,
@@ -117,21 +118,23 @@ struct QueueLimits {
     per_client: usize,
 }
 
+/// Semaphores by key. Weak: they are dropped with the last permit or waiter.
 type KeyedSemaphores<K> = Mutex<HashMap<K, Weak<KeyedSemaphore>>>;
 
-/// Who wants a turn: accounts, and where there is none, addresses as far as the gateway tells them.
+/// Key of the limits per client: the account, or the address for anonymous requests if the gateway sent it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientKey {
-    /// An account.
+    /// An account, by its user id.
     User(i64),
-    /// Nobody, from somewhere.
+    /// Anonymous, from a known address.
     Address(String),
-    /// Nobody, from nowhere: all of them together.
+    /// Anonymous, address unknown. All such requests share one limit.
     Unknown,
 }
 
 impl ClientKey {
-    /// Whose request it is. The header with the address counts only from processes of ours.
+    /// Returns the key of a request. The header with the client's address is trusted only if the caller is a service of the
+    /// installation.
     pub(crate) fn of(caller: &Caller, grant: &Grant, headers: &HeaderMap) -> Self {
         if let Some(user) = grant.user_id() {
             return Self::User(user.0);
@@ -144,14 +147,16 @@ impl ClientKey {
     }
 }
 
+/// Semaphores of one repository or one client.
 #[derive(Debug)]
 struct KeyedSemaphore {
+    /// One permit per running request.
     running: Arc<Semaphore>,
-    /// Those that run and those that wait.
+    /// One permit per request that runs or waits.
     queued: Arc<Semaphore>,
 }
 
-/// The right to run one process, until dropped.
+/// Permission to do one unit of work (run one process), until dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     _store: OwnedSemaphorePermit,
@@ -161,12 +166,13 @@ pub(crate) struct Permit {
 }
 
 impl Limiter {
+    /// Creates a limiter of `store` permits, of which one repository may hold `per_repository` and one client half.
     pub(crate) fn new(name: &'static str, store: usize, per_repository: usize) -> Self {
         Self {
             name,
             waiting: QueueLimits { timeout: Duration::from_secs(30), per_repository: 32, per_client: 64 },
             store: Arc::new(Semaphore::new(store)),
-            // One is always left for the others, however small the machine.
+            // One repository never holds all permits, unless there is only one.
             per_repository: per_repository.min(store.saturating_sub(1)).max(1),
             repositories: Mutex::default(),
             per_client: (store / 2).max(1),
@@ -174,16 +180,17 @@ impl Limiter {
         }
     }
 
-    /// Waits for a turn.
+    /// Waits for a permit.
     ///
-    /// Errors: `Overloaded` when too many wait already, or it takes too long.
+    /// # Errors
+    /// `Overloaded` when too many requests wait already for the repository or for the client, or when no permit is free in time.
     pub(crate) async fn acquire(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, GitError> {
         let repository = semaphore_of(&self.repositories, id, self.per_repository, self.waiting.per_repository);
         let client = semaphore_of(&self.clients, client.clone(), self.per_client, self.waiting.per_client);
         let queued =
             (Arc::clone(&client.queued).try_acquire_owned(), Arc::clone(&repository.queued).try_acquire_owned());
         let (Ok(one), Ok(two)) = queued else { return Err(self.overloaded()) };
-        // In this order: who waits for a turn of its own keeps nobody else from one.
+        // In this order: a request that waits for its client's or repository's permit holds no permit of the store meanwhile.
         let all = async {
             let client = Arc::clone(&client.running).acquire_owned().await?;
             let repository = Arc::clone(&repository.running).acquire_owned().await?;
@@ -198,15 +205,16 @@ impl Limiter {
         }
     }
 
+    /// Counts a refusal and returns its error.
     fn overloaded(&self) -> GitError {
         metrics::counter!("ferrite_git_refused_total", "gate" => self.name).increment(1);
         GitError::Overloaded
     }
 }
 
-/// The turnstile of `key`, made if there is none.
+/// Returns the semaphores of `key`, created if there are none.
 fn semaphore_of<K: Eq + Hash>(all: &KeyedSemaphores<K>, key: K, running: usize, waiting: usize) -> Arc<KeyedSemaphore> {
-    // Nothing panics while it is held.
+    // No code panics while it holds this lock.
     let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(semaphore) = all.get(&key).and_then(Weak::upgrade) {
         return semaphore;
@@ -231,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_repository_cannot_take_all_turns() {
+    async fn one_repository_cannot_take_all_permits() {
         let limiter = limiter_with_short_timeout(3, 1);
         let busy = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
         assert!(matches!(limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await, Err(GitError::Overloaded)));
@@ -242,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn no_gate_lets_one_repository_take_all_turns() {
+    fn no_limiter_gives_one_repository_all_permits() {
         for store in 2..20 {
             assert!(Limiter::new("test", store, 8).per_repository < store);
         }
@@ -250,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn too_many_that_wait_are_refused_at_once() {
+    async fn requests_beyond_the_queue_limit_are_refused_at_once() {
         let limiter = Limiter::new("test", 1, 1);
         let busy = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
         let waiting: Vec<_> = (0..limiter.waiting.per_repository)
@@ -265,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_client_cannot_take_all_turns() {
+    async fn one_client_cannot_take_all_permits() {
         let limiter = limiter_with_short_timeout(4, 8);
         let (ada, anna) = (ClientKey::User(1), ClientKey::Address("192.0.2.1".to_owned()));
         for client in [&ada, &anna, &ClientKey::Unknown] {
@@ -279,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_count_from_our_own_processes_only() {
+    fn addresses_are_trusted_from_services_only() {
         let mut grant = Grant {
             user: None,
             repository: 1,

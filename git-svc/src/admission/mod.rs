@@ -1,4 +1,4 @@
-//! Admission of requests: how many processes run at once, and the least throughput that a client must keep up.
+//! Admission of requests: limits on concurrent work per store, repository and client, and the minimum throughput of a client.
 
 pub(crate) mod idle_timer;
 pub(crate) mod limiter;

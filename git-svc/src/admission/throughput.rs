@@ -1,4 +1,6 @@
-//! How long a client is waited for, against what it sends or takes: one that drips is not served for ever.
+//! Ends transfers of clients that are slower than a minimum rate (bytes per second).
+//!
+//! Only the time that is spent waiting for the client counts.
 
 use std::time::Duration;
 
@@ -6,12 +8,12 @@ use tokio::time::Instant;
 
 use crate::types::error::GitError;
 
-/// The patience that is left with one client, in one direction.
+/// Bytes moved by one client in one direction, and the time that was spent waiting for them.
 #[derive(Debug)]
 pub(crate) struct MinThroughput {
-    /// How long it may pause at once, and in all before its pace counts.
+    /// Longest single wait, and also the total wait that is allowed on top of what the bytes earn.
     pause: Duration,
-    /// The fewest bytes a second; none for zero.
+    /// Minimum rate in bytes per second; 0 for none.
     min_rate: u64,
     waited: Duration,
     bytes: u64,
@@ -22,29 +24,30 @@ impl MinThroughput {
         Self { pause, min_rate, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// The client moved that many bytes.
+    /// Adds bytes that the client sent or took.
     pub(crate) fn add_bytes(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// It took that long.
+    /// Adds time that was spent waiting for the client.
     pub(crate) fn add_wait(&mut self, time: Duration) {
         self.waited += time;
     }
 
-    /// Starts again, with full patience.
+    /// Forgets bytes and waits, as if the transfer began now.
     pub(crate) fn reset(&mut self) {
         (self.waited, self.bytes) = (Duration::ZERO, 0);
     }
 
-    /// Whether the client took more time than it may.
+    /// Returns whether the total wait exceeds what the bytes so far allow.
     pub(crate) fn is_slow(&self) -> bool {
         self.waited > self.allowed()
     }
 
-    /// Waits for the client to move something.
+    /// Awaits `moving`, which ends when the client sends or takes bytes, and adds the time it took.
     ///
-    /// Errors: `TooSlow`.
+    /// # Errors
+    /// `TooSlow` when that takes longer than the client is allowed.
     pub(crate) async fn wait<T>(&mut self, moving: impl Future<Output = T>) -> Result<T, GitError> {
         let asked = Instant::now();
         let moved = tokio::time::timeout(self.left(), moving).await.map_err(|_| GitError::TooSlow)?;
@@ -52,11 +55,12 @@ impl MinThroughput {
         Ok(moved)
     }
 
-    /// How long it may take for what comes next.
+    /// Longest wait allowed for the next bytes.
     fn left(&self) -> Duration {
         self.allowed().saturating_sub(self.waited).min(self.pause)
     }
 
+    /// Total wait allowed so far.
     fn allowed(&self) -> Duration {
         match self.bytes.saturating_mul(1000).checked_div(self.min_rate) {
             Some(earned) => self.pause.saturating_add(Duration::from_millis(earned)),
@@ -71,8 +75,8 @@ mod tests {
 
     const IDLE_TIMEOUT: Duration = Duration::from_millis(300);
 
-    /// How often a client may move `bytes`, each time after `pause`; up to a thousand times.
-    fn drip(min_rate: u64, bytes: usize, pause: u64) -> usize {
+    /// Returns how many times a client may move `bytes`, each time after a pause of `pause` ms; at most a thousand.
+    fn allowed_moves(min_rate: u64, bytes: usize, pause: u64) -> usize {
         let (mut throughput, pause) = (MinThroughput::new(IDLE_TIMEOUT, min_rate), Duration::from_millis(pause));
         (0..1000)
             .take_while(|_| {
@@ -85,15 +89,15 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_pauses_or_drips_is_given_up() {
-        assert_eq!(drip(1000, 1 << 20, 301), 0);
-        assert_eq!(drip(1000, 1, 50), 6);
-        assert_eq!(drip(1000, 64, 50), 1000);
-        assert_eq!((drip(0, 1, 50), drip(0, 1, 301)), (1000, 0));
+    fn a_client_that_pauses_or_is_too_slow_is_ended() {
+        assert_eq!(allowed_moves(1000, 1 << 20, 301), 0);
+        assert_eq!(allowed_moves(1000, 1, 50), 6);
+        assert_eq!(allowed_moves(1000, 64, 50), 1000);
+        assert_eq!((allowed_moves(0, 1, 50), allowed_moves(0, 1, 301)), (1000, 0));
     }
 
     #[test]
-    fn patience_comes_back() {
+    fn bytes_or_a_reset_allow_more_waiting() {
         let mut throughput = MinThroughput::new(IDLE_TIMEOUT, 1000);
         throughput.add_wait(IDLE_TIMEOUT * 2);
         assert!(throughput.is_slow());
@@ -106,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_is_waited_for_in_vain() {
+    async fn a_client_that_moves_nothing_times_out() {
         let mut throughput = MinThroughput::new(Duration::from_millis(10), 1);
         throughput.wait(std::future::ready(())).await.unwrap();
         assert!(matches!(throughput.wait(std::future::pending::<()>()).await, Err(GitError::TooSlow)));

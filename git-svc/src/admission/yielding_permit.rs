@@ -1,5 +1,5 @@
-//! A turn that is given back while nothing happens: a client may stay for long and do little, and others are to be served
-//! meanwhile.
+//! A permit that is released while its session is idle, so that a client that stays connected for long and does little does not
+//! keep others from being served.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::types::error::GitError;
 
-/// A process that moves no byte for this long waits for its client. git shows every five seconds that it works.
+/// A process that moves no byte for this long is waiting for its client: a working git sends a keepalive every five seconds.
 const IDLE_BEFORE_RELEASE: Duration = Duration::from_secs(7);
-/// Between two attempts when too many wait already.
+/// Time between two attempts to get a permit while the limiter refuses.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A place at a gate, and the turn while there is work.
+/// Permit of a limiter, held only while the session is busy.
 pub(crate) struct YieldingPermit<'a> {
     limiter: &'a Limiter,
     repository: RepositoryId,
@@ -28,12 +28,12 @@ pub(crate) struct YieldingPermit<'a> {
 }
 
 impl<'a> YieldingPermit<'a> {
-    /// A seat with a turn.
+    /// Wraps a permit that was acquired already.
     pub(crate) fn new(limiter: &'a Limiter, repository: RepositoryId, client: ClientKey, permit: Permit) -> Self {
         Self { limiter, repository, client, permit: Mutex::new(Some(permit)), idle: IDLE_BEFORE_RELEASE }
     }
 
-    /// Takes a turn if there is none, however long that takes.
+    /// Acquires the permit if it was released, however long that takes.
     pub(crate) async fn acquire(&self) {
         let mut permit = self.permit.lock().await;
         while permit.is_none() {
@@ -44,7 +44,8 @@ impl<'a> YieldingPermit<'a> {
         }
     }
 
-    /// Takes a turn for what a client sent; one that drips stands in line again.
+    /// Acquires the permit for `bytes` that the client sent since `asked`. If the client is too slow, the permit is released
+    /// first, so that requests that wait for it come before this one.
     pub(crate) async fn acquire_for(&self, throughput: &mut MinThroughput, asked: Instant, bytes: usize) {
         throughput.add_wait(asked.elapsed());
         throughput.add_bytes(bytes);
@@ -55,11 +56,11 @@ impl<'a> YieldingPermit<'a> {
         self.acquire().await;
     }
 
-    /// Gives the turn back whenever nothing moves; never returns.
+    /// Releases the permit whenever the session has been idle; never returns.
     pub(crate) async fn release_when_idle(&self, timer: &IdleTimer) -> std::convert::Infallible {
         loop {
             timer.expired(self.idle).await;
-            // Held by somebody who waits for a turn: then there is none to give back.
+            // Locked while a task waits in `acquire`: then there is no permit to release.
             if let Ok(mut permit) = self.permit.try_lock() {
                 *permit = None;
             }
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_quiet_process_gives_its_turn_back_and_takes_another() {
+    async fn an_idle_process_releases_its_permit_and_acquires_another() {
         let limiter = Limiter::new("test", 1, 1);
         let permit = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
         let permit = YieldingPermit {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_drips_stands_in_line_again() {
+    async fn a_client_that_is_too_slow_queues_again() {
         let limiter = Limiter::new("test", 1, 1);
         let permit = limiter.acquire(RepositoryId(1), &ClientKey::User(1)).await.unwrap();
         let permit = YieldingPermit::new(&limiter, RepositoryId(1), ClientKey::User(1), permit);

@@ -1,4 +1,4 @@
-//! What clients may take of this service, and how long it waits for them. Not here: when repositories are looked after.
+//! Settings that limit clients: concurrency, sizes and times. Not here: the settings of maintenance (`config::maintenance`).
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ pub struct LimitArgs {
     #[arg(long = "transfer-seconds", env = "FERRITE_GIT_TRANSFER_SECONDS", default_value = "3600", value_parser = at_least_one_second)]
     pub transfer: Duration,
 
-    /// Seconds that a client may pause inside its request, before its pace is measured.
+    /// Seconds that a client may pause inside its request, and in all before its rate is measured.
     #[arg(long = "pause-seconds", env = "FERRITE_GIT_PAUSE_SECONDS", default_value = "30", value_parser = at_least_one_second)]
     pub pause: Duration,
 
-    /// The fewest bytes a second that a client may send or take, counted while it is waited for; 0 for no such limit.
+    /// The fewest bytes per second that a client may send or take, counted while git-svc waits for it; 0 for no such limit.
     #[arg(long = "slowest-bytes", env = "FERRITE_GIT_SLOWEST_BYTES", default_value_t = 1024)]
     pub slowest: u64,
 
@@ -42,16 +42,16 @@ pub struct LimitArgs {
     #[arg(long, env = "FERRITE_GIT_MAX_FILE_BYTES", default_value_t = MAX_FILE_BYTES, value_parser = value_parser!(u64).range(1..=MAX_FILE_BYTES))]
     pub max_file_bytes: u64,
 
-    /// How many processes git may run at once, and how many requests may wait for one.
+    /// Processes that run at once, and requests that wait for one.
     #[command(flatten)]
     pub limiters: LimiterArgs,
 
-    /// What one git process may use.
+    /// Threads and memory of one git process.
     #[command(flatten)]
     pub process: ProcessArgs,
 }
 
-/// How many processes of each kind run at once. 0 stands for a number that follows from the processor's cores.
+/// Limits on the processes of each kind that run at once. 0 selects a number that follows from the processor's cores.
 #[derive(Args, Clone, Debug)]
 pub struct LimiterArgs {
     /// Requests that may wait for one repository.
@@ -62,7 +62,7 @@ pub struct LimiterArgs {
     #[arg(long = "waiting-per-client", env = "FERRITE_GIT_WAITING_PER_CLIENT", default_value_t = 64)]
     pub waiting_per_client: u16,
 
-    /// Seconds that a request waits for its turn.
+    /// Seconds that a request may wait before it is refused.
     #[arg(long = "wait-seconds", env = "FERRITE_GIT_WAIT_SECONDS", default_value = "30", value_parser = seconds)]
     pub timeout: Duration,
 
@@ -78,7 +78,7 @@ pub struct LimiterArgs {
     #[arg(long, env = "FERRITE_GIT_FETCHES_PER_REPOSITORY", default_value_t = 64)]
     pub fetches_per_repository: u16,
 
-    /// Packs that are made at once; 0 for one per core. A pack that is made already waits for nobody.
+    /// Packs that are made at once; 0 for one per core, at least two. Sending a cached pack does not count.
     #[arg(id = "packs-at-once", long = "packs", env = "FERRITE_GIT_PACKS", default_value_t = 0)]
     pub packs: u16,
 
@@ -98,7 +98,7 @@ pub struct LimiterArgs {
     #[arg(long, env = "FERRITE_GIT_SESSIONS", default_value_t = 0)]
     pub sessions: u16,
 
-    /// Archives that are made at once; 0 for one per two cores.
+    /// Archives that are made at once; 0 for one per two cores, at least one.
     #[arg(long, env = "FERRITE_GIT_ARCHIVES", default_value_t = 0)]
     pub archives: u16,
 
@@ -107,7 +107,7 @@ pub struct LimiterArgs {
     pub logs: u16,
 }
 
-/// What one git process may use.
+/// Threads and memory of one git process.
 #[derive(Args, Clone, Debug)]
 pub struct ProcessArgs {
     /// Threads that one process packs with; 0 for two, or one where there is one core.
@@ -162,7 +162,7 @@ impl ProcessArgs {
     }
 }
 
-/// At least one second.
+/// Parses a number of seconds that is at least one.
 fn at_least_one_second(text: &str) -> Result<Duration, String> {
     let time = seconds(text).map_err(|error| error.to_string())?;
     if time.is_zero() { Err("must be at least one second".to_owned()) } else { Ok(time) }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_the_design() {
+    fn the_defaults_are_those_of_the_documentation() {
         let limits = parse(&[]).unwrap();
         assert_eq!((limits.idle.as_secs(), limits.transfer.as_secs(), limits.refs.as_secs()), (60, 3600, 10));
         assert_eq!((limits.pause.as_secs(), limits.slowest, limits.session_idle.as_secs()), (30, 1024, 600));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_would_end_everything_are_refused() {
+    fn limits_that_would_end_every_transfer_are_refused() {
         for flag in ["--idle-seconds=0", "--transfer-seconds=0", "--refs-seconds=x", "--max-file-bytes=0"] {
             assert!(parse(&[flag]).is_err(), "{flag}");
         }

@@ -1,4 +1,4 @@
-//! Settings of maintenance.
+//! Settings of background maintenance (`maintenance/`).
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use ferrite_kit::config::seconds;
 
 use crate::maintenance::options::MaintenanceOptions;
 
-/// When repositories are repacked and how. A trigger of 0 is switched off.
+/// Times and thresholds of background maintenance. A threshold of 0 is switched off.
 #[derive(Args, Clone, Debug)]
 pub struct MaintenanceArgs {
-    /// Seconds between two looks for repositories that need upkeep; 0 for no upkeep.
+    /// Seconds between two searches for repositories that need upkeep; 0 for no upkeep.
     #[arg(long = "upkeep-interval-seconds", env = "FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", default_value = "60", value_parser = fractional_seconds)]
     pub interval: Duration,
 
-    /// Jobs at once; 0 for one per four cores.
+    /// Jobs at once; 0 for one per four cores, at least one.
     #[arg(long = "upkeep-jobs", env = "FERRITE_GIT_UPKEEP_JOBS", default_value_t = 0)]
     pub jobs: usize,
 
@@ -38,28 +38,28 @@ pub struct MaintenanceArgs {
     #[arg(long = "upkeep-repack-seconds", env = "FERRITE_GIT_UPKEEP_REPACK_SECONDS", default_value = "86400", value_parser = seconds)]
     pub repack_after: Duration,
 
-    /// Seconds after which a repository that changed is packed anew.
+    /// Seconds after which all objects of a repository that changed are repacked.
     #[arg(long = "upkeep-full-seconds", env = "FERRITE_GIT_UPKEEP_FULL_SECONDS", default_value = "604800", value_parser = seconds)]
     pub full_after: Duration,
 
-    /// Percent of a repository's bytes that objects which nothing refers to may take: above, they are removed as soon as they may be.
+    /// Percent of a repository's bytes above which unreachable objects are removed as soon as they expire.
     #[arg(long = "upkeep-cruft-percent", env = "FERRITE_GIT_UPKEEP_CRUFT_PERCENT", default_value_t = 20)]
     pub cruft_percent: u64,
 
-    /// Seconds after which it is looked again whether all objects of a repository are there.
+    /// Seconds after which a repository is checked again for missing objects.
     #[arg(long = "upkeep-check-seconds", env = "FERRITE_GIT_UPKEEP_CHECK_SECONDS", default_value = "2592000", value_parser = seconds)]
     pub check_after: Duration,
 
-    /// Seconds that objects stay after upkeep has seen that nothing refers to them.
+    /// Seconds that unreachable objects stay after upkeep first found them unreachable.
     #[arg(long = "upkeep-expire-seconds", env = "FERRITE_GIT_UPKEEP_EXPIRE_SECONDS", default_value = "1209600", value_parser = seconds)]
     pub expire_after: Duration,
 
-    /// Refs with a file of their own above which all are packed.
+    /// Loose refs above which all refs are packed.
     #[arg(long = "upkeep-loose-refs", env = "FERRITE_GIT_UPKEEP_LOOSE_REFS", default_value_t = 200)]
     pub loose_refs: u64,
 }
 
-/// Seconds, with a fraction if need be.
+/// Parses a number of seconds, which may have a fraction.
 fn fractional_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())

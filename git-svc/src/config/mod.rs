@@ -1,4 +1,4 @@
-//! Every setting of git-svc.
+//! All settings of git-svc.
 
 pub(crate) mod limits;
 pub(crate) mod maintenance;
@@ -18,27 +18,27 @@ use crate::repo::refs::DEFAULT_CACHE_BYTES;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "git-svc", version)]
 pub struct Config {
-    /// Where and how to serve.
+    /// Addresses to listen on, and other settings of the server.
     #[command(flatten)]
     pub serve: ServeArgs,
 
-    /// What to report.
+    /// Logs, metrics and traces.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
 
-    /// How processes trust each other.
+    /// Keys by which processes trust each other.
     #[command(flatten)]
     pub trust: CredentialArgs,
 
-    /// Where the journal is.
+    /// Database that holds the journal.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
-    /// Where repo-svc listens.
+    /// Address of repo-svc.
     #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = address)]
     pub repo_address: Address,
 
-    /// The folder that holds the repositories; made if it is missing.
+    /// The folder that holds the repositories; created if it is missing.
     #[arg(long, env = "FERRITE_GIT_STORE_PATH")]
     pub store_path: PathBuf,
 
@@ -54,7 +54,7 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_HOOK_PROGRAM")]
     pub hook_program: Option<PathBuf>,
 
-    /// The git program; looked for in the usual folders if left out.
+    /// The git program; searched for in the usual folders if left out.
     #[arg(long, env = "FERRITE_GIT_PROGRAM")]
     pub git_program: Option<PathBuf>,
 
@@ -62,11 +62,11 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_BYTES", default_value_t = 2 << 30)]
     pub max_push_bytes: u64,
 
-    /// What clients may take, and how long they are waited for.
+    /// Limits on clients: concurrency, sizes and times.
     #[command(flatten)]
     pub limits: LimitArgs,
 
-    /// How repositories are kept fast and small.
+    /// Background maintenance of repositories.
     #[command(flatten)]
     pub upkeep: MaintenanceArgs,
 

@@ -1,4 +1,5 @@
-//! The journal of ref changes: what was meant to happen, and what did.
+//! The journal of ref changes (`ref_journal`): one row per change of one ref. A row is `open` from the intent until it is
+//! settled: `confirmed` if the ref changed, else `dropped`.
 
 use ferrite_kit::{
     args,
@@ -12,43 +13,43 @@ use uuid::Uuid;
 use super::repositories::RepositoryTable;
 use crate::{repo::refs::RefEdit, types::push_options::PushOptions};
 
-/// Forty zeros: no object.
+/// Object id of 40 zeros: no object.
 pub(crate) const ZERO: &str = "0000000000000000000000000000000000000000";
 
-/// Rows of one statement.
+/// Rows inserted by one statement.
 const ROWS_PER_STATEMENT: usize = 200;
 
 const OPEN: &str = "SELECT id, batch_id, number, ref_name, old_id, new_id, user_id, kind, created_us, push_options FROM ref_journal \
      WHERE repository_id = $1 AND state = 'open' ORDER BY id";
 const OPEN_REPOSITORIES: &str = "SELECT DISTINCT j.repository_id FROM ref_journal j JOIN repositories r ON r.repository_id = j.repository_id \
      WHERE j.state = 'open' AND r.store = $1 ORDER BY j.repository_id";
-/// Whether a later change of the same ref started where this one ended.
+/// Counts later changes of the ref that started at this change's new id.
 const FOLLOWED: &str =
     "SELECT COUNT(*) FROM ref_journal WHERE repository_id = $1 AND ref_name = $2 AND id > $3 AND old_id = $4";
 const DROP: &str = "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE id = $1 AND state = 'open'";
 const DROP_BATCH: &str =
     "UPDATE ref_journal SET state = 'dropped', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
 const PURGE: &str = "DELETE FROM ref_journal WHERE settled_us < $1";
-/// The answer that was stored with an update, if one was.
+/// Idempotency key of the response that was stored with an update.
 const RECEIPT: &str = "SELECT receipt FROM ref_journal WHERE batch_id = $1 AND receipt IS NOT NULL LIMIT 1";
 const CONFIRM: &str =
     "UPDATE ref_journal SET state = 'confirmed', settled_us = $2 WHERE batch_id = $1 AND state = 'open'";
 
-/// How refs came to change.
+/// Origin of an update of refs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateKind {
-    /// By a push.
+    /// A push.
     Push,
-    /// By a commit through the API.
+    /// A commit through the API.
     Api,
-    /// By following a remote.
+    /// A mirror's fetch from its remote.
     Mirror,
-    /// By making the repository.
+    /// The initial commit of a new repository.
     Init,
 }
 
 impl UpdateKind {
-    /// Its name in rows and metrics.
+    /// Name in rows of the journal.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Push => "push",
@@ -62,7 +63,7 @@ impl UpdateKind {
         [Self::Push, Self::Api, Self::Mirror, Self::Init].into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// Its form in events.
+    /// Value in events.
     pub(crate) fn to_event(self) -> RefsUpdateKind {
         match self {
             Self::Push => RefsUpdateKind::Push,
@@ -73,50 +74,50 @@ impl UpdateKind {
     }
 }
 
-/// An update of refs that somebody asked for.
+/// A requested update of refs: all of its edits are applied, or none.
 #[derive(Clone, Debug)]
 pub(crate) struct RefTransaction {
-    /// How it came.
+    /// Origin of the update.
     pub(crate) kind: UpdateKind,
-    /// Who asked; zero for nobody.
+    /// Id of the user who asked for the update; 0 if none.
     pub(crate) user: i64,
-    /// What to change: all of it, or nothing.
+    /// Changes of single refs.
     pub(crate) edits: Vec<RefEdit>,
-    /// What the pusher said along with it.
+    /// Push options (`git push -o`).
     pub(crate) options: PushOptions,
-    /// Loose objects that were written for this and may not be on disk yet.
+    /// Loose objects that were written for this update and may not be synced to disk yet.
     pub(crate) objects: Vec<Oid>,
 }
 
 impl RefTransaction {
-    /// One without a push.
+    /// Creates an update without push options and without objects to sync.
     pub(crate) fn new(kind: UpdateKind, user: i64, edits: Vec<RefEdit>) -> Self {
         Self { kind, user, edits, options: PushOptions::default(), objects: Vec::new() }
     }
 }
 
-/// One change of one ref in the journal, still open.
+/// An open row of the journal: the change of one ref.
 #[derive(Clone, Debug)]
 pub(crate) struct JournalEntry {
-    /// The row.
+    /// Id of the row.
     pub(crate) id: i64,
-    /// The update it is part of.
+    /// Id of the update (batch) that the row is part of.
     pub(crate) batch: String,
-    /// The update's number.
+    /// Number of the update in its repository.
     pub(crate) number: i64,
-    /// The ref's full name.
+    /// Full name of the ref.
     pub(crate) name: Vec<u8>,
-    /// Where it was; zeros for nowhere.
+    /// Object id before, in hex; zeros if the ref did not exist.
     pub(crate) old: String,
-    /// Where it goes; zeros for nowhere.
+    /// Object id after, in hex; zeros for a deletion.
     pub(crate) new: String,
-    /// Who changes it; zero for nobody.
+    /// Id of the user who asked for the update; 0 if none.
     pub(crate) user: i64,
-    /// How.
+    /// Origin of the update.
     pub(crate) kind: UpdateKind,
-    /// When it was written.
+    /// Time when the row was written, in microseconds since 1970.
     pub(crate) created_us: i64,
-    /// What the pusher said along with the update; on one of its entries.
+    /// Push options of the update; stored on one of its rows.
     pub(crate) options: Option<PushOptions>,
 }
 
@@ -134,12 +135,12 @@ struct EntryRow {
     push_options: Option<String>,
 }
 
-/// An update that was written down and not done yet.
+/// An update whose intent was recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct NewBatch {
-    /// Its id.
+    /// Id of the update.
     pub(crate) id: String,
-    /// Its number in the repository.
+    /// Number of the update in its repository.
     pub(crate) number: i64,
 }
 
@@ -150,13 +151,15 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Over the table in `db`.
+    /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Writes down what is about to happen; `None` when the repository is not here. `receipt` names an answer that is stored in the
-    /// same transaction and withdrawn if nothing comes of it.
+    /// Records the intent of an update as open rows. Returns `None` if this service has no such repository.
+    ///
+    /// `receipt` is the idempotency key of a response that the caller stores in the same transaction; the response is withdrawn
+    /// if the update is dropped.
     pub(crate) async fn record_intent(
         tx: &mut Tx,
         repository: RepositoryId,
@@ -198,26 +201,26 @@ impl Journal {
         Ok(Some(NewBatch { id: batch, number }))
     }
 
-    /// The open entries of a repository, oldest first.
+    /// Returns the open entries of a repository, oldest first.
     pub(crate) async fn open(&self, repository: RepositoryId) -> Result<Vec<JournalEntry>, DbError> {
         let rows: Vec<EntryRow> = self.db.all(OPEN, &args![repository]).await?;
         Ok(rows.into_iter().filter_map(JournalEntry::of).collect())
     }
 
-    /// The repositories of a store that have open entries.
+    /// Returns the repositories of a store that have open entries.
     pub(crate) async fn open_repositories(&self, store: &str) -> Result<Vec<RepositoryId>, DbError> {
         let rows: Vec<(i64,)> = self.db.all(OPEN_REPOSITORIES, &args![store]).await?;
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
     }
 
-    /// Whether a later entry of the same ref shows that this one happened.
+    /// Returns whether a later entry of the same ref shows that this one was applied: the later one started at its new id.
     pub(crate) async fn is_followed(&self, repository: RepositoryId, entry: &JournalEntry) -> Result<bool, DbError> {
         let args = args![repository, entry.name.as_slice(), entry.id, entry.new.as_str()];
         let (count,): (i64,) = self.db.one(FOLLOWED, &args).await?;
         Ok(count > 0)
     }
 
-    /// Settles a whole update that did not happen.
+    /// Drops all open entries of an update that was not applied, and withdraws its stored response.
     pub(crate) async fn drop_batch(&self, batch: &str, now_us: i64) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
         tx.execute(DROP_BATCH, &args![batch, now_us]).await?;
@@ -228,17 +231,17 @@ impl Journal {
         tx.commit().await
     }
 
-    /// Settles one entry that did not happen.
+    /// Drops one open entry that was not applied.
     pub(crate) async fn drop_entry(tx: &mut Tx, id: i64, now_us: i64) -> Result<(), DbError> {
         tx.execute(DROP, &args![id, now_us]).await.map(drop)
     }
 
-    /// Settles what is still open of an update: it happened. Returns how many entries that were.
+    /// Confirms the open entries of an update that was applied. Returns their number.
     pub(crate) async fn confirm(tx: &mut Tx, batch: &str, now_us: i64) -> Result<u64, DbError> {
         tx.execute(CONFIRM, &args![batch, now_us]).await
     }
 
-    /// Removes what was settled before `before_us`.
+    /// Deletes rows that were settled before `before_us` (microseconds since 1970).
     pub(crate) async fn purge(&self, before_us: i64) -> Result<(), DbError> {
         self.db.execute(PURGE, &args![before_us]).await.map(drop)
     }

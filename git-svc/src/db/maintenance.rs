@@ -1,4 +1,4 @@
-//! What upkeep knows about each repository: what changed, and what was done since.
+//! The `maintenance` table: for each repository, its newest update, the state after the last jobs, and the time of the next one.
 
 use ferrite_kit::{
     args,
@@ -6,7 +6,7 @@ use ferrite_kit::{
 };
 use ferrite_proto::id::RepositoryId;
 
-/// Later than any time: not to be looked at until something changes.
+/// Time of the next job of a repository that needs none until it changes: later than any time in microseconds since 1970.
 pub(crate) const NEVER: i64 = i64::MAX;
 
 const CHANGED: &str = "INSERT INTO maintenance (repository_id, number, changed_us, packed_number, packed_us, full_number, full_us, graph_number, \
@@ -18,7 +18,7 @@ const DUE: &str = "SELECT m.repository_id, m.number, m.packed_number, m.packed_u
      m.checked_us, m.broken \
      FROM maintenance m JOIN repositories r ON r.repository_id = m.repository_id \
      WHERE m.next_us <= $2 AND m.not_before_us <= $2 AND r.store = $1 AND NOT r.deleted ORDER BY m.next_us LIMIT 256";
-/// A change or a doubt that came meanwhile is looked at soon.
+/// Keeps a repository due if it changed, or was marked suspect, while the job ran.
 const DONE: &str = "UPDATE maintenance SET packed_number = $2, packed_us = $3, full_number = $4, full_us = $5, graph_number = $6, loose_left = $7, \
      next_us = CASE WHEN number > $8 THEN changed_us WHEN checked_us < $10 THEN 0 ELSE $9 END, not_before_us = 0, failures = 0 WHERE repository_id = $1";
 const FAILED: &str = "UPDATE maintenance SET failures = failures + 1, not_before_us = $2 WHERE repository_id = $1";
@@ -32,28 +32,30 @@ const FORGET: &str = "DELETE FROM maintenance WHERE repository_id = $1";
 const LIST_AFTER: &str = "SELECT repository_id FROM repositories WHERE store = $1 AND NOT deleted AND repository_id > $2 \
      ORDER BY repository_id LIMIT 1000";
 
-/// What is known about one repository. Numbers are those of the journal.
+/// Maintenance state of one repository. Numbers are those of updates in the journal; times are microseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct MaintenanceRow {
-    /// Which.
+    /// Id of the repository.
     pub(crate) repository_id: i64,
-    /// Its newest update.
+    /// Newest update.
     pub(crate) number: i64,
-    /// The newest update when it was repacked, and when that was.
+    /// Newest update at the last geometric or full repack.
     pub(crate) packed_number: i64,
+    /// Time of the last geometric or full repack.
     pub(crate) packed_us: i64,
-    /// The same for the last time that everything was packed anew.
+    /// Newest update at the last full repack.
     pub(crate) full_number: i64,
+    /// Time of the last full repack.
     pub(crate) full_us: i64,
-    /// The newest update that the commit-graph has.
+    /// Newest update when the commit-graph was written.
     pub(crate) graph_number: i64,
-    /// Loose objects that could not be packed.
+    /// Loose objects that the last repack left loose.
     pub(crate) loose_left: i64,
-    /// Attempts that failed since the last that did not.
+    /// Failed jobs since the last one that succeeded.
     pub(crate) failures: i64,
-    /// When it was last looked whether all objects are there.
+    /// Time of the last check of the objects; 0 if a check is due at once.
     pub(crate) checked_us: i64,
-    /// Not zero if some were missing then.
+    /// Not 0 if objects were missing at the last check.
     pub(crate) broken: i64,
 }
 
@@ -64,22 +66,23 @@ pub(crate) struct MaintenanceTable {
 }
 
 impl MaintenanceTable {
-    /// Over the table in `db`.
+    /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// Records an update, in the transaction that confirms it.
+    /// Records the update `number` of a repository, in the transaction that confirms it.
     pub(crate) async fn changed(tx: &mut Tx, id: RepositoryId, number: i64, now_us: i64) -> Result<(), DbError> {
         tx.execute(CHANGED, &args![id, number, now_us]).await.map(drop)
     }
 
-    /// The repositories of a store that should be looked at, those that wait longest first.
+    /// Returns up to 256 repositories of a store that are due, longest overdue first.
     pub(crate) async fn due(&self, store: &str, now_us: i64) -> Result<Vec<MaintenanceRow>, DbError> {
         self.db.all(DUE, &args![store, now_us]).await
     }
 
-    /// Records what was done, as of the update `seen`, and when to look again unless something changes before.
+    /// Records the state after a job that saw updates up to `seen`, and the time of the next job unless the repository changes
+    /// before.
     pub(crate) async fn done(&self, now: &MaintenanceRow, seen: i64, next_us: i64) -> Result<(), DbError> {
         let args = args![
             now.repository_id,
@@ -96,38 +99,38 @@ impl MaintenanceTable {
         self.db.execute(DONE, &args).await.map(drop)
     }
 
-    /// Records a failure: not before that time again.
+    /// Records a failed job; the repository is not due again before `not_before_us`.
     pub(crate) async fn failed(&self, id: RepositoryId, not_before_us: i64) -> Result<(), DbError> {
         self.db.execute(FAILED, &args![id, not_before_us]).await.map(drop)
     }
 
-    /// Puts a repository off.
+    /// Postpones the next job of a repository to `not_before_us`.
     pub(crate) async fn later(&self, id: RepositoryId, not_before_us: i64) -> Result<(), DbError> {
         self.db.execute(LATER, &args![id, not_before_us]).await.map(drop)
     }
 
-    /// Has it looked soon whether all objects are there, unless that was done after `since_us`.
+    /// Makes a check of the repository's objects due at once, unless one was made at or after `since_us`.
     pub(crate) async fn mark_suspect(&self, id: RepositoryId, since_us: i64) -> Result<(), DbError> {
         self.db.execute(MARK_SUSPECT, &args![id, since_us]).await.map(drop)
     }
 
-    /// Records what came of such a look.
+    /// Records the result of a check of the objects.
     pub(crate) async fn checked(&self, row: &MaintenanceRow) -> Result<(), DbError> {
         self.db.execute(CHECKED, &args![row.repository_id, row.checked_us, row.broken]).await.map(drop)
     }
 
-    /// How many repositories of a store had objects missing when that was last looked at.
+    /// Counts the repositories of a store that lacked objects at their last check.
     pub(crate) async fn broken(&self, store: &str) -> Result<i64, DbError> {
         let (count,): (i64,) = self.db.one(BROKEN, &args![store]).await?;
         Ok(count)
     }
 
-    /// Forgets a repository that is gone.
+    /// Deletes the row of a repository that is being deleted.
     pub(crate) async fn forget(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         tx.execute(FORGET, &args![id]).await.map(drop)
     }
 
-    /// A part of the repositories of a store: those after `after`, by id.
+    /// Returns up to 1000 repositories of a store whose ids are above `after`, ordered by id.
     pub(crate) async fn list_after(&self, store: &str, after: RepositoryId) -> Result<Vec<RepositoryId>, DbError> {
         let rows: Vec<(i64,)> = self.db.all(LIST_AFTER, &args![store, after]).await?;
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn repositories_are_due_after_a_change_until_they_were_looked_at() {
+    async fn repositories_are_due_after_a_change_until_a_job_is_done() {
         on_each(async |db| {
             let (repositories, maintenance) = (RepositoryTable::new(db.clone()), MaintenanceTable::new(db.clone()));
             for (id, store) in [(1, "s"), (2, "s"), (3, "other")] {
@@ -177,10 +180,10 @@ mod tests {
             assert_eq!(due(&db, 900).await, [], "it was looked at after that");
             maintenance.mark_suspect(RepositoryId(2), i64::MAX).await.unwrap();
             assert_eq!(due(&db, 900).await, [(2, 2, 0)]);
-            let doubted = MaintenanceRow { checked_us: 700, ..row(2) };
-            maintenance.done(&doubted, 2, NEVER).await.unwrap();
+            let suspect = MaintenanceRow { checked_us: 700, ..row(2) };
+            maintenance.done(&suspect, 2, NEVER).await.unwrap();
             assert_eq!(due(&db, 900).await, [(2, 2, 0)], "a doubt that came meanwhile is not lost");
-            maintenance.checked(&MaintenanceRow { broken: 1, ..doubted }).await.unwrap();
+            maintenance.checked(&MaintenanceRow { broken: 1, ..suspect }).await.unwrap();
             assert_eq!((maintenance.broken("s").await.unwrap(), maintenance.broken("other").await.unwrap()), (1, 0));
             let mut tx = db.begin().await.unwrap();
             MaintenanceTable::forget(&mut tx, RepositoryId(2)).await.unwrap();

@@ -1,4 +1,4 @@
-//! The tables of git-svc, and the only place that knows them.
+//! Tables of git-svc. All SQL of this crate is here.
 
 mod journal;
 mod maintenance;
@@ -14,7 +14,7 @@ pub(crate) use self::{
     repositories::{RepositoryRow, RepositoryTable},
 };
 
-/// The schema.
+/// Migrations of the schema, for both databases.
 pub(crate) fn migrations() -> Migrations {
     Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
 }

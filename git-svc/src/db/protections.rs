@@ -1,4 +1,4 @@
-//! Rules about branches.
+//! Branch protection rules, with the users that each of them admits.
 
 use ferrite_kit::{
     args,
@@ -27,7 +27,7 @@ pub(crate) struct ProtectionTable {
     db: Db,
 }
 
-/// A rule, with one of its users.
+/// A rule joined with one of its users.
 #[derive(sqlx::FromRow)]
 struct Row {
     id: i64,
@@ -39,12 +39,12 @@ struct Row {
 }
 
 impl ProtectionTable {
-    /// Over the tables in `db`.
+    /// Wraps the tables in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// The rules of a repository.
+    /// Returns the rules of a repository.
     pub(crate) async fn list(&self, repository: RepositoryId) -> Result<Rules, DbError> {
         let rows: Vec<Row> = self.db.all(LIST, &args![repository]).await?;
         let mut rules: Vec<Rule> = Vec::new();
@@ -67,7 +67,7 @@ impl ProtectionTable {
         Ok(Rules::new(rules))
     }
 
-    /// Makes a rule or replaces the one with its pattern, whose id it gets; the rule's own id is not looked at.
+    /// Creates a rule, or replaces the one with the same pattern and keeps its id. Returns the id; `rule.id` is ignored.
     pub(crate) async fn set(tx: &mut Tx, repository: RepositoryId, rule: &Rule) -> Result<i64, DbError> {
         let args = args![repository, rule.pattern.as_str(), rule.allow_force, rule.allow_delete, rule.created_us];
         let (id,): (i64,) = tx.one(SET, &args).await?;
@@ -82,14 +82,14 @@ impl ProtectionTable {
         Ok(id)
     }
 
-    /// Removes a rule; whether there was one.
+    /// Deletes a rule. Returns whether it existed.
     pub(crate) async fn delete(tx: &mut Tx, repository: RepositoryId, id: i64) -> Result<bool, DbError> {
         tx.execute(DELETE_USERS, &args![id, repository]).await?;
         let count = tx.execute(DELETE, &args![id, repository]).await?;
         Ok(count > 0)
     }
 
-    /// Removes all rules of a repository, with the repository.
+    /// Deletes all rules of a repository that is being deleted.
     pub(crate) async fn delete_all(tx: &mut Tx, repository: RepositoryId) -> Result<(), DbError> {
         tx.execute(DELETE_ALL_USERS, &args![repository]).await?;
         tx.execute(DELETE_ALL, &args![repository]).await.map(drop)

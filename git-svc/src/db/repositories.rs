@@ -1,4 +1,5 @@
-//! Which repositories are here, and under which epoch.
+//! The `repositories` table: the repositories that are or were on the stores of this service, with their epochs and journal
+//! numbers.
 
 use ferrite_kit::{
     args,
@@ -7,27 +8,27 @@ use ferrite_kit::{
 use ferrite_proto::id::RepositoryId;
 
 const FIND: &str = "SELECT store, epoch, last_number, deleted FROM repositories WHERE repository_id = $1";
-/// A row that is there keeps its numbers: asking twice is no second repository.
+/// An existing row keeps its epoch and number, so that a repeated creation makes no second repository.
 const PLACE: &str = "INSERT INTO repositories (repository_id, store, epoch, last_number, created_us, deleted) VALUES ($1, $2, $3, 0, $4, $5) \
      ON CONFLICT (repository_id) DO NOTHING";
 const RAISE: &str = "UPDATE repositories SET epoch = $2 WHERE repository_id = $1 AND epoch < $2";
 const NUMBER: &str = "UPDATE repositories SET last_number = last_number + 1 WHERE repository_id = $1 AND NOT deleted RETURNING last_number";
-/// Waits for a transaction that took a number and has not ended. SQLite's writer excludes others by itself.
+/// Waits for an open transaction that took a number (PostgreSQL). SQLite has one writer at a time and needs no row lock.
 const LOCK_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1 FOR UPDATE";
 const READ_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1";
 const DELETED: &str = "SELECT repository_id FROM repositories WHERE store = $1 AND deleted ORDER BY repository_id";
 const DELETE: &str = "UPDATE repositories SET deleted = $2 WHERE repository_id = $1";
 
-/// What is known about a repository.
+/// Row of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub(crate) struct RepositoryRow {
-    /// The store it is on.
+    /// Name of the store that holds the repository.
     pub(crate) store: String,
-    /// The newest epoch that was seen.
+    /// Newest placement epoch that was seen.
     pub(crate) epoch: i64,
-    /// The journal's newest number; zero before the first change.
+    /// Newest number in the journal; 0 before the first update.
     pub(crate) last_number: i64,
-    /// Whether it was deleted: its id is never used again.
+    /// True if the repository was deleted; its id is never used again.
     pub(crate) deleted: bool,
 }
 
@@ -38,17 +39,17 @@ pub(crate) struct RepositoryTable {
 }
 
 impl RepositoryTable {
-    /// Over the table in `db`.
+    /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// What is known about a repository, if it was ever here.
+    /// Returns the row of a repository, deleted ones included.
     pub(crate) async fn find(&self, id: RepositoryId) -> Result<Option<RepositoryRow>, DbError> {
         self.db.optional(FIND, &args![id]).await
     }
 
-    /// Records a repository unless it is there, and returns what is there then.
+    /// Inserts a repository unless it has a row, and returns the row.
     pub(crate) async fn place(
         &self,
         id: RepositoryId,
@@ -63,18 +64,18 @@ impl RepositoryTable {
         Ok(row)
     }
 
-    /// Records a newer epoch; an older one changes nothing.
+    /// Records an epoch if it is newer than the recorded one.
     pub(crate) async fn raise(&self, id: RepositoryId, epoch: i64) -> Result<(), DbError> {
         self.db.execute(RAISE, &args![id, epoch]).await.map(drop)
     }
 
-    /// Records that the repository is gone, even if it was never here: an epoch that arrives later must not bring it back.
+    /// Marks a repository as deleted, and inserts a row if there is none: a creation that arrives later must not bring it back.
     pub(crate) async fn delete(tx: &mut Tx, id: RepositoryId, store: &str, now_us: i64) -> Result<(), DbError> {
         tx.execute(PLACE, &args![id, store, 0_i64, now_us, true]).await?;
         tx.execute(DELETE, &args![id, true]).await.map(drop)
     }
 
-    /// Waits until every transaction that took a number has ended: one whose caller left may still commit.
+    /// Waits until every transaction that took a number has ended: one whose caller was cancelled may still commit.
     pub(crate) async fn wait_for_numbers(&self, id: RepositoryId) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
         let statement = tx.pick(LOCK_ROW, READ_ROW);
@@ -82,13 +83,13 @@ impl RepositoryTable {
         tx.rollback().await
     }
 
-    /// Every repository of a store that was deleted.
+    /// Returns all deleted repositories of a store.
     pub(crate) async fn deleted(&self, store: &str) -> Result<Vec<RepositoryId>, DbError> {
         let rows: Vec<(i64,)> = self.db.all(DELETED, &args![store]).await?;
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
     }
 
-    /// The next number of the repository's journal; `None` for one that is not here.
+    /// Takes the next number of the repository's journal. Returns `None` if the repository has no row or was deleted.
     pub(crate) async fn next_number(tx: &mut Tx, id: RepositoryId) -> Result<Option<i64>, DbError> {
         let row: Option<(i64,)> = tx.optional(NUMBER, &args![id]).await?;
         Ok(row.map(|(number,)| number))

@@ -353,7 +353,7 @@ where
     Ok(commit)
 }
 
-/// Writes a ref of a repository that nobody can see yet; the caller syncs it.
+/// Writes a ref of a repository that is not published yet; the caller syncs it.
 fn write_unpublished(repository: &Path, name: &RefName, target: git2::Oid) -> Result<(), GitError> {
     let path = ref_path(repository, name);
     let parent = path.parent().expect("a ref's file has a folder");
@@ -361,7 +361,7 @@ fn write_unpublished(repository: &Path, name: &RefName, target: git2::Oid) -> Re
     written.map_err(GitError::io(format!("writing `{name}`")))
 }
 
-/// Where the ref's own file is, if it is not packed.
+/// Returns the path of the loose ref.
 pub(crate) fn ref_path(repository: &Path, name: &RefName) -> PathBuf {
     repository.join(OsStr::from_bytes(name.as_bytes()))
 }

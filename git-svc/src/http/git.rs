@@ -59,7 +59,7 @@ impl OnExit for FetchGuard {
     async fn end(self, _: bool) {}
 }
 
-/// What a push holds while its process runs. An aborted push leaves its objects in quarantine.
+/// Permit and hook session of a push. An aborted push leaves its objects in quarantine.
 struct PushGuard {
     _permit: Permit,
     session: HookSession,

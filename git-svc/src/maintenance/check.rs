@@ -1,5 +1,5 @@
-//! Whether all objects of a repository are there that its refs lead to. What is missing is told, by a log line and a gauge; nothing
-//! is repaired, and upkeep of other repositories goes on.
+//! Runs `git fsck --connectivity-only` on a repository: are all objects there that its refs lead to? Missing objects are logged
+//! and counted in a gauge; nothing is repaired, and maintenance of other repositories continues.
 
 use std::{fs, sync::atomic::Ordering};
 
@@ -17,11 +17,11 @@ use crate::{
     types::{error::GitError, rpc_error::RpcError},
 };
 
-/// What is kept of git's findings.
+/// Longest part of git's findings that is logged, in characters.
 const MAX_FINDINGS_CHARS: usize = 2000;
 
 impl MaintenanceService {
-    /// Looks, and records what came of it.
+    /// Checks a repository and records the result in `row` and in the database.
     pub(super) async fn check(
         &self,
         job: &JobHandle,
@@ -33,7 +33,7 @@ impl MaintenanceService {
         match result {
             "ok" => (row.checked_us, row.broken) = (self.clock.now_us(), 0),
             "broken" => (row.checked_us, row.broken) = (self.clock.now_us(), 1),
-            // As if it were due tomorrow.
+            // No result: the next check is due in a day.
             _ => row.checked_us = self.before(self.options.check_after.saturating_sub(DAY)),
         }
         self.maintenance.checked(row).await?;
@@ -41,6 +41,8 @@ impl MaintenanceService {
         Ok(())
     }
 
+    /// Runs fsck. Returns the result as the metric's label: `ok`, `broken`, `failed`, or `disturbed` if each attempt failed while
+    /// refs changed.
     async fn fsck(&self, job: &JobHandle, lock: &fs::File) -> Result<&'static str, JobError> {
         let id = job.id;
         for _ in 0..MAX_ATTEMPTS {
@@ -50,7 +52,7 @@ impl MaintenanceService {
                 Err(JobError::Failed(RpcError::Git(GitError::Command { status, stderr, .. })))
                     if status.starts_with("exit status") =>
                 {
-                    // git lists objects first and refs later: what came in between seems to be missing.
+                    // git lists objects first and refs later, so objects that a push adds in between seem to be missing.
                     if self.last_number(job).await? == before {
                         let findings: String = stderr.chars().take(MAX_FINDINGS_CHARS).collect();
                         tracing::error!(repo.id = %id, findings, "objects of a repository are missing or unreadable");
@@ -67,18 +69,19 @@ impl MaintenanceService {
         Ok("disturbed")
     }
 
-    /// Has a repository checked soon, but not all day long.
+    /// Plans a check of a repository for the next round, unless it was checked within the last day.
     pub(super) async fn mark_suspect(&self, id: RepositoryId) {
         if let Err(error) = self.maintenance.mark_suspect(id, self.before(DAY)).await {
             tracing::warn!(repo.id = %id, %error, "a check cannot be planned");
         }
     }
 
+    /// Returns the time `pause` ago, in microseconds since 1970.
     fn before(&self, pause: std::time::Duration) -> i64 {
         self.clock.now_us().saturating_sub(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
     }
 
-    /// Counts the repositories that were not whole.
+    /// Counts the repositories that lacked objects at their last check, for the gauge `ferrite_git_broken_repositories`.
     pub(super) async fn report_broken(&self) {
         match self.maintenance.broken(self.store.name()).await {
             Ok(count) => {

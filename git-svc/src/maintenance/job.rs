@@ -1,4 +1,7 @@
-//! One job: a look at a repository, and what it needs. Pushes go on meanwhile: only packing refs takes their lock, for a moment.
+//! One maintenance job: inspects a repository, plans, and runs the git commands of the plan.
+//!
+//! Pushes continue meanwhile. The write lock is taken for short steps only: to pack refs, to decide about expired objects, and to
+//! publish the new size. Not here: the choice of repositories (`MaintenanceService::run`) and of the work (`plan`).
 
 use std::{
     fs,
@@ -25,38 +28,39 @@ use crate::{
     types::{error::GitError, rpc_error::RpcError},
 };
 
-/// The file in a repository that is locked while git works on it for us, even after a crash of this service.
+/// File in a repository that is locked while a maintenance command of git runs. git inherits the lock, so it outlives a crash of
+/// this service.
 const LOCK_FILE: &str = "upkeep";
-/// Files that only upkeep makes: nobody has them while it does not run.
+/// Lock files below `objects/` that only maintenance commands create: stale while none of them runs.
 const MAINTENANCE_LOCKS: &[&str] = &["pack/multi-pack-index.lock", "info/commit-graph.lock"];
-/// How long refs may be packed, while nobody can change them.
+/// Time limit of `git pack-refs`, during which the repository's write lock is held.
 const PACK_REFS_TIMEOUT: Duration = Duration::from_secs(30);
-/// Times a repack is tried while pushes come in between.
+/// Attempts of a repack or a check that concurrent pushes make fail.
 pub(super) const MAX_ATTEMPTS: usize = 4;
-/// The longest pause after failures. The first one is the pause between two looks, and each is twice the one before.
+/// Longest delay after failures. The delay begins with the interval between two rounds and doubles with each failure.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How a job ended, if it did not fail.
+/// Result of a job that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobOutcome {
-    /// There was nothing to do.
+    /// Nothing was due.
     Idle,
-    /// A process of a service before this one still works there.
+    /// A git process of an earlier service process still holds the maintenance lock.
     Busy,
-    /// It was told to.
+    /// The job was stopped: the repository is being deleted, or the service is stopping.
     Stopped,
-    /// All was done.
+    /// The whole plan was carried out.
     Done,
 }
 
-/// What a look at a repository found.
+/// State of a repository at the start of a job, and its maintenance lock.
 struct Inspection {
     lock: fs::File,
     usage: DiskUsage,
     loose_refs: u64,
 }
 
-/// For `?` on the way out of a job that must end.
+/// Reason why a job ended early. `Stopped` is an error so that `?` can return it.
 pub(super) enum JobError {
     Stopped,
     Failed(RpcError),
@@ -69,7 +73,7 @@ impl<E: Into<RpcError>> From<E> for JobError {
 }
 
 impl MaintenanceService {
-    /// Looks at a repository and does what it needs.
+    /// Runs a job on a repository unless one is running already, and records a failure or a postponement.
     pub(super) async fn maintain(&self, row: MaintenanceRow) {
         let Some(job) = self.running.begin(RepositoryId(row.repository_id)) else { return };
         let id = job.id;
@@ -90,14 +94,15 @@ impl MaintenanceService {
         }
     }
 
+    /// Returns the time in `pause` from now, in microseconds since 1970.
     pub(super) fn after(&self, pause: Duration) -> i64 {
         self.clock.now_us().saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
     }
 
-    /// The job, without its record of failures.
+    /// Runs the job itself: inspects, plans, executes and records what was done. Failures are recorded by the caller.
     pub(super) async fn run_job(&self, job: &JobHandle, row: MaintenanceRow) -> Result<JobOutcome, RpcError> {
         let id = job.id;
-        // Whoever deletes a repository records that first, and ends jobs after.
+        // Deletion of a repository is recorded before its job is stopped, so a job that begins later sees the record.
         if self.repositories.find(id).await?.is_none_or(|row| row.deleted) || !self.store.exists(id) {
             return Ok(JobOutcome::Idle);
         }
@@ -132,6 +137,7 @@ impl MaintenanceService {
         }
     }
 
+    /// Carries out a plan, and records what was done.
     async fn execute(
         &self,
         job: &JobHandle,
@@ -181,7 +187,7 @@ impl MaintenanceService {
         Ok(self.maintenance.done(&row, row.number, next).await?)
     }
 
-    /// Runs git to its end, or ends it when the job must end. A repack that lost a race against a push runs again.
+    /// Runs a git command to its end, or kills it when the job is stopped. A repack that lost a race against a push is repeated.
     async fn run_task(&self, job: &JobHandle, task: MaintenanceTask<'_>, lock: &fs::File) -> Result<(), JobError> {
         for _ in 1..MAX_ATTEMPTS {
             match self.run_task_within(job, task, lock, self.options.deadline).await {
@@ -194,6 +200,7 @@ impl MaintenanceService {
         self.run_task_within(job, task, lock, self.options.deadline).await
     }
 
+    /// Runs a git command once, killed when the job is stopped or `deadline` has passed.
     pub(super) async fn run_task_within(
         &self,
         job: &JobHandle,
@@ -212,7 +219,8 @@ impl MaintenanceService {
         self.run_task_within(job, MaintenanceTask::PackRefs, lock, PACK_REFS_TIMEOUT).await
     }
 
-    /// The repository's write lock. Whoever has it may be waiting for this very job to end.
+    /// Waits for the repository's write lock, or until the job is stopped: a deletion holds the lock while it waits for this job
+    /// to end.
     async fn locked(&self, job: &JobHandle) -> Result<crate::ref_updates::WriteGuard, JobError> {
         tokio::select! {
             () = job.stopped() => Err(JobError::Stopped),
@@ -220,13 +228,14 @@ impl MaintenanceService {
         }
     }
 
-    /// Packs everything anew. The commit-graph comes first: written now, it names no commit that will have expired.
+    /// Repacks all objects. The commit-graph is written first, from the refs, so that it names no commit that expires in the
+    /// repack.
     async fn full(&self, job: &JobHandle, inspection: &Inspection) -> Result<(), JobError> {
         let id = job.id;
         let before = self.last_number(job).await?;
         self.run_task(job, MaintenanceTask::CommitGraph, &inspection.lock).await?;
         if inspection.usage.loose > 0 {
-            // What is loose and not in use counts as touched now.
+            // Packs loose objects; those that are unreachable count as touched now.
             self.run_task(job, MaintenanceTask::Geometric, &inspection.lock).await?;
         }
         let bytes = inspection.usage.bytes;
@@ -240,7 +249,7 @@ impl MaintenanceService {
         let outcome = self.run_task(job, task, &inspection.lock).await;
         let path = self.store.path(id);
         if outcome.is_err() {
-            // Nobody knows how far it came.
+            // The command may have moved some objects already.
             self.pool.run_blocking(move |_| restore_if_changed(&trash, &path, true)).await?;
             return outcome;
         }
@@ -249,12 +258,13 @@ impl MaintenanceService {
         Ok(self.pool.run_blocking(move |_| restore_if_changed(&trash, &path, changed)).await?)
     }
 
+    /// Returns the journal's newest number for the repository of a job.
     pub(super) async fn last_number(&self, job: &JobHandle) -> Result<i64, JobError> {
         let row = self.repositories.find(job.id).await?;
         row.map(|row| row.last_number).ok_or(JobError::Stopped)
     }
 
-    /// Makes what was done durable and tells the new size.
+    /// Syncs the changed folders, publishes the repository's new size, and returns its usage.
     async fn finish(&self, job: &JobHandle) -> Result<DiskUsage, JobError> {
         let id = job.id;
         self.pool
@@ -263,7 +273,7 @@ impl MaintenanceService {
                 sync_all(&[path.join("objects/pack"), path.join("objects/info"), path.join("objects"), path])
             })
             .await?;
-        // Handles that are open keep the files of packs that are gone.
+        // Open libgit2 handles keep deleted packs open.
         self.pool.forget(id);
         let guard = self.locked(job).await?;
         self.updater.publish_size(&guard).await?;
@@ -272,13 +282,14 @@ impl MaintenanceService {
     }
 }
 
-/// Whether a ref moved, between git's look at packs and at refs, to objects that came in a new pack: there is no bitmap for it, and
-/// nothing else was changed.
+/// Returns whether a repack failed because, between its reading of packs and of refs, a ref moved to objects of a new pack. git
+/// can then write no bitmap, and changes nothing else.
 fn has_lost_a_race(failure: &RpcError) -> bool {
     matches!(failure, RpcError::Git(GitError::Command { stderr, .. }) if stderr.contains("could not write multi-pack bitmap"))
 }
 
-/// Takes the repository for upkeep, removes what was left of it by a crash, and measures it; `None` when it is taken. Blocking.
+/// Takes the maintenance lock of a repository, removes the leftovers of killed commands, and measures it. Returns `None` if
+/// another process holds the lock. Blocking.
 fn inspect(
     store: &RepositoryStore,
     id: RepositoryId,
@@ -297,29 +308,31 @@ fn inspect(
     Ok(Some(Inspection { lock, usage: usage(store, id, percent)?, loose_refs: loose_refs(&path, limit) }))
 }
 
-/// Removes what a repack that was killed left behind. No other may begin before: to git the unfinished pack is a pack like any other,
-/// and it removes loose objects that it finds in there, which would then be in no pack that stays.
+/// Removes the temporary files of a killed repack. Must precede the next repack: git takes an unfinished pack for a complete one
+/// and removes loose objects that are in it, which would then be lost with the pack.
 pub(super) fn remove_leftovers(repository: &Path) {
     let objects = repository.join("objects");
     for lock in MAINTENANCE_LOCKS {
-        // Usually it is not there; what cannot be removed makes git fail, and says so.
+        // Usually absent. If a lock file cannot be removed, git fails with a message that names it.
         drop(fs::remove_file(objects.join(lock)));
     }
     for entry in fs::read_dir(objects.join("pack")).into_iter().flatten().flatten() {
-        // Only a repack names its files so.
+        // Only `git repack` uses this prefix.
         if entry.file_name().to_string_lossy().starts_with(".tmp-") {
             drop(fs::remove_file(entry.path()));
         }
     }
 }
 
+/// Measures a repository, with the age of its unreachable objects if they take more than `percent`. Blocking.
 fn usage(store: &RepositoryStore, id: RepositoryId, percent: u64) -> Result<DiskUsage, GitError> {
     let mut usage = store.usage(id)?;
     usage.date_cruft(&store.path(id), percent);
     Ok(usage)
 }
 
-/// A full repack has old and new packs on disk at the same time.
+/// Checks that the disk has room for a full repack of `bytes`, which has old and new packs on disk at once: `bytes` and a quarter
+/// more must be free.
 fn check_free_space(store: &RepositoryStore, bytes: u64) -> Result<(), GitError> {
     let disk = rustix::fs::statvfs(store.root()).map_err(|error| GitError::io("measuring the disk")(error.into()))?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -329,8 +342,8 @@ fn check_free_space(store: &RepositoryStore, bytes: u64) -> Result<(), GitError>
     Err(GitError::Internal(format!("{free} bytes are free: too little to pack {bytes} anew")))
 }
 
-/// Counts every object that is not known to be out of use as touched now: the time until it expires begins when upkeep first sees
-/// that nothing refers to it, however old it is.
+/// Sets the modification time of every pack but cruft packs to now. git takes it as the age of objects that become unreachable,
+/// so they expire `expire_after` after maintenance first found them unreachable, however old they are.
 fn touch_packs(repository: &Path) -> Result<(), GitError> {
     let folder = repository.join("objects/pack");
     let entries = fs::read_dir(&folder).map_err(GitError::io("listing packs"))?;
@@ -343,12 +356,13 @@ fn touch_packs(repository: &Path) -> Result<(), GitError> {
     Ok(())
 }
 
-/// What expired stays in the trash, unless refs changed meanwhile: an update may have taken it up again.
+/// Moves expired objects from `trash` back into the repository if refs `changed` meanwhile, because an update may use them again.
+/// Otherwise they stay in the trash. Removes `trash` if it is empty.
 pub(super) fn restore_if_changed(trash: &Path, repository: &Path, changed: bool) -> Result<(), GitError> {
     let list = |what: &'static str| fs::read_dir(trash).map_err(GitError::io(what));
     if changed {
         let mut files: Vec<_> = list("listing expired objects")?.flatten().collect();
-        // A pack is seen by its index, which comes last.
+        // git finds a pack by its index, so the index is moved last.
         files.sort_by_key(|entry| entry.path().extension().is_some_and(|extension| extension == "idx"));
         for entry in files {
             let place = repository.join("objects/pack").join(entry.file_name());

@@ -1,7 +1,8 @@
-//! Upkeep of a store's repositories, in the background: objects and refs are packed, indexes written, leftovers removed.
+//! Background maintenance of the repositories of a store: packs objects and refs, writes indexes, checks objects, removes
+//! leftovers of killed processes.
 //!
-//! Not here: how git does it ([`MaintenanceTask`](crate::git::command::maintenance_task::MaintenanceTask)), and the sizes of
-//! repositories ([`usage`](crate::disk::usage)).
+//! Not here: the git commands ([`MaintenanceTask`](crate::git::command::MaintenanceTask)) and the measurements
+//! ([`usage`](crate::disk::usage)).
 
 mod check;
 mod job;
@@ -34,9 +35,9 @@ use crate::{
     types::rpc_error::RpcError,
 };
 
-/// How much longer than a transfer may take leftovers of git stay.
+/// Extra age of git's temporary files, beyond the longest transfer, before a job deletes them.
 const LEFTOVER_MARGIN: Duration = Duration::from_secs(3600);
-/// How often old trash is looked for.
+/// Time between two deletions of old trash.
 const TRASH_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The parts that maintenance works with.
@@ -51,7 +52,7 @@ pub(crate) struct MaintenanceParts {
     pub(crate) sessions: HookSessions,
 }
 
-/// Maintains all repositories of the process.
+/// Finds repositories that need maintenance and runs their jobs.
 pub(crate) struct MaintenanceService {
     clock: Clock,
     store: Arc<RepositoryStore>,
@@ -67,7 +68,7 @@ pub(crate) struct MaintenanceService {
     transfer_timeout: Duration,
     /// Age of files that no process can still use: only older ones are removed.
     leftover_age: Duration,
-    /// Repositories that were not whole when they were last checked; below zero while that is unknown.
+    /// Repositories that lacked objects at their last check; negative while unknown.
     broken: AtomicI64,
 }
 
@@ -94,12 +95,12 @@ impl MaintenanceService {
         }
     }
 
-    /// Ends the job of a repository that goes away, and waits for its end.
+    /// Stops the job of a repository that is being deleted, and waits for its end.
     pub(crate) async fn stop(&self, id: RepositoryId) {
         self.running.stop(id).await;
     }
 
-    /// Looks for repositories that need something and does it, until the process stops. Jobs that run then are ended.
+    /// Looks for due repositories once per interval and runs their jobs, until the process stops. Running jobs are stopped then.
     pub(crate) async fn run(&self, life: Lifecycle) {
         if self.options.interval.is_zero() {
             return;
@@ -125,13 +126,14 @@ impl MaintenanceService {
         while jobs.next().await.is_some() {}
     }
 
+    /// Returns the repositories that are due and have no running job, longest overdue first.
     async fn due(&self) -> VecDeque<MaintenanceRow> {
-        // One of them may have been deleted.
+        // A broken repository may have been deleted since it was counted.
         if self.broken.load(Ordering::Relaxed) != 0 {
             self.report_broken().await;
         }
         match self.maintenance.due(self.store.name(), self.clock.now_us()).await {
-            // What is known about those that are being worked on is about to change.
+            // The row of a repository with a running job is about to change.
             Ok(rows) => rows.into_iter().filter(|row| !self.running.has(RepositoryId(row.repository_id))).collect(),
             Err(error) => {
                 tracing::warn!(%error, "upkeep cannot be planned");
@@ -140,7 +142,7 @@ impl MaintenanceService {
         }
     }
 
-    /// Removes what killed processes left in every repository, once, and then trash that is old, until the process stops.
+    /// Removes leftovers of killed processes from every repository, once, and then old trash every hour, until the process stops.
     pub(crate) async fn clean_up_in_background(&self, life: Lifecycle) {
         if let Err(error) = self.clean_up_all(&life).await {
             tracing::warn!(%error, "leftovers cannot be looked for");

@@ -32,7 +32,7 @@ pub(crate) struct MaintenanceOptions {
 }
 
 impl MaintenanceOptions {
-    /// Jobs at once.
+    /// Returns the number of jobs that run at once.
     pub(super) fn max_jobs(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         if self.jobs == 0 { (cores / 4).max(1) } else { self.jobs }

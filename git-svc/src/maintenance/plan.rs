@@ -1,4 +1,5 @@
-//! What to do, from what was measured. No input or output.
+//! Decides from a repository's row and its measurements which maintenance is due now, and when the next one is. No input or
+//! output.
 
 use std::time::Duration;
 
@@ -8,35 +9,37 @@ use crate::{
     disk::usage::DiskUsage,
 };
 
-/// Objects that expired are looked for this long after they could have.
+/// Delay of a full repack for expired objects, after the earliest time at which one may have expired.
 const EXPIRY_MARGIN: Duration = DAY;
-/// How soon a repository that is not whole is looked at again, and one that could not be looked at.
+/// Time until the next check of a repository that lacked objects or could not be checked.
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How objects are packed.
+/// Scope of a repack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repack {
-    /// Loose ones only.
+    /// Loose objects only.
     Loose,
-    /// Small packs as well.
+    /// Loose objects and small packs.
     Geometric,
-    /// Everything.
+    /// All objects.
     Full,
 }
 
-/// What one job does.
+/// Work of one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct JobPlan {
+    /// Pack refs.
     pub(super) refs: bool,
+    /// Repack objects.
     pub(super) repack: Option<Repack>,
-    /// Whether there are commits that the commit-graph does not have.
+    /// Write the commit-graph: there were updates since it was written.
     pub(super) graph: bool,
-    /// Whether to look if all objects are there.
+    /// Check that all objects are present.
     pub(super) check: bool,
 }
 
 impl JobPlan {
-    /// What a repository needs that looks like this.
+    /// Plans the work for a repository at time `now_us` (microseconds since 1970).
     pub(super) fn of(
         row: &MaintenanceRow,
         usage: &DiskUsage,
@@ -63,17 +66,17 @@ impl JobPlan {
         Self { refs: is_above(loose_refs, options.loose_refs), repack, graph, check }
     }
 
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     pub(super) fn is_empty(&self) -> bool {
         !self.check && !self.changes()
     }
 
-    /// Whether it changes anything in the repository.
+    /// Returns whether the plan changes files of the repository.
     pub(super) fn changes(&self) -> bool {
         self.refs || self.repack.is_some()
     }
 
-    /// Its name in logs and metrics.
+    /// Name of the plan in logs and metrics.
     pub(super) fn kind(&self) -> &'static str {
         match self.repack {
             Some(Repack::Full) => "full",
@@ -85,7 +88,7 @@ impl JobPlan {
     }
 }
 
-/// When to look again if nothing changes before.
+/// Time of the next job if the repository does not change before, in microseconds since 1970; [`NEVER`] if none is needed.
 pub(super) fn next_us(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceOptions) -> i64 {
     let times = [full_at(row, usage, options), packed_at(row, options), check_at(row, options)];
     times.into_iter().flatten().min().unwrap_or(NEVER)
@@ -102,7 +105,7 @@ fn full_at(row: &MaintenanceRow, usage: &DiskUsage, options: &MaintenanceOptions
     }
     let changed = (row.number > row.full_number).then(|| after(row.full_us, options.full_after));
     let expired = (usage.cruft > 0).then(|| after(row.full_us, options.expire_after.saturating_add(EXPIRY_MARGIN)));
-    // Known only where there is much of it.
+    // Known only if unreachable objects take more than `cruft_percent` of the repository.
     let oldest = usage.oldest_cruft_us.map(|oldest| after(oldest, options.expire_after));
     let crowded = oldest.map(|oldest| oldest.max(after(row.full_us, EXPIRY_MARGIN)));
     [changed, expired, crowded].into_iter().flatten().min()
@@ -144,7 +147,7 @@ mod tests {
         Settings::parse_from(["x".to_owned()].into_iter().chain(flags)).upkeep.options()
     }
 
-    /// A repository that was packed at 0 and changed once since.
+    /// A repository that was packed at time 0 and had one update since.
     fn row() -> MaintenanceRow {
         MaintenanceRow { repository_id: 1, number: 1, ..MaintenanceRow::default() }
     }
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_packed_anew_after_a_week_and_when_unused_objects_have_expired() {
+    fn a_full_repack_is_due_after_a_week_and_when_unused_objects_have_expired() {
         let plan = JobPlan::of(&row(), &DiskUsage::default(), 201, &options(), 7 * DAY);
         assert_eq!(plan, JobPlan { refs: true, repack: Some(Repack::Full), graph: true, check: false });
         let quiet = MaintenanceRow { packed_number: 1, full_number: 1, graph_number: 1, ..row() };
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!(plan, JobPlan { refs: false, repack: Some(Repack::Full), graph: false, check: false });
     }
     #[test]
-    fn much_that_nothing_refers_to_goes_as_soon_as_it_may() {
+    fn many_unreachable_objects_are_removed_as_soon_as_they_have_expired() {
         let quiet = MaintenanceRow { packed_number: 1, full_number: 1, full_us: 10 * DAY, graph_number: 1, ..row() };
         let crowded = |oldest| DiskUsage { cruft: 1, oldest_cruft_us: Some(oldest), ..DiskUsage::default() };
         assert_eq!(next_us(&quiet, &crowded(DAY), &options()), 15 * DAY);
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn once_a_month_it_is_looked_whether_all_is_there_and_daily_when_something_was_not() {
+    fn objects_are_checked_monthly_and_daily_after_some_were_missing() {
         let quiet = MaintenanceRow { packed_number: 1, full_number: 1, ..row() };
         let plan = |row: MaintenanceRow, now| JobPlan::of(&row, &DiskUsage::default(), 0, &options(), now);
         assert!(plan(quiet, 30 * DAY - 1).is_empty());

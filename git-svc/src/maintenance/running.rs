@@ -1,4 +1,4 @@
-//! Which repositories are being worked on, and how to end that.
+//! Maintenance jobs that are running, and how to stop them.
 
 use std::{
     collections::HashMap,
@@ -8,17 +8,18 @@ use std::{
 use ferrite_proto::id::RepositoryId;
 use tokio_util::sync::CancellationToken;
 
-/// The jobs that run, one per repository at most. Clones share everything.
+/// Running jobs by repository, at most one each. Clones share one map.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunningJobs(Arc<Mutex<HashMap<RepositoryId, Signals>>>);
 
+/// Requests the end of a job, and reports it.
 #[derive(Clone, Debug, Default)]
 struct Signals {
     stop: CancellationToken,
     ended: CancellationToken,
 }
 
-/// The right to work on one repository, until dropped.
+/// Registration of the running job of one repository; removed when dropped.
 #[derive(Debug)]
 pub(super) struct JobHandle {
     pub(super) id: RepositoryId,
@@ -28,11 +29,11 @@ pub(super) struct JobHandle {
 
 impl RunningJobs {
     fn lock(&self) -> MutexGuard<'_, HashMap<RepositoryId, Signals>> {
-        // Nothing panics while it is held.
+        // No code panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a job unless one is running.
+    /// Registers a job. Returns `None` if one is running on the repository already.
     pub(super) fn begin(&self, id: RepositoryId) -> Option<JobHandle> {
         let mut jobs = self.lock();
         if jobs.contains_key(&id) {
@@ -43,12 +44,12 @@ impl RunningJobs {
         Some(JobHandle { id, running: self.clone(), signals })
     }
 
-    /// Whether a job is running.
+    /// Returns whether a job is running on the repository.
     pub(super) fn has(&self, id: RepositoryId) -> bool {
         self.lock().contains_key(&id)
     }
 
-    /// Ends the job of a repository that goes away, and waits for its end.
+    /// Stops the job of a repository that is being deleted, and waits for its end.
     pub(super) async fn stop(&self, id: RepositoryId) {
         let signals = self.lock().get(&id).cloned();
         if let Some(signals) = signals {
@@ -57,14 +58,14 @@ impl RunningJobs {
         }
     }
 
-    /// Tells all jobs to end.
+    /// Stops all jobs, without waiting for their ends.
     pub(super) fn stop_all(&self) {
         self.lock().values().for_each(|signals| signals.stop.cancel());
     }
 }
 
 impl JobHandle {
-    /// Returns when the job must end.
+    /// Waits until the job is to stop.
     pub(super) async fn stopped(&self) {
         self.signals.stop.cancelled().await;
     }

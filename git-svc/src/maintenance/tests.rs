@@ -1,4 +1,4 @@
-//! Upkeep of real repositories by real git: what it makes, what it leaves, and what a kill at any moment leaves.
+//! Maintenance of real repositories by real git: the files it writes and removes, and the state after a kill at any moment.
 
 mod check;
 mod graph;
@@ -63,7 +63,7 @@ fn upkeep(test_repo: &TestRepo, flags: &[&str]) -> MaintenanceService {
     }
 }
 
-/// One round of upkeep; whether anything was due.
+/// Runs one round of maintenance. Returns whether any repository was due.
 async fn round(upkeep: &MaintenanceService) -> bool {
     let due = upkeep.due().await;
     for row in &due {
@@ -78,7 +78,7 @@ async fn row(db: &Db) -> MaintenanceRow {
     db.one(sql, &[]).await.unwrap()
 }
 
-/// A commit with a new file on top of another.
+/// Writes a commit on top of `parent` that adds one file.
 fn commit(path: &Path, parent: Option<Oid>, text: &str) -> Oid {
     let repo = git2::Repository::open_bare(path).unwrap();
     let parent = parent.map(|id| repo.find_commit(id).unwrap());
@@ -96,7 +96,7 @@ async fn set(test_repo: &TestRepo, updater: &RefUpdater, name: &str, old: Option
     drop(updater.apply::<()>(&guard, &RefTransaction::new(UpdateKind::Push, 7, edits), None).await.unwrap());
 }
 
-/// Updates of `main`, one commit each; the last one.
+/// Updates `main` `count` times by one commit each. Returns the last commit.
 async fn updates(test_repo: &TestRepo, from: Option<Oid>, count: usize) -> Oid {
     let (updater, mut tip) = (test_repo.updater(), from);
     for index in 0..count {
@@ -127,12 +127,13 @@ fn has(path: &Path, id: Oid) -> bool {
     git(path, &["cat-file", "-e", &id.to_string()]).status.success()
 }
 
-/// Names in `objects/pack` that end so.
+/// Counts the files in `objects/pack` whose names end in `suffix`.
 fn files(path: &Path, suffix: &str) -> usize {
     let entries = fs::read_dir(path.join("objects/pack")).unwrap();
     entries.filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().ends_with(suffix)).count()
 }
 
+/// Returns the sizes that were published by events of their own, oldest first.
 async fn sizes(db: &Db) -> Vec<SizeChanged> {
     let sql = "SELECT payload FROM outbox WHERE kind = $1 ORDER BY id";
     let rows: Vec<(Vec<u8>,)> = db.all(sql, &args!["size.changed"]).await.unwrap();
@@ -141,7 +142,7 @@ async fn sizes(db: &Db) -> Vec<SizeChanged> {
 }
 
 #[tokio::test]
-async fn enough_updates_fire_a_repack_with_index_bitmap_and_commit_graph() {
+async fn enough_updates_trigger_a_repack_with_index_bitmap_and_commit_graph() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let upkeep = upkeep(&test_repo, &["--upkeep-updates", "5"]);
@@ -221,7 +222,7 @@ async fn many_refs_are_packed_and_stay_readable_and_writable() {
 }
 
 #[tokio::test]
-async fn unused_objects_stay_their_time_however_old_they_are() {
+async fn unused_objects_stay_until_they_expire_however_old_they_are() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let flags = ["--upkeep-full-seconds", "1", "--upkeep-expire-seconds", "3"];
@@ -255,7 +256,7 @@ async fn unused_objects_stay_their_time_however_old_they_are() {
 }
 
 #[tokio::test]
-async fn what_expired_is_put_back_when_refs_changed_meanwhile() {
+async fn expired_objects_are_put_back_when_refs_changed_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.git");
     git2::Repository::init_bare(&path).unwrap();
@@ -280,7 +281,7 @@ async fn what_expired_is_put_back_when_refs_changed_meanwhile() {
 }
 
 #[tokio::test]
-async fn handles_that_are_open_see_through_repacks() {
+async fn open_handles_find_objects_after_repacks() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let tip = updates(&test_repo, None, 3).await;
@@ -291,7 +292,7 @@ async fn handles_that_are_open_see_through_repacks() {
             MaintenanceTask::Geometric,
             MaintenanceTask::Full { expire: Duration::ZERO, expired: &trash },
         ] {
-            // Each worker has a handle from before.
+            // So many reads that each worker of the pool opens a handle before the repack.
             let reads =
                 (0..8).map(|_| test_repo.pool.run(test_repo.id, move |repo| Ok(repo.find_commit(tip)?.tree()?.len())));
             for count in futures_util::future::join_all(reads).await {
@@ -308,13 +309,13 @@ async fn handles_that_are_open_see_through_repacks() {
     .await;
 }
 
-/// Kills chores at random moments; each time the repository is whole, and at last the next job succeeds.
+/// Kills maintenance commands at random moments. The repository is whole after each kill, and the next job succeeds.
 #[tokio::test]
 async fn a_kill_at_any_moment_leaves_a_whole_repository() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let upkeep = upkeep(&test_repo, &["--upkeep-updates", "1", "--upkeep-full-seconds", "1"]);
-        // A pack without its index is as old as it has to be.
+        // A pack without its index is deleted once it is a second old.
         let (upkeep, path) = (MaintenanceService { leftover_age: Duration::from_secs(1), ..upkeep }, path(&test_repo));
         let mut tip = updates(&test_repo, None, 10).await;
         let (mut killed, mut longest) = (0, Duration::from_millis(60));
@@ -331,7 +332,7 @@ async fn a_kill_at_any_moment_leaves_a_whole_repository() {
             let leader = Pid::from_raw(child.id().unwrap()).unwrap();
             let pause = longest.mul_f64(rand::rng().random_range(0.0..1.0));
             tokio::time::sleep(pause).await;
-            // It may have ended before.
+            // The process may have ended before.
             let _ = kill_process_group(leader, Signal::KILL);
             if child.wait().await.unwrap().signal().is_some() {
                 killed += 1;
@@ -359,7 +360,7 @@ async fn a_kill_at_any_moment_leaves_a_whole_repository() {
     .await;
 }
 
-/// A git whose repacks take long.
+/// A git program whose repacks take a minute.
 async fn slow_git(folder: &Path) -> Arc<Git> {
     let program = folder.join("git");
     script(&program, "case \"$*\" in *repack*) sleep 60;; *) exec git \"$@\";; esac");
@@ -381,7 +382,7 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
             while !running.has(test_repo.id) || start.elapsed() < Duration::from_millis(500) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            // Another process's service finds it taken, and nothing is counted as a failure.
+            // Another service process finds the maintenance lock taken; that is not counted as a failure.
             let other = upkeep(&test_repo, &flags);
             other.maintain(before).await;
             assert_eq!(files(&path(&test_repo), ".pack"), 0);

@@ -1,4 +1,4 @@
-//! One lock per repository, kept for as long as somebody wants it.
+//! One write lock per repository, in memory for as long as a task holds it or waits for it.
 
 use std::{
     collections::HashMap,
@@ -11,26 +11,27 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::types::error::GitError;
 
-/// How long a writer waits for those before it.
+/// Longest wait for the lock of a repository.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Locks that nobody holds are looked for when there are this many.
+/// Unused locks are pruned once the map has this many keys.
 const PRUNE_AT_LOCKS: usize = 1024;
 
-/// The locks.
+/// Write locks by repository. Weak: a lock is dropped with its last guard or waiter.
 #[derive(Debug, Default)]
 pub(super) struct Locks(Mutex<HashMap<RepositoryId, Weak<AsyncMutex<()>>>>);
 
 impl Locks {
-    /// Takes the lock of a repository.
+    /// Waits for the write lock of a repository, at most 30 seconds.
     ///
-    /// Errors: `Overloaded` when those before take too long.
+    /// # Errors
+    /// `Overloaded` when the lock does not become free in time.
     pub(super) async fn acquire(&self, id: RepositoryId) -> Result<OwnedMutexGuard<()>, GitError> {
         let lock = self.of(id);
         tokio::time::timeout(LOCK_TIMEOUT, lock.lock_owned()).await.map_err(|_| GitError::Overloaded)
     }
 
     fn of(&self, id: RepositoryId) -> Arc<AsyncMutex<()>> {
-        // Nothing panics while it is held.
+        // No code panics while it holds this lock.
         let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lock) = locks.get(&id).and_then(Weak::upgrade) {
             return lock;

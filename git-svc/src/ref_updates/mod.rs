@@ -1,4 +1,4 @@
-//! Changing refs under the journal, and settling what a crash left open.
+//! Changes refs under the journal, and settles the journal entries that a crash left open.
 
 mod locks;
 pub(crate) mod protection;

@@ -1,4 +1,6 @@
-//! Whether changes of refs obey the rules.
+//! Checks ref updates against the protection rules of their branches.
+//!
+//! Not here: the rules themselves (`types::protection`) and changing them (`protection_rules`).
 
 use ferrite_kit::db::{Db, DbError};
 use ferrite_proto::id::RepositoryId;
@@ -14,7 +16,7 @@ use crate::{
     },
 };
 
-/// Judges changes by the rules in the database.
+/// Branch protection by the rules in the database. Clones share the pool and the database handle.
 #[derive(Clone)]
 pub(crate) struct BranchProtection {
     table: ProtectionTable,
@@ -26,13 +28,15 @@ impl BranchProtection {
         Self { table: ProtectionTable::new(db), pool }
     }
 
-    /// The rules of a repository.
+    /// Returns the rules of a repository.
     pub(crate) async fn rules(&self, id: RepositoryId) -> Result<Rules, DbError> {
         self.table.list(id).await
     }
 
-    /// One verdict for each change: `None` where nothing is against it. The changes are compared with nothing but themselves:
-    /// `old` is where the ref is. The caller holds the repository's write lock, so that no rule changes meanwhile.
+    /// Returns one verdict for each edit, in their order: `None` where the rules allow it.
+    ///
+    /// An edit is judged by its `old` and `new` ids alone; the ref's current value is not read. The caller holds the repository's
+    /// write lock, so that no rule changes meanwhile.
     pub(crate) async fn check(
         &self,
         id: RepositoryId,
@@ -64,7 +68,8 @@ impl BranchProtection {
     }
 }
 
-/// Whether a branch loses commits. What cannot be told, because one is no commit, counts as lost.
+/// Returns whether moving a branch from `old` to `new` removes commits from it. True also if libgit2 cannot compare them, for
+/// example because one is not a commit.
 fn is_forced(repo: &Repository, old: Oid, new: Oid) -> bool {
     old != new && !repo.graph_descendant_of(new, old).unwrap_or(false)
 }

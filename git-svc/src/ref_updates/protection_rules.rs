@@ -1,4 +1,4 @@
-//! Changing rules about branches, with the event that tells who did it.
+//! Changes branch protection rules, each together with an audit event (`ProtectionChanged`).
 
 use ferrite_kit::{auth::Caller, outbox};
 use ferrite_proto::{
@@ -14,10 +14,10 @@ use crate::{
     types::{error::GitError, protection::Rule, rpc_error::RpcError},
 };
 
-/// What is kept of an address or an id of a request.
+/// Longest client address or request id that is recorded, in bytes; a longer one is recorded as empty.
 const MAX_AUDIT_TEXT_BYTES: usize = 200;
 
-/// Who changes a rule, and from where.
+/// The user, client address and request id that the audit event of a rule change names.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditContext {
     user: i64,
@@ -27,7 +27,8 @@ pub(crate) struct AuditContext {
 }
 
 impl AuditContext {
-    /// The bearer of a grant. What the request says about the client counts only from processes of ours.
+    /// Takes the user from `grant`, and client address and request id from the request's metadata. The metadata is trusted only
+    /// if the caller is a service of the installation.
     pub(crate) fn of(caller: &Caller, grant: &Grant, request: &MetadataMap) -> Self {
         let text = |name| {
             let value = request.get(name).filter(|_| caller.service.is_some()).and_then(|value| value.to_str().ok());
@@ -53,7 +54,7 @@ impl AuditContext {
 }
 
 impl RefUpdater {
-    /// Makes a rule or replaces the one with its pattern; sets the rule's id.
+    /// Creates a rule, or replaces the one with the same pattern; writes the id of the row to `rule.id`.
     pub(crate) async fn set_rule(
         &self,
         guard: &WriteGuard,
@@ -65,9 +66,10 @@ impl RefUpdater {
         self.commit_with_event(guard, tx, by.fact(rule, false)).await
     }
 
-    /// Removes a rule.
+    /// Deletes a rule.
     ///
-    /// Errors: `ProtectionNotFound`.
+    /// # Errors
+    /// `ProtectionNotFound` when the repository has no such rule.
     pub(crate) async fn remove_rule(
         &self,
         guard: &WriteGuard,
@@ -81,7 +83,7 @@ impl RefUpdater {
         self.commit_with_event(guard, tx, by.fact(rule, true)).await
     }
 
-    /// Commits, with an event.
+    /// Appends the event to the outbox and commits the transaction.
     async fn commit_with_event(
         &self,
         guard: &WriteGuard,

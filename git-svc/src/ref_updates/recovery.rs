@@ -1,4 +1,6 @@
-//! Settling updates that were left open: by a crash, or by a failure after which nobody knew.
+//! Settles journal entries that stayed open after a crash, or after a failure that left the result of a transaction unknown.
+//!
+//! An entry is confirmed or dropped by comparing the ref with the old and new id that the entry recorded.
 
 use std::time::Duration;
 
@@ -12,16 +14,19 @@ use crate::{
     types::{name::RefName, rpc_error::RpcError},
 };
 
-/// A git process that its service left behind may still finish for this long.
+/// Time that a git process may outlive the service that started it, in microseconds.
 const ORPHAN_LIFETIME_US: i64 = 1_000_000;
-/// A repository that was checked within this time, a day, is not checked again.
+/// A recovered repository is not checked again if its last check is younger than this: a day, in microseconds.
 const RECHECK_AFTER_US: i64 = 24 * 3600 * 1_000_000;
+/// Time between two attempts to settle what is open.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+/// Time between two deletions of old journal rows.
 const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
-/// How long settled rows stay for people to look at: 30 days.
+/// Time that settled rows stay in the journal, for operators to read: 30 days, in microseconds.
 const JOURNAL_RETENTION_US: i64 = 30 * 24 * 3600 * 1_000_000;
 
-/// Settles everything that is open in this store. What cannot be settled now is, before the repository is written again.
+/// Settles the open entries of all repositories of this store. A repository where this fails is marked, and is recovered before
+/// its next write.
 ///
 /// # Errors
 /// When the journal cannot be read.
@@ -36,7 +41,7 @@ pub(crate) async fn recover_at_start(updater: &RefUpdater) -> Result<(), RpcErro
     Ok(())
 }
 
-/// Removes rows that were settled long ago, until the process stops.
+/// Deletes rows that were settled more than 30 days ago, once an hour, until the process stops.
 pub(crate) async fn purge_in_background(updater: RefUpdater, life: Lifecycle) {
     while !life.is_stopping() {
         let inner = updater.inner();
@@ -50,7 +55,7 @@ pub(crate) async fn purge_in_background(updater: RefUpdater, life: Lifecycle) {
     }
 }
 
-/// Tries again what could not be settled, until the process stops.
+/// Retries the recovery of all repositories that need one, every 2 seconds, until the process stops.
 pub(crate) async fn recover_in_background(updater: RefUpdater, life: Lifecycle) {
     while !life.is_stopping() {
         tokio::select! {
@@ -66,7 +71,8 @@ pub(crate) async fn recover_in_background(updater: RefUpdater, life: Lifecycle) 
 }
 
 impl RefUpdater {
-    /// Settles what is open in a repository, by what its refs say.
+    /// Settles the open entries of a repository by the current values of its refs, and plans a check of its objects if there were
+    /// any. The caller holds its write lock.
     pub(super) async fn recover(&self, guard: &WriteGuard) -> Result<(), RpcError> {
         let inner = self.inner();
         inner.repositories.wait_for_numbers(guard.id).await?;
@@ -78,7 +84,7 @@ impl RefUpdater {
             self.recover_batch(guard, entries).await?;
         }
         if !entries.is_empty() {
-            // Whatever went wrong may have gone wrong with objects, too.
+            // The same crash or failure may have damaged objects, too.
             let maintenance = MaintenanceTable::new(inner.db.clone());
             maintenance.mark_suspect(guard.id, inner.clock.now_us() - RECHECK_AFTER_US).await?;
         }
@@ -86,7 +92,7 @@ impl RefUpdater {
         Ok(())
     }
 
-    /// Who was to change these refs is dead, and its locks with it.
+    /// Removes the lock files of these refs: the process that held them has ended.
     async fn remove_locks(&self, guard: &WriteGuard, entries: &[JournalEntry]) -> Result<(), RpcError> {
         let names: Vec<_> = entries.iter().filter_map(|entry| RefName::parse(&entry.name).ok()).collect();
         let id = guard.id;
@@ -97,6 +103,7 @@ impl RefUpdater {
         Ok(removed.await?)
     }
 
+    /// Settles one update: confirms the entries that were applied, with their event, and drops the others.
     async fn recover_batch(&self, guard: &WriteGuard, entries: &[JournalEntry]) -> Result<(), RpcError> {
         let Some(first) = entries.first() else { return Ok(()) };
         let inner = self.inner();
@@ -120,9 +127,10 @@ impl RefUpdater {
         Ok(())
     }
 
+    /// Returns whether the change of an open entry reached its ref.
     async fn was_applied(&self, id: RepositoryId, entry: &JournalEntry) -> Result<bool, RpcError> {
         let inner = self.inner();
-        // Nothing happens in a repository that is gone, and a name that is none was never written.
+        // Invalid names and deleted repositories: no ref was changed.
         let Ok(name) = RefName::parse(&entry.name) else { return Ok(false) };
         if !inner.store.exists(id) {
             return Ok(false);
@@ -135,7 +143,7 @@ impl RefUpdater {
     }
 }
 
-/// Waits until processes that may have outlived a crash have ended.
+/// Waits until git processes that may have outlived the service have ended: one second after the newest entry was written.
 async fn wait_for_orphans(entries: &[JournalEntry], now_us: i64) {
     let newest = entries.iter().map(|entry| entry.created_us).max().unwrap_or(0);
     let left = (newest + ORPHAN_LIFETIME_US - now_us).clamp(0, ORPHAN_LIFETIME_US);

@@ -1,4 +1,4 @@
-//! What a crash may leave behind at each step, and what becomes of it.
+//! Crashes at each step of an update of refs, and recovery from them.
 
 use ferrite_kit::{
     args,
@@ -38,13 +38,13 @@ async fn apply(test_repo: &TestRepo, updater: &RefUpdater, edits: Vec<RefEdit>) 
     Ok(())
 }
 
-/// What a process does before it is killed between the intent and the transaction.
+/// Records an intent and nothing more, like a process that is killed before the transaction of refs.
 async fn record_intent(test_repo: &TestRepo, updater: &RefUpdater, edits: &[RefEdit]) -> NewBatch {
-    intend_with(test_repo, updater, edits, None).await
+    record_intent_with_key(test_repo, updater, edits, None).await
 }
 
-/// The same, for a write that may be repeated.
-async fn intend_with(
+/// Records an intent, with the response for an idempotency key if there is one.
+async fn record_intent_with_key(
     test_repo: &TestRepo,
     updater: &RefUpdater,
     edits: &[RefEdit],
@@ -64,16 +64,16 @@ fn key(path: &[u8]) -> IdempotencyKey {
 }
 
 #[tokio::test]
-async fn an_answer_outlives_a_crash_exactly_when_its_write_does() {
+async fn a_stored_response_outlives_a_crash_only_if_its_write_does() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let one = test_repo.commit("1");
         let edits = [edit("main", None, Some(one))];
-        intend_with(&test_repo, &test_repo.updater(), &edits, Some(&key(b"a"))).await;
+        record_intent_with_key(&test_repo, &test_repo.updater(), &edits, Some(&key(b"a"))).await;
         recover_at_start(&test_repo.updater()).await.unwrap();
         assert_eq!(key(b"a").replay::<PutContentsResponse>(&test_repo.db).await.unwrap(), None);
 
-        intend_with(&test_repo, &test_repo.updater(), &edits, Some(&key(b"a"))).await;
+        record_intent_with_key(&test_repo, &test_repo.updater(), &edits, Some(&key(b"a"))).await;
         test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
         recover_at_start(&test_repo.updater()).await.unwrap();
         let answer: PutContentsResponse = key(b"a").replay(&test_repo.db).await.unwrap().unwrap();
@@ -103,13 +103,13 @@ async fn a_repository_that_a_crash_touched_is_checked_soon() {
     .await;
 }
 
-/// The states of all rows, oldest first.
+/// Returns the states of all journal rows, oldest first.
 async fn states(db: &Db) -> Vec<String> {
     let rows: Vec<(String,)> = db.all("SELECT state FROM ref_journal ORDER BY id", &[]).await.unwrap();
     rows.into_iter().map(|(state,)| state).collect()
 }
 
-/// The recorded events, oldest first.
+/// Returns the events in the outbox, oldest first.
 async fn events(db: &Db) -> Vec<RefsUpdated> {
     let rows: Vec<(Vec<u8>,)> =
         db.all("SELECT payload FROM outbox WHERE subscriber = $1 ORDER BY id", &args!["repo-svc"]).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_crash_after_the_transaction_confirms_the_update() {
         assert_eq!(states(&test_repo.db).await, ["confirmed"]);
         let events = events(&test_repo.db).await;
         assert_eq!(events.len(), 1);
-        // The crash came before HEAD moved as well.
+        // HEAD had not moved either: recovery points it to the new branch.
         assert_eq!(events[0].default_branch, b"trunk");
         assert_eq!(test_repo.refs.head(test_repo.id).await.unwrap().branch.as_bytes(), b"trunk");
     })
@@ -196,32 +196,32 @@ async fn a_crash_after_the_transaction_confirms_the_update() {
 }
 
 #[tokio::test]
-async fn what_was_said_along_with_a_push_outlives_a_crash() {
+async fn push_options_outlive_a_crash() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let (one, updater) = (test_repo.commit("1"), test_repo.updater());
-        let said = ["", "ci.skip", " spaced \u{e9}=\u{4e16} ", "x"];
+        let lines = ["", "ci.skip", " spaced \u{e9}=\u{4e16} ", "x"];
         let mut options = PushOptions::default();
-        said.iter().for_each(|line| options.add(line.as_bytes()).unwrap());
+        lines.iter().for_each(|line| options.add(line.as_bytes()).unwrap());
         let edits = vec![edit("dropped", None, Some(one)), edit("main", None, Some(one))];
         let change = RefTransaction { options, ..RefTransaction::new(UpdateKind::Push, 7, edits) };
         let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
         updater.record_intent::<PutContentsResponse>(&guard, &change, None).await.unwrap();
         drop(guard);
-        // The row that carries them is not among those that happened.
+        // The row that holds the options is of the edit that is not applied.
         test_repo.refs.transact(test_repo.id, &change.edits[1..]).await.unwrap();
         recover_at_start(&updater).await.unwrap();
         let more = RefTransaction { edits: vec![edit("late", None, Some(one))], ..change };
         drop(updater.apply::<()>(&updater.lock(test_repo.id).await.unwrap(), &more, None).await.unwrap());
-        apply(&test_repo, &updater, vec![edit("silent", None, Some(one))]).await.unwrap();
-        let told: Vec<_> = events(&test_repo.db).await.into_iter().map(|event| event.push_options).collect();
-        assert_eq!(told, [said.map(str::to_owned).to_vec(), said.map(str::to_owned).to_vec(), Vec::new()]);
+        apply(&test_repo, &updater, vec![edit("without-options", None, Some(one))]).await.unwrap();
+        let sent: Vec<_> = events(&test_repo.db).await.into_iter().map(|event| event.push_options).collect();
+        assert_eq!(sent, [lines.map(str::to_owned).to_vec(), lines.map(str::to_owned).to_vec(), Vec::new()]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_crash_inside_the_transaction_tells_what_happened() {
+async fn a_crash_inside_the_transaction_confirms_the_refs_that_moved() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let one = test_repo.commit("1");
@@ -246,7 +246,7 @@ async fn a_later_entry_decides_when_the_ref_moved_on() {
         record_intent(&test_repo, &updater, &[edit("other", Some(one), None)]).await;
         test_repo.refs.transact(test_repo.id, &[edit("main", None, Some(two))]).await.unwrap();
         recover_at_start(&test_repo.updater()).await.unwrap();
-        // `other` is nowhere, as its deletion wanted it.
+        // `other` does not exist, which is the new value of its deletion.
         assert_eq!(states(&test_repo.db).await, ["confirmed"; 3]);
         assert_eq!(events(&test_repo.db).await.iter().map(|event| event.number).collect::<Vec<_>>(), [1, 2, 3]);
     })
@@ -273,7 +273,7 @@ async fn open_updates_are_settled_before_the_next_write() {
 }
 
 #[tokio::test]
-async fn a_writer_that_is_cut_off_leaves_its_update_to_the_next_one() {
+async fn an_update_that_is_cancelled_is_settled_before_the_next_one() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let (updater, one, two) = (test_repo.updater(), test_repo.commit("1"), test_repo.commit("2"));
@@ -284,21 +284,21 @@ async fn a_writer_that_is_cut_off_leaves_its_update_to_the_next_one() {
         }
         apply(&test_repo, &updater, vec![edit("main", None, Some(two))]).await.unwrap();
         assert!(!states(&test_repo.db).await.contains(&"open".to_owned()));
-        let told: Vec<_> = events(&test_repo.db).await.iter().flat_map(names).collect();
-        let there = test_repo
+        let sent: Vec<_> = events(&test_repo.db).await.iter().flat_map(names).collect();
+        let refs = test_repo
             .refs
             .list(test_repo.id, "refs/heads/", crate::repo::refs::Page { number: 1, size: 10 })
             .await
             .unwrap();
-        let mut there: Vec<_> = there.entries.iter().map(|entry| entry.name.to_string()).collect();
-        there.sort_by_key(|name| told.iter().position(|told| told == name));
-        assert_eq!(told, there);
+        let mut refs: Vec<_> = refs.entries.iter().map(|entry| entry.name.to_string()).collect();
+        refs.sort_by_key(|name| sent.iter().position(|sent| sent == name));
+        assert_eq!(sent, refs);
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_update_that_is_confirmed_twice_is_told_once() {
+async fn an_update_that_is_confirmed_twice_sends_one_event() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
@@ -324,7 +324,7 @@ async fn an_intent_that_commits_late_is_settled_all_the_same() {
         Journal::record_intent(&mut tx, test_repo.id, &change, None, 0).await.unwrap();
         updater.inner().set_needs_recovery(test_repo.id, true);
         let commit = async {
-            // Long enough for a writer that does not wait to look too early.
+            // Long enough that a recovery which did not wait would read the journal too early.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             tx.commit().await.unwrap();
         };
@@ -364,14 +364,14 @@ async fn many_writers_at_once_get_numbers_and_events_in_one_order() {
 }
 
 #[tokio::test]
-async fn an_update_of_very_many_refs_is_told_in_several_events() {
+async fn an_update_of_very_many_refs_is_split_into_several_events() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let one = test_repo.commit("1");
         let edits: Vec<_> = (0..1200).map(|index| edit(&format!("branch-{index}"), None, Some(one))).collect();
         let updater = test_repo.updater();
         record_intent(&test_repo, &updater, &edits).await;
-        // The names are packed here: writing so many files would take long.
+        // Written as packed refs: one file per ref would take long.
         let packed: String = edits.iter().map(|edit| format!("{one} {}\n", edit.name)).collect();
         std::fs::write(test_repo.store.path(test_repo.id).join("packed-refs"), packed).unwrap();
         recover_at_start(&test_repo.updater()).await.unwrap();

@@ -1,4 +1,6 @@
-//! The one way to change refs: intent, transaction, confirmation with its event. Not here: who may, and which refs.
+//! The only way to change refs: intent in the journal, transaction of refs, confirmation together with its event.
+//!
+//! Not here: permission to change them (`protection`, and the callers), and the choice of refs.
 
 use std::{
     collections::HashSet,
@@ -35,23 +37,24 @@ use crate::{
     },
 };
 
-/// Who takes the events.
+/// Services that receive the events.
 pub(super) const SUBSCRIBERS: &[&str] = &["repo-svc"];
-/// Bytes of one event, about: many are delivered in one message of limited size.
+/// Approximate maximum size of one event, in bytes: several are delivered in one gRPC message of limited size.
 const MAX_EVENT_BYTES: usize = 48 << 10;
-/// Branches that HEAD moves to first, when the one it names does not exist.
+/// Branches that HEAD is pointed to in preference to others when the branch it names does not exist.
 const PREFERRED_DEFAULT_BRANCHES: &[&[u8]] = &[b"main", b"master"];
 
-/// The answer to a write that may be repeated, kept with its intent: a crash after the refs changed must not lose it.
+/// Response of a write with an idempotency key. Stored in the transaction of the intent, so that a crash after the refs changed
+/// does not lose it.
 #[derive(Debug)]
 pub(crate) struct IdempotentResponse<'a, A> {
     /// The caller's key.
     pub(crate) key: &'a IdempotencyKey,
-    /// What was answered.
+    /// The response that a repeat of the write gets.
     pub(crate) answer: &'a A,
 }
 
-/// The right to change one repository, until dropped.
+/// The write lock of one repository, held until dropped.
 #[derive(Debug)]
 pub(crate) struct WriteGuard {
     pub(super) id: RepositoryId,
@@ -60,16 +63,16 @@ pub(crate) struct WriteGuard {
 
 #[cfg(test)]
 impl WriteGuard {
-    /// The lock alone, whatever is open.
+    /// Takes the lock without recovering what is open.
     pub(super) async fn lock_only(updater: &RefUpdater, id: RepositoryId) -> Self {
         Self { id, _lock: updater.0.locks.acquire(id).await.unwrap() }
     }
 }
 
-/// Waits a moment for the delivery of an event.
+/// Waits for the delivery of an event to all subscribers, at most 50 ms. A late event is still delivered.
 pub(crate) type DeliveryWait = BoxFuture<'static, ()>;
 
-/// Changes refs. Clones share everything.
+/// Changes refs under the journal. Clones share one state.
 #[derive(Clone)]
 pub(crate) struct RefUpdater(Arc<Inner>);
 
@@ -83,30 +86,30 @@ pub(super) struct Inner {
     pub(super) journal: Journal,
     pub(super) repositories: RepositoryTable,
     locks: Locks,
-    /// Repositories that have open entries which nobody is working on.
+    /// Repositories that may have open entries, to be settled before their next write.
     needing_recovery: Mutex<HashSet<RepositoryId>>,
 }
 
-/// What a batch did to one ref.
+/// Change of one ref by a batch that committed.
 pub(super) struct AppliedEdit {
     pub(super) name: Vec<u8>,
     pub(super) old: String,
     pub(super) new: String,
 }
 
-/// A batch that happened.
+/// Result of a batch of which at least one edit was applied.
 pub(super) struct BatchOutcome {
     pub(super) batch: NewBatch,
     pub(super) kind: UpdateKind,
     pub(super) user: i64,
     pub(super) options: PushOptions,
     pub(super) done: Vec<AppliedEdit>,
-    /// Rows of the batch that did not happen.
+    /// Journal rows of the batch whose edit was not applied.
     pub(super) dropped: Vec<i64>,
 }
 
 impl RefUpdater {
-    /// A writer of the repositories in `store`, with its journal in `db`.
+    /// Creates the updater of the repositories in `store`, with its journal in `db`.
     pub(crate) fn new(db: Db, clock: Clock, relay: Relay, store: Arc<RepositoryStore>, pool: Pool, refs: Refs) -> Self {
         let (journal, repositories) = (Journal::new(db.clone()), RepositoryTable::new(db.clone()));
         let (locks, needing_recovery) = (Locks::default(), Mutex::default());
@@ -117,7 +120,7 @@ impl RefUpdater {
         &self.0
     }
 
-    /// Waits for the right to change a repository. What a crash or a failure left open is settled first.
+    /// Waits for the write lock of a repository, then settles what a crash or a failure left open in it.
     pub(crate) async fn lock(&self, id: RepositoryId) -> Result<WriteGuard, RpcError> {
         let guard = WriteGuard { id, _lock: self.0.locks.acquire(id).await? };
         if self.0.needs_recovery(id) {
@@ -126,11 +129,13 @@ impl RefUpdater {
         Ok(guard)
     }
 
-    /// Changes all of the refs, or none. When it returns, refs, journal and event are on disk.
+    /// Applies all edits of a transaction or none. On return, refs, journal and event are on disk.
     ///
-    /// Once called it must be left to finish: run it in a task of its own.
+    /// Must run to completion: call it in a task of its own, which a client that disconnects does not cancel.
     ///
-    /// Errors: those of [`Refs::transact`]; after others the change may have happened, and its event is sent if so.
+    /// # Errors
+    /// The refusals of [`Refs::transact`], after which nothing was changed. After any other error the refs may have changed; if
+    /// so, recovery sends the event.
     pub(crate) async fn apply<A: Message>(
         &self,
         guard: &WriteGuard,
@@ -138,7 +143,7 @@ impl RefUpdater {
         response: Option<IdempotentResponse<'_, A>>,
     ) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
-        // Two waits for the disk, at the same time: the refs change after both.
+        // Both wait for the disk, so they run concurrently; the refs change only after both.
         let (batch, synced) =
             tokio::join!(self.record_intent(guard, change, response), inner.sync(guard.id, &change.objects));
         let batch = batch?;
@@ -164,8 +169,8 @@ impl RefUpdater {
         Ok(delivered)
     }
 
-    /// Writes down what is about to happen, and what will have been answered. From here on the repository counts as unsettled until
-    /// somebody says otherwise, so that whatever goes wrong is looked at before the next write.
+    /// Records the intent in the journal, together with the response for the idempotency key. From here on the repository counts
+    /// as needing recovery until the batch is settled, so that any failure is resolved before the next write.
     pub(super) async fn record_intent<A: Message>(
         &self,
         guard: &WriteGuard,
@@ -179,7 +184,7 @@ impl RefUpdater {
         let batch = Journal::record_intent(&mut tx, guard.id, change, key, now).await?;
         let batch = batch.ok_or(GitError::RepositoryNotFound)?;
         if let Some(response) = response {
-            // The key was free a moment ago and this repository is ours: it was used for another one meanwhile.
+            // The key was free when the caller replayed it under this lock: a write to another repository has used it since.
             let stored = response.key.store(&mut tx, response.answer, now).await;
             stored.map_err(|error| if error.is_unique() { IdempotencyError::Reused } else { error.into() })?;
         }
@@ -188,7 +193,8 @@ impl RefUpdater {
         Ok(batch)
     }
 
-    /// Records the first commit of a new repository, which came with it: there was no ref to change.
+    /// Records the initial commit of a new repository in the journal. No ref is changed: the repository was created with the
+    /// branch.
     pub(crate) async fn record_first(&self, guard: &WriteGuard, user: i64) -> Result<(), RpcError> {
         let inner = &self.0;
         let head = inner.refs.head(guard.id).await?;
@@ -196,14 +202,14 @@ impl RefUpdater {
         let edits = vec![RefEdit { name: head.branch.to_ref(), old: None, new: Some(tip) }];
         let change = RefTransaction::new(UpdateKind::Init, user, edits);
         let batch = self.record_intent::<()>(guard, &change, None).await?;
-        // Nobody waits for the delivery: the subscriber is the one who is asking.
+        // Not awaited: the subscriber (repo-svc) is the caller of this RPC.
         drop(self.confirm(guard, BatchOutcome::of(batch, &change)).await?);
         inner.set_needs_recovery(guard.id, false);
         inner.relay.wake();
         Ok(())
     }
 
-    /// Settles a batch that happened: rows and event in one transaction.
+    /// Settles a batch that was applied: writes rows and events in one database transaction.
     pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: BatchOutcome) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
         let number = outcome.batch.number;
@@ -214,7 +220,7 @@ impl RefUpdater {
             Journal::drop_entry(&mut tx, *row, now).await?;
         }
         if Journal::confirm(&mut tx, &facts.batch, now).await? == 0 {
-            // A confirmation whose caller left committed late: its event is the one.
+            // An earlier confirmation, whose caller was cancelled, has committed meanwhile and wrote the event.
             tx.rollback().await?;
             return Ok(std::future::ready(()).boxed());
         }
@@ -234,7 +240,8 @@ impl RefUpdater {
         .boxed())
     }
 
-    /// Tells what a repository takes on disk now, which an update of refs did not tell.
+    /// Measures a repository on disk and publishes its size (bytes) as an event of its own, after maintenance changed it. Returns
+    /// the size.
     pub(crate) async fn publish_size(&self, guard: &WriteGuard) -> Result<u64, RpcError> {
         let (inner, id) = (&self.0, guard.id);
         let size = inner.pool.run_blocking(move |store| store.size(id)).await?;
@@ -249,7 +256,7 @@ impl RefUpdater {
     }
 }
 
-/// What the confirming transaction writes.
+/// Rows and events that the confirming transaction writes.
 struct BatchFacts {
     batch: String,
     dropped: Vec<i64>,
@@ -274,7 +281,7 @@ impl Inner {
         self.needing_recovery.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
-    /// Gets objects onto the disk.
+    /// Syncs loose objects to disk.
     async fn sync(&self, id: RepositoryId, objects: &[git2::Oid]) -> Result<(), GitError> {
         if objects.is_empty() {
             return Ok(());
@@ -283,7 +290,7 @@ impl Inner {
         self.pool.run_blocking(move |store| sync_objects(&store.path(id), &objects)).await
     }
 
-    /// Settles a batch that was refused as a whole.
+    /// Settles a batch of which nothing was applied.
     async fn drop_batch(&self, id: RepositoryId, batch: &NewBatch) {
         match self.journal.drop_batch(&batch.id, self.clock.now_us()).await {
             Ok(()) => self.set_needs_recovery(id, false),
@@ -291,10 +298,10 @@ impl Inner {
         }
     }
 
-    /// What the repository is like now, as the events of a batch tell it.
+    /// Reads the repository's current state (size, HEAD, emptiness) and builds the events of a batch from it.
     async fn batch_facts(&self, id: RepositoryId, outcome: BatchOutcome) -> Result<BatchFacts, RpcError> {
         let (head, size) = self.refs.head_and_size(id).await?;
-        // A branch that HEAD names is one.
+        // HEAD has a tip, so there is a branch: the list of refs need not be read.
         let is_empty = head.tip.is_none() && self.refs.is_empty(id).await?;
         let branch = self.resolve_head(id, head, &outcome.done).await?;
         let whole = RefsUpdated {
@@ -315,7 +322,8 @@ impl Inner {
         Ok(BatchFacts { batch: outcome.batch.id, dropped: outcome.dropped, events })
     }
 
-    /// Points HEAD to a branch of this batch if the one it names does not exist; returns the branch it names then.
+    /// Points HEAD to a branch of this batch if the branch it names does not exist. Returns the branch that HEAD names
+    /// afterwards.
     async fn resolve_head(
         &self,
         id: RepositoryId,
@@ -357,7 +365,7 @@ impl From<&JournalEntry> for AppliedEdit {
     }
 }
 
-/// The updates in parts that fit an event beside the `taken` bytes of the rest of it; no part for none.
+/// Splits updates into parts that fit an event whose other fields take `taken` bytes. Returns no part for no update.
 fn split_into_events(done: Vec<AppliedEdit>, taken: usize) -> Vec<Vec<RefUpdate>> {
     let mut parts = Vec::new();
     let mut room = 0;

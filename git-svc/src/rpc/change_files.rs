@@ -14,7 +14,7 @@ pub(super) async fn change_files(
     request: Request<ChangeFilesRequest>,
 ) -> Result<ChangeFilesResponse, RpcError> {
     let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(state, request).await?;
-    // One more than allowed is enough to be refused.
+    // One file above the limit is enough for the refusal.
     let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
     let files = files.map(|(index, file)| {
         file.content.iter().try_for_each(|content| commit::check_file_size(state, content.len()))?;
@@ -30,6 +30,7 @@ pub(super) async fn change_files(
     commit::commit(state, by.write(work), change, answer).await
 }
 
+/// Checks and converts the file at `index` of the request.
 fn parse(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {
     let field = |name: &str| format!("files[{index}].{name}");
     let path = TreePath::strict(&file.path).map_err(|error| error.of(&field("path")))?;

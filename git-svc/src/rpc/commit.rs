@@ -1,4 +1,4 @@
-//! What the calls that make a commit have in common.
+//! Common steps of the RPCs that make a commit: authorization, idempotency, branch protection, retries when the branch moved.
 
 use std::{mem, sync::Arc};
 
@@ -22,22 +22,23 @@ use crate::{
     types::{error::GitError, name::BranchName, protection::Actor, rpc_error::RpcError},
 };
 
-/// How often a commit is made anew when its branch moved meanwhile.
+/// Attempts to make a commit whose branch moves meanwhile.
 const MAX_ATTEMPTS: usize = 5;
 
-/// A commit that somebody asked for.
+/// An authorized request for a commit.
 pub(super) struct CommitJob<W> {
-    /// Where.
+    /// Repository of the commit.
     repository: RepositoryId,
-    /// Who asked.
+    /// User who asked for the commit.
     actor: Actor,
-    /// What to change.
+    /// Changes of files.
     work: W,
-    /// What makes the call safe to repeat.
+    /// Key that makes the call safe to repeat.
     key: Option<IdempotencyKey>,
 }
 
-/// Makes the commit with `prepare` and moves its branch, to the end once begun; `answer` says what came of it.
+/// Makes a commit with `prepare`, moves its branch, and builds the response with `answer`. Once begun, this is completed even if
+/// the caller disconnects.
 pub(super) async fn commit<W, A>(
     state: &AppState,
     write: CommitJob<W>,
@@ -53,7 +54,8 @@ where
     finish(state, async move { run(&own, write, prepare, answer).await }).await
 }
 
-/// The key is looked up under the lock: two writes with one key are one after the other.
+/// Makes the commit under the repository's write lock. The idempotency key is looked up under the lock, so that two writes with
+/// one key follow each other.
 async fn run<W, A>(
     state: &AppState,
     write: CommitJob<W>,
@@ -74,7 +76,7 @@ where
     let work = Arc::new(write.work);
     let mut tries = MAX_ATTEMPTS;
     loop {
-        // Looks at the branch as it is now: a blob that the caller named must still be there.
+        // Reads the branch anew in each attempt: the blob that the caller expects must still be there.
         let own = Arc::clone(&work);
         let prepare = move |repo: &Repository| {
             prepare(repo, &own).map_err(|error| classify_disk_full(error, &repo.path().join("objects")))
@@ -102,7 +104,7 @@ where
     }
 }
 
-/// What a request says about its commit.
+/// Fields that all requests for commits have.
 pub(super) struct CommitFields {
     branch: String,
     message: String,
@@ -111,9 +113,10 @@ pub(super) struct CommitFields {
 }
 
 impl CommitFields {
-    /// The draft of the commit that the bearer of a grant asks for.
+    /// Checks the fields and builds the draft of the commit. Author and committer default to the user of the grant.
     ///
-    /// Errors: `Invalid` (field `branch`, `author.name` and so on).
+    /// # Errors
+    /// `Invalid` (field `branch`, `author.name` and so on).
     fn draft(self, grant: &Grant, state: &AppState) -> Result<CommitDraft, GitError> {
         let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
         Ok(CommitDraft {
@@ -127,13 +130,13 @@ impl CommitFields {
 
 /// A request for a commit.
 pub(super) trait CommitRequest: Message {
-    /// Names the operation to keys that make it safe to repeat.
+    /// Name of the method in idempotency keys.
     const NAME: &'static str;
 
-    /// Where.
+    /// Returns the id of the repository.
     fn repository(&self) -> i64;
 
-    /// Takes out what all requests for commits have.
+    /// Takes the fields of the commit out of the request.
     fn take_fields(&mut self) -> CommitFields;
 }
 
@@ -164,16 +167,17 @@ commit_request! {
     ChangeFilesRequest = "ChangeFiles"
 }
 
-/// A request for a commit by somebody who may ask for it.
+/// A request for a commit whose caller is authorized.
 pub(super) struct AuthorizedRequest<T> {
-    /// What is left of the request without its head.
+    /// The request without the fields of the commit.
     pub(super) request: T,
-    /// The commit.
+    /// Branch, message and authors of the commit.
     pub(super) draft: CommitDraft,
+    /// Repository, user and key of the request.
     pub(super) by: CommitContext,
 }
 
-/// Who asks, and where.
+/// Repository, user and idempotency key of a request.
 pub(super) struct CommitContext {
     repository: RepositoryId,
     actor: Actor,
@@ -181,13 +185,13 @@ pub(super) struct CommitContext {
 }
 
 impl CommitContext {
-    /// What is to be done.
+    /// Adds the changes of files to the context.
     pub(super) fn write<W>(self, work: W) -> CommitJob<W> {
         CommitJob { repository: self.repository, actor: self.actor, work, key: self.key }
     }
 }
 
-/// Checks who asks, and what every request for a commit says.
+/// Authorizes the caller of a request for a commit, and checks the fields that all such requests have.
 pub(super) async fn authorize_commit<T: CommitRequest>(
     state: &AppState,
     request: Request<T>,
@@ -208,7 +212,7 @@ pub(super) fn check_file_size(state: &AppState, bytes: usize) -> Result<(), GitE
     if bytes as u64 > limit { Err(GitError::TooLarge { what: "the file", limit }) } else { Ok(()) }
 }
 
-/// The short name of a branch in `field`, if there is one.
+/// Parses the short name of a branch in `field`; `None` if it is empty.
 pub(super) fn branch(field: &str, name: &str) -> Result<Option<BranchName>, GitError> {
     if name.is_empty() {
         return Ok(None);
@@ -216,16 +220,17 @@ pub(super) fn branch(field: &str, name: &str) -> Result<Option<BranchName>, GitE
     BranchName::parse(name.as_bytes()).map(Some).map_err(|error| error.of(field))
 }
 
-/// The blob id in `field`, if there is one.
+/// Parses the blob id in `field`; `None` if it is empty.
 pub(super) fn blob(field: &str, id: &str) -> Result<Option<Oid>, GitError> {
     if id.is_empty() {
         return Ok(None);
     }
-    // A short id, which the library would take, names no blob for sure.
+    // libgit2 would accept a shorter id, which may be ambiguous.
     let id = Some(id).filter(|id| id.len() == 40).and_then(|id| Oid::from_str(id).ok());
     id.map(Some).ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
 }
 
+/// Builds an author or committer. Without name and email it is the user of the grant.
 fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64) -> Result<Author, GitError> {
     let given = given.unwrap_or_default();
     let seconds = given.date.map_or(now, |date| date.seconds);
@@ -240,7 +245,7 @@ fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64)
     Author::exact(field, &given.name, &given.email, seconds)
 }
 
-/// The commit and the branch of an answer.
+/// Returns the commit and the branch for a response.
 pub(super) fn result(prepared: PreparedCommit) -> (Option<Commit>, Vec<u8>) {
     (Some(encode::commit(prepared.commit)), prepared.branch.as_bytes().to_vec())
 }

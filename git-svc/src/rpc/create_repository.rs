@@ -15,17 +15,17 @@ use crate::{
     types::{error::GitError, name::BranchName, rpc_error::RpcError},
 };
 
-/// A repository to make, checked.
+/// A checked request for a repository.
 struct NewRepository {
     id: RepositoryId,
     epoch: i64,
     branch: BranchName,
     first: Option<InitialCommit>,
-    /// Who asks for the first commit.
+    /// Id of the user of the initial commit; 0 if none.
     user: i64,
 }
 
-/// Makes a repository; one that exists with the same epoch is left as it is.
+/// Creates a repository. One that exists is left as it is, but for its epoch, which is raised if the request has a newer one.
 pub(super) async fn create_repository(
     state: &AppState,
     request: Request<CreateRepositoryRequest>,
@@ -50,7 +50,7 @@ async fn create(state: &AppState, repository: NewRepository) -> Result<CreateRep
     let (branch, first) = (repository.branch, repository.first);
     let fill = move |repo: &git2::Repository| first.map(|first| initial_commit(repo, &first)).transpose();
     state.pool.run_blocking(move |store| store.create(id, &branch, fill)).await?;
-    // Also when a crash came between the repository and its first entry in the journal.
+    // Also for a repeated call after a crash that came before the first entry in the journal.
     if row.last_number == 0 {
         state.updater.record_first(&guard, repository.user).await?;
     }
@@ -71,7 +71,7 @@ fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewReposi
     let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
     let first = request.first_commit.map(|first| first_commit(first, seconds));
     if let Some(first) = &first {
-        // Unknown templates are refused before anything is made.
+        // Refuses unknown templates before anything is created.
         first.files()?;
     }
     Ok(NewRepository { id: RepositoryId(request.repository_id), epoch: request.epoch, branch, first, user })

@@ -8,7 +8,7 @@ use crate::{
     types::{path::TreePath, rpc_error::RpcError},
 };
 
-/// Removes one file in one commit.
+/// Deletes one file in one commit.
 pub(super) async fn delete_contents(
     state: &AppState,
     request: Request<DeleteContentsRequest>,

@@ -8,7 +8,7 @@ use tonic::Request;
 use super::{finish::finish, get_protection};
 use crate::{ref_updates::AuditContext, state::AppState, types::rpc_error::RpcError};
 
-/// Removes a rule.
+/// Deletes a branch protection rule.
 pub(super) async fn delete_protection(
     state: &AppState,
     request: Request<DeleteProtectionRequest>,

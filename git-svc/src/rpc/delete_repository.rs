@@ -13,7 +13,7 @@ use crate::{
     types::rpc_error::RpcError,
 };
 
-/// Moves a repository out of every reader's sight.
+/// Deletes a repository: its folder moves to the trash.
 pub(super) async fn delete_repository(
     state: &AppState,
     request: Request<DeleteRepositoryRequest>,
@@ -25,9 +25,10 @@ pub(super) async fn delete_repository(
     Ok(DeleteRepositoryResponse {})
 }
 
-/// Records that a repository is gone, together with the events that say so, and moves its folder away.
+/// Marks a repository as deleted, together with the delivered events that ask for it, and moves its folder to the trash.
 ///
-/// The record comes first: from then on nobody is let in. A folder that a crash leaves behind is moved at the next start.
+/// The mark is committed first: from then on all requests are refused. A folder that a crash leaves behind is moved at the next
+/// start.
 pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event]) -> Result<(), RpcError> {
     let guard = state.updater.lock(id).await?;
     let now = state.clock.now_us();
@@ -48,7 +49,7 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     Ok(())
 }
 
-/// Moves away the folders of repositories that were deleted shortly before a crash.
+/// Moves the folders of repositories to the trash that were marked as deleted shortly before a crash.
 ///
 /// # Errors
 /// When the table cannot be read, or a folder cannot be moved.

@@ -8,7 +8,7 @@ use tonic::Request;
 use super::{delete_repository::delete, finish::finish};
 use crate::{state::AppState, types::rpc_error::RpcError};
 
-/// Applies facts that other services tell: repositories that are gone.
+/// Applies events of other services. Only deletions of repositories have an effect here.
 pub(super) async fn deliver(state: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, RpcError> {
     let events = outbox::delivered(request)?;
     let own = state.clone();
@@ -16,8 +16,8 @@ pub(super) async fn deliver(state: &AppState, request: Request<DeliverRequest>) 
     Ok(DeliverResponse {})
 }
 
-/// Deleting twice does nothing more than deleting once, so an event that was seen is simply applied again when the one before
-/// it in the request failed.
+/// Applies events one after the other. Deletion is idempotent, so an event that was seen before is simply applied again: this
+/// happens when a later event of its delivery failed and the whole delivery is repeated.
 async fn apply(state: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
     for event in events {
         match &event.fact {

@@ -1,4 +1,4 @@
-//! Domain structs as messages.
+//! Converts domain structs to messages.
 
 use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, Protection, TreeEntry};
 

@@ -5,7 +5,7 @@ use crate::{
     types::{error::GitError, rpc_error::RpcError},
 };
 
-/// Finishes what changes something even when the caller is gone: half a change helps nobody.
+/// Runs a write in a task of its own, so that it is completed even if the caller disconnects.
 pub(super) async fn finish<T, F>(state: &AppState, work: F) -> Result<T, RpcError>
 where
     T: Send + 'static,

@@ -12,7 +12,7 @@ use crate::{
     types::{error::GitError, name::BranchName, rpc_error::RpcError},
 };
 
-/// Returns one branch. What cannot be a name is the name of no branch.
+/// Returns one branch. An invalid name answers `BranchNotFound`, like the name of a missing branch.
 pub(super) async fn get_branch(
     state: &AppState,
     request: Request<GetBranchRequest>,

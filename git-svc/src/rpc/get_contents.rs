@@ -15,7 +15,7 @@ use crate::{
     types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
 
-/// Returns what is at a path. What cannot be a path is a path where nothing is.
+/// Returns the file or directory at a path. An invalid path answers `PathNotFound`, like a missing one.
 pub(super) async fn get_contents(
     state: &AppState,
     request: Request<GetContentsRequest>,

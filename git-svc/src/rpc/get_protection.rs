@@ -11,7 +11,7 @@ use crate::{
     types::{error::GitError, protection::Rule, rpc_error::RpcError},
 };
 
-/// Returns one rule.
+/// Returns one branch protection rule.
 pub(super) async fn get_protection(
     state: &AppState,
     request: Request<GetProtectionRequest>,

@@ -12,6 +12,7 @@ use crate::{
     types::{error::GitError, rpc_error::RpcError},
 };
 
+/// Most branches in a page.
 const MAX_PAGE_SIZE: i32 = 1000;
 
 /// Returns a page of branches.

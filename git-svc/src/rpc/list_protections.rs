@@ -8,7 +8,7 @@ use tonic::Request;
 use super::encode;
 use crate::{state::AppState, types::rpc_error::RpcError};
 
-/// Returns the rules of a repository.
+/// Returns the branch protection rules of a repository.
 pub(super) async fn list_protections(
     state: &AppState,
     request: Request<ListProtectionsRequest>,

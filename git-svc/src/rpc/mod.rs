@@ -1,4 +1,4 @@
-//! The gRPC services: decode, call, encode. One file per RPC.
+//! The gRPC services: each handler decodes, calls and encodes. One file per RPC.
 
 mod change_files;
 mod commit;
@@ -43,10 +43,11 @@ use tonic::{Request, Response, Status};
 pub(crate) use self::delete_repository::remove_deleted;
 use crate::state::AppState;
 
-/// A file to write may have 50 MiB, several may have 48 and two paths each; the rest is small.
+/// Largest request message of `GitService`, in bytes: one file may have 50 MiB, several files 48 MiB together and two paths each;
+/// the other fields are small.
 const MAX_PUT_MESSAGE_BYTES: usize = 60 << 20;
 
-/// All services of the process.
+/// Returns the server with all gRPC services of the process.
 pub(crate) fn server(state: &AppState) -> GrpcServer {
     let rpc = Rpc(state.clone());
     GrpcServer::default()
@@ -57,7 +58,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
 
-/// The services over the parts of the process.
+/// Implements the gRPC services.
 #[derive(Clone)]
 struct Rpc(AppState);
 

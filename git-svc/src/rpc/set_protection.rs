@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Makes a rule or replaces the one with the same pattern.
+/// Creates a branch protection rule or replaces the one with the same pattern.
 pub(super) async fn set_protection(
     state: &AppState,
     request: Request<SetProtectionRequest>,
@@ -31,8 +31,8 @@ pub(super) async fn set_protection(
     finish(state, async move { set(&own, id, rule, by).await }).await
 }
 
-/// Under the lock of whoever changes refs: they see the rules as they are from now on. A repository that was deleted meanwhile gets
-/// none.
+/// Stores a rule under the repository's write lock, so that all later changes of refs are checked against it. A repository that
+/// was deleted meanwhile gets no rule.
 async fn set(
     state: &AppState,
     id: RepositoryId,

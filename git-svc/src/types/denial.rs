@@ -1,15 +1,15 @@
 //! Reasons why a branch protection rule refuses an update.
 
-/// What a rule says no to.
+/// The action that a rule denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
-    /// Somebody who is not on the list.
+    /// A change by an account that the rule does not list.
     #[error("you are not among those who may change it")]
     Pusher,
-    /// Taking commits away.
+    /// A force push.
     #[error("commits may not be taken away from it")]
     Force,
-    /// Deleting the branch.
+    /// The deletion of the branch.
     #[error("it may not be deleted")]
     Delete,
 }

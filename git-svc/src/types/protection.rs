@@ -152,7 +152,6 @@ impl Actor {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

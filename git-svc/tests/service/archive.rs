@@ -1,4 +1,4 @@
-//! Archives over plain HTTP, looked at by the programs that people use.
+//! Archives over plain HTTP, unpacked with `unzip` and `tar`.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ async fn get(service: &Service, id: i64, path: &str, headers: &[(&str, &str)]) -
     send(service, builder.body(Body::empty()).unwrap()).await
 }
 
-/// A running service and a repository with a few files; their newest commit.
+/// Starts a service with a repository of a few files. Returns both, and the newest commit.
 async fn filled() -> (Service, i64, String) {
     let service = Service::start().await;
     let id = service.create().await;
@@ -70,10 +70,10 @@ async fn archives_unpack_to_the_files_of_the_commit() {
 }
 
 #[tokio::test]
-async fn a_part_can_be_had_and_what_is_known_is_not_sent_again() {
+async fn ranges_are_served_and_a_known_archive_is_not_sent_again() {
     let (service, id, _) = filled().await;
     let path = path(id, "main", "zip");
-    // Before anybody has asked for the whole.
+    // Before any request for the whole archive.
     let (status, headers, part) = get(&service, id, &path, &[("range", "bytes=-40")]).await;
     let etag = headers["etag"].to_str().unwrap().to_owned();
     let (_, _, whole) = get(&service, id, &path, &[]).await;
@@ -119,7 +119,7 @@ async fn attributes_leave_files_out_of_archives() {
 }
 
 #[tokio::test]
-async fn words_that_stand_for_the_commit_are_replaced_as_git_does() {
+async fn export_subst_placeholders_are_replaced_as_git_does() {
     let (service, id, _) = filled().await;
     service.put(id, "version.txt", b"$Format:%H %h %an <%ae> %ct %s$ $Format:%G?$\n").await;
     service.put(id, "plain.txt", b"$Format:%H$\n").await;
@@ -146,7 +146,7 @@ async fn words_that_stand_for_the_commit_are_replaced_as_git_does() {
 }
 
 #[tokio::test]
-async fn asking_for_headers_makes_no_archive() {
+async fn head_requests_make_no_archive() {
     let (service, id, commit) = filled().await;
     let head = async |path: &str| {
         let builder = request(&service, Method::HEAD, path, ARCHIVE, id).header("range", "bytes=0-3");
@@ -154,11 +154,11 @@ async fn asking_for_headers_makes_no_archive() {
     };
     let path = path(id, "main", "zip");
     let (status, before, body) = head(&path).await;
-    assert_eq!((status, body.len(), kept(&service)), (StatusCode::OK, 0, 0));
+    assert_eq!((status, body.len(), cached_archives(&service)), (StatusCode::OK, 0, 0));
     assert!(!before.contains_key("content-length") && before["ferrite-commit"].to_str().unwrap() == commit);
     let (_, whole, file) = get(&service, id, &path, &[]).await;
     let (status, after, body) = head(&path).await;
-    assert_eq!((status, body.len(), kept(&service)), (StatusCode::OK, 0, 1));
+    assert_eq!((status, body.len(), cached_archives(&service)), (StatusCode::OK, 0, 1));
     assert_eq!((&after["etag"], &before["etag"]), (&whole["etag"], &whole["etag"]));
     assert_eq!(after["content-length"].to_str().unwrap(), file.len().to_string());
     branch(&service, id, |repo| {
@@ -177,7 +177,7 @@ async fn asking_for_headers_makes_no_archive() {
 }
 
 #[tokio::test]
-async fn large_files_are_left_to_git_and_come_whole() {
+async fn archives_with_large_files_are_complete() {
     let (service, id, _) = filled().await;
     let large: Vec<u8> = (0..33_u32 << 20).map(|index| (index / 1000) as u8).collect();
     service.put(id, "large.bin", &large).await;
@@ -213,7 +213,7 @@ async fn bad_requests_say_what_is_wrong() {
     assert_eq!(send(&service, other).await.0, StatusCode::UNAUTHORIZED);
 }
 
-/// Puts a commit of the tree on the branch `odd`, past all doors.
+/// Writes a commit of a tree to the branch `odd`, directly on disk.
 fn branch(service: &Service, id: i64, build: impl Fn(&git2::Repository) -> Oid) {
     let repo = service.on_disk(id);
     let tree = repo.find_tree(build(&repo)).unwrap();
@@ -242,7 +242,7 @@ async fn a_tree_that_unpacks_to_a_billion_files_is_refused_at_once() {
     }
 }
 
-/// Ten megabytes that do not get smaller, on the branch `odd`.
+/// Writes ten megabytes of incompressible files to the branch `odd`.
 fn noise(service: &Service, id: i64) {
     branch(service, id, |repo| {
         let mut state = 1_u32;
@@ -259,8 +259,8 @@ fn noise(service: &Service, id: i64) {
     });
 }
 
-/// Asks for an archive and leaves after its first bytes.
-async fn taste(service: &Service, id: i64, path: &str) {
+/// Requests an archive and disconnects after its first bytes.
+async fn get_first_bytes(service: &Service, id: i64, path: &str) {
     let stream = service.address.connect().await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     let request = request(service, Method::GET, path, ARCHIVE, id).body(Body::empty()).unwrap();
@@ -271,20 +271,21 @@ async fn taste(service: &Service, id: i64, path: &str) {
     }
 }
 
-/// Archives on disk, finished or not.
-fn kept(service: &Service) -> usize {
+/// Counts the archives in the cache, finished or not.
+fn cached_archives(service: &Service) -> usize {
     std::fs::read_dir(service.store().join("cache/archives")).unwrap().count()
 }
 
 #[tokio::test]
-async fn an_archive_that_nobody_waits_for_is_not_made() {
+async fn an_archive_is_not_finished_after_its_client_left() {
     let (service, id, _) = filled().await;
     noise(&service, id);
-    // On a busy machine one may be finished before the service sees that the client left: that one is kept.
+    // On a busy machine an archive may be finished before the service sees that the client left: it stays in the cache.
     for finished in 0..5 {
-        taste(&service, id, &format!("/git/{id}/archive?revision=odd&format=zip&prefix=demo{finished}")).await;
+        get_first_bytes(&service, id, &format!("/git/{id}/archive?revision=odd&format=zip&prefix=demo{finished}"))
+            .await;
         for _ in 0..300 {
-            if kept(&service) == finished {
+            if cached_archives(&service) == finished {
                 return;
             }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -294,15 +295,15 @@ async fn an_archive_that_nobody_waits_for_is_not_made() {
 }
 
 #[tokio::test]
-async fn many_who_ask_at_once_get_one_file_and_who_leaves_stops_nobody() {
+async fn concurrent_requests_share_one_file_and_one_that_leaves_stops_no_other() {
     let (service, id, _) = filled().await;
     noise(&service, id);
     let path = path(id, "odd", "zip");
-    // Three begin, and one of them goes after its first bytes.
-    let leaver = taste(&service, id, &path);
+    // Of three clients, one disconnects after its first bytes.
+    let leaver = get_first_bytes(&service, id, &path);
     let (one, two, ()) =
         tokio::join!(get(&service, id, &path, &[]), get(&service, id, &path, &[("range", "bytes=5-")]), leaver);
     assert_eq!((one.0, two.0), (StatusCode::OK, StatusCode::PARTIAL_CONTENT));
     assert!(one.2.len() > 10 << 20 && one.2[5..] == two.2[..]);
-    assert_eq!(kept(&service), 1, "it was made once");
+    assert_eq!(cached_archives(&service), 1, "it was made once");
 }

@@ -1,4 +1,4 @@
-//! Pushes that no honest client sends. Each is refused with a reason, and the store is as it was.
+//! Pushes that only a malicious client sends. Each is refused with a reason, and the store is unchanged.
 
 use std::{
     io::Write as _,
@@ -23,7 +23,7 @@ pub(crate) const BLOB: u8 = 3;
 pub(crate) const OFS_DELTA: u8 = 6;
 pub(crate) const REF_DELTA: u8 = 7;
 
-/// What a program makes of its input.
+/// Runs a program with `input` and returns its trimmed output.
 pub(crate) fn filter(folder: &Path, program: &str, args: &[&str], input: &[u8]) -> String {
     let mut command = Command::new(program);
     let mut child =
@@ -34,7 +34,7 @@ pub(crate) fn filter(folder: &Path, program: &str, args: &[&str], input: &[u8]) 
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A repository in which anything can be written.
+/// A bare repository in which malformed objects can be written.
 pub(crate) struct Workshop(tempfile::TempDir);
 
 impl Workshop {
@@ -48,10 +48,12 @@ impl Workshop {
         self.0.path()
     }
 
+    /// Writes an object without checks and returns its id.
     pub(crate) fn object(&self, kind: &str, bytes: &[u8]) -> String {
         filter(self.path(), "git", &["hash-object", "-w", "--literally", "-t", kind, "--stdin"], bytes)
     }
 
+    /// Writes a tree of `(mode, name, id)` entries, in this order, and returns its id.
     pub(crate) fn tree(&self, entries: &[(&str, &[u8], &str)]) -> String {
         let mut bytes = Vec::new();
         for (mode, name, id) in entries {
@@ -69,14 +71,14 @@ impl Workshop {
         self.object("commit", format!("tree {tree}\nauthor {who}\ncommitter {who}\n\nm\n").as_bytes())
     }
 
-    /// A commit of one file.
+    /// Writes a commit of one file and returns its id.
     pub(crate) fn file(&self, mode: &str, name: &[u8], content: &[u8]) -> String {
         let blob = self.object("blob", content);
         self.commit(&self.tree(&[(mode, name, &blob)]))
     }
 }
 
-/// The store holds one repository, whose objects are sound and whose refs are `refs`; nothing is in quarantine.
+/// Asserts that the store's only repository has sound objects, `refs` refs and no quarantine.
 pub(crate) async fn assert_unharmed(service: &Service, refs: usize) {
     let path: PathBuf = find_repository(&service.store());
     let text = git(&path, &["fsck", "--strict", "--no-progress"]).await;
@@ -87,14 +89,14 @@ pub(crate) async fn assert_unharmed(service: &Service, refs: usize) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Not one object came in.
+/// Asserts that the store's only repository has no object.
 pub(crate) async fn assert_empty(service: &Service) {
     let text = git(&find_repository(&service.store()), &["count-objects", "-v"]).await;
     assert!(text.starts_with("count: 0") && text.contains("in-pack: 0") && text.contains("garbage: 0"), "{text}");
 }
 
 #[tokio::test]
-async fn malformed_objects_are_refused_by_name() {
+async fn malformed_objects_are_refused_with_the_fsck_error() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let w = Workshop::new().await;
@@ -126,10 +128,10 @@ async fn malformed_objects_are_refused_by_name() {
         (tree(&[("0100644", b"a", &blob)]), "zeroPaddedFilemode"),
         (tree(&[("100644", b"b", &blob), ("100644", b"a", &blob)]), "treeNotSorted"),
         (tree(&[("100644", b"a", &blob), ("100755", b"a", &blob)]), "duplicateEntries"),
-        // A link, and a folder in its place to be written through it.
+        // A symbolic link and a folder of the same name, to write through the link.
         (tree(&[("120000", b"a", &blob), ("40000", b"a", &w.tree(&[("100644", b"b", &blob)]))]), "duplicateEntries"),
         (tree(&[("120000", b"a", &blob), ("100644", b"a/b", &blob)]), "fullPathname"),
-        // What is said to be a file and is a folder, and the like.
+        // Entries and commits that point to objects of another type.
         (tree(&[("100644", b"a", &empty)]), "expected|type|bad|fatal|missing"),
         (tree(&[("40000", b"a", &blob)]), "expected|type|bad|fatal|missing"),
         (w.commit(&blob), "expected|type|bad|fatal|missing"),
@@ -151,7 +153,7 @@ async fn malformed_objects_are_refused_by_name() {
         (w.commit(&"1".repeat(40)), "missing|bad|unresolved|fatal"),
     ];
     for (commit, reason) in cases {
-        // Honest clients refuse to send some of these: the pack is made of what is listed.
+        // git refuses to send some of these objects, so the pack is made from a list of ids.
         let objects = reachable(&w, &commit);
         let mut pack = filter_bytes(w.path(), &["pack-objects", "--stdout", "-q"], objects.as_bytes());
         let text = push(&gateway.service, id, &[("refs/heads/main", &commit)], &mut pack).await;
@@ -162,7 +164,8 @@ async fn malformed_objects_are_refused_by_name() {
     assert_empty(&gateway.service).await;
 }
 
-/// All objects of the workshop: whatever else lies there does no harm, and some of what is needed cannot be walked.
+/// Returns the ids of all objects that `commit` leads to, one per line. Ids are searched in the objects' bytes, because git
+/// cannot walk malformed ones.
 fn reachable(w: &Workshop, commit: &str) -> String {
     let mut wanted = vec![commit.to_owned()];
     let mut index = 0;
@@ -197,7 +200,7 @@ pub(crate) fn filter_bytes(folder: &Path, args: &[&str], input: &[u8]) -> Vec<u8
     output.stdout
 }
 
-/// Pushes refs from nowhere to an id, with a pack; what is answered.
+/// Pushes new refs with a pack, and returns the response. Takes the bytes of the pack out of `pack`.
 pub(crate) async fn push(service: &Service, id: i64, refs: &[(&str, &str)], pack: &mut Vec<u8>) -> String {
     let mut body = Vec::new();
     for (index, (name, new)) in refs.iter().enumerate() {
@@ -214,7 +217,7 @@ pub(crate) async fn push(service: &Service, id: i64, refs: &[(&str, &str)], pack
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// One entry of a pack, which says that it has `size` bytes.
+/// Returns an entry of a pack whose header claims `size` bytes; `base` is the reference to a delta's base.
 pub(crate) fn entry(kind: u8, size: u64, base: &[u8], bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![kind << 4 | (size & 15) as u8];
     let mut rest = size >> 4;
@@ -229,6 +232,7 @@ pub(crate) fn entry(kind: u8, size: u64, base: &[u8], bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// Returns a pack whose header claims `count` objects, with its checksum.
 pub(crate) fn pack(count: u32, entries: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = [b"PACK\0\0\0\x02".as_slice(), &count.to_be_bytes(), &entries.concat()].concat();
     let sum = filter(Path::new("/"), "sha1sum", &[], &bytes);
@@ -236,13 +240,13 @@ pub(crate) fn pack(count: u32, entries: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// A delta that makes `size` bytes out of the first byte of a base of `base` bytes. Sizes are below 128.
+/// Returns a delta that repeats the first byte of a base of `base` bytes `size` times. Sizes are below 128.
 fn delta(base: u8, size: u8) -> Vec<u8> {
     [&[base, size], [0x90, 1].repeat(usize::from(size)).as_slice()].concat()
 }
 
 #[tokio::test]
-async fn packs_that_lie_are_refused() {
+async fn malformed_packs_are_refused() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let blob = entry(BLOB, 3, b"", b"abc");
@@ -288,7 +292,7 @@ async fn too_many_objects_or_refs_are_refused_with_the_limit() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let commit = gateway.service.put(id, "a", b"a").await;
-    // The rest of such a pack is of no interest.
+    // The object count in the header is refused; the bytes after it do not matter.
     let mut many = [b"PACK\0\0\0\x02".as_slice(), &100_001_u32.to_be_bytes(), &[0; 300_000]].concat();
     let text = push(&gateway.service, id, &[("refs/heads/x", &commit)], &mut many).await;
     assert!(text.contains("unpack the pack has 100001 objects, at most 100000 are taken"), "{text}");
@@ -307,7 +311,7 @@ async fn too_many_objects_or_refs_are_refused_with_the_limit() {
 }
 
 #[tokio::test]
-async fn names_that_mean_something_else_are_refused() {
+async fn ambiguous_and_reserved_ref_names_are_refused() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let commit = gateway.service.put(id, "a", b"a").await;
@@ -344,7 +348,7 @@ async fn names_that_mean_something_else_are_refused() {
         let text = push(&gateway.service, id, &[(name, &commit)], &mut pack(0, &[])).await;
         assert!(!text.contains(&format!("ok {name}")) && text.contains("ng "), "{name:?}: {text:?}");
     }
-    // What such a name stands beside is done.
+    // A valid ref of the same push is still created.
     let both = [("refs/heads/-x", commit.as_str()), ("refs/heads/good", commit.as_str())];
     let text = push(&gateway.service, id, &both, &mut pack(0, &[])).await;
     assert!(text.contains("ok refs/heads/good") && text.contains("ng refs/heads/-x"), "{text}");
@@ -354,7 +358,7 @@ async fn names_that_mean_something_else_are_refused() {
     gateway.service.updates(id, 2).await;
 }
 
-/// A file and chains of deltas on it, each of as many files that hold a number; and the first file's id.
+/// Returns the id of a blob, and a pack of it and of delta chains based on it, with these lengths.
 fn chains(w: &Workshop, lengths: &[u32]) -> (String, Vec<u8>) {
     let mut entries = vec![entry(BLOB, 4, b"", b"base")];
     let mut number = 0_u32;
@@ -379,7 +383,7 @@ fn chains(w: &Workshop, lengths: &[u32]) -> (String, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn delta_chains_without_end_are_refused() {
+async fn delta_chains_that_are_too_deep_are_refused() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let w = Workshop::new().await;
@@ -389,7 +393,7 @@ async fn delta_chains_without_end_are_refused() {
     assert!(text.contains("the pack has delta chains that are too deep"), "{text}");
     assert_unharmed(&gateway.service, 0).await;
     assert_empty(&gateway.service).await;
-    // As deep as git itself goes is fine.
+    // Chains as deep as git itself writes (4095) are accepted.
     let (blob, mut wide) = chains(&w, &[4095, 10, 4000]);
     let text = push(&gateway.service, id, &[("refs/tags/wide", &blob)], &mut wide).await;
     assert!(text.contains("ok refs/tags/wide"), "{text}");

@@ -1,4 +1,4 @@
-//! Bulk bytes over plain HTTP.
+//! Plain HTTP requests: raw files, advertisements of refs, fetches and pushes without a git client.
 
 use std::io::Write as _;
 
@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::harness::Service;
 
-/// One request on a connection of its own.
+/// Sends a request on a connection of its own and reads the whole response.
 pub(crate) async fn send(service: &Service, request: Request<Body>) -> (StatusCode, HeaderMap, Bytes) {
     let stream = service.address.connect().await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -23,7 +23,7 @@ pub(crate) async fn send(service: &Service, request: Request<Body>) -> (StatusCo
     };
     tokio::select! {
         answer = exchange => answer,
-        // Polled beside the exchange; it ends after it.
+        // The connection must be polled while the response is read.
         outcome = async { drop(connection.await); std::future::pending().await } => outcome,
     }
 }
@@ -61,7 +61,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_range_of_a_file_can_be_had_however_large_it_is() {
+async fn ranges_of_small_and_large_files_are_served() {
     let service = Service::start().await;
     let id = service.create().await;
     let large: Vec<u8> = (0..3_u32 << 20).map(|index| (index / 999) as u8).collect();
@@ -160,11 +160,11 @@ async fn refs_are_advertised_in_both_protocols() {
 }
 
 #[tokio::test]
-async fn a_grant_opens_one_kind_of_body() {
+async fn a_grant_is_valid_for_one_operation() {
     let service = Service::start().await;
     let id = service.create().await;
     service.put(id, "a.txt", b"a").await;
-    let doors = [
+    let endpoints = [
         (UPLOAD_PACK, Method::GET, format!("/git/{id}/info-refs?service=git-upload-pack")),
         (UPLOAD_PACK, Method::POST, format!("/git/{id}/upload-pack")),
         (RECEIVE_PACK, Method::GET, format!("/git/{id}/info-refs?service=git-receive-pack")),
@@ -172,7 +172,7 @@ async fn a_grant_opens_one_kind_of_body() {
         (RAW, Method::GET, format!("/git/{id}/raw?path=main/a.txt")),
     ];
     for operation in [UPLOAD_PACK, RECEIVE_PACK, RAW, PUT_CONTENTS, ""] {
-        for (wanted, method, path) in &doors {
+        for (wanted, method, path) in &endpoints {
             let request = request(&service, method.clone(), path, operation, id);
             let (status, headers, _) = send(&service, request.body(Body::from("0000")).unwrap()).await;
             let reason = headers.get("ferrite-reason").map(|reason| reason.to_str().unwrap());
@@ -187,7 +187,7 @@ async fn a_grant_opens_one_kind_of_body() {
 }
 
 #[tokio::test]
-async fn nobody_pushes_to_a_mirror_or_without_credentials() {
+async fn pushes_to_a_mirror_or_without_credentials_are_refused() {
     let service = Service::start().await;
     let id = service.create().await;
     let path = format!("/git/{id}/info-refs?service=git-receive-pack");
@@ -203,7 +203,7 @@ async fn nobody_pushes_to_a_mirror_or_without_credentials() {
 }
 
 #[tokio::test]
-async fn requests_may_be_compressed_up_to_a_ceiling() {
+async fn requests_may_be_compressed_up_to_a_limit() {
     let service = Service::start().await;
     let id = service.create().await;
     service.put(id, "a.txt", b"a").await;
@@ -213,7 +213,7 @@ async fn requests_may_be_compressed_up_to_a_ceiling() {
     assert!(String::from_utf8_lossy(&plain).contains("refs/heads/main"), "{plain:?}");
     let (_, _, packed) = fetch(&service, id, gzip(ls_refs), Some("gzip")).await;
     assert_eq!(packed, plain);
-    // Valid packets without an end: git reads on until the ceiling stops it.
+    // Valid packets that do not end: git reads until the limit stops it.
     let packet = [b"fff0".as_slice(), &[b'x'; 0xffec]].concat();
     let bomb = gzip(&[b"0014command=ls-refs\n0001".to_vec(), packet.repeat(600)].concat());
     assert!(bomb.len() < 1 << 20);

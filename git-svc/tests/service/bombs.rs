@@ -1,5 +1,5 @@
-//! Pushes that are small and become large: trees, deltas, compression. Each is refused with a reason or served within limits, and
-//! the store is as it was.
+//! Small pushes with huge contents: trees, deltas, compression. Each is refused with a reason or served within limits, and the
+//! rest of the store is unchanged.
 
 use std::io::Write as _;
 
@@ -21,15 +21,16 @@ use crate::{
     push::{Gateway, git},
 };
 
-/// A pack of everything in the workshop that a commit leads to, without git's own walk: it goes only so deep.
+/// Returns a pack of all objects in the workshop. Listed by id, because git's own walk has a depth limit.
 fn pack_of_all(w: &Workshop) -> Vec<u8> {
     let all = filter(w.path(), "git", &["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"], b"");
     filter_bytes(w.path(), &["pack-objects", "--stdout", "-q", "--window=0"], format!("{all}\n").as_bytes())
 }
 
-/// What the ways to read say about the branch `main`: a path's contents, all of the tree, history of all and of a path, archives.
+/// Reads the branch `main` in each way (contents of a path, recursive tree, log of the branch and of the path, archives) and
+/// returns the results as text.
 async fn read(service: &Service, id: i64, path: &[u8]) -> Vec<String> {
-    let said = |name: &str, outcome: Result<usize, tonic::Status>| match outcome {
+    let describe = |name: &str, outcome: Result<usize, tonic::Status>| match outcome {
         Ok(count) => format!("{name} {count}"),
         Err(status) => format!("{name} {}", reason(&status)),
     };
@@ -38,23 +39,23 @@ async fn read(service: &Service, id: i64, path: &[u8]) -> Vec<String> {
     let contents = service.git().get_contents(service.with_grant(id, contents)).await.map(|_| 1);
     let tree = GetTreeRequest { repository_id: id, tree_ish: revision.clone(), is_recursive: true };
     let tree = service.data().get_tree(service.with_grant(id, tree)).await.map(|found| found.get_ref().items.len());
-    let mut said = vec![said("contents", contents), said("tree", tree)];
+    let mut results = vec![describe("contents", contents), describe("tree", tree)];
     for path in [Vec::new(), path] {
         let log = ListCommitsRequest { repository_id: id, revision: revision.clone(), path, page: 1, page_size: 9 };
         let log = service.data().list_commits(service.with_grant(id, log)).await.unwrap();
-        said.push(format!("log {}", log.get_ref().commits.len()));
+        results.push(format!("log {}", log.get_ref().commits.len()));
     }
     for format in ["tar.gz", "zip"] {
         let path = format!("/git/{id}/archive?revision=main&format={format}&prefix=demo");
         let request = bodies::request(service, Method::GET, &path, ARCHIVE, id).body(Body::empty()).unwrap();
         let (status, headers, _) = bodies::send(service, request).await;
         let reason = headers.get("ferrite-reason").map_or("", |reason| reason.to_str().unwrap());
-        said.push(format!("{format} {} {reason}", status.as_u16()));
+        results.push(format!("{format} {} {reason}", status.as_u16()));
     }
-    said
+    results
 }
 
-/// Another push, and a commit by API, which find everything in order.
+/// Asserts that another push and a commit by API still succeed.
 async fn assert_open(gateway: &Gateway, id: i64) {
     let w = Workshop::new().await;
     let tip = w.file("100644", b"fine", b"fine");
@@ -77,16 +78,16 @@ async fn a_tree_of_very_many_entries_is_read_within_limits() {
     let tip = w.commit(&w.tree(&[("40000", b"wide", &wide)]));
     let text = push(&gateway.service, id, &[("refs/heads/main", &tip)], &mut pack_of_all(&w)).await;
     assert!(text.contains("ok refs/heads/main"), "{text}");
-    let said = read(&gateway.service, id, b"wide").await;
+    let results = read(&gateway.service, id, b"wide").await;
     let expected = ["contents TOO_LARGE", "tree 100000", "log 1", "log 1", "tar.gz 413 TOO_LARGE", "zip 413 TOO_LARGE"];
-    assert_eq!(said, expected);
+    assert_eq!(results, expected);
     let one = read(&gateway.service, id, b"wide/file-123456").await;
     assert_eq!(one[0], "contents 1");
     assert_open(&gateway, id).await;
     assert_unharmed(&gateway.service, 2).await;
 }
 
-/// A chain of folders, each in the one before it; its tip.
+/// Writes nested folders of `levels` levels, and returns their commit.
 fn chain(w: &Workshop, levels: usize) -> String {
     let objects = git2::Repository::open_bare(w.path()).unwrap();
     let mut id = objects.blob(b"x").unwrap();
@@ -112,13 +113,13 @@ async fn a_tree_of_very_many_levels_is_refused_and_a_deep_one_is_read() {
     let tip = chain(&w, 2000);
     let text = push(&gateway.service, id, &[("refs/heads/main", &tip)], &mut pack_of_all(&w)).await;
     assert!(text.contains("ok refs/heads/main"), "{text}");
-    let said = read(&gateway.service, id, "d/".repeat(1999).as_bytes()).await;
-    assert!(said.iter().all(|line| !line.contains("INTERNAL")), "{said:?}");
+    let results = read(&gateway.service, id, "d/".repeat(1999).as_bytes()).await;
+    assert!(results.iter().all(|line| !line.contains("INTERNAL")), "{results:?}");
     assert_open(&gateway, id).await;
     assert_unharmed(&gateway.service, 2).await;
 }
 
-/// A number as deltas write sizes.
+/// Encodes a size as in deltas: 7 bits per byte, lowest first.
 fn size(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
@@ -129,14 +130,14 @@ fn size(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Copies the first `count` bytes of a base.
+/// Returns the delta instruction that copies the first `count` bytes of the base.
 fn copy(count: u32) -> Vec<u8> {
     let bytes = count.to_le_bytes();
     [&[0x80 | 0x10 | 0x20 | 0x40], &bytes[..3]].concat()
 }
 
 #[tokio::test]
-async fn deltas_that_grow_beyond_all_bounds_are_refused() {
+async fn deltas_with_huge_results_are_refused() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let base = entry(BLOB, 15 << 20, b"", &vec![0; 15 << 20]);
@@ -146,7 +147,7 @@ async fn deltas_that_grow_beyond_all_bounds_are_refused() {
         back = (back >> 7) - 1;
         distance.insert(0, 0x80 | (back & 0x7f) as u8);
     }
-    // Three gigabytes out of a few bytes, said and meant; and more than there is memory, only said.
+    // A delta with a true result of three gigabytes, and two that only claim results larger than any memory.
     let copies = copy(15 << 20).repeat(205);
     for (result, copies) in [(205 * (15 << 20), &copies), (1 << 50, &copies), (u64::MAX, &copies)] {
         let delta = [size(15 << 20), size(result), copies.clone()].concat();
@@ -175,9 +176,9 @@ async fn a_file_that_unpacks_to_far_more_is_streamed_and_not_archived() {
     assert!(bytes.len() < 1 << 20);
     let text = push(service, id, &[("refs/heads/main", &tip)], &mut bytes).await;
     assert!(text.contains("ok refs/heads/main"), "{text}");
-    let said = read(service, id, b"zeros").await;
+    let results = read(service, id, b"zeros").await;
     let expected = ["contents 1", "tree 1", "log 1", "log 1", "tar.gz 413 TOO_LARGE", "zip 413 TOO_LARGE"];
-    assert_eq!(said, expected);
+    assert_eq!(results, expected);
     let path = format!("/git/{id}/raw?path=main/zeros");
     let head = bodies::request(service, Method::GET, &path, RAW, id).header("range", "bytes=199999990-");
     let (status, _, body) = bodies::send(service, head.body(Body::empty()).unwrap()).await;
@@ -187,11 +188,11 @@ async fn a_file_that_unpacks_to_far_more_is_streamed_and_not_archived() {
 }
 
 #[tokio::test]
-async fn a_compressed_push_is_held_to_what_it_unpacks_to() {
+async fn a_compressed_push_is_limited_by_its_decompressed_size() {
     let gateway = Gateway::start().await;
     let service = &gateway.service;
     let id = service.create().await;
-    // Stored, not compressed: what is in the pack is as large as the file.
+    // Stored without compression in the pack, so that only the request's gzip encoding makes it small.
     let length = 90_u64 << 20;
     let mut stored = entry(BLOB, length, b"", b"");
     stored.truncate(5);
@@ -215,7 +216,7 @@ async fn a_compressed_push_is_held_to_what_it_unpacks_to() {
 }
 
 #[tokio::test]
-async fn what_follows_a_pack_does_no_harm() {
+async fn bytes_after_a_pack_do_no_harm() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let w = Workshop::new().await;
@@ -223,10 +224,10 @@ async fn what_follows_a_pack_does_no_harm() {
     let mut bytes = pack_of_all(&w);
     bytes.extend_from_slice(&b"PACK and more of it".repeat(1000));
     let text = push(&gateway.service, id, &[("refs/heads/main", &tip)], &mut bytes).await;
-    // git hands it on to nobody, and may take note of that.
+    // git ignores the trailing bytes, or refuses the pack because of them.
     let is_taken = text.contains("ok refs/heads/main");
     assert!(is_taken || text.contains("ng refs/heads/main"), "{text}");
     assert_open(&gateway, id).await;
-    // The first branch of all is the one that the API writes to.
+    // The API writes to the first branch of the repository, which HEAD names.
     assert_unharmed(&gateway.service, if is_taken { 2 } else { 1 }).await;
 }

@@ -1,4 +1,4 @@
-//! History, refs and objects, over a real socket.
+//! RPCs of history, refs and objects, over a real socket.
 
 use ferrite_proto::{
     git::{
@@ -47,7 +47,7 @@ async fn history_comes_in_pages_of_all_commits_or_of_a_path() {
     assert_eq!(listed(&service, commits(id, "", "-none", 1)).await, (vec![], false, Some(0)));
 }
 
-/// More commits than the walk along a path looks at: git has to find them.
+/// The walk along a path gives up after fewer commits than there are here, so `git rev-list` has to find them.
 #[tokio::test]
 async fn the_history_of_a_rare_path_is_found_by_git() {
     let service = Service::start().await;
@@ -84,7 +84,7 @@ async fn the_history_of_a_rare_path_is_found_by_git() {
 }
 
 #[tokio::test]
-async fn trees_blobs_tags_and_refs_are_shown() {
+async fn trees_blobs_tags_and_refs_are_returned() {
     let service = Service::start().await;
     let id = service.create().await;
     let commit = service.put(id, "dir/a.txt", b"hello\n").await;
@@ -93,7 +93,7 @@ async fn trees_blobs_tags_and_refs_are_shown() {
         let target = repo.find_object(Oid::from_str(&commit).unwrap(), None).unwrap();
         repo.reference("refs/tags/v1", target.id(), false, "").unwrap();
         let annotated = repo.tag("v2", &target, &who(), "two\n", false).unwrap().to_string();
-        // The service sees what is done by hand once it is in `packed-refs`.
+        // A ref written by hand is noticed at once in `packed-refs` only; a loose one when the table of refs is read again.
         let packed = std::process::Command::new("git").arg("-C").arg(repo.path()).args(["pack-refs", "--all"]).status();
         assert!(packed.unwrap().success());
         annotated
@@ -133,7 +133,7 @@ async fn trees_blobs_tags_and_refs_are_shown() {
 }
 
 #[tokio::test]
-async fn what_is_no_revision_name_or_id_is_not_found() {
+async fn invalid_revisions_names_and_ids_are_not_found() {
     let service = Service::start().await;
     let id = service.create().await;
     service.put(id, "a", b"x").await;
@@ -172,7 +172,7 @@ async fn bad_pages_and_paths_name_their_field() {
 }
 
 #[tokio::test]
-async fn a_mirror_is_read_and_another_grant_is_not_enough() {
+async fn a_mirror_is_readable_and_a_grant_for_another_operation_is_refused() {
     let service = Service::start().await;
     let id = service.create().await;
     let grant = |operation| Grant { is_mirror: true, ..service.grant(id, operation) };

@@ -1,4 +1,5 @@
-//! The first steps of a fetch, which are answered from memory: what they cost, and that they are git's answers.
+//! First steps of a fetch or a push (capabilities, refs), answered from memory: they start no process and equal git's own
+//! responses.
 
 use std::{io::Write as _, path::PathBuf, process::Command};
 
@@ -21,7 +22,7 @@ use crate::{
 
 const EVERYTHING: &[&str] = &["peel", "symrefs", "unborn", "ref-prefix HEAD", "ref-prefix refs/heads/"];
 
-/// A service whose git writes down every subcommand it runs.
+/// A service whose git program logs each run.
 struct Counted {
     service: Service,
     log: PathBuf,
@@ -38,7 +39,7 @@ impl Counted {
         Self { service: Service::start_with(folder, &["--git-program", &program]).await, log }
     }
 
-    /// Processes so far.
+    /// Counts the git processes so far.
     fn processes(&self) -> usize {
         std::fs::read_to_string(&self.log).unwrap().lines().count()
     }
@@ -55,8 +56,8 @@ impl Counted {
         send(&self.service, request.body(body).unwrap()).await
     }
 
-    /// What git itself answers, without any of our settings.
-    fn gits(&self, id: i64, args: &[&str], input: &[u8]) -> Vec<u8> {
+    /// Runs `git upload-pack` on the repository and returns its output, as the expected response.
+    fn expected(&self, id: i64, args: &[&str], input: &[u8]) -> Vec<u8> {
         let repository = self.service.on_disk(id);
         let mut git = Command::new("git");
         git.args(["-c", "uploadpack.allowFilter=true", "-c", "uploadpack.allowReachableSHA1InWant=true"]);
@@ -74,7 +75,7 @@ fn ls_refs(arguments: &[&str]) -> Vec<u8> {
     format!("{}{}0001{arguments}0000", line("command=ls-refs"), line("object-format=sha1")).into_bytes()
 }
 
-/// What packets carry, without the lengths: git cuts a pack as its parts come.
+/// Returns a response with the packets of the pack (band 1) joined: git cuts the pack into packets as it is written.
 fn content(mut bytes: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some((packet, used)) = Packet::decode(bytes).unwrap() {
@@ -93,10 +94,10 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A body that comes a few bytes at a time.
-fn drops(bytes: &[u8]) -> Body {
-    let pieces: Vec<_> = bytes.chunks(3).map(|piece| Ok::<_, std::io::Error>(Bytes::copy_from_slice(piece))).collect();
-    Body::from_stream(stream::iter(pieces))
+/// Returns a body that is sent three bytes at a time.
+fn chunked(bytes: &[u8]) -> Body {
+    let chunks: Vec<_> = bytes.chunks(3).map(|chunk| Ok::<_, std::io::Error>(Bytes::copy_from_slice(chunk))).collect();
+    Body::from_stream(stream::iter(chunks))
 }
 
 #[tokio::test]
@@ -106,16 +107,16 @@ async fn a_fetch_with_nothing_new_starts_no_process() {
     counted.service.put(id, "a.txt", b"a").await;
     counted.info_refs(id).await;
     let before = counted.processes();
-    let asked = ls_refs(EVERYTHING);
+    let input = ls_refs(EVERYTHING);
     for _ in 0..3 {
-        let (status, headers, said) = counted.info_refs(id).await;
+        let (status, headers, refs) = counted.info_refs(id).await;
         assert_eq!(
-            (status, said.as_ref()),
-            (StatusCode::OK, counted.gits(id, &["--http-backend-info-refs"], b"").as_ref())
+            (status, refs.as_ref()),
+            (StatusCode::OK, counted.expected(id, &["--http-backend-info-refs"], b"").as_ref())
         );
         assert_eq!(headers["content-type"], "application/x-git-upload-pack-advertisement");
-        let (status, headers, told) = counted.post(id, Body::from(asked.clone()), "identity").await;
-        assert_eq!((status, told.as_ref()), (StatusCode::OK, counted.gits(id, &[], &asked).as_ref()));
+        let (status, headers, answer) = counted.post(id, Body::from(input.clone()), "identity").await;
+        assert_eq!((status, answer.as_ref()), (StatusCode::OK, counted.expected(id, &[], &input).as_ref()));
         assert_eq!(headers["content-type"], "application/x-git-upload-pack-result");
         assert_eq!(headers["cache-control"], "no-cache, max-age=0, must-revalidate");
     }
@@ -123,7 +124,7 @@ async fn a_fetch_with_nothing_new_starts_no_process() {
 }
 
 #[tokio::test]
-async fn what_a_push_starts_from_is_told_without_a_process() {
+async fn refs_for_a_push_are_advertised_without_a_process() {
     let counted = Counted::start().await;
     let (empty, full) = (counted.service.create().await, counted.service.create().await);
     let tip = counted.service.put(full, "a.txt", b"a").await;
@@ -134,43 +135,43 @@ async fn what_a_push_starts_from_is_told_without_a_process() {
     let repo = counted.service.on_disk(full);
     let who = git2::Signature::now("Ada", "ada@example.com").unwrap();
     repo.tag("v1", &repo.find_object(tip.parse().unwrap(), None).unwrap(), &who, "first", false).unwrap();
-    // Loose refs that were written behind its back are not looked for.
+    // A ref written by hand is noticed at once in `packed-refs` only; a loose one when the table of refs is read again.
     assert!(Command::new("git").arg("-C").arg(repo.path()).args(["pack-refs", "--all"]).status().unwrap().success());
-    let told = async |id: i64| {
+    let advertise = async |id: i64| {
         let path = format!("/git/{id}/info-refs?service=git-receive-pack");
-        let asked = request(&counted.service, Method::GET, &path, RECEIVE_PACK, id).body(Body::empty()).unwrap();
-        let (status, headers, told) = send(&counted.service, asked).await;
+        let get = request(&counted.service, Method::GET, &path, RECEIVE_PACK, id).body(Body::empty()).unwrap();
+        let (status, headers, refs) = send(&counted.service, get).await;
         assert_eq!(status, StatusCode::OK);
         assert_eq!(headers["content-type"], "application/x-git-receive-pack-advertisement");
-        told
+        refs
     };
-    told(empty).await;
+    advertise(empty).await;
     let before = counted.processes();
     for id in [empty, full] {
-        // git's own words, with the settings that decide what it can do.
+        // git's own advertisement, with the settings that its capabilities depend on.
         let mut git = Command::new("git");
         git.args(["-c", "receive.advertisePushOptions=true", "receive-pack", "--http-backend-info-refs"]);
-        let said = git.arg(counted.service.on_disk(id).path()).output().unwrap().stdout;
-        let said = [b"001f# service=git-receive-pack\n0000".as_slice(), &said].concat();
-        let told = told(id).await;
+        let expected = git.arg(counted.service.on_disk(id).path()).output().unwrap().stdout;
+        let expected = [b"001f# service=git-receive-pack\n0000".as_slice(), &expected].concat();
+        let refs = advertise(id).await;
         let begin = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned();
-        assert!(told == said, "{:?}, not {:?}", begin(&told), begin(&said));
+        assert!(refs == expected, "{:?}, not {:?}", begin(&refs), begin(&expected));
     }
     assert_eq!(counted.processes(), before);
 }
 
 #[tokio::test]
-async fn what_was_written_is_told_at_once() {
+async fn ls_refs_shows_a_write_at_once() {
     let counted = Counted::start().await;
     let id = counted.service.create().await;
-    let asked = ls_refs(EVERYTHING);
-    let (_, _, told) = counted.post(id, Body::from(asked.clone()), "identity").await;
-    assert_eq!(told, "002eunborn HEAD symref-target:refs/heads/main\n0000");
+    let input = ls_refs(EVERYTHING);
+    let (_, _, answer) = counted.post(id, Body::from(input.clone()), "identity").await;
+    assert_eq!(answer, "002eunborn HEAD symref-target:refs/heads/main\n0000");
     for number in 0..5 {
         let commit = counted.service.put(id, &format!("{number}.txt"), b"a").await;
-        let (_, _, told) = counted.post(id, Body::from(asked.clone()), "identity").await;
-        assert_eq!(told.as_ref(), counted.gits(id, &[], &asked), "{number}");
-        assert!(String::from_utf8_lossy(&told).contains(&commit));
+        let (_, _, answer) = counted.post(id, Body::from(input.clone()), "identity").await;
+        assert_eq!(answer.as_ref(), counted.expected(id, &[], &input), "{number}");
+        assert!(String::from_utf8_lossy(&answer).contains(&commit));
         let list = ListBranchesRequest { repository_id: id, page: 1, page_size: 10 };
         let list =
             counted.service.git().list_branches(counted.service.with_grant(id, list)).await.unwrap().into_inner();
@@ -179,21 +180,21 @@ async fn what_was_written_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn requests_may_come_in_any_form() {
+async fn chunked_and_compressed_requests_get_the_same_answer() {
     let counted = Counted::start().await;
     let id = counted.service.create().await;
     counted.service.put(id, "a.txt", b"a").await;
-    let asked = ls_refs(EVERYTHING);
-    let wanted = counted.gits(id, &[], &asked);
+    let input = ls_refs(EVERYTHING);
+    let wanted = counted.expected(id, &[], &input);
     let before = counted.processes();
     for (body, encoding) in [
-        (drops(&asked), "identity"),
-        (drops(&gzip(&asked)), "gzip"),
-        (Body::from(gzip(&asked)), "x-gzip"),
-        (Body::from(gzip(&asked)), "gzip"),
+        (chunked(&input), "identity"),
+        (chunked(&gzip(&input)), "gzip"),
+        (Body::from(gzip(&input)), "x-gzip"),
+        (Body::from(gzip(&input)), "gzip"),
     ] {
-        let (status, _, told) = counted.post(id, body, encoding).await;
-        assert_eq!((status, told.as_ref()), (StatusCode::OK, wanted.as_ref()), "{encoding}");
+        let (status, _, answer) = counted.post(id, body, encoding).await;
+        assert_eq!((status, answer.as_ref()), (StatusCode::OK, wanted.as_ref()), "{encoding}");
     }
     assert_eq!(counted.processes(), before);
 }
@@ -206,13 +207,13 @@ async fn a_clone_starts_one_process_and_the_next_one_none() {
         let commit = counted.service.put(id, &format!("{number}.txt"), &vec![b'a'; 200_000]).await;
         let words = "000dthin-pack000fno-progress000finclude-tag000dofs-delta";
         let wants = format!("0032want {commit}\n0032want {commit}\n0009done\n0000");
-        let asked = format!("0012command=fetch\n0014agent=git/2.47.30001{words}{wants}");
-        let wanted = counted.gits(id, &[], asked.as_bytes());
+        let input = format!("0012command=fetch\n0014agent=git/2.47.30001{words}{wants}");
+        let wanted = counted.expected(id, &[], input.as_bytes());
         for processes in [1, 0, 0] {
             let before = counted.processes();
-            let (status, headers, told) = counted.post(id, Body::from(asked.clone()), "identity").await;
+            let (status, headers, answer) = counted.post(id, Body::from(input.clone()), "identity").await;
             assert_eq!(status, StatusCode::OK);
-            assert!(content(&told) == content(&wanted));
+            assert!(content(&answer) == content(&wanted));
             assert_eq!(headers["content-type"], "application/x-git-upload-pack-result");
             assert_eq!(counted.processes() - before, processes);
         }
@@ -220,56 +221,58 @@ async fn a_clone_starts_one_process_and_the_next_one_none() {
 }
 
 #[tokio::test]
-async fn other_requests_reach_git_as_they_came() {
+async fn other_requests_reach_git_unchanged() {
     let counted = Counted::start().await;
     let id = counted.service.create().await;
     let commit = counted.service.put(id, "a.txt", b"a").await;
-    let asked = ls_refs(&[]);
+    let input = ls_refs(&[]);
     let fetch = format!("0011command=fetch0001000fno-progress000cdeepen 10032want {commit}\n0009done\n0000");
     let many: Vec<_> = (0..8000).map(|number| format!("ref-prefix refs/heads/{number}")).collect();
     let many: Vec<_> = many.iter().map(String::as_str).chain(["ref-prefix refs/heads/main"]).collect();
     for (request, is_good) in [
-        ([asked.as_slice(), &asked].concat(), true),
+        ([input.as_slice(), &input].concat(), true),
         (fetch.into_bytes(), true),
         (ls_refs(&many), true),
         (b"0014command=ls-refs\n0015server-option=abc0000".to_vec(), true),
         (ls_refs(&["unknown"]), false),
-        (asked[..asked.len() - 4].to_vec(), false),
+        (input[..input.len() - 4].to_vec(), false),
         (b"0015command=ls-refs2\n0000".to_vec(), false),
         (b"zzzz".to_vec(), false),
     ] {
-        let wanted = counted.gits(id, &[], &request);
+        let wanted = counted.expected(id, &[], &request);
         assert_eq!(is_good, !wanted.is_empty(), "{}", String::from_utf8_lossy(&request[..40.min(request.len())]));
-        for (body, encoding) in
-            [(Body::from(request.clone()), "identity"), (drops(&gzip(&request)), "gzip"), (drops(&request), "identity")]
-        {
+        for (body, encoding) in [
+            (Body::from(request.clone()), "identity"),
+            (chunked(&gzip(&request)), "gzip"),
+            (chunked(&request), "identity"),
+        ] {
             let before = counted.processes();
-            let (status, _, told) = counted.post(id, body, encoding).await;
+            let (status, _, answer) = counted.post(id, body, encoding).await;
             let expected = if is_good { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-            assert_eq!(status, expected, "{}", String::from_utf8_lossy(&told));
-            assert!(!is_good || content(&told) == content(&wanted), "{told:?}");
+            assert_eq!(status, expected, "{}", String::from_utf8_lossy(&answer));
+            assert!(!is_good || content(&answer) == content(&wanted), "{answer:?}");
             assert!(counted.processes() > before);
         }
     }
 }
 
 #[tokio::test]
-async fn memory_answers_only_those_who_may_ask() {
+async fn cached_answers_need_a_grant_and_an_existing_repository() {
     let counted = Counted::start().await;
     let id = counted.service.create().await;
     counted.service.put(id, "a.txt", b"a").await;
     counted.info_refs(id).await;
-    let (service, asked) = (&counted.service, ls_refs(EVERYTHING));
-    let doors = [
+    let (service, input) = (&counted.service, ls_refs(EVERYTHING));
+    let endpoints = [
         (Method::GET, format!("/git/{id}/info-refs?service=git-upload-pack")),
         (Method::POST, format!("/git/{id}/upload-pack")),
     ];
-    for (method, path) in &doors {
+    for (method, path) in &endpoints {
         let wrong = request(service, method.clone(), path, RAW, id).header("git-protocol", "version=2");
-        assert_eq!(send(service, wrong.body(Body::from(asked.clone())).unwrap()).await.0, StatusCode::UNAUTHORIZED);
+        assert_eq!(send(service, wrong.body(Body::from(input.clone())).unwrap()).await.0, StatusCode::UNAUTHORIZED);
     }
     let delete = DeleteRepositoryRequest { repository_id: id };
     service.storage().delete_repository(delete).await.unwrap();
     assert_eq!(counted.info_refs(id).await.0, StatusCode::NOT_FOUND);
-    assert_eq!(counted.post(id, Body::from(asked), "identity").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(counted.post(id, Body::from(input), "identity").await.0, StatusCode::NOT_FOUND);
 }

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Grants and service credentials: requests that are refused.
 
 use std::time::Duration;
 
@@ -40,18 +40,18 @@ async fn grants_of_another_key_expired_or_for_another_repository_are_refused() {
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_credentials() {
+async fn requests_without_credentials_are_refused() {
     let service = Service::start().await;
     let id = service.create().await;
     let error = GitServiceClient::new(service.stranger()).list_branches(list(id)).await.unwrap_err();
     assert_eq!(reason(&error), "CREDENTIALS_REQUIRED");
-    // A process of ours without a grant speaks for nobody.
+    // A service without a grant is anonymous.
     let error = service.git().list_branches(list(id)).await.unwrap_err();
     assert_eq!(reason(&error), "CREDENTIALS_REQUIRED");
 }
 
 #[tokio::test]
-async fn a_grant_opens_one_call() {
+async fn a_grant_is_valid_for_one_operation() {
     let service = Service::start().await;
     let id = service.create().await;
     for operation in [LIST_BRANCHES, GET_COMMIT, UPLOAD_PACK, ""] {
@@ -66,7 +66,7 @@ async fn a_grant_opens_one_call() {
 }
 
 #[tokio::test]
-async fn nobody_commits_to_a_mirror() {
+async fn commits_to_a_mirror_are_refused() {
     let service = Service::start().await;
     let id = service.create().await;
     let mirror = |operation| service.sign(Grant { is_mirror: true, ..service.grant(id, operation) });
@@ -95,7 +95,7 @@ async fn another_store_and_an_old_epoch_are_refused() {
 }
 
 #[tokio::test]
-async fn only_processes_of_ours_make_and_remove_repositories() {
+async fn only_services_create_and_delete_repositories() {
     let service = Service::start().await;
     let id = service.create().await;
     let token = service.sign(service.grant(id, PUT_CONTENTS));

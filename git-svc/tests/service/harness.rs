@@ -1,4 +1,4 @@
-//! One running git-svc, a repo-svc that only takes events, and the ways to talk to it.
+//! Starts git-svc and a repo-svc that only receives events. Clients, grants and requests for the tests.
 
 use std::{
     path::{Path, PathBuf},
@@ -41,7 +41,7 @@ use ferrite_proto::{
 use git_svc::Config;
 use tonic::{Request, Response, Status};
 
-/// A running service. Everything stops when it is dropped.
+/// A running git-svc with its subscriber. Both stop when dropped.
 pub(crate) struct Service {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) address: Address,
@@ -52,11 +52,11 @@ pub(crate) struct Service {
     subscriber: Subscriber,
     next: AtomicI64,
     others: Lifecycle,
-    /// Settings beyond the usual ones.
+    /// Flags in addition to those of `config`.
     flags: Vec<String>,
 }
 
-/// Takes events and keeps them.
+/// Stores the events that it receives.
 #[derive(Clone, Default)]
 struct Subscriber(Arc<Mutex<Vec<Event>>>);
 
@@ -68,11 +68,11 @@ impl EventSink for Subscriber {
     }
 }
 
-/// Knows no token.
-struct Nobody;
+/// A token authority that knows no token.
+struct NoTokens;
 
 #[tonic::async_trait]
-impl TokenAuthority for Nobody {
+impl TokenAuthority for NoTokens {
     async fn authenticate(&self, _: &str) -> Result<Option<Identity>, AuthError> {
         Ok(None)
     }
@@ -115,7 +115,7 @@ impl Service {
         Self::start_with(tempfile::tempdir().unwrap(), &[]).await
     }
 
-    /// With more settings, in a folder of its own.
+    /// Starts the service in `folder`, with additional flags.
     pub(crate) async fn start_with(folder: tempfile::TempDir, flags: &[&str]) -> Self {
         let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let signer = write_keys(folder.path());
@@ -125,7 +125,7 @@ impl Service {
         let others = Lifecycle::new(Duration::from_secs(5));
         let listener = settings.repo_address.bind().await.unwrap();
         let server = GrpcServer::default().add(EventSinkServer::new(subscriber.clone()));
-        let router = server.into_router(trust.layer_with(None, Arc::new(Nobody)), axum::Router::new(), &others);
+        let router = server.into_router(trust.layer_with(None, Arc::new(NoTokens)), axum::Router::new(), &others);
         let life = others.clone();
         others.spawn(
             "repo-svc",
@@ -139,7 +139,7 @@ impl Service {
         service
     }
 
-    /// Starts the process's work; again after [`Service::stop`].
+    /// Starts git-svc, at first or after [`Service::stop`], and waits until it is ready.
     pub(crate) async fn launch(&mut self) {
         let settings = config(self.folder.path(), &self.flags);
         let listeners = settings.serve.bind().await.unwrap();
@@ -156,7 +156,7 @@ impl Service {
         panic!("git-svc does not get ready");
     }
 
-    /// Stops it as a signal does; how long that took.
+    /// Stops git-svc as a signal does. Returns the time that took.
     pub(crate) async fn stop(&mut self) -> Duration {
         let start = std::time::Instant::now();
         self.life.stop();
@@ -165,12 +165,12 @@ impl Service {
         start.elapsed()
     }
 
-    /// Its repository store on disk.
+    /// Returns the folder of the repository store.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.path().join("store")
     }
 
-    /// A channel that shows the gateway's credential.
+    /// Returns a channel with the credential of the gateway.
     pub(crate) fn channel(&self) -> Channel {
         self.trust.channel(&self.address)
     }
@@ -183,7 +183,7 @@ impl Service {
         GitDataServiceClient::new(self.channel()).max_decoding_message_size(64 << 20)
     }
 
-    /// The repository on disk, for what no door lets in.
+    /// Opens the repository on disk, for changes that no RPC or push allows.
     pub(crate) fn on_disk(&self, repository: i64) -> git2::Repository {
         use sha2::Digest as _;
         let hash = hex::encode(sha2::Sha256::digest(repository.to_string().as_bytes()));
@@ -191,7 +191,7 @@ impl Service {
         git2::Repository::open_bare(folder.join(format!("{repository}.git"))).unwrap()
     }
 
-    /// Clients without any credential of a process.
+    /// Returns a channel without a service credential.
     pub(crate) fn stranger(&self) -> Channel {
         channel(&self.address, None)
     }
@@ -204,13 +204,14 @@ impl Service {
         EventSinkClient::new(self.channel())
     }
 
-    /// A new empty repository.
+    /// Creates an empty repository and returns its id.
     pub(crate) async fn create(&self) -> i64 {
         let id = self.next.fetch_add(1, Ordering::SeqCst);
         self.storage().create_repository(creation(id)).await.unwrap();
         id
     }
 
+    /// Returns a grant with write permission for user 7, named ada.
     pub(crate) fn grant(&self, repository: i64, operation: &str) -> Grant {
         let user = GrantUser {
             id: 7,
@@ -234,18 +235,18 @@ impl Service {
         self.signer.sign(grant, now(), Duration::from_secs(60))
     }
 
-    /// `message` with a grant to do with it what it is for.
+    /// Returns a request of `message` with a grant for its operation.
     pub(crate) fn with_grant<T: Operation>(&self, repository: i64, message: T) -> Request<T> {
         with_token(message, &self.sign(self.grant(repository, T::OPERATION)))
     }
 
-    /// Writes a file and returns the branch's new commit.
+    /// Writes a file to the default branch and returns the new commit.
     pub(crate) async fn put(&self, repository: i64, path: &str, content: &[u8]) -> String {
         let request = self.with_grant(repository, put_request(repository, path, content));
         self.git().put_contents(request).await.unwrap().into_inner().commit.unwrap().id
     }
 
-    /// The last size of a repository that was told without an update.
+    /// Returns the last size of a repository that was published without an update of refs, in bytes.
     pub(crate) fn told_size(&self, repository: i64) -> Option<i64> {
         let events = self.subscriber.0.lock().unwrap();
         let of = events.iter().rev().filter(|event| event.repository_id == repository);
@@ -255,7 +256,7 @@ impl Service {
         .next()
     }
 
-    /// The updates of a repository that arrived, once there are `count`.
+    /// Waits until `count` update events of a repository have arrived, and returns them.
     pub(crate) async fn updates(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
         for _ in 0..500 {
             let events = self.subscriber.0.lock().unwrap().clone();
@@ -284,9 +285,9 @@ impl Drop for Service {
     }
 }
 
-/// A message that one operation takes.
+/// Request message of one operation.
 pub(crate) trait Operation {
-    /// Its name.
+    /// Name of the operation.
     const OPERATION: &'static str;
 }
 
@@ -319,7 +320,7 @@ operations! {
     DeleteProtectionRequest = DELETE_PROTECTION,
 }
 
-/// A request to make an empty repository.
+/// Returns a request to create an empty repository.
 pub(crate) fn creation(id: i64) -> CreateRepositoryRequest {
     CreateRepositoryRequest {
         repository_id: id,
@@ -346,7 +347,7 @@ pub(crate) fn with_token<T>(message: T, grant: &str) -> Request<T> {
     request
 }
 
-/// The reason that a status carries.
+/// Returns the reason in a status.
 pub(crate) fn reason(status: &Status) -> String {
     ferrite_proto::error::reason(status).unwrap_or_else(|| format!("{status:?}"))
 }

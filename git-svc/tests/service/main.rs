@@ -1,4 +1,4 @@
-//! git-svc as a whole: real sockets, real keys, real git, a real database, and a subscriber that takes its events.
+//! Tests of git-svc as a whole: real sockets, keys, git and database, and a subscriber that receives its events.
 
 #[cfg(test)]
 mod archive;

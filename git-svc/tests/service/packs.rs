@@ -1,4 +1,4 @@
-//! Packs of fetches: made once, read by many, never slower or other than git's own.
+//! Packs of fetches: made once, cached, sent to many clients, and byte for byte those of git.
 
 use std::{
     fs,
@@ -24,7 +24,8 @@ use crate::{
     push::{Gateway, git, running_in, try_git, wait_until, work_tree},
 };
 
-/// A program that notes what it is run for, and then is git; `instead` may be something else when a pack is to be kept.
+/// Writes a git program that runs git, but first logs each `pack-objects` for the cache and runs the shell command `instead`,
+/// which may exit.
 fn wrapped(folder: &Path, instead: &str) -> PathBuf {
     let path = folder.join("git-wrapped");
     let note = format!("printf '%s\\n' \"$*\" >> '{}'", folder.join("runs").display());
@@ -39,11 +40,12 @@ async fn start(instead: &str, flags: &[&str]) -> Gateway {
     Gateway::over(Service::start_with(folder, &flags).await).await
 }
 
-/// How often a pack was made to be kept.
+/// Counts the `pack-objects` processes that were started for the cache.
 fn made(service: &Service) -> usize {
     fs::read_to_string(service.folder.path().join("runs")).map_or(0, |text| text.lines().count())
 }
 
+/// Counts the packs in the cache.
 fn kept(service: &Service) -> usize {
     fs::read_dir(service.store().join("cache/packs")).unwrap().count()
 }
@@ -52,7 +54,7 @@ fn line(text: &str) -> String {
     format!("{:04x}{text}", text.len() + 4)
 }
 
-/// A fetch of protocol 2.
+/// Returns a `fetch` request of protocol version 2 with these arguments.
 fn asking(words: &[&str]) -> Bytes {
     let words: String = words.iter().map(|word| line(word)).collect();
     format!("{}0001{words}{}0000", line("command=fetch"), line("done")).into()
@@ -64,12 +66,12 @@ fn posted(service: &Service, id: i64, body: Bytes) -> http::Request<Body> {
     request.body(Body::from(body)).unwrap()
 }
 
-/// The bands of an answer: the pack, what the client is told, and why it failed.
+/// Side bands of a response: pack (1), progress (2) and error (3).
 #[derive(Debug, Default, PartialEq)]
 struct Answer {
     pack: Vec<u8>,
-    told: String,
-    failed: String,
+    progress: String,
+    error: String,
 }
 
 fn unwrap(body: &[u8]) -> Answer {
@@ -84,8 +86,8 @@ fn unwrap(body: &[u8]) -> Answer {
         rest = &rest[length..];
         match (in_pack, content) {
             (true, [1, pack @ ..]) => answer.pack.extend(pack),
-            (true, [2, told @ ..]) => answer.told.push_str(&String::from_utf8_lossy(told)),
-            (true, [3, failed @ ..]) => answer.failed.push_str(&String::from_utf8_lossy(failed)),
+            (true, [2, progress @ ..]) => answer.progress.push_str(&String::from_utf8_lossy(progress)),
+            (true, [3, error @ ..]) => answer.error.push_str(&String::from_utf8_lossy(error)),
             _ => in_pack = content == b"packfile\n",
         }
     }
@@ -98,7 +100,7 @@ async fn fetch(service: &Service, id: i64, words: &[&str]) -> Answer {
     unwrap(&body)
 }
 
-/// What git answers by itself.
+/// Runs `git upload-pack` and returns its response.
 fn by_git(repository: &Path, words: &[&str]) -> Answer {
     let mut command = Command::new("git");
     command.args(["-c", "uploadpack.allowFilter=true", "-c", "pack.allowPackReuse=multi", "upload-pack"]);
@@ -108,7 +110,7 @@ fn by_git(repository: &Path, words: &[&str]) -> Answer {
     unwrap(&child.wait_with_output().unwrap().stdout)
 }
 
-/// A repository with some history, and its newest and its first commit.
+/// Creates a repository with some history. Returns its id, its newest and its first commit.
 async fn with_history(gateway: &Gateway) -> (i64, String, String) {
     let id = gateway.service.create().await;
     let folder = tempfile::tempdir().unwrap();
@@ -128,7 +130,7 @@ async fn with_history(gateway: &Gateway) -> (i64, String, String) {
     (id, newest, name(&git(&work, &["rev-list", "--max-parents=0", "HEAD"]).await))
 }
 
-/// A repository with a file that fills every buffer on the way.
+/// Creates a repository with a file (8 MiB) that fills every buffer on the way. Returns its id and its commit.
 async fn with_large_file(service: &Service) -> (i64, String) {
     let id = service.create().await;
     let mut state = 1_u64;
@@ -201,12 +203,12 @@ async fn real_clients_get_whole_repositories_from_the_cache() {
             assert_eq!(!missing.contains("\n?"), objects, "{target}");
         }
     }
-    // A mirror and a work tree want the same; a part of history, or without files, is something else.
+    // A mirror and a work tree may share a pack; a shallow and a partial clone need their own.
     assert!((3..=4).contains(&made(&gateway.service)), "{}", made(&gateway.service));
 }
 
 #[tokio::test]
-async fn many_at_once_share_one_process() {
+async fn concurrent_fetches_share_one_process() {
     let gateway = start("sleep 0.3", &[]).await;
     let service = &gateway.service;
     let (id, newest, _) = with_history(&gateway).await;
@@ -219,7 +221,7 @@ async fn many_at_once_share_one_process() {
 }
 
 #[tokio::test]
-async fn clients_see_how_it_goes_on() {
+async fn clients_get_progress_messages() {
     let gateway = start(":", &[]).await;
     let service = &gateway.service;
     let (id, newest, _) = with_history(&gateway).await;
@@ -228,13 +230,13 @@ async fn clients_see_how_it_goes_on() {
     for _ in 0..2 {
         let answer = fetch(service, id, &["ofs-delta", &want]).await;
         for part in ["Counting objects: 100%", "Compressing objects: 100%", "Total "] {
-            assert!(answer.told.contains(part) && expected.told.contains(part), "{part} {}", answer.told);
+            assert!(answer.progress.contains(part) && expected.progress.contains(part), "{part} {}", answer.progress);
         }
-        assert!(!answer.told.contains("Writing objects"));
+        assert!(!answer.progress.contains("Writing objects"));
         assert!(answer.pack == expected.pack);
     }
-    assert_eq!(fetch(service, id, &["ofs-delta", "no-progress", &want]).await.told, "");
-    assert_eq!(made(service), 1, "whoever wants to see it wants the same pack");
+    assert_eq!(fetch(service, id, &["ofs-delta", "no-progress", &want]).await.progress, "");
+    assert_eq!(made(service), 1, "requests with and without progress share the pack");
 }
 
 #[tokio::test]
@@ -258,7 +260,7 @@ async fn a_pack_serves_its_own_repository_only() {
     assert!(String::from_utf8_lossy(&body).contains("not our ref"));
 }
 
-/// A request whose answer is not read. Whoever aborts the task cuts the connection.
+/// Sends a request and does not read its response body. Aborting the task closes the connection.
 async fn stuck(gateway: &Gateway, id: i64, words: &[&str]) -> (http::Response<hyper::body::Incoming>, JoinHandle<()>) {
     let service = &gateway.service;
     let stream = service.address.connect().await.unwrap();
@@ -272,7 +274,7 @@ async fn rest(response: http::Response<hyper::body::Incoming>) -> Answer {
 }
 
 #[tokio::test]
-async fn slow_readers_keep_nobody_from_their_packs() {
+async fn slow_clients_do_not_block_other_fetches() {
     for flags in [&[][..], &["--pack-cache-bytes", "0"]] {
         let gateway = start(":", flags).await;
         let service = &gateway.service;
@@ -281,7 +283,7 @@ async fn slow_readers_keep_nobody_from_their_packs() {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let mut readers = Vec::new();
         for number in 0..=cores.min(4) {
-            // Each wants a pack of its own.
+            // A filter of its own, so that each client needs another pack.
             let filter = format!("filter blob:limit={}", (100 << 20) + number);
             readers.push(stuck(&gateway, id, &[&filter, "no-progress", &want]).await.0);
         }
@@ -294,7 +296,7 @@ async fn slow_readers_keep_nobody_from_their_packs() {
     }
 }
 
-/// Whether this process, of which the service is a part, reads a pack of its store.
+/// Returns whether this process, which includes the service, has a pack of the cache open.
 fn is_reading(service: &Service) -> bool {
     let packs = service.store().join("cache/packs");
     let files = fs::read_dir("/proc/self/fd").unwrap();
@@ -302,7 +304,7 @@ fn is_reading(service: &Service) -> bool {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_cut_off() {
+async fn a_client_that_reads_nothing_is_disconnected() {
     let gateway = start(":", &["--idle-seconds", "1"]).await;
     let service = &gateway.service;
     let (id, commit) = with_large_file(service).await;
@@ -315,7 +317,7 @@ async fn a_client_that_takes_nothing_is_cut_off() {
 }
 
 #[tokio::test]
-async fn a_pack_that_nobody_waits_for_is_not_made() {
+async fn a_pack_is_not_finished_after_its_client_left() {
     let gateway = start("exec sleep 100", &[]).await;
     let service = &gateway.service;
     let (id, newest, _) = with_history(&gateway).await;
@@ -344,10 +346,11 @@ async fn large_packs_are_served_and_not_kept() {
     wait_until("it goes", || kept(service) == 0).await;
 }
 
-/// A small disk of its own below a folder, until dropped; `None` where that is not allowed.
+/// A small file system (tmpfs of 4 MiB) mounted on a folder until dropped.
 struct Disk(PathBuf);
 
 impl Disk {
+    /// Mounts it; `None` if the user may not mount.
     fn mount(folder: &Path) -> Option<Self> {
         fs::create_dir_all(folder).unwrap();
         let mut command = Command::new("mount");
@@ -378,7 +381,7 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
         let (id, newest) = with_large_file(service).await;
         let want = format!("want {newest}");
         let answer = fetch(service, id, &[&want]).await;
-        assert!(answer.failed.contains("there is no room on the disk"), "{}", answer.failed);
+        assert!(answer.error.contains("there is no room on the disk"), "{}", answer.error);
         let expected = by_git(service.on_disk(id).path(), &["no-progress", &want]);
         assert!(fetch(service, id, &["no-progress", &want]).await == expected, "the next one does without the disk");
         wait_until("it goes", || kept(service) == 0).await;
@@ -386,20 +389,20 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_pack_that_breaks_off_fails_with_a_reason() {
+async fn a_failing_pack_objects_fails_the_fetch_with_a_reason() {
     let gateway = start("printf PACK; echo 'fatal: something' >&2; exit 1", &[]).await;
     let service = &gateway.service;
     let (id, newest, _) = with_history(&gateway).await;
     for count in 1..3 {
         let answer = fetch(service, id, &[&format!("want {newest}")]).await;
-        assert!(answer.failed.contains("the pack could not be made") && answer.told.contains("fatal: something"));
+        assert!(answer.error.contains("the pack could not be made") && answer.progress.contains("fatal: something"));
         assert_eq!(made(service), count, "each is a new attempt");
     }
     wait_until("it goes", || kept(service) == 0).await;
 }
 
 #[tokio::test]
-async fn a_client_that_waits_is_not_forgotten() {
+async fn a_client_that_waits_gets_keepalives() {
     let gateway = start("sleep 5.5", &[]).await;
     let service = &gateway.service;
     let (id, newest, _) = with_history(&gateway).await;
@@ -436,7 +439,7 @@ async fn a_deleted_repository_leaves_no_pack_behind() {
     assert!(!succeeded);
 }
 
-/// The hook alone, in front of a service that answers it and goes away.
+/// Starts the `pack-objects` hook with a socket in `folder`.
 fn hook(folder: &Path, args: &[&str]) -> Child {
     let program = folder.join("pack-objects");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_proc_receive"), &program).unwrap();

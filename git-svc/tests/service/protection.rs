@@ -1,4 +1,4 @@
-//! Protected branches, as a pushing client meets them.
+//! Pushes to protected branches.
 
 use ferrite_proto::git::{DeleteRepositoryRequest, SetProtectionRequest};
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_protected_branch_loses_no_commits_and_does_not_go() {
+async fn a_protected_branch_cannot_be_forced_or_deleted() {
     let gateway = Gateway::start().await;
     let service = &gateway.service;
     let id = service.create().await;
@@ -24,7 +24,7 @@ async fn a_protected_branch_loses_no_commits_and_does_not_go() {
         let (succeeded, text) = try_git(&work, &push).await;
         assert!(!succeeded && text.contains("protected branch: "), "{text}");
     }
-    // The owner as well; and one refused ref holds up no other, unless they are to go together.
+    // The rule binds owners too. A refused ref does not stop the others, except in an atomic push.
     let owner = gateway.remote_as(id, 9, "owner");
     let both = ["push", "--force", &owner, "main~2:release/1", "main~1:topic"];
     let (succeeded, text) = try_git(&work, &both).await;
@@ -41,7 +41,7 @@ async fn a_protected_branch_loses_no_commits_and_does_not_go() {
 }
 
 #[tokio::test]
-async fn only_those_on_the_list_push_and_owners() {
+async fn only_listed_users_and_owners_push() {
     let gateway = Gateway::start().await;
     let service = &gateway.service;
     let id = service.create().await;

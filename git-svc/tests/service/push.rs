@@ -24,7 +24,7 @@ use tokio::process::Command;
 
 use crate::harness::Service;
 
-/// `/{id}/info/refs` and so on, passed on to git-svc.
+/// HTTP server that forwards `/{id}/info/refs` and the other requests of git to git-svc, with a grant.
 pub(crate) struct Gateway {
     url: String,
     life: Lifecycle,
@@ -47,7 +47,7 @@ impl Gateway {
         Self { url, life, service }
     }
 
-    /// Runs something beside the test.
+    /// Spawns a task that runs during the test.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> tokio::task::JoinHandle<()> {
         self.life.spawn("beside", work)
     }
@@ -56,7 +56,7 @@ impl Gateway {
         format!("{}/{id}", self.url)
     }
 
-    /// The address at which one pushes as another user, with another level.
+    /// Returns the URL at which requests get a grant for another user and level (`owner`, or any other text for write).
     pub(crate) fn remote_as(&self, id: i64, user: i64, level: &str) -> String {
         format!("{}/{id}-{user}-{level}", self.url)
     }
@@ -93,7 +93,7 @@ async fn pass_on(State((service, life)): State<(Arc<Service>, Lifecycle)>, mut r
     sender.send_request(request).await.unwrap().map(Body::new)
 }
 
-/// Runs git and returns whether it succeeded, and all it said.
+/// Runs git. Returns whether it succeeded, and its output and standard error.
 pub(crate) async fn try_git(folder: &Path, args: &[&str]) -> (bool, String) {
     let mut command = Command::new("git");
     command.current_dir(folder).args(args).stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0");
@@ -112,7 +112,7 @@ pub(crate) async fn git(folder: &Path, args: &[&str]) -> String {
     text
 }
 
-/// A work tree with some commits on `main`.
+/// Creates a work tree with three commits on `main`.
 pub(crate) async fn work_tree(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main"]).await;
@@ -124,7 +124,7 @@ pub(crate) async fn work_tree(folder: &Path) {
 }
 
 #[tokio::test]
-async fn what_is_pushed_is_cloned_and_told_once() {
+async fn a_push_can_be_cloned_and_sends_one_event() {
     let gateway = Gateway::start().await;
     let id = gateway.service.create().await;
     let folder = tempfile::tempdir().unwrap();
@@ -202,7 +202,7 @@ async fn a_deleted_ref_makes_room_for_one_above_or_below_it() {
     let listed = git(&work, &["ls-remote", "--heads", &remote]).await;
     let names: Vec<_> = listed.lines().map(|line| line.split_once("refs/heads/").unwrap().1).collect();
     assert_eq!(names, ["a", "c/d/e", "main", "other"]);
-    // All at once is more than git can do.
+    // git cannot delete and create such refs in one transaction, so an atomic push is refused.
     let (succeeded, text) = try_git(&work, &["push", "--atomic", &remote, ":a", "main:a/b", "main:new"]).await;
     assert!(!succeeded && text.contains("collides"), "{text}");
     assert_eq!(git(&work, &["ls-remote", "--heads", &remote]).await, listed);
@@ -233,7 +233,7 @@ async fn many_refs_are_taken_in_parts_with_the_default_branch_first() {
     let packed: String = (0..1050).map(|index| format!("{head} refs/heads/a{index:04}\n")).collect();
     std::fs::write(work.join(".git/packed-refs"), packed).unwrap();
     git(&work, &["push", "-q", "--mirror", &gateway.remote(id)]).await;
-    // The first thousand take three events, the rest one.
+    // The first 1000 refs take three events, the other 51 one.
     let updates = gateway.service.updates(id, 4).await;
     assert_eq!(updates.iter().map(|update| update.updates.len()).sum::<usize>(), 1051);
     assert_eq!(updates[3].updates.len(), 51);
@@ -252,7 +252,7 @@ async fn a_push_without_the_newest_commit_is_refused() {
     git(&work, &["push", &remote, "main"]).await;
     gateway.service.put(id, "api.txt", b"api\n").await;
     let (succeeded, text) = try_git(&work, &["push", &remote, "main"]).await;
-    // The client sees the old id by itself here; what it cannot see is settled by the lease below.
+    // The client itself may refuse this push, by the advertised old id. The wrong lease below is refused in any case.
     assert!(succeeded || text.contains("fetch first"), "{text}");
     let lease = ["push", "--force-with-lease=main:1111111111111111111111111111111111111111", &remote, "main"];
     let (succeeded, _) = try_git(&work, &lease).await;
@@ -279,14 +279,14 @@ async fn a_pack_over_the_limit_is_refused_with_a_reason() {
     assert_eq!(git(&work, &["ls-remote", &gateway.remote(id)]).await, "");
 }
 
-/// The beginning of a push of one new ref and five objects, none of which comes.
+/// Returns the beginning of a push of one new ref and five objects, without the objects.
 fn begun(name: &str) -> String {
     let command = format!("{} {} {name}\0report-status", "0".repeat(40), "1".repeat(40));
     format!("{:04x}{command}0000PACK\0\0\0\x02\0\0\0\x05", command.len() + 4)
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_takes_its_processes_along() {
+async fn processes_of_a_client_that_leaves_are_killed() {
     let gateway = Gateway::start().await;
     let service = &gateway.service;
     let id = service.create().await;
@@ -308,7 +308,7 @@ async fn a_client_that_leaves_takes_its_processes_along() {
 }
 
 #[tokio::test]
-async fn a_push_cut_off_in_its_pack_leaves_no_quarantine() {
+async fn a_push_interrupted_in_its_pack_leaves_no_quarantine() {
     let gateway = Gateway::start().await;
     let service = &gateway.service;
     let id = service.create().await;
@@ -335,7 +335,7 @@ async fn a_push_cut_off_in_its_pack_leaves_no_quarantine() {
     assert_eq!(git(service.folder.path(), &["ls-remote", &gateway.remote(id)]).await, "");
 }
 
-/// The only repository of a store.
+/// Returns the path of the only repository of a store.
 pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
     let mut path = store.join("repos");
     for _ in 0..3 {
@@ -344,12 +344,13 @@ pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
     path
 }
 
-/// A body that says nothing for as long as the other half lives.
+/// Returns a body that sends what is passed to the sender, and does not end before the sender is dropped.
 pub(crate) fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)
 }
 
+/// Waits until `check` is true, for at least 5 seconds.
 pub(crate) async fn wait_until(what: &str, check: impl Fn() -> bool) {
     for _ in 0..500 {
         if check() {
@@ -360,7 +361,7 @@ pub(crate) async fn wait_until(what: &str, check: impl Fn() -> bool) {
     panic!("not in time: {what}");
 }
 
-/// Processes that work inside the store.
+/// Counts the processes whose working directory is inside the store.
 pub(crate) fn running_in(store: &Path) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let inside =

@@ -1,5 +1,5 @@
-//! Commits by API whose branch moves while they are made: a git that lets somebody else go first makes that certain. It is asked
-//! because somebody else holds the ref's lock.
+//! Commits by API whose branch moves while they are made. A git program that moves the branch before it runs `update-ref` makes
+//! that certain; a lock file of the ref makes the service run git instead of writing the ref itself.
 
 use std::path::PathBuf;
 
@@ -9,15 +9,15 @@ use tonic::Code;
 
 use crate::harness::{Service, put_request, reason};
 
-/// A service whose git lets others go first.
+/// A service whose git program moves `main` before each change of refs.
 struct Race {
     service: Service,
     id: i64,
-    /// The commits that `main` moves to, a line each, before the next changes of refs.
+    /// File of the commits that `main` moves to, one per line, one before each change of refs.
     moves: PathBuf,
 }
 
-/// `$moves` and `$lock` are given before this.
+/// Shell script of the git program. `$moves` and `$lock` are set before.
 const GIT: &str = r#"
 case "$*" in *' update-ref '*) ;; *) exec git "$@";; esac
 rm -f "$lock"
@@ -42,15 +42,15 @@ impl Race {
         Self { service, id, moves }
     }
 
-    /// From now on `main` moves to these commits, one before each change of refs.
+    /// Makes `main` move to these commits, one before each of the next changes of refs.
     fn before_each(&self, commits: &[String]) {
         std::fs::write(&self.moves, commits.join("\n") + "\n").unwrap();
-        // Without a lock no git would be asked.
+        // Without this lock file the service would write the ref without git.
         std::fs::write(self.service.on_disk(self.id).path().join("refs/heads/main.lock"), "").unwrap();
     }
 }
 
-/// Commits on top of each other, the first one on `tip`, each with one more file of this name; no ref leads to them.
+/// Writes a chain of commits on top of `tip` that no ref points to; each adds or replaces a file of one of the names.
 fn others(service: &Service, id: i64, tip: &str, names: &[&str]) -> Vec<String> {
     let repo = service.on_disk(id);
     let mut parent = repo.find_commit(tip.parse().unwrap()).unwrap();
@@ -93,16 +93,16 @@ async fn a_commit_whose_branch_moved_is_made_again_on_top() {
 }
 
 #[tokio::test]
-async fn the_blob_that_a_caller_named_must_still_be_there_when_the_branch_moved() {
+async fn the_expected_blob_must_still_be_there_when_the_branch_moved() {
     let race = Race::start().await;
     let (service, id) = (&race.service, race.id);
     let tip = service.put(id, "a", b"a").await;
     let named = PutContentsRequest { expected_blob_id: blob(b"a"), ..put_request(id, "a", b"new") };
-    // Another file changed: nobody's work is lost.
+    // Another file changed: the commit is made again.
     race.before_each(&others(service, id, &tip, &["x"]));
     let made = service.git().put_contents(service.with_grant(id, named.clone())).await.unwrap().into_inner();
     let tip = made.commit.unwrap().id;
-    // The very file changed.
+    // The same file changed: the commit is refused.
     race.before_each(&others(service, id, &tip, &["a"]));
     let again = PutContentsRequest { expected_blob_id: blob(b"new"), content: b"newer".to_vec().into(), ..named };
     let error = service.git().put_contents(service.with_grant(id, again.clone())).await.unwrap_err();
@@ -114,7 +114,7 @@ async fn the_blob_that_a_caller_named_must_still_be_there_when_the_branch_moved(
 }
 
 #[tokio::test]
-async fn a_branch_that_never_rests_is_given_up() {
+async fn a_commit_to_a_branch_that_keeps_moving_is_refused() {
     let race = Race::start().await;
     let (service, id) = (&race.service, race.id);
     let tip = service.put(id, "a", b"a").await;

@@ -1,4 +1,4 @@
-//! The RPCs, over a real socket.
+//! RPCs of repositories, files and branches, over a real socket.
 
 use ferrite_proto::{
     events::{DeliverRequest, Event, RefsUpdateKind, RepositoryDeleted, event::Fact},
@@ -72,7 +72,7 @@ fn list(id: i64) -> ListBranchesRequest {
 }
 
 #[tokio::test]
-async fn what_was_put_is_read_and_told() {
+async fn a_written_file_is_read_back_and_sends_an_event() {
     let service = Service::start().await;
     let id = service.create().await;
     let one = service.put(id, "src/one.txt", b"one\n").await;
@@ -175,7 +175,7 @@ async fn many_writes_at_once_are_all_kept() {
 }
 
 #[tokio::test]
-async fn a_deleted_repository_is_gone_for_everybody() {
+async fn a_deleted_repository_is_not_found_by_any_call() {
     let service = Service::start().await;
     let (one, two) = (service.create().await, service.create().await);
     for id in [one, two] {
@@ -207,7 +207,7 @@ async fn a_deleted_repository_is_gone_for_everybody() {
 }
 
 #[tokio::test]
-async fn a_restart_changes_nothing_and_takes_no_time() {
+async fn a_restart_is_quick_and_loses_nothing() {
     let mut service = Service::start().await;
     let id = service.create().await;
     let commit = service.put(id, "a.txt", b"a").await;

@@ -1,4 +1,4 @@
-//! Sessions by a real git client, through a door that speaks git's own TCP protocol and only adds the grant.
+//! Sessions by a real git client, through a server that speaks git's own TCP protocol and only adds the grant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,25 +22,25 @@ use crate::{
 
 type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
 
-/// Takes `git://` connections and makes sessions of them.
-struct Door {
+/// Server of `git://` connections that opens a session of git-svc for each.
+struct GitDaemon {
     url: String,
     life: Lifecycle,
     service: Arc<Service>,
 }
 
-impl Door {
+impl GitDaemon {
     async fn start() -> Self {
         let service = Arc::new(Service::start().await);
         let life = Lifecycle::new(Duration::from_secs(5));
         let listener = "127.0.0.1:0".parse::<Address>().unwrap().bind().await.unwrap();
         let url = format!("git://{}", listener.address().unwrap());
-        life.spawn("door", accept(listener, Arc::clone(&service), life.clone()));
+        life.spawn("git daemon", accept(listener, Arc::clone(&service), life.clone()));
         Self { url, life, service }
     }
 }
 
-impl Drop for Door {
+impl Drop for GitDaemon {
     fn drop(&mut self) {
         self.life.stop();
     }
@@ -57,7 +57,7 @@ async fn accept(listener: Listener, service: Arc<Service>, life: Lifecycle) {
     }
 }
 
-/// `git-upload-pack /7\0host=…\0\0version=2\0` in one packet, then the session.
+/// Reads the request, one packet like `git-upload-pack /7\0host=…\0\0version=2\0`, opens a session and forwards it.
 async fn pass_on(service: &Service, mut client: Stream, life: &Lifecycle) {
     let mut length = [0; 4];
     client.read_exact(&mut length).await.unwrap();
@@ -72,14 +72,14 @@ async fn pass_on(service: &Service, mut client: Stream, life: &Lifecycle) {
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (mut from_git, mut to_git) = tokio::io::split(session);
     let up = async {
-        let mut piece = vec![0; 8192];
+        let mut chunk = vec![0; 8192];
         loop {
-            let count = from_client.read(&mut piece).await.unwrap_or(0);
+            let count = from_client.read(&mut chunk).await.unwrap_or(0);
             if count == 0 {
                 send(&mut to_git, Kind::End, b"").await;
                 return std::future::pending::<()>().await;
             }
-            send(&mut to_git, Kind::Data, &piece[..count]).await;
+            send(&mut to_git, Kind::Data, &chunk[..count]).await;
         }
     };
     let down = async {
@@ -94,7 +94,7 @@ async fn pass_on(service: &Service, mut client: Stream, life: &Lifecycle) {
     tokio::select! { () = up => {}, () = down => {} }
 }
 
-/// A session, or the status of its refusal.
+/// Opens a session; returns the HTTP status if it is refused.
 async fn open(
     service: &Service,
     life: &Lifecycle,
@@ -140,15 +140,15 @@ async fn receive<R: tokio::io::AsyncRead + Unpin>(reader: &mut R) -> Option<(Kin
 
 #[tokio::test]
 async fn a_session_serves_every_service_of_git() {
-    let door = Door::start().await;
-    let id = door.service.create().await;
-    let remote = format!("{}/{id}", door.url);
+    let daemon = GitDaemon::start().await;
+    let id = daemon.service.create().await;
+    let remote = format!("{}/{id}", daemon.url);
     let folder = tempfile::tempdir().unwrap();
     let work = folder.path().join("work");
     work_tree(&work).await;
     git(&work, &["tag", "-a", "v1", "-m", "one"]).await;
     git(&work, &["push", &remote, "main", "v1"]).await;
-    let updates = door.service.updates(id, 1).await;
+    let updates = daemon.service.updates(id, 1).await;
     assert_eq!((updates[0].user_id, updates[0].updates.len()), (7, 2));
     for version in ["0", "1", "2"] {
         let setting = format!("protocol.version={version}");
@@ -158,36 +158,36 @@ async fn a_session_serves_every_service_of_git() {
         let listed = git(folder.path(), &["-c", &setting, "ls-remote", &remote]).await;
         assert!(listed.contains("refs/tags/v1^{}"), "{listed}");
     }
-    let kept = std::fs::read_dir(door.service.store().join("cache/packs")).unwrap().count();
+    let kept = std::fs::read_dir(daemon.service.store().join("cache/packs")).unwrap().count();
     assert!((1..=2).contains(&kept), "the older protocols may ask in another way: {kept}");
     git(folder.path(), &["archive", "--format=tar", "-o", "all.tar", "--remote", &remote, "main"]).await;
     assert!(std::fs::read(folder.path().join("all.tar")).unwrap().len() > 1024);
     let (succeeded, text) = try_git(&work, &["push", &remote, ":refs/heads/main", "HEAD:refs/ferrite/x"]).await;
     assert!(!succeeded && text.contains("default branch cannot be deleted") && text.contains("not open"), "{text}");
-    let store = door.service.store();
+    let store = daemon.service.store();
     wait_until("every git has ended", || running_in(&store) == 0).await;
 }
 
 #[tokio::test]
-async fn what_git_says_and_how_it_ends_reaches_the_client() {
-    let door = Door::start().await;
-    let id = door.service.create().await;
-    let mut session = open(&door.service, &door.life, id, "git-upload-pack", Some("version=2")).await.unwrap();
+async fn output_errors_and_exit_status_of_git_reach_the_client() {
+    let daemon = GitDaemon::start().await;
+    let id = daemon.service.create().await;
+    let mut session = open(&daemon.service, &daemon.life, id, "git-upload-pack", Some("version=2")).await.unwrap();
     send(&mut session, Kind::Data, b"zzzz").await;
-    let (mut said, mut complaints) = (Vec::new(), Vec::new());
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
     let status = loop {
         match receive(&mut session).await.unwrap() {
-            (Kind::Data, content) => said.extend(content),
-            (Kind::Errors, content) => complaints.extend(content),
+            (Kind::Data, content) => output.extend(content),
+            (Kind::Errors, content) => errors.extend(content),
             (Kind::Exit, status) => break status,
             (Kind::End, _) => panic!("not from this side"),
         }
     };
-    assert!(String::from_utf8_lossy(&said).contains("version 2"));
-    assert!(String::from_utf8_lossy(&complaints).contains("bad line length"), "{complaints:?}");
+    assert!(String::from_utf8_lossy(&output).contains("version 2"));
+    assert!(String::from_utf8_lossy(&errors).contains("bad line length"), "{errors:?}");
     assert_eq!(status, [128]);
     assert!(receive(&mut session).await.is_none());
-    let mut session = open(&door.service, &door.life, id, "git-upload-pack", Some("version=2")).await.unwrap();
+    let mut session = open(&daemon.service, &daemon.life, id, "git-upload-pack", Some("version=2")).await.unwrap();
     send(&mut session, Kind::End, b"").await;
     while let Some((kind, content)) = receive(&mut session).await {
         assert!(kind != Kind::Exit || content == [0], "{content:?}");
@@ -195,39 +195,39 @@ async fn what_git_says_and_how_it_ends_reaches_the_client() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_its_session_takes_git_along() {
-    let door = Door::start().await;
-    let id = door.service.create().await;
-    let store = door.service.store();
+async fn git_ends_when_the_client_leaves_its_session() {
+    let daemon = GitDaemon::start().await;
+    let id = daemon.service.create().await;
+    let store = daemon.service.store();
     for name in ["git-upload-pack", "git-receive-pack"] {
-        let mut session = open(&door.service, &door.life, id, name, None).await.unwrap();
+        let mut session = open(&daemon.service, &daemon.life, id, name, None).await.unwrap();
         assert!(receive(&mut session).await.is_some());
         assert!(running_in(&store) > 0);
         drop(session);
         wait_until("git has ended", || running_in(&store) == 0).await;
-        // Bytes that are no frames are no better.
-        let mut session = open(&door.service, &door.life, id, name, None).await.unwrap();
+        // Bytes that are not frames end the session, too.
+        let mut session = open(&daemon.service, &daemon.life, id, name, None).await.unwrap();
         session.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
         wait_until("git has ended", || running_in(&store) == 0).await;
     }
 }
 
 #[tokio::test]
-async fn a_refused_push_may_send_its_rest() {
-    let door = Door::start().await;
-    let id = door.service.create().await;
-    let mut session = open(&door.service, &door.life, id, "git-receive-pack", None).await.unwrap();
+async fn a_refused_push_may_send_the_rest_of_its_pack() {
+    let daemon = GitDaemon::start().await;
+    let id = daemon.service.create().await;
+    let mut session = open(&daemon.service, &daemon.life, id, "git-receive-pack", None).await.unwrap();
     while !receive(&mut session).await.unwrap().1.ends_with(b"0000") {}
     let packet = |text: &str| format!("{:04x}{text}", text.len() + 4);
     let command = format!("{} {} refs/heads/main\0report-status push-options", "0".repeat(40), "1".repeat(40));
-    let wish = [&packet(&command), "0000", &packet("option").repeat(65), "0000"].concat();
-    send(&mut session, Kind::Data, wish.as_bytes()).await;
+    let request = [&packet(&command), "0000", &packet("option").repeat(65), "0000"].concat();
+    send(&mut session, Kind::Data, request.as_bytes()).await;
     let (kind, report) = receive(&mut session).await.unwrap();
     assert!(
         kind == Kind::Data
             && String::from_utf8_lossy(&report).contains("ng refs/heads/main a push may have 64 options at most")
     );
-    // The client is told, and the session waits for it: one that cannot send all of its pack does not read this.
+    // The session stays open after the report: a client reads the report only after it could send its whole pack.
     let early = tokio::time::timeout(Duration::from_millis(200), receive(&mut session)).await;
     assert!(early.is_err(), "{early:?}");
     for _ in 0..100 {
@@ -236,20 +236,20 @@ async fn a_refused_push_may_send_its_rest() {
     send(&mut session, Kind::End, b"").await;
     assert_eq!(receive(&mut session).await, Some((Kind::Exit, vec![1])));
     assert_eq!(receive(&mut session).await, None);
-    let store = door.service.store();
+    let store = daemon.service.store();
     wait_until("git has ended", || running_in(&store) == 0).await;
 }
 
 #[tokio::test]
 async fn a_session_needs_its_grant_a_service_and_an_upgrade() {
-    let door = Door::start().await;
-    let id = door.service.create().await;
+    let daemon = GitDaemon::start().await;
+    let id = daemon.service.create().await;
     let refused = async |path: &str, operation: &str, upgrades: bool| {
-        let mut request = crate::bodies::request(&door.service, Method::GET, path, operation, id);
+        let mut request = crate::bodies::request(&daemon.service, Method::GET, path, operation, id);
         if upgrades {
             request = request.header("connection", "upgrade").header("upgrade", UPGRADE);
         }
-        upgrade(&door.service, &door.life, request.body(Body::empty()).unwrap()).await.map(|_| ()).unwrap_err()
+        upgrade(&daemon.service, &daemon.life, request.body(Body::empty()).unwrap()).await.map(|_| ()).unwrap_err()
     };
     let path = |service: &str| format!("/git/{id}/session?service={service}");
     for (path, operation, upgrades, expected) in [
@@ -262,5 +262,5 @@ async fn a_session_needs_its_grant_a_service_and_an_upgrade() {
     ] {
         assert_eq!(refused(&path, operation, upgrades).await, expected, "{path}");
     }
-    assert_eq!(running_in(&door.service.store()), 0);
+    assert_eq!(running_in(&daemon.service.store()), 0);
 }

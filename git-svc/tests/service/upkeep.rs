@@ -1,4 +1,4 @@
-//! Upkeep of a running service: nobody notices, except that clones are fast.
+//! Maintenance of a running service: requests are served correctly meanwhile.
 
 use std::{
     path::Path,
@@ -13,7 +13,7 @@ use crate::{
     push::{Gateway, find_repository, git, running_in, wait_until, work_tree},
 };
 
-/// Everything is done all the time.
+/// Settings by which maintenance is always due.
 const EAGER: &[&str] = &[
     "--upkeep-interval-seconds=0.02",
     "--upkeep-jobs=2",
@@ -22,7 +22,7 @@ const EAGER: &[&str] = &[
     "--upkeep-full-seconds=1",
 ];
 
-/// A service that repacks at once, and takes a minute for it.
+/// Starts a service that repacks at once, where a repack takes a minute.
 async fn start_slow() -> Service {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("git");
@@ -32,8 +32,8 @@ async fn start_slow() -> Service {
 }
 
 async fn is_whole(path: &Path) {
-    let said = git(path, &["fsck", "--strict", "--full", "--no-dangling"]).await;
-    assert_eq!(said, "");
+    let findings = git(path, &["fsck", "--strict", "--full", "--no-dangling"]).await;
+    assert_eq!(findings, "");
 }
 
 fn files(repository: &Path, ending: &str) -> usize {
@@ -52,7 +52,7 @@ fn bytes(folder: &Path) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clones_and_writes_during_repacks_are_right_and_the_size_is_told() {
+async fn clones_and_writes_during_repacks_are_right_and_the_size_is_published() {
     let gateway = Gateway::over(Service::start_with(tempfile::tempdir().unwrap(), EAGER).await).await;
     let id = gateway.service.create().await;
     let folder = tempfile::tempdir().unwrap();
@@ -79,14 +79,14 @@ async fn clones_and_writes_during_repacks_are_right_and_the_size_is_told() {
     gateway.service.updates(id, 21).await;
     let path = find_repository(&gateway.service.store());
     let is_done = || {
-        let told = gateway.service.told_size(id).and_then(|size| u64::try_from(size).ok());
+        let published = gateway.service.told_size(id).and_then(|size| u64::try_from(size).ok());
         files(&path, "multi-pack-index") == 1
             && files(&path, ".pack") == 1
-            && told == Some(bytes(&path.join("objects")))
+            && published == Some(bytes(&path.join("objects")))
     };
     let start = Instant::now();
     while !is_done() {
-        assert!(start.elapsed() < Duration::from_secs(40), "everything is packed and told");
+        assert!(start.elapsed() < Duration::from_secs(40), "everything is packed and the size published");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(files(&path, ".bitmap"), 1);

@@ -1,4 +1,4 @@
-//! Commits by API beyond the writing of one file.
+//! Commits by API: deletions, several files, authors, and protection rules.
 
 use ferrite_proto::{
     git::{
@@ -41,7 +41,7 @@ pub(crate) fn rule(id: i64, pattern: &str) -> SetProtectionRequest {
     SetProtectionRequest { repository_id: id, pattern: pattern.into(), ..SetProtectionRequest::default() }
 }
 
-/// Makes a rule.
+/// Creates or replaces a protection rule.
 pub(crate) async fn protect(service: &Service, request: SetProtectionRequest) -> Protection {
     let id = request.repository_id;
     let mut client = ProtectionServiceClient::new(service.channel());
@@ -157,7 +157,7 @@ async fn author_and_committer_may_be_given() {
     }
 }
 
-/// `message` from another user.
+/// Returns a request of `message` with a grant for another user.
 fn as_user<T: Operation>(service: &Service, id: i64, user: i64, message: T) -> Request<T> {
     let mut grant: Grant = service.grant(id, T::OPERATION);
     grant.user.as_mut().unwrap().id = user;
@@ -227,7 +227,7 @@ async fn rules_are_kept_by_pattern_and_shown_with_branches() {
 }
 
 #[tokio::test]
-async fn commits_by_api_obey_the_rules() {
+async fn commits_by_api_follow_protection_rules() {
     let service = Service::start().await;
     let id = service.create().await;
     service.put(id, "a", b"a").await;
@@ -251,7 +251,7 @@ async fn commits_by_api_obey_the_rules() {
 }
 
 #[tokio::test]
-async fn a_grant_for_one_kind_of_write_is_none_for_another() {
+async fn a_grant_for_one_write_is_refused_for_another() {
     let service = Service::start().await;
     let id = service.create().await;
     service.put(id, "a", b"a").await;

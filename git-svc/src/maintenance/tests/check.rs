@@ -1,10 +1,10 @@
-//! Repositories whose objects are gone are found, told, and found whole again.
+//! Repositories with missing objects are found and counted, until their objects are back.
 
 use std::sync::atomic::Ordering;
 
 use super::*;
 
-/// A look at the repository at once.
+/// Checks the repository at once. Returns its `broken` column and the count of broken repositories.
 async fn checked(upkeep: &MaintenanceService, test_repo: &TestRepo) -> (i64, i64) {
     upkeep.maintenance.mark_suspect(test_repo.id, i64::MAX).await.unwrap();
     assert!(round(upkeep).await);
@@ -14,7 +14,7 @@ async fn checked(upkeep: &MaintenanceService, test_repo: &TestRepo) -> (i64, i64
 }
 
 #[tokio::test]
-async fn a_repository_without_all_of_its_objects_is_told_until_it_has_them() {
+async fn a_repository_that_lacks_objects_is_counted_until_it_has_them() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let upkeep = upkeep(&test_repo, &["--upkeep-loose-refs", "1"]);
@@ -63,7 +63,7 @@ async fn a_repack_that_fails_has_the_repository_checked() {
 }
 
 #[tokio::test]
-async fn a_check_that_cannot_be_made_says_nothing_about_the_repository() {
+async fn a_check_that_fails_does_not_count_the_repository_as_broken() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let folder = tempfile::tempdir().unwrap();

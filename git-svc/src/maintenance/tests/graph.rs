@@ -1,4 +1,4 @@
-//! libgit2 reads the commit-graph that upkeep writes: parents come from it, not from the commits.
+//! libgit2 reads the commit-graph that maintenance writes: walks take parents from it, not from the commits.
 
 use super::*;
 use crate::repo::{
@@ -7,7 +7,7 @@ use crate::repo::{
     revision::Revision,
 };
 
-/// Everything in files of its own, so that one object can be taken away.
+/// Unpacks all objects into loose files, so that one of them can be removed.
 fn unpack(path: &Path) {
     let aside = path.join("aside");
     fs::rename(path.join("objects/pack"), &aside).unwrap();
@@ -21,7 +21,8 @@ fn unpack(path: &Path) {
     }
 }
 
-/// What counts commits: the last page of a history, and whether one commit is in another's.
+/// Walks that count commits: the total of the log's last page, and whether `first` is an ancestor of `tip`. `None` where one
+/// fails.
 fn walks(path: &Path, tip: Oid, first: Oid) -> (Option<usize>, Option<bool>) {
     let repo = git2::Repository::open_bare(path).unwrap();
     let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));

@@ -24,7 +24,6 @@ pub const MAX_RESPONSE_BYTES: u64 = 8 << 20;
 /// Entries of the largest directory that is listed.
 pub const MAX_ENTRIES: usize = 20_000;
 
-
 /// One entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -175,4 +174,3 @@ impl EntryReader<'_> {
         Ok(entry)
     }
 }
-

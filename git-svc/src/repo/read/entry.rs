@@ -4,21 +4,21 @@ use git2::{ObjectType, Odb, Oid, Repository};
 
 use crate::types::error::GitError;
 
-/// What kind of thing an entry is.
+/// The kind of a tree entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
     File,
     /// A directory.
     Directory,
-    /// A symbolic link; its content is its target.
+    /// A symbolic link; its content is the path of its target.
     Symlink,
-    /// A commit of another repository.
+    /// A submodule: a commit of another repository.
     Submodule,
 }
 
 impl EntryKind {
-    /// The kind that a mode in a tree stands for.
+    /// Returns the kind that a tree entry's mode denotes.
     #[must_use]
     pub fn of(mode: i32) -> Self {
         match mode & 0o170_000 {
@@ -30,7 +30,8 @@ impl EntryKind {
     }
 }
 
-/// A blob's size and, if it is at most `limit`, its bytes. The size is asked first: a large blob is never loaded.
+/// Returns the size of a blob and, if that is at most `limit`, its bytes. The size is read from the header first, so a
+/// large blob is never loaded.
 pub(crate) fn read_blob(
     repo: &Repository,
     odb: &Odb<'_>,

@@ -4,28 +4,28 @@ use git2::Oid;
 
 use crate::types::name::RefName;
 
-/// One change of one ref.
+/// A change of one ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefEdit {
-    /// Which ref.
+    /// The full name of the ref.
     pub name: RefName,
-    /// Where it must be now; absent: it must not exist.
+    /// The expected current value; `None` if the ref must not exist.
     pub old: Option<Oid>,
-    /// Where it goes; absent: it is deleted.
+    /// The new value; `None` to delete the ref.
     pub new: Option<Oid>,
 }
 
-/// A part of a list: pages count from one.
+/// A page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// From 1.
+    /// Number of the page, from 1.
     pub number: usize,
-    /// At least 1.
+    /// Entries per page, at least 1.
     pub size: usize,
 }
 
 impl Page {
-    /// The indices of the page in a list of `total`.
+    /// Returns the indices of the page in a list of `total` entries.
     #[must_use]
     pub fn range(self, total: usize) -> std::ops::Range<usize> {
         let start = self.number.max(1).saturating_sub(1).saturating_mul(self.size).min(total);

@@ -231,6 +231,5 @@ pub(crate) fn remove_stale_lock(repository: &Path) -> bool {
     transact::remove_stale(&repository.join("packed-refs.lock"), transact::DEFAULT_DEADLINE)
 }
 
-
 #[cfg(test)]
 mod tests;

@@ -76,7 +76,6 @@ pub fn year(seconds: i64) -> i32 {
     DateTime::from_timestamp(seconds, 0).map_or(1970, |time| time.year())
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

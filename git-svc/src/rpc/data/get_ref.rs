@@ -12,7 +12,7 @@ use crate::{
     types::{error::GitError, name::RefName, rpc_error::RpcError},
 };
 
-/// Returns one ref. What cannot be a name is the name of no ref.
+/// Returns one ref. An invalid name answers `RefNotFound`, like the name of a missing ref.
 pub(super) async fn get_ref(state: &AppState, request: Request<GetRefRequest>) -> Result<GetRefResponse, RpcError> {
     let caller = Caller::of(&request);
     let request = request.into_inner();

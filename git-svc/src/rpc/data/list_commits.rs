@@ -25,7 +25,7 @@ use crate::{
     types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
 
-/// How long git may look for commits that changed a path.
+/// Time limit of a search by `git rev-list` for the commits that changed a path.
 const REV_LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns a page of history.
@@ -50,13 +50,14 @@ pub(super) async fn list_commits(
     })
 }
 
-/// What a client wants to see.
+/// Part of the history that a client asks for.
 struct LogQuery {
     revision: Revision,
     path: TreePath,
     page: Page,
 }
 
+/// Returns a page of history, walked by libgit2; by git if the walk along a path takes more than `steps` commits.
 async fn history(
     state: &AppState,
     client: &ClientKey,
@@ -77,7 +78,7 @@ async fn history(
     }
 }
 
-/// Asks git, which has filters of changed paths where maintenance made them.
+/// Searches with `git rev-list`, which is fast where maintenance has written changed-path filters. Results are cached.
 async fn page_by_git(
     state: &AppState,
     client: &ClientKey,
@@ -86,7 +87,7 @@ async fn page_by_git(
     path: &TreePath,
     page: Page,
 ) -> Result<LogPage, GitError> {
-    // Paths come one in a line: git has no other way to read them.
+    // git reads paths from its input one per line, so a path with a line break cannot be given.
     if path.as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return Err(GitError::TimedOut { what: "the log" });
     }

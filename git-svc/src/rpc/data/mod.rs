@@ -1,4 +1,4 @@
-//! The service of history, refs and objects. One file per RPC.
+//! The gRPC service of history, refs and objects (`GitDataService`). One file per RPC.
 
 mod convert;
 mod get_blob;

@@ -133,7 +133,7 @@ impl ArchiveCache {
     /// Removes the archives of a repository that is gone. A reader that has one of them reads it to its end; the file is deleted then.
     pub(crate) fn forget(&self, repository: RepositoryId) {
         let removed: Vec<_> = self.lock().extract_if(|_, entry| entry.repository == repository).collect();
-        // Files are removed here, not under the lock.
+        // The files are deleted by this drop, not under the lock.
         drop(removed);
     }
 

@@ -43,7 +43,7 @@ impl PushService {
         drop(session);
         if !ended_well {
             self.sessions.mark_aborted(repository);
-            // The times of files are a little behind the clock.
+            // Modification times of files are a little behind the clock.
             tokio::time::sleep(2 * FILE_CLOCK_LAG).await;
         }
         let Some(before) = self.sessions.aborted_before(repository) else { return };
