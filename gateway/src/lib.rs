@@ -38,6 +38,7 @@ use ferrite_kit::{Clock, Lifecycle};
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use config::Config;
+pub use routes::{Capacity, Route};
 use state::Gateway;
 
 /// Serves the API and git over HTTP on `listeners`, and git over SSH where the configuration says, until `life` stops and the requests in flight are answered.
@@ -60,7 +61,16 @@ pub async fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> R
 /// Every route of the gateway: its method, and its path as the router knows it.
 #[must_use]
 pub fn routes() -> Vec<(&'static str, &'static str)> {
-    api::routes().chain(docs::ROUTES.iter().copied()).chain(git::ROUTES.iter().copied()).collect()
+    operations().into_iter().map(|route| (route.method, route.path)).chain([("GET", docs::PATH)]).collect()
+}
+
+/// Returns the routes that carry out operations, each with its operation: all of [`routes`] but the documentation.
+///
+/// `info/refs` of git over HTTP stands with the operation of a fetch; a client that names `git-receive-pack` in its query needs the
+/// operation of a push.
+#[must_use]
+pub fn operations() -> Vec<Route> {
+    [api::routes(), git::routes()].concat()
 }
 
 /// Every route, inside what all requests pass.

@@ -1,5 +1,6 @@
 //! The whole router with no service behind it: what is refused before anybody is asked, and what a client hears when nobody answers.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,9 @@ use axum::routing::get;
 use ferrite_kit::Clock;
 use ferrite_kit::grpc::{ServiceCredential, ServiceKey, channel};
 use ferrite_kit::net::Address;
+use ferrite_proto::operation;
 use http::{HeaderMap, Request, Response, StatusCode};
+use prost::Message;
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
@@ -19,7 +22,7 @@ use crate::bulk::Bulk;
 use crate::clients::Clients;
 use crate::links::Links;
 use crate::state::Gateway;
-use crate::{door, etag, json, router, routes};
+use crate::{Capacity, door, etag, json, operations, router, routes};
 
 const TOKEN: (&str, &str) = ("authorization", "token 0123456789012345678901234567890123456789");
 /// `ada:secret`
@@ -124,6 +127,29 @@ async fn every_route_that_is_told_of_is_served_and_each_is_told_once() {
     for known in [("GET", "/docs/api"), ("POST", "/{owner}/{repo}/git-upload-pack"), ("PATCH", "/api/v1/teams/{id}")] {
         assert!(routes.contains(&known), "{known:?}");
     }
+}
+
+#[test]
+fn every_route_but_the_documentation_names_an_operation_of_the_contracts() {
+    let set = prost_types::FileDescriptorSet::decode(ferrite_proto::DESCRIPTORS).unwrap();
+    let services = set.file.iter().flat_map(|file| file.service.iter().map(move |service| (file.package(), service)));
+    let rpcs: BTreeSet<_> = services
+        .flat_map(|(package, service)| {
+            service.method.iter().map(move |method| format!("{package}.{}/{}", service.name(), method.name()))
+        })
+        .collect();
+    let bodies = [operation::UPLOAD_PACK, operation::RECEIVE_PACK, operation::RAW, operation::ARCHIVE];
+    for route in operations() {
+        assert!(rpcs.contains(route.operation) || bodies.contains(&route.operation), "{route:?}");
+        match route.capacity {
+            Capacity::Own => {}
+            Capacity::Organization => assert!(route.path.starts_with("/api/v1/org"), "{route:?}"),
+            Capacity::Administrator => assert!(route.path.starts_with("/api/v1/admin/"), "{route:?}"),
+        }
+    }
+    let named: BTreeSet<_> = operations().iter().map(|route| (route.method, route.path)).collect();
+    let unnamed: Vec<_> = routes().into_iter().filter(|route| !named.contains(route)).collect();
+    assert_eq!(unnamed, [("GET", "/docs/api")]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@ use axum::extract::State;
 use axum::response::Response;
 use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetUserRequest, SearchUsersRequest};
 
+use super::operation;
 use crate::auth::{Anyone, Signed};
 use crate::dto::{Found, present};
 use crate::error::ApiError;
@@ -12,9 +13,9 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/user" => get me;
-    "/api/v1/users/search" => get search;
-    "/api/v1/users/{username}" => get get;
+    "/api/v1/user" => get me as operation::GET_AUTHENTICATED_USER;
+    "/api/v1/users/search" => get search as operation::SEARCH_USERS;
+    "/api/v1/users/{username}" => get get as operation::GET_USER;
 }
 
 async fn me(State(gateway): State<Gateway>, Signed(call): Signed) -> Result<Response, ApiError> {

@@ -13,21 +13,23 @@ use crate::dto::present;
 use crate::error::ApiError;
 use crate::json;
 use crate::path::Params;
-use crate::routes::routes;
+use crate::routes::{administrator, routes};
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/admin/users" => post create;
-    "/api/v1/admin/users/{username}" => patch update, delete remove;
-    "/api/v1/admin/users/{username}/keys" => post create_key;
-    "/api/v1/admin/users/{username}/orgs" => post create_organization;
-    "/api/v1/admin/users/{username}/repos" => post create_repository;
-    "/api/v1/admin/orgs/{org}/teams" => post teams::create::<true>;
-    "/api/v1/admin/teams/{id}/members" => get teams::members::<true>;
+    "/api/v1/admin/users" => post create as operation::CREATE_USER;
+    "/api/v1/admin/users/{username}" => patch update as operation::UPDATE_USER, delete remove as operation::DELETE_USER;
+    "/api/v1/admin/users/{username}/keys" => post create_key as administrator(operation::CREATE_PUBLIC_KEY);
+    "/api/v1/admin/users/{username}/orgs" => post create_organization as administrator(operation::CREATE_ORGANIZATION);
+    "/api/v1/admin/users/{username}/repos" => post create_repository as administrator(operation::CREATE_REPOSITORY);
+    "/api/v1/admin/orgs/{org}/teams" => post teams::create::<true> as administrator(operation::CREATE_TEAM);
+    "/api/v1/admin/teams/{id}/members" => get teams::members::<true> as administrator(operation::LIST_TEAM_MEMBERS);
     "/api/v1/admin/teams/{id}/members/{username}" =>
-        put teams::add_member::<true>, delete teams::remove_member::<true>;
+        put teams::add_member::<true> as administrator(operation::ADD_TEAM_MEMBER),
+        delete teams::remove_member::<true> as administrator(operation::REMOVE_TEAM_MEMBER);
     "/api/v1/admin/teams/{id}/repos/{repo}" =>
-        put teams::add_repository::<true>, delete teams::remove_repository::<true>;
+        put teams::add_repository::<true> as administrator(operation::ADD_TEAM_REPOSITORY),
+        delete teams::remove_repository::<true> as administrator(operation::REMOVE_TEAM_REPOSITORY);
 }
 
 async fn create(State(gateway): State<Gateway>, Signed(call): Signed, payload: Payload) -> Result<Response, ApiError> {

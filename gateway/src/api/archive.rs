@@ -29,7 +29,7 @@ const DEADLINE: Duration = Duration::from_secs(160);
 const MISSING: &str = "archive does not exist";
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/archive/{*archive}" => get get;
+    "/api/v1/repos/{owner}/{repo}/archive/{*archive}" => get get as operation::ARCHIVE;
 }
 
 async fn get(

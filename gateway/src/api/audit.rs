@@ -15,7 +15,7 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/admin/audit" => get list;
+    "/api/v1/admin/audit" => get list as operation::LIST_AUDIT_EVENTS;
 }
 
 async fn list(State(gateway): State<Gateway>, Signed(call): Signed, query: Query) -> Result<Response, ApiError> {

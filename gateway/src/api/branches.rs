@@ -14,8 +14,8 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/branches" => get list;
-    "/api/v1/repos/{owner}/{repo}/branches/{*branch}" => get get;
+    "/api/v1/repos/{owner}/{repo}/branches" => get list as operation::LIST_BRANCHES;
+    "/api/v1/repos/{owner}/{repo}/branches/{*branch}" => get get as operation::GET_BRANCH;
 }
 
 async fn list(

@@ -18,8 +18,11 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/collaborators" => get list;
-    "/api/v1/repos/{owner}/{repo}/collaborators/{collaborator}" => get get, put set, delete remove;
+    "/api/v1/repos/{owner}/{repo}/collaborators" => get list as operation::LIST_COLLABORATORS;
+    "/api/v1/repos/{owner}/{repo}/collaborators/{collaborator}" =>
+        get get as operation::GET_COLLABORATOR,
+        put set as operation::SET_COLLABORATOR,
+        delete remove as operation::REMOVE_COLLABORATOR;
 }
 
 async fn list(

@@ -22,8 +22,8 @@ use crate::state::Gateway;
 const LIST_DEADLINE: Duration = Duration::from_secs(70);
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/commits" => get list;
-    "/api/v1/repos/{owner}/{repo}/commits/{*sha}" => get get;
+    "/api/v1/repos/{owner}/{repo}/commits" => get list as operation::LIST_COMMITS;
+    "/api/v1/repos/{owner}/{repo}/commits/{*sha}" => get get as operation::GET_COMMIT;
 }
 
 async fn list(

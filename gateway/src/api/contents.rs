@@ -25,8 +25,15 @@ use crate::state::Gateway;
 const BASE64: &str = "must be base64 in the standard alphabet, with padding";
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/contents" => get get, put put, post change, delete remove;
-    "/api/v1/repos/{owner}/{repo}/contents/{*file}" => get get, put put, delete remove;
+    "/api/v1/repos/{owner}/{repo}/contents" =>
+        get get as operation::GET_CONTENTS,
+        put put as operation::PUT_CONTENTS,
+        post change as operation::CHANGE_FILES,
+        delete remove as operation::DELETE_CONTENTS;
+    "/api/v1/repos/{owner}/{repo}/contents/{*file}" =>
+        get get as operation::GET_CONTENTS,
+        put put as operation::PUT_CONTENTS,
+        delete remove as operation::DELETE_CONTENTS;
 }
 
 async fn get(

@@ -16,8 +16,12 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/keys" => get list, post create;
-    "/api/v1/repos/{owner}/{repo}/keys/{id}" => get get, delete remove;
+    "/api/v1/repos/{owner}/{repo}/keys" =>
+        get list as operation::LIST_DEPLOY_KEYS,
+        post create as operation::CREATE_DEPLOY_KEY;
+    "/api/v1/repos/{owner}/{repo}/keys/{id}" =>
+        get get as operation::GET_DEPLOY_KEY,
+        delete remove as operation::DELETE_DEPLOY_KEY;
 }
 
 async fn list(

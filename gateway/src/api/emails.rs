@@ -18,7 +18,10 @@ use crate::state::Gateway;
 const EMAILS: &str = "emails";
 
 routes! { Gateway:
-    "/api/v1/user/emails" => get list, post add, delete remove;
+    "/api/v1/user/emails" =>
+        get list as operation::LIST_EMAILS,
+        post add as operation::ADD_EMAILS,
+        delete remove as operation::DELETE_EMAILS;
 }
 
 async fn list(State(gateway): State<Gateway>, Signed(call): Signed, query: Query) -> Result<Response, ApiError> {

@@ -5,6 +5,7 @@ use ferrite_proto::repo::{
     self, FollowUserRequest, IsFollowingRequest, ListFollowersRequest, ListFollowingRequest, UnfollowUserRequest,
 };
 
+use super::operation;
 use crate::auth::{Call, Signed};
 use crate::error::ApiError;
 use crate::json;
@@ -14,12 +15,15 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/user/followers" => get my_followers;
-    "/api/v1/user/following" => get my_following;
-    "/api/v1/user/following/{target}" => get do_i_follow, put follow, delete unfollow;
-    "/api/v1/users/{username}/followers" => get followers_of;
-    "/api/v1/users/{username}/following" => get following_of;
-    "/api/v1/users/{username}/following/{target}" => get does_follow;
+    "/api/v1/user/followers" => get my_followers as operation::LIST_FOLLOWERS;
+    "/api/v1/user/following" => get my_following as operation::LIST_FOLLOWING;
+    "/api/v1/user/following/{target}" =>
+        get do_i_follow as operation::IS_FOLLOWING,
+        put follow as operation::FOLLOW_USER,
+        delete unfollow as operation::UNFOLLOW_USER;
+    "/api/v1/users/{username}/followers" => get followers_of as operation::LIST_FOLLOWERS;
+    "/api/v1/users/{username}/following" => get following_of as operation::LIST_FOLLOWING;
+    "/api/v1/users/{username}/following/{target}" => get does_follow as operation::IS_FOLLOWING;
 }
 
 async fn my_followers(

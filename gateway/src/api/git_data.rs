@@ -21,12 +21,12 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/tags" => get tags;
-    "/api/v1/repos/{owner}/{repo}/git/trees/{*sha}" => get tree;
-    "/api/v1/repos/{owner}/{repo}/git/blobs/{sha}" => get blob;
-    "/api/v1/repos/{owner}/{repo}/git/tags/{sha}" => get tag_object;
-    "/api/v1/repos/{owner}/{repo}/git/refs" => get refs;
-    "/api/v1/repos/{owner}/{repo}/git/refs/{*name}" => get named_refs;
+    "/api/v1/repos/{owner}/{repo}/tags" => get tags as operation::LIST_TAGS;
+    "/api/v1/repos/{owner}/{repo}/git/trees/{*sha}" => get tree as operation::GET_TREE;
+    "/api/v1/repos/{owner}/{repo}/git/blobs/{sha}" => get blob as operation::GET_BLOB;
+    "/api/v1/repos/{owner}/{repo}/git/tags/{sha}" => get tag_object as operation::GET_TAG_OBJECT;
+    "/api/v1/repos/{owner}/{repo}/git/refs" => get refs as operation::LIST_REFS;
+    "/api/v1/repos/{owner}/{repo}/git/refs/{*name}" => get named_refs as operation::GET_REF;
 }
 
 /// What follows `kind` in a path below `git/`.

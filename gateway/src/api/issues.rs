@@ -15,8 +15,8 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/issues" => get list, post create;
-    "/api/v1/repos/{owner}/{repo}/issues/{index}" => get get;
+    "/api/v1/repos/{owner}/{repo}/issues" => get list as operation::LIST_ISSUES, post create as operation::CREATE_ISSUE;
+    "/api/v1/repos/{owner}/{repo}/issues/{index}" => get get as operation::GET_ISSUE;
 }
 
 async fn list(

@@ -16,9 +16,9 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/user/keys" => get list_mine, post create;
-    "/api/v1/user/keys/{id}" => get get, delete remove;
-    "/api/v1/users/{username}/keys" => get list_of_user;
+    "/api/v1/user/keys" => get list_mine as operation::LIST_PUBLIC_KEYS, post create as operation::CREATE_PUBLIC_KEY;
+    "/api/v1/user/keys/{id}" => get get as operation::GET_PUBLIC_KEY, delete remove as operation::DELETE_PUBLIC_KEY;
+    "/api/v1/users/{username}/keys" => get list_of_user as operation::LIST_PUBLIC_KEYS;
 }
 
 async fn list_mine(State(gateway): State<Gateway>, Signed(call): Signed, query: Query) -> Result<Response, ApiError> {

@@ -19,10 +19,17 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/orgs/{org}/members" => get list;
-    "/api/v1/orgs/{org}/members/{username}" => get is_member, delete remove;
-    "/api/v1/orgs/{org}/memberships/{username}" => get get, put set, delete remove;
-    "/api/v1/orgs/{org}/public_members/{username}" => put show::<true>, delete show::<false>;
+    "/api/v1/orgs/{org}/members" => get list as operation::LIST_MEMBERS;
+    "/api/v1/orgs/{org}/members/{username}" =>
+        get is_member as operation::GET_MEMBERSHIP,
+        delete remove as operation::REMOVE_MEMBER;
+    "/api/v1/orgs/{org}/memberships/{username}" =>
+        get get as operation::GET_MEMBERSHIP,
+        put set as operation::SET_MEMBERSHIP,
+        delete remove as operation::REMOVE_MEMBER;
+    "/api/v1/orgs/{org}/public_members/{username}" =>
+        put show::<true> as operation::SET_MEMBERSHIP_VISIBILITY,
+        delete show::<false> as operation::SET_MEMBERSHIP_VISIBILITY;
 }
 
 async fn list(

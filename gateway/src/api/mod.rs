@@ -32,8 +32,10 @@ use crate::state::Gateway;
 
 macro_rules! groups {
     ($($group:ident)+) => {
-        /// What each group of operations serves.
-        const GROUPS: &[&[Route]] = &[$($group::ROUTES),+];
+        /// Returns the routes that [`router`] serves.
+        pub(crate) fn routes() -> Vec<Route> {
+            [$($group::routes()),+].concat()
+        }
 
         /// The operations of the API.
         pub(crate) fn router() -> Router<Gateway> {
@@ -45,11 +47,6 @@ macro_rules! groups {
 groups! {
     accounts admin archive audit branches collaborators commits contents deploy_keys emails follows git_data hooks issues keys
     members orgs protections raw repos teams tokens
-}
-
-/// What [`router`] serves.
-pub(crate) fn routes() -> impl Iterator<Item = Route> {
-    GROUPS.iter().copied().flatten().copied()
 }
 
 #[cfg(test)]

@@ -19,9 +19,12 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/user/orgs" => get list_mine, post create;
-    "/api/v1/users/{username}/orgs" => get list_of_user;
-    "/api/v1/orgs/{org}" => get get, patch update, delete remove;
+    "/api/v1/user/orgs" => get list_mine as operation::LIST_ORGANIZATIONS, post create as operation::CREATE_ORGANIZATION;
+    "/api/v1/users/{username}/orgs" => get list_of_user as operation::LIST_ORGANIZATIONS;
+    "/api/v1/orgs/{org}" =>
+        get get as operation::GET_ORGANIZATION,
+        patch update as operation::UPDATE_ORGANIZATION,
+        delete remove as operation::DELETE_ORGANIZATION;
 }
 
 async fn list_mine(State(gateway): State<Gateway>, Signed(call): Signed, query: Query) -> Result<Response, ApiError> {

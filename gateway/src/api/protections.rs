@@ -27,8 +27,13 @@ const MAX_USERS: usize = 100;
 const NO_PATTERN: &str = "\u{fffd}";
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/branch_protections" => get list, post create;
-    "/api/v1/repos/{owner}/{repo}/branch_protections/{*pattern}" => get get, put replace, delete remove;
+    "/api/v1/repos/{owner}/{repo}/branch_protections" =>
+        get list as operation::LIST_PROTECTIONS,
+        post create as operation::SET_PROTECTION;
+    "/api/v1/repos/{owner}/{repo}/branch_protections/{*pattern}" =>
+        get get as operation::GET_PROTECTION,
+        put replace as operation::SET_PROTECTION,
+        delete remove as operation::DELETE_PROTECTION;
 }
 
 async fn list(State(gateway): State<Gateway>, Signed(call): Signed, path: RepoPath) -> Result<Response, ApiError> {

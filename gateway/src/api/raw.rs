@@ -29,7 +29,7 @@ const MISSING: &str = "file does not exist";
 pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
 routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get;
+    "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get as operation::RAW;
 }
 
 async fn get(

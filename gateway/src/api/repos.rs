@@ -16,16 +16,18 @@ use crate::error::ApiError;
 use crate::json;
 use crate::page::{MANY, Query, WHOLE};
 use crate::path::{Params, RepoPath};
-use crate::routes::routes;
+use crate::routes::{organization, routes};
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/user/repos" => get list_mine, post create;
-    "/api/v1/users/{username}/repos" => get list_of_user;
-    "/api/v1/orgs/{org}/repos" => get list_of_organization, post create_in_organization;
-    "/api/v1/org/{org}/repos" => post create_in_organization;
-    "/api/v1/repos/search" => get search;
-    "/api/v1/repos/{owner}/{repo}" => get get, delete remove;
+    "/api/v1/user/repos" => get list_mine as operation::LIST_REPOSITORIES, post create as operation::CREATE_REPOSITORY;
+    "/api/v1/users/{username}/repos" => get list_of_user as operation::LIST_REPOSITORIES;
+    "/api/v1/orgs/{org}/repos" =>
+        get list_of_organization as operation::LIST_REPOSITORIES,
+        post create_in_organization as organization(operation::CREATE_REPOSITORY);
+    "/api/v1/org/{org}/repos" => post create_in_organization as organization(operation::CREATE_REPOSITORY);
+    "/api/v1/repos/search" => get search as operation::SEARCH_REPOSITORIES;
+    "/api/v1/repos/{owner}/{repo}" => get get as operation::GET_REPOSITORY, delete remove as operation::DELETE_REPOSITORY;
 }
 
 impl Gateway {

@@ -22,12 +22,19 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/orgs/{org}/teams" => get list, post create::<false>;
-    "/api/v1/teams/{id}" => get get, patch update, delete remove;
-    "/api/v1/teams/{id}/members" => get members::<false>;
-    "/api/v1/teams/{id}/members/{username}" => put add_member::<false>, delete remove_member::<false>;
-    "/api/v1/teams/{id}/repos" => get repositories;
-    "/api/v1/teams/{id}/repos/{repo}" => put add_repository::<false>, delete remove_repository::<false>;
+    "/api/v1/orgs/{org}/teams" => get list as operation::LIST_TEAMS, post create::<false> as operation::CREATE_TEAM;
+    "/api/v1/teams/{id}" =>
+        get get as operation::GET_TEAM,
+        patch update as operation::UPDATE_TEAM,
+        delete remove as operation::DELETE_TEAM;
+    "/api/v1/teams/{id}/members" => get members::<false> as operation::LIST_TEAM_MEMBERS;
+    "/api/v1/teams/{id}/members/{username}" =>
+        put add_member::<false> as operation::ADD_TEAM_MEMBER,
+        delete remove_member::<false> as operation::REMOVE_TEAM_MEMBER;
+    "/api/v1/teams/{id}/repos" => get repositories as operation::LIST_TEAM_REPOSITORIES;
+    "/api/v1/teams/{id}/repos/{repo}" =>
+        put add_repository::<false> as operation::ADD_TEAM_REPOSITORY,
+        delete remove_repository::<false> as operation::REMOVE_TEAM_REPOSITORY;
 }
 
 async fn list(

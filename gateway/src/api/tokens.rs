@@ -7,6 +7,7 @@ use ferrite_proto::repo::{
     BasicCredential, CreateAccessTokenRequest, DeleteAccessTokenRequest, ListAccessTokensRequest,
 };
 
+use super::operation;
 use crate::auth::{Call, Password};
 use crate::body::{Fields, JSON_BYTES, Payload};
 use crate::dto::{AccessToken, ListedToken, NewToken, present};
@@ -18,8 +19,10 @@ use crate::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:
-    "/api/v1/users/{username}/tokens" => get list, post create;
-    "/api/v1/users/{username}/tokens/{name}" => delete remove;
+    "/api/v1/users/{username}/tokens" =>
+        get list as operation::LIST_ACCESS_TOKENS,
+        post create as operation::CREATE_ACCESS_TOKEN;
+    "/api/v1/users/{username}/tokens/{name}" => delete remove as operation::DELETE_ACCESS_TOKEN;
 }
 
 async fn list(

@@ -21,16 +21,18 @@ pub(crate) mod target;
 pub(crate) use capabilities::Capabilities;
 use door::Door;
 
+use ferrite_proto::operation;
+
 use crate::routes::routes;
 
 // Request bodies are packs: no layer around these routes may limit or collect them.
 routes! { Door:
-    "/{owner}/{repo}/info/refs" => get door::advertise;
-    "/{owner}/{repo}/info/refs/" => get door::advertise;
-    "/{owner}/{repo}/git-upload-pack" => post door::upload_pack;
-    "/{owner}/{repo}/git-upload-pack/" => post door::upload_pack;
-    "/{owner}/{repo}/git-receive-pack" => post door::receive_pack;
-    "/{owner}/{repo}/git-receive-pack/" => post door::receive_pack;
+    "/{owner}/{repo}/info/refs" => get door::advertise as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/info/refs/" => get door::advertise as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/git-upload-pack" => post door::upload_pack as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/git-upload-pack/" => post door::upload_pack as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/git-receive-pack" => post door::receive_pack as operation::RECEIVE_PACK;
+    "/{owner}/{repo}/git-receive-pack/" => post door::receive_pack as operation::RECEIVE_PACK;
 }
 
 #[cfg(test)]
