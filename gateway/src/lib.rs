@@ -7,25 +7,14 @@
 
 mod api;
 mod auth;
-mod body;
-mod bulk;
-mod clients;
 mod config;
 mod docs;
-mod door;
 mod dto;
-mod error;
-mod etag;
 mod git;
-mod json;
-mod links;
-mod page;
-mod path;
-mod query_token;
-mod recheck;
-mod routes;
+mod http;
 mod ssh;
 mod state;
+mod upstream;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -38,8 +27,10 @@ use ferrite_kit::{Clock, Lifecycle};
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use config::Config;
-pub use routes::{Capacity, Route};
 use state::Gateway;
+
+pub use self::http::routes::{Capacity, Route};
+use self::http::{etag, middleware};
 
 /// Serves the API and git over HTTP on `listeners`, and git over SSH where the configuration says, until `life` stops and the requests in flight are answered.
 ///
@@ -79,12 +70,12 @@ fn router(gateway: Gateway) -> Router {
         .layer(from_fn(etag::conditional))
         .merge(docs::router())
         .merge(git::router())
-        .fallback(door::unknown_path)
-        .method_not_allowed_fallback(door::wrong_method)
-        .layer(CatchPanicLayer::custom(door::contain_panic))
+        .fallback(middleware::unknown_path)
+        .method_not_allowed_fallback(middleware::wrong_method)
+        .layer(CatchPanicLayer::custom(middleware::contain_panic))
         .layer(from_fn(http_span))
         .with_state(gateway.clone());
-    Router::new().fallback_service(routes).layer(from_fn_with_state(gateway, door::pass))
+    Router::new().fallback_service(routes).layer(from_fn_with_state(gateway, middleware::pass))
 }
 
 #[cfg(test)]

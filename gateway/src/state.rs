@@ -8,10 +8,10 @@ use ferrite_kit::boot::StartError;
 use tokio::sync::Semaphore;
 
 use crate::Config;
-use crate::bulk::Bulk;
-use crate::clients::Clients;
-use crate::git::Capabilities;
-use crate::links::Links;
+use crate::http::links::Links;
+use crate::upstream::capabilities::Capabilities;
+use crate::upstream::clients::Clients;
+use crate::upstream::git_client::Bulk;
 
 /// Bodies above the ordinary limit that may be in memory at once.
 const LARGE_BODIES: usize = 8;

@@ -18,11 +18,12 @@ use prost::Message;
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
-use crate::bulk::Bulk;
-use crate::clients::Clients;
-use crate::links::Links;
+use crate::http::links::Links;
+use crate::http::{etag, json, middleware};
 use crate::state::Gateway;
-use crate::{Capacity, door, etag, json, operations, router, routes};
+use crate::upstream::clients::Clients;
+use crate::upstream::git_client::Bulk;
+use crate::{Capacity, operations, router, routes};
 
 const TOKEN: (&str, &str) = ("authorization", "token 0123456789012345678901234567890123456789");
 /// `ada:secret`
@@ -35,7 +36,7 @@ pub(crate) fn lonely() -> Gateway {
     let credential = Arc::new(ServiceCredential::new(key, "gateway", Clock::system()));
     let to = || channel(&nowhere, Some(Arc::clone(&credential)));
     Gateway {
-        capabilities: crate::git::Capabilities::default(),
+        capabilities: crate::upstream::capabilities::Capabilities::default(),
         clients: Clients { repo: to(), issue: to(), hook: to(), git: to() },
         bulk: Bulk::new(nowhere.clone(), Arc::clone(&credential)),
         links: Links::new("http://git.example.com", "git.example.com:22"),
@@ -253,8 +254,8 @@ fn layered() -> Router {
         .route("/api/v1/list", get(|| async { json::ok(["<a>"]) }))
         .route("/api/v1/panic", get(panics))
         .layer(from_fn(etag::conditional))
-        .layer(tower_http::catch_panic::CatchPanicLayer::custom(door::contain_panic));
-    Router::new().fallback_service(routes).layer(from_fn_with_state(gateway, door::pass))
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(middleware::contain_panic));
+    Router::new().fallback_service(routes).layer(from_fn_with_state(gateway, middleware::pass))
 }
 
 async fn panics() -> StatusCode {

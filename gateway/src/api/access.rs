@@ -11,11 +11,11 @@ use ferrite_proto::repo::{
 };
 
 use crate::auth::Call;
-use crate::body::{Fields, JSON_BYTES, Payload};
 use crate::dto::{Accounts, User, present};
-use crate::error::ApiError;
-use crate::links::RepositoryLinks;
-use crate::path::RepoPath;
+use crate::http::body::{Fields, JSON_BYTES, Payload};
+use crate::http::error::ApiError;
+use crate::http::links::RepositoryLinks;
+use crate::http::path::RepoPath;
 use crate::state::Gateway;
 
 /// Ids or addresses of one lookup.

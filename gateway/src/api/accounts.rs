@@ -5,11 +5,11 @@ use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetUserRequest, SearchUse
 use super::operation;
 use crate::auth::{Anyone, Signed};
 use crate::dto::{Found, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{MANY, Query};
-use crate::path::Params;
-use crate::routes::routes;
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{MANY, Query};
+use crate::http::path::Params;
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:

@@ -8,12 +8,12 @@ use ferrite_proto::repo::{CreateUserRequest, DeleteUserRequest, UpdateUserReques
 use super::access::Attempt;
 use super::{keys, operation, orgs, repos, teams};
 use crate::auth::Signed;
-use crate::body::{Fields, Payload};
 use crate::dto::present;
-use crate::error::ApiError;
-use crate::json;
-use crate::path::Params;
-use crate::routes::{administrator, routes};
+use crate::http::body::{Fields, Payload};
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::path::Params;
+use crate::http::routes::{administrator, routes};
 use crate::state::Gateway;
 
 routes! { Gateway:

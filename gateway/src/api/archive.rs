@@ -17,11 +17,11 @@ use hyper::body::Incoming;
 
 use super::raw::{TRANSFER_ENCODING, beyond, disposition, not_modified, opened, refused, request};
 use crate::auth::{Headers, Signed};
-use crate::door::HeadersOnly;
-use crate::error::{ApiError, FieldError};
-use crate::links::encode;
-use crate::path::RepoPath;
-use crate::routes::routes;
+use crate::http::error::{ApiError, FieldError};
+use crate::http::links::encode;
+use crate::http::middleware::HeadersOnly;
+use crate::http::path::RepoPath;
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 /// git-svc gives up before: a part of an archive is there when all of it is made.

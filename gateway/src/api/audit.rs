@@ -6,12 +6,12 @@ use prost_types::Timestamp;
 use super::access::Attempt;
 use super::operation;
 use crate::auth::Signed;
-use crate::body::{RFC_3339, timestamp};
 use crate::dto::AuditEvent;
-use crate::error::{ApiError, FieldError};
-use crate::json;
-use crate::page::{AUDIT, Query};
-use crate::routes::routes;
+use crate::http::body::{RFC_3339, timestamp};
+use crate::http::error::{ApiError, FieldError};
+use crate::http::json;
+use crate::http::page::{AUDIT, Query};
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:

@@ -6,11 +6,11 @@ use ferrite_proto::operation;
 use super::access::Emails;
 use crate::auth::Signed;
 use crate::dto::{Branch, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{Query, WHOLE};
-use crate::path::RepoPath;
-use crate::routes::routes;
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{Query, WHOLE};
+use crate::http::path::RepoPath;
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:

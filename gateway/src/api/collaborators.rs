@@ -8,13 +8,13 @@ use ferrite_proto::repo::{
 use super::access::Attempt;
 use super::operation;
 use crate::auth::Signed;
-use crate::body::Payload;
 use crate::dto::Collaborator;
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{Query, WHOLE};
-use crate::path::{Params, RepoPath};
-use crate::routes::routes;
+use crate::http::body::Payload;
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{Query, WHOLE};
+use crate::http::path::{Params, RepoPath};
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:

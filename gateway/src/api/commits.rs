@@ -11,11 +11,11 @@ use ferrite_proto::operation;
 use super::access::Emails;
 use crate::auth::{Headers, Signed, within};
 use crate::dto::{Commit, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{COMMITS, Query};
-use crate::path::RepoPath;
-use crate::routes::routes;
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{COMMITS, Query};
+use crate::http::path::RepoPath;
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 /// The commits of a path may have to be looked for: git-svc waits for its turn, and then for git.

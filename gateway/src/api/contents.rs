@@ -12,15 +12,15 @@ use ferrite_proto::operation;
 
 use super::access::Emails;
 use crate::auth::{Signed, within};
-use crate::body::{FILE_BYTES, Fields, JSON_BYTES, Payload, Slot};
-use crate::clients::LONG_DEADLINE;
 use crate::dto::{Commit, Content, Contents, FileRemoved, FileWritten, FilesChanged, Place, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::Query;
-use crate::path::RepoPath;
-use crate::routes::routes;
+use crate::http::body::{FILE_BYTES, Fields, JSON_BYTES, Payload, Slot};
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::Query;
+use crate::http::path::RepoPath;
+use crate::http::routes::routes;
 use crate::state::Gateway;
+use crate::upstream::clients::LONG_DEADLINE;
 
 const BASE64: &str = "must be base64 in the standard alphabet, with padding";
 

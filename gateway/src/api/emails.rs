@@ -6,12 +6,12 @@ use ferrite_proto::repo::{AddEmailsRequest, DeleteEmailsRequest, ListEmailsReque
 use super::access::Attempt;
 use super::operation;
 use crate::auth::Signed;
-use crate::body::{JSON_BYTES, Payload};
 use crate::dto::Email;
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{Query, WHOLE};
-use crate::routes::routes;
+use crate::http::body::{JSON_BYTES, Payload};
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{Query, WHOLE};
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 /// The field of the bodies here; a bare list is taken for it.

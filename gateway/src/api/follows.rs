@@ -7,11 +7,11 @@ use ferrite_proto::repo::{
 
 use super::operation;
 use crate::auth::{Call, Signed};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{FOLLOWS, Page, Query};
-use crate::path::Params;
-use crate::routes::routes;
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{FOLLOWS, Page, Query};
+use crate::http::path::Params;
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:

@@ -13,11 +13,11 @@ use tonic::Status;
 use super::access::Emails;
 use crate::auth::{Call, Signed};
 use crate::dto::{Blob, Ref, Tag, TagObject, Tree, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{Query, WHOLE};
-use crate::path::RepoPath;
-use crate::routes::routes;
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{Query, WHOLE};
+use crate::http::path::RepoPath;
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:

@@ -4,13 +4,13 @@ use ferrite_proto::hook::{CreateHookRequest, ListHooksRequest};
 use ferrite_proto::operation;
 
 use crate::auth::Signed;
-use crate::body::{Fields, JSON_BYTES, Payload, Slot};
 use crate::dto::{Hook, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{Query, WHOLE};
-use crate::path::RepoPath;
-use crate::routes::routes;
+use crate::http::body::{Fields, JSON_BYTES, Payload, Slot};
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{Query, WHOLE};
+use crate::http::path::RepoPath;
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:

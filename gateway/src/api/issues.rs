@@ -5,13 +5,13 @@ use ferrite_proto::{Permission, operation};
 
 use super::access::Access;
 use crate::auth::Signed;
-use crate::body::{Fields, JSON_BYTES, Payload, Slot};
 use crate::dto::{Issue, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{MANY, Query};
-use crate::path::{RepoPath, number};
-use crate::routes::routes;
+use crate::http::body::{Fields, JSON_BYTES, Payload, Slot};
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{MANY, Query};
+use crate::http::path::{RepoPath, number};
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:

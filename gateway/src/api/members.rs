@@ -9,13 +9,13 @@ use ferrite_proto::repo::{
 use super::access::Attempt;
 use super::operation;
 use crate::auth::{Call, Signed};
-use crate::body::{Fields, Payload};
 use crate::dto::{Membership, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{Query, WHOLE};
-use crate::path::Params;
-use crate::routes::routes;
+use crate::http::body::{Fields, Payload};
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{Query, WHOLE};
+use crate::http::path::Params;
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 routes! { Gateway:

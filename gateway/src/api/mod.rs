@@ -27,7 +27,7 @@ mod tokens;
 
 use axum::Router;
 
-use crate::routes::Route;
+use crate::http::routes::Route;
 use crate::state::Gateway;
 
 macro_rules! groups {

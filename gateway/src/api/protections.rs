@@ -13,12 +13,12 @@ use ferrite_proto::repo::GetUsersRequest;
 
 use super::access::Access;
 use crate::auth::{Call, Signed};
-use crate::body::{Fields, JSON_BYTES, Payload};
 use crate::dto::{Protection, present};
-use crate::error::{ApiError, FieldError};
-use crate::json::{self, Answer};
-use crate::path::RepoPath;
-use crate::routes::routes;
+use crate::http::body::{Fields, JSON_BYTES, Payload};
+use crate::http::error::{ApiError, FieldError};
+use crate::http::json::{self, Answer};
+use crate::http::path::RepoPath;
+use crate::http::routes::routes;
 use crate::state::Gateway;
 
 /// Accounts of one rule.

@@ -16,13 +16,13 @@ use hyper::body::Incoming;
 
 use super::access::Access;
 use crate::auth::{Headers, Signed};
-use crate::clients::DEADLINE;
-use crate::door::HeadersOnly;
-use crate::error::ApiError;
-use crate::links::encode;
-use crate::path::{RepoPath, decode};
-use crate::routes::routes;
+use crate::http::error::ApiError;
+use crate::http::links::encode;
+use crate::http::middleware::HeadersOnly;
+use crate::http::path::{RepoPath, decode};
+use crate::http::routes::routes;
 use crate::state::Gateway;
+use crate::upstream::clients::DEADLINE;
 
 const REASON: &str = "ferrite-reason";
 const MISSING: &str = "file does not exist";

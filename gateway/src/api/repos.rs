@@ -9,15 +9,15 @@ use ferrite_proto::repo::{
 use super::access::Attempt;
 use super::operation;
 use crate::auth::{Anyone, Call, Signed, within};
-use crate::body::{Fields, Payload};
-use crate::clients::LONG_DEADLINE;
 use crate::dto::{Found, Repository, Viewer, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{MANY, Query, WHOLE};
-use crate::path::{Params, RepoPath};
-use crate::routes::{organization, routes};
+use crate::http::body::{Fields, Payload};
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::{MANY, Query, WHOLE};
+use crate::http::path::{Params, RepoPath};
+use crate::http::routes::{organization, routes};
 use crate::state::Gateway;
+use crate::upstream::clients::LONG_DEADLINE;
 
 routes! { Gateway:
     "/api/v1/user/repos" => get list_mine as operation::LIST_REPOSITORIES, post create as operation::CREATE_REPOSITORY;

@@ -25,10 +25,10 @@ use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use tonic::{Response, Status};
 use tower::ServiceExt;
 
-use crate::bulk::Bulk;
 use crate::router;
 use crate::state::Gateway;
 use crate::tests::lonely;
+use crate::upstream::git_client::Bulk;
 
 mod archives;
 mod bodies;

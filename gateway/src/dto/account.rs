@@ -4,7 +4,7 @@ use ferrite_proto::{Scopes, repo};
 use serde::Serialize;
 
 use super::{Incomplete, time};
-use crate::links::{Links, RepositoryLinks};
+use crate::http::links::{Links, RepositoryLinks};
 
 /// An access token: its value at creation.
 #[derive(Clone, Debug, Serialize)]

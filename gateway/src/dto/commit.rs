@@ -2,7 +2,7 @@ use ferrite_proto::git;
 use serde::Serialize;
 
 use super::{Accounts, Incomplete, User, present, text, time};
-use crate::links::RepositoryLinks;
+use crate::http::links::RepositoryLinks;
 
 /// A commit.
 #[derive(Clone, Debug, Serialize)]
@@ -148,7 +148,7 @@ mod tests {
     use ferrite_proto::repo;
 
     use super::*;
-    use crate::links::Links;
+    use crate::http::links::Links;
 
     fn signature(email: &[u8]) -> Option<git::CommitSignature> {
         let time = Some(prost_types::Timestamp { seconds: 1_767_315_845, nanos: 0 });

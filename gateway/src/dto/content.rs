@@ -4,7 +4,7 @@ use ferrite_proto::git;
 use serde::Serialize;
 
 use super::{Commit, Incomplete, present, text};
-use crate::links::RepositoryLinks;
+use crate::http::links::RepositoryLinks;
 
 /// A file, directory, symbolic link or submodule.
 #[derive(Clone, Debug, Serialize)]
@@ -131,7 +131,7 @@ pub(crate) struct FilesChanged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::links::Links;
+    use crate::http::links::Links;
 
     fn entry(kind: git::EntryKind, content: Option<&[u8]>) -> git::TreeEntry {
         git::TreeEntry {

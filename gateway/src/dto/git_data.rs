@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::commit::Signature;
 use super::{Incomplete, present, text};
-use crate::links::RepositoryLinks;
+use crate::http::links::RepositoryLinks;
 
 /// The entries of a tree.
 #[derive(Clone, Debug, Serialize)]
@@ -153,7 +153,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::links::Links;
+    use crate::http::links::Links;
 
     fn urls() -> RepositoryLinks {
         Links::new("http://h", "h:22").repository("bob", "demo")

@@ -2,7 +2,7 @@ use ferrite_proto::issue::{self, IssueState};
 use serde::Serialize;
 
 use super::{Accounts, Incomplete, User, time};
-use crate::links::Links;
+use crate::http::links::Links;
 
 /// An issue.
 #[derive(Clone, Debug, Serialize)]

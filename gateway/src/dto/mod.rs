@@ -30,7 +30,7 @@ pub(crate) use protection::Protection;
 pub(crate) use repository::{Repository, Viewer};
 pub(crate) use user::{Accounts, User};
 
-use crate::error::ApiError;
+use crate::http::error::ApiError;
 
 /// What searches answer with.
 #[derive(Debug, Serialize)]

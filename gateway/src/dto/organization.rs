@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::repository::Permissions;
 use super::{Incomplete, User, present};
-use crate::links::Links;
+use crate::http::links::Links;
 
 /// An organization.
 #[derive(Clone, Debug, Serialize)]

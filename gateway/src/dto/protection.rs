@@ -2,7 +2,7 @@ use ferrite_proto::git;
 use serde::Serialize;
 
 use super::{Accounts, Incomplete, time};
-use crate::links::Links;
+use crate::http::links::Links;
 
 /// A rule about branches.
 #[derive(Clone, Debug, Serialize)]

@@ -2,7 +2,7 @@ use ferrite_proto::{Permission, repo};
 use serde::Serialize;
 
 use super::{Incomplete, User, present, time};
-use crate::links::Links;
+use crate::http::links::Links;
 
 /// Who an answer is for, as far as its shape depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use ferrite_proto::repo;
 use serde::Serialize;
 
-use crate::links::Links;
+use crate::http::links::Links;
 
 /// A user, or an organization as an owner.
 #[derive(Clone, Debug, Serialize)]

@@ -11,28 +11,25 @@
 //! Not here: packets, packs and refs, which are git-svc's; the dumb protocol, which is not served; and the REST API, which does
 //! not take passwords for repositories.
 
-mod capabilities;
-mod credentials;
-mod door;
-pub(crate) mod protocol;
-mod refusal;
+pub(crate) mod error;
+mod http;
+pub(crate) mod request;
 pub(crate) mod target;
 
-pub(crate) use capabilities::Capabilities;
-use door::Door;
+use self::http::{Door, advertise, receive_pack, upload_pack};
 
 use ferrite_proto::operation;
 
-use crate::routes::routes;
+use crate::http::routes::routes;
 
 // Request bodies are packs: no layer around these routes may limit or collect them.
 routes! { Door:
-    "/{owner}/{repo}/info/refs" => get door::advertise as operation::UPLOAD_PACK;
-    "/{owner}/{repo}/info/refs/" => get door::advertise as operation::UPLOAD_PACK;
-    "/{owner}/{repo}/git-upload-pack" => post door::upload_pack as operation::UPLOAD_PACK;
-    "/{owner}/{repo}/git-upload-pack/" => post door::upload_pack as operation::UPLOAD_PACK;
-    "/{owner}/{repo}/git-receive-pack" => post door::receive_pack as operation::RECEIVE_PACK;
-    "/{owner}/{repo}/git-receive-pack/" => post door::receive_pack as operation::RECEIVE_PACK;
+    "/{owner}/{repo}/info/refs" => get advertise as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/info/refs/" => get advertise as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/git-upload-pack" => post upload_pack as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/git-upload-pack/" => post upload_pack as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/git-receive-pack" => post receive_pack as operation::RECEIVE_PACK;
+    "/{owner}/{repo}/git-receive-pack/" => post receive_pack as operation::RECEIVE_PACK;
 }
 
 #[cfg(test)]

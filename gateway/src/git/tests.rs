@@ -14,9 +14,9 @@ use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-use super::door::Door;
+use super::http::Door;
 use super::router;
-use crate::bulk::Bulk;
+use crate::upstream::git_client::Bulk;
 
 /// `ada:secret`
 const ADA: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");

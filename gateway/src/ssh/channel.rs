@@ -15,11 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Door;
 use super::command::{Command, Service};
-use super::refusal::Refusal;
-use super::upstream::{self, End, Opening};
-use super::visitor::{Key, Presence, Who};
+use super::error::Refusal;
+use super::handler::{Key, Presence, Who};
+use super::session::{self, End, Opening};
 use crate::git::target;
-use crate::recheck::{Refused, until_refused};
+use crate::upstream::reauthorize::{Refused, until_refused};
 
 /// The status of everything that we end ourselves.
 const REFUSED: u32 = 1;
@@ -63,12 +63,12 @@ pub(super) async fn attend(
                         "Hi! You are signed in with a deploy key, but Ferrite provides no shell.".to_owned()
                     }
                 };
-                upstream::farewell(&write, Some((&greeting, false)), REFUSED).await;
+                session::farewell(&write, Some((&greeting, false)), REFUSED).await;
             }
             Wish::Command(command, protocol) => {
                 if let Some((line, status)) = run(&door, &guest, command, protocol, &mut read, &write).await {
                     let line = line.map(|refusal| format!("Ferrite: {refusal}"));
-                    upstream::farewell(&write, line.as_deref().map(|line| (line, true)), status).await;
+                    session::farewell(&write, line.as_deref().map(|line| (line, true)), status).await;
                 }
             }
         }
@@ -98,7 +98,7 @@ async fn run(
     };
     let (result, line, status) = match opened {
         Ok((session, mut refused)) => tokio::select! {
-            end = upstream::exchange(session, ahead, read, write) => ended(end),
+            end = session::exchange(session, ahead, read, write) => ended(end),
             status = &mut refused => {
                 let refusal = Refusal::of_status(&status, matches!(guest.key.who, Who::User(_)));
                 ("revoked", Some(refusal), REFUSED)
@@ -175,7 +175,7 @@ async fn open(
         return Err(Refusal::Mirror);
     }
     let opening = Opening { repository: repository.id, grant, service: command.service, protocol, request_id };
-    let session = upstream::open(&door.bulk, opening).await?;
+    let session = session::open(&door.bulk, opening).await?;
     Ok((session, until_refused(door.access.clone(), asked, door.recheck)))
 }
 

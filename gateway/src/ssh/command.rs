@@ -2,7 +2,7 @@
 
 use ferrite_proto::operation::{RECEIVE_PACK, UPLOAD_PACK};
 
-use super::refusal::Refusal;
+use super::error::Refusal;
 
 const MAX_BYTES: usize = 4096;
 /// What a shell would act upon outside of quotes. Nothing is passed to one; who means it is told that it is not understood.

@@ -12,12 +12,12 @@
 
 mod channel;
 mod command;
+mod error;
+mod handler;
 mod host_key;
-mod refusal;
 mod server;
-mod upstream;
-mod visitor;
-mod wire;
+mod session;
+mod stream;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -32,8 +32,8 @@ use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use tokio::sync::Semaphore;
 
 use crate::Config;
-use crate::bulk::Bulk;
 use crate::state::Gateway;
+use crate::upstream::git_client::Bulk;
 
 /// What every connection needs.
 pub(crate) struct Door {

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Door;
-use super::visitor::{Presence, State, VisitError, Visitor};
-use super::wire::Wire;
-use crate::door::client;
+use super::handler::{Presence, State, VisitError, Visitor};
+use super::stream::Wire;
+use crate::http::middleware::client;
 
 /// How long it takes to hear that a key is not good.
 const REJECTION: Duration = Duration::from_millis(300);

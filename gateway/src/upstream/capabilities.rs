@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-use super::refusal::Refusal;
+use crate::git::error::Refusal;
 
 /// How long git-svc is taken at its word: it says something else only after it was replaced.
 const KEPT: Duration = Duration::from_secs(10);
@@ -21,14 +21,14 @@ pub(crate) struct Capabilities(Arc<Mutex<Option<(Instant, Bytes)>>>);
 
 impl Capabilities {
     /// What git-svc said a moment ago.
-    pub(super) fn get(&self) -> Option<Bytes> {
+    pub(crate) fn get(&self) -> Option<Bytes> {
         // Nothing panics while it is held.
         let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         said.as_ref().filter(|(when, _)| when.elapsed() < KEPT).map(|(_, said)| said.clone())
     }
 
     /// Keeps what git-svc says, and passes it on.
-    pub(super) async fn keep(&self, body: Incoming) -> Result<Body, Refusal> {
+    pub(crate) async fn keep(&self, body: Incoming) -> Result<Body, Refusal> {
         let whole = tokio::time::timeout(DEADLINE, Limited::new(body, MAX_BYTES).collect()).await;
         let said = whole.map_err(|_| Refusal::Unavailable(None))?.map_err(|_| Refusal::Interrupted)?.to_bytes();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), said.clone()));

@@ -14,9 +14,9 @@ use ferrite_kit::serve::Peer;
 use ferrite_proto::metadata;
 use http_body::Body as _;
 
-use crate::error::{ApiError, render};
-use crate::path::decode;
-use crate::query_token;
+use super::error::{ApiError, render};
+use super::path::decode;
+use super::query_token;
 use crate::state::Gateway;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);

@@ -1,6 +1,6 @@
 use http::{HeaderMap, HeaderValue};
 
-use super::refusal::Refusal;
+use super::error::Refusal;
 
 /// The header in which git names the protocol version it would like.
 pub(crate) const HEADER: &str = "git-protocol";
@@ -8,7 +8,7 @@ const MAX_BYTES: usize = 256;
 
 /// One of git's two services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Service {
+pub(crate) enum Service {
     /// Fetch and clone.
     UploadPack,
     /// Push.

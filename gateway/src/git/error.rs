@@ -9,13 +9,13 @@ use http::{HeaderValue, StatusCode};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use super::protocol::Service;
+use super::request::Service;
 
 const REALM: &str = "Basic realm=\"Ferrite\"";
 
 /// Why a git client gets no pack. Becomes one line of plain text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// Credentials are missing and needed, if only to say more.
     Challenge,
     /// Credentials came along that are wrong or cannot be read.

@@ -11,8 +11,8 @@ use serde::Serialize;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::json;
-use crate::links::Links;
+use super::json;
+use super::links::Links;
 
 /// The realm of every challenge.
 pub(crate) const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");

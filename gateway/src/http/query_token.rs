@@ -6,8 +6,8 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderValue, Uri};
 
-use crate::page::is_named;
-use crate::path::decode;
+use super::page::is_named;
+use super::path::decode;
 
 /// The parameters, the stronger one first.
 const NAMES: [&str; 2] = ["token", "access_token"];

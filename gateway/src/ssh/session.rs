@@ -15,9 +15,9 @@ use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::command::Service;
-use super::refusal::Refusal;
-use crate::bulk::{Bulk, BulkError};
-use crate::git::protocol;
+use super::error::Refusal;
+use crate::git::request::HEADER;
+use crate::upstream::git_client::{Bulk, BulkError};
 
 /// git-svc lets a session wait for a free place and for a free process for half a minute each.
 const OPENING: Duration = Duration::from_secs(75);
@@ -61,7 +61,7 @@ pub(super) async fn open(bulk: &Bulk, opening: Opening<'_>) -> Result<TokioIo<Up
         .body(Body::empty())
         .map_err(|_| Refusal::Internal)?;
     if let Some(value) = opening.protocol {
-        request.headers_mut().insert(protocol::HEADER, value);
+        request.headers_mut().insert(HEADER, value);
     }
     let answer = tokio::time::timeout(OPENING, bulk.send(request)).await.map_err(|_| Refusal::Unavailable)?;
     let response = answer.map_err(|error| {

@@ -63,8 +63,8 @@ pub(crate) fn administrator(name: &'static str) -> Operation {
 macro_rules! routes {
     ($state:ty: $($path:literal => $($method:ident $handler:path as $operation:expr),+;)+) => {
         /// Returns the routes that [`router`] serves.
-        pub(crate) fn routes() -> Vec<$crate::routes::Route> {
-            vec![$($($crate::routes::Route::new($crate::routes::method!($method), $path, $operation)),+),+]
+        pub(crate) fn routes() -> Vec<$crate::http::routes::Route> {
+            vec![$($($crate::http::routes::Route::new($crate::http::routes::method!($method), $path, $operation)),+),+]
         }
 
         /// Returns the router that serves [`routes`].

@@ -16,7 +16,7 @@ use tonic::Code;
 use super::Door;
 use super::channel::{self, Guest, Wish};
 use super::command::Command;
-use crate::git::protocol::is_protocol;
+use crate::git::request::is_protocol;
 
 /// Keys that one connection may offer.
 const MAX_OFFERS: u32 = 20;

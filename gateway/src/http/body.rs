@@ -18,7 +18,7 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::error::{ApiError, FieldError};
+use super::error::{ApiError, FieldError};
 use crate::state::Gateway;
 
 /// Bytes of an ordinary JSON body.

@@ -15,14 +15,14 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-use super::capabilities::Capabilities;
-use super::credentials::Credentials;
-use super::protocol::{self, Service, check_type, git_protocol, is_gzip};
-use super::refusal::{Refusal, one_line};
+use super::error::{Refusal, one_line};
+use super::request::{HEADER, Service, check_type, git_protocol, is_gzip};
 use super::target;
-use crate::bulk::{Bulk, BulkError};
-use crate::recheck::{Guarded, until_refused};
+use crate::auth::git_credentials::Credentials;
 use crate::state::Gateway;
+use crate::upstream::capabilities::Capabilities;
+use crate::upstream::git_client::{Bulk, BulkError};
+use crate::upstream::reauthorize::{Guarded, until_refused};
 
 /// git-svc lets a request wait for a free process for half of this.
 const ADVERTISE_DEADLINE: Duration = Duration::from_secs(60);
@@ -83,7 +83,7 @@ pub(super) async fn advertise(
     let path = format!("/git/{}/info-refs?service={}", admitted.repository_id, service.name());
     let mut request = admitted.request(Method::GET, &path, Body::empty(), &headers)?;
     if let Some(value) = git_protocol {
-        request.headers_mut().insert(protocol::HEADER, value);
+        request.headers_mut().insert(HEADER, value);
     }
     let answer = tokio::time::timeout(ADVERTISE_DEADLINE, door.send(request, admitted.is_anonymous));
     let body = answer.await.map_err(|_| Refusal::Unavailable(None))??;
@@ -122,7 +122,7 @@ impl Door {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         if let Some(value) = git_protocol {
-            headers.insert(protocol::HEADER, value);
+            headers.insert(HEADER, value);
         }
         let mut refused = until_refused(self.access.clone(), admitted.question, self.recheck);
         // To drop the request is to end git.

@@ -4,14 +4,14 @@ use ferrite_proto::repo::BasicCredential;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use super::refusal::Refusal;
+use crate::git::error::Refusal;
 
 /// Longer than any name with any password; what follows `Basic` may be a third longer.
 const MAX_BYTES: usize = 2048;
 
 /// What a git client says about who it is. Has no `Debug`, for there is a password in it.
 #[derive(Clone, PartialEq)]
-pub(super) enum Credentials {
+pub(crate) enum Credentials {
     /// Nothing.
     Anonymous,
     /// A user name and a password; not checked yet.
@@ -24,7 +24,7 @@ impl Credentials {
     /// # Errors
     /// [`Refusal::BadCredentials`] for a second header, another scheme, and what is not well formed: present and unusable is never
     /// taken for absent.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         match (values.next(), values.next()) {
             (None, _) => Ok(Self::Anonymous),
@@ -34,12 +34,12 @@ impl Credentials {
     }
 
     /// Whether nothing was said.
-    pub(super) fn is_anonymous(&self) -> bool {
+    pub(crate) fn is_anonymous(&self) -> bool {
         matches!(self, Self::Anonymous)
     }
 
     /// What repo-svc is asked with.
-    pub(super) fn into_basic(self) -> Option<BasicCredential> {
+    pub(crate) fn into_basic(self) -> Option<BasicCredential> {
         match self {
             Self::Anonymous => None,
             Self::Basic(basic) => Some(basic),

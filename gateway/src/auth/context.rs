@@ -14,8 +14,8 @@ use ferrite_proto::metadata;
 use ferrite_proto::repo::BasicCredential;
 use tonic::metadata::{Ascii, MetadataValue};
 
-use crate::clients::DEADLINE;
-use crate::error::{ApiError, FieldError};
+use crate::http::error::{ApiError, FieldError};
+use crate::upstream::clients::DEADLINE;
 
 const MAX_TOKEN_BYTES: usize = 255;
 const MAX_BASIC_BYTES: usize = 4096;

@@ -7,8 +7,8 @@ use axum::http::header::LINK;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::links::Links;
-use crate::path::decode;
+use super::links::Links;
+use super::path::decode;
 
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 

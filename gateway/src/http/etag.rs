@@ -8,8 +8,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
-use crate::error::ApiError;
-use crate::json::CONTENT_TYPE_JSON;
+use super::error::ApiError;
+use super::json::CONTENT_TYPE_JSON;
 
 /// Middleware for `axum::middleware::from_fn`.
 pub(crate) async fn conditional(request: Request, next: Next) -> Response {
