@@ -1,4 +1,4 @@
-//! The page that every error points to: the API's documentation, as it ships with this version.
+//! The API's documentation, to which every error links.
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
@@ -11,7 +11,7 @@ const API: &str = include_str!("../../docs/api.md");
 pub(crate) const PATH: &str = "/docs/api";
 
 /// Returns the router that serves [`PATH`].
-pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
+pub(crate) fn router() -> Router {
     Router::new().route(PATH, get(api))
 }
 

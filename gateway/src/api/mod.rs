@@ -1,4 +1,7 @@
-//! REST v1: one file per resource of the contract, each with its own routes.
+//! REST v1: one file per resource, each with its own routes.
+//!
+//! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `access`, `git_response` → `state`, `operation`. Uses
+//! `auth`, `dto`, `upstream` and `http`.
 
 mod access;
 mod accounts;
@@ -13,6 +16,7 @@ mod deploy_keys;
 mod emails;
 mod follows;
 mod git_data;
+mod git_response;
 mod hooks;
 mod issues;
 mod keys;
@@ -22,13 +26,14 @@ mod orgs;
 mod protections;
 mod raw;
 mod repos;
+mod state;
 mod teams;
 mod tokens;
 
 use axum::Router;
 
+pub(crate) use self::state::ApiState;
 use crate::http::routes::Route;
-use crate::state::Gateway;
 
 macro_rules! groups {
     ($($group:ident)+) => {
@@ -37,8 +42,8 @@ macro_rules! groups {
             [$($group::routes()),+].concat()
         }
 
-        /// The operations of the API.
-        pub(crate) fn router() -> Router<Gateway> {
+        /// Returns the router of the API.
+        pub(crate) fn router() -> Router<ApiState> {
             Router::new()$(.merge($group::router()))+
         }
     };

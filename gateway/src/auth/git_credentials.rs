@@ -1,44 +1,46 @@
+//! The `Authorization` header of git over HTTP: HTTP Basic only, with a password or an access token in either place. Unlike in the
+//! header of the API ([`super::credential`]), padding may be missing.
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use ferrite_proto::repo::BasicCredential;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-use crate::git::error::Refusal;
+use super::credential::InvalidCredential;
 
-/// Longer than any name with any password; what follows `Basic` may be a third longer.
-const MAX_BYTES: usize = 2048;
+/// Longest name and password together, in bytes. Base64 makes them a third longer.
+const MAX_DECODED_BYTES: usize = 2048;
 
-/// What a git client says about who it is. Has no `Debug`, for there is a password in it.
+/// Credentials of a git client. Not `Debug`, because they have a password.
 #[derive(Clone, PartialEq)]
-pub(crate) enum Credentials {
-    /// Nothing.
+pub(crate) enum GitCredentials {
+    /// The request has no `Authorization` header.
     Anonymous,
-    /// A user name and a password; not checked yet.
+    /// A user name and a password, not checked yet.
     Basic(BasicCredential),
 }
 
-impl Credentials {
+impl GitCredentials {
     /// Reads the one `Authorization` header.
     ///
     /// # Errors
-    /// [`Refusal::BadCredentials`] for a second header, another scheme, and what is not well formed: present and unusable is never
-    /// taken for absent.
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+    /// For a second header, another scheme, and a malformed value: none of them counts as an absent header.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, InvalidCredential> {
         let mut values = headers.get_all(AUTHORIZATION).iter();
         match (values.next(), values.next()) {
             (None, _) => Ok(Self::Anonymous),
-            (Some(value), None) => parse(value.as_bytes()).map(Self::Basic).ok_or(Refusal::BadCredentials),
-            (Some(_), Some(_)) => Err(Refusal::BadCredentials),
+            (Some(value), None) => parse(value.as_bytes()).map(Self::Basic).ok_or(InvalidCredential),
+            (Some(_), Some(_)) => Err(InvalidCredential),
         }
     }
 
-    /// Whether nothing was said.
+    /// True if the request has no credentials.
     pub(crate) fn is_anonymous(&self) -> bool {
         matches!(self, Self::Anonymous)
     }
 
-    /// What repo-svc is asked with.
+    /// Returns the credential for repo-svc.
     pub(crate) fn into_basic(self) -> Option<BasicCredential> {
         match self {
             Self::Anonymous => None,
@@ -53,14 +55,14 @@ fn parse(value: &[u8]) -> Option<BasicCredential> {
         return None;
     }
     let encoded = encoded.trim_ascii();
-    if encoded.len() > MAX_BYTES * 4 / 3 {
+    if encoded.len() > MAX_DECODED_BYTES * 4 / 3 {
         return None;
     }
     let bytes = STANDARD.decode(encoded).or_else(|_| STANDARD_NO_PAD.decode(encoded)).ok()?;
     let text = String::from_utf8(bytes).ok()?;
     let (username, password) = text.split_once(':')?;
-    let is_junk = text.contains('\0') || (username.is_empty() && password.is_empty());
-    (!is_junk).then(|| BasicCredential { username: username.to_owned(), password: password.to_owned() })
+    let is_unusable = text.contains('\0') || (username.is_empty() && password.is_empty());
+    (!is_unusable).then(|| BasicCredential { username: username.to_owned(), password: password.to_owned() })
 }
 
 #[cfg(test)]
@@ -101,22 +103,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_basic_is_not_read() {
+    fn other_schemes_and_malformed_values_are_not_read() {
         for value in
             ["", "Basic", "Basic ", "BasicYTpi", "Bearer YTpi", "token 0123", "Basic !!!", "Basic YWI=", "Basic Og=="]
         {
             assert!(parse(value.as_bytes()).is_none(), "{value}");
         }
         assert!(parse(&basic("a:\0")).is_none());
-        assert!(parse(&basic(&format!("a:{}", "x".repeat(MAX_BYTES)))).is_none());
+        assert!(parse(&basic(&format!("a:{}", "x".repeat(MAX_DECODED_BYTES)))).is_none());
         assert!(parse(b"Basic /zpi").is_none(), "not UTF-8");
     }
 
     #[test]
-    fn present_and_unusable_is_never_anonymous() {
-        assert!(Credentials::of(&HeaderMap::new()).is_ok_and(|credentials| credentials.is_anonymous()));
+    fn an_unusable_header_is_never_anonymous() {
+        assert!(GitCredentials::of(&HeaderMap::new()).is_ok_and(|credentials| credentials.is_anonymous()));
         for values in [&["Bearer x"][..], &["token x"], &[""], &["Basic YTpi", "Basic YTpi"]] {
-            assert!(matches!(Credentials::of(&headers(values)), Err(Refusal::BadCredentials)), "{values:?}");
+            assert!(matches!(GitCredentials::of(&headers(values)), Err(InvalidCredential)), "{values:?}");
         }
     }
 

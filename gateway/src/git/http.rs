@@ -1,13 +1,19 @@
+//! Handlers of git over HTTP: each authorizes its caller by one call to repo-svc, then pipes the request to git-svc and the response
+//! back.
+//!
+//! Not here: which requests are well formed ([`super::request`]), and git itself, which runs in git-svc.
+
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRef, Path, RawQuery, Request, State};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
 use ferrite_kit::grpc::Channel;
+use ferrite_proto::git_transport::{GitProtocol, GitService};
+use ferrite_proto::metadata;
 use ferrite_proto::repo::ResolveAccessRequest;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::{metadata, operation};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
@@ -15,194 +21,210 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-use super::error::{Refusal, one_line};
-use super::request::{HEADER, Service, check_type, git_protocol, is_gzip};
+use super::error::{GitHttpError, one_line};
+use super::request::{
+    advertisement_type, check_type, git_protocol, is_gzip, request_type, result_type, service_of_query,
+};
 use super::target;
-use crate::auth::git_credentials::Credentials;
-use crate::state::Gateway;
-use crate::upstream::capabilities::Capabilities;
-use crate::upstream::git_client::{Bulk, BulkError};
-use crate::upstream::reauthorize::{Guarded, until_refused};
+use crate::auth::git_credentials::GitCredentials;
+use crate::upstream::capabilities::{AdvertisementError, CapabilitiesCache};
+use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protocol};
+use crate::upstream::reauthorize::{ReauthorizedBody, until_revoked};
 
-/// git-svc lets a request wait for a free process for half of this.
-const ADVERTISE_DEADLINE: Duration = Duration::from_secs(60);
-const MAX_REFUSAL_BYTES: usize = 4096;
-const REFUSAL_DEADLINE: Duration = Duration::from_secs(5);
+/// Deadline of `info/refs`. git-svc lets a request wait for half of this until a process may start.
+const ADVERTISE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest error body of git-svc that is read, in bytes.
+const MAX_ERROR_BODY_BYTES: usize = 4096;
+/// Deadline for reading an error body.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
-/// What git's three addresses need.
+/// State of the handlers; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Door {
-    /// Who is calling, and may they.
-    pub(super) access: AccessServiceClient<Channel>,
-    /// The way to git.
-    pub(super) bulk: Bulk,
-    /// After which time callers of long transfers are asked about again.
-    pub(super) recheck: Duration,
-    /// What fetches of version 2 begin with.
-    pub(super) capabilities: Capabilities,
+pub(crate) struct GitHttpState {
+    /// Resolves callers and their permissions.
+    pub(crate) access: AccessServiceClient<Channel>,
+    pub(crate) git_client: GitHttpClient,
+    /// Time after which the caller of a running transfer is authorized again.
+    pub(crate) reauthorize_interval: Duration,
+    /// Advertisements of version 2 for fetches.
+    pub(crate) capabilities: CapabilitiesCache,
 }
 
-impl FromRef<Gateway> for Door {
-    fn from_ref(gateway: &Gateway) -> Self {
-        Self {
-            access: gateway.clients.access(),
-            bulk: gateway.bulk.clone(),
-            recheck: gateway.recheck,
-            capabilities: gateway.capabilities.clone(),
-        }
-    }
-}
-
-/// A caller that was let in.
-struct Admitted {
+/// An authorized request.
+struct Authorized {
     repository_id: i64,
     grant: HeaderValue,
     is_anonymous: bool,
-    /// What was asked about the caller.
-    question: ResolveAccessRequest,
+    /// The request to repo-svc, for [`until_revoked`].
+    access_request: ResolveAccessRequest,
 }
 
-type Names = Result<Path<(String, String)>, PathRejection>;
+type PathNames = Result<Path<(String, String)>, PathRejection>;
 
-/// `GET info/refs`: the refs of a repository, which begin every fetch and push.
-pub(super) async fn advertise(
-    State(door): State<Door>,
-    names: Names,
+/// Handles `GET info/refs`: the refs of a repository, with which every fetch and push begins.
+pub(super) async fn advertise_refs(
+    State(state): State<GitHttpState>,
+    names: PathNames,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
-    let service = Service::of_query(query.as_deref())?;
-    let git_protocol = git_protocol(&headers)?;
-    let admitted = door.admit(service, names, &headers).await?;
-    // Then it names no refs: it is the same for every repository.
-    let is_plain = service == Service::UploadPack && git_protocol.as_ref().is_some_and(|said| said == "version=2");
-    if is_plain && let Some(said) = door.capabilities.get() {
-        return Ok(fresh(service.advertisement_type(), Body::from(said)));
+) -> Result<Response, GitHttpError> {
+    let service = service_of_query(query.as_deref())?;
+    let protocol = git_protocol(&headers)?;
+    let authorized = state.authorize(service, names, &headers).await?;
+    // In version 2, upload-pack advertises capabilities and no refs, so the response is the same for every repository.
+    let is_cacheable = service == GitService::UploadPack && protocol == Some(GitProtocol::version_2());
+    if is_cacheable && let Some(cached) = state.capabilities.get() {
+        return Ok(uncached_response(advertisement_type(service), Body::from(cached)));
     }
-    let path = format!("/git/{}/info-refs?service={}", admitted.repository_id, service.name());
-    let mut request = admitted.request(Method::GET, &path, Body::empty(), &headers)?;
-    if let Some(value) = git_protocol {
-        request.headers_mut().insert(HEADER, value);
+    let path = format!("/git/{}/info-refs?service={}", authorized.repository_id, service.name());
+    let mut request = authorized.request(Method::GET, &path, Body::empty(), &headers)?;
+    if let Some(protocol) = protocol {
+        set_git_protocol(request.headers_mut(), &protocol);
     }
-    let answer = tokio::time::timeout(ADVERTISE_DEADLINE, door.send(request, admitted.is_anonymous));
-    let body = answer.await.map_err(|_| Refusal::Unavailable(None))??;
-    let body = if is_plain { door.capabilities.keep(body).await? } else { Body::new(body) };
-    Ok(fresh(service.advertisement_type(), body))
+    let response = tokio::time::timeout(ADVERTISE_TIMEOUT, state.send(request, authorized.is_anonymous));
+    let body = response.await.map_err(|_| GitHttpError::Unavailable(None))??;
+    let body = if is_cacheable { Body::from(state.capabilities.store(body).await?) } else { Body::new(body) };
+    Ok(uncached_response(advertisement_type(service), body))
 }
 
-/// `POST git-upload-pack`: a fetch.
-pub(super) async fn upload_pack(State(door): State<Door>, names: Names, request: Request) -> Result<Response, Refusal> {
-    door.exchange(Service::UploadPack, names, request).await
-}
-
-/// `POST git-receive-pack`: a push.
-pub(super) async fn receive_pack(
-    State(door): State<Door>,
-    names: Names,
+/// Handles `POST git-upload-pack`: a fetch.
+pub(super) async fn upload_pack(
+    State(state): State<GitHttpState>,
+    names: PathNames,
     request: Request,
-) -> Result<Response, Refusal> {
-    door.exchange(Service::ReceivePack, names, request).await
+) -> Result<Response, GitHttpError> {
+    state.exchange(GitService::UploadPack, names, request).await
 }
 
-impl Door {
-    /// Pipes a request body to git-svc and its answer back. Not a byte of it is read before the caller is let in.
-    async fn exchange(&self, service: Service, names: Names, request: Request) -> Result<Response, Refusal> {
+/// Handles `POST git-receive-pack`: a push.
+pub(super) async fn receive_pack(
+    State(state): State<GitHttpState>,
+    names: PathNames,
+    request: Request,
+) -> Result<Response, GitHttpError> {
+    state.exchange(GitService::ReceivePack, names, request).await
+}
+
+impl GitHttpState {
+    /// Pipes a request body to git-svc and its response back. The body is not read before the caller is authorized.
+    async fn exchange(
+        &self,
+        service: GitService,
+        names: PathNames,
+        request: Request,
+    ) -> Result<Response, GitHttpError> {
         let (parts, body) = request.into_parts();
-        refuse_strangers(service, &Credentials::of(&parts.headers)?)?;
+        require_credentials_for_push(service, &GitCredentials::of(&parts.headers)?)?;
         check_type(&parts.headers, service)?;
         let is_gzip = is_gzip(&parts.headers)?;
-        let git_protocol = git_protocol(&parts.headers)?;
-        let admitted = self.admit(service, names, &parts.headers).await?;
-        let path = format!("/git/{}/{}", admitted.repository_id, service.path());
-        let mut upstream = admitted.request(Method::POST, &path, body, &parts.headers)?;
-        let headers = upstream.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(service.request_type()));
+        let protocol = git_protocol(&parts.headers)?;
+        let authorized = self.authorize(service, names, &parts.headers).await?;
+        let path = format!("/git/{}/{}", authorized.repository_id, service.short_name());
+        let mut request = authorized.request(Method::POST, &path, body, &parts.headers)?;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(request_type(service)));
         if is_gzip {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
-        if let Some(value) = git_protocol {
-            headers.insert(HEADER, value);
+        if let Some(protocol) = protocol {
+            set_git_protocol(headers, &protocol);
         }
-        let mut refused = until_refused(self.access.clone(), admitted.question, self.recheck);
-        // To drop the request is to end git.
+        let mut revoked = until_revoked(self.access.clone(), authorized.access_request, self.reauthorize_interval);
+        // Dropping the request to git-svc ends its git process.
         let body = tokio::select! {
-            body = self.send(upstream, admitted.is_anonymous) => body?,
-            status = &mut refused => return Err(Refusal::of_status(&status, admitted.is_anonymous)),
+            body = self.send(request, authorized.is_anonymous) => body?,
+            status = &mut revoked => return Err(GitHttpError::of_status(&status, authorized.is_anonymous)),
         };
-        Ok(fresh(service.result_type(), Body::new(Guarded::new(body, refused))))
+        Ok(uncached_response(result_type(service), Body::new(ReauthorizedBody::new(body, revoked))))
     }
 
-    /// Asks repo-svc who is calling and what they may, and lets them in or says why not.
-    async fn admit(&self, service: Service, names: Names, headers: &HeaderMap) -> Result<Admitted, Refusal> {
-        let credentials = Credentials::of(headers)?;
-        refuse_strangers(service, &credentials)?;
+    /// Resolves the caller and its permission by one call to repo-svc.
+    async fn authorize(
+        &self,
+        service: GitService,
+        names: PathNames,
+        headers: &HeaderMap,
+    ) -> Result<Authorized, GitHttpError> {
+        let credentials = GitCredentials::of(headers)?;
+        require_credentials_for_push(service, &credentials)?;
         let is_anonymous = credentials.is_anonymous();
         let repository = names.ok().and_then(|Path((owner, repo))| target::repository(&owner, &repo));
-        let repository = repository.ok_or_else(|| Refusal::missing(is_anonymous))?;
-        let question = ResolveAccessRequest {
+        let repository = repository.ok_or_else(|| GitHttpError::missing(is_anonymous))?;
+        let access_request = ResolveAccessRequest {
             repository: Some(repository),
-            operation: operation(service).to_owned(),
+            operation: service.operation().to_owned(),
             basic: credentials.into_basic(),
             ssh_fingerprint: None,
         };
-        let asked = question.clone();
-        let mut question = tonic::Request::new(question);
+        let mut request = tonic::Request::new(access_request.clone());
         if let Some(id) = request_id(headers)
             && let Ok(id) = id.parse()
         {
-            question.metadata_mut().insert(metadata::REQUEST_ID, id);
+            request.metadata_mut().insert(metadata::REQUEST_ID, id);
         }
         if let Some(client) = headers.get(metadata::CLIENT)
             && let Ok(client) = client.as_bytes().try_into()
         {
-            question.metadata_mut().insert(metadata::CLIENT, client);
+            request.metadata_mut().insert(metadata::CLIENT, client);
         }
-        let answer = self.access.clone().resolve_access(question).await;
-        let answer = answer.map_err(|status| Refusal::of_status(&status, is_anonymous))?.into_inner();
-        let (Some(repository), Ok(grant)) = (answer.repository, HeaderValue::try_from(answer.grant)) else {
-            tracing::error!("repo-svc let a git client in without a repository or a grant");
-            return Err(Refusal::Internal);
+        let response = self.access.clone().resolve_access(request).await;
+        let response = response.map_err(|status| GitHttpError::of_status(&status, is_anonymous))?.into_inner();
+        let (Some(repository), Ok(grant)) = (response.repository, HeaderValue::try_from(response.grant)) else {
+            tracing::error!("repo-svc authorized a git client without a repository or a grant");
+            return Err(GitHttpError::Internal);
         };
-        if service == Service::ReceivePack && repository.is_mirror {
-            return Err(Refusal::Mirror);
+        if service == GitService::ReceivePack && repository.is_mirror {
+            return Err(GitHttpError::MirrorReadOnly);
         }
-        Ok(Admitted { repository_id: repository.id, grant, is_anonymous, question: asked })
+        Ok(Authorized { repository_id: repository.id, grant, is_anonymous, access_request })
     }
 
-    /// Sends a request to git-svc; its answer's body, if git-svc takes it on.
-    async fn send(&self, request: http::Request<Body>, is_anonymous: bool) -> Result<Incoming, Refusal> {
-        let response = self.bulk.send(request).await.map_err(|error| {
-            tracing::warn!(error = %chain(&error), "no answer from git-svc");
+    /// Sends a request to git-svc and returns the body of its response.
+    ///
+    /// # Errors
+    /// When git-svc does not respond, or with another status than 200.
+    async fn send(&self, request: http::Request<Body>, is_anonymous: bool) -> Result<Incoming, GitHttpError> {
+        let response = self.git_client.send(request).await.map_err(|error| {
+            tracing::warn!(error = %error_chain(&error), "no answer from git-svc");
             match error {
-                BulkError::Unavailable(_) => Refusal::Unavailable(None),
-                BulkError::Interrupted(_) => Refusal::Interrupted,
-                BulkError::Path(_) => Refusal::Internal,
+                GitClientError::Unavailable(_) => GitHttpError::Unavailable(None),
+                GitClientError::Interrupted(_) => GitHttpError::Interrupted,
+                GitClientError::Path(_) => GitHttpError::Internal,
             }
         })?;
         if response.status() == StatusCode::OK {
             return Ok(response.into_body());
         }
-        Err(refused(response, is_anonymous).await)
+        Err(error_of_response(response, is_anonymous).await)
     }
 }
 
-impl Admitted {
-    /// A request to git-svc on behalf of the caller. Of the client's headers it carries the request id, and where it comes from, as
-    /// a layer before us found it.
+impl From<AdvertisementError> for GitHttpError {
+    fn from(error: AdvertisementError) -> Self {
+        match error {
+            AdvertisementError::TimedOut => Self::Unavailable(None),
+            AdvertisementError::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+impl Authorized {
+    /// Makes a request to git-svc for the caller. Of the client's headers it has the request id and the client address, both set by
+    /// the middleware.
     fn request(
         &self,
         method: Method,
         path: &str,
         body: Body,
         client: &HeaderMap,
-    ) -> Result<http::Request<Body>, Refusal> {
+    ) -> Result<http::Request<Body>, GitHttpError> {
         let mut request = http::Request::builder()
             .method(method)
             .uri(path)
             .header(metadata::GRANT, self.grant.clone())
             .body(body)
-            .map_err(|_| Refusal::Internal)?;
+            .map_err(|_| GitHttpError::Internal)?;
         if let Some(id) = request_id(client)
             && let Ok(id) = HeaderValue::from_str(id)
         {
@@ -215,59 +237,52 @@ impl Admitted {
     }
 }
 
-/// A push without credentials is asked for them at once, so that git does not learn it only after packing.
-fn refuse_strangers(service: Service, credentials: &Credentials) -> Result<(), Refusal> {
+/// Refuses a push without credentials before anything else, so that git asks its user for them before it packs.
+fn require_credentials_for_push(service: GitService, credentials: &GitCredentials) -> Result<(), GitHttpError> {
     match service {
-        Service::ReceivePack if credentials.is_anonymous() => Err(Refusal::Challenge),
-        Service::ReceivePack | Service::UploadPack => Ok(()),
+        GitService::ReceivePack if credentials.is_anonymous() => Err(GitHttpError::CredentialsRequired),
+        GitService::ReceivePack | GitService::UploadPack | GitService::UploadArchive => Ok(()),
     }
 }
 
-/// What repo-svc knows a service as. Whether the caller may is decided there.
-fn operation(service: Service) -> &'static str {
-    match service {
-        Service::UploadPack => operation::UPLOAD_PACK,
-        Service::ReceivePack => operation::RECEIVE_PACK,
-    }
-}
-
-/// What the client hears when git-svc answers with anything but 200.
-async fn refused(response: http::Response<Incoming>, is_anonymous: bool) -> Refusal {
+/// Converts a response of git-svc whose status is not 200.
+async fn error_of_response(response: http::Response<Incoming>, is_anonymous: bool) -> GitHttpError {
     let (parts, body) = response.into_parts();
-    let pause =
+    let retry_after =
         parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok()).map(Duration::from_secs);
-    let reason = parts.headers.get("ferrite-reason").and_then(|value| value.to_str().ok()).unwrap_or("none").to_owned();
+    let reason = parts.headers.get(metadata::REASON).and_then(|value| value.to_str().ok()).unwrap_or("none").to_owned();
     match parts.status {
-        StatusCode::NOT_FOUND => Refusal::missing(is_anonymous),
+        StatusCode::NOT_FOUND => GitHttpError::missing(is_anonymous),
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             tracing::warn!(reason, "git-svc has no room");
-            Refusal::Unavailable(pause)
+            GitHttpError::Unavailable(retry_after)
         }
         StatusCode::INSUFFICIENT_STORAGE => {
             tracing::warn!(reason, "git-svc has no room on its disk");
-            Refusal::Upstream(parts.status, text(body).await.unwrap_or_else(|| phrase(parts.status)))
+            GitHttpError::GitService(parts.status, line_of(body).await.unwrap_or_else(|| status_phrase(parts.status)))
         }
-        // The grant and our role are what it refuses then, not the client's credentials.
+        // git-svc refused the grant or the service credential of the gateway, not the credentials of the client.
         status if !status.is_client_error() || status == StatusCode::UNAUTHORIZED => {
             tracing::error!(status = status.as_u16(), reason, "git-svc failed a request");
-            Refusal::Internal
+            GitHttpError::Internal
         }
-        status => Refusal::Upstream(status, text(body).await.unwrap_or_else(|| phrase(status))),
+        status => GitHttpError::GitService(status, line_of(body).await.unwrap_or_else(|| status_phrase(status))),
     }
 }
 
-async fn text(body: Incoming) -> Option<String> {
-    let whole = tokio::time::timeout(REFUSAL_DEADLINE, Limited::new(body, MAX_REFUSAL_BYTES).collect());
+/// Returns the first line of an error body; `None` if it cannot be read in time or is empty.
+async fn line_of(body: Incoming) -> Option<String> {
+    let whole = tokio::time::timeout(ERROR_BODY_TIMEOUT, Limited::new(body, MAX_ERROR_BODY_BYTES).collect());
     let line = one_line(&String::from_utf8_lossy(&whole.await.ok()?.ok()?.to_bytes()));
     (!line.is_empty()).then_some(line)
 }
 
-fn phrase(status: StatusCode) -> String {
+fn status_phrase(status: StatusCode) -> String {
     status.canonical_reason().unwrap_or("refused").to_lowercase()
 }
 
-/// An answer of git's, which nobody may keep: the next one may differ.
-fn fresh(content_type: &'static str, body: Body) -> Response {
+/// Makes a response that no cache may keep, with the headers of `git http-backend`.
+fn uncached_response(content_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -278,14 +293,14 @@ fn fresh(content_type: &'static str, body: Body) -> Response {
     response
 }
 
-/// The id under which this request is known; a layer before us made it, or let the client's own pass.
+/// Returns the request id, which the middleware has set.
 fn request_id(headers: &HeaderMap) -> Option<&str> {
     let id = headers.get(metadata::REQUEST_ID)?.to_str().ok()?;
     (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()).then_some(id)
 }
 
-/// An error and what caused it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+/// Returns an error and its causes in one line.
+fn error_chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

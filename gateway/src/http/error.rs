@@ -1,4 +1,6 @@
-//! What clients are refused with, and the one table from gRPC statuses to HTTP.
+//! Errors of the API, and the one table from gRPC statuses to HTTP.
+//!
+//! Not here: errors of git over HTTP, which are plain text.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,15 +16,16 @@ use tonic_types::StatusExt;
 use super::json;
 use super::links::Links;
 
-/// The realm of every challenge.
-pub(crate) const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");
-/// One text for missing and hidden repositories.
+/// Value of `WWW-Authenticate`.
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");
+/// Message for missing and for hidden repositories alike.
 const REPOSITORY_NOT_FOUND: &str = "repository does not exist";
-const RETRY_SECONDS: u64 = 1;
-/// Mistakes told at once: a small body can hold very many.
-const MAX_ERRORS: usize = 100;
+/// `Retry-After` where the service names no time, in seconds.
+const DEFAULT_RETRY_SECONDS: u64 = 1;
+/// Most field errors in one response: a small body can have very many.
+const MAX_FIELD_ERRORS: usize = 100;
 
-/// A refusal on its way to the client. Its body is written by [`render`], which knows the documentation's address.
+/// An error response. [`render`] writes its body, which needs the address of the documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
@@ -32,12 +35,19 @@ pub(crate) struct ApiError {
     challenge: bool,
 }
 
-/// One field at fault, as the contract shows it.
+/// An error in one field, in the JSON shape of the API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct FieldError {
     pub(crate) field: String,
     pub(crate) code: Cow<'static, str>,
     pub(crate) message: String,
+}
+
+impl FieldError {
+    /// The error of a value that is not `expected` (`a string`).
+    pub(super) fn wrong_type(field: &str, expected: &str) -> Self {
+        Self { field: field.to_owned(), code: "type".into(), message: format!("must be {expected}") }
+    }
 }
 
 impl From<FieldViolation> for FieldError {
@@ -67,8 +77,8 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, REPOSITORY_NOT_FOUND)
     }
 
-    pub(crate) fn not_found(what: &'static str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, what)
+    pub(crate) fn not_found(message: &'static str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
     }
 
     pub(crate) fn too_large() -> Self {
@@ -79,17 +89,17 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
     }
 
-    /// Something has no room or does not answer now.
+    /// 503: a service does not answer, or a limit is reached.
     pub(crate) fn unavailable() -> Self {
         Self {
-            retry_after: Some(RETRY_SECONDS),
+            retry_after: Some(DEFAULT_RETRY_SECONDS),
             ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "service is not available now, try again")
         }
     }
 
-    /// Fields of the request that break a rule.
+    /// 422: fields of the request break a rule.
     pub(crate) fn invalid(mut errors: Vec<FieldError>) -> Self {
-        errors.truncate(MAX_ERRORS);
+        errors.truncate(MAX_FIELD_ERRORS);
         let message = match errors.first() {
             Some(first) => format!("`{}`: {}", first.field, first.message).into(),
             None => Cow::Borrowed("validation failed"),
@@ -97,14 +107,14 @@ impl ApiError {
         Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, message) }
     }
 
-    /// The same refusal, with a challenge for a password when it is about credentials.
-    pub(crate) fn challenged(mut self) -> Self {
+    /// Adds `WWW-Authenticate: Basic` to a 401.
+    pub(crate) fn with_challenge(mut self) -> Self {
         self.challenge = self.status == StatusCode::UNAUTHORIZED;
         self
     }
 }
 
-/// The HTTP status for a gRPC code and, where one of ours decides otherwise, its reason.
+/// Returns the HTTP status for a gRPC code. A few reasons of our services have a status of their own.
 fn http_status(code: Code, reason: &str) -> StatusCode {
     match (code, reason) {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
@@ -118,7 +128,7 @@ fn http_status(code: Code, reason: &str) -> StatusCode {
         (Code::Unauthenticated, _) => StatusCode::UNAUTHORIZED,
         (Code::ResourceExhausted, _) => StatusCode::TOO_MANY_REQUESTS,
         (Code::OutOfRange, _) => StatusCode::PAYLOAD_TOO_LARGE,
-        // Only for callers that named what they replace, or raced for one branch: clients of Gogs never see it.
+        // A client named the old version of what it replaces, or two raced for one branch. Clients of Gogs never see it.
         (Code::Aborted, _) => StatusCode::CONFLICT,
         (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => StatusCode::SERVICE_UNAVAILABLE,
         (Code::Unknown | Code::Unimplemented | Code::Internal | Code::DataLoss, _) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -141,24 +151,26 @@ impl From<Status> for ApiError {
             .into_iter()
             .map(|(field, code, message)| FieldError { field, code: code.into(), message })
             .collect();
-        let after = status.get_details_retry_info().and_then(|info| info.retry_delay).map(seconds_up);
-        let waits = matches!(http, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        let retry_after = if waits { after.or(Some(RETRY_SECONDS)) } else { None };
+        let after = status.get_details_retry_info().and_then(|info| info.retry_delay).map(whole_seconds);
+        let is_temporary = matches!(http, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        let retry_after = if is_temporary { after.or(Some(DEFAULT_RETRY_SECONDS)) } else { None };
         Self { errors, retry_after, ..Self::new(http, message) }
     }
 }
 
-fn seconds_up(duration: Duration) -> u64 {
+/// Returns a duration in seconds, rounded up.
+fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-/// A status without our details is the transport talking: the client hears the bare phrase.
+/// Converts a status without `ErrorInfo`, which comes from the transport and not from a service. Its message is logged and never
+/// sent to the client.
 fn from_transport(status: &Status) -> ApiError {
     let is_connection = std::error::Error::source(status).is_some();
     let is_absent = http_status(status.code(), "") == StatusCode::SERVICE_UNAVAILABLE;
     tracing::warn!(code = ?status.code(), "a call failed: {}", status.message());
     if status.code() == Code::OutOfRange {
-        // A message beyond what its reader takes: the body was within our limit, and too large together with what goes along.
+        // The message is above the limit of the service: the body was within our limit, and the rest of the message was added to it.
         return ApiError::too_large();
     }
     if is_connection || is_absent { ApiError::unavailable() } else { ApiError::internal() }
@@ -186,7 +198,7 @@ struct ErrorBody<'a> {
     errors: &'a [FieldError],
 }
 
-/// Writes the body of a response that is an [`ApiError`]; leaves others as they are.
+/// Writes the body of a response that is an [`ApiError`]. Returns other responses unchanged.
 pub(crate) fn render(response: Response, links: &Links) -> Response {
     let Some(error) = response.extensions().get::<ApiError>() else { return response };
     let body = ErrorBody { message: &error.message, url: links.docs(), errors: &error.errors };
@@ -208,9 +220,9 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("text of the service")]
-    struct Refused(Kind, &'static str);
+    struct TestError(Kind, &'static str);
 
-    impl ServiceError for Refused {
+    impl ServiceError for TestError {
         fn kind(&self) -> Kind {
             self.0
         }
@@ -236,7 +248,7 @@ mod tests {
     }
 
     fn of(kind: Kind, reason: &'static str) -> ApiError {
-        to_status(&Refused(kind, reason)).into()
+        to_status(&TestError(kind, reason)).into()
     }
 
     #[test]
@@ -263,29 +275,29 @@ mod tests {
     }
 
     #[test]
-    fn many_mistakes_are_told_in_part() {
+    fn field_errors_above_the_limit_are_left_out() {
         let one = FieldError { field: "x".into(), code: "type".into(), message: "must be a string".into() };
-        assert_eq!(ApiError::invalid(vec![one; 5_000]).errors.len(), MAX_ERRORS);
+        assert_eq!(ApiError::invalid(vec![one; 5_000]).errors.len(), MAX_FIELD_ERRORS);
     }
 
     #[test]
     fn every_code_without_our_details_becomes_a_bare_503_413_or_500() {
         for number in 1..=16 {
             let code = Code::from_i32(number);
-            let error = ApiError::from(Status::new(code, "text of a stranger"));
+            let error = ApiError::from(Status::new(code, "text of the transport"));
             let expected = match code {
                 Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => 503,
-                // What the transport says of a message that is too long.
+                // tonic's code for a message that is too long.
                 Code::OutOfRange => 413,
                 _ => 500,
             };
             assert_eq!(error.status.as_u16(), expected, "{code:?}");
-            assert!(!error.message.contains("stranger"));
+            assert!(!error.message.contains("transport"));
         }
     }
 
     #[test]
-    fn some_reasons_decide_for_themselves() {
+    fn some_reasons_have_a_status_of_their_own() {
         assert_eq!(of(Kind::FailedPrecondition, "MIRROR_READ_ONLY").status.as_u16(), 403);
         assert_eq!(of(Kind::FailedPrecondition, "WRONG_STORE").status.as_u16(), 503);
         assert_eq!(of(Kind::Aborted, "STALE_BLOB").status.as_u16(), 409);
@@ -294,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_pauses_reach_the_client() {
+    fn field_errors_and_retry_after_reach_the_client() {
         let error = of(Kind::InvalidArgument, "BAD");
         let field =
             FieldError { field: "name".into(), code: "too_long".into(), message: "at most 100 characters".into() };
@@ -304,9 +316,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_an_object_with_message_and_url() {
+    async fn an_error_is_an_object_with_message_and_url() {
         let links = Links::new("http://git.example.com", "h:22");
-        let response = render(ApiError::bad_request("a <b> & c").challenged().into_response(), &links);
+        let response = render(ApiError::bad_request("a <b> & c").with_challenge().into_response(), &links);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/json; charset=UTF-8");
         let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
         let expected = r#"{"message":"a \u003cb\u003e \u0026 c","url":"http://git.example.com/docs/api"}"#;

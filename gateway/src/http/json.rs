@@ -1,4 +1,4 @@
-//! JSON answers as the contract writes them: compact, and safe inside a web page.
+//! JSON responses: compact, and with the characters that HTML and JavaScript interpret escaped.
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -8,13 +8,13 @@ use serde::Serialize;
 
 pub(crate) const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
-/// `value` as JSON, with what HTML and old scripts read specially written as `\u…`.
+/// Returns `value` as JSON. `<`, `>`, `&`, U+2028 and U+2029 are written as `\u…`, so that the text is safe inside a web page.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let plain = serde_json::to_vec(value).expect("answers have string keys and no failing serializer");
     escape(plain)
 }
 
-/// These characters occur inside strings only, where the escape means the same.
+/// Escapes the characters. They occur inside of strings only, where the escape means the same.
 fn escape(plain: Vec<u8>) -> Vec<u8> {
     if !plain.iter().any(|byte| matches!(byte, b'<' | b'>' | b'&' | 0xe2)) {
         return plain;
@@ -37,10 +37,10 @@ fn escape(plain: Vec<u8>) -> Vec<u8> {
     escaped
 }
 
-/// An answer of a status and a value.
-pub(crate) struct Answer<T>(pub(crate) StatusCode, pub(crate) T);
+/// A response of a status and a value.
+pub(crate) struct Json<T>(pub(crate) StatusCode, pub(crate) T);
 
-impl<T: Serialize> IntoResponse for Answer<T> {
+impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(encode(&self.1)));
         *response.status_mut() = self.0;
@@ -49,17 +49,17 @@ impl<T: Serialize> IntoResponse for Answer<T> {
     }
 }
 
-/// 200 with a value.
+/// Returns 200 with a value.
 pub(crate) fn ok<T: Serialize>(value: T) -> Response {
-    Answer(StatusCode::OK, value).into_response()
+    Json(StatusCode::OK, value).into_response()
 }
 
-/// 201 with a value.
+/// Returns 201 with a value.
 pub(crate) fn created<T: Serialize>(value: T) -> Response {
-    Answer(StatusCode::CREATED, value).into_response()
+    Json(StatusCode::CREATED, value).into_response()
 }
 
-/// 200 with a page of a list and its headers.
+/// Returns 200 with a page of a list and the headers of the page.
 pub(crate) fn page<T: Serialize>(value: T, headers: HeaderMap) -> Response {
     let mut response = ok(value);
     response.headers_mut().extend(headers);
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_html_reads_specially_is_escaped() {
+    fn characters_of_html_are_escaped() {
         let text = "<script>&\u{2028}\u{2029}\u{2027}é€";
         let encoded = String::from_utf8(encode(text)).unwrap();
         assert_eq!(encoded, "\"\\u003cscript\\u003e\\u0026\\u2028\\u2029\u{2027}é€\"");

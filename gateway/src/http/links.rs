@@ -1,22 +1,23 @@
-//! Addresses inside answers. All begin with the configured public URL, never with what a client says our name is.
+//! URLs inside responses. All begin with the configured public URL, never with the `Host` of a request.
 
 use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// Characters that are encoded: all but the unreserved ones of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Bytes as they may stand in one part of a path, or in a value of a query.
+/// Encodes one part of a path, or a value of a query.
 pub(crate) fn encode(bytes: &[u8]) -> String {
-    percent_encode(bytes, PART).to_string()
+    percent_encode(bytes, RESERVED).to_string()
 }
 
-/// Bytes as they may stand in a path, their slashes kept.
+/// Encodes a path and keeps its slashes.
 pub(crate) fn encode_path(bytes: &[u8]) -> String {
     bytes.split(|byte| *byte == b'/').map(encode).collect::<Vec<_>>().join("/")
 }
 
-/// Makes addresses.
+/// Makes URLs; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Links {
     root: Arc<str>,
@@ -24,17 +25,17 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Addresses below `public_url` (without a slash at the end); SSH ones name `ssh`, a `HOST:PORT`.
+    /// URLs below `public_url` (without a slash at the end); those of SSH have `ssh`, a `HOST:PORT`.
     pub(crate) fn new(public_url: &str, ssh: &str) -> Self {
         Self { root: public_url.into(), ssh: ssh.into() }
     }
 
-    /// The public URL, without a slash at the end.
+    /// Returns the public URL, without a slash at the end.
     pub(crate) fn root(&self) -> &str {
         &self.root
     }
 
-    /// The API documentation.
+    /// Returns the URL of the API's documentation.
     pub(crate) fn docs(&self) -> String {
         format!("{}/docs/api", self.root)
     }
@@ -47,7 +48,7 @@ impl Links {
         format!("{}/api/v1/user/keys/{id}", self.root)
     }
 
-    /// The addresses of one repository.
+    /// Returns the maker of URLs of one repository.
     pub(crate) fn repository(&self, owner: &str, name: &str) -> RepositoryLinks {
         RepositoryLinks {
             links: self.clone(),
@@ -56,7 +57,7 @@ impl Links {
     }
 }
 
-/// Makes addresses of one repository.
+/// Makes URLs of one repository.
 #[derive(Clone, Debug)]
 pub(crate) struct RepositoryLinks {
     links: Links,
@@ -107,7 +108,7 @@ impl RepositoryLinks {
         format!("{}/git/tags/{id}", self.api())
     }
 
-    /// The address of a ref, given by its full name.
+    /// Returns the URL of a ref; `name` is its full name (`refs/heads/main`).
     pub(crate) fn reference(&self, name: &[u8]) -> String {
         format!("{}/git/{}", self.api(), encode_path(name))
     }
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ssh_addresses_name_the_port_unless_it_is_the_usual_one() {
+    fn ssh_urls_have_the_port_unless_it_is_22() {
         let usual = Links::new("http://h", "git.example.com:22").repository("bob", "demo");
         assert_eq!(usual.clone_ssh(), "git@git.example.com:bob/demo.git");
         let other = Links::new("http://h", "git.example.com:2222").repository("bob", "demo");

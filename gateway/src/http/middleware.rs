@@ -1,7 +1,8 @@
-//! What every request passes on its way in, and every response on its way out.
+//! Middleware around the whole router: request ids, internal headers, normalized paths, and the bodies of errors.
+//!
+//! Not here: credentials, and everything that only some routes need.
 
 use std::any::Any;
-use std::net::{IpAddr, Ipv6Addr};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -14,34 +15,45 @@ use ferrite_kit::serve::Peer;
 use ferrite_proto::metadata;
 use http_body::Body as _;
 
+use super::client_address::client_address;
 use super::error::{ApiError, render};
+use super::links::Links;
 use super::path::decode;
-use super::query_token;
-use crate::state::Gateway;
+use super::query_token::take_token_from_query;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
 const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);
-const MAX_ID_BYTES: usize = 128;
-const API: &str = "/api/v1";
+const MAX_REQUEST_ID_BYTES: usize = 128;
+const API_PREFIX: &str = "/api/v1";
 
-/// Marks a request whose answer loses its body on the way out, for those who would do much for one.
+/// Extension of HEAD requests, which the routes see as GET, so that handlers skip making an expensive body.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HeadersOnly;
+pub(crate) struct HeadRequest;
 
-/// Middleware around the whole router: request ids, headers that only we may send, paths as the routes expect them, and the bodies
-/// of refusals.
-pub(crate) async fn pass(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
+/// State of the middleware; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct MiddlewareState {
+    /// Links inside error bodies.
+    pub(crate) links: Links,
+    /// True if the API accepts a token in the query.
+    pub(crate) allow_query_token: bool,
+}
+
+/// Gives a request its id and the address of its client, normalizes its path, and completes the response.
+pub(crate) async fn handle(State(state): State<MiddlewareState>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
-    strip(request.headers_mut());
+    strip_internal_headers(request.headers_mut());
     request.headers_mut().insert(REQUEST_ID, id.clone());
-    let client = request.extensions().get::<Peer>().and_then(|Peer(peer)| client(peer.ip()));
+    let client = request.extensions().get::<Peer>().and_then(|Peer(peer)| client_address(peer.ip()));
     if let Some(client) = client {
         request.headers_mut().insert(CLIENT, client);
     }
     let is_head = request.method() == Method::HEAD;
-    let is_api = request.uri().path().strip_prefix(API).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let response = if is_api { api(&gateway, request, next).await } else { next.run(request).await };
-    let mut response = render(response, &gateway.links);
+    let is_api =
+        request.uri().path().strip_prefix(API_PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let response =
+        if is_api { handle_api(state.allow_query_token, request, next).await } else { next.run(request).await };
+    let mut response = render(response, &state.links);
     if is_head && is_api {
         response = without_body(response);
     }
@@ -50,29 +62,29 @@ pub(crate) async fn pass(State(gateway): State<Gateway>, mut request: Request, n
     response
 }
 
-async fn api(gateway: &Gateway, mut request: Request, next: Next) -> Response {
+async fn handle_api(allow_query_token: bool, mut request: Request, next: Next) -> Response {
     match *request.method() {
         Method::OPTIONS => return StatusCode::OK.into_response(),
-        // The same work and the same tag as GET; the body is dropped on the way out.
+        // Handled as GET, for the same headers and the same tag; `handle` drops the body.
         Method::HEAD => {
-            request.extensions_mut().insert(HeadersOnly);
+            request.extensions_mut().insert(HeadRequest);
             *request.method_mut() = Method::GET;
         }
         _ => {}
     }
-    query_token::settle(&mut request, gateway.allow_query_token);
-    match mended(request.method(), request.uri()) {
+    take_token_from_query(&mut request, allow_query_token);
+    match normalize_uri(request.method(), request.uri()) {
         Some(uri) => *request.uri_mut() = uri,
         None => return ApiError::not_found("not found").into_response(),
     }
     next.run(request).await
 }
 
-/// The URI without a slash at its end, or `None` for a path with empty or dot segments, however they are written.
-fn mended(method: &Method, uri: &Uri) -> Option<Uri> {
+/// Returns the URI without a slash at the end of its path; `None` for a path with empty or dot segments, encoded ones too.
+fn normalize_uri(method: &Method, uri: &Uri) -> Option<Uri> {
     let path = uri.path();
     let trimmed = path.strip_suffix('/').unwrap_or(path);
-    if !is_file_write(method, trimmed) && has_odd_segment(trimmed) {
+    if !is_file_write(method, trimmed) && has_empty_or_dot_segment(trimmed) {
         return None;
     }
     if trimmed.len() == path.len() {
@@ -87,26 +99,28 @@ fn mended(method: &Method, uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-fn has_odd_segment(path: &str) -> bool {
+fn has_empty_or_dot_segment(path: &str) -> bool {
     let decoded = decode(path.strip_prefix('/').unwrap_or(path));
     decoded.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"" | b"." | b".."))
 }
 
-/// Writing or removing a file is refused by git-svc, which names the field; only what comes before the file's path is looked at here.
+/// Returns whether a request writes or removes a file. git-svc checks the path of that file and names the field in its error, so only
+/// the part of the path in front of it is checked here.
 fn is_file_write(method: &Method, path: &str) -> bool {
     if !matches!(*method, Method::PUT | Method::DELETE) {
         return false;
     }
     let mut parts = path.splitn(8, '/');
     let before: Vec<_> = parts.by_ref().take(7).collect();
-    matches!(before.as_slice(), ["", "api", "v1", "repos", _, _, "contents"]) && !has_odd_segment(&before.join("/"))
+    matches!(before.as_slice(), ["", "api", "v1", "repos", _, _, "contents"])
+        && !has_empty_or_dot_segment(&before.join("/"))
 }
 
-/// The client's id where it is harmless in logs and headers, else one of ours.
+/// Returns the request id that the client sent, if it is safe in logs and headers, or else a new one.
 fn request_id(headers: &HeaderMap) -> HeaderValue {
     let is_sane = |value: &&HeaderValue| {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        (1..=MAX_ID_BYTES).contains(&value.len()) && value.as_bytes().iter().all(is_plain)
+        (1..=MAX_REQUEST_ID_BYTES).contains(&value.len()) && value.as_bytes().iter().all(is_plain)
     };
     headers
         .get(REQUEST_ID)
@@ -115,19 +129,10 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
         .unwrap_or_else(|| HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).expect("a UUID is printable"))
 }
 
-/// What stands for a client where its mistakes are counted: its address, or for IPv6 the network, of which a client has all.
-pub(crate) fn client(address: IpAddr) -> Option<HeaderValue> {
-    let counted = match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        address @ IpAddr::V4(_) => address,
-    };
-    HeaderValue::try_from(counted.to_string()).ok()
-}
-
-/// Removes headers that only Ferrite's own processes may send.
-fn strip(headers: &mut HeaderMap) {
-    let ours: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("ferrite-")).cloned().collect();
-    for name in ours {
+/// Removes the headers that only Ferrite's own processes may send.
+fn strip_internal_headers(headers: &mut HeaderMap) {
+    let internal: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("ferrite-")).cloned().collect();
+    for name in internal {
         headers.remove(name);
     }
 }
@@ -143,19 +148,19 @@ fn without_body(response: Response) -> Response {
     Response::from_parts(parts, Body::empty())
 }
 
-/// No route has the path.
+/// Answers a request whose path no route has.
 pub(crate) async fn unknown_path() -> ApiError {
     ApiError::not_found("not found")
 }
 
-/// A route has the path, and not the method.
-pub(crate) async fn wrong_method() -> ApiError {
+/// Answers a request whose path has a route, but not for its method.
+pub(crate) async fn method_not_allowed() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
 }
 
-/// Answers for a handler that panicked.
+/// Answers a request whose handler panicked.
 #[expect(clippy::needless_pass_by_value, reason = "the signature is the panic layer's")]
-pub(crate) fn contain_panic(panic: Box<dyn Any + Send>) -> Response {
+pub(crate) fn panic_response(panic: Box<dyn Any + Send>) -> Response {
     let message = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
@@ -172,20 +177,20 @@ mod tests {
 
     use super::*;
 
-    fn mend(method: &Method, path: &str) -> Option<String> {
-        mended(method, &path.parse().unwrap()).map(|uri| uri.to_string())
+    fn normalized(method: &Method, path: &str) -> Option<String> {
+        normalize_uri(method, &path.parse().unwrap()).map(|uri| uri.to_string())
     }
 
     #[test]
     fn one_slash_at_the_end_is_accepted() {
-        assert_eq!(mend(&Method::GET, "/api/v1/user/"), Some("/api/v1/user".into()));
-        assert_eq!(mend(&Method::GET, "/api/v1/user/?a=b/"), Some("/api/v1/user?a=b/".into()));
-        assert_eq!(mend(&Method::GET, "/api/v1/user"), Some("/api/v1/user".into()));
-        assert_eq!(mend(&Method::GET, "/api/v1/user//"), None);
+        assert_eq!(normalized(&Method::GET, "/api/v1/user/"), Some("/api/v1/user".into()));
+        assert_eq!(normalized(&Method::GET, "/api/v1/user/?a=b/"), Some("/api/v1/user?a=b/".into()));
+        assert_eq!(normalized(&Method::GET, "/api/v1/user"), Some("/api/v1/user".into()));
+        assert_eq!(normalized(&Method::GET, "/api/v1/user//"), None);
     }
 
     #[test]
-    fn empty_and_dot_segments_lead_nowhere_however_written() {
+    fn empty_and_dot_segments_are_refused_also_when_encoded() {
         for path in [
             "/api/v1//user",
             "/api/v1/repos/bob/../demo",
@@ -194,24 +199,24 @@ mod tests {
             "/api/v1/repos/bob/demo/contents/./a",
             "/api/v1/repos/bob/demo/contents/a%2F%2Fb",
         ] {
-            assert_eq!(mend(&Method::GET, path), None, "{path}");
+            assert_eq!(normalized(&Method::GET, path), None, "{path}");
         }
     }
 
     #[test]
-    fn the_path_of_a_file_to_write_is_left_to_its_judge() {
+    fn the_path_of_a_file_to_write_is_not_checked_here() {
         for path in ["/api/v1/repos/bob/demo/contents/a/../b", "/api/v1/repos/bob/demo/contents/a//b"] {
-            assert_eq!(mend(&Method::PUT, path), Some(path.into()));
+            assert_eq!(normalized(&Method::PUT, path), Some(path.into()));
         }
         for path in
             ["/api/v1/repos/bob/../contents/a", "/api/v1/repos//demo/contents/a", "/api/v1/repos/bob/%2e/contents/a"]
         {
-            assert_eq!(mend(&Method::PUT, path), None, "{path}");
+            assert_eq!(normalized(&Method::PUT, path), None, "{path}");
         }
     }
 
     #[test]
-    fn a_request_id_is_kept_when_it_is_harmless() {
+    fn a_request_id_is_kept_when_it_is_safe() {
         let id = |text: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(REQUEST_ID, HeaderValue::from_static(text));
@@ -225,33 +230,21 @@ mod tests {
     }
 
     #[test]
-    fn our_own_metadata_is_not_taken_from_outside() {
+    fn internal_headers_of_clients_are_removed() {
         let mut headers = HeaderMap::new();
         for name in [metadata::GRANT, metadata::SERVICE, metadata::CLIENT, "ferrite-other", "accept"] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static("x"));
         }
-        strip(&mut headers);
+        strip_internal_headers(&mut headers);
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
-    }
-
-    #[test]
-    fn a_client_is_its_address_or_its_network() {
-        for (address, expected) in [
-            ("192.0.2.7", "192.0.2.7"),
-            ("::ffff:192.0.2.7", "192.0.2.7"),
-            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-            ("::1", "::"),
-        ] {
-            assert_eq!(client(address.parse().unwrap()).unwrap(), expected);
-        }
     }
 
     proptest! {
         #[test]
         fn no_path_panics(path in "/[!$-;=@-Z_a-z~]{0,40}") {
             if let Ok(uri) = path.parse::<Uri>() {
-                let _ = mended(&Method::GET, &uri);
-                let _ = mended(&Method::PUT, &uri);
+                let _ = normalize_uri(&Method::GET, &uri);
+                let _ = normalize_uri(&Method::PUT, &uri);
             }
         }
     }

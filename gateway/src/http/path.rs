@@ -1,4 +1,7 @@
-//! Names and paths out of the URL, as bytes: git does not promise UTF-8, and axum's own extractors refuse in plain text.
+//! Names, numbers and paths of a URL. Paths inside a repository are bytes: git does not promise UTF-8.
+//!
+//! The extractors here never refuse a request, unlike those of axum: a name or number that cannot exist is replaced by one that
+//! does not, so that the service answers 404 in its order of checks.
 
 use std::convert::Infallible;
 
@@ -9,24 +12,24 @@ use percent_encoding::percent_decode_str;
 
 const MAX_NAME_BYTES: usize = 255;
 
-/// The bytes that a part of a URL's path stands for.
+/// Decodes the `%XX` of a part of a URL.
 pub(crate) fn decode(text: &str) -> Vec<u8> {
     percent_decode_str(text).collect()
 }
 
-/// A name as it may exist: text, not empty, without control characters.
+/// Decodes a name: UTF-8, 1 to 255 bytes, without control characters.
 pub(crate) fn name(part: &str) -> Option<String> {
     let name = String::from_utf8(decode(part)).ok()?;
     let is_sane = (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control);
     is_sane.then_some(name)
 }
 
-/// A name that passes for one and is none by the rules for names.
-fn nobody() -> String {
+/// Returns U+FFFD, which is never a valid name, so the lookup answers 404.
+fn unparsable_name() -> String {
     "\u{fffd}".to_owned()
 }
 
-/// A positive 64-bit number in plain digits.
+/// Parses a positive 64-bit number, of digits only.
 pub(crate) fn number(part: &[u8]) -> Option<i64> {
     let is_plain = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     let number = std::str::from_utf8(part).ok().filter(|_| is_plain)?.parse().ok()?;
@@ -38,7 +41,7 @@ pub(crate) fn number(part: &[u8]) -> Option<i64> {
 pub(crate) struct RepoPath {
     owner: String,
     repo: String,
-    /// What follows the operation, decoded; a slash may have been written as `%2F`.
+    /// Everything after the operation, decoded; a slash may have been written as `%2F`.
     pub(crate) rest: Vec<u8>,
 }
 
@@ -50,11 +53,13 @@ impl RepoPath {
         Self { owner, repo, rest }
     }
 
-    /// The repository named. What nothing can be named stands as a name that nothing has, so that repo-svc says the same of it as
-    /// of anything else that is missing.
+    /// Returns the repository that the path names. A name that no repository can have becomes U+FFFD, so that repo-svc answers as for
+    /// any missing repository.
     pub(crate) fn repository(&self) -> RepositoryRef {
-        let owner = name(&self.owner).unwrap_or_else(nobody);
-        let name = name(&self.repo).filter(|name| !name.to_ascii_lowercase().ends_with(".git")).unwrap_or_else(nobody);
+        let owner = name(&self.owner).unwrap_or_else(unparsable_name);
+        let name = name(&self.repo)
+            .filter(|name| !name.to_ascii_lowercase().ends_with(".git"))
+            .unwrap_or_else(unparsable_name);
         RepositoryRef { by: Some(repository_ref::By::Name(RepositoryName { owner, name })) }
     }
 }
@@ -67,7 +72,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RepoPath {
     }
 }
 
-/// The parameters of a route, as they stand in the path.
+/// The parameters of a route, not decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params(Vec<(String, String)>);
 
@@ -84,12 +89,12 @@ impl Params {
         self.0.iter().find(|(name, _)| name == parameter).map_or("", |(_, text)| text)
     }
 
-    /// A name. One that nobody can have becomes another that nobody has: it is for the service to say what is missing, and when.
+    /// Returns a parameter as a name. One that cannot exist becomes U+FFFD: the service decides what is missing, and when to say so.
     pub(crate) fn name(&self, parameter: &str) -> String {
-        name(self.raw(parameter)).unwrap_or_else(nobody)
+        name(self.raw(parameter)).unwrap_or_else(unparsable_name)
     }
 
-    /// An id. What is none becomes one that nothing has.
+    /// Returns a parameter as an id. Anything but a positive number becomes `i64::MAX`, which is never assigned.
     pub(crate) fn id(&self, parameter: &str) -> i64 {
         number(self.raw(parameter).as_bytes()).unwrap_or(i64::MAX)
     }
@@ -126,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn names_that_cannot_exist_are_nobodys() {
+    fn names_that_cannot_exist_become_one_that_does_not() {
         let expected = ("bob".to_owned(), "demo".to_owned());
         assert_eq!(named("/api/v1/repos/b%6Fb/demo/keys/1"), expected);
         for path in ["/api/v1/repos/bob/demo.git", "/api/v1/repos/bob/demo.GIT", "/api/v1/repos/bob/%ff"] {
-            assert_eq!(named(path).1, nobody(), "{path}");
+            assert_eq!(named(path).1, unparsable_name(), "{path}");
         }
-        assert_eq!(named("/api/v1/repos/b%00b/demo").0, nobody());
+        assert_eq!(named("/api/v1/repos/b%00b/demo").0, unparsable_name());
     }
 
     #[test]
@@ -145,7 +150,7 @@ mod tests {
             assert_eq!(team(wrong).id("id"), i64::MAX, "{wrong}");
         }
         for wrong in ["%ff", "a%0Ab", ""] {
-            assert_eq!(team(wrong).name("id"), nobody(), "{wrong}");
+            assert_eq!(team(wrong).name("id"), unparsable_name(), "{wrong}");
         }
     }
 

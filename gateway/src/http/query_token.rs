@@ -1,25 +1,25 @@
-//! Tokens that clients write into the query. Whether or not they count, nothing behind this sees them: not a log, not a trace,
-//! not a `Link`.
+//! Access tokens in the query (`?token=`). They are removed from every URI, so that no log, trace or `Link` header has one; a setting
+//! decides whether they count as credentials.
 
 use axum::extract::{OriginalUri, Request};
 use axum::http::header::AUTHORIZATION;
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderValue, Uri};
 
-use super::page::is_named;
 use super::path::decode;
+use super::query::is_named;
 
-/// The parameters, the stronger one first.
-const NAMES: [&str; 2] = ["token", "access_token"];
+/// The parameters; the first one that has a value counts.
+const PARAMETERS: [&str; 2] = ["token", "access_token"];
 
-/// Takes the token out of the query of a request. Where `is_allowed`, it becomes the request's credential, in place of any other.
-pub(crate) fn settle(request: &mut Request, is_allowed: bool) {
-    let Some((uri, token)) = split(request.uri()) else { return };
+/// Removes tokens from the query of a request. If `is_allowed`, a token replaces the request's `Authorization`.
+pub(super) fn take_token_from_query(request: &mut Request, is_allowed: bool) {
+    let Some((uri, token)) = split_token(request.uri()) else { return };
     if is_allowed
         && !is_tokens_collection(uri.path())
         && let Some(token) = token
     {
-        // What cannot even be written into a header is a credential all the same: a bad one.
+        // A token that no header can have becomes a malformed credential, which is refused; it is not ignored.
         let value = HeaderValue::try_from(format!("token {token}"));
         let mut value = value.unwrap_or_else(|_| HeaderValue::from_static("token"));
         value.set_sensitive(true);
@@ -29,10 +29,10 @@ pub(crate) fn settle(request: &mut Request, is_allowed: bool) {
     *request.uri_mut() = uri;
 }
 
-/// The URI without tokens, and the token in it; `None` when there is no such parameter.
-fn split(uri: &Uri) -> Option<(Uri, Option<String>)> {
+/// Returns the URI without token parameters, and the token; `None` for a URI without such a parameter.
+fn split_token(uri: &Uri) -> Option<(Uri, Option<String>)> {
     let key = |pair: &str| pair.split_once('=').map_or(pair, |(key, _)| key).to_owned();
-    let is_token = |pair: &&str| NAMES.iter().any(|name| is_named(&key(pair), name));
+    let is_token = |pair: &&str| PARAMETERS.iter().any(|name| is_named(&key(pair), name));
     let query = uri.query()?;
     query.split('&').find(is_token)?;
     let value = |name: &str| {
@@ -40,7 +40,7 @@ fn split(uri: &Uri) -> Option<(Uri, Option<String>)> {
         let (_, value) = pairs.find(|(key, value)| is_named(key, name) && !value.is_empty())?;
         Some(String::from_utf8_lossy(&decode(value)).into_owned())
     };
-    let token = NAMES.iter().find_map(|name| value(name));
+    let token = PARAMETERS.iter().find_map(|name| value(name));
     let kept: Vec<_> = query.split('&').filter(|pair| !is_token(pair)).collect();
     let text = if kept.is_empty() { uri.path().to_owned() } else { format!("{}?{}", uri.path(), kept.join("&")) };
     let mut parts = uri.clone().into_parts();
@@ -48,7 +48,7 @@ fn split(uri: &Uri) -> Option<(Uri, Option<String>)> {
     Some((Uri::from_parts(parts).unwrap_or_default(), token))
 }
 
-/// `/api/v1/users/{username}/tokens`, where only a password counts.
+/// Returns whether `path` is below `/api/v1/users/{username}/tokens`, where only a password counts.
 fn is_tokens_collection(path: &str) -> bool {
     let mut parts = path.split('/').skip(3);
     parts.next() == Some("users") && parts.nth(1) == Some("tokens")
@@ -61,9 +61,9 @@ mod tests {
 
     use super::*;
 
-    fn settled(uri: &str, is_allowed: bool) -> (String, Option<String>) {
+    fn taken(uri: &str, is_allowed: bool) -> (String, Option<String>) {
         let mut request = Request::builder().uri(uri).header(AUTHORIZATION, "token old").body(Body::empty()).unwrap();
-        settle(&mut request, is_allowed);
+        take_token_from_query(&mut request, is_allowed);
         let header = request.headers()[AUTHORIZATION].to_str().unwrap().to_owned();
         (request.uri().to_string(), Some(header).filter(|header| header != "token old"))
     }
@@ -85,8 +85,8 @@ mod tests {
             ("/api/v1/users/bob/tokens?token=abc", "/api/v1/users/bob/tokens", None),
             ("/api/v1/users/bob/tokens/1?token=abc", "/api/v1/users/bob/tokens/1", None),
         ] {
-            assert_eq!(settled(uri, true), (expected.to_owned(), token), "{uri}");
-            assert_eq!(settled(uri, false), (expected.to_owned(), None), "{uri}");
+            assert_eq!(taken(uri, true), (expected.to_owned(), token), "{uri}");
+            assert_eq!(taken(uri, false), (expected.to_owned(), None), "{uri}");
         }
     }
 
@@ -94,8 +94,8 @@ mod tests {
         #[test]
         fn no_query_keeps_a_token(query in "(token|access_token|q|page|%74oken|[a-z&=%]{0,9})(=[a-z0-9%&=]{0,20})?") {
             let Ok(uri) = format!("/api/v1/x?{query}").parse::<Uri>() else { return Ok(()) };
-            let rest = split(&uri).map_or(uri, |(rest, _)| rest);
-            prop_assert_eq!(split(&rest), None);
+            let rest = split_token(&uri).map_or(uri, |(rest, _)| rest);
+            prop_assert_eq!(split_token(&rest), None);
             prop_assert_eq!(rest.path(), "/api/v1/x");
         }
     }

@@ -68,11 +68,7 @@ macro_rules! routes {
         }
 
         /// Returns the router that serves [`routes`].
-        pub(crate) fn router<S>() -> axum::Router<S>
-        where
-            S: Clone + Send + Sync + 'static,
-            $state: axum::extract::FromRef<S>,
-        {
+        pub(crate) fn router() -> axum::Router<$state> {
             axum::Router::new()$(.route($path, axum::routing::MethodRouter::new()$(.$method($handler))+))+
         }
     };

@@ -1,35 +1,37 @@
+//! Errors of commands over SSH: one line on the client's standard error, and a name in metrics.
+
 use std::fmt;
 
 use ferrite_proto::error::reason;
 use tonic::{Code, Status};
 
-/// Why a command is not carried out. Becomes one line on the client's standard error.
+/// The error of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// It is none of git's.
+pub(super) enum SshCommandError {
+    /// The command is not one of git's.
     UnknownCommand,
-    /// Its argument names no repository.
+    /// The argument is not the path of a repository.
     InvalidPath,
-    /// The repository does not exist, or not for this caller.
+    /// The repository is missing, or hidden from the caller.
     Missing,
-    /// The caller may look at it only.
+    /// The user has no permission.
     NotAuthorized,
-    /// The same for a key that is no user's.
+    /// The deploy key has no permission.
     KeyNotAuthorized,
-    /// The key was removed after the sign-in.
+    /// The key was removed after the authentication.
     KeyRemoved,
-    /// The repository follows another one; nobody pushes to it.
-    Mirror,
-    /// A service cannot be reached or has no room now.
+    /// A push to a mirror.
+    MirrorReadOnly,
+    /// A service cannot be reached or is at a limit.
     Unavailable,
-    /// git-svc was lost in the middle.
+    /// The connection to git-svc was lost.
     Interrupted,
-    /// A fault of ours.
+    /// A bug or a broken installation; the cause is in the log.
     Internal,
 }
 
-impl Refusal {
-    /// What a caller hears when repo-svc answers with `status`.
+impl SshCommandError {
+    /// Converts a status of repo-svc.
     pub(super) fn of_status(status: &Status, is_user: bool) -> Self {
         match (status.code(), reason(status)) {
             (Code::NotFound | Code::InvalidArgument, Some(_)) => Self::Missing,
@@ -38,17 +40,17 @@ impl Refusal {
             (Code::Unauthenticated, Some(_)) => Self::KeyRemoved,
             (Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled, _)
             | (Code::ResourceExhausted, Some(_)) => {
-                tracing::warn!(code = ?status.code(), "repo-svc cannot say who may reach a repository");
+                tracing::warn!(code = ?status.code(), "repo-svc is not available to resolve access");
                 Self::Unavailable
             }
             (code, _) => {
-                tracing::error!(?code, message = status.message(), "repo-svc failed to say who may reach a repository");
+                tracing::error!(?code, message = status.message(), "repo-svc failed to resolve access");
                 Self::Internal
             }
         }
     }
 
-    /// The word for it in metrics.
+    /// Returns the name in metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::UnknownCommand => "unknown_command",
@@ -56,7 +58,7 @@ impl Refusal {
             Self::Missing => "missing",
             Self::NotAuthorized | Self::KeyNotAuthorized => "not_authorized",
             Self::KeyRemoved => "key_removed",
-            Self::Mirror => "mirror",
+            Self::MirrorReadOnly => "mirror",
             Self::Unavailable => "unavailable",
             Self::Interrupted => "interrupted",
             Self::Internal => "internal",
@@ -64,7 +66,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for SshCommandError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::UnknownCommand => "Unknown git command",
@@ -73,7 +75,7 @@ impl fmt::Display for Refusal {
             Self::NotAuthorized => "You do not have sufficient authorization for this action",
             Self::KeyNotAuthorized => "Key permission denied",
             Self::KeyRemoved => "This key is not registered any more",
-            Self::Mirror => "Mirror repository is read-only",
+            Self::MirrorReadOnly => "Mirror repository is read-only",
             Self::Unavailable => "The service is not available now; try again later",
             Self::Interrupted => "The connection to the repository was lost",
             Self::Internal => "Internal error",

@@ -1,193 +1,156 @@
-//! What a client may say on its connection, and what it is answered.
+//! The SSH messages of one connection: authentication, and the requests on its channels.
+//!
+//! Not here: commands, each of which runs in the task of its channel ([`super::channel`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use ferrite_proto::error::reason;
+use ferrite_proto::git_transport::GitProtocol;
 use ferrite_proto::repo::ResolveKeyRequest;
 use http::HeaderValue;
 use russh::keys::{Algorithm, HashAlg, PublicKey};
 use russh::server::{Auth, ChannelOpenHandle, Handler, Msg, PublicKeyOffer, Session, VerifiedPublicKey};
 use russh::{Channel, ChannelId, ChannelOpenFailure, Pty};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
-use super::Door;
-use super::channel::{self, Guest, Wish};
+use super::channel::{self, ChannelRequest};
 use super::command::Command;
-use crate::git::request::is_protocol;
+use super::identity::{ConnectionTracker, Key, KeyOwner, SshClient, set_metadata};
+use super::state::SshState;
 
-/// Keys that one connection may offer.
-const MAX_OFFERS: u32 = 20;
-/// Channels of one connection, for those who share one among their commands.
+/// Most keys that one connection may offer.
+const MAX_OFFERED_KEYS: u32 = 20;
+/// Most open channels of one connection; a client may run several commands on one connection.
 const MAX_CHANNELS: usize = 10;
-/// The one variable of the environment that counts for something.
+/// The one environment variable that is accepted.
 const GIT_PROTOCOL: &str = "GIT_PROTOCOL";
 
-/// Why a connection ends before its time.
+/// An error that ends a connection.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum VisitError {
-    /// The protocol, or the network.
+pub(super) enum SshError {
+    /// The SSH protocol, or the network.
     #[error(transparent)]
     Ssh(#[from] russh::Error),
-    /// Nobody can say now whose a key is.
+    /// repo-svc cannot be asked for the owner of a key.
     #[error("keys cannot be checked now")]
     Unavailable,
-    /// The client tries too many keys.
+    /// The client has offered too many keys.
     #[error("too many keys were offered")]
     TooManyKeys,
 }
 
-/// Whom a key stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Who {
-    /// A user, by name.
-    User(String),
-    /// Repositories.
-    DeployKey,
+/// An open channel without a command.
+struct PendingChannel {
+    request: oneshot::Sender<ChannelRequest>,
+    protocol: Option<GitProtocol>,
 }
 
-/// A key that somebody has added.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    /// Its fingerprint, as OpenSSH writes it.
-    pub(super) fingerprint: String,
-    /// Whom it stands for, as of the sign-in.
-    pub(super) who: Who,
-}
-
-/// What is known of a connection from outside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
-    /// Whether a key was offered.
-    pub(super) has_tried: bool,
-    /// Whether the client has signed in.
-    pub(super) is_in: bool,
-    /// Commands that run.
-    pub(super) commands: usize,
-}
-
-/// Tells whoever watches over a connection what happens on it.
-#[derive(Clone, Debug)]
-pub(super) struct Presence(Arc<watch::Sender<State>>);
-
-/// A command that runs, until dropped.
-pub(super) struct Working<'a>(&'a Presence);
-
-impl Presence {
-    /// Of a connection on which nothing has happened yet.
-    pub(super) fn new() -> (Self, watch::Receiver<State>) {
-        let (sender, receiver) = watch::channel(State::default());
-        (Self(Arc::new(sender)), receiver)
-    }
-
-    /// A command runs.
-    pub(super) fn work(&self) -> Working<'_> {
-        self.0.send_modify(|state| state.commands += 1);
-        Working(self)
-    }
-}
-
-impl Drop for Working<'_> {
-    fn drop(&mut self) {
-        self.0.0.send_modify(|state| state.commands -= 1);
-    }
-}
-
-/// A channel that waits for its command.
-struct Waiting {
-    wish: oneshot::Sender<Wish>,
-    protocol: Option<HeaderValue>,
-}
-
-/// A client.
-pub(super) struct Visitor {
-    door: Arc<Door>,
-    client: Option<HeaderValue>,
-    presence: Presence,
-    cut: CancellationToken,
-    offers: u32,
-    offered: Option<Key>,
+/// Handles the messages of one connection.
+pub(super) struct ConnectionHandler {
+    state: Arc<SshState>,
+    client_address: Option<HeaderValue>,
+    tracker: ConnectionTracker,
+    /// Ends the channels of the connection.
+    cancelled: CancellationToken,
+    offered_keys: u32,
+    /// The last key that has an owner, so that repo-svc is not asked again for the signature after the offer.
+    resolved_key: Option<Key>,
+    /// The key by which the client has authenticated.
     key: Option<Key>,
-    /// Channels that are open; those that have their command have nothing here.
-    channels: HashMap<ChannelId, Option<Waiting>>,
+    /// Open channels; `None` for those whose command has started.
+    channels: HashMap<ChannelId, Option<PendingChannel>>,
 }
 
-impl Visitor {
-    /// A client that has not said anything yet.
+impl ConnectionHandler {
+    /// Makes the handler of a new connection.
     pub(super) fn new(
-        door: Arc<Door>,
-        client: Option<HeaderValue>,
-        presence: Presence,
-        cut: CancellationToken,
+        state: Arc<SshState>,
+        client_address: Option<HeaderValue>,
+        tracker: ConnectionTracker,
+        cancelled: CancellationToken,
     ) -> Self {
-        Self { door, client, presence, cut, offers: 0, offered: None, key: None, channels: HashMap::new() }
+        Self {
+            state,
+            client_address,
+            tracker,
+            cancelled,
+            offered_keys: 0,
+            resolved_key: None,
+            key: None,
+            channels: HashMap::new(),
+        }
     }
 
-    /// Whose a key is; `None` for strangers, and for signatures that are not safe any more.
-    async fn find(&mut self, key: &PublicKey, algorithm: &Algorithm) -> Result<Option<Key>, VisitError> {
-        self.presence.0.send_modify(|state| state.has_tried = true);
+    /// Resolves a key by repo-svc; `None` for a key without an owner, and for algorithms that are no longer safe.
+    ///
+    /// # Errors
+    /// When repo-svc cannot be asked, or the connection has offered too many keys.
+    async fn resolve_key(&mut self, key: &PublicKey, algorithm: &Algorithm) -> Result<Option<Key>, SshError> {
+        self.tracker.key_offered();
         if matches!(algorithm, Algorithm::Dsa | Algorithm::Rsa { hash: None }) {
             return Ok(None);
         }
         let fingerprint = key.fingerprint(HashAlg::Sha256).to_string();
-        if let Some(offered) = &self.offered
-            && offered.fingerprint == fingerprint
+        if let Some(resolved) = &self.resolved_key
+            && resolved.fingerprint == fingerprint
         {
-            return Ok(Some(offered.clone()));
+            return Ok(Some(resolved.clone()));
         }
-        self.offers += 1;
-        if self.offers > MAX_OFFERS {
-            return Err(VisitError::TooManyKeys);
+        self.offered_keys += 1;
+        if self.offered_keys > MAX_OFFERED_KEYS {
+            return Err(SshError::TooManyKeys);
         }
-        let mut question = tonic::Request::new(ResolveKeyRequest { fingerprint: fingerprint.clone() });
-        channel::annotate(&mut question, self.client.as_ref(), &uuid::Uuid::new_v4().to_string());
-        match self.door.access.clone().resolve_key(question).await {
-            Ok(answer) => {
-                let who = match answer.into_inner().identity {
-                    Some(identity) => Who::User(identity.username),
-                    None => Who::DeployKey,
+        let mut request = tonic::Request::new(ResolveKeyRequest { fingerprint: fingerprint.clone() });
+        set_metadata(&mut request, self.client_address.as_ref(), &uuid::Uuid::new_v4().to_string());
+        match self.state.access.clone().resolve_key(request).await {
+            Ok(response) => {
+                let owner = match response.into_inner().identity {
+                    Some(identity) => KeyOwner::User(identity.username),
+                    None => KeyOwner::Repositories,
                 };
-                self.offered = Some(Key { fingerprint, who });
-                Ok(self.offered.clone())
+                self.resolved_key = Some(Key { fingerprint, owner });
+                Ok(self.resolved_key.clone())
             }
             Err(status) if status.code() == Code::Unauthenticated && reason(&status).is_some() => {
-                tracing::debug!(key = fingerprint, "a key that nobody has added");
+                tracing::debug!(key = fingerprint, "an SSH key without an owner");
                 Ok(None)
             }
             Err(status) => {
                 tracing::warn!(code = ?status.code(), "cannot ask repo-svc about a key");
-                Err(VisitError::Unavailable)
+                Err(SshError::Unavailable)
             }
         }
     }
 
-    /// Gives a channel its command, unless it has one.
-    fn start(&mut self, id: ChannelId, wish: impl FnOnce(Option<HeaderValue>) -> Wish) -> bool {
-        let waiting = self.channels.get_mut(&id).and_then(Option::take);
-        waiting.is_some_and(|waiting| waiting.wish.send(wish(waiting.protocol)).is_ok())
+    /// Starts the command of a channel. Returns false if the channel has had one already.
+    fn start(&mut self, id: ChannelId, request: impl FnOnce(Option<GitProtocol>) -> ChannelRequest) -> bool {
+        let pending = self.channels.get_mut(&id).and_then(Option::take);
+        pending.is_some_and(|pending| pending.request.send(request(pending.protocol)).is_ok())
     }
 }
 
-fn answer(session: &mut Session, id: ChannelId, is_granted: bool) -> Result<(), VisitError> {
+/// Answers a request on a channel.
+fn reply(session: &mut Session, id: ChannelId, is_granted: bool) -> Result<(), SshError> {
     Ok(if is_granted { session.channel_success(id) } else { session.channel_failure(id) }?)
 }
 
-impl Handler for Visitor {
-    type Error = VisitError;
+impl Handler for ConnectionHandler {
+    type Error = SshError;
 
-    async fn auth_publickey_offered(&mut self, _: &str, offer: PublicKeyOffer<'_>) -> Result<Auth, VisitError> {
-        let found = self.find(offer.public_key, offer.algorithm).await?;
-        Ok(if found.is_some() { Auth::Accept } else { Auth::reject() })
+    async fn auth_publickey_offered(&mut self, _: &str, offer: PublicKeyOffer<'_>) -> Result<Auth, SshError> {
+        let resolved = self.resolve_key(offer.public_key, offer.algorithm).await?;
+        Ok(if resolved.is_some() { Auth::Accept } else { Auth::reject() })
     }
 
-    async fn auth_publickey(&mut self, _: &str, key: VerifiedPublicKey<'_>) -> Result<Auth, VisitError> {
-        self.key = self.find(key.public_key, key.algorithm).await?;
+    async fn auth_publickey(&mut self, _: &str, key: VerifiedPublicKey<'_>) -> Result<Auth, SshError> {
+        self.key = self.resolve_key(key.public_key, key.algorithm).await?;
         if self.key.is_none() {
             return Ok(Auth::reject());
         }
-        self.presence.0.send_modify(|state| state.is_in = true);
+        self.tracker.authenticated();
         Ok(Auth::Accept)
     }
 
@@ -196,7 +159,7 @@ impl Handler for Visitor {
         channel: Channel<Msg>,
         reply: ChannelOpenHandle,
         _: &mut Session,
-    ) -> Result<(), VisitError> {
+    ) -> Result<(), SshError> {
         let Some(key) = self.key.clone() else {
             reply.reject(ChannelOpenFailure::AdministrativelyProhibited).await;
             return Ok(());
@@ -205,17 +168,17 @@ impl Handler for Visitor {
             reply.reject(ChannelOpenFailure::ResourceShortage).await;
             return Ok(());
         }
-        let (wish, wait) = oneshot::channel();
-        self.channels.insert(channel.id(), Some(Waiting { wish, protocol: None }));
-        let guest = Guest { key, client: self.client.clone() };
-        let attend =
-            channel::attend(Arc::clone(&self.door), guest, channel, wait, self.presence.clone(), self.cut.clone());
-        self.door.life.spawn("ssh channel", attend);
+        let (request, receiver) = oneshot::channel();
+        self.channels.insert(channel.id(), Some(PendingChannel { request, protocol: None }));
+        let client = SshClient { key, address: self.client_address.clone() };
+        let (tracker, cancelled) = (self.tracker.clone(), self.cancelled.clone());
+        let served = channel::serve(Arc::clone(&self.state), client, channel, receiver, tracker, cancelled);
+        self.state.life.spawn("ssh channel", served);
         reply.accept().await;
         Ok(())
     }
 
-    async fn channel_close(&mut self, id: ChannelId, _: &mut Session) -> Result<(), VisitError> {
+    async fn channel_close(&mut self, id: ChannelId, _: &mut Session) -> Result<(), SshError> {
         self.channels.remove(&id);
         Ok(())
     }
@@ -226,32 +189,30 @@ impl Handler for Visitor {
         name: &str,
         value: &str,
         session: &mut Session,
-    ) -> Result<(), VisitError> {
-        let value = (name == GIT_PROTOCOL && is_protocol(value.as_bytes()))
-            .then(|| HeaderValue::from_str(value).ok())
-            .flatten();
-        let is_taken = match (self.channels.get_mut(&id), value) {
-            (Some(Some(waiting)), Some(value)) => {
-                waiting.protocol = Some(value);
+    ) -> Result<(), SshError> {
+        let protocol = if name == GIT_PROTOCOL { GitProtocol::parse(value.as_bytes()) } else { None };
+        let is_accepted = match (self.channels.get_mut(&id), protocol) {
+            (Some(Some(pending)), Some(protocol)) => {
+                pending.protocol = Some(protocol);
                 true
             }
             _ => false,
         };
-        answer(session, id, is_taken)
+        reply(session, id, is_accepted)
     }
 
-    async fn exec_request(&mut self, id: ChannelId, line: &[u8], session: &mut Session) -> Result<(), VisitError> {
-        let is_started = self.start(id, |protocol| Wish::Command(Command::parse(line), protocol));
-        answer(session, id, is_started)
+    async fn exec_request(&mut self, id: ChannelId, line: &[u8], session: &mut Session) -> Result<(), SshError> {
+        let is_started = self.start(id, |protocol| ChannelRequest::Command(Command::parse(line), protocol));
+        reply(session, id, is_started)
     }
 
-    async fn shell_request(&mut self, id: ChannelId, session: &mut Session) -> Result<(), VisitError> {
-        let is_started = self.start(id, |_| Wish::Shell);
-        answer(session, id, is_started)
+    async fn shell_request(&mut self, id: ChannelId, session: &mut Session) -> Result<(), SshError> {
+        let is_started = self.start(id, |_| ChannelRequest::Shell);
+        reply(session, id, is_started)
     }
 
-    async fn subsystem_request(&mut self, id: ChannelId, _: &str, session: &mut Session) -> Result<(), VisitError> {
-        answer(session, id, false)
+    async fn subsystem_request(&mut self, id: ChannelId, _: &str, session: &mut Session) -> Result<(), SshError> {
+        reply(session, id, false)
     }
 
     async fn pty_request(
@@ -264,8 +225,8 @@ impl Handler for Visitor {
         _: u32,
         _: &[(Pty, u32)],
         session: &mut Session,
-    ) -> Result<(), VisitError> {
-        answer(session, id, false)
+    ) -> Result<(), SshError> {
+        reply(session, id, false)
     }
 
     async fn x11_request(
@@ -276,7 +237,7 @@ impl Handler for Visitor {
         _: &str,
         _: u32,
         session: &mut Session,
-    ) -> Result<(), VisitError> {
-        answer(session, id, false)
+    ) -> Result<(), SshError> {
+        reply(session, id, false)
     }
 }

@@ -1,37 +1,49 @@
+//! A cache of the capabilities that git-svc advertises in version 2 of git's protocol.
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-use crate::git::error::Refusal;
+/// How long capabilities are served from the cache. They change only when git-svc is replaced.
+const MAX_AGE: Duration = Duration::from_secs(10);
+/// Largest advertisement that is read, in bytes; git sends a few hundred.
+const MAX_ADVERTISEMENT_BYTES: usize = 16 * 1024;
+/// Deadline for reading an advertisement whose headers have arrived.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long git-svc is taken at its word: it says something else only after it was replaced.
-const KEPT: Duration = Duration::from_secs(10);
-/// Far more than git says.
-const MAX_BYTES: usize = 16 * 1024;
-/// How long git-svc may take to say it, once it has begun.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// An advertisement that could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdvertisementError {
+    /// Not complete within the deadline.
+    TimedOut,
+    /// The connection was lost, or the advertisement was too large.
+    Interrupted,
+}
 
-/// What git says it can do in version 2 of its protocol: the same for every repository of an installation. Clones share it.
+/// The capabilities of git for version 2, which are the same for every repository of an installation. Clones share the cache.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Capabilities(Arc<Mutex<Option<(Instant, Bytes)>>>);
+pub(crate) struct CapabilitiesCache(Arc<Mutex<Option<(Instant, Bytes)>>>);
 
-impl Capabilities {
-    /// What git-svc said a moment ago.
+impl CapabilitiesCache {
+    /// Returns the cached advertisement, if it is recent.
     pub(crate) fn get(&self) -> Option<Bytes> {
-        // Nothing panics while it is held.
-        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        said.as_ref().filter(|(when, _)| when.elapsed() < KEPT).map(|(_, said)| said.clone())
+        // Nothing panics while the lock is held.
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|(stored, _)| stored.elapsed() < MAX_AGE).map(|(_, body)| body.clone())
     }
 
-    /// Keeps what git-svc says, and passes it on.
-    pub(crate) async fn keep(&self, body: Incoming) -> Result<Body, Refusal> {
-        let whole = tokio::time::timeout(DEADLINE, Limited::new(body, MAX_BYTES).collect()).await;
-        let said = whole.map_err(|_| Refusal::Unavailable(None))?.map_err(|_| Refusal::Interrupted)?.to_bytes();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), said.clone()));
-        Ok(Body::from(said))
+    /// Reads an advertisement of git-svc, caches and returns it.
+    ///
+    /// # Errors
+    /// When the body cannot be read as a whole.
+    pub(crate) async fn store(&self, body: Incoming) -> Result<Bytes, AdvertisementError> {
+        let whole = tokio::time::timeout(READ_TIMEOUT, Limited::new(body, MAX_ADVERTISEMENT_BYTES).collect()).await;
+        let whole = whole.map_err(|_| AdvertisementError::TimedOut)?.map_err(|_| AdvertisementError::Interrupted)?;
+        let body = whole.to_bytes();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), body.clone()));
+        Ok(body)
     }
 }

@@ -1,4 +1,4 @@
-//! Clients of the four services over their channels.
+//! gRPC clients of the four services, over one channel each.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-/// How long a call may take before the client is told to come back later.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
-/// The same for calls that carry or make much.
-pub(crate) const LONG_DEADLINE: Duration = Duration::from_secs(30);
-/// Bytes of one answer of a service: a directory with 8 MiB of content, or a page of long commits.
-const ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// Deadline of a call. A client gets 503 after it.
+pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(20);
+/// Deadline of a call that makes a commit or a repository.
+pub(crate) const LONG_CALL_DEADLINE: Duration = Duration::from_secs(30);
+/// Largest response of a service, in bytes: a directory with 8 MiB of content, or a page of long commits.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Ways to call the services; cheap to clone.
+/// Channels to the services; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients {
     pub(crate) repo: Channel,
@@ -44,62 +44,65 @@ impl Clients {
     }
 
     pub(crate) fn accounts(&self) -> AccountServiceClient<Channel> {
-        AccountServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+        AccountServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn repositories(&self) -> RepositoryServiceClient<Channel> {
-        RepositoryServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+        RepositoryServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn profiles(&self) -> ProfileServiceClient<Channel> {
-        ProfileServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+        ProfileServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn public_keys(&self) -> PublicKeyServiceClient<Channel> {
-        PublicKeyServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+        PublicKeyServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn organizations(&self) -> OrganizationServiceClient<Channel> {
-        OrganizationServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+        OrganizationServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn teams(&self) -> TeamServiceClient<Channel> {
-        TeamServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+        TeamServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn collaborators(&self) -> CollaboratorServiceClient<Channel> {
-        CollaboratorServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+        CollaboratorServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn deploy_keys(&self) -> DeployKeyServiceClient<Channel> {
-        DeployKeyServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+        DeployKeyServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn administration(&self) -> AdministrationServiceClient<Channel> {
-        AdministrationServiceClient::new(self.repo.clone()).max_decoding_message_size(ANSWER_BYTES)
+        AdministrationServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn issues(&self) -> IssueServiceClient<Channel> {
-        IssueServiceClient::new(self.issue.clone()).max_decoding_message_size(ANSWER_BYTES)
+        IssueServiceClient::new(self.issue.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn hooks(&self) -> HookServiceClient<Channel> {
-        HookServiceClient::new(self.hook.clone()).max_decoding_message_size(ANSWER_BYTES)
+        HookServiceClient::new(self.hook.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn git(&self) -> GitServiceClient<Channel> {
-        GitServiceClient::new(self.git.clone()).max_decoding_message_size(ANSWER_BYTES)
+        GitServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn git_data(&self) -> GitDataServiceClient<Channel> {
-        GitDataServiceClient::new(self.git.clone()).max_decoding_message_size(ANSWER_BYTES)
+        GitDataServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn protections(&self) -> ProtectionServiceClient<Channel> {
-        ProtectionServiceClient::new(self.git.clone()).max_decoding_message_size(ANSWER_BYTES)
+        ProtectionServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    /// Whether repo-svc serves: without it no request can be answered.
+    /// Checks the health of repo-svc, which every request needs.
+    ///
+    /// # Errors
+    /// When repo-svc cannot be reached or is not ready.
     pub(crate) async fn probe(&self) -> Result<(), tonic::Status> {
         let request = HealthCheckRequest { service: String::new() };
         let answer = HealthClient::new(self.repo.clone()).check(request).await?.into_inner();

@@ -1,4 +1,6 @@
-//! The services behind the gateway: gRPC clients, and git-svc's HTTP bodies.
+//! The services behind the gateway: gRPC clients, and git-svc's HTTP bodies. Uses no other room.
+//!
+//! Not here: operations, and the conversion of errors for clients.
 
 pub(crate) mod capabilities;
 pub(crate) mod clients;

@@ -1,4 +1,5 @@
-//! Transfers that take long: whether their caller still may is asked again while they last, and who may not any more is cut off.
+//! Repeated authorization of long transfers: repo-svc is asked again while a transfer lasts, and a transfer whose caller lost its
+//! permission is cut off.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,19 +14,19 @@ use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use http_body::{Body, Frame, SizeHint};
 use tonic::{Code, Status};
 
-/// Ends when the caller of a transfer may not go on, with what repo-svc says then.
-pub(crate) type Refused = Pin<Box<dyn Future<Output = Status> + Send>>;
+/// A future that completes when the permission of a caller is revoked, with the status of repo-svc.
+pub(crate) type Revoked = Pin<Box<dyn Future<Output = Status> + Send>>;
 
-/// Asks the question again and again, after `pause` each time. That repo-svc is not there is no refusal.
-pub(crate) fn until_refused(
+/// Resolves `request` anew every `interval` until repo-svc refuses it. A failure to reach repo-svc revokes nothing.
+pub(crate) fn until_revoked(
     access: AccessServiceClient<Channel>,
-    question: ResolveAccessRequest,
-    pause: Duration,
-) -> Refused {
+    request: ResolveAccessRequest,
+    interval: Duration,
+) -> Revoked {
     Box::pin(async move {
         loop {
-            tokio::time::sleep(pause).await;
-            match access.clone().resolve_access(question.clone()).await {
+            tokio::time::sleep(interval).await;
+            match access.clone().resolve_access(request.clone()).await {
                 Err(status) if is_refusal(&status) => return status,
                 Ok(_) | Err(_) => {}
             }
@@ -33,25 +34,25 @@ pub(crate) fn until_refused(
     })
 }
 
-/// Only a status of our own speaks about the caller.
+/// Returns whether a status refuses the caller. A status without `ErrorInfo` comes from the transport and says nothing about it.
 fn is_refusal(status: &Status) -> bool {
     matches!(status.code(), Code::NotFound | Code::PermissionDenied | Code::Unauthenticated) && reason(status).is_some()
 }
 
-/// A body that breaks off when its reader may not go on.
-pub(crate) struct Guarded<B> {
+/// A body that ends with an error when the permission of its reader is revoked.
+pub(crate) struct ReauthorizedBody<B> {
     body: B,
-    refused: Refused,
+    revoked: Revoked,
 }
 
-impl<B> Guarded<B> {
-    /// `body`, until `refused` ends.
-    pub(crate) fn new(body: B, refused: Refused) -> Self {
-        Self { body, refused }
+impl<B> ReauthorizedBody<B> {
+    /// Wraps `body` until `revoked` completes.
+    pub(crate) fn new(body: B, revoked: Revoked) -> Self {
+        Self { body, revoked }
     }
 }
 
-impl<B> Body for Guarded<B>
+impl<B> Body for ReauthorizedBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
@@ -60,9 +61,9 @@ where
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if self.refused.as_mut().poll(cx).is_ready() {
-            // It is not to be asked again.
-            self.refused = Box::pin(std::future::pending());
+        if self.revoked.as_mut().poll(cx).is_ready() {
+            // A completed future must not be polled again.
+            self.revoked = Box::pin(std::future::pending());
             return Poll::Ready(Some(Err("the caller may not go on".into())));
         }
         Pin::new(&mut self.body).poll_frame(cx).map_err(Into::into)
@@ -86,16 +87,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_breaks_off_when_its_reader_is_refused() {
-        let never: Refused = Box::pin(std::future::pending());
-        let whole = Guarded::new(Full::new(Bytes::from("abc")), never).collect().await.unwrap().to_bytes();
+    async fn a_body_breaks_off_when_its_permission_is_revoked() {
+        let never: Revoked = Box::pin(std::future::pending());
+        let whole = ReauthorizedBody::new(Full::new(Bytes::from("abc")), never).collect().await.unwrap().to_bytes();
         assert_eq!(&whole[..], b"abc");
-        let at_once: Refused = Box::pin(std::future::ready(Status::not_found("")));
-        assert!(Guarded::new(Full::new(Bytes::from("abc")), at_once).collect().await.is_err());
+        let at_once: Revoked = Box::pin(std::future::ready(Status::not_found("")));
+        assert!(ReauthorizedBody::new(Full::new(Bytes::from("abc")), at_once).collect().await.is_err());
     }
 
     #[test]
-    fn only_our_own_no_is_one() {
+    fn only_a_status_of_a_service_is_a_refusal() {
         let ours = to_status(&AuthError::RepositoryNotFound);
         assert!(is_refusal(&ours));
         for other in [Status::not_found(""), Status::unavailable(""), Status::unauthenticated("")] {

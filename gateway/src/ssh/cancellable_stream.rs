@@ -1,3 +1,5 @@
+//! A connection that another task can end.
+
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -7,34 +9,34 @@ use ferrite_kit::net::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// A connection that can be cut from outside, whatever is being done with it.
-pub(super) struct Wire {
+/// A connection whose reads and writes fail once a token is cancelled.
+pub(super) struct CancellableStream {
     stream: Stream,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-impl Wire {
-    /// Fails from the moment on at which `cut` is cancelled.
-    pub(super) fn new(stream: Stream, cut: &CancellationToken) -> Self {
-        Self { stream, cut: Box::pin(cut.clone().cancelled_owned()) }
+impl CancellableStream {
+    /// Wraps `stream` until `token` is cancelled.
+    pub(super) fn new(stream: Stream, token: &CancellationToken) -> Self {
+        Self { stream, cancelled: Box::pin(token.clone().cancelled_owned()) }
     }
 
     fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        match self.cut.as_mut().poll(cx) {
+        match self.cancelled.as_mut().poll(cx) {
             Poll::Ready(()) => Err(io::ErrorKind::ConnectionAborted.into()),
             Poll::Pending => Ok(()),
         }
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for CancellableStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for CancellableStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.check(cx)?;
         Pin::new(&mut self.stream).poll_write(cx, buf)
@@ -58,15 +60,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_cut_ends_a_read_that_waits() {
+    async fn a_cancellation_ends_a_pending_read() {
         let (near, _far) = UnixStream::pair().unwrap();
-        let cut = CancellationToken::new();
-        let mut wire = Wire::new(Stream::Unix(near), &cut);
+        let token = CancellationToken::new();
+        let mut stream = CancellableStream::new(Stream::Unix(near), &token);
         let mut byte = [0];
-        let read = wire.read(&mut byte);
+        let read = stream.read(&mut byte);
         let later = async {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            cut.cancel();
+            token.cancel();
         };
         let (read, ()) = tokio::join!(read, later);
         assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
