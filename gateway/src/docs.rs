@@ -1,15 +1,18 @@
-//! The page that every error points to: the API's documentation, as it ships with this version.
+//! The API's documentation, to which every error links.
 
+use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-
-use crate::routes::routes;
-use crate::state::Gateway;
+use axum::routing::get;
 
 const API: &str = include_str!("../../docs/api.md");
 
-routes! { Gateway:
-    "/docs/api" => get api;
+/// Path of the documentation. It carries out no operation of the services, so it is no [`crate::Route`].
+pub(crate) const PATH: &str = "/docs/api";
+
+/// Returns the router that serves [`PATH`].
+pub(crate) fn router() -> Router {
+    Router::new().route(PATH, get(api))
 }
 
 async fn api() -> Response {

@@ -1,31 +1,31 @@
-//! The public door of Ferrite: REST v1, and git over HTTP and SSH, in front of the services.
+//! The gateway: REST v1, and git over HTTP and SSH, in front of the services.
 //!
-//! A handler decodes a request, makes the calls it needs, and shapes the answer. Who is calling and what they may do is decided by
-//! the services; the gateway keeps no data and remembers nothing between two requests.
+//! A handler decodes a request, makes the calls it needs, and encodes the response. The services decide who the caller is and what it
+//! may do. The gateway stores no data; between two requests it keeps only its connections and a short cache of git's capabilities.
 //!
-//! Not here: rules about names, content or permissions beyond the order in which a client hears of its mistakes.
+//! Order of the rooms; each uses only those below it:
+//!
+//! ```text
+//! lib, state, config       wiring: the router, the listeners, the state of each part
+//! api  docs  ssh           REST v1; its documentation; git over SSH
+//! git                      git over HTTP, and the names of repositories in git's paths
+//! auth  dto                credentials and the metadata of calls; JSON shapes of responses
+//! upstream  http           clients of the services; requests, errors and routes of the API
+//! ```
+//!
+//! Not here: rules about names, content or permissions. The gateway only keeps the order of their checks: credentials, permission,
+//! then the body of a request.
 
 mod api;
 mod auth;
-mod body;
-mod bulk;
-mod clients;
 mod config;
 mod docs;
-mod door;
 mod dto;
-mod error;
-mod etag;
 mod git;
-mod json;
-mod links;
-mod page;
-mod path;
-mod query_token;
-mod recheck;
-mod routes;
+mod http;
 mod ssh;
 mod state;
+mod upstream;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -37,47 +37,62 @@ use ferrite_kit::{Clock, Lifecycle};
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use config::Config;
-use state::Gateway;
+use state::AppState;
 
-/// Serves the API and git over HTTP on `listeners`, and git over SSH where the configuration says, until `life` stops and the requests in flight are answered.
+pub use self::http::routes::{Capacity, Route};
+use self::http::{etag, middleware};
+
+/// Serves the API and git over HTTP on `listeners`, and git over SSH on the configured address, until `life` stops and the requests in
+/// flight are answered.
 ///
 /// # Errors
-/// When a key file cannot be used, or the address for SSH.
+/// When a key file cannot be used, or the address for SSH cannot be bound.
 pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
     Box::pin(start(config, listeners, life))
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
-    let gateway = Gateway::new(&config, &Clock::system())?;
-    let probed = gateway.clients.clone();
+    let state = AppState::new(&config, &Clock::system())?;
+    let probed = state.clients.clone();
     let probe = move || {
         let clients = probed.clone();
         async move { clients.probe().await }
     };
-    ssh::start(&config, &gateway, &life).await?;
+    if let (Some(address), Some(key_folder)) = (&config.ssh_listen, &config.ssh_host_key_folder) {
+        ssh::start(address, key_folder, state.ssh(&config, &life)?).await?;
+    }
     life.spawn("readiness", watch_readiness(probe, life.clone()));
-    serve_all(listeners, router(gateway), ListenerLimits::default(), &life).await;
+    serve_all(listeners, router(&state), ListenerLimits::default(), &life).await;
     Ok(())
 }
 
-/// Every route of the gateway: its method, and its path as the router knows it.
+/// Returns all routes of the gateway: method, and path template of the router.
 #[must_use]
 pub fn routes() -> Vec<(&'static str, &'static str)> {
-    api::routes().chain(docs::ROUTES.iter().copied()).chain(git::ROUTES.iter().copied()).collect()
+    operations().into_iter().map(|route| (route.method, route.path)).chain([("GET", docs::PATH)]).collect()
 }
 
-/// Every route, inside what all requests pass.
-fn router(gateway: Gateway) -> Router {
+/// Returns the routes that carry out operations, each with its operation: all of [`routes`] but the documentation.
+///
+/// `info/refs` of git over HTTP stands with the operation of a fetch. If its query names `git-receive-pack`, it needs the operation of
+/// a push instead.
+#[must_use]
+pub fn operations() -> Vec<Route> {
+    [api::routes(), git::routes()].concat()
+}
+
+/// Returns the router of all routes, inside of the middleware.
+fn router(state: &AppState) -> Router {
     let routes = api::router()
+        .with_state(state.api())
         .layer(from_fn(etag::conditional))
         .merge(docs::router())
-        .merge(git::router())
-        .fallback(door::unknown_path)
-        .method_not_allowed_fallback(door::wrong_method)
-        .layer(CatchPanicLayer::custom(door::contain_panic))
-        .layer(from_fn(http_span))
-        .with_state(gateway.clone());
-    Router::new().fallback_service(routes).layer(from_fn_with_state(gateway, door::pass))
+        .merge(git::router().with_state(state.git_http()))
+        .fallback(middleware::unknown_path)
+        .method_not_allowed_fallback(middleware::method_not_allowed)
+        .layer(CatchPanicLayer::custom(middleware::panic_response))
+        .layer(from_fn(http_span));
+    Router::new().fallback_service(routes).layer(from_fn_with_state(state.middleware(), middleware::handle))
 }
 
 #[cfg(test)]

@@ -1,44 +1,44 @@
-//! What every handler has at hand.
+//! Wiring: the clients and settings of the gateway, of which the state of each part is made.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::Clock;
 use ferrite_kit::startup::StartError;
-use tokio::sync::Semaphore;
+use ferrite_kit::{Clock, Lifecycle};
 
-use crate::Config;
-use crate::bulk::Bulk;
-use crate::clients::Clients;
-use crate::git::Capabilities;
-use crate::links::Links;
+use crate::api::ApiState;
+use crate::config::Config;
+use crate::git::GitHttpState;
+use crate::http::body_limits::BodyLimits;
+use crate::http::links::Links;
+use crate::http::middleware::MiddlewareState;
+use crate::ssh::{ConnectionLimits, SshState};
+use crate::upstream::capabilities::CapabilitiesCache;
+use crate::upstream::clients::Clients;
+use crate::upstream::git_client::GitHttpClient;
 
-/// Bodies above the ordinary limit that may be in memory at once.
-const LARGE_BODIES: usize = 8;
+/// Most large request bodies in memory at once.
+const MAX_LARGE_BODIES: usize = 8;
 
-/// What every handler has at hand; cheap to clone.
+/// Everything that parts of the gateway share. No handler holds it: each has the state of its own part.
 #[derive(Clone)]
-pub(crate) struct Gateway {
-    /// gRPC clients of the services.
+pub(crate) struct AppState {
     pub(crate) clients: Clients,
-    /// HTTP bodies of git-svc.
-    pub(crate) bulk: Bulk,
-    /// What git-svc says that fetches begin with.
-    pub(crate) capabilities: Capabilities,
-    /// Addresses inside answers.
+    pub(crate) git_client: GitHttpClient,
+    pub(crate) capabilities: CapabilitiesCache,
     pub(crate) links: Links,
-    /// After which time callers of long transfers are asked about again.
-    pub(crate) recheck: Duration,
-    /// Whether the API takes a token from the query.
+    /// Time after which the caller of a long transfer is authorized again.
+    pub(crate) reauthorize_interval: Duration,
+    /// True if the API accepts a token in the query.
     pub(crate) allow_query_token: bool,
-    /// Slots for large bodies.
-    pub(crate) large_bodies: Arc<Semaphore>,
-    /// How long a client may pause inside a body.
-    pub(crate) body_pause: Duration,
+    pub(crate) body_limits: BodyLimits,
 }
 
-impl Gateway {
-    /// The parts that `config` describes. Connects to nothing yet.
+impl AppState {
+    /// Makes the clients that `config` describes. They connect on their first call.
+    ///
+    /// # Errors
+    /// When a key file cannot be used.
     pub(crate) fn new(config: &Config, clock: &Clock) -> Result<Self, StartError> {
         let trust = config.trust.load("gateway", clock)?;
         let clients = Clients {
@@ -49,13 +49,58 @@ impl Gateway {
         };
         Ok(Self {
             clients,
-            bulk: Bulk::new(config.git_address.clone(), Arc::clone(&trust.token_source)),
-            capabilities: Capabilities::default(),
+            git_client: GitHttpClient::new(config.git_address.clone(), Arc::clone(&trust.token_source)),
+            capabilities: CapabilitiesCache::default(),
             links: Links::new(&config.public_url, &config.ssh),
-            recheck: Duration::from_secs(config.recheck_seconds.into()),
+            reauthorize_interval: Duration::from_secs(config.recheck_seconds.into()),
             allow_query_token: config.allow_query_token,
-            large_bodies: Arc::new(Semaphore::new(LARGE_BODIES)),
-            body_pause: config.body_pause,
+            body_limits: BodyLimits::new(MAX_LARGE_BODIES, config.body_pause),
         })
+    }
+
+    /// Returns the state of the API.
+    pub(crate) fn api(&self) -> ApiState {
+        ApiState {
+            clients: self.clients.clone(),
+            git_client: self.git_client.clone(),
+            links: self.links.clone(),
+            body_limits: self.body_limits.clone(),
+        }
+    }
+
+    /// Returns the state of git over HTTP.
+    pub(crate) fn git_http(&self) -> GitHttpState {
+        GitHttpState {
+            access: self.clients.access(),
+            git_client: self.git_client.clone(),
+            reauthorize_interval: self.reauthorize_interval,
+            capabilities: self.capabilities.clone(),
+        }
+    }
+
+    /// Returns the state of the middleware.
+    pub(crate) fn middleware(&self) -> MiddlewareState {
+        MiddlewareState { links: self.links.clone(), allow_query_token: self.allow_query_token }
+    }
+
+    /// Returns the state of git over SSH.
+    ///
+    /// # Errors
+    /// When a key file cannot be used.
+    pub(crate) fn ssh(&self, config: &Config, life: &Lifecycle) -> Result<SshState, StartError> {
+        let limits = ConnectionLimits {
+            max_connections: config.ssh_connections,
+            max_connections_per_ip: config.ssh_connections_per_address,
+            sign_in_timeout: config.ssh_sign_in,
+            idle_timeout: config.ssh_idle,
+        };
+        Ok(SshState::new(
+            self.clients.access(),
+            self.git_client.clone(),
+            self.reauthorize_interval,
+            config.trust.load("gateway", &Clock::system())?.limiter,
+            limits,
+            life.clone(),
+        ))
     }
 }

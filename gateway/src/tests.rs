@@ -1,5 +1,7 @@
-//! The whole router with no service behind it: what is refused before anybody is asked, and what a client hears when nobody answers.
+//! The whole router with services that cannot be reached: which requests are refused before a service is called, and the response when
+//! none answers.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,35 +14,38 @@ use ferrite_kit::Clock;
 use ferrite_kit::grpc::channel;
 use ferrite_kit::net::Address;
 use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
+use ferrite_proto::operation;
 use http::{HeaderMap, Request, Response, StatusCode};
-use tokio::sync::Semaphore;
+use prost::Message;
 use tower::ServiceExt;
 
-use crate::bulk::Bulk;
-use crate::clients::Clients;
-use crate::links::Links;
-use crate::state::Gateway;
-use crate::{door, etag, json, router, routes};
+use crate::http::body_limits::BodyLimits;
+use crate::http::links::Links;
+use crate::http::{etag, json, middleware};
+use crate::state::AppState;
+use crate::upstream::capabilities::CapabilitiesCache;
+use crate::upstream::clients::Clients;
+use crate::upstream::git_client::GitHttpClient;
+use crate::{Capacity, operations, router, routes};
 
 const TOKEN: (&str, &str) = ("authorization", "token 0123456789012345678901234567890123456789");
 /// `ada:secret`
 const BASIC: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");
 
-/// A gateway whose services are nowhere.
-pub(crate) fn lonely() -> Gateway {
+/// Returns the state of a gateway whose services cannot be reached.
+pub(crate) fn unreachable_services() -> AppState {
     let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
     let key = ServiceKey::new(vec![7; 32]).unwrap();
     let credential = Arc::new(ServiceTokenSource::new(key, "gateway", Clock::system()));
     let to = || channel(&nowhere, Some(Arc::clone(&credential)));
-    Gateway {
-        capabilities: crate::git::Capabilities::default(),
+    AppState {
+        capabilities: CapabilitiesCache::default(),
         clients: Clients { repo: to(), issue: to(), hook: to(), git: to() },
-        bulk: Bulk::new(nowhere.clone(), Arc::clone(&credential)),
+        git_client: GitHttpClient::new(nowhere.clone(), Arc::clone(&credential)),
         links: Links::new("http://git.example.com", "git.example.com:22"),
-        recheck: Duration::from_secs(30),
+        reauthorize_interval: Duration::from_secs(30),
         allow_query_token: false,
-        large_bodies: Arc::new(Semaphore::new(1)),
-        body_pause: std::time::Duration::from_secs(30),
+        body_limits: BodyLimits::new(1, Duration::from_secs(30)),
     }
 }
 
@@ -74,7 +79,7 @@ async fn ask_of(router: Router, method: &str, path: &str, headers: &[(&str, &str
 }
 
 async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-    ask_of(router(lonely()), method, path, headers).await
+    ask_of(router(&unreachable_services()), method, path, headers).await
 }
 
 #[tokio::test]
@@ -104,16 +109,16 @@ async fn options_is_answered_for_every_path_without_credentials() {
     }
 }
 
-/// A path that a template stands for.
+/// Returns a path of a route.
 fn filled(template: &str) -> String {
     let part = |part: &str| if part.starts_with('{') { "7".to_owned() } else { part.to_owned() };
     template.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
 #[tokio::test]
-async fn every_route_that_is_told_of_is_served_and_each_is_told_once() {
+async fn every_listed_route_is_served_and_each_is_listed_once() {
     let routes = routes();
-    // Nothing is behind them, and each tries for a while to find that out.
+    // In parallel, because each call retries for a while before it fails.
     let answers = routes.iter().map(|(method, template)| async move {
         let answer = ask(method, &filled(template), &[TOKEN]).await;
         assert!(![404, 405].contains(&answer.status) || template.contains("info/refs"), "{method} {template}");
@@ -127,8 +132,31 @@ async fn every_route_that_is_told_of_is_served_and_each_is_told_once() {
     }
 }
 
+#[test]
+fn every_route_but_the_documentation_names_an_operation_of_the_contracts() {
+    let set = prost_types::FileDescriptorSet::decode(ferrite_proto::DESCRIPTORS).unwrap();
+    let services = set.file.iter().flat_map(|file| file.service.iter().map(move |service| (file.package(), service)));
+    let rpcs: BTreeSet<_> = services
+        .flat_map(|(package, service)| {
+            service.method.iter().map(move |method| format!("{package}.{}/{}", service.name(), method.name()))
+        })
+        .collect();
+    let bodies = [operation::UPLOAD_PACK, operation::RECEIVE_PACK, operation::RAW, operation::ARCHIVE];
+    for route in operations() {
+        assert!(rpcs.contains(route.operation) || bodies.contains(&route.operation), "{route:?}");
+        match route.capacity {
+            Capacity::Own => {}
+            Capacity::Organization => assert!(route.path.starts_with("/api/v1/org"), "{route:?}"),
+            Capacity::Administrator => assert!(route.path.starts_with("/api/v1/admin/"), "{route:?}"),
+        }
+    }
+    let named: BTreeSet<_> = operations().iter().map(|route| (route.method, route.path)).collect();
+    let unnamed: Vec<_> = routes().into_iter().filter(|route| !named.contains(route)).collect();
+    assert_eq!(unnamed, [("GET", "/docs/api")]);
+}
+
 #[tokio::test]
-async fn who_needs_a_token_and_has_none_is_told_first() {
+async fn a_missing_token_is_the_first_error() {
     let odd = [
         ("GET", "/api/v1/user/"),
         ("GET", "/api/v1/user?token=0123456789012345678901234567890123456789"),
@@ -146,10 +174,11 @@ async fn who_needs_a_token_and_has_none_is_told_first() {
         "/api/v1/repos/search",
         "/api/v1/repos/{owner}/{repo}",
     ];
-    let is_signed = |(method, path): &(&str, &str)| {
+    let needs_token = |(method, path): &(&str, &str)| {
         path.starts_with("/api/v1") && !(open.contains(path) && *method == "GET") && !path.contains("/tokens")
     };
-    let listed: Vec<_> = routes().into_iter().filter(is_signed).map(|(method, path)| (method, filled(path))).collect();
+    let listed: Vec<_> =
+        routes().into_iter().filter(needs_token).map(|(method, path)| (method, filled(path))).collect();
     assert!(listed.len() > 70, "{}", listed.len());
     let operations = listed.iter().map(|(method, path)| (*method, path.as_str())).chain(odd);
     for (method, path) in operations {
@@ -188,7 +217,7 @@ async fn the_tokens_collection_asks_for_a_password() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_away_is_503_with_a_pause() {
+async fn an_unreachable_service_is_503_with_retry_after() {
     for (path, headers) in [
         ("/api/v1/user", &[TOKEN][..]),
         ("/api/v1/repos/ada/demo", &[]),
@@ -203,7 +232,7 @@ async fn a_service_that_is_away_is_503_with_a_pause() {
 }
 
 #[tokio::test]
-async fn every_answer_has_a_request_id_and_keeps_a_sane_one() {
+async fn every_response_has_a_request_id_and_keeps_a_safe_one() {
     let answer = ask("GET", "/api/v1/nothing", &[("x-request-id", "my-id-1")]).await;
     assert_eq!(answer.headers["x-request-id"], "my-id-1");
     for headers in [&[][..], &[("x-request-id", "a b")]] {
@@ -221,15 +250,16 @@ async fn a_malformed_idempotency_key_is_422_and_only_for_writes() {
     assert_eq!(ask("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
 }
 
-/// A router of our layers around one list and one handler that panics.
+/// Returns a router of the gateway's layers around a list and a handler that panics.
 fn layered() -> Router {
-    let gateway = lonely();
     let routes = Router::new()
         .route("/api/v1/list", get(|| async { json::ok(["<a>"]) }))
         .route("/api/v1/panic", get(panics))
         .layer(from_fn(etag::conditional))
-        .layer(tower_http::catch_panic::CatchPanicLayer::custom(door::contain_panic));
-    Router::new().fallback_service(routes).layer(from_fn_with_state(gateway, door::pass))
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(middleware::panic_response));
+    Router::new()
+        .fallback_service(routes)
+        .layer(from_fn_with_state(unreachable_services().middleware(), middleware::handle))
 }
 
 async fn panics() -> StatusCode {
@@ -237,13 +267,13 @@ async fn panics() -> StatusCode {
 }
 
 #[tokio::test]
-async fn a_panic_is_a_neutral_500() {
+async fn a_panic_is_a_500_without_its_message() {
     let answer = ask_of(layered(), "GET", "/api/v1/panic", &[]).await;
     assert_eq!((answer.status, answer.message().as_str()), (500, "internal error"));
 }
 
 #[tokio::test]
-async fn a_list_that_did_not_change_is_not_sent_again() {
+async fn an_unchanged_list_is_not_sent_again() {
     let first = ask_of(layered(), "GET", "/api/v1/list", &[]).await;
     assert_eq!((first.status, first.body.as_str()), (200, "[\"\\u003ca\\u003e\"]"));
     let tag = first.headers["etag"].to_str().unwrap().to_owned();

@@ -1,4 +1,5 @@
-//! What handlers ask repo-svc before, after, or instead of their own call.
+//! Calls to repo-svc that many handlers make: access to a repository, the order of permission and field errors, and lookups of
+//! accounts.
 
 use std::collections::BTreeSet;
 
@@ -10,33 +11,36 @@ use ferrite_proto::repo::{
     ResolveAccessRequest,
 };
 
-use crate::auth::Call;
-use crate::body::{Fields, JSON_BYTES, Payload};
-use crate::dto::{Accounts, User, present};
-use crate::error::ApiError;
-use crate::links::RepositoryLinks;
-use crate::path::RepoPath;
-use crate::state::Gateway;
+use super::state::ApiState;
+use crate::auth::RequestContext;
+use crate::dto::{Accounts, User, require};
+use crate::http::body::JsonBody;
+use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::http::error::ApiError;
+use crate::http::fields::FieldReader;
+use crate::http::links::RepositoryLinks;
+use crate::http::path::RepoPath;
 
-/// Ids or addresses of one lookup.
-const LOOKUP: usize = 1000;
-/// Longer ones belong to nobody.
+/// Most ids or e-mail addresses in one lookup.
+const MAX_LOOKUP_ITEMS: usize = 1000;
+/// Longest e-mail address that is looked up; no account has a longer one.
 const MAX_EMAIL_BYTES: usize = 254;
 
-/// A repository to which the caller may do what it asked for.
+/// A repository to which the caller has access.
 pub(crate) struct Access {
     pub(crate) id: i64,
     pub(crate) name: String,
+    /// Grant for the service that carries out the operation.
     pub(crate) grant: String,
     pub(crate) permission: Permission,
     pub(crate) urls: RepositoryLinks,
 }
 
-/// What a request was about to do when a mistake was found in it.
-pub(crate) struct Attempt(CheckAccessRequest);
+/// The operation and target of a request, for which repo-svc checks the permission of the caller.
+pub(crate) struct PermissionCheck(CheckAccessRequest);
 
-impl Attempt {
-    /// One of [`super::operation`].
+impl PermissionCheck {
+    /// Makes the check of an operation, one of [`super::operation`].
     pub(crate) fn of(operation: &str) -> Self {
         Self(CheckAccessRequest { operation: operation.to_owned(), as_administrator: false, target: None })
     }
@@ -62,11 +66,11 @@ impl Attempt {
     }
 }
 
-/// Addresses of authors and committers, each once.
+/// E-mail addresses of authors and committers, without duplicates.
 pub(crate) struct Emails(BTreeSet<String>);
 
 impl Emails {
-    /// Those in `commits` that an account may have.
+    /// Collects the addresses in `commits` that an account may have.
     pub(crate) fn of<'a>(commits: impl IntoIterator<Item = &'a Commit>) -> Self {
         let is_sane =
             |email: &&str| (1..=MAX_EMAIL_BYTES).contains(&email.len()) && !email.chars().any(char::is_control);
@@ -76,16 +80,24 @@ impl Emails {
     }
 }
 
-impl Gateway {
-    /// The repository of a path, when the caller may do `operation` to it: one of [`ferrite_proto::operation`].
-    pub(crate) async fn access(&self, call: &Call, path: &RepoPath, operation: &str) -> Result<Access, ApiError> {
+impl ApiState {
+    /// Resolves the repository of a path and the caller's permission for `operation`, one of [`ferrite_proto::operation`].
+    ///
+    /// # Errors
+    /// 401, 403 or 404 of repo-svc.
+    pub(crate) async fn access(
+        &self,
+        context: &RequestContext,
+        path: &RepoPath,
+        operation: &str,
+    ) -> Result<Access, ApiError> {
         let request = ResolveAccessRequest {
             repository: Some(path.repository()),
             operation: operation.to_owned(),
             ..ResolveAccessRequest::default()
         };
-        let answer = self.clients.access().resolve_access(call.request(request)).await?.into_inner();
-        let repository = present(answer.repository, "repository")?;
+        let answer = self.clients.access().resolve_access(context.request(request)).await?.into_inner();
+        let repository = require(answer.repository, "repository")?;
         Ok(Access {
             id: repository.id,
             name: repository.name.clone(),
@@ -95,105 +107,131 @@ impl Gateway {
         })
     }
 
-    /// Who the caller's token belongs to.
-    pub(crate) async fn identity(&self, call: &Call) -> Result<Identity, ApiError> {
-        let token = call.token().ok_or_else(ApiError::credentials_required)?.expose().to_owned();
-        let answer = self.clients.access().authenticate(call.bare(AuthenticateRequest { token })).await?.into_inner();
-        Ok(present(answer.identity, "identity")?)
+    /// Returns the owner of the caller's token.
+    pub(crate) async fn identity(&self, context: &RequestContext) -> Result<Identity, ApiError> {
+        let token = context.token().ok_or_else(ApiError::credentials_required)?.expose().to_owned();
+        let answer = self
+            .clients
+            .access()
+            .authenticate(context.request_without_token(AuthenticateRequest { token }))
+            .await?
+            .into_inner();
+        Ok(require(answer.identity, "identity")?)
     }
 
-    /// What to refuse a request with when `error` was found in the request itself: that the caller may not make it at all comes
-    /// first.
-    pub(crate) async fn refusal(&self, call: &Call, attempt: Attempt, error: ApiError) -> ApiError {
-        match self.clients.access().check_access(call.request(attempt.0)).await {
+    /// Returns the error of a request in which `error` was found: if the caller has no permission, that comes first, so that it learns
+    /// nothing about the request.
+    pub(crate) async fn prefer_permission_error(
+        &self,
+        context: &RequestContext,
+        check: PermissionCheck,
+        error: ApiError,
+    ) -> ApiError {
+        match self.clients.access().check_access(context.request(check.0)).await {
             Ok(_) => error,
-            Err(first) => first.into(),
+            Err(status) => status.into(),
         }
     }
 
-    /// What `decode` makes of a JSON body. Of mistakes in it only those hear who may make the attempt.
-    pub(crate) async fn decoded<T>(
+    /// Decodes a JSON body by `decode`.
+    ///
+    /// # Errors
+    /// For mistakes in the body, if the caller has the permission of `check`; else the permission error.
+    pub(crate) async fn decode_body<T>(
         &self,
-        call: &Call,
-        attempt: Attempt,
-        payload: Payload,
-        decode: impl FnOnce(&mut Fields) -> T,
+        context: &RequestContext,
+        check: PermissionCheck,
+        body: JsonBody,
+        decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<T, ApiError> {
-        let decoded = payload.fields(self, JSON_BYTES).await;
-        self.checked(call, attempt, decoded, decode).await
+        let fields = body.fields(&self.body_limits, MAX_JSON_BYTES).await;
+        self.decode_fields(context, check, fields, decode).await
     }
 
-    /// The same, from fields that are at hand.
-    pub(crate) async fn checked<T>(
+    /// Decodes the fields of a JSON body by `decode`.
+    ///
+    /// # Errors
+    /// As [`Self::decode_body`].
+    pub(crate) async fn decode_fields<T>(
         &self,
-        call: &Call,
-        attempt: Attempt,
-        fields: Result<Fields, ApiError>,
-        decode: impl FnOnce(&mut Fields) -> T,
+        context: &RequestContext,
+        check: PermissionCheck,
+        fields: Result<FieldReader, ApiError>,
+        decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<T, ApiError> {
         let decoded = fields.and_then(|mut fields| {
             let decoded = decode(&mut fields);
-            // An ordinary body takes no slot.
-            fields.finish().map(|_slot| decoded)
+            // The bodies of these operations are ordinary ones, without a permit to hold.
+            fields.finish().map(|_permit| decoded)
         });
         match decoded {
             Ok(decoded) => Ok(decoded),
-            Err(error) => Err(self.refusal(call, attempt, error).await),
+            Err(error) => Err(self.prefer_permission_error(context, check, error).await),
         }
     }
 
-    /// Addresses inside a repository, which answers of its parts do not name.
-    pub(crate) async fn links_of(&self, call: &Call, path: &RepoPath) -> Result<RepositoryLinks, ApiError> {
-        let request = call.request(GetRepositoryRequest { repository: Some(path.repository()) });
+    /// Returns the links of a repository, for responses of repo-svc that do not have its name.
+    pub(crate) async fn links_of(
+        &self,
+        context: &RequestContext,
+        path: &RepoPath,
+    ) -> Result<RepositoryLinks, ApiError> {
+        let request = context.request(GetRepositoryRequest { repository: Some(path.repository()) });
         let answer = self.clients.repositories().get_repository(request).await?.into_inner();
-        self.urls(present(answer.repository, "repository")?)
+        self.urls(require(answer.repository, "repository")?)
     }
 
     fn urls(&self, repository: repo::Repository) -> Result<RepositoryLinks, ApiError> {
-        let owner = present(repository.owner, "owner")?;
+        let owner = require(repository.owner, "owner")?;
         Ok(self.links.repository(&owner.username, &repository.name))
     }
 
-    /// A user as the caller may see it.
-    pub(crate) fn user(&self, call: &Call, mut user: repo::User) -> User {
-        if call.is_anonymous() {
+    /// Converts a user. The e-mail address is blank for a request without credentials.
+    pub(crate) fn user(&self, context: &RequestContext, mut user: repo::User) -> User {
+        if context.is_anonymous() {
             user.email.clear();
         }
         User::new(user, &self.links)
     }
 
-    /// Users as the caller may see them.
-    pub(crate) fn users(&self, call: &Call, users: Vec<repo::User>) -> Vec<User> {
-        users.into_iter().map(|user| self.user(call, user)).collect()
+    /// Converts users, as [`Self::user`].
+    pub(crate) fn users(&self, context: &RequestContext, users: Vec<repo::User>) -> Vec<User> {
+        users.into_iter().map(|user| self.user(context, user)).collect()
     }
 
-    /// The accounts with the given ids.
+    /// Looks up the accounts with the given ids.
     pub(crate) async fn accounts_by_id(
         &self,
-        call: &Call,
+        context: &RequestContext,
         ids: impl IntoIterator<Item = i64>,
     ) -> Result<Accounts, ApiError> {
         let ids: Vec<_> = ids.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
-        let requests = ids.chunks(LOOKUP).map(|ids| GetUsersRequest { user_ids: ids.to_vec(), ..Default::default() });
-        self.accounts(call, requests).await
+        let requests =
+            ids.chunks(MAX_LOOKUP_ITEMS).map(|ids| GetUsersRequest { user_ids: ids.to_vec(), ..Default::default() });
+        self.accounts(context, requests).await
     }
 
-    /// The accounts with the given verified addresses.
-    pub(crate) async fn accounts_by_email(&self, call: &Call, emails: Emails) -> Result<Accounts, ApiError> {
+    /// Looks up the accounts with the given verified e-mail addresses.
+    pub(crate) async fn accounts_by_email(
+        &self,
+        context: &RequestContext,
+        emails: Emails,
+    ) -> Result<Accounts, ApiError> {
         let emails: Vec<_> = emails.0.into_iter().collect();
-        let requests =
-            emails.chunks(LOOKUP).map(|emails| GetUsersRequest { emails: emails.to_vec(), ..Default::default() });
-        self.accounts(call, requests).await
+        let requests = emails
+            .chunks(MAX_LOOKUP_ITEMS)
+            .map(|emails| GetUsersRequest { emails: emails.to_vec(), ..Default::default() });
+        self.accounts(context, requests).await
     }
 
     async fn accounts(
         &self,
-        call: &Call,
+        context: &RequestContext,
         requests: impl Iterator<Item = GetUsersRequest>,
     ) -> Result<Accounts, ApiError> {
         let mut accounts = Accounts::default();
         for request in requests {
-            let found = self.clients.accounts().get_users(call.request(request)).await?.into_inner();
+            let found = self.clients.accounts().get_users(context.request(request)).await?.into_inner();
             accounts.add(found, &self.links);
         }
         Ok(accounts)

@@ -1,66 +1,73 @@
-//! What administrators of the site do: to accounts, and in the name of others.
+//! Operations of administrators of the site: on accounts, and on the keys, organizations, repositories and teams of others.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use ferrite_proto::repo::{CreateUserRequest, DeleteUserRequest, UpdateUserRequest};
 
-use super::access::Attempt;
+use super::access::PermissionCheck;
+use super::state::ApiState;
 use super::{keys, operation, orgs, repos, teams};
-use crate::auth::Signed;
-use crate::body::{Fields, Payload};
-use crate::dto::present;
-use crate::error::ApiError;
-use crate::json;
-use crate::path::Params;
-use crate::routes::routes;
-use crate::state::Gateway;
+use crate::auth::Authenticated;
+use crate::dto::require;
+use crate::http::body::JsonBody;
+use crate::http::error::ApiError;
+use crate::http::fields::FieldReader;
+use crate::http::json;
+use crate::http::path::Params;
+use crate::http::routes::{administrator, routes};
 
-routes! { Gateway:
-    "/api/v1/admin/users" => post create;
-    "/api/v1/admin/users/{username}" => patch update, delete remove;
-    "/api/v1/admin/users/{username}/keys" => post create_key;
-    "/api/v1/admin/users/{username}/orgs" => post create_organization;
-    "/api/v1/admin/users/{username}/repos" => post create_repository;
-    "/api/v1/admin/orgs/{org}/teams" => post teams::create::<true>;
-    "/api/v1/admin/teams/{id}/members" => get teams::members::<true>;
+routes! { ApiState:
+    "/api/v1/admin/users" => post create as operation::CREATE_USER;
+    "/api/v1/admin/users/{username}" => patch update as operation::UPDATE_USER, delete remove as operation::DELETE_USER;
+    "/api/v1/admin/users/{username}/keys" => post create_key as administrator(operation::CREATE_PUBLIC_KEY);
+    "/api/v1/admin/users/{username}/orgs" => post create_organization as administrator(operation::CREATE_ORGANIZATION);
+    "/api/v1/admin/users/{username}/repos" => post create_repository as administrator(operation::CREATE_REPOSITORY);
+    "/api/v1/admin/orgs/{org}/teams" => post teams::create::<true> as administrator(operation::CREATE_TEAM);
+    "/api/v1/admin/teams/{id}/members" => get teams::members::<true> as administrator(operation::LIST_TEAM_MEMBERS);
     "/api/v1/admin/teams/{id}/members/{username}" =>
-        put teams::add_member::<true>, delete teams::remove_member::<true>;
+        put teams::add_member::<true> as administrator(operation::ADD_TEAM_MEMBER),
+        delete teams::remove_member::<true> as administrator(operation::REMOVE_TEAM_MEMBER);
     "/api/v1/admin/teams/{id}/repos/{repo}" =>
-        put teams::add_repository::<true>, delete teams::remove_repository::<true>;
+        put teams::add_repository::<true> as administrator(operation::ADD_TEAM_REPOSITORY),
+        delete teams::remove_repository::<true> as administrator(operation::REMOVE_TEAM_REPOSITORY);
 }
 
-async fn create(State(gateway): State<Gateway>, Signed(call): Signed, payload: Payload) -> Result<Response, ApiError> {
-    let attempt = Attempt::of(operation::CREATE_USER);
-    let decode = gateway.decoded(&call, attempt, payload, |fields| {
-        refuse_source(fields);
+async fn create(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let check = PermissionCheck::of(operation::CREATE_USER);
+    let decode = api.decode_body(&context, check, body, |fields| {
+        refuse_login_source(fields);
         CreateUserRequest {
-            username: fields.required("username"),
-            email: fields.required("email"),
-            password: fields.required("password"),
+            username: fields.required_non_empty("username"),
+            email: fields.required_non_empty("email"),
+            password: fields.required_non_empty("password"),
             full_name: fields.text_or_empty("full_name"),
             is_admin: false,
         }
     });
-    let request = call.request(decode.await?);
-    let answer = gateway.clients.administration().create_user(request).await?.into_inner();
-    Ok(json::created(gateway.user(&call, present(answer.user, "user")?)))
+    let request = context.request(decode.await?);
+    let answer = api.clients.administration().create_user(request).await?.into_inner();
+    Ok(json::created(api.user(&context, require(answer.user, "user")?)))
 }
 
 async fn update(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: Params,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let attempt = Attempt::of(operation::UPDATE_USER);
-    let decode = gateway.decoded(&call, attempt, payload, |fields| {
-        refuse_source(fields);
+    let check = PermissionCheck::of(operation::UPDATE_USER);
+    let decode = api.decode_body(&context, check, body, |fields| {
+        refuse_login_source(fields);
         UpdateUserRequest {
             username: path.name("username"),
-            email: fields.optional_word("email"),
+            email: fields.optional_non_empty("email"),
             full_name: fields.optional_text("full_name"),
-            password: fields.optional_word("password"),
+            password: fields.optional_non_empty("password"),
             website: fields.optional_text("website"),
             location: fields.optional_text("location"),
             is_active: fields.optional_flag("active"),
@@ -68,46 +75,50 @@ async fn update(
             repository_limit: fields.optional_number("max_repo_creation"),
         }
     });
-    let request = call.request(decode.await?);
-    let answer = gateway.clients.administration().update_user(request).await?.into_inner();
-    Ok(json::ok(gateway.user(&call, present(answer.user, "user")?)))
+    let request = context.request(decode.await?);
+    let answer = api.clients.administration().update_user(request).await?.into_inner();
+    Ok(json::ok(api.user(&context, require(answer.user, "user")?)))
 }
 
-fn refuse_source(fields: &mut Fields) {
+fn refuse_login_source(fields: &mut FieldReader) {
     if fields.number("source_id") != 0 {
-        fields.refuse("source_id", "unknown", "there are local accounts only");
+        fields.add_error("source_id", "unknown", "there are local accounts only");
     }
 }
 
-async fn remove(State(gateway): State<Gateway>, Signed(call): Signed, path: Params) -> Result<Response, ApiError> {
-    let request = call.request(DeleteUserRequest { username: path.name("username") });
-    gateway.clients.administration().delete_user(request).await?;
+async fn remove(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: Params,
+) -> Result<Response, ApiError> {
+    let request = context.request(DeleteUserRequest { username: path.name("username") });
+    api.clients.administration().delete_user(request).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn create_key(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: Params,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    keys::add(&gateway, &call, payload, Some(path.name("username"))).await
+    keys::add(&api, &context, body, Some(path.name("username"))).await
 }
 
 async fn create_organization(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: Params,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    orgs::add(&gateway, &call, payload, Some(path.name("username"))).await
+    orgs::add(&api, &context, body, Some(path.name("username"))).await
 }
 
 async fn create_repository(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: Params,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    repos::add(&gateway, &call, payload, repos::Owner::AsAdministrator(path.name("username"))).await
+    repos::add(&api, &context, body, repos::Owner::AsAdministrator(path.name("username"))).await
 }

@@ -1,4 +1,4 @@
-//! A tree as one file to download: piped from git-svc, which makes it.
+//! A tree as one file to download, piped from git-svc, which makes the archive.
 
 use std::time::Duration;
 
@@ -9,79 +9,86 @@ use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
     IF_NONE_MATCH, IF_RANGE, RANGE,
 };
-use axum::http::{HeaderValue, Method, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use ferrite_proto::operation;
 use futures_util::StreamExt;
 use http_body_util::BodyStream;
 use hyper::body::Incoming;
 
-use super::raw::{TRANSFER_ENCODING, beyond, disposition, not_modified, opened, refused, request};
-use crate::auth::{Headers, Signed};
-use crate::door::HeadersOnly;
-use crate::error::{ApiError, FieldError};
-use crate::links::encode;
-use crate::path::RepoPath;
-use crate::routes::routes;
-use crate::state::Gateway;
+use super::git_response::{
+    TRANSFER_ENCODING, content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable, send,
+};
+use super::state::ApiState;
+use crate::auth::Authenticated;
+use crate::http::error::{ApiError, FieldError};
+use crate::http::links::encode;
+use crate::http::middleware::HeadRequest;
+use crate::http::path::RepoPath;
+use crate::http::routes::routes;
 
-/// git-svc gives up before: a part of an archive is there when all of it is made.
-const DEADLINE: Duration = Duration::from_secs(160);
-const MISSING: &str = "archive does not exist";
+/// Deadline for the headers of an archive. git-svc sends them once the archive is complete, and has a shorter deadline itself.
+const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(160);
+const NOT_FOUND: &str = "archive does not exist";
 
-routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/archive/{*archive}" => get get;
+routes! { ApiState:
+    "/api/v1/repos/{owner}/{repo}/archive/{*archive}" => get get as operation::ARCHIVE;
 }
 
 async fn get(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
-    headers_only: Option<Extension<HeadersOnly>>,
-    Headers(headers): Headers,
+    head_request: Option<Extension<HeadRequest>>,
+    headers: HeaderMap,
 ) -> Result<Response<Body>, ApiError> {
-    let access = gateway.access(&call, &path, operation::ARCHIVE).await?;
-    let (revision, format) = split(&path.rest).ok_or(ApiError::not_found(MISSING))?;
+    let access = api.access(&context, &path, operation::ARCHIVE).await?;
+    let (revision, format) = split_name(&path.rest).ok_or(ApiError::not_found(NOT_FOUND))?;
     let uri = format!(
         "/git/{}/archive?revision={}&format={format}&prefix={}",
         access.id,
         encode(revision),
         encode(access.name.as_bytes())
     );
-    let mut request =
-        request(&uri, &access, &headers, &[IF_NONE_MATCH, IF_RANGE, RANGE]).ok_or(ApiError::not_found(MISSING))?;
-    if headers_only.is_some() {
-        // git-svc makes nothing then.
+    let mut request = git_request(&uri, &access, &headers, &[IF_NONE_MATCH, IF_RANGE, RANGE])
+        .ok_or(ApiError::not_found(NOT_FOUND))?;
+    if head_request.is_some() {
+        // git-svc makes no archive for HEAD.
         *request.method_mut() = Method::HEAD;
     }
-    // What follows may take as long as the client does.
-    let answer =
-        tokio::time::timeout(DEADLINE, opened(&gateway, request)).await.map_err(|_| ApiError::unavailable())??;
-    match answer.status() {
-        StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(shown(answer, &file_name(&access.name, revision, format))),
-        StatusCode::NOT_MODIFIED => Ok(not_modified(&answer)),
-        StatusCode::RANGE_NOT_SATISFIABLE => Ok(beyond(&answer, "range begins behind the end of the archive")),
+    // The body may take as long as the client reads.
+    let response = tokio::time::timeout(ARCHIVE_TIMEOUT, send(&api.git_client, request))
+        .await
+        .map_err(|_| ApiError::unavailable())??;
+    match response.status() {
+        StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
+            Ok(archive_response(response, &file_name(&access.name, revision, format)))
+        }
+        StatusCode::NOT_MODIFIED => Ok(not_modified(&response)),
+        StatusCode::RANGE_NOT_SATISFIABLE => {
+            Ok(range_not_satisfiable(&response, "range begins behind the end of the archive"))
+        }
         StatusCode::PAYLOAD_TOO_LARGE => Err(too_large()),
-        _ => Err(refused(&answer, MISSING)),
+        _ => Err(error_of_response(&response, NOT_FOUND)),
     }
 }
 
-/// The revision and the format that an archive's name is made of.
-fn split(name: &[u8]) -> Option<(&[u8], &'static str)> {
+/// Splits the name of an archive into revision and format.
+fn split_name(name: &[u8]) -> Option<(&[u8], &'static str)> {
     ["zip", "tar.gz"].into_iter().find_map(|format| {
         let revision = name.strip_suffix(format.as_bytes())?.strip_suffix(b".")?;
         (!revision.is_empty()).then_some((revision, format))
     })
 }
 
-/// The name to save it by: slashes would be taken for folders.
+/// Returns the file name of the download. Slashes of the revision become hyphens.
 fn file_name(repository: &str, revision: &[u8], format: &str) -> Vec<u8> {
     let revision: Vec<u8> = revision.iter().map(|byte| if *byte == b'/' { b'-' } else { *byte }).collect();
     [repository.as_bytes(), b"-", &revision, b".", format.as_bytes()].concat()
 }
 
-fn shown(answer: Response<Incoming>, name: &[u8]) -> Response<Body> {
-    let (parts, body) = answer.into_parts();
-    // As a stream it has no size of its own: an answer to HEAD has none, and the length of the archive may be unknown.
+fn archive_response(upstream: Response<Incoming>, name: &[u8]) -> Response<Body> {
+    let (parts, body) = upstream.into_parts();
+    // A stream has no size hint, so axum adds no `Content-Length`: a response to HEAD has no body, and a length may be unknown.
     let body =
         BodyStream::new(body).filter_map(|frame| async { frame.map(|frame| frame.into_data().ok()).transpose() });
     let mut response = Response::new(Body::from_stream(body));
@@ -96,7 +103,7 @@ fn shown(answer: Response<Incoming>, name: &[u8]) -> Response<Body> {
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("must-revalidate"));
-    if let Ok(value) = HeaderValue::try_from(disposition(name)) {
+    if let Ok(value) = HeaderValue::try_from(content_disposition(name)) {
         headers.insert(CONTENT_DISPOSITION, value);
     }
     response
@@ -128,17 +135,17 @@ mod tests {
             ("", None),
         ] {
             let expected = expected.map(|(revision, format): (&str, _)| (revision.as_bytes(), format));
-            assert_eq!(split(name.as_bytes()), expected, "{name}");
+            assert_eq!(split_name(name.as_bytes()), expected, "{name}");
         }
     }
 
     #[test]
-    fn no_slash_gets_into_the_name_to_save_it_by() {
+    fn the_file_name_has_no_slashes() {
         let name = file_name("demo", b"feature/one", "zip");
-        assert_eq!(disposition(&name), "attachment; filename=\"demo-feature-one.zip\"");
+        assert_eq!(content_disposition(&name), "attachment; filename=\"demo-feature-one.zip\"");
         let name = file_name("demo", b"a\"/\xff", "tar.gz");
         assert_eq!(
-            disposition(&name),
+            content_disposition(&name),
             "attachment; filename=\"demo-a_-_.tar.gz\"; filename*=UTF-8''demo-a%22-%FF.tar.gz"
         );
     }

@@ -1,30 +1,41 @@
+//! The audit log, for administrators of the site.
+
 use axum::extract::State;
 use axum::response::Response;
 use ferrite_proto::repo::ListAuditEventsRequest;
 use prost_types::Timestamp;
 
-use super::access::Attempt;
+use super::access::PermissionCheck;
 use super::operation;
-use crate::auth::Signed;
-use crate::body::{RFC_3339, timestamp};
+use super::state::ApiState;
+use crate::auth::Authenticated;
 use crate::dto::AuditEvent;
-use crate::error::{ApiError, FieldError};
-use crate::json;
-use crate::page::{AUDIT, Query};
-use crate::routes::routes;
-use crate::state::Gateway;
+use crate::http::error::{ApiError, FieldError};
+use crate::http::fields::{MUST_BE_RFC_3339, parse_time};
+use crate::http::json;
+use crate::http::page::PageLimits;
+use crate::http::query::Query;
+use crate::http::routes::routes;
 
-routes! { Gateway:
-    "/api/v1/admin/audit" => get list;
+routes! { ApiState:
+    "/api/v1/admin/audit" => get list as operation::LIST_AUDIT_EVENTS;
 }
 
-async fn list(State(gateway): State<Gateway>, Signed(call): Signed, query: Query) -> Result<Response, ApiError> {
-    let page = query.page(AUDIT);
+async fn list(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let page = query.page(PageLimits::AUDIT_LOG);
     let (since, until) = match period(&query) {
         Ok(period) => period,
-        Err(error) => return Err(gateway.refusal(&call, Attempt::of(operation::LIST_AUDIT_EVENTS), error).await),
+        Err(error) => {
+            return Err(api
+                .prefer_permission_error(&context, PermissionCheck::of(operation::LIST_AUDIT_EVENTS), error)
+                .await);
+        }
     };
-    let request = call.request(ListAuditEventsRequest {
+    let request = context.request(ListAuditEventsRequest {
         actor: query.filter("actor"),
         target: query.filter("target"),
         action: query.filter("action"),
@@ -33,20 +44,27 @@ async fn list(State(gateway): State<Gateway>, Signed(call): Signed, query: Query
         page: page.number,
         page_size: page.size,
     });
-    let answer = gateway.clients.administration().list_audit_events(request).await?.into_inner();
+    let answer = api.clients.administration().list_audit_events(request).await?.into_inner();
     let events = answer.events.into_iter().map(AuditEvent::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(events, query.headers(page, answer.total_count, &gateway.links)))
+    Ok(json::page(events, query.headers(page, answer.total_count, &api.links)))
 }
 
-/// The times of the query. All mistakes are told at once.
+/// Returns the times `since` and `until` of the query.
+///
+/// # Errors
+/// 422 with every malformed time.
 fn period(query: &Query) -> Result<(Option<Timestamp>, Option<Timestamp>), ApiError> {
     let mut errors = Vec::new();
     let mut time = |name: &str| {
         let text = query.text(name).filter(|text| !text.is_empty())?;
-        // A plus that was not encoded arrives as a blank.
-        let time = timestamp(&text.replace(' ', "+"));
+        // A `+` that was not encoded was decoded to a blank.
+        let time = parse_time(&text.replace(' ', "+"));
         if time.is_none() {
-            errors.push(FieldError { field: name.to_owned(), code: "invalid".into(), message: RFC_3339.to_owned() });
+            errors.push(FieldError {
+                field: name.to_owned(),
+                code: "invalid".into(),
+                message: MUST_BE_RFC_3339.to_owned(),
+            });
         }
         time
     };

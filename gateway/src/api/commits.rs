@@ -1,3 +1,5 @@
+//! Commits: the history of a branch or path, and one commit.
+
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,31 +11,32 @@ use ferrite_proto::git::{GetCommitRequest, ListCommitsRequest};
 use ferrite_proto::operation;
 
 use super::access::Emails;
-use crate::auth::{Headers, Signed, within};
-use crate::dto::{Commit, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{COMMITS, Query};
-use crate::path::RepoPath;
-use crate::routes::routes;
-use crate::state::Gateway;
+use super::state::ApiState;
+use crate::auth::{Authenticated, with_timeout};
+use crate::dto::{Commit, require};
+use crate::http::error::ApiError;
+use crate::http::json;
+use crate::http::page::PageLimits;
+use crate::http::path::RepoPath;
+use crate::http::query::Query;
+use crate::http::routes::routes;
 
-/// The commits of a path may have to be looked for: git-svc waits for its turn, and then for git.
-const LIST_DEADLINE: Duration = Duration::from_secs(70);
+/// Deadline of a list. For the commits of a path, git-svc waits for a permit and then runs git.
+const LIST_TIMEOUT: Duration = Duration::from_secs(70);
 
-routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/commits" => get list;
-    "/api/v1/repos/{owner}/{repo}/commits/{*sha}" => get get;
+routes! { ApiState:
+    "/api/v1/repos/{owner}/{repo}/commits" => get list as operation::LIST_COMMITS;
+    "/api/v1/repos/{owner}/{repo}/commits/{*sha}" => get get as operation::GET_COMMIT;
 }
 
 async fn list(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::LIST_COMMITS).await?;
-    let page = query.page_by(COMMITS, &["limit", "pageSize"]);
+    let access = api.access(&context, &path, operation::LIST_COMMITS).await?;
+    let page = query.page_with_size_names(PageLimits::COMMITS, &["limit", "pageSize"]);
     let request = ListCommitsRequest {
         repository_id: access.id,
         revision: query.bytes("sha").unwrap_or_default(),
@@ -41,34 +44,34 @@ async fn list(
         page: page.number,
         page_size: page.size,
     };
-    let request = within(call.granted(&access.grant, request), LIST_DEADLINE);
-    let answer = gateway.clients.git_data().list_commits(request).await?.into_inner();
-    let accounts = gateway.accounts_by_email(&call, Emails::of(&answer.commits)).await?;
+    let request = with_timeout(context.request_with_grant(&access.grant, request), LIST_TIMEOUT);
+    let answer = api.clients.git_data().list_commits(request).await?.into_inner();
+    let accounts = api.accounts_by_email(&context, Emails::of(&answer.commits)).await?;
     let commits = answer.commits.into_iter().map(|commit| Commit::new(commit, &accounts, &access.urls));
     let commits = commits.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(commits, query.open_headers(page, answer.total_count, answer.has_more, &gateway.links)))
+    Ok(json::page(commits, query.headers_of_uncounted(page, answer.total_count, answer.has_more, &api.links)))
 }
 
 async fn get(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
-    Headers(headers): Headers,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::GET_COMMIT).await?;
+    let access = api.access(&context, &path, operation::GET_COMMIT).await?;
     let request = GetCommitRequest { repository_id: access.id, revision: path.rest };
-    let answer = gateway.clients.git().get_commit(call.granted(&access.grant, request)).await?.into_inner();
-    let commit = present(answer.commit, "commit")?;
+    let answer = api.clients.git().get_commit(context.request_with_grant(&access.grant, request)).await?.into_inner();
+    let commit = require(answer.commit, "commit")?;
     if wants_id(&headers) {
         let mut response = Response::new(Body::from(commit.id));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         return Ok(response);
     }
-    let accounts = gateway.accounts_by_email(&call, Emails::of([&commit])).await?;
+    let accounts = api.accounts_by_email(&context, Emails::of([&commit])).await?;
     Ok(json::ok(Commit::new(commit, &accounts, &access.urls)?))
 }
 
-/// Whether the client asks for the bare id: a media type `application/vnd.<anything>.sha`.
+/// Returns whether the client asks for the plain id, by a media type `application/vnd.<anything>.sha`.
 fn wants_id(headers: &HeaderMap) -> bool {
     let is_id = |kind: &str| {
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Files: read, and changed one commit at a time.
+//! Files and directories: read, and changed by one commit for each request.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,128 +11,137 @@ use ferrite_proto::git::{
 use ferrite_proto::operation;
 
 use super::access::Emails;
-use crate::auth::{Signed, within};
-use crate::body::{FILE_BYTES, Fields, JSON_BYTES, Payload, Slot};
-use crate::clients::LONG_DEADLINE;
-use crate::dto::{Commit, Content, Contents, FileRemoved, FileWritten, FilesChanged, Place, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::Query;
-use crate::path::RepoPath;
-use crate::routes::routes;
-use crate::state::Gateway;
+use super::state::ApiState;
+use crate::auth::{Authenticated, with_timeout};
+use crate::dto::{Commit, Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged, require};
+use crate::http::body::JsonBody;
+use crate::http::body_limits::{LargeBodyPermit, MAX_FILE_BODY_BYTES, MAX_JSON_BYTES};
+use crate::http::error::ApiError;
+use crate::http::fields::FieldReader;
+use crate::http::json;
+use crate::http::path::RepoPath;
+use crate::http::query::Query;
+use crate::http::routes::routes;
+use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-const BASE64: &str = "must be base64 in the standard alphabet, with padding";
+const MUST_BE_BASE64: &str = "must be base64 in the standard alphabet, with padding";
 
-routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/contents" => get get, put put, post change, delete remove;
-    "/api/v1/repos/{owner}/{repo}/contents/{*file}" => get get, put put, delete remove;
+routes! { ApiState:
+    "/api/v1/repos/{owner}/{repo}/contents" =>
+        get get as operation::GET_CONTENTS,
+        put put as operation::PUT_CONTENTS,
+        post change as operation::CHANGE_FILES,
+        delete remove as operation::DELETE_CONTENTS;
+    "/api/v1/repos/{owner}/{repo}/contents/{*file}" =>
+        get get as operation::GET_CONTENTS,
+        put put as operation::PUT_CONTENTS,
+        delete remove as operation::DELETE_CONTENTS;
 }
 
 async fn get(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::GET_CONTENTS).await?;
-    let asked = query.bytes("ref").filter(|revision| !revision.is_empty());
-    let revision = asked.clone().unwrap_or_default();
+    let access = api.access(&context, &path, operation::GET_CONTENTS).await?;
+    let requested_ref = query.bytes("ref").filter(|revision| !revision.is_empty());
+    let revision = requested_ref.clone().unwrap_or_default();
     let request = GetContentsRequest { repository_id: access.id, revision, path: path.rest };
-    let answer = gateway.clients.git().get_contents(call.granted(&access.grant, request)).await?.into_inner();
-    Ok(json::ok(Contents::new(answer, &access.urls, asked.as_deref())?))
+    let answer = api.clients.git().get_contents(context.request_with_grant(&access.grant, request)).await?.into_inner();
+    Ok(json::ok(Contents::new(answer, &access.urls, requested_ref.as_deref())?))
 }
 
 async fn put(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::PUT_CONTENTS).await?;
-    let fields = payload.fields(&gateway, FILE_BYTES).await?;
-    let (request, _slot) = decode(fields, access.id, path.rest)?;
-    let asked = Some(request.branch.clone()).filter(|branch| !branch.is_empty());
-    let request = within(call.granted(&access.grant, request), LONG_DEADLINE);
-    let answer = gateway.clients.git().put_contents(request).await.map_err(refused)?.into_inner();
-    let commit = present(answer.commit, "commit")?;
-    let accounts = gateway.accounts_by_email(&call, Emails::of([&commit])).await?;
-    let asked = asked.as_deref().map(str::as_bytes);
-    let place = Place { urls: &access.urls, display_ref: &answer.branch, asked };
+    let access = api.access(&context, &path, operation::PUT_CONTENTS).await?;
+    let fields = body.fields(&api.body_limits, MAX_FILE_BODY_BYTES).await?;
+    let (request, _permit) = decode(fields, access.id, path.rest)?;
+    let requested_ref = Some(request.branch.clone()).filter(|branch| !branch.is_empty());
+    let request = with_timeout(context.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let answer = api.clients.git().put_contents(request).await.map_err(write_error)?.into_inner();
+    let commit = require(answer.commit, "commit")?;
+    let accounts = api.accounts_by_email(&context, Emails::of([&commit])).await?;
+    let requested_ref = requested_ref.as_deref().map(str::as_bytes);
+    let location = EntryLocation { urls: &access.urls, display_ref: &answer.branch, requested_ref };
     Ok(json::created(FileWritten {
-        content: Content::new(present(answer.entry, "entry")?, &place)?,
+        content: Content::new(require(answer.entry, "entry")?, &location)?,
         commit: Commit::new(commit, &accounts, &access.urls)?,
     }))
 }
 
 async fn remove(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::DELETE_CONTENTS).await?;
-    let mut fields = payload.fields(&gateway, JSON_BYTES).await?;
-    let head = Head::take(&mut fields);
+    let access = api.access(&context, &path, operation::DELETE_CONTENTS).await?;
+    let mut fields = body.fields(&api.body_limits, MAX_JSON_BYTES).await?;
+    let commit = CommitFields::read(&mut fields);
     let expected_blob_id = fields.text_or_empty("sha");
-    refuse_root(&mut fields, &path.rest);
-    let _slot = fields.finish()?;
+    require_path(&mut fields, &path.rest);
+    let _permit = fields.finish()?;
     let request = DeleteContentsRequest {
         repository_id: access.id,
         path: path.rest,
-        message: head.message,
-        branch: head.branch,
+        message: commit.message,
+        branch: commit.branch,
         expected_blob_id,
-        author: head.author,
-        committer: head.committer,
+        author: commit.author,
+        committer: commit.committer,
     };
-    let request = within(call.granted(&access.grant, request), LONG_DEADLINE);
-    let answer = gateway.clients.git().delete_contents(request).await?.into_inner();
-    let commit = present(answer.commit, "commit")?;
-    let accounts = gateway.accounts_by_email(&call, Emails::of([&commit])).await?;
+    let request = with_timeout(context.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let answer = api.clients.git().delete_contents(request).await?.into_inner();
+    let commit = require(answer.commit, "commit")?;
+    let accounts = api.accounts_by_email(&context, Emails::of([&commit])).await?;
     Ok(json::ok(FileRemoved { content: None, commit: Commit::new(commit, &accounts, &access.urls)? }))
 }
 
 async fn change(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::CHANGE_FILES).await?;
-    let fields = payload.fields(&gateway, FILE_BYTES).await?;
-    let (request, _slot) = decode_changes(fields, access.id)?;
-    let asked = [&request.new_branch, &request.branch].into_iter().find(|name| !name.is_empty()).cloned();
-    let request = within(call.granted(&access.grant, request), LONG_DEADLINE);
-    let answer = gateway.clients.git().change_files(request).await.map_err(refused)?.into_inner();
-    let commit = present(answer.commit, "commit")?;
-    let accounts = gateway.accounts_by_email(&call, Emails::of([&commit])).await?;
-    let asked = asked.as_deref().map(str::as_bytes);
-    let place = Place { urls: &access.urls, display_ref: &answer.branch, asked };
-    let files = answer.entries.into_iter().map(|entry| Content::new(entry, &place));
+    let access = api.access(&context, &path, operation::CHANGE_FILES).await?;
+    let fields = body.fields(&api.body_limits, MAX_FILE_BODY_BYTES).await?;
+    let (request, _permit) = decode_changes(fields, access.id)?;
+    let requested_ref = [&request.new_branch, &request.branch].into_iter().find(|name| !name.is_empty()).cloned();
+    let request = with_timeout(context.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let answer = api.clients.git().change_files(request).await.map_err(write_error)?.into_inner();
+    let commit = require(answer.commit, "commit")?;
+    let accounts = api.accounts_by_email(&context, Emails::of([&commit])).await?;
+    let requested_ref = requested_ref.as_deref().map(str::as_bytes);
+    let location = EntryLocation { urls: &access.urls, display_ref: &answer.branch, requested_ref };
+    let files = answer.entries.into_iter().map(|entry| Content::new(entry, &location));
     Ok(json::created(FilesChanged {
         files: files.collect::<Result<_, _>>()?,
         commit: Commit::new(commit, &accounts, &access.urls)?,
     }))
 }
 
-/// A message that git-svc does not take for its length is the client's file.
-fn refused(status: tonic::Status) -> ApiError {
+/// Converts a status of git-svc. A message that is too long for git-svc has a file that is too large.
+fn write_error(status: tonic::Status) -> ApiError {
     if status.code() == tonic::Code::OutOfRange { ApiError::too_large() } else { status.into() }
 }
 
-/// What every body says about the commit to make.
-struct Head {
+/// The fields about the commit, which every body has.
+struct CommitFields {
     message: String,
     branch: String,
     author: Option<CommitIdentity>,
     committer: Option<CommitIdentity>,
 }
 
-impl Head {
-    fn take(fields: &mut Fields) -> Self {
+impl CommitFields {
+    fn read(fields: &mut FieldReader) -> Self {
         Self {
-            message: fields.required("message"),
+            message: fields.required_non_empty("message"),
             branch: fields.text_or_empty("branch"),
             author: identity(fields, "author"),
             committer: identity(fields, "committer"),
@@ -140,83 +149,90 @@ impl Head {
     }
 }
 
-fn identity(fields: &mut Fields, name: &str) -> Option<CommitIdentity> {
-    fields.optional_object(name, |person| CommitIdentity {
-        name: person.text_or_empty("name"),
-        email: person.text_or_empty("email"),
-        date: person.optional_time("date"),
+fn identity(fields: &mut FieldReader, name: &str) -> Option<CommitIdentity> {
+    fields.optional_object(name, |identity| CommitIdentity {
+        name: identity.text_or_empty("name"),
+        email: identity.text_or_empty("email"),
+        date: identity.optional_time("date"),
     })
 }
 
-fn refuse_root(fields: &mut Fields, path: &[u8]) {
+fn require_path(fields: &mut FieldReader, path: &[u8]) {
     if path.is_empty() {
-        fields.refuse("path", "required", "is required");
+        fields.add_error("path", "required", "is required");
     }
 }
 
-fn decode(mut fields: Fields, repository_id: i64, path: Vec<u8>) -> Result<(PutContentsRequest, Slot), ApiError> {
-    let head = Head::take(&mut fields);
-    let encoded = fields.present("content");
+fn decode(
+    mut fields: FieldReader,
+    repository_id: i64,
+    path: Vec<u8>,
+) -> Result<(PutContentsRequest, LargeBodyPermit), ApiError> {
+    let commit = CommitFields::read(&mut fields);
+    let encoded = fields.required("content");
     let expected_blob_id = fields.text_or_empty("sha");
-    let content = base64(encoded).unwrap_or_else(|| {
-        fields.refuse("content", "invalid", BASE64);
+    let content = decode_base64(encoded).unwrap_or_else(|| {
+        fields.add_error("content", "invalid", MUST_BE_BASE64);
         Vec::new()
     });
-    refuse_root(&mut fields, &path);
-    let slot = fields.finish()?;
+    require_path(&mut fields, &path);
+    let permit = fields.finish()?;
     let request = PutContentsRequest {
         repository_id,
         path,
         content: content.into(),
-        message: head.message,
-        branch: head.branch,
+        message: commit.message,
+        branch: commit.branch,
         expected_blob_id,
-        author: head.author,
-        committer: head.committer,
+        author: commit.author,
+        committer: commit.committer,
     };
-    Ok((request, slot))
+    Ok((request, permit))
 }
 
-fn decode_changes(mut fields: Fields, repository_id: i64) -> Result<(ChangeFilesRequest, Slot), ApiError> {
-    let head = Head::take(&mut fields);
+fn decode_changes(
+    mut fields: FieldReader,
+    repository_id: i64,
+) -> Result<(ChangeFilesRequest, LargeBodyPermit), ApiError> {
+    let commit = CommitFields::read(&mut fields);
     let new_branch = fields.text_or_empty("new_branch");
     let files = fields.required_objects("files", file);
-    let slot = fields.finish()?;
+    let permit = fields.finish()?;
     let request = ChangeFilesRequest {
         repository_id,
-        branch: head.branch,
+        branch: commit.branch,
         new_branch,
-        message: head.message,
-        author: head.author,
-        committer: head.committer,
+        message: commit.message,
+        author: commit.author,
+        committer: commit.committer,
         files,
     };
-    Ok((request, slot))
+    Ok((request, permit))
 }
 
-fn file(fields: &mut Fields) -> FileChange {
-    let operation = match fields.required("operation").as_str() {
+fn file(fields: &mut FieldReader) -> FileChange {
+    let operation = match fields.required_non_empty("operation").as_str() {
         "create" => FileOperation::Create,
         "update" => FileOperation::Update,
         "delete" => FileOperation::Delete,
         "move" => FileOperation::Move,
         other => {
-            // That it is missing, or no text, was noted before.
+            // An operation that is missing or not a text is noted already.
             if !other.is_empty() {
-                fields.refuse("operation", "unknown", "must be create, update, delete or move");
+                fields.add_error("operation", "unknown", "must be create, update, delete or move");
             }
             FileOperation::Unspecified
         }
     };
     let content = fields.optional_text("content").and_then(|encoded| {
-        let content = base64(encoded);
+        let content = decode_base64(encoded);
         if content.is_none() {
-            fields.refuse("content", "invalid", BASE64);
+            fields.add_error("content", "invalid", MUST_BE_BASE64);
         }
         content
     });
     FileChange {
-        path: fields.required("path").into_bytes(),
+        path: fields.required_non_empty("path").into_bytes(),
         operation: operation.into(),
         from_path: fields.text_or_empty("from_path").into_bytes(),
         content: content.map(Into::into),
@@ -224,8 +240,8 @@ fn file(fields: &mut Fields) -> FileChange {
     }
 }
 
-/// The bytes that `text` stands for; line breaks inside are allowed.
-fn base64(text: String) -> Option<Vec<u8>> {
+/// Decodes base64, with or without line breaks.
+fn decode_base64(text: String) -> Option<Vec<u8>> {
     let mut encoded = text.into_bytes();
     encoded.retain(|byte| !matches!(byte, b'\r' | b'\n'));
     STANDARD.decode(encoded).ok()
@@ -236,17 +252,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_too_large_for_git_svc_is_too_large_for_us() {
-        assert_eq!(refused(tonic::Status::out_of_range("decoded message length too large")).status.as_u16(), 413);
-        assert_eq!(refused(tonic::Status::unavailable("away")).status.as_u16(), 503);
+    fn a_message_too_long_for_git_svc_is_413() {
+        assert_eq!(write_error(tonic::Status::out_of_range("decoded message length too large")).status.as_u16(), 413);
+        assert_eq!(write_error(tonic::Status::unavailable("away")).status.as_u16(), 503);
     }
 
     #[test]
     fn base64_has_padding_and_may_have_line_breaks() {
-        assert_eq!(base64("aGVs\r\nbG8K\n".into()), Some(b"hello\n".to_vec()));
-        assert_eq!(base64(String::new()), Some(Vec::new()));
+        assert_eq!(decode_base64("aGVs\r\nbG8K\n".into()), Some(b"hello\n".to_vec()));
+        assert_eq!(decode_base64(String::new()), Some(Vec::new()));
         for wrong in ["aGVsbG8", "a b=", "!!!!", "-_-_"] {
-            assert_eq!(base64(wrong.into()), None, "{wrong}");
+            assert_eq!(decode_base64(wrong.into()), None, "{wrong}");
         }
     }
 }

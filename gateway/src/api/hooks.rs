@@ -1,53 +1,59 @@
+//! Webhooks of a repository.
+
 use axum::extract::State;
 use axum::response::Response;
 use ferrite_proto::hook::{CreateHookRequest, ListHooksRequest};
 use ferrite_proto::operation;
 
-use crate::auth::Signed;
-use crate::body::{Fields, JSON_BYTES, Payload, Slot};
-use crate::dto::{Hook, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{Query, WHOLE};
-use crate::path::RepoPath;
-use crate::routes::routes;
-use crate::state::Gateway;
+use super::state::ApiState;
+use crate::auth::Authenticated;
+use crate::dto::{Hook, require};
+use crate::http::body::JsonBody;
+use crate::http::body_limits::{LargeBodyPermit, MAX_JSON_BYTES};
+use crate::http::error::ApiError;
+use crate::http::fields::FieldReader;
+use crate::http::json;
+use crate::http::page::PageLimits;
+use crate::http::path::RepoPath;
+use crate::http::query::Query;
+use crate::http::routes::routes;
 
-routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/hooks" => get list, post create;
+routes! { ApiState:
+    "/api/v1/repos/{owner}/{repo}/hooks" => get list as operation::LIST_HOOKS, post create as operation::CREATE_HOOK;
 }
 
 async fn list(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::LIST_HOOKS).await?;
-    let page = query.page(WHOLE);
+    let access = api.access(&context, &path, operation::LIST_HOOKS).await?;
+    let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListHooksRequest { repository_id: access.id, page: page.number, page_size: page.size };
-    let answer = gateway.clients.hooks().list_hooks(call.granted(&access.grant, request)).await?.into_inner();
+    let answer = api.clients.hooks().list_hooks(context.request_with_grant(&access.grant, request)).await?.into_inner();
     let hooks = answer.hooks.into_iter().map(Hook::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(hooks, query.headers(page, answer.total_count, &gateway.links)))
+    Ok(json::page(hooks, query.headers(page, answer.total_count, &api.links)))
 }
 
 async fn create(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::CREATE_HOOK).await?;
-    let fields = payload.fields(&gateway, JSON_BYTES).await?;
-    let (request, _slot) = decode(fields, access.id)?;
-    let answer = gateway.clients.hooks().create_hook(call.granted(&access.grant, request)).await?.into_inner();
-    Ok(json::created(Hook::new(present(answer.hook, "hook")?)?))
+    let access = api.access(&context, &path, operation::CREATE_HOOK).await?;
+    let fields = body.fields(&api.body_limits, MAX_JSON_BYTES).await?;
+    let (request, _permit) = decode(fields, access.id)?;
+    let answer =
+        api.clients.hooks().create_hook(context.request_with_grant(&access.grant, request)).await?.into_inner();
+    Ok(json::created(Hook::new(require(answer.hook, "hook")?)?))
 }
 
-fn decode(mut fields: Fields, repository_id: i64) -> Result<(CreateHookRequest, Slot), ApiError> {
+fn decode(mut fields: FieldReader, repository_id: i64) -> Result<(CreateHookRequest, LargeBodyPermit), ApiError> {
     let request = CreateHookRequest {
         repository_id,
-        r#type: fields.required("type"),
+        r#type: fields.required_non_empty("type"),
         config: fields.required_map("config").into_iter().collect(),
         events: fields.texts("events"),
         is_active: fields.flag("active"),

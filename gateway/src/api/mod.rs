@@ -1,4 +1,7 @@
-//! REST v1: one file per resource of the contract, each with its own routes.
+//! REST v1: one file per resource, each with its own routes.
+//!
+//! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `access`, `git_response` → `state`, `operation`. Uses
+//! `auth`, `dto`, `upstream` and `http`.
 
 mod access;
 mod accounts;
@@ -13,6 +16,7 @@ mod deploy_keys;
 mod emails;
 mod follows;
 mod git_data;
+mod git_response;
 mod hooks;
 mod issues;
 mod keys;
@@ -22,21 +26,24 @@ mod orgs;
 mod protections;
 mod raw;
 mod repos;
+mod state;
 mod teams;
 mod tokens;
 
 use axum::Router;
 
-use crate::routes::Route;
-use crate::state::Gateway;
+pub(crate) use self::state::ApiState;
+use crate::http::routes::Route;
 
 macro_rules! groups {
     ($($group:ident)+) => {
-        /// What each group of operations serves.
-        const GROUPS: &[&[Route]] = &[$($group::ROUTES),+];
+        /// Returns the routes that [`router`] serves.
+        pub(crate) fn routes() -> Vec<Route> {
+            [$($group::routes()),+].concat()
+        }
 
-        /// The operations of the API.
-        pub(crate) fn router() -> Router<Gateway> {
+        /// Returns the router of the API.
+        pub(crate) fn router() -> Router<ApiState> {
             Router::new()$(.merge($group::router()))+
         }
     };
@@ -45,11 +52,6 @@ macro_rules! groups {
 groups! {
     accounts admin archive audit branches collaborators commits contents deploy_keys emails follows git_data hooks issues keys
     members orgs protections raw repos teams tokens
-}
-
-/// What [`router`] serves.
-pub(crate) fn routes() -> impl Iterator<Item = Route> {
-    GROUPS.iter().copied().flatten().copied()
 }
 
 #[cfg(test)]

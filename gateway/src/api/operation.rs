@@ -1,4 +1,4 @@
-//! Names of repo-svc's operations that the gateway asks about when a request is wrong in itself.
+//! Names of repo-svc's operations: full method names of its RPCs. Those of the other services are in [`ferrite_proto::operation`].
 
 macro_rules! operations {
     ($($name:ident = $service:ident / $method:literal;)+) => {
@@ -10,21 +10,62 @@ macro_rules! operations {
 }
 
 operations! {
-    CREATE_REPOSITORY = RepositoryService / "CreateRepository";
+    GET_AUTHENTICATED_USER = AccountService / "GetAuthenticatedUser";
+    GET_USER = AccountService / "GetUser";
+    SEARCH_USERS = AccountService / "SearchUsers";
+    LIST_ACCESS_TOKENS = AccountService / "ListAccessTokens";
+    CREATE_ACCESS_TOKEN = AccountService / "CreateAccessToken";
+    DELETE_ACCESS_TOKEN = AccountService / "DeleteAccessToken";
+    LIST_EMAILS = ProfileService / "ListEmails";
     ADD_EMAILS = ProfileService / "AddEmails";
     DELETE_EMAILS = ProfileService / "DeleteEmails";
+    LIST_FOLLOWERS = ProfileService / "ListFollowers";
+    LIST_FOLLOWING = ProfileService / "ListFollowing";
+    IS_FOLLOWING = ProfileService / "IsFollowing";
+    FOLLOW_USER = ProfileService / "FollowUser";
+    UNFOLLOW_USER = ProfileService / "UnfollowUser";
+    LIST_PUBLIC_KEYS = PublicKeyService / "ListPublicKeys";
+    GET_PUBLIC_KEY = PublicKeyService / "GetPublicKey";
     CREATE_PUBLIC_KEY = PublicKeyService / "CreatePublicKey";
+    DELETE_PUBLIC_KEY = PublicKeyService / "DeletePublicKey";
+    LIST_ORGANIZATIONS = OrganizationService / "ListOrganizations";
+    GET_ORGANIZATION = OrganizationService / "GetOrganization";
     CREATE_ORGANIZATION = OrganizationService / "CreateOrganization";
     UPDATE_ORGANIZATION = OrganizationService / "UpdateOrganization";
+    DELETE_ORGANIZATION = OrganizationService / "DeleteOrganization";
+    LIST_MEMBERS = OrganizationService / "ListMembers";
+    GET_MEMBERSHIP = OrganizationService / "GetMembership";
     SET_MEMBERSHIP = OrganizationService / "SetMembership";
     SET_MEMBERSHIP_VISIBILITY = OrganizationService / "SetMembershipVisibility";
+    REMOVE_MEMBER = OrganizationService / "RemoveMember";
+    LIST_TEAMS = TeamService / "ListTeams";
+    GET_TEAM = TeamService / "GetTeam";
     CREATE_TEAM = TeamService / "CreateTeam";
     UPDATE_TEAM = TeamService / "UpdateTeam";
-    SET_COLLABORATOR = CollaboratorService / "SetCollaborator";
-    CREATE_DEPLOY_KEY = DeployKeyService / "CreateDeployKey";
+    DELETE_TEAM = TeamService / "DeleteTeam";
+    LIST_TEAM_MEMBERS = TeamService / "ListTeamMembers";
+    ADD_TEAM_MEMBER = TeamService / "AddTeamMember";
+    REMOVE_TEAM_MEMBER = TeamService / "RemoveTeamMember";
+    LIST_TEAM_REPOSITORIES = TeamService / "ListTeamRepositories";
+    ADD_TEAM_REPOSITORY = TeamService / "AddTeamRepository";
+    REMOVE_TEAM_REPOSITORY = TeamService / "RemoveTeamRepository";
     CREATE_USER = AdministrationService / "CreateUser";
     UPDATE_USER = AdministrationService / "UpdateUser";
+    DELETE_USER = AdministrationService / "DeleteUser";
     LIST_AUDIT_EVENTS = AdministrationService / "ListAuditEvents";
+    CREATE_REPOSITORY = RepositoryService / "CreateRepository";
+    GET_REPOSITORY = RepositoryService / "GetRepository";
+    LIST_REPOSITORIES = RepositoryService / "ListRepositories";
+    SEARCH_REPOSITORIES = RepositoryService / "SearchRepositories";
+    DELETE_REPOSITORY = RepositoryService / "DeleteRepository";
+    LIST_COLLABORATORS = CollaboratorService / "ListCollaborators";
+    GET_COLLABORATOR = CollaboratorService / "GetCollaborator";
+    SET_COLLABORATOR = CollaboratorService / "SetCollaborator";
+    REMOVE_COLLABORATOR = CollaboratorService / "RemoveCollaborator";
+    LIST_DEPLOY_KEYS = DeployKeyService / "ListDeployKeys";
+    GET_DEPLOY_KEY = DeployKeyService / "GetDeployKey";
+    CREATE_DEPLOY_KEY = DeployKeyService / "CreateDeployKey";
+    DELETE_DEPLOY_KEY = DeployKeyService / "DeleteDeployKey";
 }
 
 #[cfg(test)]

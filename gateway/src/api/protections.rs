@@ -1,4 +1,4 @@
-//! Rules about branches: ours, no version of Gogs has them in its API.
+//! Protection rules of branches. An extension of this API: no version of Gogs has them.
 
 use std::collections::HashMap;
 
@@ -12,111 +12,133 @@ use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
 
 use super::access::Access;
-use crate::auth::{Call, Signed};
-use crate::body::{Fields, JSON_BYTES, Payload};
-use crate::dto::{Protection, present};
-use crate::error::{ApiError, FieldError};
-use crate::json::{self, Answer};
-use crate::path::RepoPath;
-use crate::routes::routes;
-use crate::state::Gateway;
+use super::state::ApiState;
+use crate::auth::{Authenticated, RequestContext};
+use crate::dto::{Protection, require};
+use crate::http::body::JsonBody;
+use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::http::error::{ApiError, FieldError};
+use crate::http::fields::FieldReader;
+use crate::http::json::{self, Json};
+use crate::http::path::RepoPath;
+use crate::http::routes::routes;
 
-/// Accounts of one rule.
-const MAX_USERS: usize = 100;
-/// The pattern that no branch's name can match, in the place of one that is no text.
-const NO_PATTERN: &str = "\u{fffd}";
+/// Most accounts in one rule.
+const MAX_PUSH_USERS: usize = 100;
+/// A pattern that no rule has, in place of one that is not UTF-8.
+const UNPARSABLE_PATTERN: &str = "\u{fffd}";
 
-routes! { Gateway:
-    "/api/v1/repos/{owner}/{repo}/branch_protections" => get list, post create;
-    "/api/v1/repos/{owner}/{repo}/branch_protections/{*pattern}" => get get, put replace, delete remove;
+routes! { ApiState:
+    "/api/v1/repos/{owner}/{repo}/branch_protections" =>
+        get list as operation::LIST_PROTECTIONS,
+        post create as operation::SET_PROTECTION;
+    "/api/v1/repos/{owner}/{repo}/branch_protections/{*pattern}" =>
+        get get as operation::GET_PROTECTION,
+        put replace as operation::SET_PROTECTION,
+        delete remove as operation::DELETE_PROTECTION;
 }
 
-async fn list(State(gateway): State<Gateway>, Signed(call): Signed, path: RepoPath) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::LIST_PROTECTIONS).await?;
+async fn list(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: RepoPath,
+) -> Result<Response, ApiError> {
+    let access = api.access(&context, &path, operation::LIST_PROTECTIONS).await?;
     let request = ListProtectionsRequest { repository_id: access.id };
-    let request = call.granted(&access.grant, request);
-    let answer = gateway.clients.protections().list_protections(request).await?.into_inner();
-    Ok(json::ok(shown(&gateway, &call, answer.protections).await?))
+    let request = context.request_with_grant(&access.grant, request);
+    let answer = api.clients.protections().list_protections(request).await?.into_inner();
+    Ok(json::ok(convert(&api, &context, answer.protections).await?))
 }
 
-async fn get(State(gateway): State<Gateway>, Signed(call): Signed, path: RepoPath) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::GET_PROTECTION).await?;
+async fn get(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: RepoPath,
+) -> Result<Response, ApiError> {
+    let access = api.access(&context, &path, operation::GET_PROTECTION).await?;
     let request = GetProtectionRequest { repository_id: access.id, protection_id: 0, pattern: pattern(&path) };
-    let request = call.granted(&access.grant, request);
-    let answer = gateway.clients.protections().get_protection(request).await?.into_inner();
-    let rule = present(answer.protection, "protection")?;
-    Ok(json::ok(shown(&gateway, &call, vec![rule]).await?.pop()))
+    let request = context.request_with_grant(&access.grant, request);
+    let answer = api.clients.protections().get_protection(request).await?.into_inner();
+    let rule = require(answer.protection, "protection")?;
+    Ok(json::ok(convert(&api, &context, vec![rule]).await?.pop()))
 }
 
 async fn create(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::SET_PROTECTION).await?;
-    let mut fields = payload.fields(&gateway, JSON_BYTES).await?;
-    let pattern = fields.required("pattern");
-    set(&gateway, &call, &access, fields, pattern).await
+    let access = api.access(&context, &path, operation::SET_PROTECTION).await?;
+    let mut fields = body.fields(&api.body_limits, MAX_JSON_BYTES).await?;
+    let pattern = fields.required_non_empty("pattern");
+    set(&api, &context, &access, fields, pattern).await
 }
 
 async fn replace(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: RepoPath,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::SET_PROTECTION).await?;
-    let mut fields = payload.fields(&gateway, JSON_BYTES).await?;
+    let access = api.access(&context, &path, operation::SET_PROTECTION).await?;
+    let mut fields = body.fields(&api.body_limits, MAX_JSON_BYTES).await?;
     let pattern = String::from_utf8(path.rest).unwrap_or_else(|_| {
-        fields.refuse("pattern", "invalid", "must be UTF-8");
+        fields.add_error("pattern", "invalid", "must be UTF-8");
         String::new()
     });
-    set(&gateway, &call, &access, fields, pattern).await
+    set(&api, &context, &access, fields, pattern).await
 }
 
-async fn remove(State(gateway): State<Gateway>, Signed(call): Signed, path: RepoPath) -> Result<Response, ApiError> {
-    let access = gateway.access(&call, &path, operation::DELETE_PROTECTION).await?;
+async fn remove(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: RepoPath,
+) -> Result<Response, ApiError> {
+    let access = api.access(&context, &path, operation::DELETE_PROTECTION).await?;
     let request = DeleteProtectionRequest { repository_id: access.id, protection_id: 0, pattern: pattern(&path) };
-    gateway.clients.protections().delete_protection(call.granted(&access.grant, request)).await?;
+    api.clients.protections().delete_protection(context.request_with_grant(&access.grant, request)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// The pattern in a path.
+/// Returns the pattern in a path.
 fn pattern(path: &RepoPath) -> String {
-    String::from_utf8(path.rest.clone()).unwrap_or_else(|_| NO_PATTERN.to_owned())
+    String::from_utf8(path.rest.clone()).unwrap_or_else(|_| UNPARSABLE_PATTERN.to_owned())
 }
 
-/// Makes or replaces a rule.
+/// Creates or replaces a rule.
 async fn set(
-    gateway: &Gateway,
-    call: &Call,
+    api: &ApiState,
+    context: &RequestContext,
     access: &Access,
-    mut fields: Fields,
+    mut fields: FieldReader,
     pattern: String,
 ) -> Result<Response, ApiError> {
     let (allow_force, allow_delete) = (fields.flag("allow_force"), fields.flag("allow_delete"));
     let names = fields.texts("push_users");
-    if names.len() > MAX_USERS {
-        fields.refuse("push_users", "too_long", "must not be more than 100");
+    if names.len() > MAX_PUSH_USERS {
+        fields.add_error("push_users", "too_long", "must not be more than 100");
     }
-    let _slot = fields.finish()?;
-    let push_user_ids = ids(gateway, call, &names).await?;
+    let _permit = fields.finish()?;
+    let push_user_ids = user_ids(api, context, &names).await?;
     let request = SetProtectionRequest { repository_id: access.id, pattern, allow_force, allow_delete, push_user_ids };
-    let request = call.granted(&access.grant, request);
-    let answer = gateway.clients.protections().set_protection(request).await?.into_inner();
+    let request = context.request_with_grant(&access.grant, request);
+    let answer = api.clients.protections().set_protection(request).await?.into_inner();
     let status = if answer.is_new { StatusCode::CREATED } else { StatusCode::OK };
-    let rule = present(answer.protection, "protection")?;
-    Ok(Answer(status, shown(gateway, call, vec![rule]).await?.pop()).into_response())
+    let rule = require(answer.protection, "protection")?;
+    Ok(Json(status, convert(api, context, vec![rule]).await?.pop()).into_response())
 }
 
-/// The accounts of these names; one that there is not is a mistake.
-async fn ids(gateway: &Gateway, call: &Call, names: &[String]) -> Result<Vec<i64>, ApiError> {
+/// Returns the ids of the users with these names.
+///
+/// # Errors
+/// 422 for names that no user has.
+async fn user_ids(api: &ApiState, context: &RequestContext, names: &[String]) -> Result<Vec<i64>, ApiError> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
     let request = GetUsersRequest { usernames: names.to_vec(), ..Default::default() };
-    let found = gateway.clients.accounts().get_users(call.request(request)).await?.into_inner();
+    let found = api.clients.accounts().get_users(context.request(request)).await?.into_inner();
     let users = found.users.into_iter().filter(|user| !user.is_organization);
     let known: HashMap<_, _> = users.map(|user| (user.username.to_lowercase(), user.id)).collect();
     let (mut ids, mut errors) = (Vec::with_capacity(names.len()), Vec::new());
@@ -133,9 +155,13 @@ async fn ids(gateway: &Gateway, call: &Call, names: &[String]) -> Result<Vec<i64
     if errors.is_empty() { Ok(ids) } else { Err(ApiError::invalid(errors)) }
 }
 
-/// Rules with the names of their accounts.
-async fn shown(gateway: &Gateway, call: &Call, rules: Vec<git::Protection>) -> Result<Vec<Protection>, ApiError> {
-    let accounts = gateway.accounts_by_id(call, rules.iter().flat_map(|rule| rule.push_user_ids.clone())).await?;
-    let rules = rules.into_iter().map(|rule| Protection::new(rule, &accounts, &gateway.links));
+/// Converts rules, with the names of their accounts.
+async fn convert(
+    api: &ApiState,
+    context: &RequestContext,
+    rules: Vec<git::Protection>,
+) -> Result<Vec<Protection>, ApiError> {
+    let accounts = api.accounts_by_id(context, rules.iter().flat_map(|rule| rule.push_user_ids.clone())).await?;
+    let rules = rules.into_iter().map(|rule| Protection::new(rule, &accounts, &api.links));
     Ok(rules.collect::<Result<_, _>>()?)
 }

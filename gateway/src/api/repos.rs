@@ -1,3 +1,5 @@
+//! Repositories: created, listed, searched, read and deleted.
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -6,145 +8,178 @@ use ferrite_proto::repo::{
     SearchRepositoriesRequest,
 };
 
-use super::access::Attempt;
+use super::access::PermissionCheck;
 use super::operation;
-use crate::auth::{Anyone, Call, Signed, within};
-use crate::body::{Fields, Payload};
-use crate::clients::LONG_DEADLINE;
-use crate::dto::{Found, Repository, Viewer, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{MANY, Query, WHOLE};
-use crate::path::{Params, RepoPath};
-use crate::routes::routes;
-use crate::state::Gateway;
+use super::state::ApiState;
+use crate::auth::{Authenticated, MaybeAuthenticated, RequestContext, with_timeout};
+use crate::dto::{Repository, SearchResults, Viewer, require};
+use crate::http::body::JsonBody;
+use crate::http::error::ApiError;
+use crate::http::fields::FieldReader;
+use crate::http::json;
+use crate::http::page::PageLimits;
+use crate::http::path::{Params, RepoPath};
+use crate::http::query::Query;
+use crate::http::routes::{organization, routes};
+use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-routes! { Gateway:
-    "/api/v1/user/repos" => get list_mine, post create;
-    "/api/v1/users/{username}/repos" => get list_of_user;
-    "/api/v1/orgs/{org}/repos" => get list_of_organization, post create_in_organization;
-    "/api/v1/org/{org}/repos" => post create_in_organization;
-    "/api/v1/repos/search" => get search;
-    "/api/v1/repos/{owner}/{repo}" => get get, delete remove;
+routes! { ApiState:
+    "/api/v1/user/repos" => get list_mine as operation::LIST_REPOSITORIES, post create as operation::CREATE_REPOSITORY;
+    "/api/v1/users/{username}/repos" => get list_of_user as operation::LIST_REPOSITORIES;
+    "/api/v1/orgs/{org}/repos" =>
+        get list_of_organization as operation::LIST_REPOSITORIES,
+        post create_in_organization as organization(operation::CREATE_REPOSITORY);
+    "/api/v1/org/{org}/repos" => post create_in_organization as organization(operation::CREATE_REPOSITORY);
+    "/api/v1/repos/search" => get search as operation::SEARCH_REPOSITORIES;
+    "/api/v1/repos/{owner}/{repo}" => get get as operation::GET_REPOSITORY, delete remove as operation::DELETE_REPOSITORY;
 }
 
-impl Gateway {
-    fn repository(&self, call: &Call, repository: Option<repo::Repository>) -> Result<Repository, ApiError> {
-        let viewer = if call.is_anonymous() { Viewer::Anonymous } else { Viewer::Signed };
-        Ok(Repository::new(present(repository, "repository")?, viewer, &self.links)?)
+impl ApiState {
+    fn repository(
+        &self,
+        context: &RequestContext,
+        repository: Option<repo::Repository>,
+    ) -> Result<Repository, ApiError> {
+        let viewer = if context.is_anonymous() { Viewer::Anonymous } else { Viewer::Authenticated };
+        Ok(Repository::new(require(repository, "repository")?, viewer, &self.links)?)
     }
 
-    /// Repositories as the caller may see them.
+    /// Converts repositories. E-mail addresses are blank for a request without credentials.
     pub(super) fn repositories(
         &self,
-        call: &Call,
+        context: &RequestContext,
         repositories: Vec<repo::Repository>,
     ) -> Result<Vec<Repository>, ApiError> {
-        repositories.into_iter().map(|repository| self.repository(call, Some(repository))).collect()
+        repositories.into_iter().map(|repository| self.repository(context, Some(repository))).collect()
     }
 }
 
-/// One call, and nothing else.
-async fn get(State(gateway): State<Gateway>, Anyone(call): Anyone, path: RepoPath) -> Result<Response, ApiError> {
-    let request = call.request(GetRepositoryRequest { repository: Some(path.repository()) });
-    let answer = gateway.clients.repositories().get_repository(request).await?.into_inner();
-    Ok(json::ok(gateway.repository(&call, answer.repository)?))
+async fn get(
+    State(api): State<ApiState>,
+    MaybeAuthenticated(context): MaybeAuthenticated,
+    path: RepoPath,
+) -> Result<Response, ApiError> {
+    let request = context.request(GetRepositoryRequest { repository: Some(path.repository()) });
+    let answer = api.clients.repositories().get_repository(request).await?.into_inner();
+    Ok(json::ok(api.repository(&context, answer.repository)?))
 }
 
-async fn remove(State(gateway): State<Gateway>, Signed(call): Signed, path: RepoPath) -> Result<Response, ApiError> {
-    let request = call.request(DeleteRepositoryRequest { repository: Some(path.repository()) });
-    gateway.clients.repositories().delete_repository(request).await?;
+async fn remove(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: RepoPath,
+) -> Result<Response, ApiError> {
+    let request = context.request(DeleteRepositoryRequest { repository: Some(path.repository()) });
+    api.clients.repositories().delete_repository(request).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn list_mine(State(gateway): State<Gateway>, Signed(call): Signed, query: Query) -> Result<Response, ApiError> {
-    list(&gateway, &call, &query, ListRepositoriesRequest::default()).await
+async fn list_mine(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    query: Query,
+) -> Result<Response, ApiError> {
+    list(&api, &context, &query, ListRepositoriesRequest::default()).await
 }
 
 async fn list_of_user(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: Params,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let wanted = ListRepositoriesRequest { owner: path.name("username"), ..Default::default() };
-    list(&gateway, &call, &query, wanted).await
+    let filter = ListRepositoriesRequest { owner: path.name("username"), ..Default::default() };
+    list(&api, &context, &query, filter).await
 }
 
 async fn list_of_organization(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: Params,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let wanted = ListRepositoriesRequest { owner: path.name("org"), is_organization: true, ..Default::default() };
-    list(&gateway, &call, &query, wanted).await
+    let filter = ListRepositoriesRequest { owner: path.name("org"), is_organization: true, ..Default::default() };
+    list(&api, &context, &query, filter).await
 }
 
-/// A page of the repositories that are `wanted`.
+/// Returns a page of the repositories that `filter` selects.
 async fn list(
-    gateway: &Gateway,
-    call: &Call,
+    api: &ApiState,
+    context: &RequestContext,
     query: &Query,
-    wanted: ListRepositoriesRequest,
+    filter: ListRepositoriesRequest,
 ) -> Result<Response, ApiError> {
-    let page = query.page(WHOLE);
-    let request = call.request(ListRepositoriesRequest { page: page.number, page_size: page.size, ..wanted });
-    let answer = gateway.clients.repositories().list_repositories(request).await?.into_inner();
-    let repositories = gateway.repositories(call, answer.repositories)?;
-    Ok(json::page(repositories, query.headers(page, answer.total_count, &gateway.links)))
+    let page = query.page(PageLimits::WHOLE_LIST);
+    let request = context.request(ListRepositoriesRequest { page: page.number, page_size: page.size, ..filter });
+    let answer = api.clients.repositories().list_repositories(request).await?.into_inner();
+    let repositories = api.repositories(context, answer.repositories)?;
+    Ok(json::page(repositories, query.headers(page, answer.total_count, &api.links)))
 }
 
-async fn search(State(gateway): State<Gateway>, Anyone(call): Anyone, query: Query) -> Result<Response, ApiError> {
-    let page = query.page(MANY);
-    // Nobody has a negative id; nobody has the largest either.
+async fn search(
+    State(api): State<ApiState>,
+    MaybeAuthenticated(context): MaybeAuthenticated,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let page = query.page(PageLimits::LARGE_LIST);
+    // Ids are positive, so a negative one selects nothing, as does the largest; zero selects every owner.
     let owner_id = query.number("uid").map_or(0, |id| if id < 0 { i64::MAX } else { id });
     let request =
         SearchRepositoriesRequest { query: query.filter("q"), owner_id, page: page.number, page_size: page.size };
-    let answer = gateway.clients.repositories().search_repositories(call.request(request)).await?.into_inner();
-    let found = gateway.repositories(&call, answer.repositories)?;
+    let answer = api.clients.repositories().search_repositories(context.request(request)).await?.into_inner();
+    let found = api.repositories(&context, answer.repositories)?;
     let data = found.into_iter().map(Repository::without_permissions).collect();
-    Ok(json::page(Found { data, ok: true }, query.headers(page, answer.total_count, &gateway.links)))
+    Ok(json::page(SearchResults { data, ok: true }, query.headers(page, answer.total_count, &api.links)))
 }
 
-/// Whose a new repository is to be.
+/// The owner of a new repository.
 pub(super) enum Owner {
-    /// The caller's.
+    /// The caller.
     Caller,
-    /// An organization's.
+    /// An organization.
     Organization(String),
-    /// Anybody's, for an administrator of the site.
+    /// Any account, for a caller that acts as an administrator of the site.
     AsAdministrator(String),
 }
 
-async fn create(State(gateway): State<Gateway>, Signed(call): Signed, payload: Payload) -> Result<Response, ApiError> {
-    add(&gateway, &call, payload, Owner::Caller).await
+async fn create(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    add(&api, &context, body, Owner::Caller).await
 }
 
 async fn create_in_organization(
-    State(gateway): State<Gateway>,
-    Signed(call): Signed,
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
     path: Params,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
-    add(&gateway, &call, payload, Owner::Organization(path.name("org"))).await
+    add(&api, &context, body, Owner::Organization(path.name("org"))).await
 }
 
-pub(super) async fn add(gateway: &Gateway, call: &Call, payload: Payload, owner: Owner) -> Result<Response, ApiError> {
-    let attempt = Attempt::of(operation::CREATE_REPOSITORY);
-    let (attempt, owner, as_administrator) = match owner {
-        Owner::Caller => (attempt, String::new(), false),
-        Owner::Organization(name) => (attempt.on_organization(&name), name, false),
-        Owner::AsAdministrator(name) => (attempt.by_administrator(true), name, true),
+pub(super) async fn add(
+    api: &ApiState,
+    context: &RequestContext,
+    body: JsonBody,
+    owner: Owner,
+) -> Result<Response, ApiError> {
+    let check = PermissionCheck::of(operation::CREATE_REPOSITORY);
+    let (check, owner, as_administrator) = match owner {
+        Owner::Caller => (check, String::new(), false),
+        Owner::Organization(name) => (check.on_organization(&name), name, false),
+        Owner::AsAdministrator(name) => (check.by_administrator(true), name, true),
     };
-    let decoded = gateway.decoded(call, attempt, payload, decode).await?;
-    let request = call.request(CreateRepositoryRequest { owner, as_administrator, ..decoded });
-    let answer = gateway.clients.repositories().create_repository(within(request, LONG_DEADLINE)).await?.into_inner();
-    Ok(json::created(gateway.repository(call, answer.repository)?))
+    let decoded = api.decode_body(context, check, body, decode).await?;
+    let request = context.request(CreateRepositoryRequest { owner, as_administrator, ..decoded });
+    let answer =
+        api.clients.repositories().create_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
+    Ok(json::created(api.repository(context, answer.repository)?))
 }
 
-fn decode(fields: &mut Fields) -> CreateRepositoryRequest {
-    let (name, description) = (fields.required("name"), fields.text_or_empty("description"));
+fn decode(fields: &mut FieldReader) -> CreateRepositoryRequest {
+    let (name, description) = (fields.required_non_empty("name"), fields.text_or_empty("description"));
     let (is_private, is_initialised) = (fields.flag("private"), fields.flag("auto_init"));
     let gitignores = fields.text_or_empty("gitignores");
     let auto_init = AutoInit {

@@ -1,4 +1,4 @@
-//! The collection of access tokens: the one place of the API where a password is asked for.
+//! Access tokens of a user: the only operations of the API that need a password.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -7,78 +7,94 @@ use ferrite_proto::repo::{
     BasicCredential, CreateAccessTokenRequest, DeleteAccessTokenRequest, ListAccessTokensRequest,
 };
 
-use crate::auth::{Call, Password};
-use crate::body::{Fields, JSON_BYTES, Payload};
-use crate::dto::{AccessToken, ListedToken, NewToken, present};
-use crate::error::ApiError;
-use crate::json;
-use crate::page::{Query, WHOLE};
-use crate::path::Params;
-use crate::routes::routes;
-use crate::state::Gateway;
+use super::operation;
+use super::state::ApiState;
+use crate::auth::{BasicAuth, RequestContext};
+use crate::dto::{AccessToken, ListedToken, NewToken, require};
+use crate::http::body::JsonBody;
+use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::http::error::ApiError;
+use crate::http::fields::FieldReader;
+use crate::http::json;
+use crate::http::page::PageLimits;
+use crate::http::path::Params;
+use crate::http::query::Query;
+use crate::http::routes::routes;
 
-routes! { Gateway:
-    "/api/v1/users/{username}/tokens" => get list, post create;
-    "/api/v1/users/{username}/tokens/{name}" => delete remove;
+routes! { ApiState:
+    "/api/v1/users/{username}/tokens" =>
+        get list as operation::LIST_ACCESS_TOKENS,
+        post create as operation::CREATE_ACCESS_TOKEN;
+    "/api/v1/users/{username}/tokens/{name}" => delete remove as operation::DELETE_ACCESS_TOKEN;
 }
 
 async fn list(
-    State(gateway): State<Gateway>,
-    Password(call, credential): Password,
+    State(api): State<ApiState>,
+    BasicAuth(context, credential): BasicAuth,
     path: Params,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let page = query.page(WHOLE);
+    let page = query.page(PageLimits::WHOLE_LIST);
     let request = ListAccessTokensRequest {
         credential: Some(credential),
         username: path.name("username"),
         page: page.number,
         page_size: page.size,
     };
-    let answer =
-        gateway.clients.accounts().list_access_tokens(call.bare(request)).await.map_err(challenged)?.into_inner();
+    let answer = api
+        .clients
+        .accounts()
+        .list_access_tokens(context.request_without_token(request))
+        .await
+        .map_err(error_with_challenge)?
+        .into_inner();
     let tokens = answer.tokens.into_iter().map(ListedToken::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(tokens, query.headers(page, answer.total_count, &gateway.links)))
+    Ok(json::page(tokens, query.headers(page, answer.total_count, &api.links)))
 }
 
 async fn create(
-    State(gateway): State<Gateway>,
-    Password(call, credential): Password,
+    State(api): State<ApiState>,
+    BasicAuth(context, credential): BasicAuth,
     path: Params,
-    payload: Payload,
+    body: JsonBody,
 ) -> Result<Response, ApiError> {
     let username = path.name("username");
-    let request = match payload.fields(&gateway, JSON_BYTES).await.and_then(decode) {
+    let request = match body.fields(&api.body_limits, MAX_JSON_BYTES).await.and_then(decode) {
         Ok(decoded) => CreateAccessTokenRequest { credential: Some(credential), username, ..decoded },
-        Err(error) => return Err(refusal(&gateway, &call, credential, username, error).await),
+        Err(error) => return Err(prefer_password_error(&api, &context, credential, username, error).await),
     };
     let is_plain = request.scopes.is_empty() && request.expire_time.is_none() && request.repositories.is_empty();
-    let answer =
-        gateway.clients.accounts().create_access_token(call.bare(request)).await.map_err(challenged)?.into_inner();
-    let token = present(answer.token, "token")?;
+    let answer = api
+        .clients
+        .accounts()
+        .create_access_token(context.request_without_token(request))
+        .await
+        .map_err(error_with_challenge)?
+        .into_inner();
+    let token = require(answer.token, "token")?;
     if is_plain {
-        // Who sent what clients have always sent gets what they have always got.
+        // A request with a name only gets the response that older clients expect.
         return Ok(json::created(AccessToken { name: token.name, sha1: answer.value }));
     }
     Ok(json::created(NewToken::new(token, answer.value)?))
 }
 
-/// What a body says; whose token it is to be, and who asks, is for the caller to add.
-fn decode(mut fields: Fields) -> Result<CreateAccessTokenRequest, ApiError> {
+/// Decodes a body. The caller adds the credential and the user name.
+fn decode(mut fields: FieldReader) -> Result<CreateAccessTokenRequest, ApiError> {
     let decoded = CreateAccessTokenRequest {
         credential: None,
         username: String::new(),
-        name: fields.required("name"),
+        name: fields.required_non_empty("name"),
         scopes: fields.texts("scopes"),
         expire_time: fields.optional_time("expires_at"),
         repositories: fields.texts("repositories"),
     };
-    fields.finish().map(|_slot| decoded)
+    fields.finish().map(|_permit| decoded)
 }
 
 async fn remove(
-    State(gateway): State<Gateway>,
-    Password(call, credential): Password,
+    State(api): State<ApiState>,
+    BasicAuth(context, credential): BasicAuth,
     path: Params,
 ) -> Result<Response, ApiError> {
     let request = DeleteAccessTokenRequest {
@@ -86,25 +102,29 @@ async fn remove(
         username: path.name("username"),
         name: path.name("name"),
     };
-    gateway.clients.accounts().delete_access_token(call.bare(request)).await.map_err(challenged)?;
+    api.clients
+        .accounts()
+        .delete_access_token(context.request_without_token(request))
+        .await
+        .map_err(error_with_challenge)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-fn challenged(status: tonic::Status) -> ApiError {
-    ApiError::from(status).challenged()
+fn error_with_challenge(status: tonic::Status) -> ApiError {
+    ApiError::from(status).with_challenge()
 }
 
-/// A wrong password is the first thing wrong with a request, before `error`.
-async fn refusal(
-    gateway: &Gateway,
-    call: &Call,
+/// Returns the error of a request in which `error` was found: a wrong password comes first.
+async fn prefer_password_error(
+    api: &ApiState,
+    context: &RequestContext,
     credential: BasicCredential,
     username: String,
     error: ApiError,
 ) -> ApiError {
     let request = ListAccessTokensRequest { credential: Some(credential), username, page: 1, page_size: 1 };
-    match gateway.clients.accounts().list_access_tokens(call.bare(request)).await {
+    match api.clients.accounts().list_access_tokens(context.request_without_token(request)).await {
         Ok(_) => error,
-        Err(status) => challenged(status),
+        Err(status) => error_with_challenge(status),
     }
 }

@@ -1,29 +1,30 @@
-//! What belongs to an account: tokens, addresses, keys.
+//! Access tokens, e-mail addresses and keys of accounts, and deploy keys.
 
 use ferrite_proto::{Scopes, repo};
 use serde::Serialize;
 
-use super::{Incomplete, time};
-use crate::links::{Links, RepositoryLinks};
+use super::convert::{MissingField, time};
+use crate::http::links::{Links, RepositoryLinks};
 
-/// An access token: its value at creation.
+/// An access token: its name, and its value when it was just created, else a digest.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct AccessToken {
     pub(crate) name: String,
     pub(crate) sha1: String,
 }
 
-/// What a token is good for.
+/// Scopes, expiry and repositories of a token.
 #[derive(Clone, Debug, Serialize)]
-struct Reach {
+struct TokenLimits {
     scopes: Vec<&'static str>,
     expires_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     repositories: Option<Vec<String>>,
 }
 
-impl Reach {
-    fn take(token: &mut repo::AccessToken) -> Result<Self, Incomplete> {
+impl TokenLimits {
+    /// Takes the limits of `token`; leaves its list of repositories empty.
+    fn take(token: &mut repo::AccessToken) -> Result<Self, MissingField> {
         let expires_at = token.expire_time.map(|at| time(Some(at), "expire_time")).transpose()?;
         let repositories = std::mem::take(&mut token.repositories);
         Ok(Self {
@@ -34,23 +35,23 @@ impl Reach {
     }
 }
 
-/// A token that was made with more than a name.
+/// A new token whose request had more than a name.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NewToken {
     #[serde(flatten)]
     token: AccessToken,
     #[serde(flatten)]
-    reach: Reach,
+    limits: TokenLimits,
 }
 
 impl NewToken {
-    pub(crate) fn new(mut token: repo::AccessToken, value: String) -> Result<Self, Incomplete> {
-        let reach = Reach::take(&mut token)?;
-        Ok(Self { token: AccessToken { name: token.name, sha1: value }, reach })
+    pub(crate) fn new(mut token: repo::AccessToken, value: String) -> Result<Self, MissingField> {
+        let limits = TokenLimits::take(&mut token)?;
+        Ok(Self { token: AccessToken { name: token.name, sha1: value }, limits })
     }
 }
 
-/// A token in the list of its owner's, with a digest that opens nothing.
+/// A token in the list of its owner, with a digest instead of its value.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ListedToken {
     id: i64,
@@ -59,18 +60,18 @@ pub(crate) struct ListedToken {
     created_at: String,
     last_used_at: Option<String>,
     #[serde(flatten)]
-    reach: Reach,
+    limits: TokenLimits,
 }
 
 impl ListedToken {
-    pub(crate) fn new(mut token: repo::AccessToken) -> Result<Self, Incomplete> {
-        let reach = Reach::take(&mut token)?;
+    pub(crate) fn new(mut token: repo::AccessToken) -> Result<Self, MissingField> {
+        let limits = TokenLimits::take(&mut token)?;
         Ok(Self {
             id: token.id,
             created_at: time(token.create_time, "create_time")?,
             last_used_at: token.last_use_time.map(|at| time(Some(at), "last_use_time")).transpose()?,
             token: AccessToken { name: token.name, sha1: token.digest },
-            reach,
+            limits,
         })
     }
 }
@@ -100,7 +101,7 @@ pub(crate) struct PublicKey {
 }
 
 impl PublicKey {
-    pub(crate) fn new(key: repo::PublicKey, links: &Links) -> Result<Self, Incomplete> {
+    pub(crate) fn new(key: repo::PublicKey, links: &Links) -> Result<Self, MissingField> {
         Ok(Self {
             id: key.id,
             url: links.public_key(key.id),
@@ -123,7 +124,7 @@ pub(crate) struct DeployKey {
 }
 
 impl DeployKey {
-    pub(crate) fn new(key: repo::DeployKey, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+    pub(crate) fn new(key: repo::DeployKey, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         Ok(Self {
             id: key.id,
             url: urls.deploy_key(key.id),
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listed_token_says_all_but_its_value() {
+    fn a_listed_token_has_everything_but_its_value() {
         let plain = serde_json::to_value(ListedToken::new(token()).unwrap()).unwrap();
         let expected = json!({
             "id": 7, "name": "ci", "sha1": "d", "created_at": "1970-01-01T00:00:01Z", "last_used_at": null,
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_token_says_how_far_it_reaches() {
+    fn a_new_token_has_its_limits() {
         let made = repo::AccessToken {
             is_limited: true,
             repositories: vec!["bob/demo".into()],
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_name_their_own_addresses() {
+    fn keys_have_their_own_urls() {
         let links = Links::new("http://git.example.com", "h:22");
         let at = Some(Timestamp { seconds: 1, nanos: 0 });
         let key = repo::PublicKey { id: 3, key: "k".into(), title: "t".into(), create_time: at, ..Default::default() };

@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use ferrite_proto::repo;
 use serde::Serialize;
 
-use super::{Incomplete, time};
+use super::convert::{MissingField, time};
 
-/// One change of access, accounts, tokens or settings.
+/// An event of the audit log: one change of access, accounts, tokens or settings.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct AuditEvent {
     id: i64,
@@ -33,7 +33,7 @@ struct Target {
 }
 
 impl AuditEvent {
-    pub(crate) fn new(event: repo::AuditEvent) -> Result<Self, Incomplete> {
+    pub(crate) fn new(event: repo::AuditEvent) -> Result<Self, MissingField> {
         Ok(Self {
             id: event.id,
             time: time(event.time, "time")?,

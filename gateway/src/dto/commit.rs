@@ -1,8 +1,11 @@
+//! Commits, and the branches and tags that point to them. Branches have the commit in the shape of push payloads.
+
 use ferrite_proto::git;
 use serde::Serialize;
 
-use super::{Accounts, Incomplete, User, present, text, time};
-use crate::links::RepositoryLinks;
+use super::convert::{MissingField, require, text, time};
+use super::user::{Accounts, User};
+use crate::http::links::RepositoryLinks;
 
 /// A commit.
 #[derive(Clone, Debug, Serialize)]
@@ -39,15 +42,15 @@ struct Reference {
 }
 
 impl Signature {
-    pub(super) fn new(signature: &git::CommitSignature) -> Result<Self, Incomplete> {
+    pub(super) fn new(signature: &git::CommitSignature) -> Result<Self, MissingField> {
         Ok(Self { name: text(&signature.name), email: text(&signature.email), date: time(signature.time, "time")? })
     }
 }
 
 impl Commit {
-    pub(crate) fn new(commit: git::Commit, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
-        let author = present(commit.author, "author")?;
-        let committer = present(commit.committer, "committer")?;
+    pub(crate) fn new(commit: git::Commit, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        let author = require(commit.author, "author")?;
+        let committer = require(commit.committer, "committer")?;
         let url = urls.commit(&commit.id);
         let parent = |sha: String| Reference { url: urls.commit(&sha), sha };
         Ok(Self {
@@ -76,7 +79,7 @@ pub(crate) struct Branch {
     protected: bool,
 }
 
-/// A tag and the commit it leads to.
+/// A tag and its commit.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Tag {
     name: String,
@@ -112,10 +115,10 @@ impl PayloadUser {
 }
 
 impl PayloadCommit {
-    fn new(commit: Option<git::Commit>, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
-        let commit = present(commit, "commit")?;
-        let author = present(commit.author, "author")?;
-        let committer = present(commit.committer, "committer")?;
+    fn new(commit: Option<git::Commit>, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        let commit = require(commit, "commit")?;
+        let author = require(commit.author, "author")?;
+        let committer = require(commit.committer, "committer")?;
         Ok(Self {
             url: urls.commit_html(&commit.id),
             id: commit.id,
@@ -131,14 +134,14 @@ impl PayloadCommit {
 }
 
 impl Branch {
-    pub(crate) fn new(branch: git::Branch, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+    pub(crate) fn new(branch: git::Branch, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let commit = PayloadCommit::new(branch.commit, accounts, urls)?;
         Ok(Self { name: text(&branch.name), commit, protected: branch.is_protected })
     }
 }
 
 impl Tag {
-    pub(crate) fn new(tag: git::Tag, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+    pub(crate) fn new(tag: git::Tag, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         Ok(Self { name: text(&tag.name), commit: PayloadCommit::new(tag.commit, accounts, urls)? })
     }
 }
@@ -148,7 +151,7 @@ mod tests {
     use ferrite_proto::repo;
 
     use super::*;
-    use crate::links::Links;
+    use crate::http::links::Links;
 
     fn signature(email: &[u8]) -> Option<git::CommitSignature> {
         let time = Some(prost_types::Timestamp { seconds: 1_767_315_845, nanos: 0 });
@@ -162,7 +165,7 @@ mod tests {
             parent_ids: vec!["a".repeat(40)],
             message: b"First line\n\nMore\n".to_vec(),
             author: signature(b"Bob@example.com"),
-            committer: signature(b"stranger@example.com"),
+            committer: signature(b"unknown@example.com"),
         }
     }
 
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_names_its_own_tree_and_whole_message() {
+    fn a_commit_has_its_own_tree_and_its_whole_message() {
         let links = Links::new("http://h", "h:22");
         let shown = Commit::new(commit(), &accounts(&links), &links.repository("bob", "demo")).unwrap();
         let value = serde_json::to_value(shown).unwrap();

@@ -1,10 +1,13 @@
+//! Files and directories of a repository, and the results of writing files.
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_proto::git;
 use serde::Serialize;
 
-use super::{Commit, Incomplete, present, text};
-use crate::links::RepositoryLinks;
+use super::commit::Commit;
+use super::convert::{MissingField, require, text};
+use crate::http::links::RepositoryLinks;
 
 /// A file, directory, symbolic link or submodule.
 #[derive(Clone, Debug, Serialize)]
@@ -39,25 +42,25 @@ struct ContentLinks {
     html: String,
 }
 
-/// Where an entry was found, for its links.
-pub(crate) struct Place<'a> {
+/// The repository and revision of an entry, for its links.
+pub(crate) struct EntryLocation<'a> {
     pub(crate) urls: &'a RepositoryLinks,
-    /// The branch, tag or commit that links to the site name.
+    /// The branch, tag or commit in links to the site.
     pub(crate) display_ref: &'a [u8],
-    /// What the client asked for, if it did.
-    pub(crate) asked: Option<&'a [u8]>,
+    /// The revision that the client asked for, if any.
+    pub(crate) requested_ref: Option<&'a [u8]>,
 }
 
 impl Content {
-    pub(crate) fn new(entry: git::TreeEntry, place: &Place<'_>) -> Result<Self, Incomplete> {
-        let this = place.urls.contents(&entry.path, place.asked);
-        let html = place.urls.source(place.display_ref, &entry.path);
+    pub(crate) fn new(entry: git::TreeEntry, location: &EntryLocation<'_>) -> Result<Self, MissingField> {
+        let this = location.urls.contents(&entry.path, location.requested_ref);
+        let html = location.urls.source(location.display_ref, &entry.path);
         let (kind, git) = match entry.kind() {
-            git::EntryKind::File => ("file", place.urls.blob(&entry.id)),
-            git::EntryKind::Directory => ("dir", place.urls.tree(&entry.id)),
+            git::EntryKind::File => ("file", location.urls.blob(&entry.id)),
+            git::EntryKind::Directory => ("dir", location.urls.tree(&entry.id)),
             git::EntryKind::Symlink => ("symlink", String::new()),
             git::EntryKind::Submodule => ("submodule", String::new()),
-            git::EntryKind::Unspecified => return Err(Incomplete("kind")),
+            git::EntryKind::Unspecified => return Err(MissingField("kind")),
         };
         let is_file = kind == "file";
         let encoding = is_file.then_some(if entry.content.is_some() { "base64" } else { "none" });
@@ -72,7 +75,7 @@ impl Content {
             target,
             submodule_git_url: (kind == "submodule").then(|| entry.submodule_url.unwrap_or_default()),
             sha: entry.id,
-            download_url: place.urls.raw(place.display_ref, &entry.path),
+            download_url: location.urls.raw(location.display_ref, &entry.path),
             links: ContentLinks { git: git.clone(), this: this.clone(), html: html.clone() },
             url: this,
             git_url: git,
@@ -81,47 +84,49 @@ impl Content {
     }
 }
 
-/// What is at a path: one thing, or the entries of a directory.
+/// The contents at a path: one entry, or the entries of a directory.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Contents {
-    One(Box<Content>),
-    Many(Vec<Content>),
+    Entry(Box<Content>),
+    Directory(Vec<Content>),
 }
 
 impl Contents {
     pub(crate) fn new(
         answer: git::GetContentsResponse,
         urls: &RepositoryLinks,
-        asked: Option<&[u8]>,
-    ) -> Result<Self, Incomplete> {
-        let place = Place { urls, display_ref: &answer.display_ref, asked };
-        Ok(match present(answer.contents, "contents")? {
-            git::get_contents_response::Contents::Entry(entry) => Self::One(Box::new(Content::new(entry, &place)?)),
+        requested_ref: Option<&[u8]>,
+    ) -> Result<Self, MissingField> {
+        let location = EntryLocation { urls, display_ref: &answer.display_ref, requested_ref };
+        Ok(match require(answer.contents, "contents")? {
+            git::get_contents_response::Contents::Entry(entry) => {
+                Self::Entry(Box::new(Content::new(entry, &location)?))
+            }
             git::get_contents_response::Contents::Directory(directory) => {
-                let entries = directory.entries.into_iter().map(|entry| Content::new(entry, &place));
-                Self::Many(entries.collect::<Result<_, _>>()?)
+                let entries = directory.entries.into_iter().map(|entry| Content::new(entry, &location));
+                Self::Directory(entries.collect::<Result<_, _>>()?)
             }
         })
     }
 }
 
-/// A file that was written, and the commit that did it.
+/// A file that was written, and its commit.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct FileWritten {
     pub(crate) content: Content,
     pub(crate) commit: Commit,
 }
 
-/// A commit that removed a file.
+/// The commit that removed a file.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct FileRemoved {
-    /// Always null: it is gone.
+    /// Always null.
     pub(crate) content: Option<Content>,
     pub(crate) commit: Commit,
 }
 
-/// Files that were created, updated or moved, and the commit that did it.
+/// Files that were created, updated or moved, and their commit.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct FilesChanged {
     pub(crate) files: Vec<Content>,
@@ -131,7 +136,7 @@ pub(crate) struct FilesChanged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::links::Links;
+    use crate::http::links::Links;
 
     fn entry(kind: git::EntryKind, content: Option<&[u8]>) -> git::TreeEntry {
         git::TreeEntry {
@@ -147,8 +152,8 @@ mod tests {
 
     fn shown(entry: git::TreeEntry) -> serde_json::Value {
         let urls = Links::new("http://git.example.com", "h:22").repository("bob", "demo");
-        let place = Place { urls: &urls, display_ref: b"master", asked: None };
-        serde_json::to_value(Content::new(entry, &place).unwrap()).unwrap()
+        let location = EntryLocation { urls: &urls, display_ref: b"master", requested_ref: None };
+        serde_json::to_value(Content::new(entry, &location).unwrap()).unwrap()
     }
 
     #[test]

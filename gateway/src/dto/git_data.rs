@@ -1,4 +1,4 @@
-//! What git keeps: trees, blobs, refs, annotated tags.
+//! Objects of git: trees, blobs, refs and annotated tags.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,8 +6,8 @@ use ferrite_proto::git::{self, ObjectType};
 use serde::Serialize;
 
 use super::commit::Signature;
-use super::{Incomplete, present, text};
-use crate::links::RepositoryLinks;
+use super::convert::{MissingField, require, text};
+use crate::http::links::RepositoryLinks;
 
 /// The entries of a tree.
 #[derive(Clone, Debug, Serialize)]
@@ -24,29 +24,29 @@ struct TreeItem {
     mode: String,
     #[serde(rename = "type")]
     kind: &'static str,
-    /// Of blobs only.
+    /// For blobs only.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<i64>,
     sha: String,
-    /// Not of submodules, which are elsewhere.
+    /// Not for submodules, which are in another repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
 }
 
-/// What an object is called, and where it is.
-fn object(kind: ObjectType, id: &str, urls: &RepositoryLinks) -> Result<(&'static str, String), Incomplete> {
+/// Returns the name of an object's type, and the URL of the object.
+fn type_and_url(kind: ObjectType, id: &str, urls: &RepositoryLinks) -> Result<(&'static str, String), MissingField> {
     match kind {
         ObjectType::Commit => Ok(("commit", urls.commit(id))),
         ObjectType::Tree => Ok(("tree", urls.tree(id))),
         ObjectType::Blob => Ok(("blob", urls.blob(id))),
         ObjectType::Tag => Ok(("tag", urls.tag_object(id))),
-        ObjectType::Unspecified => Err(Incomplete("type")),
+        ObjectType::Unspecified => Err(MissingField("type")),
     }
 }
 
 impl TreeItem {
-    fn new(item: git::TreeItem, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
-        let (kind, url) = object(item.r#type(), &item.id, urls)?;
+    fn new(item: git::TreeItem, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        let (kind, url) = type_and_url(item.r#type(), &item.id, urls)?;
         Ok(Self {
             path: text(&item.path),
             mode: format!("{:06o}", item.mode),
@@ -59,13 +59,13 @@ impl TreeItem {
 }
 
 impl Tree {
-    pub(crate) fn new(answer: git::GetTreeResponse, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+    pub(crate) fn new(answer: git::GetTreeResponse, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let tree = answer.items.into_iter().map(|item| TreeItem::new(item, urls)).collect::<Result<_, _>>()?;
         Ok(Self { url: urls.tree(&answer.tree_id), sha: answer.tree_id, tree, truncated: answer.is_truncated })
     }
 }
 
-/// The bytes of a file.
+/// A blob with its content.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Blob {
     content: String,
@@ -87,7 +87,7 @@ impl Blob {
     }
 }
 
-/// A ref and what it points to.
+/// A ref and the object that it points to.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Ref {
     #[serde(rename = "ref")]
@@ -105,14 +105,14 @@ struct Object {
 }
 
 impl Object {
-    fn new(kind: ObjectType, sha: String, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
-        let (kind, url) = object(kind, &sha, urls)?;
+    fn new(kind: ObjectType, sha: String, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        let (kind, url) = type_and_url(kind, &sha, urls)?;
         Ok(Self { kind, sha, url })
     }
 }
 
 impl Ref {
-    pub(crate) fn new(reference: git::Reference, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+    pub(crate) fn new(reference: git::Reference, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let kind = reference.object_type();
         Ok(Self {
             name: text(&reference.name),
@@ -129,18 +129,18 @@ pub(crate) struct TagObject {
     sha: String,
     url: String,
     message: String,
-    /// Some old tags do not say.
+    /// Missing in some old tags.
     tagger: Option<Signature>,
     object: Object,
 }
 
 impl TagObject {
-    pub(crate) fn new(tag: git::GetTagObjectResponse, urls: &RepositoryLinks) -> Result<Self, Incomplete> {
+    pub(crate) fn new(tag: git::GetTagObjectResponse, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let kind = tag.object_type();
         Ok(Self {
             tag: text(&tag.name),
             url: urls.tag_object(&tag.tag_id),
-            sha: present(Some(tag.tag_id).filter(|id| !id.is_empty()), "tag_id")?,
+            sha: require(Some(tag.tag_id).filter(|id| !id.is_empty()), "tag_id")?,
             message: text(&tag.message),
             tagger: tag.tagger.as_ref().map(Signature::new).transpose()?,
             object: Object::new(kind, tag.object_id, urls)?,
@@ -153,14 +153,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::links::Links;
+    use crate::http::links::Links;
 
     fn urls() -> RepositoryLinks {
         Links::new("http://h", "h:22").repository("bob", "demo")
     }
 
     #[test]
-    fn entries_of_a_tree_have_modes_of_six_digits_and_lead_to_what_they_are() {
+    fn entries_of_a_tree_have_modes_of_six_digits_and_the_url_of_their_object() {
         let item = |path: &[u8], mode, kind: ObjectType, size_bytes| git::TreeItem {
             path: path.to_vec(),
             mode,

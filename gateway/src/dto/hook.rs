@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use ferrite_proto::hook;
 use serde::Serialize;
 
-use super::{Incomplete, time};
+use super::convert::{MissingField, time};
 
 /// A webhook. Its secret is never part of it.
 #[derive(Clone, Debug, Serialize)]
@@ -19,7 +19,7 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    pub(crate) fn new(hook: hook::Hook) -> Result<Self, Incomplete> {
+    pub(crate) fn new(hook: hook::Hook) -> Result<Self, MissingField> {
         let mut config: BTreeMap<_, _> = hook.options.into_iter().filter(|(name, _)| name != "secret").collect();
         config.insert("url".into(), hook.url);
         config.insert("content_type".into(), hook.content_type);

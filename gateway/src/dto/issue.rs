@@ -1,8 +1,9 @@
 use ferrite_proto::issue::{self, IssueState};
 use serde::Serialize;
 
-use super::{Accounts, Incomplete, User, time};
-use crate::links::Links;
+use super::convert::{MissingField, time};
+use super::user::{Accounts, User};
+use crate::http::links::Links;
 
 /// An issue.
 #[derive(Clone, Debug, Serialize)]
@@ -12,7 +13,7 @@ pub(crate) struct Issue {
     user: User,
     title: String,
     body: String,
-    // Labels, milestones and assignees come with their own operations; until then no issue has one.
+    // There are no operations for labels, milestones and assignees yet, so no issue has one.
     labels: [(); 0],
     milestone: Option<()>,
     assignee: Option<()>,
@@ -23,11 +24,11 @@ pub(crate) struct Issue {
 }
 
 impl Issue {
-    pub(crate) fn new(issue: issue::Issue, accounts: &Accounts, links: &Links) -> Result<Self, Incomplete> {
+    pub(crate) fn new(issue: issue::Issue, accounts: &Accounts, links: &Links) -> Result<Self, MissingField> {
         let state = match issue.state() {
             IssueState::Open => "open",
             IssueState::Closed => "closed",
-            IssueState::Unspecified => return Err(Incomplete("state")),
+            IssueState::Unspecified => return Err(MissingField("state")),
         };
         Ok(Self {
             id: issue.id,

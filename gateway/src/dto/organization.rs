@@ -1,12 +1,13 @@
-//! Organizations, what people are to them, and to repositories.
+//! Organizations, memberships, teams and collaborators.
 
 use ferrite_proto::Permission;
 use ferrite_proto::repo::{self, MembershipRole};
 use serde::Serialize;
 
+use super::convert::{MissingField, require};
 use super::repository::Permissions;
-use super::{Incomplete, User, present};
-use crate::links::Links;
+use super::user::User;
+use crate::http::links::Links;
 
 /// An organization.
 #[derive(Clone, Debug, Serialize)]
@@ -34,7 +35,7 @@ impl Organization {
     }
 }
 
-/// What a user is to an organization.
+/// The membership of a user in an organization.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Membership {
     role: &'static str,
@@ -43,11 +44,11 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    pub(crate) fn new(role: MembershipRole, public: bool, user: User) -> Result<Self, Incomplete> {
+    pub(crate) fn new(role: MembershipRole, public: bool, user: User) -> Result<Self, MissingField> {
         let role = match role {
             MembershipRole::Member => "member",
             MembershipRole::Admin => "admin",
-            MembershipRole::Unspecified => return Err(Incomplete("role")),
+            MembershipRole::Unspecified => return Err(MissingField("role")),
         };
         Ok(Self { role, public, user })
     }
@@ -69,7 +70,7 @@ impl From<repo::Team> for Team {
     }
 }
 
-/// A user who was added to a repository.
+/// A collaborator of a repository, with its permissions.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Collaborator {
     #[serde(flatten)]
@@ -78,9 +79,9 @@ pub(crate) struct Collaborator {
 }
 
 impl Collaborator {
-    pub(crate) fn new(collaborator: repo::Collaborator, links: &Links) -> Result<Self, Incomplete> {
+    pub(crate) fn new(collaborator: repo::Collaborator, links: &Links) -> Result<Self, MissingField> {
         let permissions = Permission::from(collaborator.permission()).into();
-        Ok(Self { user: User::new(present(collaborator.user, "user")?, links), permissions })
+        Ok(Self { user: User::new(require(collaborator.user, "user")?, links), permissions })
     }
 }
 

@@ -1,8 +1,9 @@
 use ferrite_proto::git;
 use serde::Serialize;
 
-use super::{Accounts, Incomplete, time};
-use crate::links::Links;
+use super::convert::{MissingField, time};
+use super::user::Accounts;
+use crate::http::links::Links;
 
 /// A rule about branches.
 #[derive(Clone, Debug, Serialize)]
@@ -15,8 +16,8 @@ pub(crate) struct Protection {
 }
 
 impl Protection {
-    pub(crate) fn new(rule: git::Protection, accounts: &Accounts, links: &Links) -> Result<Self, Incomplete> {
-        // An account that is gone still stands for somebody: without it the list would mean everybody.
+    pub(crate) fn new(rule: git::Protection, accounts: &Accounts, links: &Links) -> Result<Self, MissingField> {
+        // A deleted account stays in the list as `ghost`: an empty list would allow pushes of all writers.
         let name = |id: i64| accounts.by_id(id, links).username;
         Ok(Self {
             pattern: rule.pattern,

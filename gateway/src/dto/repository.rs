@@ -1,16 +1,19 @@
+//! Repositories, as one caller sees them.
+
 use ferrite_proto::{Permission, repo};
 use serde::Serialize;
 
-use super::{Incomplete, User, present, time};
-use crate::links::Links;
+use super::convert::{MissingField, require, time};
+use super::user::User;
+use crate::http::links::Links;
 
-/// Who an answer is for, as far as its shape depends on it.
+/// The caller of a response, as far as its shape depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Viewer {
-    /// Nobody signed in: mail addresses are blank.
+    /// A caller without credentials: e-mail addresses are blank.
     Anonymous,
-    /// Somebody.
-    Signed,
+    /// A caller with credentials.
+    Authenticated,
 }
 
 /// A repository as one caller sees it.
@@ -43,7 +46,7 @@ pub(crate) struct Repository {
     permissions: Option<Permissions>,
 }
 
-/// What the caller may do.
+/// Permissions of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Permissions {
     admin: bool,
@@ -62,15 +65,15 @@ impl From<Permission> for Permissions {
 }
 
 impl Repository {
-    pub(crate) fn new(repository: repo::Repository, viewer: Viewer, links: &Links) -> Result<Self, Incomplete> {
+    pub(crate) fn new(repository: repo::Repository, viewer: Viewer, links: &Links) -> Result<Self, MissingField> {
         let permission = Permission::from(repository.permission());
-        let mut owner = present(repository.owner, "owner")?;
+        let mut owner = require(repository.owner, "owner")?;
         if viewer == Viewer::Anonymous {
             owner.email.clear();
         }
         let urls = links.repository(&owner.username, &repository.name);
         let parent = match repository.parent {
-            // A parent is shown without its own parents.
+            // The parent is shown without its own parent.
             Some(parent) if repository.is_fork => {
                 let alone = repo::Repository { parent: None, ..*parent };
                 Some(Box::new(Self::new(alone, viewer, links)?))
@@ -104,7 +107,7 @@ impl Repository {
         })
     }
 
-    /// The same without `permissions`, as search shows it.
+    /// Removes `permissions`, which search results do not have.
     pub(crate) fn without_permissions(self) -> Self {
         Self { permissions: None, ..self }
     }
@@ -138,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_repository_has_the_shape_of_the_contract() {
-        insta::assert_json_snapshot!(shown(message(), Viewer::Signed), @r#"
+        insta::assert_json_snapshot!(shown(message(), Viewer::Authenticated), @r#"
         {
           "clone_url": "http://git.example.com/bob/demo.git",
           "created_at": "1970-01-01T00:00:01Z",
@@ -187,16 +190,17 @@ mod tests {
         let grandparent = repo::Repository { id: 9, is_fork: true, ..message() };
         let parent = repo::Repository { id: 8, is_fork: true, parent: Some(Box::new(grandparent)), ..message() };
         let fork = repo::Repository { is_fork: true, parent: Some(Box::new(parent)), ..message() };
-        let value = shown(fork.clone(), Viewer::Signed);
+        let value = shown(fork.clone(), Viewer::Authenticated);
         assert_eq!(value["parent"]["id"], 8);
         assert!(value["parent"].get("parent").is_none());
-        assert!(shown(repo::Repository { is_fork: false, ..fork }, Viewer::Signed).get("parent").is_none());
+        assert!(shown(repo::Repository { is_fork: false, ..fork }, Viewer::Authenticated).get("parent").is_none());
     }
 
     #[test]
     fn an_answer_without_an_owner_is_an_error() {
         let links = Links::new("http://h", "h:22");
-        let error = Repository::new(repo::Repository { owner: None, ..message() }, Viewer::Signed, &links).unwrap_err();
-        assert_eq!(error, Incomplete("owner"));
+        let error =
+            Repository::new(repo::Repository { owner: None, ..message() }, Viewer::Authenticated, &links).unwrap_err();
+        assert_eq!(error, MissingField("owner"));
     }
 }

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use ferrite_proto::repo;
 use serde::Serialize;
 
-use crate::links::Links;
+use crate::http::links::Links;
 
 /// A user, or an organization as an owner.
 #[derive(Clone, Debug, Serialize)]
@@ -28,13 +28,13 @@ impl User {
         }
     }
 
-    /// Stands for an account that is gone.
+    /// Returns the placeholder of a deleted account.
     fn ghost(id: i64, links: &Links) -> Self {
         Self::new(repo::User { id, username: "ghost".into(), ..repo::User::default() }, links)
     }
 }
 
-/// Accounts looked up for one answer.
+/// Accounts that were looked up for one response.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     by_id: HashMap<i64, User>,
@@ -42,7 +42,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Adds what one call found.
+    /// Adds the accounts of one lookup.
     pub(crate) fn add(&mut self, found: repo::GetUsersResponse, links: &Links) {
         self.by_id.extend(found.users.into_iter().map(|user| (user.id, User::new(user, links))));
         self.id_by_email.extend(found.user_id_by_email);

@@ -1,36 +1,35 @@
-//! Git over HTTP: the smart protocol's three addresses of every repository.
+//! Git over HTTP: the three paths of the smart protocol (gitprotocol-http(5)) for every repository.
 //!
-//! `info/refs`, `git-upload-pack` and `git-receive-pack` are the addresses; `O/R.git` and `O/R` name the same repository. Who is
-//! calling is said by HTTP Basic alone: a user name or e-mail address with a password, or an access token in either place. One
-//! question to repo-svc answers who that is and what they may, and its grant opens git-svc, where git runs. Both bodies are then
-//! piped, neither collected; a client that goes away takes its transfer with it.
+//! The paths are `info/refs`, `git-upload-pack` and `git-receive-pack`; `O/R.git` and `O/R` name the same repository. Clients send
+//! HTTP Basic only: a user name or e-mail address with a password, or an access token in either place. One call to repo-svc resolves
+//! the caller and its permission, and returns the grant for git-svc, where git runs. Request and response bodies are piped and never
+//! collected; when a client disconnects, its transfer ends.
 //!
-//! What may not be seen and what does not exist look the same: 401 to a caller without credentials, 404 to one with.
-//! Refusals are one line of plain text, which git shows to its user.
+//! A hidden repository and a missing one look the same: 401 to a request without credentials, 404 to one with them. Errors are one
+//! line of plain text, which git shows to its user.
 //!
-//! Not here: packets, packs and refs, which are git-svc's; the dumb protocol, which is not served; and the REST API, which does
-//! not take passwords for repositories.
+//! Order of the files: `http` → `request`, `target` → `error`. Uses `auth`, `upstream` and `http`. Not here: packets, packs and refs,
+//! which git-svc reads; the dumb protocol, which is not served; and the REST API, which takes no passwords for repositories.
 
-mod capabilities;
-mod credentials;
-mod door;
-pub(crate) mod protocol;
-mod refusal;
+mod error;
+mod http;
+mod request;
 pub(crate) mod target;
 
-pub(crate) use capabilities::Capabilities;
-use door::Door;
+use ferrite_proto::operation;
 
-use crate::routes::routes;
+pub(crate) use self::http::GitHttpState;
+use self::http::{advertise_refs, receive_pack, upload_pack};
+use crate::http::routes::routes;
 
 // Request bodies are packs: no layer around these routes may limit or collect them.
-routes! { Door:
-    "/{owner}/{repo}/info/refs" => get door::advertise;
-    "/{owner}/{repo}/info/refs/" => get door::advertise;
-    "/{owner}/{repo}/git-upload-pack" => post door::upload_pack;
-    "/{owner}/{repo}/git-upload-pack/" => post door::upload_pack;
-    "/{owner}/{repo}/git-receive-pack" => post door::receive_pack;
-    "/{owner}/{repo}/git-receive-pack/" => post door::receive_pack;
+routes! { GitHttpState:
+    "/{owner}/{repo}/info/refs" => get advertise_refs as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/info/refs/" => get advertise_refs as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/git-upload-pack" => post upload_pack as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/git-upload-pack/" => post upload_pack as operation::UPLOAD_PACK;
+    "/{owner}/{repo}/git-receive-pack" => post receive_pack as operation::RECEIVE_PACK;
+    "/{owner}/{repo}/git-receive-pack/" => post receive_pack as operation::RECEIVE_PACK;
 }
 
 #[cfg(test)]

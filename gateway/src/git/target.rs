@@ -1,9 +1,12 @@
+//! The repository that the two parts of a path name, for git over HTTP and over SSH.
+
 use ferrite_proto::repo::{RepositoryName, RepositoryRef, repository_ref};
 
 const MAX_OWNER_BYTES: usize = 64;
 const MAX_NAME_BYTES: usize = 100;
 
-/// The repository that `/{owner}/{repo}` names, `.git` at its end or not; `None` when none can have that name.
+/// Returns the repository that `/{owner}/{repo}` names, with or without `.git` at its end; `None` for a name that no repository can
+/// have.
 pub(crate) fn repository(owner: &str, repo: &str) -> Option<RepositoryRef> {
     let name = without_suffix(repo);
     if !is_name(owner, MAX_OWNER_BYTES) || !is_name(name, MAX_NAME_BYTES) {
@@ -13,7 +16,7 @@ pub(crate) fn repository(owner: &str, repo: &str) -> Option<RepositoryRef> {
     Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
 }
 
-/// Takes `.git` off once: no repository's own name ends in it.
+/// Removes `.git` once. No name of a repository ends with it.
 fn without_suffix(repo: &str) -> &str {
     match repo.len().checked_sub(".git".len()).and_then(|at| repo.split_at_checked(at)) {
         Some((name, suffix)) if suffix.eq_ignore_ascii_case(".git") => name,
@@ -21,7 +24,7 @@ fn without_suffix(repo: &str) -> &str {
     }
 }
 
-/// Wider than the rules for new names, which are repo-svc's: what fails here was never anybody's.
+/// Returns whether `text` can be a name. The rules of repo-svc for new names are stricter, so a name that fails here does not exist.
 fn is_name(text: &str, max_bytes: usize) -> bool {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
     is_plain && text.len() <= max_bytes && text.bytes().any(|byte| byte != b'.')
@@ -50,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_can_have_are_not_asked_for() {
+    fn names_that_cannot_exist_are_not_looked_up() {
         let long = "x".repeat(101);
         for repo in ["", ".git", ".", "..", "...", "a b", "a/b", "a\0", "ü", "%2e", "a\\b", "-\n", &long] {
             assert_eq!(parts("ada", repo), None, "{repo:?}");

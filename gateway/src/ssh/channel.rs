@@ -1,9 +1,9 @@
-//! One channel: from its opening to the end of the one command that it is for.
+//! One SSH channel, from its opening to the end of its one command.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use ferrite_proto::metadata;
+use ferrite_proto::git_transport::{GitProtocol, GitService};
 use ferrite_proto::repo::ResolveAccessRequest;
 use http::HeaderValue;
 use hyper::upgrade::Upgraded;
@@ -13,180 +13,171 @@ use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::Door;
-use super::command::{Command, Service};
-use super::refusal::Refusal;
-use super::upstream::{self, End, Opening};
-use super::visitor::{Key, Presence, Who};
+use super::command::Command;
+use super::error::SshCommandError;
+use super::identity::{ConnectionTracker, KeyOwner, SshClient, set_metadata};
+use super::session::{self, Message, OpenSession, SessionEnd};
+use super::state::SshState;
 use crate::git::target;
-use crate::recheck::{Refused, until_refused};
+use crate::upstream::reauthorize::{Revoked, until_revoked};
 
-/// The status of everything that we end ourselves.
-const REFUSED: u32 = 1;
-/// Packets that are kept of a client that does not wait for git.
-const MAX_AHEAD: usize = 16;
+/// Exit status of everything but a command that git has ended.
+const EXIT_FAILURE: u32 = 1;
+/// Most messages of a client that are buffered until the session of its command is open.
+const MAX_BUFFERED_MESSAGES: usize = 16;
 
-/// What a channel is asked for.
-pub(super) enum Wish {
+/// A request for a program on a channel.
+pub(super) enum ChannelRequest {
     /// A shell.
     Shell,
-    /// A command, with the protocol that was asked for before it.
-    Command(Result<Command, Refusal>, Option<HeaderValue>),
+    /// A command, and the version of git's protocol from the environment.
+    Command(Result<Command, SshCommandError>, Option<GitProtocol>),
 }
 
-/// Who asks.
-pub(super) struct Guest {
-    /// The key that was shown.
-    pub(super) key: Key,
-    /// Where from, as far as it is counted.
-    pub(super) client: Option<HeaderValue>,
+/// The end of a command: its result in metrics, an error for the client's standard error, and the exit status.
+struct CommandEnd {
+    result: &'static str,
+    error: Option<SshCommandError>,
+    exit_status: u32,
 }
 
-/// Serves a channel until its command has ended, the client is gone, or the connection is cut.
-pub(super) async fn attend(
-    door: Arc<Door>,
-    guest: Guest,
+/// Serves a channel until its command has ended, the client has disconnected, or `cancelled` is cancelled.
+pub(super) async fn serve(
+    state: Arc<SshState>,
+    client: SshClient,
     channel: Channel<Msg>,
-    wish: oneshot::Receiver<Wish>,
-    presence: Presence,
-    cut: CancellationToken,
+    request: oneshot::Receiver<ChannelRequest>,
+    tracker: ConnectionTracker,
+    cancelled: CancellationToken,
 ) {
     let (mut read, write) = channel.split();
     let served = async {
-        let Some(wish) = wait(&mut read, wish).await else { return };
-        let _working = presence.work();
-        match wish {
-            Wish::Shell => {
-                let greeting = match &guest.key.who {
-                    Who::User(name) => format!("Hi {name}! You are signed in, but Ferrite provides no shell."),
-                    Who::DeployKey => {
+        let Some(request) = wait_for_request(&mut read, request).await else { return };
+        let _guard = tracker.start_command();
+        match request {
+            ChannelRequest::Shell => {
+                let greeting = match &client.key.owner {
+                    KeyOwner::User(name) => format!("Hi {name}! You are signed in, but Ferrite provides no shell."),
+                    KeyOwner::Repositories => {
                         "Hi! You are signed in with a deploy key, but Ferrite provides no shell.".to_owned()
                     }
                 };
-                upstream::farewell(&write, Some((&greeting, false)), REFUSED).await;
+                session::close(&write, Some(Message::Output(&greeting)), EXIT_FAILURE).await;
             }
-            Wish::Command(command, protocol) => {
-                if let Some((line, status)) = run(&door, &guest, command, protocol, &mut read, &write).await {
-                    let line = line.map(|refusal| format!("Ferrite: {refusal}"));
-                    upstream::farewell(&write, line.as_deref().map(|line| (line, true)), status).await;
+            ChannelRequest::Command(command, protocol) => {
+                if let Some(end) = run(&state, &client, command, protocol, &mut read, &write).await {
+                    let line = end.error.map(|error| format!("Ferrite: {error}"));
+                    session::close(&write, line.as_deref().map(Message::Error), end.exit_status).await;
                 }
             }
         }
     };
     tokio::select! {
         () = served => {}
-        () = cut.cancelled() => {}
+        () = cancelled.cancelled() => {}
     }
 }
 
-/// Runs a command to its end; what its user is to hear then, and the status. Nothing when the client left before it began.
+/// Runs a command; `None` if the client closes the channel before the session is open.
 async fn run(
-    door: &Door,
-    guest: &Guest,
-    command: Result<Command, Refusal>,
-    protocol: Option<HeaderValue>,
+    state: &SshState,
+    client: &SshClient,
+    command: Result<Command, SshCommandError>,
+    protocol: Option<GitProtocol>,
     read: &mut ChannelReadHalf,
     write: &ChannelWriteHalf<Msg>,
-) -> Option<(Option<Refusal>, u32)> {
+) -> Option<CommandEnd> {
     let (start, request_id) = (Instant::now(), uuid::Uuid::new_v4().to_string());
     let service = command.as_ref().map_or("none", |command| command.service.name());
-    let mut ahead = Vec::new();
-    // A client that leaves while it waits gives its place up.
+    let mut buffered = Vec::new();
+    // Dropping `open` frees the place of a waiting client in git-svc's queue.
     let opened = tokio::select! {
-        opened = open(door, guest, command, protocol, &request_id) => opened,
-        () = gone(read, &mut ahead) => return None,
+        opened = open(state, client, command, protocol, &request_id) => opened,
+        () = closed(read, &mut buffered) => return None,
     };
-    let (result, line, status) = match opened {
-        Ok((session, mut refused)) => tokio::select! {
-            end = upstream::exchange(session, ahead, read, write) => ended(end),
-            status = &mut refused => {
-                let refusal = Refusal::of_status(&status, matches!(guest.key.who, Who::User(_)));
-                ("revoked", Some(refusal), REFUSED)
+    let end = match opened {
+        Ok((session, mut revoked)) => tokio::select! {
+            end = session::exchange(session, buffered, read, write) => end_of_session(end),
+            status = &mut revoked => {
+                let error = SshCommandError::of_status(&status, matches!(client.key.owner, KeyOwner::User(_)));
+                CommandEnd { result: "revoked", error: Some(error), exit_status: EXIT_FAILURE }
             }
         },
-        Err(refusal) => (refusal.name(), Some(refusal), REFUSED),
+        Err(error) => CommandEnd { result: error.name(), error: Some(error), exit_status: EXIT_FAILURE },
     };
+    let result = end.result;
     metrics::counter!("ferrite_ssh_commands_total", "service" => service, "result" => result).increment(1);
     let duration_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let key = guest.key.fingerprint.as_str();
+    let key = client.key.fingerprint.as_str();
     tracing::info!(request_id, service, result, duration_ms, key, "a command over SSH");
-    Some((line, status))
+    Some(end)
 }
 
-/// How an exchange that came to its end is told of.
-fn ended(end: End) -> (&'static str, Option<Refusal>, u32) {
-    match end {
-        End::Status(0) => ("ok", None, 0),
-        End::Status(status) => ("failed", None, status.into()),
-        End::Gone => ("gone", None, REFUSED),
-        End::Lost => ("lost", Some(Refusal::Interrupted), REFUSED),
-    }
+fn end_of_session(end: SessionEnd) -> CommandEnd {
+    let (result, error, exit_status) = match end {
+        SessionEnd::Exited(0) => ("ok", None, 0),
+        SessionEnd::Exited(status) => ("failed", None, status.into()),
+        SessionEnd::ClientDisconnected => ("gone", None, EXIT_FAILURE),
+        SessionEnd::ServiceLost => ("lost", Some(SshCommandError::Interrupted), EXIT_FAILURE),
+    };
+    CommandEnd { result, error, exit_status }
 }
 
-/// What the client wants of its channel; nothing when it leaves. What it sends before that is dropped.
-async fn wait(read: &mut ChannelReadHalf, wish: oneshot::Receiver<Wish>) -> Option<Wish> {
+/// Waits for the request of a channel; `None` if the client closes it. Data that arrives before the request is dropped.
+async fn wait_for_request(
+    read: &mut ChannelReadHalf,
+    request: oneshot::Receiver<ChannelRequest>,
+) -> Option<ChannelRequest> {
     loop {
         match read.wait().await? {
             ChannelMsg::Close => return None,
-            // The visitor hears of it right after this.
-            ChannelMsg::Exec { .. } | ChannelMsg::RequestShell { .. } => return wish.await.ok(),
+            // The handler of the connection parses the message and sends the request next.
+            ChannelMsg::Exec { .. } | ChannelMsg::RequestShell { .. } => return request.await.ok(),
             _ => {}
         }
     }
 }
 
-/// Returns when the client has left the channel. Keeps what it sends ahead, and reads no more when that is much.
-async fn gone(read: &mut ChannelReadHalf, ahead: &mut Vec<ChannelMsg>) {
-    while ahead.len() < MAX_AHEAD {
+/// Returns when the client closes the channel. Buffers its messages, and stops reading at [`MAX_BUFFERED_MESSAGES`].
+async fn closed(read: &mut ChannelReadHalf, buffered: &mut Vec<ChannelMsg>) {
+    while buffered.len() < MAX_BUFFERED_MESSAGES {
         match read.wait().await {
             Some(ChannelMsg::Close) | None => return,
-            Some(message) => ahead.push(message),
+            Some(message) => buffered.push(message),
         }
     }
     std::future::pending::<()>().await;
 }
 
-/// A session for a command, if the caller may, and the end of that permission.
+/// Authorizes a command and opens its session. Also returns the future that completes when the permission is revoked.
 async fn open(
-    door: &Door,
-    guest: &Guest,
-    command: Result<Command, Refusal>,
-    protocol: Option<HeaderValue>,
+    state: &SshState,
+    client: &SshClient,
+    command: Result<Command, SshCommandError>,
+    protocol: Option<GitProtocol>,
     request_id: &str,
-) -> Result<(TokioIo<Upgraded>, Refused), Refusal> {
+) -> Result<(TokioIo<Upgraded>, Revoked), SshCommandError> {
     let command = command?;
-    let repository = target::repository(&command.owner, &command.repo).ok_or(Refusal::Missing)?;
-    let asked = ResolveAccessRequest {
+    let repository = target::repository(&command.owner, &command.repo).ok_or(SshCommandError::Missing)?;
+    let access_request = ResolveAccessRequest {
         repository: Some(repository),
         operation: command.service.operation().to_owned(),
         basic: None,
-        ssh_fingerprint: Some(guest.key.fingerprint.clone()),
+        ssh_fingerprint: Some(client.key.fingerprint.clone()),
     };
-    let mut question = tonic::Request::new(asked.clone());
-    annotate(&mut question, guest.client.as_ref(), request_id);
-    let answer = door.access.clone().resolve_access(question).await;
-    let is_user = matches!(guest.key.who, Who::User(_));
-    let answer = answer.map_err(|status| Refusal::of_status(&status, is_user))?.into_inner();
-    let (Some(repository), Ok(grant)) = (answer.repository, HeaderValue::try_from(answer.grant)) else {
-        tracing::error!("repo-svc let a client in without a repository or a grant");
-        return Err(Refusal::Internal);
+    let mut request = tonic::Request::new(access_request.clone());
+    set_metadata(&mut request, client.address.as_ref(), request_id);
+    let response = state.access.clone().resolve_access(request).await;
+    let is_user = matches!(client.key.owner, KeyOwner::User(_));
+    let response = response.map_err(|status| SshCommandError::of_status(&status, is_user))?.into_inner();
+    let (Some(repository), Ok(grant)) = (response.repository, HeaderValue::try_from(response.grant)) else {
+        tracing::error!("repo-svc authorized a client without a repository or a grant");
+        return Err(SshCommandError::Internal);
     };
-    if command.service == Service::ReceivePack && repository.is_mirror {
-        return Err(Refusal::Mirror);
+    if command.service == GitService::ReceivePack && repository.is_mirror {
+        return Err(SshCommandError::MirrorReadOnly);
     }
-    let opening = Opening { repository: repository.id, grant, service: command.service, protocol, request_id };
-    let session = upstream::open(&door.bulk, opening).await?;
-    Ok((session, until_refused(door.access.clone(), asked, door.recheck)))
-}
-
-/// Says for whom a question is, and under which id it is logged.
-pub(super) fn annotate<T>(question: &mut tonic::Request<T>, client: Option<&HeaderValue>, request_id: &str) {
-    if let Ok(id) = request_id.parse() {
-        question.metadata_mut().insert(metadata::REQUEST_ID, id);
-    }
-    if let Some(client) = client
-        && let Ok(client) = client.as_bytes().try_into()
-    {
-        question.metadata_mut().insert(metadata::CLIENT, client);
-    }
+    let request = OpenSession { repository_id: repository.id, grant, service: command.service, protocol, request_id };
+    let session = session::open(&state.git_client, request).await?;
+    Ok((session, until_revoked(state.access.clone(), access_request, state.reauthorize_interval)))
 }

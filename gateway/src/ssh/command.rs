@@ -1,114 +1,78 @@
-//! What a client asks to be run: a command line, as a shell would get it, of which only git's three services are understood.
+//! Parsing of command lines. Only git's three services with the path of a repository are commands; nothing is passed to a shell.
 
-use ferrite_proto::operation::{RECEIVE_PACK, UPLOAD_PACK};
+use ferrite_proto::git_transport::GitService;
 
-use super::refusal::Refusal;
+use super::error::SshCommandError;
 
-const MAX_BYTES: usize = 4096;
-/// What a shell would act upon outside of quotes. Nothing is passed to one; who means it is told that it is not understood.
-const SPECIAL: &str = "$`;&|<>(){}*?[]#~\n\r\0";
+const MAX_COMMAND_BYTES: usize = 4096;
+/// Characters that a shell interprets outside of quotes. An argument with one of them is refused, because it is not meant literally.
+const SHELL_SPECIAL: &str = "$`;&|<>(){}*?[]#~\n\r\0";
 
-/// A service of git's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Service {
-    /// A fetch.
-    UploadPack,
-    /// A push.
-    ReceivePack,
-    /// An archive.
-    UploadArchive,
-}
-
-impl Service {
-    fn parse(name: &str) -> Option<Self> {
-        match name {
-            "upload-pack" => Some(Self::UploadPack),
-            "receive-pack" => Some(Self::ReceivePack),
-            "upload-archive" => Some(Self::UploadArchive),
-            _ => None,
-        }
-    }
-
-    /// The name that git-svc knows it by.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::UploadPack => "git-upload-pack",
-            Self::ReceivePack => "git-receive-pack",
-            Self::UploadArchive => "git-upload-archive",
-        }
-    }
-
-    /// What repo-svc knows it as. Who may fetch may have an archive.
-    pub(super) fn operation(self) -> &'static str {
-        match self {
-            Self::UploadPack | Self::UploadArchive => UPLOAD_PACK,
-            Self::ReceivePack => RECEIVE_PACK,
-        }
-    }
-}
-
-/// A service and the repository it is for.
+/// A service of git and the repository that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
-    /// The service.
-    pub(super) service: Service,
-    /// The first half of the repository's name, as it was written.
+    pub(super) service: GitService,
+    /// The owner in the path, as it was written.
     pub(super) owner: String,
-    /// The second half, with or without `.git`.
+    /// The name in the path, with or without `.git`.
     pub(super) repo: String,
 }
 
 impl Command {
-    /// Reads a command line: `git-upload-pack 'ada/demo.git'` and its like.
+    /// Parses a command line such as `git-upload-pack 'ada/demo.git'` or `git upload-pack ada/demo`.
     ///
     /// # Errors
-    /// [`Refusal::UnknownCommand`], [`Refusal::InvalidPath`].
-    pub(super) fn parse(line: &[u8]) -> Result<Self, Refusal> {
-        let text = std::str::from_utf8(line).ok().filter(|text| text.len() <= MAX_BYTES);
-        let text = text.ok_or(Refusal::UnknownCommand)?.trim();
+    /// [`SshCommandError::UnknownCommand`] for another command, [`SshCommandError::InvalidPath`] for another argument.
+    pub(super) fn parse(line: &[u8]) -> Result<Self, SshCommandError> {
+        let text = std::str::from_utf8(line).ok().filter(|text| text.len() <= MAX_COMMAND_BYTES);
+        let text = text.ok_or(SshCommandError::UnknownCommand)?.trim();
         let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
         let (name, argument) = match first {
-            "git" => rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), "")),
-            _ => (first.strip_prefix("git-").ok_or(Refusal::UnknownCommand)?, rest),
+            "git" => {
+                let (name, argument) = rest.trim_start().split_once(' ').unwrap_or((rest.trim_start(), ""));
+                (format!("git-{name}"), argument)
+            }
+            _ => (first.to_owned(), rest),
         };
-        let service = Service::parse(name).ok_or(Refusal::UnknownCommand)?;
-        let path = word(argument.trim()).ok_or(Refusal::InvalidPath)?;
+        let service = GitService::parse(name.as_bytes()).ok_or(SshCommandError::UnknownCommand)?;
+        let path = unquote(argument.trim()).ok_or(SshCommandError::InvalidPath)?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         match path.split_once('/') {
             Some((owner, repo)) if !owner.is_empty() && !repo.is_empty() && !repo.contains('/') => {
                 Ok(Self { service, owner: owner.to_owned(), repo: repo.to_owned() })
             }
-            _ => Err(Refusal::InvalidPath),
+            _ => Err(SshCommandError::InvalidPath),
         }
     }
 }
 
-/// The one word that a text is to a shell; `None` when it is none, or several, or more than a word.
-fn word(text: &str) -> Option<String> {
+/// Returns the one word that `text` is to a shell, without its quotes; `None` for no word, several words, and anything that a shell
+/// would expand.
+fn unquote(text: &str) -> Option<String> {
     let mut out = String::new();
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        match char {
             '\'' => loop {
-                match letters.next()? {
+                match chars.next()? {
                     '\'' => break,
                     inner => out.push(inner),
                 }
             },
             '"' => loop {
-                match letters.next()? {
+                match chars.next()? {
                     '"' => break,
                     '$' | '`' => return None,
-                    '\\' => match letters.next()? {
+                    '\\' => match chars.next()? {
                         escaped @ ('"' | '\\' | '$' | '`') => out.push(escaped),
                         other => out.extend(['\\', other]),
                     },
                     inner => out.push(inner),
                 }
             },
-            '\\' => out.push(letters.next()?),
-            letter if letter.is_whitespace() || SPECIAL.contains(letter) => return None,
-            letter => out.push(letter),
+            '\\' => out.push(chars.next()?),
+            char if char.is_whitespace() || SHELL_SPECIAL.contains(char) => return None,
+            char => out.push(char),
         }
     }
     (!out.is_empty()).then_some(out)
@@ -120,20 +84,20 @@ mod tests {
 
     use super::*;
 
-    fn parse(line: &str) -> Result<(Service, String, String), Refusal> {
+    fn parse(line: &str) -> Result<(GitService, String, String), SshCommandError> {
         Command::parse(line.as_bytes()).map(|command| (command.service, command.owner, command.repo))
     }
 
     #[test]
     fn every_form_that_clients_send_is_understood() {
         for (line, service) in [
-            ("git-upload-pack 'Ada/demo.git'", Service::UploadPack),
-            ("git-upload-pack '/Ada/demo.git'", Service::UploadPack),
-            ("git upload-pack 'Ada/demo.git'", Service::UploadPack),
-            ("git-receive-pack \"Ada/demo.git\"", Service::ReceivePack),
-            ("git-receive-pack Ada/demo.git", Service::ReceivePack),
-            ("git-upload-archive  '/Ada/demo.git' ", Service::UploadArchive),
-            ("git-upload-pack 'Ada/de'\\''mo.git'", Service::UploadPack),
+            ("git-upload-pack 'Ada/demo.git'", GitService::UploadPack),
+            ("git-upload-pack '/Ada/demo.git'", GitService::UploadPack),
+            ("git upload-pack 'Ada/demo.git'", GitService::UploadPack),
+            ("git-receive-pack \"Ada/demo.git\"", GitService::ReceivePack),
+            ("git-receive-pack Ada/demo.git", GitService::ReceivePack),
+            ("git-upload-archive  '/Ada/demo.git' ", GitService::UploadArchive),
+            ("git-upload-pack 'Ada/de'\\''mo.git'", GitService::UploadPack),
         ] {
             let repo = if line.contains("de'") { "de'mo.git" } else { "demo.git" };
             assert_eq!(parse(line), Ok((service, "Ada".to_owned(), repo.to_owned())), "{line}");
@@ -157,9 +121,9 @@ mod tests {
             "GIT-UPLOAD-PACK a/b",
             &long,
         ] {
-            assert_eq!(parse(line), Err(Refusal::UnknownCommand), "{line}");
+            assert_eq!(parse(line), Err(SshCommandError::UnknownCommand), "{line}");
         }
-        assert_eq!(Command::parse(b"git-upload-pack '\xff/x'"), Err(Refusal::UnknownCommand));
+        assert_eq!(Command::parse(b"git-upload-pack '\xff/x'"), Err(SshCommandError::UnknownCommand));
     }
 
     #[test]
@@ -185,7 +149,7 @@ mod tests {
             "a/b|sh",
             "a/*",
         ] {
-            assert_eq!(parse(&format!("git-upload-pack {argument}")), Err(Refusal::InvalidPath), "{argument}");
+            assert_eq!(parse(&format!("git-upload-pack {argument}")), Err(SshCommandError::InvalidPath), "{argument}");
         }
     }
 
@@ -198,7 +162,7 @@ mod tests {
         #[test]
         fn what_git_quotes_comes_back(path in "[ -~]{1,20}") {
             let quoted = path.replace('\'', "'\\''").replace('!', "'\\!'");
-            prop_assert_eq!(word(&format!("'{quoted}'")), Some(path));
+            prop_assert_eq!(unquote(&format!("'{quoted}'")), Some(path));
         }
     }
 }

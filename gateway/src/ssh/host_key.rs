@@ -1,4 +1,4 @@
-//! The keys by which clients recognise the site: made once, and the same for as long as their files are there.
+//! Host keys, by which clients recognise the site: created on the first start, and read from their files afterwards.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -10,19 +10,22 @@ use russh::keys::ssh_key::LineEnding;
 use russh::keys::ssh_key::private::RsaKeypair;
 use russh::keys::{Algorithm, PrivateKey};
 
-const ED25519: &str = "ssh_host_ed25519_key";
-const RSA: &str = "ssh_host_rsa_key";
+const ED25519_FILE: &str = "ssh_host_ed25519_key";
+const RSA_FILE: &str = "ssh_host_rsa_key";
 const RSA_BITS: usize = 3072;
 
-/// The keys in `folder`; those that are missing are made. Processes that start at the same time end up with the same ones.
+/// Returns the keys in `folder` and creates those that are missing. Processes that start at the same time get the same keys.
+///
+/// # Errors
+/// When a key cannot be created, read or parsed, or a file has a key of another kind.
 pub(super) fn ensure(folder: &Path) -> Result<Vec<PrivateKey>, String> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
         .map_err(|error| format!("host keys in {}: {error}", folder.display()))?;
-    let ed25519 = key(folder, ED25519, || PrivateKey::random(&mut safe_rng(), Algorithm::Ed25519))?;
-    let rsa = key(folder, RSA, || RsaKeypair::random(&mut safe_rng(), RSA_BITS).map(PrivateKey::from))?;
+    let ed25519 = key(folder, ED25519_FILE, || PrivateKey::random(&mut safe_rng(), Algorithm::Ed25519))?;
+    let rsa = key(folder, RSA_FILE, || RsaKeypair::random(&mut safe_rng(), RSA_BITS).map(PrivateKey::from))?;
     if ed25519.algorithm() != Algorithm::Ed25519 || !matches!(rsa.algorithm(), Algorithm::Rsa { .. }) {
         return Err(format!(
             "host keys in {}: a file holds a key of another kind than its name says",
@@ -32,16 +35,17 @@ pub(super) fn ensure(folder: &Path) -> Result<Vec<PrivateKey>, String> {
     Ok(vec![ed25519, rsa])
 }
 
+/// Reads the key in the file `name`, and creates the file if it is missing.
 fn key(
     folder: &Path,
     name: &str,
-    make: impl FnOnce() -> russh::keys::ssh_key::Result<PrivateKey>,
+    generate: impl FnOnce() -> russh::keys::ssh_key::Result<PrivateKey>,
 ) -> Result<PrivateKey, String> {
     let path = folder.join(name);
     let failed = |error: std::io::Error| format!("host key {}: {error}", path.display());
     if !path.exists() {
-        let made = make().and_then(|key| key.to_openssh(LineEnding::LF));
-        let text = made.map_err(|error| format!("host key {}: {error}", path.display()))?;
+        let generated = generate().and_then(|key| key.to_openssh(LineEnding::LF));
+        let text = generated.map_err(|error| format!("host key {}: {error}", path.display()))?;
         publish(folder, name, text.as_bytes()).map_err(failed)?;
     }
     let text = std::fs::read_to_string(&path).map_err(failed)?;
@@ -51,20 +55,20 @@ fn key(
     })
 }
 
-/// Writes a private file as a whole, on disk when this returns; one that somebody else has put there meanwhile stays.
+/// Writes a private file and syncs it. A file that another process has created meanwhile stays.
 fn publish(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
-    let unfinished = folder.join(format!(".{name}.{}", uuid::Uuid::new_v4()));
+    let temporary = folder.join(format!(".{name}.{}", uuid::Uuid::new_v4()));
     let written = (|| {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(content)?;
         file.sync_all()?;
-        match std::fs::hard_link(&unfinished, folder.join(name)) {
+        match std::fs::hard_link(&temporary, folder.join(name)) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
         }
     })();
-    // What cannot be removed is private, and nobody looks for it.
-    let _ = std::fs::remove_file(&unfinished);
+    // A temporary file that cannot be removed is private and never read.
+    let _ = std::fs::remove_file(&temporary);
     written?;
     File::open(folder)?.sync_all()
 }
@@ -93,8 +97,8 @@ mod tests {
         let public = |keys: &[PrivateKey]| keys.iter().map(|key| key.public_key().clone()).collect::<Vec<_>>();
         assert_eq!(public(&all[0]), public(&all[1]));
         assert_eq!(public(&all[0]), public(&ensure(&folder).unwrap()));
-        assert_eq!(files(&folder), [ED25519, RSA]);
-        for name in [ED25519, RSA] {
+        assert_eq!(files(&folder), [ED25519_FILE, RSA_FILE]);
+        for name in [ED25519_FILE, RSA_FILE] {
             assert_eq!(folder.join(name).metadata().unwrap().permissions().mode() & 0o777, 0o600);
         }
     }
@@ -102,8 +106,8 @@ mod tests {
     #[test]
     fn a_damaged_key_is_named_and_kept() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(ED25519), "damaged").unwrap();
-        assert!(ensure(folder.path()).unwrap_err().contains(ED25519));
-        assert_eq!(std::fs::read(folder.path().join(ED25519)).unwrap(), b"damaged");
+        std::fs::write(folder.path().join(ED25519_FILE), "damaged").unwrap();
+        assert!(ensure(folder.path()).unwrap_err().contains(ED25519_FILE));
+        assert_eq!(std::fs::read(folder.path().join(ED25519_FILE)).unwrap(), b"damaged");
     }
 }

@@ -1,85 +1,45 @@
 //! Git over SSH.
 //!
-//! Clients sign in with a public key and under any user name: the key decides who they are. repo-svc is asked once at the sign-in
-//! whether anybody added the key, so that strangers hear `Permission denied (publickey)`, and again for every command, so that a key
-//! that was removed opens nothing on a connection that is still there. A command becomes a session of git-svc (see
-//! [`ferrite_proto::session`]), whose bytes are passed on both ways, none of them collected. A client that goes takes its git along.
+//! A client authenticates with a public key, under any user name: the key identifies its owner. repo-svc is asked for the owner when
+//! the client authenticates, so that unknown keys get `Permission denied (publickey)`, and again for every command, so that a removed
+//! key loses its access on open connections too. A command becomes a session of git-svc (see [`ferrite_proto::session`]), whose bytes
+//! are piped in both directions and never collected. When a client disconnects, its git process ends.
 //!
-//! Offered are `git-upload-pack`, `git-receive-pack`, `git-upload-archive`, and a greeting to those who ask for a shell. There are
-//! no terminals, no subsystems, no forwarding of anything, and no compression.
+//! The commands are `git-upload-pack`, `git-receive-pack` and `git-upload-archive`; a shell request gets a greeting. There are no
+//! terminals, subsystems, forwarding or compression.
 //!
-//! Not here: what git says to its client, and who may do what.
+//! Order of the files: `server` → `handler` → `channel` → `session`, `command`, `identity` → `state`, `error`. Uses the repository names
+//! of `git`, and `upstream` and `http`. Not here: git's protocol, which runs in git-svc, and permissions, which repo-svc decides.
 
+mod cancellable_stream;
 mod channel;
 mod command;
+mod error;
+mod handler;
 mod host_key;
-mod refusal;
+mod identity;
 mod server;
-mod upstream;
-mod visitor;
-mod wire;
+mod session;
+mod state;
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::Arc;
 
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::rate_limit::RateLimiter;
+use ferrite_kit::net::Address;
 use ferrite_kit::startup::StartError;
-use ferrite_kit::{Clock, Lifecycle};
-use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use tokio::sync::Semaphore;
 
-use crate::Config;
-use crate::bulk::Bulk;
-use crate::state::Gateway;
+pub(crate) use state::{ConnectionLimits, SshState};
 
-/// What every connection needs.
-pub(crate) struct Door {
-    /// Who is calling, and may they.
-    access: AccessServiceClient<Channel>,
-    /// The way to git.
-    bulk: Bulk,
-    /// After which time callers of long transfers are asked about again.
-    recheck: Duration,
-    /// Counts those who could not sign in.
-    limiter: RateLimiter,
-    life: Lifecycle,
-    /// Connections that there is still room for.
-    room: Arc<Semaphore>,
-    /// Connections of each address.
-    guests: Mutex<HashMap<IpAddr, u16>>,
-    per_address: u16,
-    /// How long a client may take to sign in.
-    sign_in: Duration,
-    /// How long a connection may stay without a command.
-    idle: Duration,
-}
-
-/// Listens where the configuration says, if it does, and serves until the life stops. The first start makes the host keys, and takes
-/// a moment longer.
+/// Listens on `address` and serves until the lifecycle of `state` stops. Creates the host keys in `key_folder` that are missing.
 ///
 /// # Errors
-/// When the address is taken, or a host key cannot be made or used.
-pub(crate) async fn start(config: &Config, gateway: &Gateway, life: &Lifecycle) -> Result<(), StartError> {
-    let (Some(address), Some(folder)) = (&config.ssh_listen, &config.ssh_host_key_folder) else { return Ok(()) };
+/// When the address cannot be bound, or a host key cannot be created or read.
+pub(crate) async fn start(address: &Address, key_folder: &Path, state: SshState) -> Result<(), StartError> {
     let listener = address.bind().await?;
-    // Nobody is served yet whom this could hold up.
-    let keys = host_key::ensure(folder).map_err(StartError::Other)?;
-    let door = Arc::new(Door {
-        access: gateway.clients.access(),
-        bulk: gateway.bulk.clone(),
-        recheck: gateway.recheck,
-        limiter: config.trust.load("gateway", &Clock::system())?.limiter,
-        life: life.clone(),
-        room: Arc::new(Semaphore::new(config.ssh_connections.into())),
-        guests: Mutex::default(),
-        per_address: config.ssh_connections_per_address,
-        sign_in: config.ssh_sign_in,
-        idle: config.ssh_idle,
-    });
+    // Blocks the thread; nothing is served yet.
+    let keys = host_key::ensure(key_folder).map_err(StartError::Other)?;
     tracing::info!(address = %listener.address()?, "serving git over SSH");
-    life.spawn("ssh listener", server::serve(listener, door, Arc::new(server::settings(keys))));
+    let (life, config) = (state.life.clone(), Arc::new(server::config(keys)));
+    life.spawn("ssh listener", server::serve(listener, Arc::new(state), config));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The listener: who may connect, and for how long.
+//! The SSH listener: limits on connections, the configuration of the protocol, and the timeouts of a connection.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -13,26 +13,35 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Door;
-use super::visitor::{Presence, State, VisitError, Visitor};
-use super::wire::Wire;
-use crate::door::client;
+use super::cancellable_stream::CancellableStream;
+use super::handler::{ConnectionHandler, SshError};
+use super::identity::{ConnectionState, ConnectionTracker};
+use super::state::SshState;
+use crate::http::client_address::client_address;
 
-/// How long it takes to hear that a key is not good.
-const REJECTION: Duration = Duration::from_millis(300);
-/// Clients that are asked whether they are still there, and how often they may fail to answer.
-const KEEPALIVE: Duration = Duration::from_secs(30);
-const KEEPALIVES: usize = 4;
-/// Connections of one address on which no good key was shown, within a time, before no more are taken.
-const FAILURES: u32 = 60;
+/// Delay of the answer to a rejected key, but the first one.
+const REJECTION_DELAY: Duration = Duration::from_millis(300);
+/// Time between keepalive messages to a silent client.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// Unanswered keepalive messages after which a connection ends.
+const MAX_UNANSWERED_KEEPALIVES: usize = 4;
+/// Connections of one address that end without authentication within [`FAILURE_WINDOW`] before its connections are refused.
+const MAX_FAILURES: u32 = 60;
 const FAILURE_WINDOW: Duration = Duration::from_secs(600);
-/// What a client may send ahead of git: packets, of at most [`PACKET`] bytes each.
-const PACKETS: usize = 16;
-const PACKET: u32 = 32 << 10;
-const WINDOW: u32 = 2 << 20;
+/// Packets of a channel that are buffered until git reads them, of at most [`MAX_PACKET_BYTES`] each.
+const CHANNEL_BUFFER_PACKETS: usize = 16;
+const MAX_PACKET_BYTES: u32 = 32 << 10;
+/// Flow control window of a channel.
+const WINDOW_BYTES: u32 = 2 << 20;
+/// Pause after a failure to accept a connection, which is most likely a lack of file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Time between the end of the last command and the end of its connection at a stop, for the last messages of the command.
+const FLUSH_TIME: Duration = Duration::from_millis(100);
+/// Part of the grace period after which connections with running commands are ended at a stop.
+const GRACE_FRACTION: f64 = 0.9;
 
-/// How SSH is spoken here: nothing that rests on SHA-1, nothing compressed, no other way to sign in than by key.
-pub(super) fn settings(keys: Vec<PrivateKey>) -> Config {
+/// Returns the configuration of SSH: no algorithm with SHA-1, no compression, and authentication by public key only.
+pub(super) fn config(keys: Vec<PrivateKey>) -> Config {
     let mut methods = MethodSet::empty();
     methods.push(MethodKind::PublicKey);
     let rsa = |hash| Algorithm::Rsa { hash: Some(hash) };
@@ -54,149 +63,151 @@ pub(super) fn settings(keys: Vec<PrivateKey>) -> Config {
     Config {
         server_id: SshId::Standard(Cow::Borrowed("SSH-2.0-Ferrite")),
         methods,
-        auth_rejection_time: REJECTION,
+        auth_rejection_time: REJECTION_DELAY,
         auth_rejection_time_initial: Some(Duration::ZERO),
         keys,
-        window_size: WINDOW,
-        maximum_packet_size: PACKET,
-        channel_buffer_size: PACKETS,
+        window_size: WINDOW_BYTES,
+        maximum_packet_size: MAX_PACKET_BYTES,
+        channel_buffer_size: CHANNEL_BUFFER_PACKETS,
         preferred,
         inactivity_timeout: None,
-        keepalive_interval: Some(KEEPALIVE),
-        keepalive_max: KEEPALIVES,
+        keepalive_interval: Some(KEEPALIVE_INTERVAL),
+        keepalive_max: MAX_UNANSWERED_KEEPALIVES,
         ..Config::default()
     }
 }
 
-/// Takes connections until the life stops. Those that work then may finish within the grace period.
-pub(super) async fn serve(listener: Listener, door: Arc<Door>, settings: Arc<Config>) {
+/// Accepts connections until the lifecycle stops. Commands that run then may finish within the grace period.
+pub(super) async fn serve(listener: Listener, state: Arc<SshState>, config: Arc<Config>) {
     loop {
         let accepted = tokio::select! {
-            () = door.life.stopping() => return,
+            () = state.life.stopping() => return,
             accepted = listener.accept() => accepted,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of file descriptors, most likely: a pause lets some be closed.
                 tracing::debug!(%error, "cannot accept an SSH connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
         };
-        let Ok(room) = Arc::clone(&door.room).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&state.connections).try_acquire_owned() else {
             count("full");
             continue;
         };
-        let Some(place) = Place::take(&door, peer, room) else {
+        let Some(slot) = ConnectionSlot::acquire(&state, peer, permit) else {
             count("too_many_of_one_address");
             continue;
         };
-        let (own, settings) = (Arc::clone(&door), Arc::clone(&settings));
-        door.life.spawn("ssh connection", async move {
-            visit(&own, settings, stream, peer).await;
-            drop(place);
+        let (shared, config) = (Arc::clone(&state), Arc::clone(&config));
+        state.life.spawn("ssh connection", async move {
+            serve_connection(&shared, config, stream, peer).await;
+            drop(slot);
         });
     }
 }
 
+/// Counts a connection by its result.
 fn count(result: &'static str) {
     metrics::counter!("ferrite_ssh_connections_total", "result" => result).increment(1);
 }
 
-/// A connection's place among all, and among those of its address.
-struct Place {
-    door: Arc<Door>,
+/// One connection in the counts of all and of its address, until it is dropped.
+struct ConnectionSlot {
+    state: Arc<SshState>,
     address: Option<IpAddr>,
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
-    fn take(door: &Arc<Door>, peer: Option<SocketAddr>, room: OwnedSemaphorePermit) -> Option<Self> {
-        let address = peer.and_then(|peer| counted(peer.ip()));
+impl ConnectionSlot {
+    /// Counts a connection; `None` if its address has too many.
+    fn acquire(state: &Arc<SshState>, peer: Option<SocketAddr>, permit: OwnedSemaphorePermit) -> Option<Self> {
+        let address = peer.and_then(|peer| counted_address(peer.ip()));
         if let Some(address) = address {
-            let mut guests = door.guests.lock().expect("nothing panics while it is held");
-            let here = guests.entry(address).or_insert(0);
-            if *here >= door.per_address {
+            let mut connections = state.connections_per_ip.lock().expect("nothing panics while it is held");
+            let count = connections.entry(address).or_insert(0);
+            if *count >= state.limits.max_connections_per_ip {
                 return None;
             }
-            *here += 1;
+            *count += 1;
         }
         metrics::gauge!("ferrite_ssh_connections").increment(1);
-        Some(Self { door: Arc::clone(door), address, _room: room })
+        Some(Self { state: Arc::clone(state), address, _permit: permit })
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         metrics::gauge!("ferrite_ssh_connections").decrement(1);
         let Some(address) = self.address else { return };
-        let mut guests = self.door.guests.lock().expect("nothing panics while it is held");
-        if let Some(here) = guests.get_mut(&address) {
-            *here -= 1;
-            if *here == 0 {
-                guests.remove(&address);
+        let mut connections = self.state.connections_per_ip.lock().expect("nothing panics while it is held");
+        if let Some(count) = connections.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                connections.remove(&address);
             }
         }
     }
 }
 
-/// An address, or for IPv6 the network, of which a client has all.
-fn counted(address: IpAddr) -> Option<IpAddr> {
-    client(address)?.to_str().ok()?.parse().ok()
+/// Returns the address under which connections are counted: for IPv6 the network.
+fn counted_address(address: IpAddr) -> Option<IpAddr> {
+    client_address(address)?.to_str().ok()?.parse().ok()
 }
 
 /// Serves one connection to its end.
-async fn visit(door: &Arc<Door>, settings: Arc<Config>, stream: Stream, peer: Option<SocketAddr>) {
-    let client = peer.and_then(|peer| client(peer.ip()));
-    let failures = format!("ssh {}", client.as_ref().and_then(|client| client.to_str().ok()).unwrap_or_default());
-    if door.limiter.peek(&failures, FAILURE_WINDOW).await.0 >= FAILURES {
+async fn serve_connection(state: &Arc<SshState>, config: Arc<Config>, stream: Stream, peer: Option<SocketAddr>) {
+    let address = peer.and_then(|peer| client_address(peer.ip()));
+    let failures_key =
+        format!("ssh {}", address.as_ref().and_then(|address| address.to_str().ok()).unwrap_or_default());
+    if state.limiter.peek(&failures_key, FAILURE_WINDOW).await.0 >= MAX_FAILURES {
         count("throttled");
         return;
     }
-    let cut = CancellationToken::new();
-    let (presence, mut state) = Presence::new();
-    let visitor = Visitor::new(Arc::clone(door), client, presence, cut.clone());
-    let wire = Wire::new(stream, &cut);
-    let spoken = async {
-        let running = russh::server::run_stream(settings, wire, visitor).await?;
+    let cancelled = CancellationToken::new();
+    let (tracker, mut connection) = ConnectionTracker::new();
+    let handler = ConnectionHandler::new(Arc::clone(state), address, tracker, cancelled.clone());
+    let stream = CancellableStream::new(stream, &cancelled);
+    let session = async {
+        let running = russh::server::run_stream(config, stream, handler).await?;
         running.await
     };
-    let mut spoken = std::pin::pin!(spoken);
-    let outcome: Result<(), VisitError> = tokio::select! {
-        outcome = &mut spoken => outcome,
-        reason = watch_over(door, state.clone()) => {
-            tracing::debug!(reason, "an SSH connection is cut");
-            cut.cancel();
-            spoken.await
+    let mut session = std::pin::pin!(session);
+    let outcome: Result<(), SshError> = tokio::select! {
+        outcome = &mut session => outcome,
+        reason = enforce_timeouts(state, connection.clone()) => {
+            tracing::debug!(reason, "an SSH connection is ended");
+            cancelled.cancel();
+            session.await
         }
     };
-    // Whatever still works for this connection has nobody to work for.
-    cut.cancel();
-    let state = *state.borrow_and_update();
+    // Ends the tasks of channels that still run.
+    cancelled.cancel();
+    let connection = *connection.borrow_and_update();
     if let Err(error) = outcome {
         tracing::debug!(%error, "an SSH connection ended early");
     }
-    if state.is_in {
+    if connection.is_authenticated {
         count("ok");
-    } else if state.has_tried {
+    } else if connection.has_offered_key {
         count("stranger");
-        door.limiter.count(&failures, FAILURE_WINDOW).await;
+        state.limiter.count(&failures_key, FAILURE_WINDOW).await;
     } else {
-        // Somebody who looks whether the port is open, as balancers do.
+        // A probe of the port, as load balancers send.
         count("silent");
     }
 }
 
-/// Returns when a connection is to end, and why.
-async fn watch_over(door: &Door, mut state: watch::Receiver<State>) -> &'static str {
+/// Returns when a timeout of the connection has passed or a stop is due, with the reason for the log.
+async fn enforce_timeouts(state: &SshState, mut connection: watch::Receiver<ConnectionState>) -> &'static str {
     let opened = Instant::now();
     loop {
-        let now = *state.borrow_and_update();
+        let now = *connection.borrow_and_update();
         let end = match now {
-            State { is_in: false, .. } => Some(opened + door.sign_in),
-            State { commands: 0, .. } => Some(Instant::now() + door.idle),
-            State { .. } => None,
+            ConnectionState { is_authenticated: false, .. } => Some(opened + state.limits.sign_in_timeout),
+            ConnectionState { commands: 0, .. } => Some(Instant::now() + state.limits.idle_timeout),
+            ConnectionState { .. } => None,
         };
         let expired = async {
             match end {
@@ -205,23 +216,22 @@ async fn watch_over(door: &Door, mut state: watch::Receiver<State>) -> &'static 
             }
         };
         tokio::select! {
-            changed = state.changed() => if changed.is_err() {
-                // The connection is gone: whoever waits for it hears of that.
+            changed = connection.changed() => if changed.is_err() {
+                // The connection has ended, which its own future reports.
                 return std::future::pending().await;
             },
-            () = expired => return if now.is_in { "idle" } else { "not signed in in time" },
-            () = door.life.stopping() => return stop(door, state).await,
+            () = expired => return if now.is_authenticated { "idle" } else { "not signed in in time" },
+            () = state.life.stopping() => return wait_for_commands(state, connection).await,
         }
     }
 }
 
-/// Returns when the last command has ended after a stop, or the grace period is about to.
-async fn stop(door: &Door, mut state: watch::Receiver<State>) -> &'static str {
-    let grace = door.life.grace().mul_f64(0.9);
-    let ended = tokio::time::timeout(grace, async { state.wait_for(|state| state.commands == 0).await.is_ok() }).await;
-    if ended == Ok(true) {
-        // The last words of a command are on their way.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+/// Returns at a stop when the last command of the connection has ended, or shortly before the end of the grace period.
+async fn wait_for_commands(state: &SshState, mut connection: watch::Receiver<ConnectionState>) -> &'static str {
+    let grace = state.life.grace().mul_f64(GRACE_FRACTION);
+    let idle = async { connection.wait_for(|connection| connection.commands == 0).await.is_ok() };
+    if tokio::time::timeout(grace, idle).await == Ok(true) {
+        tokio::time::sleep(FLUSH_TIME).await;
     }
     "stopping"
 }

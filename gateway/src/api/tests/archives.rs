@@ -1,14 +1,14 @@
-//! Archives: what git-svc is asked for, and what its answer becomes.
+//! Archives: the request to git-svc, and the response that is made of git-svc's.
 
 use axum::body::{Body, to_bytes};
 use ferrite_kit::server::Peer;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use tower::ServiceExt;
 
-use super::{GOOD, World};
+use super::{GOOD, TestGateway};
 use crate::router;
 
-/// git-svc's answers for a few revisions.
+/// Answers for git-svc, for a few revisions.
 pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     assert_eq!(headers["ferrite-grant"], "grant");
     assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));
@@ -44,7 +44,7 @@ pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (St
 
 #[tokio::test]
 async fn an_archive_is_offered_under_a_name_without_slashes_and_can_be_resumed() {
-    let world = World::new().await;
+    let gateway = TestGateway::new().await;
     let request = Request::get("/api/v1/repos/bob/read/archive/feature/one.zip")
         .header("authorization", GOOD)
         .header("range", "bytes=2-")
@@ -53,7 +53,7 @@ async fn an_archive_is_offered_under_a_name_without_slashes_and_can_be_resumed()
         .header("ferrite-client", "forged")
         .header("x-other", "kept back")
         .extension(Peer("192.0.2.7:999".parse().unwrap()));
-    let response = router(world.gateway.clone()).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let response = router(&gateway.state).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     assert_eq!(response.status(), 200);
     for (name, value) in [
         ("content-type", "application/octet-stream"),
@@ -68,16 +68,16 @@ async fn an_archive_is_offered_under_a_name_without_slashes_and_can_be_resumed()
     }
     let body = to_bytes(response.into_body(), 1024).await.unwrap();
     assert_eq!(body, "bytes=2- \"x\" \"y\" 192.0.2.7 -");
-    let (status, headers, body) = world.ask("GET", "/repos/bob/read/archive/part.tar.gz", Some(GOOD), "").await;
+    let (status, headers, body) = gateway.ask("GET", "/repos/bob/read/archive/part.tar.gz", Some(GOOD), "").await;
     assert_eq!((status, body.as_str(), &headers["content-range"]), (206, "cd", &"bytes 2-3/9".parse().unwrap()));
-    assert_eq!(world.ask("HEAD", "/repos/bob/read/archive/feature%2Fone.zip", Some(GOOD), "").await.2, "");
-    let (status, headers, _) = world.ask("HEAD", "/repos/bob/read/archive/heads.zip", Some(GOOD), "").await;
+    assert_eq!(gateway.ask("HEAD", "/repos/bob/read/archive/feature%2Fone.zip", Some(GOOD), "").await.2, "");
+    let (status, headers, _) = gateway.ask("HEAD", "/repos/bob/read/archive/heads.zip", Some(GOOD), "").await;
     assert!(status == 200 && headers["etag"] == "\"x\"" && !headers.contains_key("content-length"), "{headers:?}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_as_an_archive_is_told_in_our_words() {
-    let world = World::new().await;
+async fn an_error_of_git_svc_is_not_passed_on() {
+    let gateway = TestGateway::new().await;
     for (archive, expected) in [
         ("none.zip", 404),
         ("feature/one.tar", 404),
@@ -90,13 +90,13 @@ async fn what_cannot_be_had_as_an_archive_is_told_in_our_words() {
         ("broken.zip", 500),
     ] {
         let (status, headers, body) =
-            world.ask("GET", &format!("/repos/bob/read/archive/{archive}"), Some(GOOD), "").await;
+            gateway.ask("GET", &format!("/repos/bob/read/archive/{archive}"), Some(GOOD), "").await;
         assert_eq!(status, expected, "{archive}");
         assert!(body.starts_with("{\"message\":") && !body.contains("secret"), "{body}");
         assert_eq!(headers.get("content-range").is_some(), status == 416, "{archive}");
         assert_eq!(body.contains("\"field\":\"archive\""), status == 422, "{body}");
     }
-    let (status, headers, body) = world.ask("GET", "/repos/bob/read/archive/known.zip", Some(GOOD), "").await;
+    let (status, headers, body) = gateway.ask("GET", "/repos/bob/read/archive/known.zip", Some(GOOD), "").await;
     assert_eq!((status, body.as_str(), &headers["etag"]), (304, "", &"\"x\"".parse().unwrap()));
-    assert_eq!(world.ask("GET", "/repos/bob/read/archive/main.zip", None, "").await.0, 401);
+    assert_eq!(gateway.ask("GET", "/repos/bob/read/archive/main.zip", None, "").await.0, 401);
 }

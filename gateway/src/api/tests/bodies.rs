@@ -1,4 +1,4 @@
-//! Mistakes in bodies and queries: told after credentials and level, and with the field at fault.
+//! Mistakes in bodies and queries: reported after credentials and permission, and with the field.
 
 use ferrite_kit::auth::AuthError;
 use ferrite_proto::repo::check_access_request::Target;
@@ -16,58 +16,58 @@ fn acme() -> Option<Target> {
     Some(Target::Organization("acme".into()))
 }
 
-/// Every operation outside of a repository's own services whose request can be wrong in itself.
-fn attempts() -> Vec<(&'static str, &'static str, CheckAccessRequest)> {
-    let attempt = |operation: &str, as_administrator, target| CheckAccessRequest {
+/// Every operation of repo-svc whose request can be wrong in itself, with the check of its permission.
+fn permission_checks() -> Vec<(&'static str, &'static str, CheckAccessRequest)> {
+    let check = |operation: &str, as_administrator, target| CheckAccessRequest {
         operation: format!("ferrite.repo.v1.{operation}"),
         as_administrator,
         target,
     };
     let repository = "RepositoryService/CreateRepository";
     vec![
-        ("POST", "/user/repos", attempt(repository, false, None)),
-        ("POST", "/org/acme/repos", attempt(repository, false, acme())),
-        ("POST", "/orgs/acme/repos", attempt(repository, false, acme())),
-        ("POST", "/admin/users/bob/repos", attempt(repository, true, None)),
-        ("POST", "/user/emails", attempt("ProfileService/AddEmails", false, None)),
-        ("DELETE", "/user/emails", attempt("ProfileService/DeleteEmails", false, None)),
-        ("POST", "/user/keys", attempt("PublicKeyService/CreatePublicKey", false, None)),
-        ("POST", "/admin/users/bob/keys", attempt("PublicKeyService/CreatePublicKey", true, None)),
-        ("POST", "/user/orgs", attempt("OrganizationService/CreateOrganization", false, None)),
-        ("POST", "/admin/users/bob/orgs", attempt("OrganizationService/CreateOrganization", true, None)),
-        ("PATCH", "/orgs/acme", attempt("OrganizationService/UpdateOrganization", false, acme())),
-        ("PUT", "/orgs/acme/memberships/bob", attempt("OrganizationService/SetMembership", false, acme())),
-        ("POST", "/orgs/acme/teams", attempt("TeamService/CreateTeam", false, acme())),
-        ("POST", "/admin/orgs/acme/teams", attempt("TeamService/CreateTeam", true, acme())),
-        ("PATCH", "/teams/7", attempt("TeamService/UpdateTeam", false, Some(Target::TeamId(7)))),
-        ("PUT", "/repos/bob/demo/collaborators/eve", attempt("CollaboratorService/SetCollaborator", false, demo())),
-        ("POST", "/repos/bob/demo/keys", attempt("DeployKeyService/CreateDeployKey", false, demo())),
-        ("POST", "/admin/users", attempt("AdministrationService/CreateUser", false, None)),
-        ("PATCH", "/admin/users/bob", attempt("AdministrationService/UpdateUser", false, None)),
-        ("GET", "/admin/audit?since=x", attempt("AdministrationService/ListAuditEvents", false, None)),
+        ("POST", "/user/repos", check(repository, false, None)),
+        ("POST", "/org/acme/repos", check(repository, false, acme())),
+        ("POST", "/orgs/acme/repos", check(repository, false, acme())),
+        ("POST", "/admin/users/bob/repos", check(repository, true, None)),
+        ("POST", "/user/emails", check("ProfileService/AddEmails", false, None)),
+        ("DELETE", "/user/emails", check("ProfileService/DeleteEmails", false, None)),
+        ("POST", "/user/keys", check("PublicKeyService/CreatePublicKey", false, None)),
+        ("POST", "/admin/users/bob/keys", check("PublicKeyService/CreatePublicKey", true, None)),
+        ("POST", "/user/orgs", check("OrganizationService/CreateOrganization", false, None)),
+        ("POST", "/admin/users/bob/orgs", check("OrganizationService/CreateOrganization", true, None)),
+        ("PATCH", "/orgs/acme", check("OrganizationService/UpdateOrganization", false, acme())),
+        ("PUT", "/orgs/acme/memberships/bob", check("OrganizationService/SetMembership", false, acme())),
+        ("POST", "/orgs/acme/teams", check("TeamService/CreateTeam", false, acme())),
+        ("POST", "/admin/orgs/acme/teams", check("TeamService/CreateTeam", true, acme())),
+        ("PATCH", "/teams/7", check("TeamService/UpdateTeam", false, Some(Target::TeamId(7)))),
+        ("PUT", "/repos/bob/demo/collaborators/eve", check("CollaboratorService/SetCollaborator", false, demo())),
+        ("POST", "/repos/bob/demo/keys", check("DeployKeyService/CreateDeployKey", false, demo())),
+        ("POST", "/admin/users", check("AdministrationService/CreateUser", false, None)),
+        ("PATCH", "/admin/users/bob", check("AdministrationService/UpdateUser", false, None)),
+        ("GET", "/admin/audit?since=x", check("AdministrationService/ListAuditEvents", false, None)),
     ]
 }
 
 #[tokio::test]
-async fn who_may_not_do_it_hears_nothing_of_the_mistake() {
-    let (world, script) = Script::world().await;
-    for (method, path, attempt) in attempts() {
-        assert_eq!(world.status(method, path, BAD, BROKEN).await, 401, "{method} {path}");
+async fn a_caller_without_permission_gets_no_field_errors() {
+    let (gateway, script) = Script::gateway().await;
+    for (method, path, check) in permission_checks() {
+        assert_eq!(gateway.status(method, path, BAD, BROKEN).await, 401, "{method} {path}");
         let expected = if method == "GET" { 422 } else { 400 };
-        assert_eq!(world.status(method, path, GOOD, BROKEN).await, expected, "{method} {path}");
-        assert_eq!(script.asked("AccessService/CheckAccess"), Some(attempt), "{method} {path}");
+        assert_eq!(gateway.status(method, path, GOOD, BROKEN).await, expected, "{method} {path}");
+        assert_eq!(script.asked("AccessService/CheckAccess"), Some(check), "{method} {path}");
     }
     for (error, expected) in [(AuthError::AdminRequired, 403), (AuthError::RepositoryNotFound, 404)] {
         script.refuse("AccessService/CheckAccess", error);
-        for (method, path, _) in attempts() {
-            assert_eq!(world.status(method, path, GOOD, BROKEN).await, expected, "{method} {path}");
+        for (method, path, _) in permission_checks() {
+            assert_eq!(gateway.status(method, path, GOOD, BROKEN).await, expected, "{method} {path}");
         }
     }
 }
 
 #[tokio::test]
 async fn every_mistake_names_its_field() {
-    let (world, _script) = Script::world().await;
+    let (gateway, _script) = Script::gateway().await;
     let cases = [
         ("POST", "/user/emails", "{}", "emails", "required"),
         ("POST", "/user/emails", "[]", "emails", "required"),
@@ -95,7 +95,7 @@ async fn every_mistake_names_its_field() {
         ("GET", "/admin/audit?since=2026-01-02T00:00:00Z&until=tomorrow", "", "until", "invalid"),
     ];
     for (method, path, body, field, code) in cases {
-        let (status, _, answer) = world.ask(method, path, Some(GOOD), body).await;
+        let (status, _, answer) = gateway.ask(method, path, Some(GOOD), body).await;
         assert_eq!(status, 422, "{method} {path} {body}: {answer}");
         let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(
@@ -107,11 +107,11 @@ async fn every_mistake_names_its_field() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_the_first_thing_wrong_with_a_token_to_be_made() {
-    let (world, script) = Script::world().await;
+async fn a_wrong_password_is_the_first_error_of_a_new_token() {
+    let (gateway, script) = Script::gateway().await;
     let basic = Some("Basic YWRhOnNlY3JldA==");
     script.refuse("AccountService/ListAccessTokens", AuthError::BadCredentials);
-    let (status, headers, _) = world.ask("POST", "/users/ada/tokens", basic, BROKEN).await;
+    let (status, headers, _) = gateway.ask("POST", "/users/ada/tokens", basic, BROKEN).await;
     assert_eq!((status, headers.contains_key("www-authenticate")), (401, true));
     script.answer("AccountService/ListAccessTokens", &repo::ListAccessTokensResponse::default());
     for (body, field) in [
@@ -120,7 +120,7 @@ async fn a_wrong_password_is_the_first_thing_wrong_with_a_token_to_be_made() {
         (r#"{"name":"n","expires_at":"tomorrow"}"#, "expires_at"),
         (r#"{"name":"n","repositories":[7]}"#, "repositories"),
     ] {
-        let (status, _, answer) = world.ask("POST", "/users/ada/tokens", basic, body).await;
+        let (status, _, answer) = gateway.ask("POST", "/users/ada/tokens", basic, body).await;
         let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
         assert_eq!((status, &value["errors"][0]["field"]), (422, &field.into()), "{body}");
     }

@@ -1,4 +1,4 @@
-//! Git's own door beside the API: which operation it asks for, and what it makes of the answer.
+//! Git over HTTP: the operation of each service, and the response that is made of repo-svc's.
 
 use axum::body::{Body, to_bytes};
 use ferrite_kit::auth::AuthError;
@@ -6,45 +6,45 @@ use ferrite_proto::{Permission, operation, repo};
 use http::Request;
 use tower::ServiceExt;
 
-use super::World;
+use super::TestGateway;
 use super::script::Script;
 use crate::router;
 
 const RPC: &str = "AccessService/ResolveAccess";
 
-async fn refs(world: &World, service: &str) -> (u16, String) {
+async fn refs(gateway: &TestGateway, service: &str) -> (u16, String) {
     let request = Request::builder()
         .uri(format!("/bob/demo.git/info/refs?service={service}"))
         .header("authorization", "Basic YWRhOnNlY3JldA==")
         .body(Body::empty())
         .unwrap();
-    let response = router(world.gateway.clone()).oneshot(request).await.unwrap();
+    let response = router(&gateway.state).oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     (status, String::from_utf8(to_bytes(response.into_body(), 1024).await.unwrap().to_vec()).unwrap())
 }
 
 #[tokio::test]
 async fn each_service_is_an_operation_that_repo_svc_allows_or_refuses() {
-    let (world, script) = Script::world().await;
+    let (gateway, script) = Script::gateway().await;
     script.refuse(RPC, AuthError::PermissionRequired { needed: Permission::Write });
     for (service, operation) in
         [("git-upload-pack", operation::UPLOAD_PACK), ("git-receive-pack", operation::RECEIVE_PACK)]
     {
-        assert_eq!(refs(&world, service).await, (403, "write permission is required".to_owned()));
+        assert_eq!(refs(&gateway, service).await, (403, "write permission is required".to_owned()));
         let asked: repo::ResolveAccessRequest = script.asked(RPC).unwrap();
         assert_eq!(asked.operation, operation);
         assert_eq!(asked.basic.map(|basic| basic.username).as_deref(), Some("ada"));
     }
     script.refuse(RPC, AuthError::RepositoryNotFound);
-    assert_eq!(refs(&world, "git-receive-pack").await.0, 404);
+    assert_eq!(refs(&gateway, "git-receive-pack").await.0, 404);
 }
 
 #[tokio::test]
-async fn nobody_pushes_to_a_mirror() {
-    let (world, script) = Script::world().await;
+async fn a_push_to_a_mirror_is_refused() {
+    let (gateway, script) = Script::gateway().await;
     let repository = Some(repo::Repository { id: 7, is_mirror: true, ..Default::default() });
     script.answer(RPC, &repo::ResolveAccessResponse { repository, grant: "grant".into(), identity: None });
-    assert_eq!(refs(&world, "git-receive-pack").await, (403, "mirror repository is read-only".to_owned()));
-    // Let in; and git-svc is no part of this world.
-    assert_ne!(refs(&world, "git-upload-pack").await.0, 403);
+    assert_eq!(refs(&gateway, "git-receive-pack").await, (403, "mirror repository is read-only".to_owned()));
+    // A fetch is authorized; it fails because there is no git-svc here.
+    assert_ne!(refs(&gateway, "git-upload-pack").await.0, 403);
 }

@@ -9,14 +9,14 @@ use prost::Message;
 use serde_json::{Value, json};
 
 use super::script::Script;
-use super::{GOOD, World};
+use super::{GOOD, TestGateway};
 
 const ACCESS: &str = "AccessService/ResolveAccess";
 const DATA: &str = "ferrite.git.v1.GitDataService";
 const RULES: &str = "ferrite.git.v1.ProtectionService";
 
 struct Case {
-    world: World,
+    gateway: TestGateway,
     script: Script,
 }
 
@@ -60,19 +60,19 @@ fn not_found(reason: &'static str) -> tonic::Status {
 
 impl Case {
     async fn new() -> Self {
-        let (world, script) = Script::world().await;
+        let (gateway, script) = Script::gateway().await;
         let repository = repo::Repository { id: 7, owner: Some(bob()), name: "demo".into(), ..Default::default() };
         let grant = "grant".into();
         script.answer(ACCESS, &repo::ResolveAccessResponse { repository: Some(repository), grant, identity: None });
         let user_id_by_email = [("bob@example.com".to_owned(), 3)].into();
         script.answer("AccountService/GetUsers", &repo::GetUsersResponse { users: vec![bob()], user_id_by_email });
-        Self { world, script }
+        Self { gateway, script }
     }
 
     async fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value, String) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let path = format!("/repos/bob/demo{path}");
-        let (status, headers, text) = self.world.ask(method, &path, Some(GOOD), &body).await;
+        let (status, headers, text) = self.gateway.ask(method, &path, Some(GOOD), &body).await;
         let link = headers.get("link").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
         (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }, link)
     }

@@ -8,7 +8,7 @@ use prost::Message;
 use serde_json::{Value, json};
 
 use super::script::Script;
-use super::{GOOD, World};
+use super::{GOOD, TestGateway};
 
 fn demo() -> Option<RepositoryRef> {
     let name = RepositoryName { owner: "bob".into(), name: "demo".into() };
@@ -39,14 +39,14 @@ fn team() -> Option<repo::Team> {
 }
 
 struct Case {
-    world: World,
+    gateway: TestGateway,
     script: Script,
 }
 
 impl Case {
     async fn new() -> Self {
-        let (world, script) = Script::world().await;
-        Self { world, script }
+        let (gateway, script) = Script::gateway().await;
+        Self { gateway, script }
     }
 
     /// Makes a request, holds what repo-svc was asked to `expected`, and returns what the client hears.
@@ -59,7 +59,7 @@ impl Case {
     ) -> (u16, Value) {
         self.script.answer(rpc, &answer);
         let (method, path, body) = request;
-        let (status, _, text) = self.world.ask(method, path, Some(GOOD), body).await;
+        let (status, _, text) = self.gateway.ask(method, path, Some(GOOD), body).await;
         assert_eq!(self.script.asked::<Q>(rpc), Some(expected), "{method} {path} {text}");
         (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() })
     }
@@ -245,7 +245,7 @@ async fn memberships_have_roles_and_are_shown_by_their_owners() {
         let expected = repo::SetMembershipVisibilityRequest { organization: organization.clone(), is_public };
         let rpc = "OrganizationService/SetMembershipVisibility";
         case.done(method, "/orgs/acme/public_members/bob", rpc, expected).await;
-        assert_eq!(case.world.status(method, "/orgs/acme/public_members/eve", GOOD, "").await, 403);
+        assert_eq!(case.gateway.status(method, "/orgs/acme/public_members/eve", GOOD, "").await, 403);
         assert_eq!(case.script.asked::<repo::SetMembershipVisibilityRequest>(rpc), None);
     }
 }
@@ -445,7 +445,7 @@ async fn user_search_hides_addresses_from_strangers() {
     let answer = repo::SearchUsersResponse { users: vec![user()], total_count: 60 };
     case.script.answer("AccountService/SearchUsers", &answer);
     for (token, email) in [(None, ""), (Some(GOOD), "bob@example.com")] {
-        let (status, headers, body) = case.world.ask("GET", "/users/search?q=bo&limit=80", token, "").await;
+        let (status, headers, body) = case.gateway.ask("GET", "/users/search?q=bo&limit=80", token, "").await;
         let value: Value = serde_json::from_str(&body).unwrap();
         assert_eq!((status, &value["ok"], &value["data"][0]["email"]), (200, &true.into(), &email.into()));
         assert!(headers["link"].to_str().unwrap().contains("/users/search?q=bo&limit=80&page=2>"));

@@ -1,4 +1,4 @@
-//! A stand-in for repo-svc and git-svc that answers what a test says, and keeps what it was asked.
+//! A fake of repo-svc and git-svc that sends the responses of a test and records the requests.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -15,50 +15,50 @@ use http_body_util::StreamBody;
 use prost::Message;
 use tonic::Status;
 
-use super::World;
+use super::TestGateway;
 
-/// Bytes in front of a message: whether it is compressed, and its length.
-const PREFIX: usize = 5;
-/// Most methods are repo-svc's.
-const PACKAGE: &str = "ferrite.repo.v1";
+/// Bytes in front of a gRPC message: compression flag and length.
+const PREFIX_BYTES: usize = 5;
+/// Package of methods that are named without one.
+const DEFAULT_PACKAGE: &str = "ferrite.repo.v1";
 
-/// A method's full name; one of another service's comes with its package.
-fn full(method: &str) -> String {
-    if method.starts_with("ferrite.") { method.to_owned() } else { format!("{PACKAGE}.{method}") }
+/// Returns the full name of a method. A method of another package is named with its package.
+fn full_name(method: &str) -> String {
+    if method.starts_with("ferrite.") { method.to_owned() } else { format!("{DEFAULT_PACKAGE}.{method}") }
 }
 
-/// What to say, and what was asked; by method.
+/// Responses and recorded requests, by method.
 #[derive(Clone, Default)]
 pub(super) struct Script(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
-    answers: HashMap<String, Result<Vec<u8>, Status>>,
-    asked: HashMap<String, Vec<u8>>,
+    responses: HashMap<String, Result<Vec<u8>, Status>>,
+    requests: HashMap<String, Vec<u8>>,
 }
 
 impl Script {
-    /// A gateway in front of a stand-in that lets the token `good` do everything, and nothing else is known about.
-    pub(super) async fn world() -> (World, Self) {
+    /// Returns a gateway in front of a fake that permits everything to the token `good`, and has no other responses yet.
+    pub(super) async fn gateway() -> (TestGateway, Self) {
         let script = Self::default();
         script.answer("AccessService/CheckAccess", &repo::CheckAccessResponse {});
-        let stand_in = axum::Router::new().fallback(served).with_state(script.clone());
-        let mut world = World::of(stand_in).await;
-        world.gateway.clients.git = world.gateway.clients.repo.clone();
-        (world, script)
+        let services = axum::Router::new().fallback(served).with_state(script.clone());
+        let mut gateway = TestGateway::of(services).await;
+        gateway.state.clients.git = gateway.state.clients.repo.clone();
+        (gateway, script)
     }
 
     pub(super) fn answer(&self, method: &str, message: &impl Message) {
-        self.0.lock().unwrap().answers.insert(full(method), Ok(message.encode_to_vec()));
+        self.0.lock().unwrap().responses.insert(full_name(method), Ok(message.encode_to_vec()));
     }
 
     pub(super) fn refuse(&self, method: &str, error: impl Into<Status>) {
-        self.0.lock().unwrap().answers.insert(full(method), Err(error.into()));
+        self.0.lock().unwrap().responses.insert(full_name(method), Err(error.into()));
     }
 
-    /// What a method was asked last; takes it out.
+    /// Takes the last request of a method.
     pub(super) fn asked<M: Message + Default>(&self, method: &str) -> Option<M> {
-        let bytes = self.0.lock().unwrap().asked.remove(full(method).as_str())?;
+        let bytes = self.0.lock().unwrap().requests.remove(full_name(method).as_str())?;
         Some(M::decode(bytes.as_slice()).unwrap())
     }
 }
@@ -71,8 +71,8 @@ async fn served(State(script): State<Script>, request: Request) -> Response<Body
         return Status::from(AuthError::BadCredentials).into_http();
     }
     let mut inner = script.0.lock().unwrap();
-    inner.asked.insert(method.clone(), bytes[PREFIX..].to_vec());
-    match inner.answers.get(&method) {
+    inner.requests.insert(method.clone(), bytes[PREFIX_BYTES..].to_vec());
+    match inner.responses.get(&method) {
         Some(Ok(message)) => framed(message),
         Some(Err(status)) => status.clone().into_http(),
         None => Status::unimplemented(method).into_http(),

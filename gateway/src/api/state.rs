@@ -1,0 +1,16 @@
+//! State of the API's handlers.
+
+use crate::http::body_limits::BodyLimits;
+use crate::http::links::Links;
+use crate::upstream::clients::Clients;
+use crate::upstream::git_client::GitHttpClient;
+
+/// State of the API's handlers; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiState {
+    pub(crate) clients: Clients,
+    /// Files and archives of git-svc.
+    pub(crate) git_client: GitHttpClient,
+    pub(crate) links: Links,
+    pub(crate) body_limits: BodyLimits,
+}

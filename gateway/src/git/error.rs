@@ -1,0 +1,229 @@
+//! Errors of git over HTTP: a status and one line of plain text, which git shows to its user.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use ferrite_proto::error::reason;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, StatusCode};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::auth::InvalidCredential;
+
+/// Value of `WWW-Authenticate`.
+const CHALLENGE: &str = "Basic realm=\"Ferrite\"";
+/// `Retry-After` of 429 where repo-svc names no time.
+const DEFAULT_ATTEMPT_DELAY: Duration = Duration::from_secs(60);
+/// `Retry-After` of 503 where no service names a time.
+const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Longest line of text that is passed on, in characters.
+const MAX_LINE_CHARS: usize = 200;
+
+/// The error of a request of git over HTTP.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum GitHttpError {
+    /// Credentials are required. Also the answer for missing repositories to a request without credentials.
+    CredentialsRequired,
+    /// The credentials are wrong or malformed.
+    BadCredentials,
+    /// The repository is missing, or hidden from the caller.
+    NotFound,
+    /// A push to a mirror.
+    MirrorReadOnly,
+    /// The caller has no permission, with the message of repo-svc.
+    PermissionDenied(String),
+    /// The service is not offered.
+    UnknownService,
+    /// A request of the dumb protocol.
+    DumbProtocol,
+    /// A malformed or repeated `Git-Protocol` header.
+    InvalidProtocol,
+    /// The body does not have this content type, which the service requires.
+    ContentType(&'static str),
+    /// The body has an unsupported content encoding.
+    ContentEncoding,
+    /// Too many wrong passwords; the client may retry after this time.
+    TooManyAttempts(Option<Duration>),
+    /// A service cannot be reached or is at a limit; the client may retry after this time.
+    Unavailable(Option<Duration>),
+    /// The connection to git-svc was lost before its response.
+    Interrupted,
+    /// An error response of git-svc that is passed on: its status and one line of text.
+    GitService(StatusCode, String),
+    /// A bug or a broken installation; the cause is in the log.
+    Internal,
+}
+
+impl GitHttpError {
+    /// Returns the error for a missing or hidden repository.
+    pub(super) fn missing(is_anonymous: bool) -> Self {
+        if is_anonymous { Self::CredentialsRequired } else { Self::NotFound }
+    }
+
+    /// Converts a status of repo-svc. The message of a status without `ErrorInfo`, which comes from the transport, is never sent to
+    /// the client.
+    pub(super) fn of_status(status: &Status, is_anonymous: bool) -> Self {
+        let retry_after = || status.get_details_retry_info().and_then(|info| info.retry_delay);
+        match (status.code(), reason(status)) {
+            (Code::NotFound | Code::InvalidArgument, Some(_)) => Self::missing(is_anonymous),
+            (Code::Unauthenticated, Some(_)) if is_anonymous => Self::CredentialsRequired,
+            (Code::Unauthenticated, Some(_)) => Self::BadCredentials,
+            (Code::PermissionDenied, Some(_)) => Self::PermissionDenied(one_line(status.message())),
+            (Code::ResourceExhausted, Some(_)) => Self::TooManyAttempts(retry_after()),
+            (Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled, _) => {
+                tracing::warn!(code = ?status.code(), "repo-svc is not available to resolve access");
+                Self::Unavailable(retry_after())
+            }
+            (code, _) => {
+                tracing::error!(?code, message = status.message(), "repo-svc failed to resolve access");
+                Self::Internal
+            }
+        }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::CredentialsRequired | Self::BadCredentials => StatusCode::UNAUTHORIZED,
+            Self::NotFound | Self::DumbProtocol => StatusCode::NOT_FOUND,
+            Self::MirrorReadOnly | Self::PermissionDenied(_) | Self::UnknownService => StatusCode::FORBIDDEN,
+            Self::InvalidProtocol => StatusCode::BAD_REQUEST,
+            Self::ContentType(_) | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooManyAttempts(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Interrupted => StatusCode::BAD_GATEWAY,
+            Self::GitService(status, _) => *status,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn text(&self) -> Cow<'static, str> {
+        match self {
+            Self::CredentialsRequired => "credentials are required".into(),
+            Self::BadCredentials => "credentials are not valid".into(),
+            Self::NotFound => "repository does not exist".into(),
+            Self::MirrorReadOnly => "mirror repository is read-only".into(),
+            Self::UnknownService => "service is not offered".into(),
+            Self::DumbProtocol => "only the smart protocol is served; please upgrade git".into(),
+            Self::InvalidProtocol => "`Git-Protocol` is not well formed".into(),
+            Self::ContentType(expected) => format!("content type must be {expected}").into(),
+            Self::ContentEncoding => "content encoding must be gzip or none".into(),
+            Self::TooManyAttempts(_) => "too many failed attempts; try again later".into(),
+            Self::Unavailable(_) => "service is not available now; try again later".into(),
+            Self::Interrupted => "connection to the repository was lost".into(),
+            Self::PermissionDenied(text) | Self::GitService(_, text) => text.clone().into(),
+            Self::Internal => "internal error".into(),
+        }
+    }
+
+    /// Returns `Retry-After` in seconds, rounded up.
+    fn retry_after(&self) -> Option<u64> {
+        let delay = match self {
+            Self::TooManyAttempts(delay) => delay.unwrap_or(DEFAULT_ATTEMPT_DELAY),
+            Self::Unavailable(delay) => delay.unwrap_or(DEFAULT_RETRY_DELAY),
+            _ => return None,
+        };
+        Some(delay.as_secs() + u64::from(delay.subsec_nanos() > 0))
+    }
+}
+
+impl From<InvalidCredential> for GitHttpError {
+    fn from(_: InvalidCredential) -> Self {
+        Self::BadCredentials
+    }
+}
+
+impl IntoResponse for GitHttpError {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.text().into_owned()));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        if self.status() == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+        }
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// Returns the first line of a text: printable ASCII only, without control sequences of terminals, at most [`MAX_LINE_CHARS`].
+pub(super) fn one_line(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    line.chars().filter(|char| matches!(char, ' '..='~')).take(MAX_LINE_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    fn service_status(code: Code, reason: &str, retry_after: Option<Duration>) -> Status {
+        let mut details = ErrorDetails::new();
+        details.set_error_info(reason, "repo.ferrite", HashMap::new());
+        details.set_retry_info(retry_after);
+        Status::with_error_details(code, "message", details)
+    }
+
+    #[test]
+    fn hidden_and_missing_look_alike() {
+        for code in [Code::NotFound, Code::InvalidArgument] {
+            let status = service_status(code, "REPOSITORY_NOT_FOUND", None);
+            assert_eq!(GitHttpError::of_status(&status, true), GitHttpError::CredentialsRequired);
+            assert_eq!(GitHttpError::of_status(&status, false), GitHttpError::NotFound);
+        }
+    }
+
+    #[test]
+    fn the_message_of_a_transport_status_is_never_sent() {
+        for code in (0..=16).map(Code::from) {
+            let error = GitHttpError::of_status(&Status::new(code, "secret"), false);
+            assert!(matches!(error, GitHttpError::Unavailable(None) | GitHttpError::Internal), "{code:?}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn every_code_of_a_service_has_a_status() {
+        let of = |code| GitHttpError::of_status(&service_status(code, "REASON", None), false).status().as_u16();
+        let table: Vec<u16> = (1..=16).map(|code| of(Code::from(code))).collect();
+        assert_eq!(table, [503, 500, 404, 503, 404, 500, 403, 429, 500, 503, 500, 500, 500, 503, 500, 401]);
+    }
+
+    #[test]
+    fn only_401_has_a_challenge() {
+        for error in [GitHttpError::CredentialsRequired, GitHttpError::BadCredentials] {
+            assert_eq!(error.into_response().headers()[WWW_AUTHENTICATE], "Basic realm=\"Ferrite\"");
+        }
+        for error in [GitHttpError::NotFound, GitHttpError::MirrorReadOnly, GitHttpError::Internal] {
+            assert!(!error.into_response().headers().contains_key(WWW_AUTHENTICATE));
+        }
+    }
+
+    #[test]
+    fn retry_after_is_in_whole_seconds_rounded_up() {
+        let status = service_status(Code::ResourceExhausted, "TOO_MANY_ATTEMPTS", Some(Duration::from_millis(1500)));
+        let response = GitHttpError::of_status(&status, false).into_response();
+        assert_eq!(
+            (response.status(), &response.headers()[RETRY_AFTER]),
+            (StatusCode::TOO_MANY_REQUESTS, &"2".parse().unwrap())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_becomes_one_plain_line(text in "\\PC*(\\n|\\r|\\x1b)?.*") {
+            let line = one_line(&text);
+            prop_assert!(line.len() <= MAX_LINE_CHARS && line.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        }
+    }
+}

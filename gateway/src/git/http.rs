@@ -1,0 +1,312 @@
+//! Handlers of git over HTTP: each authorizes its caller by one call to repo-svc, then pipes the request to git-svc and the response
+//! back.
+//!
+//! Not here: which requests are well formed ([`super::request`]), and git itself, which runs in git-svc.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::response::Response;
+use ferrite_kit::grpc::Channel;
+use ferrite_proto::git_transport::{GitProtocol, GitService};
+use ferrite_proto::metadata;
+use ferrite_proto::repo::ResolveAccessRequest;
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+
+use super::error::{GitHttpError, one_line};
+use super::request::{
+    advertisement_type, check_type, git_protocol, is_gzip, request_type, result_type, service_of_query,
+};
+use super::target;
+use crate::auth::git_credentials::GitCredentials;
+use crate::upstream::capabilities::{AdvertisementError, CapabilitiesCache};
+use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protocol};
+use crate::upstream::reauthorize::{ReauthorizedBody, until_revoked};
+
+/// Deadline of `info/refs`. git-svc lets a request wait for half of this until a process may start.
+const ADVERTISE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest error body of git-svc that is read, in bytes.
+const MAX_ERROR_BODY_BYTES: usize = 4096;
+/// Deadline for reading an error body.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_REQUEST_ID_BYTES: usize = 128;
+
+/// State of the handlers; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct GitHttpState {
+    /// Resolves callers and their permissions.
+    pub(crate) access: AccessServiceClient<Channel>,
+    pub(crate) git_client: GitHttpClient,
+    /// Time after which the caller of a running transfer is authorized again.
+    pub(crate) reauthorize_interval: Duration,
+    /// Advertisements of version 2 for fetches.
+    pub(crate) capabilities: CapabilitiesCache,
+}
+
+/// An authorized request.
+struct Authorized {
+    repository_id: i64,
+    grant: HeaderValue,
+    is_anonymous: bool,
+    /// The request to repo-svc, for [`until_revoked`].
+    access_request: ResolveAccessRequest,
+}
+
+type PathNames = Result<Path<(String, String)>, PathRejection>;
+
+/// Handles `GET info/refs`: the refs of a repository, with which every fetch and push begins.
+pub(super) async fn advertise_refs(
+    State(state): State<GitHttpState>,
+    names: PathNames,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, GitHttpError> {
+    let service = service_of_query(query.as_deref())?;
+    let protocol = git_protocol(&headers)?;
+    let authorized = state.authorize(service, names, &headers).await?;
+    // In version 2, upload-pack advertises capabilities and no refs, so the response is the same for every repository.
+    let is_cacheable = service == GitService::UploadPack && protocol == Some(GitProtocol::version_2());
+    if is_cacheable && let Some(cached) = state.capabilities.get() {
+        return Ok(uncached_response(advertisement_type(service), Body::from(cached)));
+    }
+    let path = format!("/git/{}/info-refs?service={}", authorized.repository_id, service.name());
+    let mut request = authorized.request(Method::GET, &path, Body::empty(), &headers)?;
+    if let Some(protocol) = protocol {
+        set_git_protocol(request.headers_mut(), &protocol);
+    }
+    let response = tokio::time::timeout(ADVERTISE_TIMEOUT, state.send(request, authorized.is_anonymous));
+    let body = response.await.map_err(|_| GitHttpError::Unavailable(None))??;
+    let body = if is_cacheable { Body::from(state.capabilities.store(body).await?) } else { Body::new(body) };
+    Ok(uncached_response(advertisement_type(service), body))
+}
+
+/// Handles `POST git-upload-pack`: a fetch.
+pub(super) async fn upload_pack(
+    State(state): State<GitHttpState>,
+    names: PathNames,
+    request: Request,
+) -> Result<Response, GitHttpError> {
+    state.exchange(GitService::UploadPack, names, request).await
+}
+
+/// Handles `POST git-receive-pack`: a push.
+pub(super) async fn receive_pack(
+    State(state): State<GitHttpState>,
+    names: PathNames,
+    request: Request,
+) -> Result<Response, GitHttpError> {
+    state.exchange(GitService::ReceivePack, names, request).await
+}
+
+impl GitHttpState {
+    /// Pipes a request body to git-svc and its response back. The body is not read before the caller is authorized.
+    async fn exchange(
+        &self,
+        service: GitService,
+        names: PathNames,
+        request: Request,
+    ) -> Result<Response, GitHttpError> {
+        let (parts, body) = request.into_parts();
+        require_credentials_for_push(service, &GitCredentials::of(&parts.headers)?)?;
+        check_type(&parts.headers, service)?;
+        let is_gzip = is_gzip(&parts.headers)?;
+        let protocol = git_protocol(&parts.headers)?;
+        let authorized = self.authorize(service, names, &parts.headers).await?;
+        let path = format!("/git/{}/{}", authorized.repository_id, service.short_name());
+        let mut request = authorized.request(Method::POST, &path, body, &parts.headers)?;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(request_type(service)));
+        if is_gzip {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        if let Some(protocol) = protocol {
+            set_git_protocol(headers, &protocol);
+        }
+        let mut revoked = until_revoked(self.access.clone(), authorized.access_request, self.reauthorize_interval);
+        // Dropping the request to git-svc ends its git process.
+        let body = tokio::select! {
+            body = self.send(request, authorized.is_anonymous) => body?,
+            status = &mut revoked => return Err(GitHttpError::of_status(&status, authorized.is_anonymous)),
+        };
+        Ok(uncached_response(result_type(service), Body::new(ReauthorizedBody::new(body, revoked))))
+    }
+
+    /// Resolves the caller and its permission by one call to repo-svc.
+    async fn authorize(
+        &self,
+        service: GitService,
+        names: PathNames,
+        headers: &HeaderMap,
+    ) -> Result<Authorized, GitHttpError> {
+        let credentials = GitCredentials::of(headers)?;
+        require_credentials_for_push(service, &credentials)?;
+        let is_anonymous = credentials.is_anonymous();
+        let repository = names.ok().and_then(|Path((owner, repo))| target::repository(&owner, &repo));
+        let repository = repository.ok_or_else(|| GitHttpError::missing(is_anonymous))?;
+        let access_request = ResolveAccessRequest {
+            repository: Some(repository),
+            operation: service.operation().to_owned(),
+            basic: credentials.into_basic(),
+            ssh_fingerprint: None,
+        };
+        let mut request = tonic::Request::new(access_request.clone());
+        if let Some(id) = request_id(headers)
+            && let Ok(id) = id.parse()
+        {
+            request.metadata_mut().insert(metadata::REQUEST_ID, id);
+        }
+        if let Some(client) = headers.get(metadata::CLIENT)
+            && let Ok(client) = client.as_bytes().try_into()
+        {
+            request.metadata_mut().insert(metadata::CLIENT, client);
+        }
+        let response = self.access.clone().resolve_access(request).await;
+        let response = response.map_err(|status| GitHttpError::of_status(&status, is_anonymous))?.into_inner();
+        let (Some(repository), Ok(grant)) = (response.repository, HeaderValue::try_from(response.grant)) else {
+            tracing::error!("repo-svc authorized a git client without a repository or a grant");
+            return Err(GitHttpError::Internal);
+        };
+        if service == GitService::ReceivePack && repository.is_mirror {
+            return Err(GitHttpError::MirrorReadOnly);
+        }
+        Ok(Authorized { repository_id: repository.id, grant, is_anonymous, access_request })
+    }
+
+    /// Sends a request to git-svc and returns the body of its response.
+    ///
+    /// # Errors
+    /// When git-svc does not respond, or with another status than 200.
+    async fn send(&self, request: http::Request<Body>, is_anonymous: bool) -> Result<Incoming, GitHttpError> {
+        let response = self.git_client.send(request).await.map_err(|error| {
+            tracing::warn!(error = %error_chain(&error), "no answer from git-svc");
+            match error {
+                GitClientError::Unavailable(_) => GitHttpError::Unavailable(None),
+                GitClientError::Interrupted(_) => GitHttpError::Interrupted,
+                GitClientError::Path(_) => GitHttpError::Internal,
+            }
+        })?;
+        if response.status() == StatusCode::OK {
+            return Ok(response.into_body());
+        }
+        Err(error_of_response(response, is_anonymous).await)
+    }
+}
+
+impl From<AdvertisementError> for GitHttpError {
+    fn from(error: AdvertisementError) -> Self {
+        match error {
+            AdvertisementError::TimedOut => Self::Unavailable(None),
+            AdvertisementError::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+impl Authorized {
+    /// Makes a request to git-svc for the caller. Of the client's headers it has the request id and the client address, both set by
+    /// the middleware.
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Body,
+        client: &HeaderMap,
+    ) -> Result<http::Request<Body>, GitHttpError> {
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header(metadata::GRANT, self.grant.clone())
+            .body(body)
+            .map_err(|_| GitHttpError::Internal)?;
+        if let Some(id) = request_id(client)
+            && let Ok(id) = HeaderValue::from_str(id)
+        {
+            request.headers_mut().insert(metadata::REQUEST_ID, id);
+        }
+        if let Some(address) = client.get(metadata::CLIENT) {
+            request.headers_mut().insert(metadata::CLIENT, address.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// Refuses a push without credentials before anything else, so that git asks its user for them before it packs.
+fn require_credentials_for_push(service: GitService, credentials: &GitCredentials) -> Result<(), GitHttpError> {
+    match service {
+        GitService::ReceivePack if credentials.is_anonymous() => Err(GitHttpError::CredentialsRequired),
+        GitService::ReceivePack | GitService::UploadPack | GitService::UploadArchive => Ok(()),
+    }
+}
+
+/// Converts a response of git-svc whose status is not 200.
+async fn error_of_response(response: http::Response<Incoming>, is_anonymous: bool) -> GitHttpError {
+    let (parts, body) = response.into_parts();
+    let retry_after =
+        parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok()).map(Duration::from_secs);
+    let reason = parts.headers.get(metadata::REASON).and_then(|value| value.to_str().ok()).unwrap_or("none").to_owned();
+    match parts.status {
+        StatusCode::NOT_FOUND => GitHttpError::missing(is_anonymous),
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            tracing::warn!(reason, "git-svc has no room");
+            GitHttpError::Unavailable(retry_after)
+        }
+        StatusCode::INSUFFICIENT_STORAGE => {
+            tracing::warn!(reason, "git-svc has no room on its disk");
+            GitHttpError::GitService(parts.status, line_of(body).await.unwrap_or_else(|| status_phrase(parts.status)))
+        }
+        // git-svc refused the grant or the service credential of the gateway, not the credentials of the client.
+        status if !status.is_client_error() || status == StatusCode::UNAUTHORIZED => {
+            tracing::error!(status = status.as_u16(), reason, "git-svc failed a request");
+            GitHttpError::Internal
+        }
+        status => GitHttpError::GitService(status, line_of(body).await.unwrap_or_else(|| status_phrase(status))),
+    }
+}
+
+/// Returns the first line of an error body; `None` if it cannot be read in time or is empty.
+async fn line_of(body: Incoming) -> Option<String> {
+    let whole = tokio::time::timeout(ERROR_BODY_TIMEOUT, Limited::new(body, MAX_ERROR_BODY_BYTES).collect());
+    let line = one_line(&String::from_utf8_lossy(&whole.await.ok()?.ok()?.to_bytes()));
+    (!line.is_empty()).then_some(line)
+}
+
+fn status_phrase(status: StatusCode) -> String {
+    status.canonical_reason().unwrap_or("refused").to_lowercase()
+}
+
+/// Makes a response that no cache may keep, with the headers of `git http-backend`.
+fn uncached_response(content_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, max-age=0, must-revalidate"));
+    headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
+    headers.insert(EXPIRES, HeaderValue::from_static("Fri, 01 Jan 1980 00:00:00 GMT"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Returns the request id, which the middleware has set.
+fn request_id(headers: &HeaderMap) -> Option<&str> {
+    let id = headers.get(metadata::REQUEST_ID)?.to_str().ok()?;
+    (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()).then_some(id)
+}
+
+/// Returns an error and its causes in one line.
+fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        line.push_str(": ");
+        line.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    line
+}

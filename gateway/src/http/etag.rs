@@ -1,0 +1,71 @@
+//! Conditional requests: JSON responses to GET carry a strong `ETag`, and a client that sends the same one in `If-None-Match` gets 304.
+//!
+//! Not here: files and archives, whose tags git-svc makes.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use sha2::{Digest, Sha256};
+
+use super::error::ApiError;
+use super::json::CONTENT_TYPE_JSON;
+
+/// Middleware that tags JSON responses to GET.
+pub(crate) async fn conditional(request: Request, next: Next) -> Response {
+    let if_none_match = request.headers().get(IF_NONE_MATCH).cloned();
+    let is_get = request.method() == Method::GET;
+    let response = next.run(request).await;
+    if is_get && response.status() == StatusCode::OK && response.headers().get(CONTENT_TYPE) == Some(&CONTENT_TYPE_JSON)
+    {
+        with_etag(response, if_none_match.as_ref()).await
+    } else {
+        response
+    }
+}
+
+async fn with_etag(response: Response, if_none_match: Option<&HeaderValue>) -> Response {
+    let (mut parts, body) = response.into_parts();
+    // A JSON body is in memory as a whole already.
+    let Ok(bytes) = to_bytes(body, usize::MAX).await else { return ApiError::internal().into_response() };
+    let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&bytes)[..16]));
+    let matches = if_none_match.is_some_and(|value| is_match(value, &tag));
+    if let Ok(value) = HeaderValue::try_from(tag) {
+        parts.headers.insert(ETAG, value);
+    }
+    if matches {
+        parts.status = StatusCode::NOT_MODIFIED;
+        parts.headers.remove(CONTENT_TYPE);
+        parts.headers.remove(CONTENT_LENGTH);
+        return Response::from_parts(parts, Body::empty());
+    }
+    Response::from_parts(parts, Body::from(bytes))
+}
+
+/// Returns whether `If-None-Match` has `tag`, by the weak comparison of RFC 9110, section 13.1.2.
+fn is_match(if_none_match: &HeaderValue, tag: &str) -> bool {
+    let Ok(tags) = if_none_match.to_str() else { return false };
+    tags.split(',').map(str::trim).any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_matches_itself_in_a_list_and_weakly() {
+        for (asked, expected) in [
+            ("\"a\"", true),
+            ("W/\"a\"", true),
+            ("\"b\", \"a\"", true),
+            ("*", true),
+            ("\"b\"", false),
+            ("a", false),
+            ("", false),
+        ] {
+            assert_eq!(is_match(&HeaderValue::from_static(asked), "\"a\""), expected, "{asked}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The fields of a JSON object, read one by one, so that every mistake names its field and all are reported together.
+//!
+//! `null` counts as absent everywhere. Fields that no method asks for are ignored.
+
+use std::collections::BTreeMap;
+
+use chrono::DateTime;
+use prost_types::Timestamp;
+
+use super::body_limits::LargeBodyPermit;
+use super::error::{ApiError, FieldError};
+use super::json_value::Value;
+
+/// Error message for a text that is no time.
+pub(crate) const MUST_BE_RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
+
+/// Parses a time by RFC 3339.
+pub(crate) fn parse_time(text: &str) -> Option<Timestamp> {
+    let time = DateTime::parse_from_rfc3339(text).ok()?;
+    // A leap second becomes the last nanosecond of the second before it.
+    let nanos = time.timestamp_subsec_nanos().min(999_999_999);
+    Some(Timestamp { seconds: time.timestamp(), nanos: i32::try_from(nanos).ok()? })
+}
+
+/// Reads the fields of a body. A method that finds a mistake notes it and returns an empty value; [`Self::finish`] reports all mistakes.
+#[derive(Debug)]
+pub(crate) struct FieldReader {
+    values: BTreeMap<String, Value>,
+    /// Path of the object that `values` belong to, with a dot at its end; empty for the body itself.
+    prefix: String,
+    errors: Vec<FieldError>,
+    permit: LargeBodyPermit,
+}
+
+impl FieldReader {
+    /// Reads `values`, of a body that `permit` allows in memory.
+    pub(super) fn new(values: BTreeMap<String, Value>, permit: LargeBodyPermit) -> Self {
+        Self { values, prefix: String::new(), errors: Vec::new(), permit }
+    }
+
+    /// Takes the value of a field out.
+    fn take(&mut self, name: &str) -> Option<Value> {
+        self.values.remove(name).filter(|value| *value != Value::Null)
+    }
+
+    /// Notes a mistake in a field.
+    pub(crate) fn add_error(&mut self, field: &str, code: &'static str, message: &str) {
+        let field = format!("{}{field}", self.prefix);
+        self.errors.push(FieldError { field, code: code.into(), message: message.to_owned() });
+    }
+
+    fn add_type_error(&mut self, field: &str, expected: &str) {
+        let error = FieldError::wrong_type(&format!("{}{field}", self.prefix), expected);
+        self.errors.push(error);
+    }
+
+    /// Reads an optional object by `read`. Mistakes in it are named with its own name in front, as in `author.date`.
+    pub(crate) fn optional_object<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        match self.take(name)? {
+            Value::Map(entries) => Some(self.in_object(name, entries, read)),
+            _ => {
+                self.add_type_error(name, "an object");
+                None
+            }
+        }
+    }
+
+    /// Reads each object of a required list that is not empty. Mistakes are named with their place, as in `files[3].path`.
+    pub(crate) fn required_objects<T>(&mut self, name: &str, mut read: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        let items = match self.take(name) {
+            Some(Value::List(items)) if !items.is_empty() => items,
+            None | Some(Value::List(_)) => {
+                self.add_error(name, "required", "is required");
+                return Vec::new();
+            }
+            Some(_) => {
+                self.add_type_error(name, "a list of objects");
+                return Vec::new();
+            }
+        };
+        let mut objects = Vec::with_capacity(items.len());
+        for (index, item) in items.into_iter().enumerate() {
+            let name = format!("{name}[{index}]");
+            match item {
+                Value::Map(entries) => objects.push(self.in_object(&name, entries, &mut read)),
+                _ => self.add_type_error(&name, "an object"),
+            }
+        }
+        objects
+    }
+
+    /// Calls `read` with `entries` in place of the present values.
+    fn in_object<T>(&mut self, name: &str, entries: BTreeMap<String, Value>, read: impl FnOnce(&mut Self) -> T) -> T {
+        let values = std::mem::replace(&mut self.values, entries);
+        let prefix = std::mem::take(&mut self.prefix);
+        self.prefix = format!("{prefix}{name}.");
+        let object = read(self);
+        (self.values, self.prefix) = (values, prefix);
+        object
+    }
+
+    /// Returns the text that `value` is, without NUL characters.
+    fn text_of(&mut self, field: &str, value: Value) -> Option<String> {
+        match value {
+            Value::Text(text) if text.contains('\0') => {
+                self.add_error(field, "invalid", "must not contain NUL characters");
+                None
+            }
+            Value::Text(text) => Some(text),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number | Value::List(_) | Value::Map(_) => {
+                self.add_type_error(field, "a string");
+                None
+            }
+        }
+    }
+
+    /// Reads an optional text, which may be empty.
+    pub(crate) fn optional_text(&mut self, name: &str) -> Option<String> {
+        let value = self.take(name)?;
+        self.text_of(name, value)
+    }
+
+    /// Reads an optional text; an empty one counts as absent.
+    pub(crate) fn optional_non_empty(&mut self, name: &str) -> Option<String> {
+        self.optional_text(name).filter(|text| !text.is_empty())
+    }
+
+    /// Reads an optional time by RFC 3339; an empty text counts as absent.
+    pub(crate) fn optional_time(&mut self, name: &str) -> Option<Timestamp> {
+        let text = self.optional_non_empty(name)?;
+        let time = parse_time(&text);
+        if time.is_none() {
+            self.add_error(name, "invalid", MUST_BE_RFC_3339);
+        }
+        time
+    }
+
+    /// Reads an optional text, empty when absent.
+    pub(crate) fn text_or_empty(&mut self, name: &str) -> String {
+        self.optional_text(name).unwrap_or_default()
+    }
+
+    /// Reads a required text, which may be empty.
+    pub(crate) fn required(&mut self, name: &str) -> String {
+        match self.take(name) {
+            Some(value) => self.text_of(name, value).unwrap_or_default(),
+            None => {
+                self.add_error(name, "required", "is required");
+                String::new()
+            }
+        }
+    }
+
+    /// Reads a required text that is not empty.
+    pub(crate) fn required_non_empty(&mut self, name: &str) -> String {
+        match self.take(name) {
+            Some(Value::Text(text)) if text.is_empty() => {
+                self.add_error(name, "required", "is required");
+                text
+            }
+            Some(value) => self.text_of(name, value).unwrap_or_default(),
+            None => {
+                self.add_error(name, "required", "is required");
+                String::new()
+            }
+        }
+    }
+
+    /// Reads an optional truth value.
+    pub(crate) fn optional_flag(&mut self, name: &str) -> Option<bool> {
+        match self.take(name)? {
+            Value::Bool(value) => Some(value),
+            _ => {
+                self.add_type_error(name, "true or false");
+                None
+            }
+        }
+    }
+
+    /// Reads a truth value, false when absent.
+    pub(crate) fn flag(&mut self, name: &str) -> bool {
+        self.optional_flag(name).unwrap_or_default()
+    }
+
+    /// Reads an optional whole number.
+    pub(crate) fn optional_number(&mut self, name: &str) -> Option<i64> {
+        match self.take(name)? {
+            Value::Int(value) => Some(value),
+            _ => {
+                self.add_type_error(name, "a whole number");
+                None
+            }
+        }
+    }
+
+    /// Reads a whole number, zero when absent.
+    pub(crate) fn number(&mut self, name: &str) -> i64 {
+        self.optional_number(name).unwrap_or_default()
+    }
+
+    /// Reads a list of texts, empty when absent.
+    pub(crate) fn texts(&mut self, name: &str) -> Vec<String> {
+        match self.take(name) {
+            Some(Value::List(items)) => items.into_iter().filter_map(|item| self.text_of(name, item)).collect(),
+            None => Vec::new(),
+            Some(_) => {
+                self.add_type_error(name, "a list of strings");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Reads a required list of texts that is not empty.
+    pub(crate) fn required_texts(&mut self, name: &str) -> Vec<String> {
+        let is_missing = match self.values.get(name) {
+            None | Some(Value::Null) => true,
+            Some(Value::List(items)) => items.is_empty(),
+            Some(_) => false,
+        };
+        if is_missing {
+            self.add_error(name, "required", "is required");
+            return Vec::new();
+        }
+        self.texts(name)
+    }
+
+    /// Reads a list of whole numbers, empty when absent.
+    pub(crate) fn numbers(&mut self, name: &str) -> Vec<i64> {
+        let expected = "a list of whole numbers";
+        let Some(value) = self.take(name) else { return Vec::new() };
+        let Value::List(items) = value else {
+            self.add_type_error(name, expected);
+            return Vec::new();
+        };
+        let numbers = items.iter().map(|item| if let Value::Int(number) = item { Some(*number) } else { None });
+        numbers.collect::<Option<_>>().unwrap_or_else(|| {
+            self.add_type_error(name, expected);
+            Vec::new()
+        })
+    }
+
+    /// Reads a required object of texts, which may be empty. Keys with `null` and keys with NUL characters are left out.
+    pub(crate) fn required_map(&mut self, name: &str) -> BTreeMap<String, String> {
+        match self.take(name) {
+            Some(Value::Map(entries)) => {
+                let mut map = BTreeMap::new();
+                for (key, value) in entries {
+                    if value == Value::Null || key.contains('\0') {
+                        continue;
+                    }
+                    if let Some(text) = self.text_of(&format!("{name}.{key}"), value) {
+                        map.insert(key, text);
+                    }
+                }
+                map
+            }
+            Some(_) => {
+                self.add_type_error(name, "an object of strings");
+                BTreeMap::new()
+            }
+            None => {
+                self.add_error(name, "required", "is required");
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Ends the reading. The caller holds the permit until the request is done.
+    ///
+    /// # Errors
+    /// 422 with all mistakes that were noted.
+    pub(crate) fn finish(self) -> Result<LargeBodyPermit, ApiError> {
+        if self.errors.is_empty() { Ok(self.permit) } else { Err(ApiError::invalid(self.errors)) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! Middleware around the whole router: request ids, internal headers, normalized paths, and the bodies of errors.
+//!
+//! Not here: credentials, and everything that only some routes need.
+
+use std::any::Any;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_LENGTH, X_CONTENT_TYPE_OPTIONS};
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use ferrite_kit::server::Peer;
+use ferrite_proto::metadata;
+use http_body::Body as _;
+
+use super::client_address::client_address;
+use super::error::{ApiError, render};
+use super::links::Links;
+use super::path::decode;
+use super::query_token::take_token_from_query;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
+const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);
+const MAX_REQUEST_ID_BYTES: usize = 128;
+const API_PREFIX: &str = "/api/v1";
+
+/// Extension of HEAD requests, which the routes see as GET, so that handlers skip making an expensive body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadRequest;
+
+/// State of the middleware; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct MiddlewareState {
+    /// Links inside error bodies.
+    pub(crate) links: Links,
+    /// True if the API accepts a token in the query.
+    pub(crate) allow_query_token: bool,
+}
+
+/// Gives a request its id and the address of its client, normalizes its path, and completes the response.
+pub(crate) async fn handle(State(state): State<MiddlewareState>, mut request: Request, next: Next) -> Response {
+    let id = request_id(request.headers());
+    strip_internal_headers(request.headers_mut());
+    request.headers_mut().insert(REQUEST_ID, id.clone());
+    let client = request.extensions().get::<Peer>().and_then(|Peer(peer)| client_address(peer.ip()));
+    if let Some(client) = client {
+        request.headers_mut().insert(CLIENT, client);
+    }
+    let is_head = request.method() == Method::HEAD;
+    let is_api =
+        request.uri().path().strip_prefix(API_PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let response =
+        if is_api { handle_api(state.allow_query_token, request, next).await } else { next.run(request).await };
+    let mut response = render(response, &state.links);
+    if is_head && is_api {
+        response = without_body(response);
+    }
+    response.headers_mut().insert(REQUEST_ID, id);
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+async fn handle_api(allow_query_token: bool, mut request: Request, next: Next) -> Response {
+    match *request.method() {
+        Method::OPTIONS => return StatusCode::OK.into_response(),
+        // Handled as GET, for the same headers and the same tag; `handle` drops the body.
+        Method::HEAD => {
+            request.extensions_mut().insert(HeadRequest);
+            *request.method_mut() = Method::GET;
+        }
+        _ => {}
+    }
+    take_token_from_query(&mut request, allow_query_token);
+    match normalize_uri(request.method(), request.uri()) {
+        Some(uri) => *request.uri_mut() = uri,
+        None => return ApiError::not_found("not found").into_response(),
+    }
+    next.run(request).await
+}
+
+/// Returns the URI without a slash at the end of its path; `None` for a path with empty or dot segments, encoded ones too.
+fn normalize_uri(method: &Method, uri: &Uri) -> Option<Uri> {
+    let path = uri.path();
+    let trimmed = path.strip_suffix('/').unwrap_or(path);
+    if !is_file_write(method, trimmed) && has_empty_or_dot_segment(trimmed) {
+        return None;
+    }
+    if trimmed.len() == path.len() {
+        return Some(uri.clone());
+    }
+    let mut parts = uri.clone().into_parts();
+    let path_and_query = match uri.query() {
+        Some(query) => format!("{trimmed}?{query}"),
+        None => trimmed.to_owned(),
+    };
+    parts.path_and_query = Some(PathAndQuery::try_from(path_and_query).ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+fn has_empty_or_dot_segment(path: &str) -> bool {
+    let decoded = decode(path.strip_prefix('/').unwrap_or(path));
+    decoded.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"" | b"." | b".."))
+}
+
+/// Returns whether a request writes or removes a file. git-svc checks the path of that file and names the field in its error, so only
+/// the part of the path in front of it is checked here.
+fn is_file_write(method: &Method, path: &str) -> bool {
+    if !matches!(*method, Method::PUT | Method::DELETE) {
+        return false;
+    }
+    let mut parts = path.splitn(8, '/');
+    let before: Vec<_> = parts.by_ref().take(7).collect();
+    matches!(before.as_slice(), ["", "api", "v1", "repos", _, _, "contents"])
+        && !has_empty_or_dot_segment(&before.join("/"))
+}
+
+/// Returns the request id that the client sent, if it is safe in logs and headers, or else a new one.
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let is_sane = |value: &&HeaderValue| {
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        (1..=MAX_REQUEST_ID_BYTES).contains(&value.len()) && value.as_bytes().iter().all(is_plain)
+    };
+    headers
+        .get(REQUEST_ID)
+        .filter(is_sane)
+        .cloned()
+        .unwrap_or_else(|| HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).expect("a UUID is printable"))
+}
+
+/// Removes the headers that only Ferrite's own processes may send.
+fn strip_internal_headers(headers: &mut HeaderMap) {
+    let internal: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("ferrite-")).cloned().collect();
+    for name in internal {
+        headers.remove(name);
+    }
+}
+
+fn without_body(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact()
+        && !parts.status.is_informational()
+        && !matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+    {
+        parts.headers.entry(CONTENT_LENGTH).or_insert(HeaderValue::from(length));
+    }
+    Response::from_parts(parts, Body::empty())
+}
+
+/// Answers a request whose path no route has.
+pub(crate) async fn unknown_path() -> ApiError {
+    ApiError::not_found("not found")
+}
+
+/// Answers a request whose path has a route, but not for its method.
+pub(crate) async fn method_not_allowed() -> ApiError {
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
+}
+
+/// Answers a request whose handler panicked.
+#[expect(clippy::needless_pass_by_value, reason = "the signature is the panic layer's")]
+pub(crate) fn panic_response(panic: Box<dyn Any + Send>) -> Response {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    tracing::error!(message, "a request panicked");
+    metrics::counter!("ferrite_panics_total").increment(1);
+    ApiError::internal().into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn normalized(method: &Method, path: &str) -> Option<String> {
+        normalize_uri(method, &path.parse().unwrap()).map(|uri| uri.to_string())
+    }
+
+    #[test]
+    fn one_slash_at_the_end_is_accepted() {
+        assert_eq!(normalized(&Method::GET, "/api/v1/user/"), Some("/api/v1/user".into()));
+        assert_eq!(normalized(&Method::GET, "/api/v1/user/?a=b/"), Some("/api/v1/user?a=b/".into()));
+        assert_eq!(normalized(&Method::GET, "/api/v1/user"), Some("/api/v1/user".into()));
+        assert_eq!(normalized(&Method::GET, "/api/v1/user//"), None);
+    }
+
+    #[test]
+    fn empty_and_dot_segments_are_refused_also_when_encoded() {
+        for path in [
+            "/api/v1//user",
+            "/api/v1/repos/bob/../demo",
+            "/api/v1/repos/bob/%2e%2E/demo",
+            "/api/v1/repos/bob/demo/raw/main/a%2F..%2Fb",
+            "/api/v1/repos/bob/demo/contents/./a",
+            "/api/v1/repos/bob/demo/contents/a%2F%2Fb",
+        ] {
+            assert_eq!(normalized(&Method::GET, path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_file_to_write_is_not_checked_here() {
+        for path in ["/api/v1/repos/bob/demo/contents/a/../b", "/api/v1/repos/bob/demo/contents/a//b"] {
+            assert_eq!(normalized(&Method::PUT, path), Some(path.into()));
+        }
+        for path in
+            ["/api/v1/repos/bob/../contents/a", "/api/v1/repos//demo/contents/a", "/api/v1/repos/bob/%2e/contents/a"]
+        {
+            assert_eq!(normalized(&Method::PUT, path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_request_id_is_kept_when_it_is_safe() {
+        let id = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(REQUEST_ID, HeaderValue::from_static(text));
+            request_id(&headers)
+        };
+        assert_eq!(id("abc-1.2_3"), "abc-1.2_3");
+        for wrong in ["", "a b", "<x>", "a\"b"] {
+            assert_eq!(id(wrong).len(), 36, "{wrong}");
+        }
+        assert_eq!(request_id(&HeaderMap::new()).len(), 36);
+    }
+
+    #[test]
+    fn internal_headers_of_clients_are_removed() {
+        let mut headers = HeaderMap::new();
+        for name in [metadata::GRANT, metadata::SERVICE, metadata::CLIENT, "ferrite-other", "accept"] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static("x"));
+        }
+        strip_internal_headers(&mut headers);
+        assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_path_panics(path in "/[!$-;=@-Z_a-z~]{0,40}") {
+            if let Ok(uri) = path.parse::<Uri>() {
+                let _ = normalize_uri(&Method::GET, &uri);
+                let _ = normalize_uri(&Method::PUT, &uri);
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A session of git-svc for one command: its opening, and the bytes between it and a channel.
+//!
+//! Not here: the frames of a session, see [`ferrite_proto::session`].
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use ferrite_proto::git_transport::{GitProtocol, GitService};
+use ferrite_proto::metadata;
+use ferrite_proto::session::{HEADER_BYTES, Header, Kind, MAX_BYTES, UPGRADE};
+use http::header::{CONNECTION, UPGRADE as UPGRADE_HEADER};
+use http::{HeaderValue, Request, StatusCode};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use russh::server::Msg;
+use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::error::SshCommandError;
+use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protocol};
+
+/// Deadline for opening a session. git-svc lets a session wait half a minute for a permit and half a minute until a process may start.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(75);
+/// `SSH_EXTENDED_DATA_STDERR` (RFC 4254, section 5.2).
+const STDERR: u32 = 1;
+
+/// A request for a session.
+pub(super) struct OpenSession<'a> {
+    pub(super) repository_id: i64,
+    pub(super) grant: HeaderValue,
+    pub(super) service: GitService,
+    /// The version of git's protocol that the client asks for.
+    pub(super) protocol: Option<GitProtocol>,
+    pub(super) request_id: &'a str,
+}
+
+/// The end of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SessionEnd {
+    /// git exited with this status.
+    Exited(u8),
+    /// The client disconnected before git exited.
+    ClientDisconnected,
+    /// The connection to git-svc was lost.
+    ServiceLost,
+}
+
+/// A last line for the user of a channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message<'a> {
+    /// For standard output.
+    Output(&'a str),
+    /// For standard error.
+    Error(&'a str),
+}
+
+/// Opens a session.
+///
+/// # Errors
+/// When git-svc does not respond in time or refuses the session.
+pub(super) async fn open(
+    git_client: &GitHttpClient,
+    session: OpenSession<'_>,
+) -> Result<TokioIo<Upgraded>, SshCommandError> {
+    let path = format!("/git/{}/session?service={}", session.repository_id, session.service.name());
+    let mut request = Request::builder()
+        .uri(path)
+        .header(CONNECTION, "upgrade")
+        .header(UPGRADE_HEADER, UPGRADE)
+        .header(metadata::GRANT, session.grant)
+        .header(metadata::REQUEST_ID, session.request_id)
+        .body(Body::empty())
+        .map_err(|_| SshCommandError::Internal)?;
+    if let Some(protocol) = session.protocol {
+        set_git_protocol(request.headers_mut(), &protocol);
+    }
+    let response = tokio::time::timeout(OPEN_TIMEOUT, git_client.send(request)).await;
+    let response = response.map_err(|_| SshCommandError::Unavailable)?.map_err(|error| {
+        tracing::warn!(%error, "no session from git-svc");
+        match error {
+            GitClientError::Unavailable(_) => SshCommandError::Unavailable,
+            GitClientError::Interrupted(_) => SshCommandError::Interrupted,
+            GitClientError::Path(_) => SshCommandError::Internal,
+        }
+    })?;
+    let reason = response.headers().get(metadata::REASON).and_then(|value| value.to_str().ok()).unwrap_or("none");
+    match response.status() {
+        StatusCode::SWITCHING_PROTOCOLS => {}
+        StatusCode::NOT_FOUND => return Err(SshCommandError::Missing),
+        StatusCode::FORBIDDEN if reason == "MIRROR_READ_ONLY" => return Err(SshCommandError::MirrorReadOnly),
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            tracing::warn!(reason, "git-svc has no room");
+            return Err(SshCommandError::Unavailable);
+        }
+        status => {
+            tracing::error!(status = status.as_u16(), reason, "git-svc refused a session");
+            return Err(SshCommandError::Internal);
+        }
+    }
+    hyper::upgrade::on(response).await.map(TokioIo::new).map_err(|_| SshCommandError::Interrupted)
+}
+
+/// Pipes bytes in both directions until git exits or the client disconnects. Neither side is read faster than the other takes it.
+pub(super) async fn exchange<S: AsyncRead + AsyncWrite>(
+    session: S,
+    buffered: Vec<ChannelMsg>,
+    read: &mut ChannelReadHalf,
+    write: &ChannelWriteHalf<Msg>,
+) -> SessionEnd {
+    let (from_git, to_git) = tokio::io::split(session);
+    tokio::select! {
+        end = pipe_to_client(from_git, write) => end,
+        () = pipe_to_git(buffered, read, to_git) => SessionEnd::ClientDisconnected,
+    }
+}
+
+/// Pipes the client's messages to git, the buffered ones first. Returns when the client disconnects.
+async fn pipe_to_git<W: AsyncWrite>(buffered: Vec<ChannelMsg>, read: &mut ChannelReadHalf, to_git: W) {
+    let mut to_git = std::pin::pin!(to_git);
+    let mut buffered = buffered.into_iter();
+    let mut is_open = true;
+    loop {
+        let message = match buffered.next() {
+            Some(message) => Some(message),
+            None => read.wait().await,
+        };
+        let sent = match message {
+            Some(ChannelMsg::Data { data }) if is_open => send(&mut to_git, Kind::Data, &data).await,
+            Some(ChannelMsg::Eof) if is_open => send(&mut to_git, Kind::End, b"").await,
+            Some(ChannelMsg::Close) | None => return,
+            Some(_) => Ok(()),
+        };
+        // A lost session ends `pipe_to_client` too, which reports it; until then the client's messages are dropped.
+        is_open &= sent.is_ok();
+    }
+}
+
+/// Sends one message as a frame, or as several if it is longer than a frame may be.
+async fn send<W: AsyncWrite + Unpin>(to_git: &mut W, kind: Kind, content: &[u8]) -> std::io::Result<()> {
+    let mut frame = Vec::with_capacity(HEADER_BYTES + content.len().min(MAX_BYTES));
+    let (first, rest) = content.split_at(content.len().min(MAX_BYTES));
+    frame.extend_from_slice(&Header { kind, length: first.len() }.encode());
+    frame.extend_from_slice(first);
+    to_git.write_all(&frame).await?;
+    // SSH packets are shorter than a frame, so there is no rest in practice.
+    for chunk in rest.chunks(MAX_BYTES) {
+        to_git.write_all(&Header { kind, length: chunk.len() }.encode()).await?;
+        to_git.write_all(chunk).await?;
+    }
+    to_git.flush().await
+}
+
+/// Pipes git's output to the client until git exits.
+async fn pipe_to_client<R: AsyncRead>(from_git: R, write: &ChannelWriteHalf<Msg>) -> SessionEnd {
+    let mut from_git = std::pin::pin!(from_git);
+    loop {
+        let mut header = [0; HEADER_BYTES];
+        if from_git.read_exact(&mut header).await.is_err() {
+            return SessionEnd::ServiceLost;
+        }
+        let Ok(header) = Header::decode(header) else { return SessionEnd::ServiceLost };
+        let mut content = vec![0; header.length];
+        if from_git.read_exact(&mut content).await.is_err() {
+            return SessionEnd::ServiceLost;
+        }
+        let sent = match header.kind {
+            Kind::Data => write.data_bytes(Bytes::from(content)).await,
+            Kind::Errors => write.extended_data_bytes(STDERR, Bytes::from(content)).await,
+            Kind::Exit => return content.first().map_or(SessionEnd::ServiceLost, |status| SessionEnd::Exited(*status)),
+            Kind::End => return SessionEnd::ServiceLost,
+        };
+        if sent.is_err() {
+            return SessionEnd::ClientDisconnected;
+        }
+    }
+}
+
+/// Sends a last line and the exit status, and closes a channel.
+pub(super) async fn close(write: &ChannelWriteHalf<Msg>, message: Option<Message<'_>>, exit_status: u32) {
+    let sent = async {
+        match message {
+            Some(Message::Error(line)) => write.extended_data_bytes(STDERR, format!("{line}\n").into_bytes()).await?,
+            Some(Message::Output(line)) => write.data_bytes(format!("{line}\n").into_bytes()).await?,
+            None => {}
+        }
+        write.eof().await?;
+        write.exit_status(exit_status).await?;
+        write.close().await
+    };
+    // Fails only when the client has disconnected already.
+    let _: Result<(), russh::Error> = sent.await;
+}

@@ -1,0 +1,49 @@
+//! A cache of the capabilities that git-svc advertises in version 2 of git's protocol.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+
+/// How long capabilities are served from the cache. They change only when git-svc is replaced.
+const MAX_AGE: Duration = Duration::from_secs(10);
+/// Largest advertisement that is read, in bytes; git sends a few hundred.
+const MAX_ADVERTISEMENT_BYTES: usize = 16 * 1024;
+/// Deadline for reading an advertisement whose headers have arrived.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An advertisement that could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdvertisementError {
+    /// Not complete within the deadline.
+    TimedOut,
+    /// The connection was lost, or the advertisement was too large.
+    Interrupted,
+}
+
+/// The capabilities of git for version 2, which are the same for every repository of an installation. Clones share the cache.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CapabilitiesCache(Arc<Mutex<Option<(Instant, Bytes)>>>);
+
+impl CapabilitiesCache {
+    /// Returns the cached advertisement, if it is recent.
+    pub(crate) fn get(&self) -> Option<Bytes> {
+        // Nothing panics while the lock is held.
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|(stored, _)| stored.elapsed() < MAX_AGE).map(|(_, body)| body.clone())
+    }
+
+    /// Reads an advertisement of git-svc, caches and returns it.
+    ///
+    /// # Errors
+    /// When the body cannot be read as a whole.
+    pub(crate) async fn store(&self, body: Incoming) -> Result<Bytes, AdvertisementError> {
+        let whole = tokio::time::timeout(READ_TIMEOUT, Limited::new(body, MAX_ADVERTISEMENT_BYTES).collect()).await;
+        let whole = whole.map_err(|_| AdvertisementError::TimedOut)?.map_err(|_| AdvertisementError::Interrupted)?;
+        let body = whole.to_bytes();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), body.clone()));
+        Ok(body)
+    }
+}

@@ -1,0 +1,185 @@
+//! HTTP client of git-svc for bodies of any size. Packs and raw files are HTTP/1.1 bodies on a pool of connections of their own, so
+//! that a large transfer never delays a gRPC call.
+//!
+//! No body is collected here: it is read from one side as fast as the other side takes it. Dropping a response closes its connection,
+//! which ends the work of git-svc.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use ferrite_kit::net::{Address, Stream};
+use ferrite_kit::service_key::ServiceTokenSource;
+use ferrite_kit::telemetry;
+use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol};
+use ferrite_proto::metadata;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Incoming;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::client::legacy::{Client, Error as ClientError};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tower::Service;
+
+/// Deadline for opening a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Idle connections are closed after this time. Shorter than git-svc's own idle timeout, so that the pool does not hand out a
+/// connection that git-svc is closing.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most idle connections in the pool.
+const MAX_IDLE_CONNECTIONS: usize = 32;
+/// Bytes that are buffered per connection and direction.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// Placeholder host; the connector ignores it and dials the configured address.
+const AUTHORITY: &str = "git-svc";
+
+/// A request to git-svc without a response.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GitClientError {
+    /// No connection could be opened. The request was not sent, and may succeed later.
+    #[error("git-svc cannot be reached")]
+    Unavailable(#[source] ClientError),
+    /// The connection was lost before the response. The request may have been carried out.
+    #[error("git-svc did not answer")]
+    Interrupted(#[source] ClientError),
+    /// The path is not a valid URI, which is a bug of the gateway.
+    #[error("path is not valid")]
+    Path(#[from] http::Error),
+}
+
+impl GitClientError {
+    /// Returns the HTTP status for a client.
+    #[must_use]
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Interrupted(_) => StatusCode::BAD_GATEWAY,
+            Self::Path(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+/// A pool of HTTP/1.1 connections to git-svc; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct GitHttpClient {
+    client: Client<Connector, Body>,
+    credential: Arc<ServiceTokenSource>,
+}
+
+impl std::fmt::Debug for GitHttpClient {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("GitHttpClient").finish_non_exhaustive()
+    }
+}
+
+impl GitHttpClient {
+    /// Makes a pool for the git-svc at `address`. Connects on the first request.
+    #[must_use]
+    pub(crate) fn new(address: Address, credential: Arc<ServiceTokenSource>) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+            .http1_max_buf_size(BUFFER_BYTES)
+            .build(Connector { address });
+        Self { client, credential }
+    }
+
+    /// Sends `request`, whose URI is a path of git-svc, and returns the response as soon as its headers have arrived. Adds the service
+    /// credential and the trace context; the caller adds the grant.
+    ///
+    /// # Errors
+    /// When no response came. An error response of git-svc is a response.
+    pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, GitClientError> {
+        let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+        *request.uri_mut() = Uri::builder().scheme("http").authority(AUTHORITY).path_and_query(path).build()?;
+        *request.version_mut() = Version::HTTP_11;
+        telemetry::inject(request.headers_mut());
+        request
+            .headers_mut()
+            .insert(metadata::SERVICE, HeaderValue::try_from(self.credential.token()).map_err(http::Error::from)?);
+        self.client.request(request).await.map_err(|error| {
+            if error.is_connect() { GitClientError::Unavailable(error) } else { GitClientError::Interrupted(error) }
+        })
+    }
+}
+
+/// Adds the version of git's protocol that a client asks for to a request to git-svc.
+pub(crate) fn set_git_protocol(headers: &mut HeaderMap, protocol: &GitProtocol) {
+    if let Ok(value) = HeaderValue::from_str(protocol.as_str()) {
+        headers.insert(GIT_PROTOCOL_HEADER, value);
+    }
+}
+
+/// Opens connections to one address and ignores the URI.
+#[derive(Clone, Debug)]
+struct Connector {
+    address: Address,
+}
+
+impl Service<Uri> for Connector {
+    type Response = PooledStream;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<PooledStream>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let address = self.address.clone();
+        Box::pin(async move {
+            let stream = tokio::time::timeout(CONNECT_TIMEOUT, address.connect()).await??;
+            Ok(PooledStream(TokioIo::new(stream)))
+        })
+    }
+}
+
+/// A connection in the pool.
+#[derive(Debug)]
+struct PooledStream(TokioIo<Stream>);
+
+impl Connection for PooledStream {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl Read for PooledStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl Write for PooledStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! The HTTP client against a server on a Unix socket that stands in for git-svc.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::routing::{get, post};
+use bytes::Bytes;
+use ferrite_kit::server::{ListenerLimits, serve};
+use ferrite_kit::service_key::ServiceKey;
+use ferrite_kit::{Clock, Lifecycle};
+use futures_util::{StreamExt, stream};
+use http_body_util::BodyExt;
+use tokio::sync::{mpsc, oneshot};
+
+use super::*;
+
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
+const CHUNK_BYTES: usize = 64 * 1024;
+
+fn key() -> ServiceKey {
+    ServiceKey::new(vec![7; 32]).expect("32 bytes are enough")
+}
+
+fn client(address: Address) -> GitHttpClient {
+    GitHttpClient::new(address, Arc::new(ServiceTokenSource::new(key(), "gateway", Clock::system())))
+}
+
+/// Returns the path of a test's own socket, which the next run of the test removes.
+fn socket(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("ferrite-git-client-{}-{name}.sock", std::process::id()))
+}
+
+/// Serves `router` on a Unix socket until the lifecycle stops.
+async fn server(name: &str, router: Router) -> (GitHttpClient, Lifecycle) {
+    let address = Address::Unix(socket(name));
+    let listener = address.bind().await.expect("the socket is ours");
+    let life = Lifecycle::new(Duration::from_millis(100));
+    life.spawn("server", serve(listener, router, ListenerLimits::default(), life.clone()));
+    (client(address), life)
+}
+
+fn request(method: &str, path: &str, body: Body) -> Request<Body> {
+    Request::builder().method(method).uri(path).body(body).expect("the request is well formed")
+}
+
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TEST_TIMEOUT, future).await.unwrap_or_else(|_| panic!("waited too long: {what}"))
+}
+
+/// Returns an endless body that counts its chunks in `taken` and reports on `dropped` when it is dropped.
+fn endless(taken: Arc<AtomicUsize>, dropped: oneshot::Sender<()>) -> Body {
+    struct ReportDrop(Option<oneshot::Sender<()>>);
+    impl Drop for ReportDrop {
+        fn drop(&mut self) {
+            if let Some(dropped) = self.0.take() {
+                let _ = dropped.send(());
+            }
+        }
+    }
+    let guard = ReportDrop(Some(dropped));
+    Body::from_stream(stream::repeat(Bytes::from(vec![b'x'; CHUNK_BYTES])).map(move |chunk| {
+        let _held = &guard;
+        taken.fetch_add(1, Ordering::SeqCst);
+        Ok::<_, Infallible>(chunk)
+    }))
+}
+
+/// Serves `body` to the first `GET /`.
+fn once(body: Body) -> Router {
+    let body = Arc::new(std::sync::Mutex::new(Some(body)));
+    Router::new().route("/", get(move || async move { body.lock().unwrap().take().unwrap() }))
+}
+
+#[tokio::test]
+async fn an_address_without_a_listener_is_unavailable() {
+    let error =
+        client(Address::Unix(socket("no-listener"))).send(request("GET", "/x", Body::empty())).await.unwrap_err();
+    assert!(matches!(error, GitClientError::Unavailable(_)), "{error:?}");
+    assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn a_request_carries_the_service_credential_and_keeps_its_path_and_headers() {
+    let echo = |uri: Uri, headers: HeaderMap| async move {
+        let role = key().verify(headers[metadata::SERVICE].to_str().unwrap()).unwrap();
+        format!("{uri} {role} {}", headers[metadata::GRANT].to_str().unwrap())
+    };
+    let (client, _life) = server("role", Router::new().route("/git/{id}/info-refs", get(echo))).await;
+    let mut request = request("GET", "/git/7/info-refs?service=git-upload-pack", Body::empty());
+    request.headers_mut().insert(metadata::GRANT, HeaderValue::from_static("signed"));
+    request.headers_mut().insert(metadata::SERVICE, HeaderValue::from_static("forged"));
+    let answer = client.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(answer, "/git/7/info-refs?service=git-upload-pack gateway signed");
+}
+
+#[tokio::test]
+async fn bodies_flow_both_ways_before_either_ends() {
+    let echo =
+        post(
+            |request: axum::extract::Request| async move { Body::from_stream(request.into_body().into_data_stream()) },
+        );
+    let (client, _life) = server("echo", Router::new().route("/", echo)).await;
+    let (send, mut receive) = mpsc::channel::<Result<Bytes, Infallible>>(1);
+    let body = Body::from_stream(stream::poll_fn(move |cx| receive.poll_recv(cx)));
+    let mut answer = soon("headers", client.send(request("POST", "/", body))).await.unwrap().into_body();
+    for chunk in ["one", "two", "three"] {
+        send.send(Ok(Bytes::from(chunk))).await.unwrap();
+        let frame = soon(chunk, answer.frame()).await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), chunk);
+    }
+    drop(send);
+    assert!(soon("end", answer.frame()).await.is_none());
+}
+
+#[tokio::test]
+async fn a_reader_that_pauses_stops_the_sender() {
+    let (taken, (dropped, _source)) = (Arc::new(AtomicUsize::new(0)), oneshot::channel());
+    let (client, _life) = server("pause", once(endless(Arc::clone(&taken), dropped))).await;
+    let mut answer = client.send(request("GET", "/", Body::empty())).await.unwrap().into_body();
+    soon("first chunk", answer.frame()).await.unwrap().unwrap();
+    let mut before = usize::MAX;
+    while before != taken.load(Ordering::SeqCst) {
+        before = taken.load(Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    // The buffers of the client, the server and the socket.
+    assert!(before * CHUNK_BYTES <= 2 * 1024 * 1024, "{before} chunks were taken");
+}
+
+#[tokio::test]
+async fn dropping_the_answer_ends_the_body_at_its_source() {
+    let (dropped, source) = oneshot::channel();
+    let (client, _life) = server("drop", once(endless(Arc::default(), dropped))).await;
+    let mut answer = client.send(request("GET", "/", Body::empty())).await.unwrap().into_body();
+    soon("first chunk", answer.frame()).await.unwrap().unwrap();
+    drop(answer);
+    soon("the source to be dropped", source).await.unwrap();
+}
+
+#[tokio::test]
+async fn giving_up_before_the_answer_ends_the_request_at_git_svc() {
+    let (started, mut wait) = mpsc::channel::<oneshot::Receiver<()>>(1);
+    let hang = get(move || {
+        let started = started.clone();
+        async move {
+            let (_held, dropped) = oneshot::channel::<()>();
+            started.send(dropped).await.unwrap();
+            std::future::pending::<()>().await;
+        }
+    });
+    let (client, _life) = server("give-up", Router::new().route("/", hang)).await;
+    let mut call = Box::pin(client.send(request("GET", "/", Body::empty())));
+    let dropped = tokio::select! {
+        answer = &mut call => panic!("{answer:?}"),
+        dropped = wait.recv() => dropped.unwrap(),
+    };
+    drop(call);
+    assert!(soon("the handler to be dropped", dropped).await.is_err());
+}
+
+#[tokio::test]
+async fn a_request_body_that_breaks_off_is_never_taken_for_a_whole_one() {
+    let (started, mut wait) = mpsc::channel::<oneshot::Receiver<bool>>(1);
+    let count = post(move |request: axum::extract::Request| {
+        let started = started.clone();
+        async move {
+            let (report, whole) = oneshot::channel();
+            started.send(whole).await.unwrap();
+            report.send(request.into_body().collect().await.is_ok()).unwrap();
+        }
+    });
+    let (client, _life) = server("cut", Router::new().route("/", count)).await;
+    let (sender, mut receive) = mpsc::channel::<io::Result<Bytes>>(1);
+    let body = Body::from_stream(stream::poll_fn(move |cx| receive.poll_recv(cx)));
+    let cut = async {
+        sender.send(Ok(Bytes::from("0000"))).await.unwrap();
+        let whole = wait.recv().await.unwrap();
+        sender.send(Err(io::Error::other("the client went away"))).await.unwrap();
+        Some(whole)
+    };
+    let (answer, whole) = soon("an error", async { tokio::join!(client.send(request("POST", "/", body)), cut) }).await;
+    assert_eq!(answer.unwrap_err().status(), StatusCode::BAD_GATEWAY);
+    // The handler sees an error, or is dropped with its connection.
+    assert_ne!(soon("the server", whole.unwrap()).await, Ok(true));
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_an_error_not_an_end() {
+    let broken = get(|| async {
+        let parts = [Ok(Bytes::from("PACK")), Err(io::Error::other("git died"))];
+        // The pause lets the headers leave first.
+        Body::from_stream(stream::iter(parts).then(|part| async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            part
+        }))
+    });
+    let (client, _life) = server("died", Router::new().route("/", broken)).await;
+    let answer = client.send(request("GET", "/", Body::empty())).await.unwrap();
+    assert!(soon("an end", answer.into_body().collect()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_restarted_git_svc_is_found_again() {
+    let router = || Router::new().route("/", get(|| async { "hello" }));
+    let (client, life) = server("restart", router()).await;
+    assert_eq!(client.send(request("GET", "/", Body::empty())).await.unwrap().status(), StatusCode::OK);
+    life.stop();
+    life.finished().await;
+    let (_, _life) = server("restart", router()).await;
+    assert_eq!(client.send(request("GET", "/", Body::empty())).await.unwrap().status(), StatusCode::OK);
+}
