@@ -11,11 +11,23 @@ use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 
 /// The top modules of each crate, upper to lower: a module may use those to the right of it. The root file may use all of them.
-const ORDER: &[(&str, &str)] =
-    &[("proto", "grant permission scope session git_transport error id metadata operation raw")];
+const ORDER: &[(&str, &str)] = &[
+    ("proto", "grant jwt permission scope session git_transport error id metadata operation raw"),
+    (
+        "kit",
+        "credentials startup server outbox idempotency auth grpc telemetry rate_limit redis service_key db config net page \
+         lifecycle secret clock",
+    ),
+    ("repo-svc", "admin rpc state background auth creation_limit config store access model error"),
+    ("issue-svc", "config rpc store error model"),
+    ("hook-svc", "config rpc store error model"),
+    ("git-svc", "config rpc http state caches maintenance transfer ref_updates admission db repo disk git types"),
+    ("gateway", "state config docs api ssh git auth dto upstream http"),
+    (".", "cli admin launcher password role output"),
+];
 
-/// Modules that only tests use.
-const TEST_MODULES: [&str; 2] = ["tests", "testing"];
+/// Modules that only tests use, and the folder of programs, each of which is a crate of its own.
+const LEFT_OUT: [&str; 3] = ["tests", "testing", "bin"];
 /// Re-exports that are followed before a path is taken for a circle of re-exports.
 const MAX_REEXPORTS: usize = 16;
 
@@ -107,7 +119,7 @@ impl Crate {
             if path.last().is_some_and(|name| name == "mod" || path.len() == 1 && (name == "lib" || name == "main")) {
                 path.pop();
             }
-            if path.iter().any(|name| TEST_MODULES.contains(&name.as_str())) {
+            if path.iter().any(|name| LEFT_OUT.contains(&name.as_str())) {
                 continue;
             }
             let text = fs::read_to_string(&file).expect("the file can be read");
