@@ -1,3 +1,7 @@
+//! The settings of this service.
+//!
+//! Not here: settings that all services share, which are part of the kit.
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, value_parser};

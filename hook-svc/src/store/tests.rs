@@ -39,7 +39,7 @@ async fn all(db: &Db) -> Result<(Vec<Hook>, i64), HookError> {
 }
 
 #[tokio::test]
-async fn a_hook_comes_back_as_it_went_in_without_its_secret() {
+async fn a_hook_is_read_as_it_was_written_without_its_secret() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = HookStore::new(db.clone());
         let first = write(db.begin().await.unwrap(), &store, &new(Some("hunter2"))).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_hook_comes_back_as_it_went_in_without_its_secret() {
 }
 
 #[tokio::test]
-async fn a_word_that_this_version_does_not_know_is_a_fault_of_ours() {
+async fn an_unknown_value_in_a_row_is_an_internal_error() {
     on_each_schema(&crate::migrations(), |db| async move {
         let hook = write(db.begin().await.unwrap(), &HookStore::new(db.clone()), &new(None)).await.unwrap();
         db.execute("UPDATE hooks SET events = 'push,wiki' WHERE id = $1", &args![hook.id]).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_word_that_this_version_does_not_know_is_a_fault_of_ours() {
 }
 
 #[tokio::test]
-async fn a_deletion_takes_hooks_along_that_were_being_written_when_it_came() {
+async fn a_deletion_includes_hooks_of_concurrent_transactions() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = HookStore::new(db.clone());
         let (started, starts) = tokio::sync::oneshot::channel();
@@ -74,7 +74,7 @@ async fn a_deletion_takes_hooks_along_that_were_being_written_when_it_came() {
             let mut tx = db.begin().await.unwrap();
             store.insert(&mut tx, &new(None), 1).await.unwrap().unwrap();
             started.send(()).unwrap();
-            // Long enough for the deletion to reach the lock; shorter only makes the case weaker.
+            // Long enough for the deletion to reach the lock. A shorter sleep tests less, but does not fail.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             tx.commit().await.unwrap();
         };

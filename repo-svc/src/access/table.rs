@@ -5,7 +5,7 @@
 
 use ferrite_proto::{Permission, Scope, operation};
 
-/// What an operation requires of its caller.
+/// The requirement of an operation on its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// A service of this installation.
@@ -29,7 +29,7 @@ pub enum Rule {
         unit: Unit,
         /// The lowest sufficient level.
         level: Permission,
-        /// Whether callers without a token may do it as well, if the repository is public.
+        /// True if callers without a token may do it as well on a public repository.
         anonymous: bool,
     },
 }
@@ -74,7 +74,7 @@ pub struct Operation {
     pub name: &'static str,
     /// The capacity in which the caller acts.
     pub capacity: Capacity,
-    /// What the operation requires of its caller.
+    /// The requirement on the caller.
     pub rule: Rule,
     /// The REST routes that call the operation: method and path, with `{}` for each parameter.
     pub routes: &'static [(&'static str, &'static str)],

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_signed_again_when_it_is_ten_seconds_old() {
+    fn a_grant_is_signed_again_when_it_is_older_than_ten_seconds() {
         let clock = Clock::fixed(1_800_000_000_000_000);
         let grants = grants(&clock);
         let sign = || grants.sign(grant(1, Permission::Read));

@@ -1,3 +1,7 @@
+//! Names in URLs, of accounts and repositories, and names of tokens.
+//!
+//! Not here: display names (`text`) and names of teams (`organization`).
+
 use ferrite_proto::error::FieldViolation;
 
 const MAX_USER_NAME_CHARS: usize = 35;

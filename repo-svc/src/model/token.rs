@@ -1,3 +1,7 @@
+//! The fields of an access token to create: scopes, expiry, and the repositories that it is limited to.
+//!
+//! Not here: the value of a token and its hash.
+
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::{Scope, Scopes};
 
@@ -128,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_words_and_no_word_is_all_of_them() {
+    fn scopes_are_words_and_no_words_mean_all_scopes() {
         let parse = |words: &[&str]| TokenScopes::parse(&texts(words), false, "scopes").map(TokenScopes::scopes);
         assert_eq!(parse(&[]), Ok(Scopes::all()));
         assert_eq!(parse(&["issue", "repo:read", "issue"]), Ok([Scope::RepoRead, Scope::Issue].into_iter().collect()));
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_for_repositories_is_for_nothing_else() {
+    fn a_limited_token_has_only_scopes_of_repositories() {
         let parse = |words: &[&str]| TokenScopes::parse(&texts(words), true, "scopes").map(TokenScopes::scopes);
         assert_eq!(parse(&[]), Ok(REPOSITORY_SCOPES.into_iter().collect()));
         assert_eq!(parse(&["hook"]), Ok([Scope::Hook].into_iter().collect()));
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expiry_lies_in_the_future_but_not_beyond_it() {
+    fn an_expiry_lies_within_the_next_hundred_years() {
         let seconds = NOW / 1_000_000;
         let century = MAX_LIFETIME_US / 1_000_000;
         let parse = |time| Expiry::parse(time, NOW, "expires_at").map(Expiry::micros);

@@ -1,3 +1,7 @@
+//! Entries of the audit log: actor, action, target, and the insertion in the transaction of the change.
+//!
+//! Not here: reading the log (`audit_log`).
+
 use std::collections::BTreeMap;
 
 use ferrite_kit::args;

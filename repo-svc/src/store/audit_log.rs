@@ -1,3 +1,7 @@
+//! Filtered lists of the audit log.
+//!
+//! Not here: writing entries (`audit`).
+
 use std::collections::BTreeMap;
 
 use ferrite_kit::db::{Db, DbError, Query};

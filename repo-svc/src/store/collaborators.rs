@@ -1,3 +1,7 @@
+//! Collaborators of repositories.
+//!
+//! Not here: the repositories of teams (`team_members`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;

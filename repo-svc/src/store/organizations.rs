@@ -1,3 +1,7 @@
+//! Organizations.
+//!
+//! Not here: their members (`memberships`) and teams (`teams`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;

@@ -1,3 +1,7 @@
+//! E-mail addresses of accounts, and the follows between users.
+//!
+//! Not here: the other columns of an account (`accounts`, `users`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;

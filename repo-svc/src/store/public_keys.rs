@@ -1,3 +1,7 @@
+//! Public keys of users.
+//!
+//! Not here: claims on fingerprints (`keys`), and the lookup of a key's holder (`key_lookup`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;

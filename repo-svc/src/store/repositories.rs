@@ -1,3 +1,7 @@
+//! Single repositories: creation, lookup, deletion, and the effects of events.
+//!
+//! Not here: lists and searches (`repository_lists`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Memo, Query, Tx};
 use ferrite_proto::Permission;

@@ -1,3 +1,7 @@
+//! Members and repositories of teams.
+//!
+//! Not here: the teams themselves (`teams`).
+
 use ferrite_kit::args;
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::{DbError, Tx};

@@ -1,3 +1,7 @@
+//! Teams of organizations.
+//!
+//! Not here: their members and repositories (`team_members`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;

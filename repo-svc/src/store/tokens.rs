@@ -1,3 +1,7 @@
+//! Access tokens: creation, lists, deletion, last use, and the lookup of the identity behind a token.
+//!
+//! Not here: the cache in Redis, which is part of the kit.
+
 use ferrite_kit::args;
 use ferrite_kit::auth::TokenHash;
 use ferrite_kit::db::{Db, DbError, Memo, Tx};
