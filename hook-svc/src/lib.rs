@@ -2,7 +2,8 @@
 //!
 //! Checks and stores them. Secrets are written and never returned.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `store`, `model`, `error`, `config`.
+//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `store`, `model`, `error`,
+//! `config`.
 //!
 //! Not here: decisions about access, which arrive in grants.
 

@@ -2,7 +2,8 @@
 //!
 //! Numbers issues per repository, counts the open ones, and sends the counts to repo-svc as events.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `store`, `model`, `error`, `config`.
+//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `store`, `model`, `error`,
+//! `config`.
 //!
 //! Not here: decisions about access, which arrive in grants.
 

@@ -41,7 +41,8 @@ macro_rules! string_enum {
 }
 
 string_enum! {
-    /// The format of deliveries. Responses repeat the name that the client sent, so `native` and `gogs` are two values of one format.
+    /// The format of deliveries. Responses repeat the name that the client sent, so `native` and `gogs` are two values of one
+    /// format.
     HookType("type", "`native`, `gogs`, `slack`, `discord` or `dingtalk`") {
         /// Ferrite's format.
         Native = "native",

@@ -9,8 +9,8 @@ const MAX_URL_BYTES: usize = 2048;
 
 /// The target of deliveries: an absolute http or https URL, as the client wrote it.
 ///
-/// Stricter than browsers, which repair URLs (white space, backslashes, missing slashes): two programs that repair differently would
-/// deliver to different hosts. The address that is dialled is checked at delivery.
+/// Stricter than browsers, which repair URLs (white space, backslashes, missing slashes): two programs that repair differently
+/// would deliver to different hosts. The address that is dialled is checked at delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HookUrl(String);
 
@@ -57,8 +57,8 @@ fn is_absolute_http(text: &str) -> bool {
     is_plain && url.port() != Some(0)
 }
 
-/// Returns the host in the text after `://`, in lower case but otherwise unchanged. The parser normalizes other forms of an IPv4 address
-/// (octal, hexadecimal, one number) and decodes percent signs; a program that does otherwise would reach another host.
+/// Returns the host in the text after `://`, in lower case but otherwise unchanged. The parser normalizes other forms of an IPv4
+/// address (octal, hexadecimal, one number) and decodes percent signs; a program that does otherwise would reach another host.
 fn host_as_written(rest: &str) -> String {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host_port = authority.split_once('@').map_or(authority, |(_, host_port)| host_port);

@@ -131,8 +131,8 @@ impl HookStore {
         Ok((hooks?, total))
     }
 
-    /// Deletes the webhooks of a deleted repository and marks it as deleted for good, because ids are never reused. Returns the number of
-    /// deleted webhooks.
+    /// Deletes the webhooks of a deleted repository and marks it as deleted for good, because ids are never reused. Returns the
+    /// number of deleted webhooks.
     pub(crate) async fn purge(&self, tx: &mut Tx, repository: RepositoryId) -> Result<u64, DbError> {
         // The mark first: its lock waits for earlier writers, whose webhooks are then deleted, and later writers find the mark.
         tx.execute(MARK_DELETED, &args![repository]).await?;

@@ -86,8 +86,8 @@ impl IssueStore {
         &self.db
     }
 
-    /// Assigns the repository's next number for `new` and updates its counters; `None` if the repository was deleted. Other transactions
-    /// wait for a number of this repository until this one ends.
+    /// Assigns the repository's next number for `new` and updates its counters; `None` if the repository was deleted. Other
+    /// transactions wait for a number of this repository until this one ends.
     pub(crate) async fn next_number(&self, tx: &mut Tx, new: &NewIssue) -> Result<Option<Counter>, DbError> {
         let opened = i64::from(!new.is_closed);
         let row: CounterRow = tx.one(NEXT_NUMBER, &args![new.repository, opened]).await?;
@@ -120,8 +120,8 @@ impl IssueStore {
         Ok(row.map(Issue::from))
     }
 
-    /// Returns a page of the repository's issues, newest first, and their total number: all, or with `is_closed` only the closed or only
-    /// the open ones.
+    /// Returns a page of the repository's issues, newest first, and their total number: all, or with `is_closed` only the closed or
+    /// only the open ones.
     pub(crate) async fn list(
         &self,
         repository: RepositoryId,
@@ -137,8 +137,8 @@ impl IssueStore {
         Ok((rows.into_iter().map(Issue::from).collect(), total))
     }
 
-    /// Deletes the issues of a deleted repository and marks it as deleted for good, because ids are never reused. Returns the number of
-    /// deleted issues.
+    /// Deletes the issues of a deleted repository and marks it as deleted for good, because ids are never reused. Returns the
+    /// number of deleted issues.
     pub(crate) async fn purge(&self, tx: &mut Tx, repository: RepositoryId) -> Result<u64, DbError> {
         // The counter first: its lock waits for earlier writers, whose issues are then deleted, and later writers find the mark.
         tx.execute(MARK_DELETED, &args![repository]).await?;

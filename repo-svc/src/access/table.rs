@@ -20,8 +20,8 @@ pub enum Rule {
     Administrator,
     /// A role in the organization that the request is about, and a token of this scope. Administrators of the site have every role.
     Organization(RequiredRole, Scope),
-    /// A role in the organization of the team that the request is about, and a token of scope `org`. The team is hidden from users who
-    /// are not members of the organization.
+    /// A role in the organization of the team that the request is about, and a token of scope `org`. The team is hidden from users
+    /// who are not members of the organization.
     Team(RequiredRole),
     /// A level on a part of the repository that the request is about.
     Repository {

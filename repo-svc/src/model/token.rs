@@ -11,7 +11,8 @@ const MAX_TOKEN_REPOSITORIES: usize = 100;
 /// Scopes that a token limited to some repositories may have. With a scope for the account, organizations or the site, such a token
 /// could give itself access to other repositories.
 const REPOSITORY_SCOPES: [Scope; 5] = [Scope::RepoRead, Scope::RepoWrite, Scope::RepoAdmin, Scope::Issue, Scope::Hook];
-/// Limit for the lifetime of a token: about 100 years. A later expiry is taken for a mistake, because clients leave it out for none.
+/// Limit for the lifetime of a token: about 100 years. A later expiry is taken for a mistake, because clients leave it out for
+/// none.
 const MAX_LIFETIME_US: i64 = 36_525 * 24 * 60 * 60 * 1_000_000;
 /// Characters of a client's text that a violation repeats.
 const MAX_ECHO_CHARS: usize = 150;
@@ -91,8 +92,8 @@ impl RepositoryPath {
         Some(Self { owner_key: lookup_key(owner)?, name_key: lookup_key(name)? })
     }
 
-    /// Parses the repositories that a token is limited to, each once, in their order. A path that no repository can have is refused like
-    /// one of a repository that does not exist.
+    /// Parses the repositories that a token is limited to, each once, in their order. A path that no repository can have is refused
+    /// like one of a repository that does not exist.
     pub(crate) fn parse_all(texts: &[String], field: &str) -> Result<Vec<Self>, FieldViolation> {
         if texts.len() > MAX_TOKEN_REPOSITORIES {
             let message = format!("must name at most {MAX_TOKEN_REPOSITORIES} repositories");

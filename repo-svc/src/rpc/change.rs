@@ -11,8 +11,8 @@ use crate::store::{Action, Entry, Target, append};
 /// Appends a change to the audit log, in its transaction.
 ///
 /// # Errors
-/// [`AuthError::CredentialsRequired`](ferrite_kit::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of the
-/// database.
+/// [`AuthError::CredentialsRequired`](ferrite_kit::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of
+/// the database.
 pub(super) async fn record(
     tx: &mut Tx,
     permit: &Permit,

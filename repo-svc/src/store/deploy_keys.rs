@@ -62,7 +62,8 @@ impl DeployKeyStore {
     /// Adds a key.
     ///
     /// # Errors
-    /// [`RepoError::KeyUsed`] if the repository or a user has the key already, [`RepoError::KeyTitleUsed`], or those of the database.
+    /// [`RepoError::KeyUsed`] if the repository or a user has the key already, [`RepoError::KeyTitleUsed`], or those of the
+    /// database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,

@@ -110,11 +110,12 @@ impl OrganizationStore {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Creates an organization whose team of owners has the member `owner`, in the transaction of the caller. Returns the organization,
-    /// read for `viewer`.
+    /// Creates an organization whose team of owners has the member `owner`, in the transaction of the caller. Returns the
+    /// organization, read for `viewer`.
     ///
     /// # Errors
-    /// [`RepoError::UserExists`] if the name is taken, [`RepoError::UserNotFound`] if the owner was deleted, or those of the database.
+    /// [`RepoError::UserExists`] if the name is taken, [`RepoError::UserNotFound`] if the owner was deleted, or those of the
+    /// database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,

@@ -155,8 +155,8 @@ async fn finish(
     Ok(answer)
 }
 
-/// Returns the error for a name that is taken. If the request has an idempotency key, waits first while the repository of that name is
-/// being created: that may be an earlier request with the same key, whose response can then be repeated.
+/// Returns the error for a name that is taken. If the request has an idempotency key, waits first while the repository of that name
+/// is being created: that may be an earlier request with the same key, whose response can then be repeated.
 async fn name_taken(state: &AppState, owner: &Owner, name: &RepoName, key: Option<IdempotencyKey>) -> RepoError {
     let deadline = tokio::time::Instant::now() + DUPLICATE_WAIT;
     while key.is_some() && tokio::time::Instant::now() < deadline {
