@@ -8,11 +8,11 @@ use crate::error::HookError;
 use crate::model::{ChatOptions, ContentType, Hook, HookEvents, HookType, HookUrl, NewHook};
 use crate::testing::on_each_schema;
 
-const HERE: RepositoryId = RepositoryId(1);
+const REPOSITORY: RepositoryId = RepositoryId(1);
 
 fn new(secret: Option<&str>) -> NewHook {
     NewHook {
-        repository: HERE,
+        repository: REPOSITORY,
         kind: HookType::Slack,
         url: HookUrl::parse("http://example.com/'").unwrap(),
         content_type: ContentType::Form,
@@ -35,7 +35,7 @@ async fn write(tx: Tx, store: &HookStore, new: &NewHook) -> Option<Hook> {
 }
 
 async fn all(db: &Db) -> Result<(Vec<Hook>, i64), HookError> {
-    HookStore::new(db.clone()).list(HERE, Page::parse(1, 1000, 1000).unwrap()).await
+    HookStore::new(db.clone()).list(REPOSITORY, Page::parse(1, 1000, 1000).unwrap()).await
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a_deletion_includes_hooks_of_concurrent_transactions() {
         let delete = async {
             starts.await.unwrap();
             let mut tx = db.begin().await.unwrap();
-            let removed = store.purge(&mut tx, HERE).await.unwrap();
+            let removed = store.purge(&mut tx, REPOSITORY).await.unwrap();
             tx.commit().await.unwrap();
             removed
         };

@@ -6,11 +6,11 @@ use super::IssueStore;
 use crate::model::{Body, Issue, NewIssue, Title};
 use crate::testing::on_each_schema;
 
-const HERE: RepositoryId = RepositoryId(1);
+const REPOSITORY: RepositoryId = RepositoryId(1);
 
 fn new(title: &str, is_closed: bool) -> NewIssue {
     let (title, body) = (Title::parse(title).unwrap(), Body::parse("body".to_owned()).unwrap());
-    NewIssue { repository: HERE, author: UserId(3), title, body, is_closed }
+    NewIssue { repository: REPOSITORY, author: UserId(3), title, body, is_closed }
 }
 
 async fn open(db: &Db, new: &NewIssue, now_us: i64) -> Option<Issue> {
@@ -29,8 +29,8 @@ async fn an_issue_is_read_as_it_was_written() {
         let issue = open(&db, &new(title, true), 5).await.unwrap();
         assert_eq!((issue.title.as_str(), issue.created_us, issue.is_closed), (title, 5, true));
         let store = IssueStore::new(db);
-        assert_eq!(store.find(HERE, 1).await.unwrap(), Some(issue));
-        assert_eq!(store.find(HERE, 2).await.unwrap(), None);
+        assert_eq!(store.find(REPOSITORY, 1).await.unwrap(), Some(issue));
+        assert_eq!(store.find(REPOSITORY, 2).await.unwrap(), None);
         assert_eq!(store.find(RepositoryId(2), 1).await.unwrap(), None);
     })
     .await;
@@ -60,7 +60,7 @@ async fn issues_of_one_time_are_listed_by_descending_number() {
             open(&db, &new(title, false), now_us).await.unwrap();
         }
         let page = Page::parse(1, 50, 50).unwrap();
-        let (issues, total) = IssueStore::new(db).list(HERE, None, page).await.unwrap();
+        let (issues, total) = IssueStore::new(db).list(REPOSITORY, None, page).await.unwrap();
         assert_eq!(issues.iter().map(|issue| issue.number).collect::<Vec<_>>(), [1, 4, 3, 2]);
         assert_eq!(total, 4);
     })
@@ -95,14 +95,14 @@ async fn a_deletion_includes_issues_of_concurrent_transactions() {
         let delete = async {
             starts.await.unwrap();
             let mut tx = db.begin().await.unwrap();
-            let removed = store.purge(&mut tx, HERE).await.unwrap();
+            let removed = store.purge(&mut tx, REPOSITORY).await.unwrap();
             tx.commit().await.unwrap();
             removed
         };
         let ((), removed) = tokio::join!(write, delete);
         assert_eq!(removed, 1);
         assert_eq!(open(&db, &new("later", false), 2).await, None);
-        assert_eq!(store.find(HERE, 1).await.unwrap(), None);
+        assert_eq!(store.find(REPOSITORY, 1).await.unwrap(), None);
     })
     .await;
 }

@@ -10,7 +10,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::keys::release_repository_keys;
 use super::level::level_from_number;
-use super::level::level_from_word;
+use super::level::level_from_str;
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
@@ -110,7 +110,7 @@ impl Repository {
             repository: self.id(),
             owner: UserId(self.owner_id),
             is_private: self.is_private,
-            collaborator: level_from_word(self.collaborator.as_deref()),
+            collaborator: level_from_str(self.collaborator.as_deref()),
             team: level_from_number(self.team_level),
         }
     }
