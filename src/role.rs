@@ -67,8 +67,8 @@ pub(crate) fn start<R: Role>(config: R) -> ExitCode {
     in_runtime(R::NAME, workers, serve(config))
 }
 
-/// Runs `work` on a runtime of its own with `workers` threads, by default one for each core. Prints an error as one line on standard
-/// error.
+/// Runs `work` on a runtime of its own with `workers` threads, by default one for each core. Prints an error as one line on
+/// standard error.
 pub(crate) fn in_runtime(name: &str, workers: Option<u16>, work: impl Future<Output = Result<(), String>>) -> ExitCode {
     let mut builder = Builder::new_multi_thread();
     if let Some(workers) = workers {

@@ -6,11 +6,11 @@ use ferrite_kit::net::Address;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "hook-svc", version)]
 pub struct Config {
-    /// Where and how to serve.
+    /// Listeners and serving.
     #[command(flatten)]
     pub serve: ServeArgs,
 
-    /// What to report.
+    /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
 
@@ -18,11 +18,11 @@ pub struct Config {
     #[command(flatten)]
     pub trust: CredentialArgs,
 
-    /// Where webhooks live.
+    /// The database of webhooks.
     #[command(flatten)]
     pub database: DatabaseArgs,
 
-    /// Where repo-svc is reached: `HOST:PORT` or `unix:PATH`.
+    /// Address of repo-svc: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = config::address)]
     pub repo_address: Address,
 }

@@ -1,9 +1,13 @@
+//! The errors of this service, and their conversion to gRPC statuses.
+//!
+//! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
+
 use ferrite_kit::db::DbError;
 use ferrite_kit::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use tonic::Status;
 
-/// Everything this service can refuse to do.
+/// Errors of this service, with a kind and a stable reason each.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HookError {
     /// Fields of the request break rules.
@@ -12,10 +16,10 @@ pub(crate) enum HookError {
     /// The repository was deleted since the grant was signed.
     #[error("repository does not exist")]
     RepositoryDeleted,
-    /// A row holds a word that this version does not know.
+    /// A row has a value that this version does not know.
     #[error("hook {id} cannot be read: its {column} is not known")]
     Unreadable { id: i64, column: &'static str },
-    /// A repeated write that cannot be answered.
+    /// A repeated write whose response cannot be given.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
     /// The database failed.
@@ -57,7 +61,7 @@ impl ServiceError for HookError {
 
 impl From<HookError> for Status {
     fn from(error: HookError) -> Self {
-        // Theirs to tell: every service says these in the same words.
+        // Converted by the kit, so that all services report them alike.
         if let HookError::Idempotency(error) = error {
             return error.into();
         }

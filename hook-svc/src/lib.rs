@@ -1,6 +1,11 @@
 //! hook-svc: the only writer of webhooks.
 //!
-//! It checks and keeps them. A secret goes in and never comes out. Not here: who may do what. That arrives in grants.
+//! Checks and stores them. Secrets are written and never returned.
+//!
+//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `store`, `model`, `error`,
+//! `config`.
+//!
+//! Not here: decisions about access, which arrive in grants.
 
 mod config;
 mod error;
@@ -28,7 +33,7 @@ use store::HookStore;
 /// The name of this service in credentials, logs and rows.
 pub const ROLE: &str = "hook-svc";
 
-/// The schema of this service's database.
+/// Returns the migrations of this service's schema.
 #[must_use]
 pub fn migrations() -> Migrations {
     Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }
@@ -48,7 +53,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let db = config.database.open(&migrations()).await?;
     let repo = trust.channel(&config.repo_address);
 
-    // Nobody takes events of this service; the relay only removes what is old from the inbox.
+    // This service has no subscribers: the relay only removes old rows from the inbox.
     Relay::new(db.clone(), clock.clone(), HashMap::new()).start(&life);
 
     let rpc = HookRpc { store: HookStore::new(db.clone()), access: trust.access(&repo), clock };

@@ -1,9 +1,13 @@
+//! The errors of this service, and their conversion to gRPC statuses.
+//!
+//! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
+
 use ferrite_kit::db::DbError;
 use ferrite_kit::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use tonic::Status;
 
-/// Everything this service can refuse to do.
+/// Errors of this service, with a kind and a stable reason each.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssueError {
     /// Fields of the request break rules.
@@ -18,7 +22,7 @@ pub(crate) enum IssueError {
     /// The repository was deleted since the grant was signed.
     #[error("repository does not exist")]
     RepositoryDeleted,
-    /// A repeated write that cannot be answered.
+    /// A repeated write whose response cannot be given.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
     /// The database failed.
@@ -62,7 +66,7 @@ impl ServiceError for IssueError {
 
 impl From<IssueError> for Status {
     fn from(error: IssueError) -> Self {
-        // Theirs to tell: every service says these in the same words.
+        // Converted by the kit, so that all services report them alike.
         if let IssueError::Idempotency(error) = error {
             return error.into();
         }

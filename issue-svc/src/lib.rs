@@ -1,7 +1,11 @@
 //! issue-svc: the only writer of issues.
 //!
-//! It numbers issues per repository, keeps the count of open ones and tells repo-svc about it. Not here: who may do what. That
-//! arrives in grants.
+//! Numbers issues per repository, counts the open ones, and sends the counts to repo-svc as events.
+//!
+//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `store`, `model`, `error`,
+//! `config`.
+//!
+//! Not here: decisions about access, which arrive in grants.
 
 mod config;
 mod error;
@@ -29,7 +33,7 @@ use store::IssueStore;
 /// The name of this service in credentials, logs and rows.
 pub const ROLE: &str = "issue-svc";
 
-/// The schema of this service's database.
+/// Returns the migrations of this service's schema.
 #[must_use]
 pub fn migrations() -> Migrations {
     Migrations { postgres: sqlx::migrate!("migrations/postgres"), sqlite: sqlx::migrate!("migrations/sqlite") }

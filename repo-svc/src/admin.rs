@@ -41,8 +41,8 @@ impl Accounts {
     /// Creates an account.
     ///
     /// # Errors
-    /// [`RepoError::Invalid`] if a field breaks a rule, [`RepoError::UserExists`] or [`RepoError::EmailUsed`] if it is taken, or those of
-    /// the database.
+    /// [`RepoError::Invalid`] if a field breaks a rule, [`RepoError::UserExists`] or [`RepoError::EmailUsed`] if it is taken, or
+    /// those of the database.
     pub async fn create_user(&self, new: NewUser) -> Result<User, RepoError> {
         let checked = CheckedUser::check_for_operator(&new)?;
         let hash = self.passwords.hash(&checked.password).await?;

@@ -1,3 +1,7 @@
+//! The settings of this service.
+//!
+//! Not here: settings that all services share, which are part of the kit.
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, value_parser};
@@ -80,7 +84,8 @@ pub struct SignInArgs {
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ADDRESS", default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
     pub sign_in_failures_address: u32,
 
-    /// Wrong passwords for one account, from all addresses together. Does not apply to addresses that signed in to it within 24 hours.
+    /// Wrong passwords for one account, from all addresses together. Does not apply to addresses that signed in to it within 24
+    /// hours.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ACCOUNT", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
     pub sign_in_failures_account: u32,
 

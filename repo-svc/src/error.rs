@@ -1,3 +1,7 @@
+//! The errors of this service, and their conversion to gRPC statuses.
+//!
+//! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
+
 use std::time::Duration;
 
 use ferrite_kit::auth::AuthError;

@@ -1,47 +1,51 @@
+//! The events that trigger a webhook.
+
 use ferrite_proto::error::FieldViolation;
 
-/// All events there are, in the order in which answers name them.
-const NAMES: [&str; 8] = ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release"];
-const DEFAULT: &str = "push";
+/// Names of all events, in the order in which responses list them.
+const EVENT_NAMES: [&str; 8] =
+    ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release"];
+const DEFAULT_EVENT: &str = "push";
 
-/// The events that a hook fires for; never none.
+/// The events that trigger a hook, at least one, as a bit set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HookEvents(u8);
 
 impl HookEvents {
-    /// The events of these names, or only pushes when there are no names.
+    /// Parses the names of events; no names mean `push`.
     ///
     /// # Errors
-    /// When a name is not known.
+    /// The violation of an unknown name.
     pub(crate) fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, FieldViolation> {
         let mut events = 0;
         for name in names {
             events |= bit(name.as_ref()).ok_or_else(|| {
-                FieldViolation::new("events", "unknown", format!("must be some of `{}`", NAMES.join("`, `")))
+                FieldViolation::new("events", "unknown", format!("must be some of `{}`", EVENT_NAMES.join("`, `")))
             })?;
         }
-        if events == 0 { Ok(Self(bit(DEFAULT).unwrap_or(1))) } else { Ok(Self(events)) }
+        if events == 0 { Ok(Self(bit(DEFAULT_EVENT).unwrap_or(1))) } else { Ok(Self(events)) }
     }
 
-    /// Reads what [`HookEvents::to_column`] wrote.
+    /// Parses a column written by [`HookEvents::to_column`]. Returns `None` if a name is unknown.
     pub(crate) fn from_column(text: &str) -> Option<Self> {
         let names: Vec<_> = text.split(',').collect();
         Self::parse(&names).ok()
     }
 
-    /// The names, joined by commas.
+    /// Returns the names, joined by commas.
     pub(crate) fn to_column(self) -> String {
         self.names().collect::<Vec<_>>().join(",")
     }
 
-    /// The names, in the fixed order.
+    /// Returns the names in their fixed order.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
-        NAMES.into_iter().filter(move |name| bit(name).is_some_and(|bit| self.0 & bit != 0))
+        EVENT_NAMES.into_iter().filter(move |name| bit(name).is_some_and(|bit| self.0 & bit != 0))
     }
 }
 
+/// Returns the bit of an event.
 fn bit(name: &str) -> Option<u8> {
-    NAMES.iter().position(|known| *known == name).map(|index| 1 << index)
+    EVENT_NAMES.iter().position(|known| *known == name).map(|index| 1 << index)
 }
 
 #[cfg(test)]
@@ -68,8 +72,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_names_in_any_order_come_back_once_in_the_fixed_order(
-            wanted in subsequence(NAMES.to_vec(), 1..=8),
-            repeats in proptest::collection::vec(select(NAMES.to_vec()), 0..8),
+            wanted in subsequence(EVENT_NAMES.to_vec(), 1..=8),
+            repeats in proptest::collection::vec(select(EVENT_NAMES.to_vec()), 0..8),
         ) {
             let mut sent: Vec<_> = repeats.into_iter().filter(|name| wanted.contains(name)).collect();
             sent.extend(wanted.iter().rev());
@@ -80,7 +84,7 @@ mod tests {
 
         #[test]
         fn arbitrary_names_are_known_or_refused(names in proptest::collection::vec(".{0,8}", 1..4)) {
-            let known = names.iter().all(|name| NAMES.contains(&name.as_str()));
+            let known = names.iter().all(|name| EVENT_NAMES.contains(&name.as_str()));
             prop_assert_eq!(HookEvents::parse(&names).is_ok(), known);
         }
     }

@@ -5,7 +5,7 @@ use super::event::HookEvents;
 use super::kind::{ContentType, HookType};
 use super::url::HookUrl;
 
-/// How chat services display a delivery. An option that the hook's type does not have is `None`.
+/// Display options of deliveries to chat services. An option that the hook's type does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChatOptions {
     pub(crate) channel: Option<String>,

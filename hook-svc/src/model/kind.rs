@@ -1,7 +1,9 @@
+//! Types of webhooks and content types of deliveries, by the names that clients send.
+
 use ferrite_proto::error::FieldViolation;
 
 macro_rules! string_enum {
-    ($(#[$doc:meta])* $name:ident($field:literal, $expected:literal) { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident($field:literal, $expected:literal) { $($(#[$variant_doc:meta])* $variant:ident = $name_text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum $name {
@@ -9,29 +11,29 @@ macro_rules! string_enum {
         }
 
         impl $name {
-            /// The value that a word stands for; case matters.
-            pub(crate) fn find(word: &str) -> Option<Self> {
-                match word {
-                    $($word => Some(Self::$variant),)*
+            /// Returns the value with this name; case matters.
+            pub(crate) fn find(name: &str) -> Option<Self> {
+                match name {
+                    $($name_text => Some(Self::$variant),)*
                     _ => None,
                 }
             }
 
-            /// Checks the word a client sent.
+            /// Parses the name that a client sent.
             ///
             /// # Errors
-            /// When it is missing or not known.
-            pub(crate) fn parse(word: &str) -> Result<Self, FieldViolation> {
-                if word.is_empty() {
+            /// The violation of a missing or unknown name.
+            pub(crate) fn parse(name: &str) -> Result<Self, FieldViolation> {
+                if name.is_empty() {
                     return Err(FieldViolation::new($field, "required", "is required"));
                 }
-                Self::find(word).ok_or_else(|| FieldViolation::new($field, "unknown", concat!("must be ", $expected)))
+                Self::find(name).ok_or_else(|| FieldViolation::new($field, "unknown", concat!("must be ", $expected)))
             }
 
-            /// The word.
+            /// Returns the name.
             pub(crate) fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $word,)*
+                    $(Self::$variant => $name_text,)*
                 }
             }
         }
@@ -39,27 +41,28 @@ macro_rules! string_enum {
 }
 
 string_enum! {
-    /// Whose form deliveries have. Clients get back the word they sent, so the two words for one form are kept apart.
+    /// The format of deliveries. Responses repeat the name that the client sent, so `native` and `gogs` are two values of one
+    /// format.
     HookType("type", "`native`, `gogs`, `slack`, `discord` or `dingtalk`") {
-        /// Ours.
+        /// Ferrite's format.
         Native = "native",
-        /// Ours, by the name that existing clients use.
+        /// Ferrite's format, by the name that existing clients send.
         Gogs = "gogs",
-        /// Slack's.
+        /// The format of Slack.
         Slack = "slack",
-        /// Discord's.
+        /// The format of Discord.
         Discord = "discord",
-        /// DingTalk's.
+        /// The format of DingTalk.
         Dingtalk = "dingtalk",
     }
 }
 
 string_enum! {
-    /// How a delivery wraps its JSON.
+    /// The content type of deliveries.
     ContentType("config.content_type", "`json` or `form`") {
-        /// As it is.
+        /// JSON.
         Json = "json",
-        /// As the field `payload` of a form.
+        /// A form whose field `payload` has the JSON.
         Form = "form",
     }
 }
@@ -71,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_exact() {
+    fn names_are_exact() {
         for word in ["native", "gogs", "slack", "discord", "dingtalk"] {
             assert_eq!(HookType::parse(word).unwrap().as_str(), word);
             assert_eq!(HookType::parse(&word.to_uppercase()).unwrap_err().code, "unknown");
@@ -87,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_accepted_is_the_word_itself(word in ".{0,10}") {
+        fn every_accepted_name_is_returned_unchanged(word in ".{0,10}") {
             if let Ok(kind) = HookType::parse(&word) {
                 prop_assert_eq!(kind.as_str(), &word);
             }

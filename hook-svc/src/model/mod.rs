@@ -1,4 +1,4 @@
-//! Webhooks and their parts, checked when they are made.
+//! Webhooks and their parts, which are checked when they are constructed.
 
 mod event;
 mod hook;

@@ -1,12 +1,16 @@
+//! URLs of webhooks.
+//!
+//! Not here: addresses, which are checked when a delivery dials them.
+
 use ferrite_proto::error::FieldViolation;
 use url::{Host, Url};
 
 const MAX_URL_BYTES: usize = 2048;
 
-/// Where deliveries go: an absolute http or https URL, as the client wrote it.
+/// The target of deliveries: an absolute http or https URL, as the client wrote it.
 ///
-/// Stricter than browsers, which repair what they are given (white space, backslashes, missing slashes): two programs that
-/// repair differently would deliver to different hosts. Which addresses may be dialled is decided at delivery.
+/// Stricter than browsers, which repair URLs (white space, backslashes, missing slashes): two programs that repair differently
+/// would deliver to different hosts. The address that is dialled is checked at delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HookUrl(String);
 
@@ -14,7 +18,7 @@ impl HookUrl {
     /// Checks a URL.
     ///
     /// # Errors
-    /// When it is not one of ours.
+    /// The violation of the first broken rule.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
         let refuse = |code, message| Err(FieldViolation::new("config.url", code, message));
         if text.is_empty() {
@@ -53,8 +57,8 @@ fn is_absolute_http(text: &str) -> bool {
     is_plain && url.port() != Some(0)
 }
 
-/// The host in what follows `://`, in lower case. The parser changes other forms of an address (octal, hexadecimal, one number)
-/// to the usual one, and percent signs to letters; a program that reads them otherwise would go somewhere else.
+/// Returns the host in the text after `://`, in lower case but otherwise unchanged. The parser normalizes other forms of an IPv4
+/// address (octal, hexadecimal, one number) and decodes percent signs; a program that does otherwise would reach another host.
 fn host_as_written(rest: &str) -> String {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host_port = authority.split_once('@').map_or(authority, |(_, host_port)| host_port);
@@ -69,7 +73,7 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
 }
 
-/// The characters of RFC 3986: reserved, unreserved, and the per cent sign.
+/// Returns whether a byte is one of the characters of RFC 3986: reserved, unreserved, or the percent sign.
 fn is_url_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
 }
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_urls_are_refused() {
         for url in [
             "nope",
             "/path",
@@ -147,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_accepted_is_http_with_a_host_and_no_surprises(text in "(http|https|HTTP|ftp|)(://|:/|:)?.{0,30}") {
+        fn every_accepted_url_is_http_with_a_host_and_plain_characters(text in "(http|https|HTTP|ftp|)(://|:/|:)?.{0,30}") {
             if let Ok(url) = HookUrl::parse(&text) {
                 prop_assert_eq!(url.as_str(), &text);
                 let parsed = Url::parse(&text).unwrap();

@@ -1,3 +1,7 @@
+//! RPC `CreateHook`.
+//!
+//! Not here: the decoding of its options (`decode`).
+
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::hook::{CreateHookRequest, CreateHookResponse};
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refusals_reach_the_caller_with_their_fields() {
+    async fn violations_reach_the_caller_with_their_fields() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let status =

@@ -108,7 +108,7 @@ mod tests {
     const JSON: (&str, &str) = ("content_type", "json");
 
     #[test]
-    fn everything_that_is_missing_is_named_at_once() {
+    fn all_missing_options_are_reported_at_once() {
         let missing = [("type", "required"), ("config.url", "required"), ("config.content_type", "required")];
         assert_eq!(refusals(request("", &[], &[])), missing.map(|(field, code)| (field.to_owned(), code)));
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_does_not_print_and_an_empty_one_is_none() {
+    fn a_secret_is_not_printed_and_an_empty_one_is_none() {
         let hook = new_hook(request("gogs", &[URL, JSON, ("secret", "hunter2")], &[])).unwrap();
         assert!(!format!("{hook:?}").contains("hunter2"));
         assert_eq!(hook.secret.unwrap().expose(), "hunter2");

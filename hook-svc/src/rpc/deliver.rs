@@ -1,3 +1,7 @@
+//! The effects of events: webhooks are deleted with their repository.
+//!
+//! Not here: authentication, deduplication and the transaction of a delivery, which are part of the kit.
+
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::Apply;
 use ferrite_proto::events::Event;
@@ -60,9 +64,9 @@ mod tests {
             service.deliver(vec![gone.clone(), gone.clone()]).await.unwrap();
             service.deliver(vec![gone.clone()]).await.unwrap();
             assert_eq!(service.secrets().await.len(), 1);
-            assert_eq!(service.inbox(&gone.event_id).await, 1);
+            assert_eq!(service.inbox_count(&gone.event_id).await, 1);
 
-            // A grant that was signed before the deletion is still valid.
+            // The grant was signed before the deletion and is still valid.
             let late = service.create(&caller, hook(REPOSITORY)).await.unwrap_err();
             assert_eq!((late.code(), reason(&late).as_str()), (Code::NotFound, "REPOSITORY_NOT_FOUND"));
             assert_eq!(service.secrets().await.len(), 1);
@@ -72,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_a_request_with_an_unknown_event_nothing_is_applied() {
+    async fn a_request_with_an_unknown_event_is_refused_as_a_whole() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             service.create(&TestCaller::user(7, Permission::Admin), hook(REPOSITORY)).await.unwrap();

@@ -1,3 +1,5 @@
+//! RPC `ListHooks`.
+
 use ferrite_kit::page::Page;
 use ferrite_proto::hook::{ListHooksRequest, ListHooksResponse};
 use ferrite_proto::id::RepositoryId;
@@ -35,7 +37,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hooks_are_listed_by_id_as_they_were_made() {
+    async fn hooks_are_listed_by_id_as_they_were_created() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = TestCaller::user(7, Permission::Admin);
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_refuses_pages_out_of_range_and_grants_for_anything_else() {
+    async fn a_list_refuses_pages_out_of_range_and_grants_for_other_operations() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let status = service.list(&TestCaller::user(7, Permission::Admin), page(0, 1001)).await.unwrap_err();

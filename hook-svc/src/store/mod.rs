@@ -1,4 +1,6 @@
-//! SQL and rows of webhooks; the only place that knows these tables.
+//! SQL and rows of webhooks; the only module that names these tables.
+//!
+//! Not here: validation (`model`).
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,7 @@ use sqlx::FromRow;
 use crate::error::HookError;
 use crate::model::{ChatOptions, ContentType, Hook, HookEvents, HookType, NewHook};
 
-/// Takes the row's lock until the transaction ends, so that a deletion of the repository comes before or after, never between.
+/// Registers the repository and locks its row until the transaction ends, so that its deletion comes either before or after.
 const REGISTER_AND_LOCK: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, FALSE) \
      ON CONFLICT (repository_id) DO UPDATE SET is_deleted = hook_repositories.is_deleted RETURNING is_deleted";
 const MARK_DELETED: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, TRUE) \
@@ -24,7 +26,7 @@ const LIST: &str = "SELECT id, repository_id, type, url, content_type, channel, 
      created_us, updated_us FROM hooks WHERE repository_id = $1 ORDER BY id LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM hooks WHERE repository_id = $1";
 
-/// Webhooks by repository.
+/// Store of webhooks.
 #[derive(Clone, Debug)]
 pub(crate) struct HookStore {
     db: Db,
@@ -74,17 +76,17 @@ impl TryFrom<HookRow> for Hook {
 }
 
 impl HookStore {
-    /// The webhooks in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// The database, for transactions.
+    /// Returns the database, for transactions.
     pub(crate) fn db(&self) -> &Db {
         &self.db
     }
 
-    /// Writes a webhook, or `None` when the repository was deleted.
+    /// Inserts a webhook; `None` if the repository was deleted.
     pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewHook, now_us: i64) -> Result<Option<Hook>, DbError> {
         let (is_deleted,): (bool,) = tx.one(REGISTER_AND_LOCK, &args![new.repository]).await?;
         if is_deleted {
@@ -121,7 +123,7 @@ impl HookStore {
         }))
     }
 
-    /// A page of the repository's webhooks by id, and how many there are in all.
+    /// Returns a page of the repository's webhooks, ordered by id, and their total number.
     pub(crate) async fn list(&self, repository: RepositoryId, page: Page) -> Result<(Vec<Hook>, i64), HookError> {
         let rows: Vec<HookRow> = self.db.all(LIST, &args![repository, page.size(), page.offset()]).await?;
         let (total,): (i64,) = self.db.one(COUNT, &args![repository]).await?;
@@ -129,9 +131,10 @@ impl HookStore {
         Ok((hooks?, total))
     }
 
-    /// Removes what there is of a deleted repository, and keeps that it was deleted: its id is never given again.
+    /// Deletes the webhooks of a deleted repository and marks it as deleted for good, because ids are never reused. Returns the
+    /// number of deleted webhooks.
     pub(crate) async fn purge(&self, tx: &mut Tx, repository: RepositoryId) -> Result<u64, DbError> {
-        // First the mark: its lock makes writers wait that started before, and those that come after find it.
+        // The mark first: its lock waits for earlier writers, whose webhooks are then deleted, and later writers find the mark.
         tx.execute(MARK_DELETED, &args![repository]).await?;
         tx.execute(DELETE_ALL, &args![repository]).await
     }

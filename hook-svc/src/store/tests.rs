@@ -8,11 +8,11 @@ use crate::error::HookError;
 use crate::model::{ChatOptions, ContentType, Hook, HookEvents, HookType, HookUrl, NewHook};
 use crate::testing::on_each_schema;
 
-const HERE: RepositoryId = RepositoryId(1);
+const REPOSITORY: RepositoryId = RepositoryId(1);
 
 fn new(secret: Option<&str>) -> NewHook {
     NewHook {
-        repository: HERE,
+        repository: REPOSITORY,
         kind: HookType::Slack,
         url: HookUrl::parse("http://example.com/'").unwrap(),
         content_type: ContentType::Form,
@@ -35,11 +35,11 @@ async fn write(tx: Tx, store: &HookStore, new: &NewHook) -> Option<Hook> {
 }
 
 async fn all(db: &Db) -> Result<(Vec<Hook>, i64), HookError> {
-    HookStore::new(db.clone()).list(HERE, Page::parse(1, 1000, 1000).unwrap()).await
+    HookStore::new(db.clone()).list(REPOSITORY, Page::parse(1, 1000, 1000).unwrap()).await
 }
 
 #[tokio::test]
-async fn a_hook_comes_back_as_it_went_in_without_its_secret() {
+async fn a_hook_is_read_as_it_was_written_without_its_secret() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = HookStore::new(db.clone());
         let first = write(db.begin().await.unwrap(), &store, &new(Some("hunter2"))).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_hook_comes_back_as_it_went_in_without_its_secret() {
 }
 
 #[tokio::test]
-async fn a_word_that_this_version_does_not_know_is_a_fault_of_ours() {
+async fn an_unknown_value_in_a_row_is_an_internal_error() {
     on_each_schema(&crate::migrations(), |db| async move {
         let hook = write(db.begin().await.unwrap(), &HookStore::new(db.clone()), &new(None)).await.unwrap();
         db.execute("UPDATE hooks SET events = 'push,wiki' WHERE id = $1", &args![hook.id]).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_word_that_this_version_does_not_know_is_a_fault_of_ours() {
 }
 
 #[tokio::test]
-async fn a_deletion_takes_hooks_along_that_were_being_written_when_it_came() {
+async fn a_deletion_includes_hooks_of_concurrent_transactions() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = HookStore::new(db.clone());
         let (started, starts) = tokio::sync::oneshot::channel();
@@ -74,14 +74,14 @@ async fn a_deletion_takes_hooks_along_that_were_being_written_when_it_came() {
             let mut tx = db.begin().await.unwrap();
             store.insert(&mut tx, &new(None), 1).await.unwrap().unwrap();
             started.send(()).unwrap();
-            // Long enough for the deletion to reach the lock; shorter only makes the case weaker.
+            // Long enough for the deletion to reach the lock. A shorter sleep tests less, but does not fail.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             tx.commit().await.unwrap();
         };
         let delete = async {
             starts.await.unwrap();
             let mut tx = db.begin().await.unwrap();
-            let removed = store.purge(&mut tx, HERE).await.unwrap();
+            let removed = store.purge(&mut tx, REPOSITORY).await.unwrap();
             tx.commit().await.unwrap();
             removed
         };

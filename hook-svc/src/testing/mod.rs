@@ -1,4 +1,4 @@
-//! What tests of this service stand on, beside what the kit has for all: the service behind a real socket.
+//! Fixtures of this crate's tests, beside those of the kit: the service on a real socket.
 
 mod service;
 

@@ -1,3 +1,5 @@
+//! The service under test on a real socket.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ use crate::Config;
 const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
-/// The service behind a Unix socket. Nothing here needs repo-svc: callers bring grants.
+/// The service on a Unix socket. It works without repo-svc, because callers send grants.
 pub(crate) struct Service {
     channel: Channel,
     service_channel: Channel,
@@ -96,25 +98,25 @@ impl Service {
         Ok(answer.into_inner())
     }
 
-    /// The secrets of all hooks, by id.
+    /// Returns the secrets of all hooks, ordered by id.
     pub(crate) async fn secrets(&self) -> Vec<Option<Vec<u8>>> {
         let rows: Vec<(Option<Vec<u8>>,)> = self.db.all("SELECT secret FROM hooks ORDER BY id", &[]).await.unwrap();
         rows.into_iter().map(|(secret,)| secret).collect()
     }
 
-    /// Delivers events as repo-svc does.
+    /// Delivers events like repo-svc.
     pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
         EventSinkClient::new(self.service_channel.clone()).deliver(DeliverRequest { events }).await.map(|_| ())
     }
 
-    /// Delivers events as somebody else.
+    /// Delivers events as a caller who is no service.
     pub(crate) async fn deliver_as(&self, caller: &TestCaller, events: Vec<Event>) -> Result<(), Status> {
         let request = caller.request(DELIVER, DeliverRequest { events });
         EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
     }
 
-    /// How often an event was recorded.
-    pub(crate) async fn inbox(&self, event_id: &str) -> i64 {
+    /// Returns how often an event is in the inbox.
+    pub(crate) async fn inbox_count(&self, event_id: &str) -> i64 {
         let sql = "SELECT COUNT(*) FROM inbox WHERE event_id = $1";
         let (count,): (i64,) = self.db.one(sql, &args![event_id]).await.unwrap();
         count

@@ -1,4 +1,4 @@
-//! Issues and their parts, checked when they are made.
+//! Issues and their parts, which are checked when they are constructed.
 
 mod issue;
 mod text;

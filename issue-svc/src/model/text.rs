@@ -1,3 +1,5 @@
+//! Titles and bodies of issues.
+
 use ferrite_proto::error::FieldViolation;
 
 const MAX_TITLE_CHARS: usize = 255;
@@ -8,10 +10,10 @@ const MAX_BODY_BYTES: usize = 1024 * 1024;
 pub(crate) struct Title(String);
 
 impl Title {
-    /// Checks a title.
+    /// Checks a title and removes white space around it.
     ///
     /// # Errors
-    /// When it breaks a rule.
+    /// The violation of the first broken rule.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
         let refuse = |code, message| Err(FieldViolation::new("title", code, message));
         let text = text.trim();
@@ -40,7 +42,7 @@ impl Body {
     /// Checks a text.
     ///
     /// # Errors
-    /// When it breaks a rule.
+    /// The violation of the first broken rule.
     pub(crate) fn parse(text: String) -> Result<Self, FieldViolation> {
         if text.len() > MAX_BODY_BYTES {
             return Err(FieldViolation::new("body", "too_long", "must have at most 1 MiB"));
@@ -68,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_of_blanks_is_no_title() {
+    fn a_blank_title_is_refused() {
         for blank in ["", "   ", "\t\n", "\u{2003}"] {
             assert_eq!(refusal(blank), ("title".to_owned(), "required"), "{blank:?}");
         }
@@ -91,17 +93,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_title_is_accepted_exactly_when_it_keeps_the_rules(text in "\\PC{0,260}|[ \\t]{0,3}.{0,3}\\x00?") {
+        fn a_title_is_accepted_exactly_when_it_follows_the_rules(text in "\\PC{0,260}|[ \\t]{0,3}.{0,3}\\x00?") {
             let trimmed = text.trim();
-            let keeps = !trimmed.is_empty() && !trimmed.contains('\0') && trimmed.chars().count() <= 255;
+            let is_valid = !trimmed.is_empty() && !trimmed.contains('\0') && trimmed.chars().count() <= 255;
             match Title::parse(&text) {
                 Ok(title) => {
-                    prop_assert!(keeps);
+                    prop_assert!(is_valid);
                     prop_assert_eq!(title.as_str(), trimmed);
                     prop_assert_eq!(Title::parse(title.as_str()).unwrap(), title);
                 }
                 Err(violation) => {
-                    prop_assert!(!keeps);
+                    prop_assert!(!is_valid);
                     prop_assert_eq!(violation.field, "title");
                 }
             }

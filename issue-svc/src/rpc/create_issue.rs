@@ -1,3 +1,5 @@
+//! RPC `CreateIssue`: numbers and stores an issue, and sends the counts of its repository as an event.
+
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_kit::outbox;
@@ -41,7 +43,7 @@ async fn open(
 ) -> Result<CreateIssueResponse, IssueError> {
     let mut tx = service.store.db().begin().await?;
     let counter = service.store.next_number(&mut tx, new).await?.ok_or(IssueError::RepositoryDeleted)?;
-    // Read after the number was given out, so that a higher number is never older.
+    // Read after the number was assigned, under its lock, so that a higher number never has an earlier time.
     let now_us = service.clock.now_us();
     let issue = service.store.insert(&mut tx, new, counter.last_number, now_us).await?;
     let changed = IssueChanged {
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn eight_at_once_get_eight_consecutive_numbers() {
+    async fn eight_concurrent_issues_get_consecutive_numbers() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = TestCaller::user(7, Permission::Read);
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_key_opens_one_issue_however_often_and_at_once_it_is_sent() {
+    async fn one_idempotency_key_opens_one_issue_even_concurrently() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = TestCaller::user(7, Permission::Read).with_key("k1");
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_field_at_fault_is_named() {
+    async fn all_invalid_fields_are_reported() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let wrong = CreateIssueRequest { body: "\0".to_owned(), ..request("  ") };

@@ -1,3 +1,5 @@
+//! RPC `ListIssues`.
+
 use ferrite_kit::page::Page;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_refuses_what_it_cannot_mean_and_grants_for_anything_else() {
+    async fn a_list_refuses_invalid_fields_and_grants_for_other_operations() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = TestCaller::user(7, Permission::Read);

@@ -1,4 +1,6 @@
-//! SQL and rows of issues and their counters; the only place that knows these tables.
+//! SQL and rows of issues and their counters; the only module that names these tables.
+//!
+//! Not here: validation (`model`).
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +13,7 @@ use sqlx::FromRow;
 
 use crate::model::{Counter, Issue, NewIssue};
 
-/// Takes the row's lock until the transaction ends: writers to one repository come one after another, and so do their events.
+/// Locks the row until the transaction ends, so that writes to one repository, and their events, have one order.
 const NEXT_NUMBER: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted) \
      VALUES ($1, 1, $2, 1, FALSE) ON CONFLICT (repository_id) DO UPDATE SET last_number = issue_counters.last_number + 1, \
      open_count = issue_counters.open_count + excluded.open_count, version = issue_counters.version + 1 \
@@ -28,7 +30,7 @@ const LIST: &str = "SELECT id, repository_id, number, user_id, title, body, is_c
      FROM issues WHERE repository_id = ";
 const COUNT: &str = "SELECT COUNT(*) FROM issues WHERE repository_id = ";
 
-/// Issues by repository.
+/// Store of issues.
 #[derive(Clone, Debug)]
 pub(crate) struct IssueStore {
     db: Db,
@@ -74,18 +76,18 @@ impl From<IssueRow> for Issue {
 }
 
 impl IssueStore {
-    /// The issues in `db`.
+    /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
     }
 
-    /// The database, for transactions.
+    /// Returns the database, for transactions.
     pub(crate) fn db(&self) -> &Db {
         &self.db
     }
 
-    /// Gives out the repository's next number for `new` and counts it, or `None` when the repository was deleted. Nobody else
-    /// gets a number there until the transaction ends.
+    /// Assigns the repository's next number for `new` and updates its counters; `None` if the repository was deleted. Other
+    /// transactions wait for a number of this repository until this one ends.
     pub(crate) async fn next_number(&self, tx: &mut Tx, new: &NewIssue) -> Result<Option<Counter>, DbError> {
         let opened = i64::from(!new.is_closed);
         let row: CounterRow = tx.one(NEXT_NUMBER, &args![new.repository, opened]).await?;
@@ -93,7 +95,7 @@ impl IssueStore {
         Ok((!row.is_deleted).then_some(counter))
     }
 
-    /// Writes `new` under a number that [`IssueStore::next_number`] gave out in the same transaction.
+    /// Inserts `new` with a number that [`IssueStore::next_number`] assigned in the same transaction.
     pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewIssue, number: i64, now_us: i64) -> Result<Issue, DbError> {
         let (title, body) = (new.title.as_str(), new.body.as_str());
         let args = args![new.repository, number, new.author, title, body, new.is_closed, now_us];
@@ -112,14 +114,14 @@ impl IssueStore {
         })
     }
 
-    /// The issue under `number`.
+    /// Returns the issue with this number.
     pub(crate) async fn find(&self, repository: RepositoryId, number: i64) -> Result<Option<Issue>, DbError> {
         let row: Option<IssueRow> = self.db.optional(FIND, &args![repository, number]).await?;
         Ok(row.map(Issue::from))
     }
 
-    /// A page of the repository's issues, newest first, and how many there are in all; only the closed or only the open ones
-    /// when `is_closed` says so.
+    /// Returns a page of the repository's issues, newest first, and their total number: all, or with `is_closed` only the closed or
+    /// only the open ones.
     pub(crate) async fn list(
         &self,
         repository: RepositoryId,
@@ -135,9 +137,10 @@ impl IssueStore {
         Ok((rows.into_iter().map(Issue::from).collect(), total))
     }
 
-    /// Removes what there is of a deleted repository, and keeps that it was deleted: its id is never given again.
+    /// Deletes the issues of a deleted repository and marks it as deleted for good, because ids are never reused. Returns the
+    /// number of deleted issues.
     pub(crate) async fn purge(&self, tx: &mut Tx, repository: RepositoryId) -> Result<u64, DbError> {
-        // First the counter: its lock makes writers wait that started before, and those that come after find the mark.
+        // The counter first: its lock waits for earlier writers, whose issues are then deleted, and later writers find the mark.
         tx.execute(MARK_DELETED, &args![repository]).await?;
         tx.execute(DELETE_ALL, &args![repository]).await
     }

@@ -6,11 +6,11 @@ use super::IssueStore;
 use crate::model::{Body, Issue, NewIssue, Title};
 use crate::testing::on_each_schema;
 
-const HERE: RepositoryId = RepositoryId(1);
+const REPOSITORY: RepositoryId = RepositoryId(1);
 
 fn new(title: &str, is_closed: bool) -> NewIssue {
     let (title, body) = (Title::parse(title).unwrap(), Body::parse("body".to_owned()).unwrap());
-    NewIssue { repository: HERE, author: UserId(3), title, body, is_closed }
+    NewIssue { repository: REPOSITORY, author: UserId(3), title, body, is_closed }
 }
 
 async fn open(db: &Db, new: &NewIssue, now_us: i64) -> Option<Issue> {
@@ -23,21 +23,21 @@ async fn open(db: &Db, new: &NewIssue, now_us: i64) -> Option<Issue> {
 }
 
 #[tokio::test]
-async fn an_issue_comes_back_as_it_went_in() {
+async fn an_issue_is_read_as_it_was_written() {
     on_each_schema(&crate::migrations(), |db| async move {
         let title = "'; DROP TABLE issues; -- \"\u{1f600}\\ %s $1 \u{1}";
         let issue = open(&db, &new(title, true), 5).await.unwrap();
         assert_eq!((issue.title.as_str(), issue.created_us, issue.is_closed), (title, 5, true));
         let store = IssueStore::new(db);
-        assert_eq!(store.find(HERE, 1).await.unwrap(), Some(issue));
-        assert_eq!(store.find(HERE, 2).await.unwrap(), None);
+        assert_eq!(store.find(REPOSITORY, 1).await.unwrap(), Some(issue));
+        assert_eq!(store.find(REPOSITORY, 2).await.unwrap(), None);
         assert_eq!(store.find(RepositoryId(2), 1).await.unwrap(), None);
     })
     .await;
 }
 
 #[tokio::test]
-async fn counting_up_counts_numbers_and_open_issues_and_an_undone_transaction_counts_nothing() {
+async fn numbers_and_open_issues_are_counted_except_in_a_transaction_that_is_rolled_back() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = IssueStore::new(db.clone());
         open(&db, &new("a", false), 1).await.unwrap();
@@ -54,13 +54,13 @@ async fn counting_up_counts_numbers_and_open_issues_and_an_undone_transaction_co
 }
 
 #[tokio::test]
-async fn of_issues_of_one_moment_the_higher_number_comes_first() {
+async fn issues_of_one_time_are_listed_by_descending_number() {
     on_each_schema(&crate::migrations(), |db| async move {
         for (title, now_us) in [("1", 9), ("2", 5), ("3", 5), ("4", 7)] {
             open(&db, &new(title, false), now_us).await.unwrap();
         }
         let page = Page::parse(1, 50, 50).unwrap();
-        let (issues, total) = IssueStore::new(db).list(HERE, None, page).await.unwrap();
+        let (issues, total) = IssueStore::new(db).list(REPOSITORY, None, page).await.unwrap();
         assert_eq!(issues.iter().map(|issue| issue.number).collect::<Vec<_>>(), [1, 4, 3, 2]);
         assert_eq!(total, 4);
     })
@@ -68,7 +68,7 @@ async fn of_issues_of_one_moment_the_higher_number_comes_first() {
 }
 
 #[tokio::test]
-async fn a_number_is_given_once() {
+async fn a_number_is_assigned_once() {
     on_each_schema(&crate::migrations(), |db| async move {
         open(&db, &new("first", false), 1).await.unwrap();
         let mut tx = db.begin().await.unwrap();
@@ -79,7 +79,7 @@ async fn a_number_is_given_once() {
 }
 
 #[tokio::test]
-async fn a_deletion_takes_issues_along_that_were_being_written_when_it_came() {
+async fn a_deletion_includes_issues_of_concurrent_transactions() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = IssueStore::new(db.clone());
         let (started, starts) = tokio::sync::oneshot::channel();
@@ -87,7 +87,7 @@ async fn a_deletion_takes_issues_along_that_were_being_written_when_it_came() {
             let mut tx = db.begin().await.unwrap();
             let counter = store.next_number(&mut tx, &new("late", false)).await.unwrap().unwrap();
             started.send(()).unwrap();
-            // Long enough for the deletion to reach the lock; shorter only makes the case weaker.
+            // Long enough for the deletion to reach the lock. A shorter sleep tests less, but does not fail.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             store.insert(&mut tx, &new("late", false), counter.last_number, 1).await.unwrap();
             tx.commit().await.unwrap();
@@ -95,14 +95,14 @@ async fn a_deletion_takes_issues_along_that_were_being_written_when_it_came() {
         let delete = async {
             starts.await.unwrap();
             let mut tx = db.begin().await.unwrap();
-            let removed = store.purge(&mut tx, HERE).await.unwrap();
+            let removed = store.purge(&mut tx, REPOSITORY).await.unwrap();
             tx.commit().await.unwrap();
             removed
         };
         let ((), removed) = tokio::join!(write, delete);
         assert_eq!(removed, 1);
         assert_eq!(open(&db, &new("later", false), 2).await, None);
-        assert_eq!(store.find(HERE, 1).await.unwrap(), None);
+        assert_eq!(store.find(REPOSITORY, 1).await.unwrap(), None);
     })
     .await;
 }

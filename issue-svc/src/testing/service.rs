@@ -1,3 +1,5 @@
+//! The service under test on a real socket.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ use crate::Config;
 const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
-/// The service behind a Unix socket. It is its own subscriber, in repo-svc's place: an event sink takes what is not for it.
+/// The service on a Unix socket. It subscribes to its own events in the place of repo-svc, and ignores them.
 pub(crate) struct Service {
     channel: Channel,
     service_channel: Channel,
@@ -104,7 +106,7 @@ impl Service {
         IssueServiceClient::new(self.channel.clone()).max_decoding_message_size(64 * 1024 * 1024)
     }
 
-    /// What repo-svc is told, in order.
+    /// Returns the events for repo-svc, in order.
     pub(crate) async fn sent_changes(&self) -> Vec<IssueChanged> {
         let sql = "SELECT payload FROM outbox WHERE subscriber = 'repo-svc' AND kind = 'issue.changed' ORDER BY id";
         let rows: Vec<(Vec<u8>,)> = self.db.all(sql, &[]).await.unwrap();
@@ -116,7 +118,7 @@ impl Service {
             .collect()
     }
 
-    /// Waits until everything in the outbox was taken, and returns how many events the inbox has.
+    /// Waits until all events of the outbox are delivered, and returns the number of events in the inbox.
     pub(crate) async fn wait_for_delivery(&self) -> i64 {
         let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
         while self.db.one::<(i64,)>(waiting, &[]).await.unwrap().0 > 0 {
@@ -125,19 +127,19 @@ impl Service {
         self.db.one::<(i64,)>("SELECT COUNT(*) FROM inbox", &[]).await.unwrap().0
     }
 
-    /// Delivers events as repo-svc does.
+    /// Delivers events like repo-svc.
     pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
         EventSinkClient::new(self.service_channel.clone()).deliver(DeliverRequest { events }).await.map(|_| ())
     }
 
-    /// Delivers events as somebody else.
+    /// Delivers events as a caller who is no service.
     pub(crate) async fn deliver_as(&self, caller: &TestCaller, events: Vec<Event>) -> Result<(), Status> {
         let request = caller.request(DELIVER, DeliverRequest { events });
         EventSinkClient::new(self.channel.clone()).deliver(request).await.map(|_| ())
     }
 
-    /// How often an event was recorded.
-    pub(crate) async fn inbox(&self, event_id: &str) -> i64 {
+    /// Returns how often an event is in the inbox.
+    pub(crate) async fn inbox_count(&self, event_id: &str) -> i64 {
         let sql = "SELECT COUNT(*) FROM inbox WHERE event_id = $1";
         let (count,): (i64,) = self.db.one(sql, &args![event_id]).await.unwrap();
         count

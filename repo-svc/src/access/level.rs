@@ -15,7 +15,7 @@ pub(crate) struct RepositoryAccess {
     pub(crate) repository: RepositoryId,
     /// The owning account.
     pub(crate) owner: UserId,
-    /// Whether the repository is hidden from callers without a role on it.
+    /// True if the repository is hidden from callers without a role on it.
     pub(crate) is_private: bool,
     /// The viewer's level as a collaborator.
     pub(crate) collaborator: Permission,
@@ -89,17 +89,17 @@ mod tests {
     #[test]
     fn the_level_is_the_highest_that_any_role_gives() {
         use Permission::{Admin, None, Owner, Read, Write};
-        let (somebody, owner) = (identity(2, false, 7), identity(1, false, 7));
+        let (other_user, owner) = (identity(2, false, 7), identity(1, false, 7));
         let (admin, admin_by_password) = (identity(2, true, 7), identity(2, true, 0));
         // Who, as what collaborator, in a team of what level, then the level on a public and on a private repository.
         let table = [
             (Option::None, None, None, Read, None),
-            (Some(&somebody), None, None, Read, None),
-            (Some(&somebody), Read, None, Read, Read),
-            (Some(&somebody), Write, Read, Write, Write),
-            (Some(&somebody), Read, Write, Write, Write),
-            (Some(&somebody), None, Owner, Owner, Owner),
-            (Some(&somebody), Admin, None, Admin, Admin),
+            (Some(&other_user), None, None, Read, None),
+            (Some(&other_user), Read, None, Read, Read),
+            (Some(&other_user), Write, Read, Write, Write),
+            (Some(&other_user), Read, Write, Write, Write),
+            (Some(&other_user), None, Owner, Owner, Owner),
+            (Some(&other_user), Admin, None, Admin, Admin),
             (Some(&owner), None, None, Owner, Owner),
             (Some(&admin), None, None, Owner, Owner),
             (Some(&admin), Write, None, Owner, Owner),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn git_knows_no_site_administrators_but_for_reading() {
+    fn site_administrators_may_only_read_over_git() {
         for (admin, owner, expected) in [
             (identity(2, true, 7), 1, Permission::Read),
             (identity(2, true, 0), 1, Permission::Read),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deploy_key_opens_its_own_repositories_and_public_ones_for_reading() {
+    fn a_deploy_key_has_its_level_and_reads_public_repositories() {
         use Permission::{None, Read, Write};
         // What it was given, and of which repository; then the level on a public and on a private repository 9.
         for (given, on, public, private) in
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_cut_every_role_down() {
+    fn scopes_limit_every_role() {
         use Permission::{None, Owner, Read, Write};
         let table: [(&[Scope], [Permission; 3]); 7] = [
             (&[], [None, None, None]),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_token_opens_its_repositories_and_public_ones() {
+    fn a_limited_token_covers_its_repositories_and_public_ones() {
         let limited = |ids: &[i64]| {
             let identity = Identity { is_limited: true, repository_ids: ids.to_vec(), ..identity(1, true, 7) };
             Viewer::of(Some(&identity))

@@ -5,7 +5,7 @@
 
 use ferrite_proto::{Permission, Scope, operation};
 
-/// What an operation requires of its caller.
+/// The requirement of an operation on its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// A service of this installation.
@@ -20,8 +20,8 @@ pub enum Rule {
     Administrator,
     /// A role in the organization that the request is about, and a token of this scope. Administrators of the site have every role.
     Organization(RequiredRole, Scope),
-    /// A role in the organization of the team that the request is about, and a token of scope `org`. The team is hidden from users who
-    /// are not members of the organization.
+    /// A role in the organization of the team that the request is about, and a token of scope `org`. The team is hidden from users
+    /// who are not members of the organization.
     Team(RequiredRole),
     /// A level on a part of the repository that the request is about.
     Repository {
@@ -29,7 +29,7 @@ pub enum Rule {
         unit: Unit,
         /// The lowest sufficient level.
         level: Permission,
-        /// Whether callers without a token may do it as well, if the repository is public.
+        /// True if callers without a token may do it as well on a public repository.
         anonymous: bool,
     },
 }
@@ -74,7 +74,7 @@ pub struct Operation {
     pub name: &'static str,
     /// The capacity in which the caller acts.
     pub capacity: Capacity,
-    /// What the operation requires of its caller.
+    /// The requirement on the caller.
     pub rule: Rule,
     /// The REST routes that call the operation: method and path, with `{}` for each parameter.
     pub routes: &'static [(&'static str, &'static str)],

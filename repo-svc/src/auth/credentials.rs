@@ -76,8 +76,8 @@ impl CredentialChecker {
     /// Returns the account whose password this is.
     ///
     /// # Errors
-    /// [`AuthError::BadCredentials`]; [`RepoError::TooManyAttempts`] after too many wrong passwords; [`RepoError::Busy`] while too many
-    /// passwords are being checked.
+    /// [`AuthError::BadCredentials`]; [`RepoError::TooManyAttempts`] after too many wrong passwords; [`RepoError::Busy`] while too
+    /// many passwords are being checked.
     pub(crate) async fn check_password(
         &self,
         credential: &BasicCredential,
@@ -99,8 +99,8 @@ impl CredentialChecker {
         self.throttle.check(&attempt).await?;
         let is_right = permit.verify(&Secret::new(credential.password.as_str()), hash.clone()).await?;
         let (Some(user), Some(password_hash), true) = (user, hash, is_right) else {
-            // A token in the place of a password has most likely expired or been revoked, and the program that holds it keeps trying.
-            // Not counted: guessing a token is hopeless.
+            // A token in the place of a password has most likely expired or been revoked, and the program that holds it keeps
+            // trying. Not counted: guessing a token is hopeless.
             if !is_token(&credential.password) {
                 self.throttle.failed(&attempt).await;
             }

@@ -10,7 +10,8 @@ use moka::sync::Cache;
 
 /// Signed grants that are cached: about a kilobyte each.
 const MAX_CACHED_GRANTS: u64 = 10_000;
-/// Seconds for which a signed grant is returned again. With a lifetime of 60 seconds, a returned grant is valid for at least 50 more.
+/// Seconds for which a signed grant is returned again. With a lifetime of 60 seconds, a returned grant is valid for at least 50
+/// more.
 const REUSE_SECS: u64 = 10;
 
 /// Signs grants. Equal grants get the same text for a few seconds, whose signature the other services have verified already.
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_is_signed_again_when_it_is_ten_seconds_old() {
+    fn a_grant_is_signed_again_when_it_is_older_than_ten_seconds() {
         let clock = Clock::fixed(1_800_000_000_000_000);
         let grants = grants(&clock);
         let sign = || grants.sign(grant(1, Permission::Read));

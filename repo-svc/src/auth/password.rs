@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unknown_account_costs_what_a_known_one_costs() {
+    async fn an_unknown_account_takes_as_long_as_a_known_one() {
         let secret = Secret::new("correct horse");
         let real = Passwords::new().hash(&Password::parse(&secret, "password").unwrap()).await.unwrap();
         let (real, dummy) = (PasswordHash::new(&real).unwrap(), PasswordHash::new(DUMMY_HASH).unwrap());

@@ -1,5 +1,5 @@
-//! Limits on wrong passwords, against guessing: per pair of login and client address, per address, and per login. An attacker cannot
-//! lock out the owner of an account: addresses that signed in to it within a day are exempt from the limit per login.
+//! Limits on wrong passwords, against guessing: per pair of login and client address, per address, and per login. An attacker
+//! cannot lock out the owner of an account: addresses that signed in to it within a day are exempt from the limit per login.
 //!
 //! The limiter of the kit holds the counts: in Redis, shared between replicas, or else in this process.
 //!

@@ -1,3 +1,7 @@
+//! Users, and the fields of a user to create.
+//!
+//! Not here: changes of a user, and organizations (`organization`).
+
 use ferrite_kit::Secret;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::UserId;

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_levels_can_be_given() {
+    fn collaborators_have_one_of_three_levels() {
         for level in [Permission::Read, Permission::Write, Permission::Admin] {
             assert_eq!(parse_level(&level.to_string(), "permission"), Ok(level));
         }

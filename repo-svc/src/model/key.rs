@@ -14,8 +14,8 @@ const MIN_RSA_BITS: usize = 2048;
 const MAX_RSA_BITS: usize = 16 * 1024;
 const BLOCK_BEGIN: &str = "---- BEGIN SSH2 PUBLIC KEY ----";
 const BLOCK_END: &str = "---- END SSH2 PUBLIC KEY ----";
-/// Beginning of every key in base64: the first bytes are the 32-bit length of its type's name (RFC 4253, section 6.6), which is below
-/// 2^8.
+/// Beginning of every key in base64: the first bytes are the 32-bit length of its type's name (RFC 4253, section 6.6), which is
+/// below 2^8.
 const BASE64_PREFIX: &str = "AAAA";
 /// First byte of an uncompressed point on an elliptic curve (SEC 1, section 2.3.3), the only form that OpenSSH accepts.
 const UNCOMPRESSED_POINT_TAG: u8 = 4;

@@ -1,3 +1,7 @@
+//! Names in URLs, of accounts and repositories, and names of tokens.
+//!
+//! Not here: display names (`text`) and names of teams (`organization`).
+
 use ferrite_proto::error::FieldViolation;
 
 const MAX_USER_NAME_CHARS: usize = 35;
@@ -58,8 +62,8 @@ pub(crate) fn lookup_key(text: &str) -> Option<String> {
     is_possible.then(|| text.to_ascii_lowercase())
 }
 
-/// Checks the rules that names of users, repositories and teams share: ASCII letters, digits, `-`, `_`, `.`; not only dots; no leading
-/// dash.
+/// Checks the rules that names of users, repositories and teams share: ASCII letters, digits, `-`, `_`, `.`; not only dots; no
+/// leading dash.
 pub(super) fn check_plain(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
     let refuse = |code, message: String| Err(FieldViolation::new(field, code, message));
     if text.is_empty() {

@@ -1,3 +1,7 @@
+//! Organizations and teams: the fields to create and to change them.
+//!
+//! Not here: memberships, which have no fields of their own.
+
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateOrganizationRequest, CreateTeamRequest, UpdateOrganizationRequest, UpdateTeamRequest};
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn web_addresses_are_absolute_and_of_the_web() {
+    fn websites_are_absolute_http_urls() {
         for good in [
             "",
             "http://a",
@@ -323,7 +327,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_passes_can_be_stored_and_shown(text in "\\PC*|(http|https|ftp)://[-._a-z0-9:@/\\[\\]\0 \"]{0,30}|[-._a-zA-Z0-9/\0 ]{0,32}") {
+        fn accepted_values_can_be_stored_and_shown(text in "\\PC*|(http|https|ftp)://[-._a-z0-9:@/\\[\\]\0 \"]{0,30}|[-._a-zA-Z0-9/\0 ]{0,32}") {
             for parsed in [website(&text, "f"), location(&text, "f"), TeamName::parse(&text, "f").map(|name| name.0)] {
                 match parsed {
                     Ok(value) => {

@@ -1,3 +1,7 @@
+//! Website and location of a user.
+//!
+//! Not here: names and e-mail addresses (`name`, `text`), and the same fields of organizations (`organization`).
+
 use ferrite_proto::error::FieldViolation;
 
 const MAX_LOCATION_CHARS: usize = 50;
@@ -72,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn websites_are_absolute_and_of_the_web() {
+    fn websites_are_absolute_http_urls() {
         for good in ["", "http://a", "HTTPS://example.com/x?y#z", "http://[::1]:80/", "https://bücher.example"] {
             assert_eq!(website(good), "", "{good}");
         }
@@ -107,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_passes_can_be_stored_and_shown(text in any::<String>()) {
+        fn accepted_values_can_be_stored_and_shown(text in any::<String>()) {
             if let Ok(website) = Website::parse(&text, 50, "f") {
                 prop_assert!(website.as_str() == text && (text.is_empty() || text.to_lowercase().starts_with("http")));
             }

@@ -1,3 +1,7 @@
+//! Texts of accounts and repositories: display names, e-mail addresses, descriptions, passwords, template names, search queries.
+//!
+//! Not here: names in URLs (`name`).
+
 use ferrite_kit::Secret;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::AutoInit;
@@ -283,7 +287,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_that_pass_can_be_stored(text in any::<String>()) {
+        fn accepted_texts_can_be_stored(text in any::<String>()) {
             let all = [
                 FullName::parse(&text, "f").map(|value| value.as_str().to_owned()),
                 Email::parse(&text, "f").map(|value| value.as_str().to_owned()),

@@ -1,3 +1,7 @@
+//! The fields of an access token to create: scopes, expiry, and the repositories that it is limited to.
+//!
+//! Not here: the value of a token and its hash.
+
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::{Scope, Scopes};
 
@@ -7,7 +11,8 @@ const MAX_TOKEN_REPOSITORIES: usize = 100;
 /// Scopes that a token limited to some repositories may have. With a scope for the account, organizations or the site, such a token
 /// could give itself access to other repositories.
 const REPOSITORY_SCOPES: [Scope; 5] = [Scope::RepoRead, Scope::RepoWrite, Scope::RepoAdmin, Scope::Issue, Scope::Hook];
-/// Limit for the lifetime of a token: about 100 years. A later expiry is taken for a mistake, because clients leave it out for none.
+/// Limit for the lifetime of a token: about 100 years. A later expiry is taken for a mistake, because clients leave it out for
+/// none.
 const MAX_LIFETIME_US: i64 = 36_525 * 24 * 60 * 60 * 1_000_000;
 /// Characters of a client's text that a violation repeats.
 const MAX_ECHO_CHARS: usize = 150;
@@ -87,8 +92,8 @@ impl RepositoryPath {
         Some(Self { owner_key: lookup_key(owner)?, name_key: lookup_key(name)? })
     }
 
-    /// Parses the repositories that a token is limited to, each once, in their order. A path that no repository can have is refused like
-    /// one of a repository that does not exist.
+    /// Parses the repositories that a token is limited to, each once, in their order. A path that no repository can have is refused
+    /// like one of a repository that does not exist.
     pub(crate) fn parse_all(texts: &[String], field: &str) -> Result<Vec<Self>, FieldViolation> {
         if texts.len() > MAX_TOKEN_REPOSITORIES {
             let message = format!("must name at most {MAX_TOKEN_REPOSITORIES} repositories");
@@ -128,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_words_and_no_word_is_all_of_them() {
+    fn scopes_are_words_and_no_words_mean_all_scopes() {
         let parse = |words: &[&str]| TokenScopes::parse(&texts(words), false, "scopes").map(TokenScopes::scopes);
         assert_eq!(parse(&[]), Ok(Scopes::all()));
         assert_eq!(parse(&["issue", "repo:read", "issue"]), Ok([Scope::RepoRead, Scope::Issue].into_iter().collect()));
@@ -140,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_for_repositories_is_for_nothing_else() {
+    fn a_limited_token_has_only_scopes_of_repositories() {
         let parse = |words: &[&str]| TokenScopes::parse(&texts(words), true, "scopes").map(TokenScopes::scopes);
         assert_eq!(parse(&[]), Ok(REPOSITORY_SCOPES.into_iter().collect()));
         assert_eq!(parse(&["hook"]), Ok([Scope::Hook].into_iter().collect()));
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expiry_lies_in_the_future_but_not_beyond_it() {
+    fn an_expiry_lies_within_the_next_hundred_years() {
         let seconds = NOW / 1_000_000;
         let century = MAX_LIFETIME_US / 1_000_000;
         let parse = |time| Expiry::parse(time, NOW, "expires_at").map(Expiry::micros);

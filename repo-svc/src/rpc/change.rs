@@ -1,5 +1,4 @@
-//! The end of every change: it is told in the audit log, its answer is kept for repetitions of the request, and all of it happens at
-//! once.
+//! The end of every change: its entry in the audit log, and its commit together with the response for repetitions of the request.
 
 use ferrite_kit::db::Tx;
 use ferrite_kit::idempotency::IdempotencyKey;
@@ -9,7 +8,11 @@ use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::store::{Action, Entry, Target, append};
 
-/// Tells of a change, in its transaction.
+/// Appends a change to the audit log, in its transaction.
+///
+/// # Errors
+/// [`AuthError::CredentialsRequired`](ferrite_kit::auth::AuthError::CredentialsRequired) if no user is authenticated, or those of
+/// the database.
 pub(super) async fn record(
     tx: &mut Tx,
     permit: &Permit,
@@ -22,16 +25,19 @@ pub(super) async fn record(
     Ok(append(tx, entry, now_us).await?)
 }
 
-/// Makes a change durable, together with its answer if the request brought a key.
+/// Commits a change. If the request has an idempotency key, the response is stored in the same transaction.
+///
+/// # Errors
+/// Those of the database.
 pub(super) async fn commit<A: Message>(
     mut tx: Tx,
     key: Option<&IdempotencyKey>,
-    answer: A,
+    response: A,
     now_us: i64,
 ) -> Result<A, RepoError> {
     if let Some(key) = key {
-        key.store(&mut tx, &answer, now_us).await?;
+        key.store(&mut tx, &response, now_us).await?;
     }
     tx.commit().await?;
-    Ok(answer)
+    Ok(response)
 }

@@ -86,8 +86,8 @@ impl TokenOwner {
 /// Authenticates the user whose tokens a request is about by its password.
 ///
 /// # Errors
-/// [`AuthError::CredentialsRequired`] without a password, [`RepoError::NotYourTokens`] for the password of another user, or those of
-/// [`CredentialChecker::check_password`](crate::auth::CredentialChecker::check_password).
+/// [`AuthError::CredentialsRequired`] without a password, [`RepoError::NotYourTokens`] for the password of another user, or those
+/// of [`CredentialChecker::check_password`](crate::auth::CredentialChecker::check_password).
 pub(super) async fn token_owner(
     state: &AppState,
     credential: Option<BasicCredential>,

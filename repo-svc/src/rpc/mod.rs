@@ -1,5 +1,5 @@
-//! The services of `ferrite.repo.v1` and the event sink: one folder per service, one RPC per file. Each RPC decodes its request, calls
-//! the stores and services of the application state, and encodes the response.
+//! The services of `ferrite.repo.v1` and the event sink: one folder per service, one RPC per file. Each RPC decodes its request,
+//! calls the stores and services of the application state, and encodes the response.
 //!
 //! Every request passes the permission table before its RPC runs, which gets the resulting [`Permit`](permit::Permit).
 //!

@@ -27,8 +27,8 @@ pub(crate) trait ActsAs {
     fn capacity(&self) -> Capacity;
 }
 
-/// A request that passed the permission table as far as its caller alone decides. An operation on a repository, organization or team
-/// checks the rest of its rule when it looks that up: [`Permit::repository`], [`Permit::organization`], [`Permit::team`].
+/// A request that passed the permission table as far as its caller alone decides. An operation on a repository, organization or
+/// team checks the rest of its rule when it looks that up: [`Permit::repository`], [`Permit::organization`], [`Permit::team`].
 #[derive(Clone, Debug)]
 pub(crate) struct Permit {
     operation: &'static Operation,
@@ -171,8 +171,8 @@ impl Permit {
         }
     }
 
-    /// Returns the repository, if the caller may do the operation on it. A missing and a hidden repository are refused alike, after the
-    /// same query.
+    /// Returns the repository, if the caller may do the operation on it. A missing and a hidden repository are refused alike, after
+    /// the same query.
     ///
     /// # Errors
     /// [`AuthError::RepositoryNotFound`], [`AuthError::CredentialsRequired`], [`AuthError::InsufficientScope`],
@@ -267,8 +267,8 @@ impl Permit {
     }
 }
 
-/// Checks that a viewer has `level` on a part of a repository; `anonymous` also admits callers without a token, if the repository is
-/// public.
+/// Checks that a viewer has `level` on a part of a repository; `anonymous` also admits callers without a token, if the repository
+/// is public.
 ///
 /// # Errors
 /// [`AuthError::RepositoryNotFound`] if the repository is hidden from the viewer, [`AuthError::CredentialsRequired`],

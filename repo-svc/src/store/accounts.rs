@@ -1,3 +1,7 @@
+//! Accounts: creation, lookup and search of users, and lookup of organizations as accounts.
+//!
+//! Not here: changes and deletions of users (`users`), and organizations themselves (`organizations`).
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,3 +1,7 @@
+//! Entries of the audit log: actor, action, target, and the insertion in the transaction of the change.
+//!
+//! Not here: reading the log (`audit_log`).
+
 use std::collections::BTreeMap;
 
 use ferrite_kit::args;
@@ -88,12 +92,12 @@ macro_rules! actions {
                 }
             }
 
-            /// Returns the words that `text` selects: the equal one, and those of which it is the part before the dot.
-            pub(crate) fn words(text: &str) -> impl Iterator<Item = &'static str> {
-                let is_selected = move |word: &&str| {
+            /// Returns the words that match `text`: the equal one, and those of which it is the part before the dot.
+            pub(crate) fn matching(text: &str) -> impl Iterator<Item = &'static str> {
+                let is_match = move |word: &&str| {
                     *word == text || word.split_once('.').is_some_and(|(thing, _)| thing == text)
                 };
-                [$($word),*].into_iter().filter(is_selected)
+                [$($word),*].into_iter().filter(is_match)
             }
         }
     };

@@ -1,3 +1,7 @@
+//! Filtered lists of the audit log.
+//!
+//! Not here: writing entries (`audit`).
+
 use std::collections::BTreeMap;
 
 use ferrite_kit::db::{Db, DbError, Query};
@@ -81,7 +85,7 @@ fn filtered(start: &'static str, filter: &AuditFilter) -> Query {
     }
     if let Some(action) = &filter.action {
         // A prefix is expanded to the actions that have it, because the index finds equal words only.
-        query.push(" AND action IN ").bind_list(Action::words(action));
+        query.push(" AND action IN ").bind_list(Action::matching(action));
     }
     if let Some(since) = filter.since_us {
         query.push(" AND time_us >= ").bind(since);

@@ -1,10 +1,14 @@
+//! Collaborators of repositories.
+//!
+//! Not here: the repositories of teams (`team_members`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 
-use super::level::level_from_word;
+use super::level::level_from_str;
 use crate::model::User;
 
 const LIST: &str = "SELECT u.id, u.name, u.full_name, u.email, u.kind, u.is_admin, c.permission \
@@ -47,7 +51,7 @@ impl From<CollaboratorRow> for Collaborator {
             is_organization: row.kind == "organization",
             is_admin: row.is_admin,
         };
-        Self { user, permission: level_from_word(Some(&row.permission)) }
+        Self { user, permission: level_from_str(Some(&row.permission)) }
     }
 }
 
@@ -85,7 +89,7 @@ impl CollaboratorStore {
         user: UserId,
     ) -> Result<Permission, DbError> {
         let row: Option<(String,)> = tx.optional(LEVEL, &args![repository, user]).await?;
-        Ok(level_from_word(row.as_ref().map(|(word,)| word.as_str())))
+        Ok(level_from_str(row.as_ref().map(|(word,)| word.as_str())))
     }
 
     /// Adds a collaborator or changes its level.

@@ -1,3 +1,7 @@
+//! Deploy keys of repositories.
+//!
+//! Not here: claims on fingerprints (`keys`), and the lookup of a key's holder (`key_lookup`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
@@ -58,7 +62,8 @@ impl DeployKeyStore {
     /// Adds a key.
     ///
     /// # Errors
-    /// [`RepoError::KeyUsed`] if the repository or a user has the key already, [`RepoError::KeyTitleUsed`], or those of the database.
+    /// [`RepoError::KeyUsed`] if the repository or a user has the key already, [`RepoError::KeyTitleUsed`], or those of the
+    /// database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,

@@ -3,7 +3,7 @@ use ferrite_proto::Permission;
 use crate::model::level_named;
 
 /// Decodes a level of a collaborator, which is stored as a word. Returns [`Permission::None`] for `None` and unknown words.
-pub(super) fn level_from_word(word: Option<&str>) -> Permission {
+pub(super) fn level_from_str(word: Option<&str>) -> Permission {
     word.and_then(level_named).unwrap_or(Permission::None)
 }
 

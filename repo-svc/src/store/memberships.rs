@@ -1,3 +1,7 @@
+//! Members and owners of organizations.
+//!
+//! Not here: the organizations themselves (`organizations`), and members of teams (`team_members`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_kit::page::Page;

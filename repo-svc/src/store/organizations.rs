@@ -1,3 +1,7 @@
+//! Organizations.
+//!
+//! Not here: their members (`memberships`) and teams (`teams`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
@@ -106,11 +110,12 @@ impl OrganizationStore {
         Ok((self.db.all(rows.sql(), rows.args()).await?, total))
     }
 
-    /// Creates an organization whose team of owners has the member `owner`, in the transaction of the caller. Returns the organization,
-    /// read for `viewer`.
+    /// Creates an organization whose team of owners has the member `owner`, in the transaction of the caller. Returns the
+    /// organization, read for `viewer`.
     ///
     /// # Errors
-    /// [`RepoError::UserExists`] if the name is taken, [`RepoError::UserNotFound`] if the owner was deleted, or those of the database.
+    /// [`RepoError::UserExists`] if the name is taken, [`RepoError::UserNotFound`] if the owner was deleted, or those of the
+    /// database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,

@@ -1,3 +1,7 @@
+//! E-mail addresses of accounts, and the follows between users.
+//!
+//! Not here: the other columns of an account (`accounts`, `users`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
@@ -15,7 +19,8 @@ const ADD_EMAILS: &str = "INSERT INTO emails (user_id, email, email_key, created
 /// Locks the account, so that the primary address does not change meanwhile.
 const LOCK_PRIMARY_POSTGRES: &str = "SELECT email_key FROM users WHERE id = $1 FOR UPDATE";
 const LOCK_PRIMARY_SQLITE: &str = "SELECT email_key FROM users WHERE id = $1";
-/// Limit for the addresses of an account. An address belongs to the account that adds it first, so no account may add without limit.
+/// Limit for the addresses of an account. An address belongs to the account that adds it first, so no account may add without
+/// limit.
 const MAX_EMAILS_PER_ACCOUNT: i64 = 100;
 const REMOVE_EMAILS: &str = "DELETE FROM emails WHERE user_id = ";
 
@@ -70,8 +75,8 @@ impl ProfileStore {
     /// Adds one or more addresses to an account; all, or none on an error.
     ///
     /// # Errors
-    /// [`RepoError::EmailUsed`] if an account has one of them already, or one is listed twice; [`RepoError::Invalid`] if the account would
-    /// have too many; [`RepoError::UserNotFound`] if the user was deleted meanwhile; or those of the database.
+    /// [`RepoError::EmailUsed`] if an account has one of them already, or one is listed twice; [`RepoError::Invalid`] if the
+    /// account would have too many; [`RepoError::UserNotFound`] if the user was deleted meanwhile; or those of the database.
     pub(crate) async fn add_emails(
         &self,
         tx: &mut Tx,
@@ -103,8 +108,8 @@ impl ProfileStore {
         Ok(())
     }
 
-    /// Removes those of the addresses that belong to the user, and returns them. If one of them is the primary one, removes nothing and
-    /// returns `None`.
+    /// Removes those of the addresses that belong to the user, and returns them. If one of them is the primary one, removes nothing
+    /// and returns `None`.
     pub(crate) async fn remove_emails(
         &self,
         tx: &mut Tx,

@@ -1,3 +1,7 @@
+//! Public keys of users.
+//!
+//! Not here: claims on fingerprints (`keys`), and the lookup of a key's holder (`key_lookup`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
@@ -54,8 +58,8 @@ impl PublicKeyStore {
     /// Adds a key to an account.
     ///
     /// # Errors
-    /// [`RepoError::KeyUsed`] if a user or a repository holds the key already, [`RepoError::KeyTitleUsed`] if the user has a key of that
-    /// title, [`RepoError::UserNotFound`] if the user was deleted meanwhile, or those of the database.
+    /// [`RepoError::KeyUsed`] if a user or a repository holds the key already, [`RepoError::KeyTitleUsed`] if the user has a key of
+    /// that title, [`RepoError::UserNotFound`] if the user was deleted meanwhile, or those of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,

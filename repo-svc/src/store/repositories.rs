@@ -1,3 +1,7 @@
+//! Single repositories: creation, lookup, deletion, and the effects of events.
+//!
+//! Not here: lists and searches (`repository_lists`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_proto::Permission;
@@ -6,7 +10,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::keys::release_repository_keys;
 use super::level::level_from_number;
-use super::level::level_from_word;
+use super::level::level_from_str;
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
@@ -106,7 +110,7 @@ impl Repository {
             repository: self.id(),
             owner: UserId(self.owner_id),
             is_private: self.is_private,
-            collaborator: level_from_word(self.collaborator.as_deref()),
+            collaborator: level_from_str(self.collaborator.as_deref()),
             team: level_from_number(self.team_level),
         }
     }
@@ -208,8 +212,8 @@ impl RepositoryStore {
         self.cache.get_or_query(&self.db, (key.clone(), viewer.user()), query).await
     }
 
-    /// Locks a repository, and the rows that belong to it, against other changes until the transaction ends. Returns the owning account;
-    /// `None` if the repository was deleted.
+    /// Locks a repository, and the rows that belong to it, against other changes until the transaction ends. Returns the owning
+    /// account; `None` if the repository was deleted.
     pub(crate) async fn lock(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<UserId>, DbError> {
         let owner: Option<(i64,)> = tx.optional(tx.pick(LOCK_POSTGRES, LOCK_SQLITE), &args![id]).await?;
         Ok(owner.map(|(owner,)| UserId(owner)))
@@ -235,8 +239,8 @@ impl RepositoryStore {
     /// repository of that name.
     ///
     /// # Errors
-    /// [`RepoError::RepositoryLimit`] if the owner has reached its own limit, or else `limit`; [`RepoError::UserNotFound`] if the owner
-    /// was deleted; or those of the database.
+    /// [`RepoError::RepositoryLimit`] if the owner has reached its own limit, or else `limit`; [`RepoError::UserNotFound`] if the
+    /// owner was deleted; or those of the database.
     pub(crate) async fn insert(
         &self,
         owner: UserId,
@@ -280,8 +284,8 @@ impl RepositoryStore {
         Ok(row.is_some_and(|(state,)| state == "creating"))
     }
 
-    /// Marks a repository as finished, which makes it visible, in the transaction of the caller. Returns it, read for `viewer`; `None` if
-    /// it was removed meanwhile.
+    /// Marks a repository as finished, which makes it visible, in the transaction of the caller. Returns it, read for `viewer`;
+    /// `None` if it was removed meanwhile.
     pub(crate) async fn finish(
         &self,
         tx: &mut Tx,
@@ -326,7 +330,8 @@ impl RepositoryStore {
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
     }
 
-    /// Deletes a repository and all rows that belong to it, in the transaction of the caller. Returns `false` if it was deleted already.
+    /// Deletes a repository and all rows that belong to it, in the transaction of the caller. Returns `false` if it was deleted
+    /// already.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: RepositoryId) -> Result<bool, DbError> {
         if self.lock(tx, id).await?.is_none() {
             return Ok(false);

@@ -72,8 +72,8 @@ impl RepositoryName {
 }
 
 impl RepositoryStore {
-    /// Returns a page of the repositories that the viewer may see, last updated first, and their total number: those of one owner, or
-    /// all that the viewer owns, collaborates on or has a team for.
+    /// Returns a page of the repositories that the viewer may see, last updated first, and their total number: those of one owner,
+    /// or all that the viewer owns, collaborates on or has a team for.
     pub(crate) async fn list(
         &self,
         owner: Option<UserId>,
@@ -162,8 +162,8 @@ impl RepositoryStore {
         self.page(text.is_indexed(), filter, BY_ID, viewer, page).await
     }
 
-    /// Finds ids by the filter alone and reads whole rows for one page of them. If the ids are materialized (`is_gathered`), the same
-    /// statement counts them, except for a page behind the last one, which has no row to carry the count.
+    /// Finds ids by the filter alone and reads whole rows for one page of them. If the ids are materialized (`is_gathered`), the
+    /// same statement counts them, except for a page behind the last one, which has no row to carry the count.
     async fn page(
         &self,
         is_gathered: bool,

@@ -13,15 +13,16 @@ pub(super) struct SearchColumns {
     pub(super) postgres: [&'static str; 3],
     /// SQLite: a phrase for the FTS table; a closing parenthesis follows.
     pub(super) sqlite: &'static str,
-    /// PostgreSQL: a scan of all rows for parts of one or two characters, which no index has. Not written as `LIKE`, because that would
-    /// read the whole GIN index.
+    /// PostgreSQL: a scan of all rows for parts of one or two characters, which no index has. Not written as `LIKE`, because that
+    /// would read the whole GIN index.
     pub(super) short_postgres: [&'static str; 3],
     /// SQLite: a scan of all rows for such parts.
     pub(super) short_sqlite: [&'static str; 3],
 }
 
-/// Begins a query whose subquery `found` has the matching ids. If an index finds them (`is_gathered`), they are materialized before they
-/// are ordered: the planner estimates matches of a pattern badly, and would else scan the whole table in order for a rare name.
+/// Begins a query whose subquery `found` has the matching ids. If an index finds them (`is_gathered`), they are materialized before
+/// they are ordered: the planner estimates matches of a pattern badly, and would else scan the whole table in order for a rare
+/// name.
 pub(super) fn found(is_gathered: bool) -> &'static str {
     if is_gathered { "WITH found AS MATERIALIZED (" } else { "WITH found AS NOT MATERIALIZED (" }
 }

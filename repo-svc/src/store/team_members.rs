@@ -1,3 +1,7 @@
+//! Members and repositories of teams.
+//!
+//! Not here: the teams themselves (`teams`).
+
 use ferrite_kit::args;
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::{DbError, Tx};
@@ -22,8 +26,8 @@ const ADD_REPOSITORY: &str =
     "INSERT INTO team_repositories (team_id, repository_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const REMOVE_REPOSITORY: &str = "DELETE FROM team_repositories WHERE team_id = $1 AND repository_id = $2";
 
-/// Members and repositories of teams. Methods that change some expect that the same transaction locked the organization and read the
-/// team after that.
+/// Members and repositories of teams. Methods that change some expect that the same transaction locked the organization and read
+/// the team after that.
 impl TeamStore {
     /// Returns a page of the members of a team, ordered by id, and their total number.
     pub(crate) async fn members(&self, team: TeamId, page: Page) -> Result<(Vec<User>, i64), DbError> {

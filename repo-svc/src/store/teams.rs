@@ -1,3 +1,7 @@
+//! Teams of organizations.
+//!
+//! Not here: their members and repositories (`team_members`).
+
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, Tx};
 use ferrite_kit::page::Page;
@@ -150,8 +154,8 @@ impl TeamStore {
     /// Changes a team, which was read as `old` after its organization was locked. Returns the names of the fields that changed.
     ///
     /// # Errors
-    /// [`RepoError::TeamExists`] if the organization has another team of that name, [`RepoError::OwnersTeam`] if name or permission of
-    /// the team of owners would change, or those of the database.
+    /// [`RepoError::TeamExists`] if the organization has another team of that name, [`RepoError::OwnersTeam`] if name or permission
+    /// of the team of owners would change, or those of the database.
     pub(crate) async fn update(
         &self,
         tx: &mut Tx,

@@ -116,7 +116,7 @@ async fn accounts_are_unique_by_name_and_by_address_without_case() {
 }
 
 #[tokio::test]
-async fn people_sign_in_by_name_or_address_and_organizations_do_not() {
+async fn users_sign_in_by_name_or_address_and_organizations_do_not() {
     on_both(async |db: Db| {
         let store = AccountStore::new(db.clone());
         let ada = user(&db, "ada").await;
@@ -124,7 +124,7 @@ async fn people_sign_in_by_name_or_address_and_organizations_do_not() {
             let found = store.login(login).await.unwrap().unwrap();
             assert_eq!((found.user.id, found.is_active, found.password_hash.as_deref()), (ada.id, true, Some("hash")));
         }
-        assert!(store.login("nobody").await.unwrap().is_none());
+        assert!(store.login("unknown").await.unwrap().is_none());
         db.execute("UPDATE users SET kind = 'organization' WHERE id = $1", &args![ada.id]).await.unwrap();
         assert!(store.login("ada").await.unwrap().is_none());
         assert!(store.find("ada").await.unwrap().unwrap().is_organization);
@@ -182,7 +182,7 @@ async fn a_repository_is_seen_once_it_is_finished() {
 }
 
 #[tokio::test]
-async fn what_is_abandoned_frees_its_name_and_not_its_id() {
+async fn an_unfinished_repository_frees_its_name_and_not_its_id() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let ada = user(&db, "ada").await;
@@ -204,7 +204,7 @@ async fn what_is_abandoned_frees_its_name_and_not_its_id() {
 }
 
 #[tokio::test]
-async fn deleting_removes_all_that_hangs_on_a_repository() {
+async fn deleting_a_repository_removes_all_its_rows() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -226,7 +226,7 @@ async fn deleting_removes_all_that_hangs_on_a_repository() {
 }
 
 #[tokio::test]
-async fn levels_come_with_the_row() {
+async fn a_row_has_the_levels_of_its_viewer() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
@@ -246,7 +246,7 @@ async fn levels_come_with_the_row() {
 }
 
 #[tokio::test]
-async fn lists_hold_what_the_viewer_may_see_last_updated_first() {
+async fn lists_have_visible_repositories_last_updated_first() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -281,7 +281,7 @@ async fn lists_hold_what_the_viewer_may_see_last_updated_first() {
 }
 
 #[tokio::test]
-async fn search_is_literal_and_shows_no_more_than_the_viewer_may_see() {
+async fn search_is_literal_and_shows_visible_repositories_only() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -293,16 +293,16 @@ async fn search_is_literal_and_shows_no_more_than_the_viewer_may_see() {
             let rows = store.search(&text, owner, viewer, all()).await.unwrap();
             names(&rows).into_iter().map(str::to_owned).collect::<Vec<_>>()
         };
-        let nobody = Viewer::of(None);
-        assert_eq!(search("", None, &nobody).await, ["Demo_one", "demoXone"]);
-        assert_eq!(search("%_", None, &nobody).await, ["Demo_one", "demoXone"]);
-        assert_eq!(search("DEMO_", None, &nobody).await, ["Demo_one"]);
-        assert_eq!(search("0% d", None, &nobody).await, ["demoXone"]);
-        assert_eq!(search("e!", None, &nobody).await, ["demoXone"]);
-        assert_eq!(search("grüss", None, &nobody).await, ["Demo_one"]);
+        let anonymous = Viewer::of(None);
+        assert_eq!(search("", None, &anonymous).await, ["Demo_one", "demoXone"]);
+        assert_eq!(search("%_", None, &anonymous).await, ["Demo_one", "demoXone"]);
+        assert_eq!(search("DEMO_", None, &anonymous).await, ["Demo_one"]);
+        assert_eq!(search("0% d", None, &anonymous).await, ["demoXone"]);
+        assert_eq!(search("e!", None, &anonymous).await, ["demoXone"]);
+        assert_eq!(search("grüss", None, &anonymous).await, ["Demo_one"]);
         assert_eq!(search("demo", None, &viewer(&bob)).await, ["Demo_one", "demoXone", "demo-secret"]);
         assert_eq!(search("Bob/demo", None, &viewer(&bob)).await, ["demo-secret"]);
-        assert_eq!(search("demo", Some(bob.id), &nobody).await, Vec::<String>::new());
+        assert_eq!(search("demo", Some(bob.id), &anonymous).await, Vec::<String>::new());
         assert_eq!(search("", Some(UserId(999)), &viewer(&bob)).await, Vec::<String>::new());
         assert_eq!(search("' OR 1=1 --", None, &viewer(&bob)).await, Vec::<String>::new());
     })
@@ -310,7 +310,7 @@ async fn search_is_literal_and_shows_no_more_than_the_viewer_may_see() {
 }
 
 #[tokio::test]
-async fn late_and_repeated_facts_change_nothing() {
+async fn late_and_repeated_events_change_nothing() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let ada = user(&db, "ada").await;
@@ -361,7 +361,7 @@ async fn a_size_counts_unless_a_later_update_was_applied() {
 }
 
 #[tokio::test]
-async fn the_first_commits_update_may_come_before_the_answer() {
+async fn the_event_of_the_first_commit_may_come_before_the_response() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let ada = user(&db, "ada").await;
@@ -376,7 +376,7 @@ async fn the_first_commits_update_may_come_before_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_limit_holds_against_creations_at_once() {
+async fn the_limit_holds_for_concurrent_creations() {
     on_both(async |db: Db| {
         let store = Arc::new(repositories(&db).await);
         let ada = user(&db, "ada").await;

@@ -1,3 +1,7 @@
+//! Access tokens: creation, lists, deletion, last use, and the lookup of the identity behind a token.
+//!
+//! Not here: the cache in Redis, which is part of the kit.
+
 use ferrite_kit::args;
 use ferrite_kit::auth::TokenHash;
 use ferrite_kit::db::{Db, DbError, QueryCache, Tx};
@@ -82,8 +86,8 @@ impl TokenRow {
         Scopes::from_bits(self.scopes)
     }
 
-    /// Returns the ids of the only private repositories that the token may be used for, some of which may be deleted; `None` for no such
-    /// limit.
+    /// Returns the ids of the only private repositories that the token may be used for, some of which may be deleted; `None` for no
+    /// such limit.
     pub(crate) fn only(&self) -> Option<Vec<i64>> {
         self.repository_ids.as_deref().map(|list| ids(Some(list)))
     }
@@ -111,7 +115,8 @@ impl TokenStore {
         Self { db, cache: QueryCache::new(MAX_CACHED_IDENTITIES) }
     }
 
-    /// Returns the identity behind the token with this hash; `None` if there is no such token, it has expired, or its owner is disabled.
+    /// Returns the identity behind the token with this hash; `None` if there is no such token, it has expired, or its owner is
+    /// disabled.
     pub(crate) async fn identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
         let identity = self.cache.get_or_query(&self.db, *hash, self.find_identity(hash, now_us)).await?;
         // A cached identity may have expired since it was read.
@@ -167,8 +172,8 @@ impl TokenStore {
         Ok((rows, count))
     }
 
-    /// Deletes the user's token with this name, or else with this decimal id, in the transaction of the caller. Returns `None` if there
-    /// is neither.
+    /// Deletes the user's token with this name, or else with this decimal id, in the transaction of the caller. Returns `None` if
+    /// there is neither.
     pub(crate) async fn delete(&self, tx: &mut Tx, user: UserId, name: &str) -> Result<Option<DeletedToken>, DbError> {
         let mut row: Option<(String, Vec<u8>)> = tx.optional(DELETE_BY_NAME, &args![user, name.to_lowercase()]).await?;
         if row.is_none()

@@ -86,7 +86,8 @@ pub(crate) async fn lock_administrators(tx: &mut Tx) -> Result<(), DbError> {
     tx.one::<(i64,)>(sql, &[]).await.map(drop)
 }
 
-/// Returns the user with the folded name `key`, locked until the transaction ends; `None` if there is none, or it is an organization.
+/// Returns the user with the folded name `key`, locked until the transaction ends; `None` if there is none, or it is an
+/// organization.
 pub(crate) async fn lock_user(tx: &mut Tx, key: &str) -> Result<Option<UserRecord>, DbError> {
     let sql = tx.pick(LOCK_USER_POSTGRES, LOCK_USER_SQLITE);
     tx.optional(sql, &args![key]).await
@@ -101,8 +102,8 @@ pub(crate) async fn token_hashes(tx: &mut Tx, user: UserId) -> Result<Vec<TokenH
 /// Changes a locked user from `before` to `after`, and its password if `password_hash` is given.
 ///
 /// # Errors
-/// [`RepoError::EmailUsed`] if another account has the address, [`RepoError::LastAdministrator`] if no administrator would be left, or
-/// those of the database.
+/// [`RepoError::EmailUsed`] if another account has the address, [`RepoError::LastAdministrator`] if no administrator would be left,
+/// or those of the database.
 pub(crate) async fn change_user(
     tx: &mut Tx,
     before: &UserRecord,
@@ -128,8 +129,8 @@ pub(crate) async fn change_user(
         after.repository_limit,
         password_hash,
     ];
-    // Writes the account before its addresses, in the order of account creation, so that it waits for a concurrent creation with the
-    // same address instead of deadlocking with it.
+    // Writes the account before its addresses, in the order of account creation, so that it waits for a concurrent creation with
+    // the same address instead of deadlocking with it.
     match tx.execute(UPDATE, &args).await {
         Err(error) if error.is_unique() => return Err(RepoError::EmailUsed),
         done => done.map(drop)?,
@@ -152,7 +153,8 @@ pub(crate) async fn change_user(
 /// Deletes a locked user with all rows that belong to it.
 ///
 /// # Errors
-/// [`RepoError::OwnsRepositories`], [`RepoError::BelongsToOrganizations`], [`RepoError::LastAdministrator`], or those of the database.
+/// [`RepoError::OwnsRepositories`], [`RepoError::BelongsToOrganizations`], [`RepoError::LastAdministrator`], or those of the
+/// database.
 pub(crate) async fn delete_user(tx: &mut Tx, user: &UserRecord) -> Result<(), RepoError> {
     if user.is_administrator() {
         require_other_administrator(tx, user.id()).await?;

@@ -1,3 +1,5 @@
+//! The service under test on a real socket, with a fake of git-svc and of the subscribers.
+
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

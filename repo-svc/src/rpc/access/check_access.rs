@@ -8,22 +8,22 @@ use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 
-/// Takes the same steps through the table as the operation itself would.
+/// Makes the same checks against the table as the operation itself.
 pub(super) async fn handle(
     state: &AppState,
     _: Permit,
     request: Request<CheckAccessRequest>,
 ) -> Result<CheckAccessResponse, RepoError> {
-    let wanted = request.get_ref();
-    let capacity = match (wanted.as_administrator, &wanted.target) {
+    let checked = request.get_ref();
+    let capacity = match (checked.as_administrator, &checked.target) {
         (true, _) => Capacity::Administrator,
-        // The only operation that can be done for an organization and without one.
-        (false, Some(Target::Organization(_))) if wanted.operation.ends_with("/CreateRepository") => {
+        // The only operation with a row for this capacity.
+        (false, Some(Target::Organization(_))) if checked.operation.ends_with("/CreateRepository") => {
             Capacity::Organization
         }
         (false, _) => Capacity::Own,
     };
-    let permit = Permit::for_operation(&request, &wanted.operation, capacity)?;
+    let permit = Permit::for_operation(&request, &checked.operation, capacity)?;
     permit.check_caller()?;
     match request.into_inner().target {
         Some(Target::Repository(repository)) => {

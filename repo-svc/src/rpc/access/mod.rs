@@ -1,4 +1,4 @@
-//! Who is calling, and may they: for Ferrite's own processes.
+//! Authentication and access checks, for services of this installation only.
 
 mod authenticate;
 mod check_access;

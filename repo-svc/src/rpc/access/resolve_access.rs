@@ -11,7 +11,7 @@ use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{KeyHolder, Repository, key_holder};
 
-/// Only for Ferrite's own processes: a grant outlives the token it was given for by a minute, so it is not for the users themselves.
+/// For services only: a grant is valid for up to a minute after its token was revoked, so users never get one.
 pub(super) async fn handle(
     state: &AppState,
     _: Permit,
@@ -19,13 +19,13 @@ pub(super) async fn handle(
 ) -> Result<ResolveAccessResponse, RepoError> {
     let mut permit = Permit::for_operation(&request, &request.get_ref().operation, Capacity::Own)?;
     let request = request.into_inner();
-    // Only git sends a name and a password, or a token in the place of one of them.
+    // Only git clients authenticate by HTTP Basic.
     if let Some(credential) = &request.basic {
         let identity = state.credentials.check_basic(credential, permit.client_address()).await?;
         permit = permit.for_git(identity);
     }
     if let Some(fingerprint) = &request.ssh_fingerprint {
-        permit = over_ssh(state, permit, fingerprint, request.basic.is_some()).await?;
+        permit = for_ssh_key(state, permit, fingerprint, request.basic.is_some()).await?;
     }
     let repository = permit.repository(&state.repositories, request.repository).await?;
     let grant = state.grants.sign(grant(&permit, &repository));
@@ -33,8 +33,8 @@ pub(super) async fn handle(
     Ok(ResolveAccessResponse { repository: Some(encode::repository(repository, permit.viewer())), grant, identity })
 }
 
-/// The permit of the holder of a key.
-async fn over_ssh(state: &AppState, permit: Permit, fingerprint: &str, is_basic: bool) -> Result<Permit, RepoError> {
+/// Returns the permit for the holder of an SSH key.
+async fn for_ssh_key(state: &AppState, permit: Permit, fingerprint: &str, is_basic: bool) -> Result<Permit, RepoError> {
     if is_basic || ![operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&permit.operation()) {
         return Err(RepoError::field("ssh_fingerprint", "invalid", "is for git's bodies, and for nothing beside it"));
     }

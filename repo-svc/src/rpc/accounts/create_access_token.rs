@@ -18,7 +18,7 @@ use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
 
-/// Takes no idempotency key: its answer holds the token, which is kept nowhere.
+/// Takes no idempotency key: the response contains the token, which must not be stored.
 pub(super) async fn handle(
     state: &AppState,
     permit: Permit,
@@ -46,7 +46,7 @@ pub(super) async fn handle(
     Ok(CreateAccessTokenResponse { token: Some(encode::token(row, &names)), value })
 }
 
-/// The token that is asked for, and the names of the repositories that it is limited to.
+/// Checks a request. Returns the token to create and the names of the repositories that it is limited to.
 async fn check(
     state: &AppState,
     request: &CreateAccessTokenRequest,
@@ -68,7 +68,7 @@ async fn check(
     Ok((NewToken { name, scopes: scopes.scopes(), expiry, only }, names))
 }
 
-/// The repositories in the order in which they were named. What is missing and what is hidden are refused in the same words.
+/// Finds repositories by path, in the order of `texts`. Missing and hidden ones give the same violation.
 async fn find(
     state: &AppState,
     texts: &[String],
@@ -87,7 +87,7 @@ async fn find(
         .collect())
 }
 
-/// What the log says of a new token.
+/// Returns the details of a new token for the audit log.
 fn details(row: &TokenRow) -> [(&'static str, String); 4] {
     let scopes: Vec<_> = row.scopes().iter().map(Scope::as_str).collect();
     let expires = if row.expire_us > 0 { timestamp(row.expire_us).to_string() } else { "never".to_owned() };
@@ -95,7 +95,7 @@ fn details(row: &TokenRow) -> [(&'static str, String); 4] {
     [("name", row.name.clone()), ("scopes", scopes.join(" ")), ("expires", expires), ("repositories", repositories)]
 }
 
-/// 160 random bits of the system as 40 lower-case hexadecimal digits.
+/// Returns 160 random bits from the operating system as 40 lower-case hexadecimal digits.
 fn new_token() -> Result<String, RepoError> {
     let mut bytes = [0; 20];
     OsRng.try_fill_bytes(&mut bytes).map_err(|error| RepoError::Hashing(error.to_string()))?;

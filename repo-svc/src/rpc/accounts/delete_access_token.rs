@@ -21,7 +21,7 @@ pub(super) async fn handle(
         return Err(RepoError::TokenNotFound);
     }
     let (shared, name) = (Arc::clone(state), request.name);
-    // A task of its own: a caller that goes away must not leave what was revoked in the caches.
+    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state.life.spawn("delete token", async move { delete(&shared, &permit, &owner, &name).await });
     task.await.unwrap_or(Err(RepoError::Interrupted))
 }

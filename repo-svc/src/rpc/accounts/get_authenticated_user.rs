@@ -10,7 +10,7 @@ pub(super) async fn handle(
     permit: Permit,
     _: Request<GetAuthenticatedUserRequest>,
 ) -> Result<GetAuthenticatedUserResponse, RepoError> {
-    // The token was looked up for this very request, so this is the row as it is.
+    // The identity was read for this request, so it is up to date.
     let identity = permit.identity()?;
     let user = User {
         id: identity.user_id,

@@ -19,8 +19,8 @@ pub(super) async fn handle(
     if request.user_ids.len() + request.emails.len() + request.usernames.len() > MAX_USERS_PER_REQUEST {
         return Err(RepoError::field("user_ids", "too_long", "at most 1,000 users can be asked for at once"));
     }
-    // Texts that no account can have are left out here: a database may refuse to even compare them.
-    let asked = AccountQuery {
+    // Invalid names and addresses are left out: no account has one, and PostgreSQL refuses text with NUL.
+    let query = AccountQuery {
         ids: request.user_ids,
         name_keys: request.usernames.iter().filter_map(|name| lookup_key(name)).collect(),
         email_keys: request
@@ -30,7 +30,7 @@ pub(super) async fn handle(
             .map(|email| Email::lookup_key(email))
             .collect(),
     };
-    let found = state.accounts.find_many(asked).await?;
+    let found = state.accounts.find_many(query).await?;
     let owner = |email: &String| found.email_owners.get(&Email::lookup_key(email)).copied();
     let user_id_by_email = request.emails.iter().filter_map(|email| Some((email.clone(), owner(email)?))).collect();
     let users = found.users.iter().cloned().map(|user| encode::user(user, permit.viewer())).collect();

@@ -1,4 +1,4 @@
-//! Users, and their access tokens.
+//! Users and their access tokens.
 
 mod create_access_token;
 mod delete_access_token;

@@ -15,7 +15,7 @@ pub(super) async fn handle(
     permit: Permit,
     mut request: Request<CreateUserRequest>,
 ) -> Result<CreateUserResponse, RepoError> {
-    // Taken out before the request is hashed: no fast hash of a password may be kept.
+    // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
     let password = Secret::new(std::mem::take(&mut request.get_mut().password));
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateUser")?;
     let request = request.into_inner();

@@ -19,7 +19,7 @@ pub(super) async fn handle(
 ) -> Result<DeleteUserResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteUser")?;
     let (username, shared) = (request.into_inner().username, Arc::clone(state));
-    // A task of its own: a caller that goes away must not leave what was revoked in the caches.
+    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state.life.spawn("delete user", async move {
         once(&shared.db, key.as_ref(), delete(&shared, &username, &permit, key.as_ref())).await
     });

@@ -11,7 +11,7 @@ use crate::state::AppState;
 use crate::store::{AuditFilter, AuditRow};
 
 const MAX_PAGE_SIZE: i32 = 100;
-/// Longer than any name of anything.
+/// Limit for the text of a filter, above the length of any name.
 const MAX_FILTER_CHARS: usize = 255;
 
 pub(super) async fn handle(
@@ -44,7 +44,7 @@ fn filter(request: &ListAuditEventsRequest) -> Result<AuditFilter, RepoError> {
     }
 }
 
-/// A text to filter by; `None` for an empty one, which filters nothing.
+/// Parses the text of a filter. Returns `None` for the empty text, which is no filter.
 fn text<'a>(text: &'a str, field: &str) -> Result<Option<&'a str>, FieldViolation> {
     if text.chars().count() > MAX_FILTER_CHARS {
         return Err(FieldViolation::new(field, "too_long", format!("must have at most {MAX_FILTER_CHARS} characters")));
@@ -55,7 +55,7 @@ fn text<'a>(text: &'a str, field: &str) -> Result<Option<&'a str>, FieldViolatio
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// The first microsecond that is not before a time.
+/// Converts a time to microseconds since 1970, rounded up.
 fn micros(seconds: i64, nanos: i32, field: &str) -> Result<i64, FieldViolation> {
     let part = (0..1_000_000_000).contains(&nanos).then(|| i64::from(nanos + 999) / 1_000);
     let whole = seconds.checked_mul(1_000_000);

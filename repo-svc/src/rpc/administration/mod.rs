@@ -1,4 +1,4 @@
-//! What only administrators of the site may do.
+//! Operations of administrators of the site: accounts and the audit log.
 
 mod create_user;
 mod delete_user;

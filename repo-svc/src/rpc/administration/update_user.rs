@@ -18,20 +18,20 @@ pub(super) async fn handle(
     permit: Permit,
     mut request: Request<UpdateUserRequest>,
 ) -> Result<UpdateUserResponse, RepoError> {
-    // Taken out before the request is hashed: no fast hash of a password may be kept.
+    // Removed before the request is hashed for its idempotency key: a fast hash of a password must not be stored.
     let password = request.get_mut().password.take().map(Secret::new);
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateUser")?;
     let (request, shared) = (request.into_inner(), Arc::clone(state));
-    // A task of its own: a caller that goes away must not leave what was revoked in the caches.
+    // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
     let task = state.life.spawn("update user", async move {
         once(&shared.db, key.as_ref(), update(&shared, request, password, &permit, key.as_ref())).await
     });
     task.await.unwrap_or(Err(RepoError::Interrupted))
 }
 
-/// What is to be changed, every field of it valid.
+/// The checked changes of a user; `None` keeps a field.
 #[derive(Debug)]
-struct Change {
+struct UserChange {
     email: Option<Email>,
     full_name: Option<FullName>,
     website: Option<Website>,
@@ -42,14 +42,14 @@ struct Change {
     repository_limit: Option<i64>,
 }
 
-impl Change {
+impl UserChange {
     fn check(request: &UpdateUserRequest, password: Option<&Secret>) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let email = request.email.as_ref().map(|text| Email::parse(text, "email"));
         let full_name = request.full_name.as_ref().map(|text| FullName::parse(text, "full_name"));
         let website = request.website.as_ref().map(|text| Website::parse(text, Website::MAX_USER_CHARS, "website"));
         let location = request.location.as_ref().map(|text| Location::parse(text, "location"));
-        // Clients send an empty password for one that stays.
+        // Existing clients send an empty password to keep the old one.
         let password = password.filter(|password| !password.expose().is_empty());
         let password = password.map(|password| Password::parse(password, "password"));
         let parsed = (
@@ -74,12 +74,12 @@ impl Change {
         })
     }
 
-    /// Whether it may leave the site without an administrator.
-    fn takes_rights(&self) -> bool {
+    /// Returns whether the change may remove an administrator.
+    fn may_remove_administrator(&self) -> bool {
         self.is_active == Some(false) || self.is_admin == Some(false)
     }
 
-    /// The account as it is to be.
+    /// Returns the account after the change.
     fn apply(&self, before: &UserRecord) -> UserRecord {
         let text = |new: Option<&str>, old: &String| new.map_or_else(|| old.clone(), str::to_owned);
         UserRecord {
@@ -98,8 +98,8 @@ impl Change {
     }
 }
 
-/// The names of the fields that are not as they were, a password apart.
-fn differences(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
+/// Returns the names of the fields that differ, except the password.
+fn changed_fields(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
     let fields = [
         ("email", before.email != after.email),
         ("full_name", before.full_name != after.full_name),
@@ -109,11 +109,11 @@ fn differences(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
         ("is_admin", before.is_admin != after.is_admin),
         ("repository_limit", before.repository_limit != after.repository_limit),
     ];
-    fields.into_iter().filter(|(_, is_other)| *is_other).map(|(name, _)| name).collect()
+    fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
 }
 
-/// Whether what is known of a token's owner, or who the owner is, changed with a field.
-fn concerns_tokens(field: &str) -> bool {
+/// Returns whether a change of this field revokes the cached identities of the user's tokens.
+fn affects_identity(field: &str) -> bool {
     matches!(field, "email" | "full_name" | "password" | "is_active" | "is_admin")
 }
 
@@ -124,20 +124,20 @@ async fn update(
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateUserResponse, RepoError> {
-    let wanted = Change::check(&request, password.as_ref())?;
+    let requested = UserChange::check(&request, password.as_ref())?;
     let name_key = lookup_key(&request.username).ok_or(RepoError::UserNotFound)?;
-    let hash = match &wanted.password {
+    let hash = match &requested.password {
         Some(password) => Some(state.passwords.hash(password).await?),
         None => None,
     };
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    if wanted.takes_rights() {
+    if requested.may_remove_administrator() {
         lock_administrators(&mut tx).await?;
     }
     let before = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
-    let after = wanted.apply(&before);
-    let mut fields = differences(&before, &after);
+    let after = requested.apply(&before);
+    let mut fields = changed_fields(&before, &after);
     fields.extend(hash.is_some().then_some("password"));
     let mut hashes = Vec::new();
     if !fields.is_empty() {
@@ -145,7 +145,7 @@ async fn update(
         let (target, details) = (Target::user(before.id(), &before.name), [("fields", fields.join(","))]);
         change::record(&mut tx, permit, Action::UserUpdate, target, &details, now).await?;
     }
-    if fields.iter().any(|field| concerns_tokens(field)) {
+    if fields.iter().any(|field| affects_identity(field)) {
         hashes = token_hashes(&mut tx, before.id()).await?;
     }
     let answer = UpdateUserResponse { user: Some(encode::user(after.into(), permit.viewer())) };

@@ -4,7 +4,8 @@ use ferrite_proto::Permission;
 /// The field that violations about the user name.
 pub(super) const USER_FIELD: &str = "collaborator";
 
-/// Checks that the caller, whose level is `own`, gives no higher level than that, and changes or removes no collaborator who has one.
+/// Checks that the caller, whose level is `own`, gives no higher level than that, and changes or removes no collaborator who has
+/// one.
 ///
 /// # Errors
 /// [`AuthError::PermissionRequired`] with the level that the caller lacks.

@@ -14,11 +14,11 @@ use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Target};
 
-/// What a new collaborator is given when nobody says.
-const DEFAULT: Permission = Permission::Write;
+/// Level of a new collaborator if the request names none.
+const DEFAULT_PERMISSION: Permission = Permission::Write;
 
-/// Whom to give what; nothing keeps what a collaborator has.
-struct Wanted {
+/// The checked fields of a request. Without a permission, a collaborator keeps its level.
+struct CheckedRequest {
     user: User,
     permission: Option<Permission>,
 }
@@ -32,7 +32,7 @@ pub(super) async fn handle(
     once(&state.db, key.as_ref(), set(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
-impl Wanted {
+impl CheckedRequest {
     async fn check(state: &AppState, owner: UserId, request: &SetCollaboratorRequest) -> Result<Self, RepoError> {
         let refuse = |code, message: &str| Err(FieldViolation::new(USER_FIELD, code, message));
         let user = match lookup::account(state, &request.username).await {
@@ -58,13 +58,14 @@ async fn set(
     key: Option<&IdempotencyKey>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
     let repository = permit.repository(&state.repositories, request.repository.take()).await?;
-    let Wanted { user, permission } = Wanted::check(state, UserId(repository.owner_id), &request).await?;
+    let CheckedRequest { user, permission } =
+        CheckedRequest::check(state, UserId(repository.owner_id), &request).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let current = state.collaborators.level(&mut tx, repository.id(), user.id).await?;
-    let kept = if current == Permission::None { DEFAULT } else { current };
-    let permission = permission.unwrap_or(kept);
+    let default = if current == Permission::None { DEFAULT_PERMISSION } else { current };
+    let permission = permission.unwrap_or(default);
     require_at_most(permit.level(&repository), [current, permission])?;
     if permission != current {
         let stored = state.collaborators.set(&mut tx, repository.id(), user.id, permission, now).await;

@@ -1,4 +1,4 @@
-//! Keys that open one repository.
+//! Deploy keys: SSH keys with access to one repository.
 
 mod create_deploy_key;
 mod delete_deploy_key;

@@ -26,7 +26,10 @@ pub(super) async fn handle(
     once(&state.db, key.as_ref(), create(state, request.get_ref(), &permit, key.as_ref())).await
 }
 
-/// Whether the key is to be of the caller's own account.
+/// Returns whether the key is for the caller's own account.
+///
+/// # Errors
+/// [`AuthError::AdminRequired`] for another account, unless the caller acts as an administrator.
 fn is_own(request: &CreatePublicKeyRequest, permit: &Permit) -> Result<bool, AuthError> {
     let identity = permit.identity()?;
     if request.username.is_empty() || request.username.eq_ignore_ascii_case(&identity.username) {

@@ -1,4 +1,4 @@
-//! The keys that users sign in to git with over SSH.
+//! Public keys of users, by which they authenticate to git over SSH.
 
 mod create_public_key;
 mod delete_public_key;

@@ -44,7 +44,7 @@ async fn create(
     change::commit(tx, key, CreateOrganizationResponse { organization: Some(encode::organization(made)) }, now).await
 }
 
-/// The first owner. Only administrators of the site make organizations for others.
+/// Returns the first owner. Only administrators of the site create organizations for other users.
 async fn owner(state: &AppState, permit: &Permit, name: &str) -> Result<(UserId, String), RepoError> {
     let caller = permit.identity()?;
     if name.is_empty() || name.eq_ignore_ascii_case(&caller.username) {

@@ -8,7 +8,7 @@ use crate::model::lookup_key;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 
-/// Who is unknown, who is no member and who is one in private are refused alike, after the same queries.
+/// Refuses an unknown user, a user who is no member, and a private membership alike, after the same queries.
 pub(super) async fn handle(
     state: &AppState,
     permit: Permit,

@@ -1,6 +1,6 @@
-//! Organizations and who belongs to them.
+//! Organizations and their members.
 //!
-//! What is private about a membership is shown to members and to administrators of the site, and only with a token of scope `org`.
+//! Private memberships are visible to members of the organization and administrators of the site, with a token of scope `org`.
 
 mod create_organization;
 mod delete_organization;

@@ -26,7 +26,7 @@ async fn set(
     key: Option<&IdempotencyKey>,
 ) -> Result<SetMembershipResponse, RepoError> {
     let organization = permit.organization(&state.organizations, &request.organization).await?;
-    let (is_owner, word) = match MembershipRole::try_from(request.role) {
+    let (is_owner, role) = match MembershipRole::try_from(request.role) {
         Ok(MembershipRole::Admin) => (true, "admin"),
         Ok(MembershipRole::Member | MembershipRole::Unspecified) => (false, "member"),
         Err(_) => return Err(RepoError::field("role", "unknown", "must be `admin` or `member`")),
@@ -39,13 +39,13 @@ async fn set(
     }
     if apply(state, &mut tx, organization.id(), user.id, is_owner, now).await? {
         let target = Target::organization(organization.id(), &organization.name);
-        let details = [("user", user.username), ("role", word.to_owned())];
+        let details = [("user", user.username), ("role", role.to_owned())];
         change::record(&mut tx, permit, Action::MemberSet, target, &details, now).await?;
     }
     change::commit(tx, key, SetMembershipResponse {}, now).await
 }
 
-/// Makes the user what it is to be; `false` when it was that already.
+/// Makes the user a member or an owner. Returns `false` if it has that role already.
 async fn apply(
     state: &AppState,
     tx: &mut Tx,
@@ -54,15 +54,15 @@ async fn apply(
     is_owner: bool,
     now_us: i64,
 ) -> Result<bool, RepoError> {
-    let stores = &state.organizations;
-    let before = stores.membership_in(tx, organization, user).await?;
+    let organizations = &state.organizations;
+    let before = organizations.membership_in(tx, organization, user).await?;
     if before.is_some_and(|before| before.is_owner == is_owner) {
         return Ok(false);
     }
-    stores.join(tx, organization, user, now_us).await?;
+    organizations.join(tx, organization, user, now_us).await?;
     match (is_owner, before) {
-        (true, _) => stores.add_owner(tx, organization, user, now_us).await?,
-        (false, Some(_)) => stores.remove_owner(tx, organization, user).await?,
+        (true, _) => organizations.add_owner(tx, organization, user, now_us).await?,
+        (false, Some(_)) => organizations.remove_owner(tx, organization, user).await?,
         (false, None) => {}
     }
     Ok(true)

@@ -18,7 +18,7 @@ pub(super) async fn handle(
     if emails.len() > MAX_EMAILS_PER_REQUEST {
         return Err(RepoError::field("emails", "too_long", "must hold at most 100 addresses"));
     }
-    // What is no address is nobody's, and a database may refuse to even compare it.
+    // Invalid addresses are left out: no account has one, and PostgreSQL refuses text with NUL.
     let keys: Vec<String> =
         emails.iter().filter_map(|email| Email::parse(email, "emails").ok()).map(|email| email.key()).collect();
     if keys.is_empty() {

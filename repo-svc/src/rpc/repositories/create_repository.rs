@@ -18,7 +18,7 @@ use crate::rpc::permit::{ActsAs, Permit};
 use crate::state::AppState;
 use crate::store::{Action, CreatedOnDisk, NewRepository, Target};
 
-/// How long a repeated request waits for the first of its kind to finish.
+/// Time for which a repeated request waits for the first one to finish.
 const DUPLICATE_WAIT: Duration = Duration::from_secs(10);
 const DUPLICATE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -32,7 +32,7 @@ impl ActsAs for CreateRepositoryRequest {
     }
 }
 
-/// The account that is to own the repository.
+/// The account that will own the repository.
 #[derive(Clone, Debug)]
 struct Owner {
     id: UserId,
@@ -58,8 +58,8 @@ impl Owner {
     }
 }
 
-/// A valid request.
-struct Wanted {
+/// The checked fields of a request.
+struct CheckedRequest {
     new: NewRepository,
     auto_init: Option<AutoInit>,
 }
@@ -72,16 +72,17 @@ pub(super) async fn handle(
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRepository")?;
     let work = async {
         let owner = Owner::of(state, &permit, &request.get_ref().owner).await?;
-        let wanted = Wanted::check(request.into_inner(), &state.config)?;
+        let checked = CheckedRequest::check(request.into_inner(), &state.config)?;
         state.creation_limit.count(permit.identity()?).await?;
-        // A task of its own: a caller that goes away must not leave a repository half made.
-        let task = state.life.spawn("create repository", create(Arc::clone(state), permit, owner, wanted, key.clone()));
+        // A task of its own, because a cancelled request must not leave an unfinished repository.
+        let task =
+            state.life.spawn("create repository", create(Arc::clone(state), permit, owner, checked, key.clone()));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     once(&state.db, key.as_ref(), work).await
 }
 
-impl Wanted {
+impl CheckedRequest {
     fn check(request: CreateRepositoryRequest, config: &Config) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let name = violations.take(RepoName::parse(&request.name, "name"));
@@ -105,25 +106,25 @@ async fn create(
     state: Arc<AppState>,
     permit: Permit,
     owner: Owner,
-    wanted: Wanted,
+    checked: CheckedRequest,
     key: Option<IdempotencyKey>,
 ) -> Result<CreateRepositoryResponse, RepoError> {
     let author = permit.identity()?;
     let now = state.clock.now_us();
-    let inserted = state.repositories.insert(owner.id, &wanted.new, state.config.repository_limit, now).await?;
-    let Some((id, epoch)) = inserted else { return Err(taken(&state, &owner, &wanted.new.name, key).await) };
+    let inserted = state.repositories.insert(owner.id, &checked.new, state.config.repository_limit, now).await?;
+    let Some((id, epoch)) = inserted else { return Err(name_taken(&state, &owner, &checked.new.name, key).await) };
     let request = git::CreateRepositoryRequest {
         repository_id: id.0,
-        store: wanted.new.store.clone(),
+        store: checked.new.store.clone(),
         epoch,
-        default_branch: wanted.new.default_branch.clone(),
-        first_commit: wanted.auto_init.map(|init| first_commit(init, author, &owner, &wanted.new, &state.config)),
+        default_branch: checked.new.default_branch.clone(),
+        first_commit: checked.auto_init.map(|init| first_commit(init, author, &owner, &checked.new, &state.config)),
     };
     let made = match StorageServiceClient::new(state.storage.clone()).create_repository(request).await {
         Ok(made) => made.into_inner(),
         Err(status) => {
             undo(&state, id, status.code() != Code::InvalidArgument).await;
-            return Err(refusal(status));
+            return Err(map_status(status));
         }
     };
     let finished = CreatedOnDisk { size_bytes: made.size_bytes, is_empty: made.is_empty };
@@ -154,9 +155,9 @@ async fn finish(
     Ok(answer)
 }
 
-/// The refusal of a name that is taken. With a key, it may be taken by a twin of this request that is being answered now, so
-/// that one gets the time to finish.
-async fn taken(state: &AppState, owner: &Owner, name: &RepoName, key: Option<IdempotencyKey>) -> RepoError {
+/// Returns the error for a name that is taken. If the request has an idempotency key, waits first while the repository of that name
+/// is being created: that may be an earlier request with the same key, whose response can then be repeated.
+async fn name_taken(state: &AppState, owner: &Owner, name: &RepoName, key: Option<IdempotencyKey>) -> RepoError {
     let deadline = tokio::time::Instant::now() + DUPLICATE_WAIT;
     while key.is_some() && tokio::time::Instant::now() < deadline {
         match state.repositories.is_name_in_creation(owner.id, name).await {
@@ -168,7 +169,7 @@ async fn taken(state: &AppState, owner: &Owner, name: &RepoName, key: Option<Ide
     RepoError::RepositoryExists { owner: owner.name.clone(), name: name.as_str().to_owned() }
 }
 
-/// Takes a creation back. What cannot be taken back now is the sweeper's.
+/// Undoes a creation. If that fails, the sweeper does it later.
 async fn undo(state: &AppState, id: RepositoryId, may_be_stored: bool) {
     if let Err(error) = try_undo(state, id, may_be_stored).await {
         tracing::warn!(repo.id = %id, %error, "repository {id} was not finished; the sweeper will remove it");
@@ -176,7 +177,7 @@ async fn undo(state: &AppState, id: RepositoryId, may_be_stored: bool) {
 }
 
 async fn try_undo(state: &AppState, id: RepositoryId, may_be_stored: bool) -> Result<(), RepoError> {
-    // A commit that was not confirmed may have happened: then the repository is there to stay.
+    // A commit with an unknown result may have succeeded: then the repository is finished and stays.
     if !state.repositories.is_creating(id).await? {
         return Ok(());
     }
@@ -191,10 +192,10 @@ async fn try_undo(state: &AppState, id: RepositoryId, may_be_stored: bool) -> Re
     Ok(state.repositories.delete_unfinished(id).await?)
 }
 
-fn refusal(status: Status) -> RepoError {
+fn map_status(status: Status) -> RepoError {
     match status.code() {
         Code::InvalidArgument if reason(&status).is_some() => RepoError::Refused(Box::new(status)),
-        // Whoever asks is to hear it: it is none of our faults, and goes on until somebody makes room.
+        // Passed on to the client: the disk is full, and stays so until an administrator frees space.
         Code::FailedPrecondition if reason(&status).as_deref() == Some("STORE_FULL") => {
             RepoError::Refused(Box::new(status))
         }
@@ -219,7 +220,7 @@ fn first_commit(init: AutoInit, author: &Identity, owner: &Owner, new: &NewRepos
     }
 }
 
-/// The short form on ssh's own port, the long form on others.
+/// Returns the SSH URL of a repository: the short form on port 22, the long form on others.
 fn ssh_url(address: &str, path: &str) -> String {
     match address.rsplit_once(':') {
         Some((host, "22")) => format!("git@{host}:{path}"),

@@ -1,4 +1,4 @@
-//! Repositories' metadata.
+//! Metadata of repositories, and their creation and deletion.
 
 mod create_repository;
 mod delete_repository;

@@ -31,7 +31,7 @@ async fn add(
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
     if team.is_owners() {
-        // It holds every repository of its organization.
+        // The team of owners holds every repository of its organization.
         return change::commit(tx, key, AddTeamRepositoryResponse {}, now).await;
     }
     if state.teams.add_repository(&mut tx, team.id(), id, now).await? {

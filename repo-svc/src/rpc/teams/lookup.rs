@@ -7,8 +7,8 @@ use crate::model::lookup_key;
 use crate::state::AppState;
 use crate::store::Team;
 
-/// Locks the organization of a team that was found before, and reads the team again: until the transaction ends, no other one changes
-/// the team or its members.
+/// Locks the organization of a team that was found before, and reads the team again: until the transaction ends, no other one
+/// changes the team or its members.
 ///
 /// # Errors
 /// [`RepoError::TeamNotFound`] if the team was deleted meanwhile, or those of the database.

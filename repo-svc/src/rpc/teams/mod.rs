@@ -1,4 +1,4 @@
-//! Teams: parts of organizations, with members and repositories.
+//! Teams: groups of members of an organization, with a level on some of its repositories.
 
 mod add_team_member;
 mod add_team_repository;

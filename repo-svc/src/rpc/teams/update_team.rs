@@ -34,7 +34,7 @@ async fn update(
     let fields = state.teams.update(&mut tx, &old, &wanted).await?;
     let new = state.teams.reload(&mut tx, old.id(), None).await?.ok_or(RepoError::TeamNotFound)?;
     if !fields.is_empty() {
-        // Under the name that it was known by; another one is in the details.
+        // The target has the old name, the details have the new one.
         let details =
             [("fields", fields.join(",")), ("name", new.name.clone()), ("permission", new.permission_str().to_owned())];
         change::record(&mut tx, permit, Action::TeamUpdate, Target::team(&old), &details, now).await?;

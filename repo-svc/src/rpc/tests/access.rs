@@ -33,7 +33,7 @@ async fn resolve(
 }
 
 #[tokio::test]
-async fn a_grant_says_who_may_do_what_where() {
+async fn a_grant_names_user_repository_operation_and_level() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", true).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_grant_says_who_may_do_what_where() {
 }
 
 #[tokio::test]
-async fn every_role_gets_its_level_and_hidden_is_missing() {
+async fn every_role_has_its_level_and_hidden_repositories_look_missing() {
     let harness = Harness::start().await;
     let (ada, bob, eve) =
         (harness.signed_in("ada").await, harness.signed_in("bob").await, harness.signed_in("eve").await);
@@ -88,7 +88,7 @@ async fn every_role_gets_its_level_and_hidden_is_missing() {
 }
 
 #[tokio::test]
-async fn names_that_nothing_can_have_are_missing() {
+async fn invalid_names_look_missing() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     for (owner, name) in [("ada", "a\0b"), ("a/b", "x"), ("", ""), ("ada", "../x"), ("ada", "%"), ("ada", "--help")] {
@@ -100,7 +100,7 @@ async fn names_that_nothing_can_have_are_missing() {
 }
 
 #[tokio::test]
-async fn git_signs_in_by_password_or_by_a_token_in_either_place() {
+async fn git_authenticates_by_password_or_by_a_token_in_either_field() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "demo", true).await.unwrap();
@@ -116,7 +116,7 @@ async fn git_signs_in_by_password_or_by_a_token_in_either_place() {
     }
     for credential in [
         basic("ada", "wrong password"),
-        basic("nobody", PASSWORD),
+        basic("unknown", PASSWORD),
         basic("", ""),
         basic("ada\0", PASSWORD),
         basic(&"0".repeat(40), ""),
@@ -128,7 +128,7 @@ async fn git_signs_in_by_password_or_by_a_token_in_either_place() {
 }
 
 #[tokio::test]
-async fn basic_wins_over_the_token() {
+async fn basic_credentials_take_precedence_over_the_token() {
     let harness = Harness::start().await;
     let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
     harness.create(&ada, "demo", true).await.unwrap();
@@ -164,15 +164,15 @@ async fn a_password_cannot_be_guessed_by_trying() {
 }
 
 #[tokio::test]
-async fn only_services_may_ask_whose_a_token_is_and_get_grants() {
+async fn only_services_resolve_tokens_and_get_grants() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let request = AuthenticateRequest { token: ada.clone() };
     let identity = harness.access().authenticate(request.clone()).await.unwrap().into_inner().identity.unwrap();
     assert_eq!((identity.username.as_str(), identity.is_admin), ("ada", false));
     assert!(identity.token_id > 0);
-    let mut stranger = AccessServiceClient::new(harness.unauthenticated.clone());
-    let outcome = stranger.authenticate(with_token(request, &ada)).await;
+    let mut client = AccessServiceClient::new(harness.unauthenticated.clone());
+    let outcome = client.authenticate(with_token(request, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
     harness.create(&ada, "demo", false).await.unwrap();
     let request = ResolveAccessRequest {
@@ -180,23 +180,23 @@ async fn only_services_may_ask_whose_a_token_is_and_get_grants() {
         operation: operation::UPLOAD_PACK.to_owned(),
         ..ResolveAccessRequest::default()
     };
-    let outcome = stranger.resolve_access(with_token(request, &ada)).await;
+    let outcome = client.resolve_access(with_token(request, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
     let outcome = harness.access().authenticate(AuthenticateRequest { token: "f".repeat(40) }).await;
     assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
 }
 
 #[tokio::test]
-async fn a_token_is_enough_without_a_service_and_nothing_is_not() {
+async fn direct_callers_need_a_token() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "demo", false).await.unwrap();
     let request = GetRepositoryRequest { repository: by_name("ada", "demo") };
-    let mut stranger = RepositoryServiceClient::new(harness.unauthenticated.clone());
-    assert!(stranger.get_repository(with_token(request.clone(), &ada)).await.is_ok());
-    let outcome = stranger.get_repository(with_token(request.clone(), "")).await;
+    let mut client = RepositoryServiceClient::new(harness.unauthenticated.clone());
+    assert!(client.get_repository(with_token(request.clone(), &ada)).await.is_ok());
+    let outcome = client.get_repository(with_token(request.clone(), "")).await;
     assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
-    let outcome = stranger.get_repository(with_token(request, &"0".repeat(40))).await;
+    let outcome = client.get_repository(with_token(request, &"0".repeat(40))).await;
     assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
 }
 
@@ -224,7 +224,7 @@ async fn a_revoked_token_fails_at_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_disabled_user_is_nobody() {
+async fn a_disabled_user_is_not_authenticated() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "demo", false).await.unwrap();

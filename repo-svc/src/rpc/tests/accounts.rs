@@ -29,7 +29,7 @@ async fn administrator(harness: &Harness) -> String {
 }
 
 #[tokio::test]
-async fn only_administrators_make_accounts() {
+async fn only_administrators_create_accounts() {
     let harness = Harness::start().await;
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
     let outcome = harness.administration().create_user(with_token(new_user("bob"), &ada)).await;
@@ -53,7 +53,7 @@ async fn only_administrators_make_accounts() {
 }
 
 #[tokio::test]
-async fn a_bad_account_hears_of_every_field() {
+async fn an_invalid_account_reports_every_field() {
     let harness = Harness::start().await;
     let root = administrator(&harness).await;
     let request = CreateUserRequest {
@@ -72,7 +72,7 @@ async fn a_bad_account_hears_of_every_field() {
 }
 
 #[tokio::test]
-async fn the_same_key_makes_one_account() {
+async fn the_same_idempotency_key_creates_one_account() {
     let harness = Harness::start().await;
     let root = administrator(&harness).await;
     let keyed = |request| {
@@ -100,14 +100,14 @@ async fn anonymous_callers_see_no_addresses() {
         let users = harness.account().get_users(with_token(many, token)).await.unwrap().into_inner().users;
         assert_eq!(users[0].email, email);
     }
-    for name in ["nobody", "", "a\0", "a/b"] {
+    for name in ["unknown", "", "a\0", "a/b"] {
         let outcome = harness.account().get_user(with_token(GetUserRequest { username: name.into() }, "")).await;
         assert_eq!(refusal(outcome), refused(Code::NotFound, "USER_NOT_FOUND"));
     }
 }
 
 #[tokio::test]
-async fn the_caller_is_who_the_token_says() {
+async fn the_caller_is_the_owner_of_the_token() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let request = || GetAuthenticatedUserRequest {};
@@ -132,7 +132,7 @@ async fn users_are_found_in_one_call_and_unknown_ones_left_out() {
             "\0".into(),
             String::new(),
         ],
-        usernames: vec!["ADA".into(), "nobody".into(), "a\0b".into()],
+        usernames: vec!["ADA".into(), "unknown".into(), "a\0b".into()],
     };
     let answer = harness.account().get_users(request).await.unwrap().into_inner();
     assert_eq!(answer.users.iter().map(|user| user.id).collect::<Vec<_>>(), [ada.id.0, bob.id.0]);
@@ -145,7 +145,7 @@ async fn users_are_found_in_one_call_and_unknown_ones_left_out() {
 }
 
 #[tokio::test]
-async fn a_token_is_shown_once_and_listed_unusable() {
+async fn the_value_of_a_token_is_returned_once_and_never_listed() {
     let harness = Harness::start().await;
     harness.user("ada", false).await;
     let first = harness.token("ada", "first").await;
@@ -174,7 +174,7 @@ async fn a_token_is_shown_once_and_listed_unusable() {
 }
 
 #[tokio::test]
-async fn tokens_are_made_by_password_for_oneself_under_a_new_name() {
+async fn tokens_are_created_by_password_for_oneself_under_a_new_name() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.user("bob", false).await;
@@ -187,10 +187,10 @@ async fn tokens_are_made_by_password_for_oneself_under_a_new_name() {
     assert_eq!(create(None, "ada", "x").await, refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
     assert_eq!(create(Some(basic(&ada, "")), "ada", "x").await, refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
     assert_eq!(
-        create(Some(basic("ada", "wrong")), "nobody", "x").await,
+        create(Some(basic("ada", "wrong")), "unknown", "x").await,
         refused(Code::Unauthenticated, "BAD_CREDENTIALS")
     );
-    assert_eq!(create(me(), "nobody", "x").await, refused(Code::NotFound, "USER_NOT_FOUND"));
+    assert_eq!(create(me(), "unknown", "x").await, refused(Code::NotFound, "USER_NOT_FOUND"));
     assert_eq!(create(me(), "bob", "x").await, refused(Code::PermissionDenied, "NOT_YOUR_TOKENS"));
     assert_eq!(create(me(), "ada", "").await, refused(Code::InvalidArgument, "INVALID_FIELDS"));
     assert_eq!(create(me(), "ada", "TEST").await, refused(Code::AlreadyExists, "TOKEN_ALREADY_EXISTS"));
@@ -201,7 +201,7 @@ async fn tokens_are_made_by_password_for_oneself_under_a_new_name() {
     );
 }
 
-/// Tries a password, from the address that the gateway would name.
+/// Tries a password, with the client address that the gateway would send.
 async fn try_from(client: &mut AccountServiceClient<Channel>, password: &str, origin: &str) -> Option<Code> {
     let mut request = Request::new(ListAccessTokensRequest {
         credential: Some(basic("ada", password)),
@@ -214,7 +214,7 @@ async fn try_from(client: &mut AccountServiceClient<Channel>, password: &str, or
 }
 
 #[tokio::test]
-async fn guessing_from_one_place_does_not_lock_the_owner_out_elsewhere() {
+async fn guessing_from_one_address_does_not_lock_the_owner_out_elsewhere() {
     let harness = Harness::start().await;
     harness.signed_in("ada").await;
     let mut client = harness.account();
@@ -226,7 +226,7 @@ async fn guessing_from_one_place_does_not_lock_the_owner_out_elsewhere() {
 }
 
 #[tokio::test]
-async fn guesses_made_all_at_once_are_no_more_guesses() {
+async fn concurrent_guesses_are_limited_like_successive_ones() {
     let harness = Harness::start().await;
     harness.signed_in("ada").await;
     let mut tasks = tokio::task::JoinSet::new();
@@ -237,13 +237,13 @@ async fn guesses_made_all_at_once_are_no_more_guesses() {
     let codes = tasks.join_all().await;
     let tried = codes.iter().filter(|code| **code == Some(Code::Unauthenticated)).count();
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    // A few more may be under way when the last one is counted, as many as are hashed at once.
+    // When the last counted one fails, as many more may be in progress as are hashed concurrently.
     assert!((20..=20 + 2 * cores).contains(&tried), "{tried} passwords were tried");
     assert!(codes.iter().all(|code| matches!(code, Some(Code::Unauthenticated | Code::ResourceExhausted))));
 }
 
 #[tokio::test]
-async fn a_stranger_does_not_choose_where_guesses_are_counted() {
+async fn only_a_service_names_the_address_that_guesses_are_counted_for() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let mut client = AccountServiceClient::new(harness.unauthenticated.clone());
@@ -265,7 +265,7 @@ async fn a_stranger_does_not_choose_where_guesses_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_several_first_starts_at_once_one_makes_the_administrator() {
+async fn of_several_first_starts_at_once_one_creates_the_administrator() {
     on_both(async |db: Db| {
         let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
         let tasks: Vec<_> = (0..4)
@@ -290,7 +290,7 @@ async fn of_several_first_starts_at_once_one_makes_the_administrator() {
 }
 
 #[tokio::test]
-async fn the_operator_may_name_an_administrator_admin_and_nobody_else() {
+async fn only_the_operator_may_name_an_administrator_admin() {
     let folder = tempfile::tempdir().unwrap();
     let url = Secret::new(format!("sqlite://{}", folder.path().join("repo.db").display()));
     let accounts = admin::open(&url).await.unwrap();

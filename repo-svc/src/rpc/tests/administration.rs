@@ -53,7 +53,7 @@ async fn signs_in(harness: &Harness, login: &str, username: &str, password: &str
 }
 
 #[tokio::test]
-async fn what_is_absent_stays_and_what_is_there_changes() {
+async fn absent_fields_stay_and_present_ones_change() {
     let harness = Harness::start().await;
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
     let before = who(&harness, &ada).await.unwrap();
@@ -89,14 +89,14 @@ async fn what_is_absent_stays_and_what_is_there_changes() {
     assert_eq!(update(&harness, &root, cleared).await.unwrap().full_name, "");
     assert_eq!(read().await, (String::new(), String::new(), None));
     assert!(signs_in(&harness, "ada", "ada", "another horse").await, "an empty password is none");
-    let told = events(&harness, &root, ListAuditEventsRequest { action: "user.update".into(), ..Default::default() });
-    let told: Vec<_> = told.await.unwrap().into_iter().map(|event| event.details["fields"].clone()).collect();
+    let logged = events(&harness, &root, ListAuditEventsRequest { action: "user.update".into(), ..Default::default() });
+    let logged: Vec<_> = logged.await.unwrap().into_iter().map(|event| event.details["fields"].clone()).collect();
     let all = "email,full_name,website,location,is_admin,repository_limit,password";
-    assert_eq!(told, ["full_name,website,location,repository_limit", all]);
+    assert_eq!(logged, ["full_name,website,location,repository_limit", all]);
 }
 
 #[tokio::test]
-async fn a_bad_change_hears_of_every_field_and_changes_nothing() {
+async fn an_invalid_change_reports_every_field_and_changes_nothing() {
     let harness = Harness::start().await;
     let root = administrator(&harness).await;
     harness.user("ada", false).await;
@@ -107,7 +107,7 @@ async fn a_bad_change_hears_of_every_field_and_changes_nothing() {
         password: Some("short".into()),
         website: Some("nowhere".into()),
         location: Some("x".repeat(51)),
-        ..of("nobody")
+        ..of("unknown")
     };
     let status = update(&harness, &root, request).await.unwrap_err();
     let found: Vec<_> = violations(&status).into_iter().map(|(field, code, _)| (field, code)).collect();
@@ -134,11 +134,11 @@ async fn only_administrators_with_their_scope_administer_and_organizations_are_n
         (ada.as_str(), refused(Code::PermissionDenied, "ADMIN_REQUIRED")),
         ("", refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED")),
     ] {
-        assert_eq!(refusal(update(&harness, token, of("nobody")).await), expected);
-        assert_eq!(refusal(delete(&harness, token, "nobody").await), expected);
+        assert_eq!(refusal(update(&harness, token, of("unknown")).await), expected);
+        assert_eq!(refusal(delete(&harness, token, "unknown").await), expected);
         assert_eq!(refusal(events(&harness, token, ListAuditEventsRequest::default()).await), expected);
     }
-    for name in ["acme", "nobody", "", "a\0", "a/b"] {
+    for name in ["acme", "unknown", "", "a\0", "a/b"] {
         let expected = refused(Code::NotFound, "USER_NOT_FOUND");
         assert_eq!(refusal(update(&harness, &root, of(name)).await), expected, "{name:?}");
         assert_eq!(refusal(delete(&harness, &root, name).await), expected, "{name:?}");
@@ -149,7 +149,7 @@ async fn only_administrators_with_their_scope_administer_and_organizations_are_n
 }
 
 #[tokio::test]
-async fn a_disabled_user_is_refused_and_comes_back_with_its_tokens() {
+async fn a_disabled_user_is_refused_and_keeps_its_tokens_for_later() {
     let harness = Harness::start().await;
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
     let active = |is_active| UpdateUserRequest { is_active: Some(is_active), ..of("ada") };
@@ -161,7 +161,7 @@ async fn a_disabled_user_is_refused_and_comes_back_with_its_tokens() {
 }
 
 #[tokio::test]
-async fn the_last_administrator_stays() {
+async fn the_last_administrator_cannot_be_removed() {
     let harness = Harness::start().await;
     let root = administrator(&harness).await;
     let last = || refused(Code::FailedPrecondition, "LAST_ADMINISTRATOR");
@@ -209,7 +209,7 @@ async fn a_user_is_deleted_once_it_owns_nothing() {
 }
 
 #[tokio::test]
-async fn the_log_names_who_did_what_from_where_and_the_operator_too() {
+async fn the_log_names_actor_action_and_address_and_the_operator_too() {
     let harness = Harness::start().await;
     let root = administrator(&harness).await;
     harness.user("ada", false).await;
@@ -241,7 +241,7 @@ async fn the_log_names_who_did_what_from_where_and_the_operator_too() {
 }
 
 #[tokio::test]
-async fn a_filter_that_cannot_be_is_named() {
+async fn an_invalid_filter_is_reported_by_its_field() {
     let harness = Harness::start().await;
     let root = administrator(&harness).await;
     let mut never = timestamp(0);
@@ -277,7 +277,7 @@ async fn the_first_administrator_is_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_repeated_change_is_made_once_and_no_password_is_kept() {
+async fn a_repeated_change_is_made_once_and_no_password_is_stored() {
     let harness = Harness::start().await;
     let (root, _) = (administrator(&harness).await, harness.user("ada", false).await);
     let keyed = |password: &str| -> Request<UpdateUserRequest> {
@@ -288,13 +288,13 @@ async fn a_repeated_change_is_made_once_and_no_password_is_kept() {
     for _ in 0..2 {
         harness.administration().update_user(keyed("another horse")).await.unwrap();
     }
-    let told = ListAuditEventsRequest { action: "user.update".into(), ..Default::default() };
-    assert_eq!(events(&harness, &root, told).await.unwrap().len(), 1);
+    let logged = ListAuditEventsRequest { action: "user.update".into(), ..Default::default() };
+    assert_eq!(events(&harness, &root, logged).await.unwrap().len(), 1);
     assert!(signs_in(&harness, "ada", "ada", "another horse").await);
 }
 
 #[tokio::test]
-async fn what_caches_know_of_a_changed_user_is_forgotten_before_the_answer() {
+async fn cached_identities_of_a_changed_user_are_revoked_before_the_response() {
     let Some(url) = setting("FERRITE_TEST_REDIS_URL") else { return };
     let harness = Harness::start_with(&["--redis-url", &url]).await;
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
@@ -314,7 +314,7 @@ async fn what_caches_know_of_a_changed_user_is_forgotten_before_the_answer() {
         cache.put(&TokenHash::of(&token), &identity).await;
         update(&harness, &root, change.clone()).await.unwrap();
         assert_eq!(cache.get(&TokenHash::of(&token)).await.is_some(), is_kept, "{change:?}");
-        // What was asked before the change and answers after it is not remembered either.
+        // A lookup that began before the change and ends after it is not cached either.
         cache.put(&TokenHash::of(&token), &identity).await;
         assert_eq!(cache.get(&TokenHash::of(&token)).await.is_some(), is_kept);
         if change.is_active != Some(false) {

@@ -110,7 +110,7 @@ async fn a_key_and_a_title_are_taken_once_per_repository() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named_after_access_is_checked() {
+async fn violations_are_reported_after_access_is_checked() {
     let harness = Harness::start().await;
     let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
     let demo = harness.create(&ada, "demo", false).await.unwrap().id;

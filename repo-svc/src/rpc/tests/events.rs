@@ -28,7 +28,7 @@ async fn get(harness: &Harness, id: i64, token: &str) -> Repository {
 }
 
 #[tokio::test]
-async fn facts_of_other_services_show_in_the_repository_once() {
+async fn events_of_other_services_change_the_repository_once() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();
@@ -45,7 +45,7 @@ async fn facts_of_other_services_show_in_the_repository_once() {
 }
 
 #[tokio::test]
-async fn a_size_told_by_upkeep_shows_in_the_repository() {
+async fn an_event_about_the_size_changes_the_repository() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_size_told_by_upkeep_shows_in_the_repository() {
 }
 
 #[tokio::test]
-async fn changes_of_rules_about_branches_are_in_the_audit_log() {
+async fn changes_of_branch_protections_are_in_the_audit_log() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_delivery_is_applied_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn users_cannot_tell_facts() {
+async fn users_cannot_deliver_events() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();

@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 use super::{refusal, refused};
 use crate::testing::{Harness, with_token};
 
-/// A key of nobody, one for each number.
+/// Returns a made-up key, another one for each number.
 fn line(number: u8) -> String {
     let mut blob = b"\0\0\0\x0bssh-ed25519\0\0\0\x20".to_vec();
     blob.extend([number; 32]);
@@ -40,7 +40,7 @@ async fn delete(harness: &Harness, token: &str, key_id: i64) -> Result<(), Statu
 }
 
 #[tokio::test]
-async fn keys_are_listed_for_everybody_and_otherwise_their_users_own() {
+async fn keys_are_listed_for_all_users_and_read_by_their_own_user_only() {
     let harness = Harness::start().await;
     let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
     let key = create(&harness, &ada, new("Laptop", &format!(" {}  ada  at work\n", line(1)))).await.unwrap();
@@ -50,7 +50,7 @@ async fn keys_are_listed_for_everybody_and_otherwise_their_users_own() {
         assert_eq!(list(&harness, token, name).await.unwrap(), [key.id]);
     }
     assert_eq!(list(&harness, &bob, "").await.unwrap(), Vec::<i64>::new());
-    assert_eq!(refusal(list(&harness, &ada, "nobody").await), refused(Code::NotFound, "USER_NOT_FOUND"));
+    assert_eq!(refusal(list(&harness, &ada, "unknown").await), refused(Code::NotFound, "USER_NOT_FOUND"));
     assert_eq!(refusal(list(&harness, "", "ada").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
     assert_eq!(get(&harness, &ada, key.id).await.unwrap(), key);
     for (token, id) in [(&bob, key.id), (&ada, 999), (&ada, -1)] {
@@ -61,13 +61,13 @@ async fn keys_are_listed_for_everybody_and_otherwise_their_users_own() {
     assert_eq!(refusal(delete(&harness, &ada, key.id).await), refused(Code::NotFound, "KEY_NOT_FOUND"));
     create(&harness, &bob, new("was ada's", &line(1))).await.unwrap();
     let sql = "SELECT action, target, details FROM audit_log WHERE action LIKE 'key.%' ORDER BY id";
-    let told: Vec<(String, String, String)> = harness.db().await.all(sql, &[]).await.unwrap();
-    let told: Vec<_> = told.iter().map(|(action, target, _)| (action.as_str(), target.as_str())).collect();
-    assert_eq!(told, [("key.add", "ada"), ("key.remove", "ada"), ("key.add", "bob")]);
+    let log: Vec<(String, String, String)> = harness.db().await.all(sql, &[]).await.unwrap();
+    let log: Vec<_> = log.iter().map(|(action, target, _)| (action.as_str(), target.as_str())).collect();
+    assert_eq!(log, [("key.add", "ada"), ("key.remove", "ada"), ("key.add", "bob")]);
 }
 
 #[tokio::test]
-async fn a_key_or_title_in_use_and_a_broken_one_are_refused() {
+async fn a_key_or_title_in_use_and_an_invalid_one_are_refused() {
     let harness = Harness::start().await;
     let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
     create(&harness, &ada, new("one", &line(1))).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_key_or_title_in_use_and_a_broken_one_are_refused() {
     let status = create(&harness, &ada, new("", "ssh-dss AAAA")).await.unwrap_err();
     let found: Vec<_> = violations(&status).into_iter().map(|(field, code, _)| (field, code)).collect();
     assert_eq!(found, [("title".into(), "required".into()), ("key".into(), "invalid".into())]);
-    // The title that was refused with its key is free.
+    // The refused request left its title free.
     create(&harness, &ada, new("three", &line(4))).await.unwrap();
 }
 
@@ -103,13 +103,13 @@ async fn only_administrators_add_keys_for_others() {
         let outcome = create(&harness, token, request).await;
         assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
     }
-    // What is broken is told to those who may do it.
+    // Violations are reported only to callers who may make the request.
     let broken = |request| CreatePublicKeyRequest { key: "x".into(), ..request };
-    let outcome = create(&harness, &ada, broken(of("nobody", false))).await;
+    let outcome = create(&harness, &ada, broken(of("unknown", false))).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
-    let outcome = create(&harness, &root, broken(of("nobody", true))).await;
+    let outcome = create(&harness, &root, broken(of("unknown", true))).await;
     assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "INVALID_FIELDS"));
-    let outcome = create(&harness, &root, of("nobody", true)).await;
+    let outcome = create(&harness, &root, of("unknown", true)).await;
     assert_eq!(refusal(outcome), refused(Code::NotFound, "USER_NOT_FOUND"));
     let key = create(&harness, &root, of("ADA", true)).await.unwrap();
     assert_eq!(list(&harness, &root, "ada").await.unwrap(), [key.id]);

@@ -13,12 +13,12 @@ use super::{refusal, refused};
 use crate::error::RepoError;
 use crate::testing::{Harness, PASSWORD, basic, with_token};
 
-/// Tries a password, from the address that the gateway would name.
+/// Tries a password, with the client address that the gateway would send.
 async fn try_from(
     client: &mut AccountServiceClient<Channel>,
     login: &str,
     password: &str,
-    origin: &str,
+    address: &str,
 ) -> Option<Code> {
     let mut request = Request::new(ListAccessTokensRequest {
         credential: Some(basic(login, password)),
@@ -26,12 +26,12 @@ async fn try_from(
         page: 1,
         page_size: 1,
     });
-    request.metadata_mut().insert("ferrite-client", origin.parse().unwrap());
+    request.metadata_mut().insert("ferrite-client", address.parse().unwrap());
     client.list_access_tokens(request).await.err().map(|status| status.code())
 }
 
 #[tokio::test]
-async fn an_account_that_is_guessed_at_from_everywhere_is_still_its_owners() {
+async fn guesses_from_many_addresses_do_not_lock_the_owner_out() {
     let harness = Harness::start_with(&["--sign-in-failures-account", "4"]).await;
     harness.user("ada", false).await;
     let mut client = harness.account();
@@ -45,26 +45,26 @@ async fn an_account_that_is_guessed_at_from_everywhere_is_still_its_owners() {
 }
 
 #[tokio::test]
-async fn an_address_that_guesses_at_many_accounts_is_refused_whether_they_exist_or_not() {
+async fn an_address_that_guesses_at_accounts_existing_or_not_is_refused() {
     let harness = Harness::start_with(&["--sign-in-failures-address", "3", "--sign-in-window", "60"]).await;
     harness.user("ada", false).await;
     let mut client = harness.account();
-    for login in ["ada", "nobody", "bob@example.com"] {
+    for login in ["ada", "unknown", "bob@example.com"] {
         assert_eq!(try_from(&mut client, login, "wrong", "192.0.2.1").await, Some(Code::Unauthenticated));
     }
-    for login in ["ada", "nobody", "somebody", "a\0b", ""] {
+    for login in ["ada", "unknown", "another", "a\0b", ""] {
         assert_eq!(try_from(&mut client, login, PASSWORD, "192.0.2.1").await, Some(Code::ResourceExhausted));
     }
     assert_eq!(try_from(&mut client, "ada", PASSWORD, "192.0.2.2").await, None);
 }
 
 #[tokio::test]
-async fn who_creates_too_much_within_an_hour_waits() {
-    // One of them is the token that the others are created with.
+async fn creations_beyond_the_limit_of_an_hour_are_refused() {
+    // The token of ada is the first of the three.
     let harness = Harness::start_with(&["--creations-per-hour", "3", "--administrator-creations-per-hour", "5"]).await;
     let ada = harness.signed_in("ada").await;
     assert!(harness.create(&ada, "one", false).await.is_ok());
-    // What is refused for what it says is not counted.
+    // An invalid request is not counted.
     assert_eq!(refusal(harness.create(&ada, "-", false).await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
     assert!(harness.create(&ada, "two", false).await.is_ok());
     let outcome = harness.create(&ada, "three", false).await;
@@ -90,7 +90,7 @@ async fn who_creates_too_much_within_an_hour_waits() {
 
 #[tokio::test]
 async fn teams_are_creations_like_others() {
-    // Two of them are the token and the organization.
+    // The token and the organization are the first two.
     let harness = Harness::start_with(&["--creations-per-hour", "3"]).await;
     let ada = harness.signed_in("ada").await;
     let request = CreateOrganizationRequest { username: "acme".into(), ..CreateOrganizationRequest::default() };
@@ -121,10 +121,10 @@ async fn a_repeated_creation_counts_once() {
 async fn zero_is_no_limit_of_creations() {
     let harness = Harness::start().await;
     let state = harness.state_with(&["--creations-per-hour", "0", "--administrator-creations-per-hour", "1"]).await;
-    let (somebody, root) =
+    let (user, root) =
         (Identity { user_id: 1, ..Identity::default() }, Identity { is_admin: true, ..Identity::default() });
     for _ in 0..50 {
-        assert!(state.creation_limit.count(&somebody).await.is_ok());
+        assert!(state.creation_limit.count(&user).await.is_ok());
     }
     assert!(state.creation_limit.count(&root).await.is_ok());
     let Err(RepoError::TooManyCreations { retry_after }) = state.creation_limit.count(&root).await else {
@@ -142,13 +142,13 @@ async fn replicas_count_creations_together_in_redis() {
     let harness = Harness::start().await;
     let flags = ["--creations-per-hour", "3", "--redis-url", url.as_str()];
     let replicas = [harness.state_with(&flags).await, harness.state_with(&flags).await];
-    // No other test has this account.
+    // No other test uses this account.
     let user_id = rand::random::<i64>();
-    let somebody = Identity { user_id, ..Identity::default() };
+    let user = Identity { user_id, ..Identity::default() };
     for number in 0..3 {
-        assert!(replicas[number % 2].creation_limit.count(&somebody).await.is_ok());
+        assert!(replicas[number % 2].creation_limit.count(&user).await.is_ok());
     }
     for state in &replicas {
-        assert!(matches!(state.creation_limit.count(&somebody).await, Err(RepoError::TooManyCreations { .. })));
+        assert!(matches!(state.creation_limit.count(&user).await, Err(RepoError::TooManyCreations { .. })));
     }
 }

@@ -19,14 +19,14 @@ async fn an_organization_is_listed_as_one_and_a_user_is_not() {
     assert_eq!(list("ada", false).await.unwrap().into_inner().total_count, 1);
     assert_eq!(list("guild", true).await.unwrap().into_inner().total_count, 0);
     assert_eq!(list("guild", false).await.unwrap().into_inner().total_count, 0);
-    for owner in ["ada", "nobody", "../x"] {
+    for owner in ["ada", "unknown", "../x"] {
         assert_eq!(refusal(list(owner, true).await), refused(Code::NotFound, "ORGANIZATION_NOT_FOUND"), "{owner}");
     }
-    assert_eq!(refusal(list("nobody", false).await), refused(Code::NotFound, "USER_NOT_FOUND"));
+    assert_eq!(refusal(list("unknown", false).await), refused(Code::NotFound, "USER_NOT_FOUND"));
 }
 
 #[tokio::test]
-async fn what_is_special_to_an_index_is_literal_in_a_search() {
+async fn characters_special_to_an_index_are_literal_in_a_search() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "near-miss", false).await.unwrap();

@@ -17,7 +17,7 @@ mod tokens;
 use ferrite_proto::error::reason;
 use tonic::{Code, Status};
 
-/// The code and reason of a refusal.
+/// Returns the code and the reason of an error response.
 fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
     let status = answer.unwrap_err();
     (status.code(), reason(&status).unwrap_or_default())

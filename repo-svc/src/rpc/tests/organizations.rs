@@ -75,15 +75,15 @@ async fn organizations(harness: &Harness, token: &str, username: &str) -> Result
     Ok(answer.organizations.into_iter().map(|row| row.username).collect())
 }
 
-/// Narrows every token of that name.
+/// Sets the scopes of every token of that name.
 pub(super) async fn narrow(harness: &Harness, token_name: &str, scopes: &[Scope]) {
     let bits = scopes.iter().copied().collect::<Scopes>().bits();
     let sql = "UPDATE access_tokens SET scopes = $1 WHERE name = $2";
     harness.db().await.execute(sql, &args![bits, token_name]).await.unwrap();
 }
 
-/// What the audit log tells, oldest first, without how users and tokens were made.
-pub(super) async fn told(harness: &Harness) -> Vec<String> {
+/// Returns the entries of the audit log, oldest first, except those about users, tokens and repositories.
+pub(super) async fn log_entries(harness: &Harness) -> Vec<String> {
     let sql = "SELECT actor || ' ' || action || ' ' || target || ' ' || details FROM audit_log \
                WHERE action NOT LIKE 'user.%' AND action NOT LIKE 'token.%' AND action NOT LIKE 'repository.%' ORDER BY id";
     let rows: Vec<(String,)> = harness.db().await.all(sql, &[]).await.unwrap();
@@ -99,7 +99,7 @@ fn owners_only() -> (Code, String) {
 }
 
 #[tokio::test]
-async fn an_organization_is_made_once_per_key_and_read_by_anybody() {
+async fn an_organization_is_created_once_per_key_and_read_anonymously() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let request = || {
@@ -123,7 +123,7 @@ async fn an_organization_is_made_once_per_key_and_read_by_anybody() {
         client(&harness).get_organization(GetOrganizationRequest { organization: name.into() }).await
     };
     assert_eq!(get("aCME").await.unwrap().into_inner().organization.unwrap(), made);
-    for name in ["ada", "nobody", "", "a/b", "a\0"] {
+    for name in ["ada", "unknown", "", "a/b", "a\0"] {
         assert_eq!(refusal(get(name).await), missing("ORGANIZATION_NOT_FOUND"), "{name:?}");
     }
     for taken in ["ACME", "Ada"] {
@@ -134,11 +134,11 @@ async fn an_organization_is_made_once_per_key_and_read_by_anybody() {
     let status = client(&harness).create_organization(with_token(bad, &ada)).await.unwrap_err();
     let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
     assert_eq!((status.code(), fields.join(",")), (Code::InvalidArgument, "username,website,location".into()));
-    assert_eq!(told(&harness).await, [r#"ada organization.create Acme {"owner":"ada"}"#]);
+    assert_eq!(log_entries(&harness).await, [r#"ada organization.create Acme {"owner":"ada"}"#]);
 }
 
 #[tokio::test]
-async fn only_administrators_make_organizations_for_others() {
+async fn only_administrators_create_organizations_for_others() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.user("root", true).await;
@@ -155,7 +155,7 @@ async fn only_administrators_make_organizations_for_others() {
     make("own", "ADA", false, &ada).await.unwrap();
     make("hers", "ada", true, &root).await.unwrap();
     make("his", "", true, &root).await.unwrap();
-    for name in ["nobody", "own"] {
+    for name in ["unknown", "own"] {
         assert_eq!(refusal(make("more", name, true, &root).await), missing("USER_NOT_FOUND"));
     }
     assert_eq!(organizations(&harness, &ada, "").await.unwrap(), ["own", "hers"]);
@@ -182,8 +182,8 @@ async fn owners_and_site_administrators_change_an_organization_and_absent_fields
         let answer = client(&harness).update_organization(with_token(request, token)).await?.into_inner();
         Ok::<_, Status>(answer.organization.unwrap())
     };
-    for stranger in [&bob, &eve] {
-        assert_eq!(refusal(update(stranger, Some("x"), Some("not valid")).await), owners_only());
+    for other in [&bob, &eve] {
+        assert_eq!(refusal(update(other, Some("x"), Some("not valid")).await), owners_only());
     }
     assert_eq!(refusal(update("", None, None).await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
     assert_eq!(update(&ada, Some("Acme"), Some("http://a")).await.unwrap().website, "http://a");
@@ -192,7 +192,7 @@ async fn owners_and_site_administrators_change_an_organization_and_absent_fields
     update(&ada, None, Some("")).await.unwrap();
     let status = update(&ada, Some("a\nb"), Some("x")).await.unwrap_err();
     assert_eq!((status.code(), violations(&status).len()), (Code::InvalidArgument, 2));
-    let log = told(&harness).await;
+    let log = log_entries(&harness).await;
     assert_eq!(
         log[2..],
         [
@@ -231,7 +231,7 @@ async fn an_organization_is_deleted_by_its_owners_when_it_owns_nothing() {
 }
 
 #[tokio::test]
-async fn memberships_are_private_until_they_are_shown() {
+async fn memberships_are_private_until_made_public() {
     let harness = Harness::start().await;
     let (ada, bob, eve) =
         (harness.signed_in("ada").await, harness.signed_in("bob").await, harness.signed_in("eve").await);
@@ -253,12 +253,12 @@ async fn memberships_are_private_until_they_are_shown() {
     let found = membership(&harness, &eve, "acme", "bob").await.unwrap();
     assert_eq!((found.role(), found.is_public), (MembershipRole::Member, true));
     assert_eq!(found.user.unwrap().username, "bob");
-    for hidden in ["ada", "eve", "nobody", "acme", "a/b"] {
+    for hidden in ["ada", "eve", "unknown", "acme", "a/b"] {
         assert_eq!(refusal(membership(&harness, &eve, "acme", hidden).await), missing("MEMBER_NOT_FOUND"));
     }
     assert_eq!(refusal(membership(&harness, &eve, "ada", "ada").await), missing("ORGANIZATION_NOT_FOUND"));
     assert_eq!(refusal(members(&harness, "", "acme").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
-    for name in ["nobody", "acme"] {
+    for name in ["unknown", "acme"] {
         assert_eq!(refusal(organizations(&harness, &eve, name).await), missing("USER_NOT_FOUND"));
     }
     let outcome = show(&harness, &eve, "acme", true).await;
@@ -266,7 +266,7 @@ async fn memberships_are_private_until_they_are_shown() {
     assert_eq!(refusal(show(&harness, &root, "acme", true).await), missing("MEMBER_NOT_FOUND"));
     show(&harness, &bob, "acme", false).await.unwrap();
     assert_eq!(members(&harness, &eve, "acme").await.unwrap(), Vec::<String>::new());
-    let log = told(&harness).await;
+    let log = log_entries(&harness).await;
     assert_eq!(
         log[1..],
         [
@@ -278,7 +278,7 @@ async fn memberships_are_private_until_they_are_shown() {
 }
 
 #[tokio::test]
-async fn a_token_without_the_scope_sees_what_a_stranger_sees() {
+async fn a_token_without_the_scope_sees_no_more_than_a_non_member() {
     let harness = Harness::start().await;
     let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
     create(&harness, &ada, "acme").await;
@@ -296,7 +296,7 @@ async fn a_token_without_the_scope_sees_what_a_stranger_sees() {
 }
 
 #[tokio::test]
-async fn owners_make_members_and_owners_and_one_is_always_left() {
+async fn owners_add_members_and_owners_and_one_owner_always_remains() {
     let harness = Harness::start().await;
     let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
     harness.user("eve", false).await;
@@ -304,7 +304,7 @@ async fn owners_make_members_and_owners_and_one_is_always_left() {
     let last = || refused(Code::FailedPrecondition, "LAST_OWNER");
     assert_eq!(refusal(set(&harness, &ada, "acme", "ada", MembershipRole::Member).await), last());
     assert_eq!(refusal(remove(&harness, &ada, "acme", "ada").await), last());
-    for name in ["nobody", "acme"] {
+    for name in ["unknown", "acme"] {
         let outcome = set(&harness, &ada, "acme", name, MembershipRole::Member).await;
         assert_eq!(refusal(outcome), missing("USER_NOT_FOUND"));
     }
@@ -324,12 +324,12 @@ async fn owners_make_members_and_owners_and_one_is_always_left() {
     remove(&harness, &ada, "acme", "ADA").await.unwrap();
     let outcome = remove(&harness, &ada, "acme", "ada").await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ORGANIZATION_MEMBER_REQUIRED"));
-    for name in ["ada", "nobody", "a/b"] {
+    for name in ["ada", "unknown", "a/b"] {
         assert_eq!(refusal(remove(&harness, &bob, "acme", name).await), missing("MEMBER_NOT_FOUND"));
     }
     remove(&harness, &bob, "acme", "eve").await.unwrap();
     assert_eq!(members(&harness, &bob, "acme").await.unwrap(), ["bob"]);
-    let log = told(&harness).await;
+    let log = log_entries(&harness).await;
     assert_eq!(
         log[1..],
         [

@@ -51,7 +51,7 @@ async fn an_account_has_at_most_a_hundred_addresses() {
 }
 
 #[tokio::test]
-async fn addresses_are_added_all_or_none_and_told_to_the_log() {
+async fn addresses_are_added_all_or_none_and_logged() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.user("bob", false).await;
@@ -78,9 +78,9 @@ async fn addresses_are_added_all_or_none_and_told_to_the_log() {
     let many = delete(&harness, &ada, &["x@x"; 101]).await.unwrap_err();
     assert_eq!(fields(&many), [("emails".into(), "too_long".into())]);
     assert_eq!(list(&harness, &ada).await, [primary, ("a@x".into(), false)]);
-    let told = audited(&harness).await;
-    let told: Vec<_> = told.iter().map(|(action, details)| (action.as_str(), details.as_str())).collect();
-    let mine: Vec<_> = told.into_iter().filter(|(action, _)| action.starts_with("email.")).collect();
+    let logged = audited(&harness).await;
+    let logged: Vec<_> = logged.iter().map(|(action, details)| (action.as_str(), details.as_str())).collect();
+    let mine: Vec<_> = logged.into_iter().filter(|(action, _)| action.starts_with("email.")).collect();
     let expected = [
         ("email.add", r#"{"email":"z@x"}"#),
         ("email.add", r#"{"email":"a@x"}"#),
@@ -90,7 +90,7 @@ async fn addresses_are_added_all_or_none_and_told_to_the_log() {
 }
 
 #[tokio::test]
-async fn a_second_address_names_its_user_and_signs_in() {
+async fn a_second_address_finds_its_user_and_signs_in() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     add(&harness, &ada, &["second@x"]).await.unwrap();
@@ -135,7 +135,7 @@ async fn users_follow_users_and_nothing_else() {
     };
     follow("BOB").await.unwrap();
     follow("bob").await.unwrap();
-    for name in ["acme", "nobody", "", "a\0"] {
+    for name in ["acme", "unknown", "", "a\0"] {
         assert_eq!(refusal(follow(name).await), refused(Code::NotFound, "USER_NOT_FOUND"), "{name:?}");
     }
     assert_eq!(fields(&follow("Ada").await.unwrap_err()), [("username".into(), "invalid".into())]);
@@ -150,14 +150,14 @@ async fn users_follow_users_and_nothing_else() {
         let answer = harness.profile().list_following(with_token(request, token)).await?.into_inner();
         Ok::<_, Status>((answer.users.into_iter().map(|user| user.username).collect::<Vec<_>>(), answer.total_count))
     };
-    let (nobody, only_ada, only_bob) = ((vec![], 0), (strings(&["ada"]), 1), (strings(&["bob"]), 1));
+    let (none, only_ada, only_bob) = ((vec![], 0), (strings(&["ada"]), 1), (strings(&["bob"]), 1));
     assert_eq!(followers("", &bob).await.unwrap(), only_ada);
     assert_eq!(followers("Bob", &ada).await.unwrap(), only_ada);
-    assert_eq!(followers("", &ada).await.unwrap(), nobody);
+    assert_eq!(followers("", &ada).await.unwrap(), none);
     assert_eq!(following("", &ada).await.unwrap(), only_bob);
     assert_eq!(following("ada", &bob).await.unwrap(), only_bob);
     assert_eq!(refusal(followers("acme", &ada).await), refused(Code::NotFound, "USER_NOT_FOUND"));
-    assert_eq!(refusal(following("nobody", &ada).await), refused(Code::NotFound, "USER_NOT_FOUND"));
+    assert_eq!(refusal(following("unknown", &ada).await), refused(Code::NotFound, "USER_NOT_FOUND"));
     assert_eq!(refusal(followers("bob", "").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
 
     let is = async |username: &str, target: &str| {
@@ -166,14 +166,14 @@ async fn users_follow_users_and_nothing_else() {
     };
     assert!(is("", "bob").await.unwrap() && is("ADA", "Bob").await.unwrap());
     assert!(!is("bob", "ada").await.unwrap());
-    assert_eq!(refusal(is("", "nobody").await), refused(Code::NotFound, "USER_NOT_FOUND"));
+    assert_eq!(refusal(is("", "unknown").await), refused(Code::NotFound, "USER_NOT_FOUND"));
     let unfollow = async |username: &str| {
         harness.profile().unfollow_user(with_token(UnfollowUserRequest { username: username.into() }, &ada)).await
     };
     unfollow("bob").await.unwrap();
     unfollow("bob").await.unwrap();
     assert!(!is("", "bob").await.unwrap());
-    assert_eq!(refusal(unfollow("nobody").await), refused(Code::NotFound, "USER_NOT_FOUND"));
+    assert_eq!(refusal(unfollow("unknown").await), refused(Code::NotFound, "USER_NOT_FOUND"));
 }
 
 #[tokio::test]

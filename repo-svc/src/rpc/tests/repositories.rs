@@ -29,7 +29,7 @@ fn keyed<T>(message: T, token: &str, key: &str) -> Request<T> {
 }
 
 #[tokio::test]
-async fn a_repository_is_made_on_its_store_and_answered_as_it_is() {
+async fn a_repository_is_created_in_git_svc_and_returned_as_it_is() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let request = CreateRepositoryRequest {
@@ -53,9 +53,9 @@ async fn a_repository_is_made_on_its_store_and_answered_as_it_is() {
     assert!(!made.is_empty && !made.is_private && made.create_time.is_some() && made.watcher_count == 1);
     assert_eq!((made.permission(), made.owner.as_ref().unwrap().username.as_str()), (Permission::Owner, "ada"));
     assert_eq!(harness.stored(), HashSet::from([made.id]));
-    let asked = harness.create_requests().remove(0);
-    assert_eq!((asked.store.as_str(), asked.epoch, asked.default_branch.as_str()), ("default", 1, "main"));
-    let commit = asked.first_commit.unwrap();
+    let request = harness.create_requests().remove(0);
+    assert_eq!((request.store.as_str(), request.epoch, request.default_branch.as_str()), ("default", 1, "main"));
+    let commit = request.first_commit.unwrap();
     assert_eq!(commit.clone_url_http, "http://git.example.com/ada/Demo.git");
     assert_eq!(commit.clone_url_ssh, "git@git.example.com:ada/Demo.git");
     assert_eq!(
@@ -70,7 +70,7 @@ async fn a_repository_is_made_on_its_store_and_answered_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_bad_request_names_its_fields_and_makes_nothing() {
+async fn an_invalid_request_reports_its_fields_and_creates_nothing() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let request = CreateRepositoryRequest { description: "x".repeat(256), ..named("a b") };
@@ -88,7 +88,7 @@ async fn a_bad_request_names_its_fields_and_makes_nothing() {
 }
 
 #[tokio::test]
-async fn what_the_store_refuses_or_fails_leaves_nothing_behind() {
+async fn a_failed_creation_leaves_nothing_behind() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.set_store(StoreMode::Refuses);
@@ -102,7 +102,7 @@ async fn what_the_store_refuses_or_fails_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_down_leaves_the_rest_to_the_sweeper() {
+async fn the_sweeper_removes_a_creation_that_failed_while_git_svc_was_down() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.set_store(StoreMode::Down);
@@ -143,7 +143,7 @@ async fn of_eight_creations_of_one_name_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_same_key_makes_one_repository_even_at_once() {
+async fn concurrent_requests_with_one_key_create_one_repository() {
     let harness = std::sync::Arc::new(Harness::start().await);
     let ada = harness.signed_in("ada").await;
     let life = ferrite_kit::Lifecycle::new(Duration::from_secs(5));
@@ -166,7 +166,7 @@ async fn the_same_key_makes_one_repository_even_at_once() {
 }
 
 #[tokio::test]
-async fn an_account_has_its_limit() {
+async fn an_account_owns_no_more_repositories_than_its_limit() {
     let harness = Harness::start_with(&["--repository-limit", "1"]).await;
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "one", false).await.unwrap();
@@ -177,7 +177,7 @@ async fn an_account_has_its_limit() {
 }
 
 #[tokio::test]
-async fn only_the_owner_deletes_and_the_subscribers_hear_of_it() {
+async fn only_the_owner_deletes_and_subscribers_get_the_event() {
     let harness = Harness::start().await;
     let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
     let (open, closed) =
@@ -229,7 +229,7 @@ async fn lists_and_searches_hide_what_the_caller_may_not_see() {
     assert_eq!(list("ada", &bob).await.unwrap(), [row("open", Permission::Read)]);
     assert_eq!(list("ADA", &ada).await.unwrap(), [row("closed", Permission::Owner), row("open", Permission::Owner)]);
     assert_eq!(list("", &bob).await.unwrap(), [row("bobs", Permission::Owner)]);
-    assert_eq!(refusal(list("nobody", &ada).await), refused(Code::NotFound, "USER_NOT_FOUND"));
+    assert_eq!(refusal(list("unknown", &ada).await), refused(Code::NotFound, "USER_NOT_FOUND"));
     assert_eq!(refusal(list("ada", "").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
 
     let search = async |query: &str, token: &str| {

@@ -30,7 +30,7 @@ async fn resolve(
     Ok(harness.access().resolve_access(request).await?.into_inner())
 }
 
-/// Who may, as what; or the reason why not.
+/// Returns the level in the grant for a key, or the reason of the refusal.
 async fn outcome(harness: &Harness, key: &str, operation: &str, name: &str) -> Result<Permission, String> {
     match resolve(harness, key, operation, name).await {
         Ok(answer) => Ok(harness.trust().verifier.verify(&answer.grant).unwrap().0.permission),
@@ -39,7 +39,7 @@ async fn outcome(harness: &Harness, key: &str, operation: &str, name: &str) -> R
 }
 
 #[tokio::test]
-async fn a_users_key_stands_for_the_user_until_it_is_disabled() {
+async fn a_users_key_authenticates_the_user_until_it_is_disabled() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.user("root", true).await;
@@ -53,7 +53,7 @@ async fn a_users_key_stands_for_the_user_until_it_is_disabled() {
     let answer = resolve(&harness, "SHA256:ada", operation::RECEIVE_PACK, "demo").await.unwrap();
     let (grant, _) = harness.trust().verifier.verify(&answer.grant).unwrap();
     assert_eq!((grant.user.unwrap().username.as_str(), grant.permission), ("ada", Permission::Owner));
-    // Administrators of the site look, and do not push.
+    // Site administrators may read every repository over git, and push to none.
     assert_eq!(outcome(&harness, "SHA256:root", operation::UPLOAD_PACK, "demo").await, Ok(Permission::Read));
     let refused_push = outcome(&harness, "SHA256:root", operation::RECEIVE_PACK, "demo").await;
     assert_eq!(refused_push, Err("PERMISSION_REQUIRED".to_owned()));
@@ -64,7 +64,7 @@ async fn a_users_key_stands_for_the_user_until_it_is_disabled() {
 }
 
 #[tokio::test]
-async fn a_deploy_key_opens_what_it_was_given_and_what_is_public() {
+async fn a_deploy_key_reads_its_repositories_and_public_ones() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let mut ids = Vec::new();
@@ -93,7 +93,7 @@ async fn a_deploy_key_opens_what_it_was_given_and_what_is_public() {
 }
 
 #[tokio::test]
-async fn a_key_that_nobody_added_opens_nothing_and_no_key_opens_the_api() {
+async fn an_unknown_key_is_refused_and_no_key_calls_the_api() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "open", false).await.unwrap();

@@ -10,7 +10,7 @@ use ferrite_proto::repo::{
 use ferrite_proto::{Scope, operation};
 use tonic::{Code, Status};
 
-use super::organizations::{create, narrow, remove, set, told};
+use super::organizations::{create, log_entries, narrow, remove, set};
 use super::{refusal, refused};
 use crate::testing::{Harness, with_token};
 
@@ -86,7 +86,7 @@ async fn repository(harness: &Harness, token: &str, name: &str, is_private: bool
     answer.into_inner().repository.unwrap().id
 }
 
-/// What the caller may do with git to a repository: nothing, read or write.
+/// Returns the caller's access to a repository over git: `nothing`, `read` or `write`.
 async fn git(harness: &Harness, token: &str, id: i64) -> &'static str {
     let ask = async |operation: &str| {
         let request = ResolveAccessRequest {
@@ -118,8 +118,8 @@ fn owners_only() -> (Code, String) {
     refused(Code::PermissionDenied, "ORGANIZATION_OWNER_REQUIRED")
 }
 
-/// Ada owns `acme`, bob is a member of it, eve is not, root administers the site.
-async fn cast() -> (Harness, [String; 4]) {
+/// Starts a service with the tokens of ada, who owns `acme`; bob, a member of it; eve, who is none; and root, a site administrator.
+async fn setup() -> (Harness, [String; 4]) {
     let harness = Harness::start().await;
     let (ada, bob, eve) =
         (harness.signed_in("ada").await, harness.signed_in("bob").await, harness.signed_in("eve").await);
@@ -131,8 +131,8 @@ async fn cast() -> (Harness, [String; 4]) {
 }
 
 #[tokio::test]
-async fn members_see_teams_and_to_others_there_are_none() {
-    let (harness, [ada, bob, eve, root]) = cast().await;
+async fn teams_are_hidden_from_users_who_are_no_members() {
+    let (harness, [ada, bob, eve, root]) = setup().await;
     let devs = team(&harness, &ada, "devs", "write").await.unwrap();
     repository(&harness, &ada, "demo", false).await;
     for who in [&ada, &bob, &root] {
@@ -150,7 +150,7 @@ async fn members_see_teams_and_to_others_there_are_none() {
         assert_eq!(refusal(members(&harness, token, id).await), hidden);
         assert_eq!(refusal(repositories(&harness, token, id).await), hidden);
         assert_eq!(refusal(delete(&harness, token, id).await), hidden);
-        assert_eq!(refusal(add_member(&harness, token, id, "nobody").await), hidden);
+        assert_eq!(refusal(add_member(&harness, token, id, "unknown").await), hidden);
         assert_eq!(refusal(remove_member(&harness, token, id, "bob").await), hidden);
         assert_eq!(refusal(add_repository(&harness, token, id, "demo").await), hidden);
         assert_eq!(refusal(remove_repository(&harness, token, id, "demo").await), hidden);
@@ -169,8 +169,8 @@ async fn members_see_teams_and_to_others_there_are_none() {
 }
 
 #[tokio::test]
-async fn a_team_is_made_changed_and_deleted() {
-    let (harness, [ada, bob, ..]) = cast().await;
+async fn a_team_is_created_changed_and_deleted() {
+    let (harness, [ada, bob, ..]) = setup().await;
     let readers = team(&harness, &ada, "Readers", "").await.unwrap();
     assert_eq!((readers.name.as_str(), readers.permission()), ("Readers", Permission::Read));
     for taken in ["readers", "OWNERS"] {
@@ -201,7 +201,7 @@ async fn a_team_is_made_changed_and_deleted() {
     assert_eq!(refusal(delete(&harness, &ada, owners.id).await), as_it_is());
     delete(&harness, &ada, readers.id).await.unwrap();
     assert_eq!(refusal(delete(&harness, &ada, readers.id).await), missing("TEAM_NOT_FOUND"));
-    let log = told(&harness).await;
+    let log = log_entries(&harness).await;
     assert_eq!(
         log[2..],
         [
@@ -215,14 +215,14 @@ async fn a_team_is_made_changed_and_deleted() {
 
 #[tokio::test]
 async fn members_of_a_team_are_members_of_its_organization_and_an_owner_is_left() {
-    let (harness, [ada, bob, eve, _]) = cast().await;
+    let (harness, [ada, bob, eve, _]) = setup().await;
     let devs = team(&harness, &ada, "devs", "write").await.unwrap();
     let owners = teams(&harness, &ada).await.unwrap().remove(0);
     for _ in 0..2 {
         add_member(&harness, &ada, devs.id, "EVE").await.unwrap();
     }
     assert_eq!(members(&harness, &eve, devs.id).await.unwrap(), ["eve"]);
-    for name in ["nobody", "acme", "a/b"] {
+    for name in ["unknown", "acme", "a/b"] {
         assert_eq!(refusal(add_member(&harness, &ada, devs.id, name).await), missing("USER_NOT_FOUND"));
         assert_eq!(refusal(remove_member(&harness, &ada, devs.id, name).await), missing("USER_NOT_FOUND"));
     }
@@ -238,7 +238,7 @@ async fn members_of_a_team_are_members_of_its_organization_and_an_owner_is_left(
     remove_member(&harness, &bob, owners.id, "ada").await.unwrap();
     assert_eq!(members(&harness, &ada, owners.id).await.unwrap(), ["bob"]);
     assert_eq!(refusal(add_member(&harness, &ada, owners.id, "ada").await), owners_only());
-    let log = told(&harness).await;
+    let log = log_entries(&harness).await;
     assert_eq!(
         log[3..],
         [
@@ -253,7 +253,7 @@ async fn members_of_a_team_are_members_of_its_organization_and_an_owner_is_left(
 
 #[tokio::test]
 async fn teams_hold_repositories_of_their_organization_only() {
-    let (harness, [ada, bob, ..]) = cast().await;
+    let (harness, [ada, bob, ..]) = setup().await;
     let devs = team(&harness, &ada, "devs", "write").await.unwrap();
     let owners = teams(&harness, &ada).await.unwrap().remove(0);
     repository(&harness, &ada, "Demo", true).await;
@@ -284,7 +284,7 @@ async fn teams_hold_repositories_of_their_organization_only() {
         remove_repository(&harness, &ada, devs.id, "DEMO").await.unwrap();
     }
     assert_eq!(repositories(&harness, &ada, devs.id).await.unwrap(), []);
-    let log: Vec<_> = told(&harness).await.into_iter().filter(|row| row.contains("team_repository")).collect();
+    let log: Vec<_> = log_entries(&harness).await.into_iter().filter(|row| row.contains("team_repository")).collect();
     assert_eq!(
         log,
         [
@@ -295,8 +295,8 @@ async fn teams_hold_repositories_of_their_organization_only() {
 }
 
 #[tokio::test]
-async fn what_a_team_gives_and_takes_shows_at_the_next_request() {
-    let (harness, [ada, bob, eve, _]) = cast().await;
+async fn a_change_of_a_team_holds_from_the_next_request() {
+    let (harness, [ada, bob, eve, _]) = setup().await;
     let demo = repository(&harness, &ada, "demo", true).await;
     let devs = team(&harness, &ada, "devs", "write").await.unwrap();
     let give = async || {
@@ -307,7 +307,7 @@ async fn what_a_team_gives_and_takes_shows_at_the_next_request() {
         devs.id
     };
     assert_eq!(git(&harness, &ada, demo).await, "write");
-    assert_eq!(git(&harness, &bob, demo).await, "nothing", "a member is nobody without a team");
+    assert_eq!(git(&harness, &bob, demo).await, "nothing", "a member has no level without a team");
     add_repository(&harness, &ada, devs.id, "demo").await.unwrap();
     assert_eq!(git(&harness, &bob, demo).await, "nothing");
     add_member(&harness, &ada, devs.id, "bob").await.unwrap();
@@ -335,8 +335,8 @@ async fn what_a_team_gives_and_takes_shows_at_the_next_request() {
 }
 
 #[tokio::test]
-async fn acting_as_an_administrator_is_for_administrators() {
-    let (harness, [ada, _, _, root]) = cast().await;
+async fn only_administrators_act_as_administrators() {
+    let (harness, [ada, _, _, root]) = setup().await;
     let devs = team(&harness, &ada, "devs", "write").await.unwrap();
     repository(&harness, &ada, "demo", true).await;
     let (team_id, as_administrator) = (devs.id, true);

@@ -54,7 +54,7 @@ async fn delete(harness: &Harness, name: &str) -> Result<(), Status> {
     harness.account().delete_access_token(request).await.map(|_| ())
 }
 
-/// What the log tells of tokens: action, actor, target, token used, details.
+/// Returns the entries of the audit log about tokens: action, actor, target, token id, details.
 async fn log(harness: &Harness) -> Vec<(String, String, String, i64, String)> {
     let sql = "SELECT action, actor, target, token_id, details FROM audit_log WHERE action LIKE 'token.%' ORDER BY id";
     harness.db().await.all(sql, &args![]).await.unwrap()
@@ -75,7 +75,7 @@ async fn open(harness: &Harness, token: &str, owner: &str, name: &str) -> Result
 }
 
 #[tokio::test]
-async fn a_token_is_for_everything_unless_it_says_otherwise() {
+async fn a_token_has_all_scopes_by_default() {
     let harness = Harness::start().await;
     harness.user("ada", false).await;
     let made = create(&harness, of("ada", "plain")).await.unwrap().token.unwrap();
@@ -92,7 +92,7 @@ async fn a_token_is_for_everything_unless_it_says_otherwise() {
 }
 
 #[tokio::test]
-async fn a_bad_token_hears_of_every_field() {
+async fn an_invalid_token_reports_every_field() {
     let harness = Harness::start().await;
     harness.user("ada", false).await;
     let request = CreateAccessTokenRequest {
@@ -126,7 +126,7 @@ async fn a_token_is_limited_to_repositories_that_its_owner_sees() {
         ..of("ada", name)
     };
     let mut messages = Vec::new();
-    for wanted in ["bob/secret", "bob/nothing", "nobody/secret"] {
+    for wanted in ["bob/secret", "bob/nothing", "unknown/secret"] {
         let status = create(&harness, with("x", &["ada/one", wanted])).await.unwrap_err();
         let found = violations(&status);
         assert_eq!((found[0].0.as_str(), found[0].1.as_str(), found.len()), ("repositories", "unknown", 1));
@@ -145,13 +145,13 @@ async fn a_token_is_limited_to_repositories_that_its_owner_sees() {
     harness.db().await.execute("DELETE FROM repositories WHERE name = 'One'", &[]).await.unwrap();
     let after = list(&harness, "ada").await;
     assert_eq!((after[0].is_limited, after[0].repositories.clone()), (true, texts(&["bob/open"])));
-    // What comes to stand under the name later is another repository.
+    // A later repository of the same name is another one.
     harness.create(&ada, "One", true).await.unwrap();
     assert_eq!(open(&harness, &made.value, "ada", "one").await, Err(refused(Code::NotFound, "REPOSITORY_NOT_FOUND")));
 }
 
 #[tokio::test]
-async fn a_limited_token_is_never_for_the_account_organizations_or_the_site() {
+async fn a_limited_token_never_has_scopes_for_account_organizations_or_site() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "one", true).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_limited_token_is_never_for_the_account_organizations_or_the_site() {
 }
 
 #[tokio::test]
-async fn the_log_keeps_no_endless_request_ids() {
+async fn the_log_drops_request_ids_that_are_too_long() {
     let harness = Harness::start().await;
     harness.user("ada", false).await;
     for (name, id) in [("a", "x".repeat(128)), ("b", "x".repeat(129))] {
@@ -233,7 +233,7 @@ async fn a_new_token_changes_none_that_exists() {
 }
 
 #[tokio::test]
-async fn scopes_that_the_owner_has_not_give_nothing() {
+async fn a_scope_gives_no_rights_that_the_owner_lacks() {
     let harness = Harness::start().await;
     harness.user("ada", false).await;
     let request = CreateAccessTokenRequest { scopes: texts(&["admin"]), ..of("ada", "mighty") };
@@ -244,7 +244,7 @@ async fn scopes_that_the_owner_has_not_give_nothing() {
 }
 
 #[tokio::test]
-async fn the_log_tells_of_tokens_that_are_made_and_deleted_and_of_no_secret() {
+async fn the_log_has_created_and_deleted_tokens_and_no_secret() {
     let harness = Harness::start().await;
     harness.user("ada", false).await;
     let request = CreateAccessTokenRequest {
@@ -274,7 +274,7 @@ async fn last_use_us(state: &AppState, token: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn using_a_token_is_written_later_and_not_by_the_request() {
+async fn the_use_of_a_token_is_written_later_and_not_by_the_request() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let state = harness.state().await;
@@ -301,7 +301,7 @@ async fn using_a_token_is_written_later_and_not_by_the_request() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_written_the_next_time() {
+async fn uses_that_cannot_be_written_are_written_the_next_time() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let state = harness.state().await;
@@ -314,7 +314,7 @@ async fn what_cannot_be_written_is_written_the_next_time() {
 }
 
 #[tokio::test]
-async fn a_service_that_stops_writes_what_it_noted() {
+async fn a_service_that_stops_writes_the_noted_uses() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     assert_eq!(whoami(&harness, &ada).await, None);
@@ -325,7 +325,7 @@ async fn a_service_that_stops_writes_what_it_noted() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_field_is_no_failure_of_ours() {
+async fn a_request_without_a_field_is_no_internal_error() {
     let harness = Harness::start().await;
     let outcome = harness.account().create_access_token(Request::new(CreateAccessTokenRequest::default())).await;
     assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));

@@ -63,7 +63,7 @@ async fn a_collaborator_has_one_level_which_can_be_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whoever_has_the_turn_sees_what_the_one_before_did() {
+async fn a_transaction_with_the_lock_sees_what_the_previous_one_wrote() {
     on_both(async |db: Db| {
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let demo = repository(&db, ada).await;

@@ -61,7 +61,7 @@ async fn claims(db: &Db) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn a_key_opens_a_repository_once_and_others_as_well() {
+async fn a_key_is_added_once_per_repository_and_to_several_repositories() {
     on_both(async |db: Db| {
         let store = DeployKeyStore::new(db.clone());
         let (one, two) = (repository(&db, "one").await, repository(&db, "two").await);
@@ -95,7 +95,7 @@ async fn a_key_opens_a_repository_once_and_others_as_well() {
 }
 
 #[tokio::test]
-async fn a_users_key_is_no_deploy_key_and_the_other_way_round() {
+async fn a_users_key_is_no_deploy_key_and_vice_versa() {
     on_both(async |db: Db| {
         let one = repository(&db, "one").await;
         let (_, ssh_key) = key(ED25519, "x");

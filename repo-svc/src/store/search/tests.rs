@@ -1,4 +1,4 @@
-//! Lists and searches against what a plain scan finds, and how many statements they take.
+//! Compares lists and searches with a plain scan, and counts their statements.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,7 @@ fn names(rows: Vec<Repository>) -> BTreeSet<String> {
     rows.into_iter().map(|row| row.name).collect()
 }
 
-/// Random values, the same in every run.
+/// Pseudo-random values, the same in every run.
 struct Random(TestRunner);
 
 impl Random {
@@ -93,7 +93,7 @@ impl Random {
         (0..end.max(1)).new_tree(&mut self.0).unwrap().current()
     }
 
-    /// A part of one of the texts, of one to six characters.
+    /// Returns a part of one of the texts, of one to six characters.
     fn part(&mut self, texts: &[String]) -> String {
         let chars: Vec<char> = texts[self.below(texts.len())].chars().collect();
         let begin = self.below(chars.len());
@@ -102,8 +102,8 @@ impl Random {
     }
 }
 
-/// Characters that mean something to one of the two databases, or that fold in peculiar ways.
-const ODD: &str = "[a-dA-D %_!\"'*(){}^:+\\\\~äÄßẞΣσςİıé日本語\u{1f980}.-]{0,24}";
+/// Texts of characters that are special to one of the two databases, or that fold in unusual ways.
+const SPECIAL_TEXTS: &str = "[a-dA-D %_!\"'*(){}^:+\\\\~äÄßẞΣσςİıé日本語\u{1f980}.-]{0,24}";
 
 #[tokio::test]
 async fn a_search_finds_exactly_what_a_scan_finds() {
@@ -113,7 +113,7 @@ async fn a_search_finds_exactly_what_a_scan_finds() {
         let mut random = Random::new();
         let mut made = Vec::new();
         for number in 0..80 {
-            let (name, description) = (random.text("[a-dA-D0-1._-]{1,12}"), random.text(ODD));
+            let (name, description) = (random.text("[a-dA-D0-1._-]{1,12}"), random.text(SPECIAL_TEXTS));
             let Some(new) = wanted(&name, &description, number % 5 == 0) else { continue };
             made.extend(ready(&db, &store, if number % 2 == 0 { ada } else { bob }, &new).await);
         }
@@ -155,7 +155,7 @@ async fn a_search_for_users_finds_exactly_what_a_scan_finds() {
         let mut random = Random::new();
         let mut texts = Vec::new();
         for number in 0..60 {
-            let full_name = random.text(ODD);
+            let full_name = random.text(SPECIAL_TEXTS);
             account(&db, "user", &format!("user{number}"), &full_name).await;
             texts.push(full_name);
         }
@@ -179,7 +179,7 @@ async fn a_search_for_users_finds_exactly_what_a_scan_finds() {
 }
 
 #[tokio::test]
-async fn the_index_forgets_what_is_deleted_abandoned_or_set_aside() {
+async fn deleted_and_unfinished_repositories_leave_the_index() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let ada = account(&db, "user", "ada", "").await;
@@ -206,7 +206,7 @@ async fn the_index_forgets_what_is_deleted_abandoned_or_set_aside() {
     .await;
 }
 
-/// A team of this level with this member; its id.
+/// Creates a team of this level with this member, and returns its id.
 async fn team(db: &Db, organization: UserId, level: i64, member: UserId) -> i64 {
     let sql = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
          VALUES ($1, $2, $2, '', $3, $4) RETURNING id";
@@ -224,7 +224,7 @@ async fn give(db: &Db, team: i64, repository: &Repository) {
 }
 
 #[tokio::test]
-async fn teams_show_what_they_hold_and_owners_everything() {
+async fn teams_list_their_repositories_and_owners_all() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let (bob, eve) = (account(&db, "user", "bob", "").await, account(&db, "user", "eve", "").await);
@@ -236,7 +236,7 @@ async fn teams_show_what_they_hold_and_owners_everything() {
         let foreign = ready(&db, &store, other, &wanted("foreign", "", true).unwrap()).await.unwrap();
         let writers = team(&db, guild, 2, bob).await;
         give(&db, writers, &held).await;
-        // A row that must not be: a team holds repositories of its own organization only.
+        // An invalid row: a team holds repositories of its own organization only.
         give(&db, writers, &foreign).await;
         team(&db, guild, 4, eve).await;
 

@@ -27,7 +27,7 @@ pub(super) async fn make(db: &Db, name: &str, owner: &User) -> Organization {
     try_make(db, name, owner.id).await.unwrap()
 }
 
-/// Makes a user a member, and an owner if it is to be one.
+/// Adds a user as a member, and as an owner if `is_owner`.
 pub(super) async fn join(db: &Db, organization: &Organization, user: &User, is_owner: bool) {
     let store = OrganizationStore::new(db.clone());
     let mut tx = db.begin().await.unwrap();
@@ -109,7 +109,7 @@ async fn a_change_names_the_fields_that_are_different() {
 }
 
 #[tokio::test]
-async fn an_organization_without_repositories_goes_with_all_that_hangs_on_it() {
+async fn an_organization_without_repositories_is_deleted_with_its_rows() {
     on_both(async |db: Db| {
         let (store, repositories) = (OrganizationStore::new(db.clone()), repositories(&db).await);
         let ada = user(&db, "ada").await;
@@ -135,7 +135,7 @@ async fn an_organization_without_repositories_goes_with_all_that_hangs_on_it() {
 }
 
 #[tokio::test]
-async fn lists_of_organizations_hold_what_may_be_seen_by_id() {
+async fn lists_of_organizations_show_visible_memberships_by_id() {
     on_both(async |db: Db| {
         let store = OrganizationStore::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -165,7 +165,7 @@ async fn lists_of_organizations_hold_what_may_be_seen_by_id() {
 }
 
 #[tokio::test]
-async fn members_are_listed_and_those_in_private_apart() {
+async fn members_are_listed_with_or_without_private_ones() {
     on_both(async |db: Db| {
         let store = OrganizationStore::new(db.clone());
         let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
@@ -186,7 +186,7 @@ async fn members_are_listed_and_those_in_private_apart() {
 }
 
 #[tokio::test]
-async fn an_owner_is_always_left() {
+async fn an_owner_always_remains() {
     on_both(async |db: Db| {
         let store = OrganizationStore::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -257,7 +257,7 @@ async fn of_owners_who_remove_each_other_at_once_one_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_organization_is_not_deleted_under_a_repository_that_is_being_made() {
+async fn an_organization_is_not_deleted_while_a_repository_is_being_created() {
     on_both(async |db: Db| {
         let (store, repositories) = (OrganizationStore::new(db.clone()), repositories(&db).await);
         let ada = user(&db, "ada").await;

@@ -1,4 +1,4 @@
-//! Addresses, follows, public keys, changes of users, and the audit log.
+//! E-mail addresses, follows, public keys, changes of users, and the audit log.
 
 use ferrite_proto::id::{PublicKeyId, TeamId};
 
@@ -17,7 +17,7 @@ fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.to_owned()).collect()
 }
 
-/// A key of nobody, one for each number.
+/// Returns a made-up key, another one for each number.
 fn key(number: u8) -> SshKey {
     let mut blob = b"\0\0\0\x0bssh-ed25519\0\0\0\x20".to_vec();
     blob.extend([number; 32]);
@@ -40,7 +40,7 @@ async fn add(db: &Db, user: &User, texts: &[&str]) -> Result<(), RepoError> {
     Ok(tx.commit().await?)
 }
 
-/// Changes a user as an administrator would.
+/// Changes a user like the RPC of an administrator.
 async fn change(db: &Db, name: &str, change: impl FnOnce(&mut UserRecord)) -> Result<(), RepoError> {
     let mut tx = db.begin().await?;
     lock_administrators(&mut tx).await?;
@@ -80,7 +80,7 @@ async fn count(db: &Db, sql: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn an_address_belongs_to_one_account_and_opens_it() {
+async fn an_address_belongs_to_one_account_and_signs_in_to_it() {
     on_both(async |db: Db| {
         let (accounts, profiles) = (AccountStore::new(db.clone()), ProfileStore::new(db.clone()));
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -107,7 +107,7 @@ async fn an_address_belongs_to_one_account_and_opens_it() {
 }
 
 #[tokio::test]
-async fn the_primary_address_stays_and_others_go() {
+async fn the_primary_address_stays_and_others_are_removed() {
     on_both(async |db: Db| {
         let profiles = ProfileStore::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -129,7 +129,7 @@ async fn the_primary_address_stays_and_others_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_who_add_the_same_addresses_one_gets_them_all() {
+async fn of_concurrent_requests_for_the_same_addresses_one_gets_them_all() {
     on_both(async |db: Db| {
         let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
         let mut tasks = Vec::new();
@@ -153,7 +153,7 @@ async fn of_many_who_add_the_same_addresses_one_gets_them_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_address_that_is_wanted_in_every_way_at_once_is_given_once() {
+async fn an_address_requested_in_every_way_at_once_is_assigned_once() {
     on_both(async |db: Db| {
         user(&db, "ada").await;
         let bob = user(&db, "bob").await;
@@ -213,7 +213,7 @@ async fn follows_are_listed_in_the_order_they_began() {
 }
 
 #[tokio::test]
-async fn a_key_is_one_users_and_titles_are_the_users_own() {
+async fn a_key_belongs_to_one_user_and_titles_are_unique_per_user() {
     on_both(async |db: Db| {
         let store = PublicKeyStore::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -252,7 +252,7 @@ async fn a_key_is_one_users_and_titles_are_the_users_own() {
 }
 
 #[tokio::test]
-async fn a_fingerprint_stands_for_a_user_or_for_repositories() {
+async fn a_fingerprint_belongs_to_a_user_or_to_repositories() {
     on_both(async |db: Db| {
         use KeyKind::{Deployment, User};
         claim(&db, "one", Deployment).await.unwrap();
@@ -294,7 +294,7 @@ async fn a_repository_releases_its_keys_and_no_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_claims_at_once_one_kind_wins() {
+async fn of_concurrent_claims_one_kind_wins() {
     on_both(async |db: Db| {
         for round in 0..5 {
             let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
@@ -321,7 +321,7 @@ async fn of_claims_at_once_one_kind_wins() {
 }
 
 #[tokio::test]
-async fn changing_an_account_keeps_its_addresses_and_its_index_in_step() {
+async fn changing_an_account_updates_its_addresses_and_its_index() {
     on_both(async |db: Db| {
         let (accounts, profiles) = (AccountStore::new(db.clone()), ProfileStore::new(db.clone()));
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -353,13 +353,13 @@ async fn changing_an_account_keeps_its_addresses_and_its_index_in_step() {
             1
         };
         assert_eq!(finds, 1);
-        assert!(matches!(change(&db, "nobody", |_| {}).await, Err(RepoError::UserNotFound)));
+        assert!(matches!(change(&db, "unknown", |_| {}).await, Err(RepoError::UserNotFound)));
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_user_goes_with_all_that_is_its_own() {
+async fn a_user_is_deleted_with_all_its_rows() {
     on_both(async |db: Db| {
         let (tokens, public_keys) = (TokenStore::new(db.clone()), PublicKeyStore::new(db.clone()));
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -403,7 +403,7 @@ async fn a_user_goes_with_all_that_is_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_administrators_who_remove_each_other_one_stays() {
+async fn of_administrators_who_remove_each_other_one_remains() {
     on_both(async |db: Db| {
         for round in 0..4 {
             let names: Vec<String> = (0..3).map(|number| format!("r{round}u{number}")).collect();

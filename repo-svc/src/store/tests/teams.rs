@@ -49,7 +49,7 @@ async fn give(db: &Db, team: &Team, repository: RepositoryId) {
     tx.commit().await.unwrap();
 }
 
-/// A repository of an organization that exists.
+/// Creates a repository of an organization.
 async fn owned(db: &Db, organization: &Organization, name: &str, is_private: bool) -> RepositoryId {
     let store = repositories(db).await;
     let (id, _) = store.insert(organization.id(), &new(name, "", is_private), None, NOW).await.unwrap().unwrap();
@@ -91,7 +91,7 @@ async fn teams_are_unique_by_name_without_case_within_an_organization() {
 }
 
 #[tokio::test]
-async fn a_team_changes_and_the_team_of_owners_stays_what_it_is() {
+async fn a_team_changes_and_the_team_of_owners_does_not() {
     on_both(async |db: Db| {
         let store = TeamStore::new(db.clone());
         let ada = user(&db, "ada").await;
@@ -130,7 +130,7 @@ async fn a_team_changes_and_the_team_of_owners_stays_what_it_is() {
 }
 
 #[tokio::test]
-async fn who_leaves_an_organization_leaves_its_teams_and_no_others() {
+async fn a_member_who_is_removed_leaves_the_teams_of_that_organization_only() {
     on_both(async |db: Db| {
         let store = TeamStore::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -211,7 +211,7 @@ async fn teams_hold_repositories_at_their_level_and_owners_hold_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_eight_teams_of_one_name_at_once_one_is_made() {
+async fn of_eight_concurrent_teams_of_one_name_one_is_created() {
     on_both(async |db: Db| {
         let ada = user(&db, "ada").await;
         let acme = make(&db, "acme", &ada).await;

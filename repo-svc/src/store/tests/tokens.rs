@@ -30,7 +30,7 @@ async fn delete(db: &Db, user: &User, name: &str) -> Option<(String, TokenHash)>
 }
 
 #[tokio::test]
-async fn a_token_is_its_owners_until_it_is_deleted_or_the_owner_disabled() {
+async fn a_token_is_valid_until_it_is_deleted_or_its_owner_disabled() {
     on_both(async |db: Db| {
         let store = TokenStore::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -58,7 +58,7 @@ async fn a_token_is_its_owners_until_it_is_deleted_or_the_owner_disabled() {
 }
 
 #[tokio::test]
-async fn what_a_token_is_for_is_kept_with_it() {
+async fn scopes_expiry_and_repositories_are_stored_with_a_token() {
     on_both(async |db: Db| {
         let store = TokenStore::new(db.clone());
         let ada = user(&db, "ada").await;
@@ -81,7 +81,7 @@ async fn what_a_token_is_for_is_kept_with_it() {
 }
 
 #[tokio::test]
-async fn of_two_tokens_of_one_name_made_at_once_one_is_made() {
+async fn of_two_concurrent_tokens_of_one_name_one_is_created() {
     on_both(async |db: Db| {
         let ada = user(&db, "ada").await;
         let mut tasks = tokio::task::JoinSet::new();
@@ -113,7 +113,7 @@ async fn the_latest_use_of_a_token_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn uses_are_written_while_tokens_come_and_go() {
+async fn uses_are_written_while_tokens_are_created_and_deleted() {
     on_both(async |db: Db| {
         let store = TokenStore::new(db.clone());
         let ada = user(&db, "ada").await;
@@ -138,7 +138,7 @@ async fn uses_are_written_while_tokens_come_and_go() {
         }
         let (db2, ids) = (db.clone(), uses.clone());
         tasks.spawn(async move {
-            // All of them in one transaction, in an order of its own, as the end of an account does.
+            // In one transaction and in another order, like the deletion of an account.
             let mut tx = db2.begin().await.unwrap();
             for (id, _) in ids.iter().rev().step_by(2).chain(ids.iter().step_by(4)) {
                 tx.execute("DELETE FROM access_tokens WHERE id = $1", &args![*id]).await.unwrap();
@@ -152,7 +152,7 @@ async fn uses_are_written_while_tokens_come_and_go() {
 }
 
 #[tokio::test]
-async fn repositories_are_named_to_those_who_see_them() {
+async fn names_of_repositories_are_returned_to_viewers_who_may_see_them() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let (ada, bob) = (user(&db, "Ada").await, user(&db, "bob").await);
@@ -180,7 +180,7 @@ async fn repositories_are_named_to_those_who_see_them() {
 }
 
 #[tokio::test]
-async fn more_repositories_than_one_statement_takes_are_named() {
+async fn names_of_more_repositories_than_fit_one_query_are_returned() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let ada = user(&db, "ada").await;
@@ -194,7 +194,7 @@ async fn more_repositories_than_one_statement_takes_are_named() {
 }
 
 #[tokio::test]
-async fn a_password_holds_until_it_is_changed_or_its_owner_disabled() {
+async fn a_password_is_valid_until_it_is_changed_or_its_owner_disabled() {
     on_both(async |db: Db| {
         let store = AccountStore::new(db.clone());
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
@@ -212,7 +212,7 @@ async fn a_password_holds_until_it_is_changed_or_its_owner_disabled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_token_of_an_old_password_outlives_its_change() {
+async fn no_token_is_created_by_an_old_password_after_its_change() {
     on_both(async |db: Db| {
         let store = AccountStore::new(db.clone());
         let ada = user(&db, "ada").await;
