@@ -12,7 +12,7 @@ mod rpc;
 
 use std::collections::BTreeSet;
 
-use repo_svc::access::OPERATIONS;
+use repo_svc::access::{Capacity, OPERATIONS, Operation};
 
 on_both_profiles! {
     every_route_answers_every_caller_by_the_table
@@ -37,13 +37,29 @@ fn shape(path: &str) -> String {
     if path.len() > 1 { path.trim_end_matches('/').to_owned() } else { path }
 }
 
+/// Returns whether a route carries out an operation in the operation's capacity.
+fn carries_out(route: &gateway::Route, operation: &Operation) -> bool {
+    let capacity = match route.capacity {
+        gateway::Capacity::Own => Capacity::Own,
+        gateway::Capacity::Organization => Capacity::Organization,
+        gateway::Capacity::Administrator => Capacity::Administrator,
+    };
+    route.operation == operation.name && capacity == operation.capacity
+}
+
+/// Returns the routes of an operation below the API: method and path, with `{}` for each part that varies.
+fn routes(operation: &Operation) -> BTreeSet<(&'static str, String)> {
+    let routes = gateway::operations().into_iter().filter(|route| carries_out(route, operation));
+    let routes = routes.map(|route| (route.method, shape(route.path)));
+    routes.filter(|(_, path)| path.starts_with("/api/v1")).collect()
+}
+
 #[test]
-fn the_table_has_every_route_of_the_gateway_and_no_other() {
-    let routes: BTreeSet<_> =
-        gateway::routes().into_iter().map(|(method, path)| (method.to_owned(), shape(path))).collect();
-    let table = OPERATIONS.iter().flat_map(|operation| operation.routes).chain(&OPEN_ROUTES);
-    let table: BTreeSet<_> = table.map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
-    let missing: Vec<_> = routes.difference(&table).collect();
-    let stale: Vec<_> = table.difference(&routes).collect();
-    assert!(missing.is_empty() && stale.is_empty(), "not in the table: {missing:?}; no route: {stale:?}");
+fn every_route_of_the_gateway_names_an_operation_of_the_table() {
+    for route in gateway::operations() {
+        assert!(OPERATIONS.iter().any(|operation| carries_out(&route, operation)), "not in the table: {route:?}");
+    }
+    let with_operation = gateway::operations().len();
+    let others: Vec<_> = gateway::routes().into_iter().skip(with_operation).collect();
+    assert_eq!(others, OPEN_ROUTES);
 }
