@@ -8,7 +8,9 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use bytes::{Bytes, BytesMut};
-use ferrite_proto::raw::{FILE_NAME, FILE_TEXT, SNIFFED, is_text};
+use ferrite_proto::raw::{
+    FILE_IS_TEXT_HEADER as FILE_TEXT, FILE_NAME_HEADER as FILE_NAME, TEXT_CHECK_BYTES as SNIFFED, is_text,
+};
 use ferrite_proto::{metadata, operation};
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, BodyStream};

@@ -5,7 +5,10 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use ferrite_proto::metadata;
-use ferrite_proto::session::{HEADER_BYTES, Header, Kind, MAX_BYTES, UPGRADE};
+use ferrite_proto::session::{
+    FRAME_HEADER_BYTES as HEADER_BYTES, FrameHeader as Header, FrameKind as Kind, MAX_CONTENT_BYTES as MAX_BYTES,
+    UPGRADE_PROTOCOL as UPGRADE,
+};
 use http::header::{CONNECTION, UPGRADE as UPGRADE_HEADER};
 use http::{HeaderValue, Request, StatusCode};
 use hyper::upgrade::Upgraded;

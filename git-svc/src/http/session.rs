@@ -17,7 +17,10 @@ use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     id::RepositoryId,
     operation::{RECEIVE_PACK, UPLOAD_PACK},
-    session::{HEADER_BYTES, Header, Kind, MAX_BYTES, UPGRADE},
+    session::{
+        FRAME_HEADER_BYTES as HEADER_BYTES, FrameHeader as Header, FrameKind as Kind, MAX_CONTENT_BYTES as MAX_BYTES,
+        UPGRADE_PROTOCOL as UPGRADE,
+    },
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use hyper::upgrade::OnUpgrade;

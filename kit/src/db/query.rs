@@ -1,4 +1,4 @@
-//! Running statements, alike on a [`Db`] and inside a [`Tx`], and building those whose filters vary.
+//! Runs statements on a [`Db`] and in a [`Tx`], and builds statements whose filters vary ([`Query`]).
 
 use std::sync::atomic::Ordering;
 
@@ -24,7 +24,7 @@ macro_rules! bind {
     }};
 }
 
-// `AssertSqlSafe` is needed because the text may come from `Query`, which joins constants only.
+// `AssertSqlSafe` is needed because the text may come from `Query`, which concatenates constants only.
 fn pg_as<'q, T: Row>(sql: &str, args: &'q [Value]) -> QueryAs<'q, Postgres, T, sqlx::postgres::PgArguments> {
     bind!(sqlx::query_as::<Postgres, T>(AssertSqlSafe(sql)), args)
 }
@@ -42,10 +42,10 @@ fn lite<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Sqlite, sqlx::sqlite:
 }
 
 impl Db {
-    /// The one row of a query.
+    /// Returns the single row of a query.
     ///
     /// # Errors
-    /// When there is none, or the database fails.
+    /// When there is no row, or the database fails.
     pub async fn one<T: Row>(&self, sql: &str, args: &[Value]) -> Result<T, DbError> {
         self.count();
         Ok(match &self.pools {
@@ -54,7 +54,7 @@ impl Db {
         })
     }
 
-    /// The first row of a query, if there is one.
+    /// Returns the first row of a query, if there is one.
     ///
     /// # Errors
     /// When the database fails.
@@ -66,7 +66,7 @@ impl Db {
         })
     }
 
-    /// All rows of a query. The caller bounds their number.
+    /// Returns all rows of a query. The caller must limit their number.
     ///
     /// # Errors
     /// When the database fails.
@@ -78,10 +78,10 @@ impl Db {
         })
     }
 
-    /// Runs one writing statement in a transaction of its own and returns how many rows it touched.
+    /// Runs one writing statement in a transaction of its own and returns the number of affected rows.
     ///
     /// # Errors
-    /// [`DbError::Violation`] when a constraint refuses it, or when the database fails.
+    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub async fn execute(&self, sql: &str, args: &[Value]) -> Result<u64, DbError> {
         let mut tx = self.begin().await?;
         let rows = tx.execute(sql, args).await?;
@@ -89,10 +89,10 @@ impl Db {
         Ok(rows)
     }
 
-    /// Asks the database for the number one.
+    /// Runs a trivial query.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the database does not respond.
     pub async fn ping(&self) -> Result<(), DbError> {
         self.one::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.map(|_| ())
     }
@@ -103,10 +103,10 @@ impl Db {
 }
 
 impl Tx {
-    /// The one row of a query or of a `RETURNING` clause.
+    /// Returns the single row of a query or of a `RETURNING` clause.
     ///
     /// # Errors
-    /// When there is none, a constraint refuses the statement, or the database fails.
+    /// When there is no row, the statement violates a constraint, or the database fails.
     pub async fn one<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<T, DbError> {
         self.count();
         Ok(match &mut self.kind {
@@ -115,10 +115,10 @@ impl Tx {
         })
     }
 
-    /// The first row of a query or of a `RETURNING` clause, if there is one.
+    /// Returns the first row of a query or of a `RETURNING` clause, if there is one.
     ///
     /// # Errors
-    /// When a constraint refuses the statement, or the database fails.
+    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub async fn optional<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
         self.count();
         Ok(match &mut self.kind {
@@ -127,10 +127,10 @@ impl Tx {
         })
     }
 
-    /// All rows of a query or of a `RETURNING` clause.
+    /// Returns all rows of a query or of a `RETURNING` clause.
     ///
     /// # Errors
-    /// When a constraint refuses the statement, or the database fails.
+    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub async fn all<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
         self.count();
         Ok(match &mut self.kind {
@@ -139,10 +139,10 @@ impl Tx {
         })
     }
 
-    /// Runs one statement and returns how many rows it touched.
+    /// Runs one statement and returns the number of affected rows.
     ///
     /// # Errors
-    /// [`DbError::Violation`] when a constraint refuses it, or when the database fails.
+    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub async fn execute(&mut self, sql: &str, args: &[Value]) -> Result<u64, DbError> {
         self.count();
         Ok(match &mut self.kind {
@@ -156,7 +156,7 @@ impl Tx {
     }
 }
 
-/// A statement put together from constant pieces, with the values kept apart: input never becomes SQL text.
+/// A statement built from constant parts, with its arguments apart from the text. Input never becomes SQL text.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     sql: String,
@@ -164,13 +164,13 @@ pub struct Query {
 }
 
 impl Query {
-    /// Starts with a constant piece.
+    /// Begins a statement with a constant part.
     #[must_use]
     pub fn new(sql: &'static str) -> Self {
         Self { sql: sql.to_owned(), args: Vec::new() }
     }
 
-    /// Appends a constant piece.
+    /// Appends a constant part.
     pub fn push(&mut self, sql: &'static str) -> &mut Self {
         self.sql.push_str(sql);
         self
@@ -201,13 +201,13 @@ impl Query {
         self
     }
 
-    /// The statement's text.
+    /// Returns the text of the statement.
     #[must_use]
     pub fn sql(&self) -> &str {
         &self.sql
     }
 
-    /// The statement's arguments.
+    /// Returns the arguments of the statement.
     #[must_use]
     pub fn args(&self) -> &[Value] {
         &self.args
