@@ -1,4 +1,4 @@
-//! Compiles the contracts in pure Rust: no `protoc` is needed.
+//! Compiles the contracts in pure Rust, without `protoc`.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ const PROTOS: &[&str] = &[
     "ferrite/repo/v1/repository.proto",
 ];
 
-#[expect(clippy::disallowed_methods, reason = "cargo speaks to build scripts this way")]
+#[expect(clippy::disallowed_methods, reason = "cargo passes settings to build scripts in variables")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=ferrite");
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let set = out.join("descriptors.bin");
     std::fs::write(&set, prost::Message::encode_to_vec(&descriptors))?;
     tonic_prost_build::configure()
-        // The same message is then always the same bytes, which idempotency compares.
+        // Maps must have an order, so that equal messages have equal bytes: idempotency compares hashes of encoded requests.
         .btree_map(".")
         .bytes(".ferrite.git.v1.TreeEntry.content")
         .bytes(".ferrite.git.v1.GetBlobResponse.content")

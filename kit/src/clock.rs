@@ -2,31 +2,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where the time comes from: the system, or a test. Microseconds since 1970, UTC.
+/// Source of the current time: the system's clock, or a time set by a test. Times are microseconds since 1970, UTC.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
 impl Clock {
-    /// The system's clock.
+    /// Returns the system's clock.
     #[must_use]
     pub fn system() -> Self {
         Self(None)
     }
 
-    /// A clock that stands at `micros` until it is moved.
+    /// Returns a clock whose time is `micros` until [`Clock::advance`] changes it.
     #[must_use]
     pub fn fixed(micros: i64) -> Self {
         Self(Some(Arc::new(AtomicI64::new(micros))))
     }
 
-    /// Moves a fixed clock on. Does nothing to the system's.
+    /// Adds `by` to the time of a fixed clock. Has no effect on the system's clock.
     pub fn advance(&self, by: Duration) {
         if let Some(micros) = &self.0 {
             micros.fetch_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
         }
     }
 
-    /// Microseconds since 1970.
+    /// Returns the time in microseconds since 1970.
     #[must_use]
     pub fn now_us(&self) -> i64 {
         match &self.0 {
@@ -38,14 +38,14 @@ impl Clock {
         }
     }
 
-    /// Seconds since 1970.
+    /// Returns the time in whole seconds since 1970.
     #[must_use]
     pub fn now_secs(&self) -> u64 {
         u64::try_from(self.now_us() / 1_000_000).unwrap_or(0)
     }
 }
 
-/// The protobuf form of a time in microseconds since 1970.
+/// Converts a time in microseconds since 1970 to protobuf.
 #[must_use]
 pub fn timestamp(micros: i64) -> prost_types::Timestamp {
     let nanos = i32::try_from(micros.rem_euclid(1_000_000) * 1_000).unwrap_or(0);

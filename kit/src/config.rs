@@ -1,4 +1,6 @@
-//! Blocks of settings that several processes share. Each is a `clap` argument group: a flag and a `FERRITE_*` variable.
+//! Groups of settings that several processes have in common. Each is a group of `clap` arguments: a flag and a `FERRITE_*` variable.
+//!
+//! Not here: settings of a single process, which are in the `config` module of its crate.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,14 +10,14 @@ use clap::Args;
 use crate::net::{Address, BadAddress};
 use crate::secret::Secret;
 
-/// Where and how a process serves.
+/// Listeners, shutdown and threads of a process.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
-    /// Where to listen: `HOST:PORT` or `unix:PATH`. Several are separated by commas.
+    /// Addresses to listen on, separated by commas: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_LISTEN", value_delimiter = ',', required = true)]
     pub listen: Vec<Address>,
 
-    /// The private listener for `/livez`, `/readyz` and `/metrics`; none if left out.
+    /// Address of the private listener for `/livez`, `/readyz` and `/metrics`; none if left out.
     #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
     pub admin_listen: Option<Address>,
 
@@ -23,7 +25,7 @@ pub struct ServeArgs {
     #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds)]
     pub grace: Duration,
 
-    /// Threads that work on requests; as many as the machine has cores if left out.
+    /// Threads that serve requests; as many as the machine has cores if left out.
     #[arg(long, env = "FERRITE_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
 
@@ -32,39 +34,39 @@ pub struct ServeArgs {
     pub stop_with_stdin: bool,
 }
 
-/// What a process reports, and where to.
+/// Logs and traces of a process.
 #[derive(Args, Clone, Debug)]
 pub struct TelemetryArgs {
-    /// What to log, in the form of `tracing`'s filters: `info`, `info,gateway=debug`.
+    /// Filter of the log, in the syntax of `tracing`: `info`, `info,gateway=debug`.
     #[arg(long, env = "FERRITE_LOG", default_value = "info")]
     pub log: String,
 
-    /// `text` for people, `json` for machines; by default as standard error is a terminal or not.
+    /// Format of the log: `text` or `json`. By default `text` if standard error is a terminal, else `json`.
     #[arg(long, env = "FERRITE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
 
-    /// Where to send traces by OTLP over gRPC, such as `http://127.0.0.1:4317`; nowhere if left out.
+    /// Endpoint for traces (OTLP over gRPC), such as `http://127.0.0.1:4317`; none are sent if left out.
     #[arg(long, env = "FERRITE_OTLP_ENDPOINT")]
     pub otlp_endpoint: Option<String>,
 }
 
-/// The form of log lines.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 /// The database of a service.
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseArgs {
-    /// Where the service keeps its rows: `postgres://…` or `sqlite://PATH`.
+    /// URL of the database: `postgres://…` or `sqlite://PATH`.
     #[arg(long, env = "FERRITE_DATABASE_URL", hide_env_values = true)]
     pub database_url: Secret,
 
-    /// Connections to PostgreSQL at most.
+    /// Maximum number of connections to PostgreSQL.
     #[arg(long, env = "FERRITE_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_connections: u32,
 
@@ -73,39 +75,39 @@ pub struct DatabaseArgs {
     pub no_migrate: bool,
 }
 
-/// How processes of one installation trust each other.
+/// Keys by which the processes of one installation authenticate each other and each other's grants, and the Redis they share.
 #[derive(Args, Clone, Debug)]
 pub struct CredentialArgs {
-    /// A file with the key that Ferrite's own processes share, at least 32 bytes.
+    /// File with the key that Ferrite's own processes share, at least 32 bytes.
     #[arg(long, env = "FERRITE_SERVICE_KEY_FILE")]
     pub service_key_file: PathBuf,
 
-    /// A file with the public key of grants: Ed25519 in PEM form.
+    /// File with the public key of grants: Ed25519 in PEM form.
     #[arg(long, env = "FERRITE_GRANT_PUBLIC_KEY_FILE")]
     pub grant_public_key_file: PathBuf,
 
-    /// The Redis that token validation and limits share, `redis://…`; without it every validation asks repo-svc, and each
-    /// process counts for itself.
+    /// URL of the Redis that holds validated tokens and the counts of rate limits, `redis://…`. Without it every validation of a
+    /// token asks repo-svc, and each process counts for itself.
     #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true)]
     pub redis_url: Option<Secret>,
 
-    /// Seconds that a validated token is remembered in Redis.
+    /// Seconds for which a validated token is cached in Redis.
     #[arg(long, env = "FERRITE_TOKEN_CACHE_SECONDS", default_value = "5", value_parser = seconds)]
     pub token_cache: Duration,
 }
 
-/// Reads a whole number of seconds.
+/// Parses a whole number of seconds.
 ///
 /// # Errors
-/// When it is not one.
+/// When `text` is not a number of 64 bits.
 pub fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
     text.parse().map(Duration::from_secs)
 }
 
-/// Reads an address; for fields of [`Address`] that take several forms.
+/// Parses an address; a `value_parser` for fields of type [`Address`].
 ///
 /// # Errors
-/// When it is not one.
+/// When `text` is not an address.
 pub fn address(text: &str) -> Result<Address, BadAddress> {
     text.parse()
 }
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_read_and_secrets_not_shown() {
+    fn settings_are_parsed_and_secrets_not_shown() {
         let settings = parse(&["--grace", "3"]).unwrap();
         assert_eq!((settings.serve.listen.len(), settings.serve.grace), (2, Duration::from_secs(3)));
         assert_eq!(settings.database.database_connections, 16);
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_settings_end_the_process_before_it_starts() {
+    fn invalid_settings_are_refused_at_start() {
         for bad in [["--grace", "-1"], ["--grace", "x"], ["--database-connections", "0"], ["--admin-listen", "nowhere"]]
         {
             assert!(parse(&bad).is_err(), "{bad:?}");

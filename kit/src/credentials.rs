@@ -1,4 +1,6 @@
-//! The keys of a process, and the authentication and channels built from them.
+//! The keys of a process, and the authentication and channels that are built from them.
+//!
+//! Not here: the key that signs grants, which only repo-svc has.
 
 use std::sync::Arc;
 
@@ -14,14 +16,14 @@ use crate::redis::RedisClient;
 use crate::service_key::{ServiceKey, ServiceTokenSource};
 use crate::startup::StartError;
 
-/// What a process checks others with, and proves itself with.
+/// Keys of a process, and the caches and counters that authentication uses.
 #[derive(Clone)]
 pub struct ServiceCredentials {
-    /// Checks grants.
+    /// Verifies grants.
     pub verifier: Arc<Verifier>,
-    /// Checks other processes.
+    /// Verifies the tokens of other processes.
     pub key: ServiceKey,
-    /// What this process shows to others.
+    /// Makes the tokens by which this process proves its role to others.
     pub token_source: Arc<ServiceTokenSource>,
     /// Validated tokens in Redis, if the process uses Redis.
     pub token_cache: Option<TokenCache>,
@@ -37,10 +39,10 @@ impl std::fmt::Debug for ServiceCredentials {
 }
 
 impl CredentialArgs {
-    /// Reads the keys for a process of the given role.
+    /// Reads the keys of a process with the given role.
     ///
     /// # Errors
-    /// When a file cannot be read or holds no such key, or the URL of Redis is malformed.
+    /// When a key file cannot be read or holds no such key, or the URL of Redis is malformed.
     pub fn load(&self, role: &'static str, clock: &Clock) -> Result<ServiceCredentials, StartError> {
         let file = &self.grant_public_key_file;
         let pem = std::fs::read(file)
@@ -62,26 +64,26 @@ impl CredentialArgs {
 }
 
 impl ServiceCredentials {
-    /// A channel to another service that shows our credential.
+    /// Returns a channel to another service that proves the role of this process.
     #[must_use]
     pub fn channel(&self, address: &Address) -> Channel {
         channel(address, Some(Arc::clone(&self.token_source)))
     }
 
-    /// The authentication layer of a service that asks `repo` (repo-svc) about tokens.
+    /// Returns the authentication layer of a service that validates tokens at `repo` (repo-svc).
     #[must_use]
     pub fn layer(&self, repo: &Channel) -> AuthLayer {
         self.layer_with(self.token_cache.clone(), Arc::new(repo.clone()))
     }
 
-    /// The authentication layer of a service that knows tokens itself, or asks somebody else.
+    /// Returns an authentication layer that validates tokens at `authority`, with an optional cache.
     #[must_use]
     pub fn layer_with(&self, cache: Option<TokenCache>, authority: Arc<dyn TokenAuthority>) -> AuthLayer {
         let tokens = TokenValidator::new(cache, authority, self.clock.clone());
         AuthLayer::new(tokens, Arc::clone(&self.verifier), self.key.clone(), self.clock.clone())
     }
 
-    /// Decisions on repositories for a service that asks `repo` (repo-svc).
+    /// Returns the authorization by grants, which asks `repo` (repo-svc) for the grant of a request that brings none.
     #[must_use]
     pub fn access(&self, repo: &Channel) -> Access {
         Access::new(repo.clone(), Arc::clone(&self.verifier))

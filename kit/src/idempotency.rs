@@ -1,7 +1,9 @@
-//! Writes that are safe to repeat: the same key and request get the stored answer, and the effect happens once.
+//! Writes that are safe to repeat: the same key and request get the stored response, and the effect happens once.
 //!
-//! The key, the hash of the request and the answer are written in the transaction of the effect, to the service's `idempotency`
-//! table. A key belongs to one caller and one method.
+//! The key, the hash of the request and the response are written to the table `idempotency` of the service, in the transaction of the
+//! effect. A key belongs to one caller and one method.
+//!
+//! Not here: the choice of methods that accept a key.
 
 use std::future::Future;
 
@@ -15,22 +17,22 @@ use crate::args;
 use crate::db::{Db, DbError, Tx};
 
 const MAX_KEY_BYTES: usize = 255;
-/// How long an answer is kept.
-const KEEP_US: i64 = 24 * 3600 * 1_000_000;
+/// Time for which a response is kept.
+const RETENTION_US: i64 = 24 * 3600 * 1_000_000;
 
 const FIND: &str = "SELECT request_hash, answer FROM idempotency WHERE key_hash = $1";
 const STORE: &str = "INSERT INTO idempotency (key_hash, request_hash, answer, created_us) VALUES ($1, $2, $3, $4)";
 const WITHDRAW: &str = "DELETE FROM idempotency WHERE key_hash = $1";
 const PURGE: &str = "DELETE FROM idempotency WHERE created_us < $1";
 
-/// A key that a caller sent with a write.
+/// The idempotency key of a request, with the hash of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
     key_hash: String,
     request_hash: String,
 }
 
-/// Why a repeated write is refused.
+/// The error of a request with an idempotency key.
 #[derive(Debug, thiserror::Error)]
 pub enum IdempotencyError {
     /// The key is malformed.
@@ -88,10 +90,10 @@ struct StoredRow {
 }
 
 impl IdempotencyKey {
-    /// The key of a request of `caller` (a user id, or zero) to `method`, if it brought one.
+    /// Returns the key of a request of `caller` (a user id, or zero) to `method`, if the request has one.
     ///
     /// # Errors
-    /// When the key is malformed.
+    /// [`IdempotencyError::BadKey`] when the key is malformed.
     pub fn of<T: Message>(
         request: &tonic::Request<T>,
         caller: i64,
@@ -107,16 +109,16 @@ impl IdempotencyKey {
         Ok(Some(Self { key_hash, request_hash }))
     }
 
-    /// The name under which [`IdempotencyKey::store`] keeps the answer, for [`withdraw`].
+    /// Returns the id under which [`IdempotencyKey::store`] stores the response, for [`withdraw`].
     #[must_use]
     pub fn id(&self) -> &str {
         &self.key_hash
     }
 
-    /// The answer stored for this key, if the write was done before.
+    /// Returns the stored response of this key, if the write was done before.
     ///
     /// # Errors
-    /// [`IdempotencyError::Reused`] when it was another write, or when the database fails.
+    /// [`IdempotencyError::Reused`] when the key was used with another request, [`IdempotencyError::Store`] when the database fails.
     pub async fn replay<A: Message + Default>(&self, db: &Db) -> Result<Option<A>, IdempotencyError> {
         let row: Option<StoredRow> = db.optional(FIND, &args![self.key_hash.as_str()]).await?;
         let Some(row) = row else { return Ok(None) };
@@ -126,20 +128,21 @@ impl IdempotencyKey {
         Ok(A::decode(row.answer.as_slice()).ok())
     }
 
-    /// Stores the answer, in the transaction of the effect. Of two writes with one key at once, one fails here with
-    /// [`DbError::is_unique`] and must undo its transaction and replay.
+    /// Stores the response in the transaction of the effect. Of two concurrent writes with one key, one fails here with
+    /// [`DbError::is_unique`]; it must roll back and replay.
     ///
     /// # Errors
-    /// When the key is taken, or the database fails.
+    /// When a response is stored for the key already, or the database fails.
     pub async fn store<A: Message>(&self, tx: &mut Tx, answer: &A, now_us: i64) -> Result<(), DbError> {
-        tx.execute(PURGE, &args![now_us - KEEP_US]).await?;
+        tx.execute(PURGE, &args![now_us - RETENTION_US]).await?;
         let args = args![self.key_hash.as_str(), self.request_hash.as_str(), answer.encode_to_vec(), now_us];
         tx.execute(STORE, &args).await?;
         Ok(())
     }
 }
 
-/// Removes the answer stored under [`IdempotencyKey::id`]: the write that it was stored with, ahead of the effect, did not happen.
+/// Deletes the response stored under `id` ([`IdempotencyKey::id`]). For a write that stored its response before its effect, and whose
+/// effect did not happen.
 ///
 /// # Errors
 /// When the database fails.
@@ -147,21 +150,25 @@ pub async fn withdraw(tx: &mut Tx, id: &str) -> Result<(), DbError> {
     tx.execute(WITHDRAW, &args![id]).await.map(drop)
 }
 
-/// Does `work`, unless the key's answer is stored already. When the work fails, because a twin of this request was faster or for
-/// any other reason, an answer that was stored meanwhile is the answer.
+/// Returns the stored response of `key`, or else runs `write` and returns its response. If `write` fails, for example because a repeated
+/// request was faster, a response that was stored in the meantime is returned.
 ///
 /// # Errors
-/// When the key was used with another request, or the work fails.
-pub async fn once<A, E>(db: &Db, key: Option<&IdempotencyKey>, work: impl Future<Output = Result<A, E>>) -> Result<A, E>
+/// The error of `write`, or an [`IdempotencyError`] when the key was used with another request or the database fails.
+pub async fn once<A, E>(
+    db: &Db,
+    key: Option<&IdempotencyKey>,
+    write: impl Future<Output = Result<A, E>>,
+) -> Result<A, E>
 where
     A: Message + Default,
     E: From<IdempotencyError>,
 {
-    let Some(key) = key else { return work.await };
+    let Some(key) = key else { return write.await };
     if let Some(answer) = key.replay(db).await? {
         return Ok(answer);
     }
-    match work.await {
+    match write.await {
         Ok(answer) => Ok(answer),
         Err(error) => key.replay(db).await?.ok_or(error),
     }

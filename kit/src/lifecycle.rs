@@ -1,3 +1,7 @@
+//! Shutdown and readiness of a process, and the tasks that its shutdown waits for.
+//!
+//! Not here: signals. The binary translates them to [`Lifecycle::stop`].
+
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-/// The life of one process: what runs in it, when it has to stop, and whether it is ready.
+/// Tasks, shutdown and readiness of one process.
 ///
-/// Stopping is: [`Lifecycle::stop`] turns it unready and wakes [`Lifecycle::stopping`]; servers drain, workers return;
-/// [`Lifecycle::finished`] waits for them, at most the grace period.
+/// A shutdown goes: [`Lifecycle::stop`] turns the process unready and wakes [`Lifecycle::stopping`]; servers drain, workers return;
+/// [`Lifecycle::finished`] waits for the tasks, at most the grace period.
 #[derive(Clone, Debug)]
 pub struct Lifecycle(Arc<Inner>);
 
@@ -23,7 +27,7 @@ struct Inner {
 }
 
 impl Lifecycle {
-    /// A life that ends within `grace` once it is told to stop.
+    /// Returns a lifecycle whose shutdown takes at most `grace`.
     #[must_use]
     pub fn new(grace: Duration) -> Self {
         Self(Arc::new(Inner {
@@ -34,7 +38,7 @@ impl Lifecycle {
         }))
     }
 
-    /// Runs `task` beside the caller; shutdown waits for it. A task watches [`Lifecycle::stopping`] itself.
+    /// Spawns `task`. Shutdown waits for it, so a long-running task must watch [`Lifecycle::stopping`].
     pub fn spawn<F>(&self, name: &'static str, task: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -43,42 +47,42 @@ impl Lifecycle {
         self.0.tasks.spawn(task.instrument(tracing::debug_span!("task", name)))
     }
 
-    /// Tells everything to stop. Idempotent.
+    /// Begins the shutdown. Idempotent.
     pub fn stop(&self) {
         self.0.ready.store(false, Ordering::SeqCst);
         self.0.stopping.cancel();
     }
 
-    /// Whether [`Lifecycle::stop`] was called.
+    /// Returns whether [`Lifecycle::stop`] was called.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.is_cancelled()
     }
 
-    /// Returns when [`Lifecycle::stop`] was called.
+    /// Waits until [`Lifecycle::stop`] is called.
     pub async fn stopping(&self) {
         self.0.stopping.cancelled().await;
     }
 
-    /// How long stopping may take.
+    /// Returns the grace period: the longest time a shutdown may take.
     #[must_use]
     pub fn grace(&self) -> Duration {
         self.0.grace
     }
 
-    /// Says whether the process can do its work now. A stopping process never can.
+    /// Sets the readiness of the process. Has no effect once the shutdown has begun.
     pub fn set_ready(&self, ready: bool) {
         self.0.ready.store(ready, Ordering::SeqCst);
     }
 
-    /// Whether the process can do its work now.
+    /// Returns whether the process is ready to serve. A stopping process never is.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        // A probe may store its answer after the stop.
+        // A readiness probe may call `set_ready` after the stop.
         self.0.ready.load(Ordering::SeqCst) && !self.is_stopping()
     }
 
-    /// Waits for all tasks after a stop, at most the grace period. Returns whether all of them ended in time.
+    /// Waits for the shutdown to begin and then for all tasks to end, at most the grace period. Returns whether they ended in time.
     pub async fn finished(&self) -> bool {
         self.stopping().await;
         self.0.tasks.close();
@@ -99,12 +103,12 @@ mod tests {
         life.stop();
         assert!(!life.is_ready());
         life.set_ready(true);
-        assert!(!life.is_ready(), "a probe may come late");
+        assert!(!life.is_ready(), "a probe may finish after the stop");
         life.stop();
     }
 
     #[tokio::test]
-    async fn stopping_waits_for_its_tasks_but_not_beyond_the_grace() {
+    async fn a_shutdown_waits_for_its_tasks_at_most_the_grace_period() {
         let life = Lifecycle::new(Duration::from_millis(200));
         let watched = life.clone();
         life.spawn("quick", async move { watched.stopping().await });

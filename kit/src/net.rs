@@ -1,4 +1,6 @@
-//! Addresses, listeners and streams, over TCP and Unix sockets alike.
+//! Addresses, listeners and streams over TCP and Unix sockets.
+//!
+//! Not here: protocols on top of a stream.
 
 use std::fmt;
 use std::io;
@@ -13,20 +15,20 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// How long binding a port that is in use is retried.
+/// Time for which binding a port that is in use is retried.
 const BIND_RETRY_TIMEOUT: Duration = Duration::from_secs(3);
 const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Where a process listens or is reached: `HOST:PORT`, `http://HOST:PORT` or `unix:PATH`.
+/// The address of a listener: `HOST:PORT`, `http://HOST:PORT` or `unix:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A host and port.
     Tcp(String),
-    /// A socket in the file system.
+    /// The path of a socket file.
     Unix(PathBuf),
 }
 
-/// Why a text is not an [`Address`].
+/// The error of parsing an [`Address`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("address must be `HOST:PORT` or `unix:PATH`")]
 pub struct BadAddress;
@@ -41,7 +43,7 @@ impl FromStr for Address {
         let authority = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
         let (host, port) = authority.rsplit_once(':').ok_or(BadAddress)?;
         port.parse::<u16>().map_err(|_| BadAddress)?;
-        // A host called `unix` would read as a socket's path when the address is written down.
+        // `unix:80` as a TCP address would be parsed as the path `80` when the displayed address is parsed again.
         if host.is_empty() || host == "unix" || authority.contains('/') {
             return Err(BadAddress);
         }
@@ -62,7 +64,7 @@ impl Address {
     /// Opens a connection.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// When the connection is refused or the address does not resolve.
     pub async fn connect(&self) -> io::Result<Stream> {
         match self {
             Self::Tcp(authority) => {
@@ -74,14 +76,14 @@ impl Address {
         }
     }
 
-    /// Starts to listen. A socket file that a dead process left behind is replaced; the caller makes sure that the process is
-    /// dead by a lock of its own.
+    /// Starts to listen. An existing socket file is replaced; the caller must hold a lock that proves that the process which made it
+    /// has ended.
     ///
-    /// A port that is taken may be a dead predecessor's: a process that it was about to start holds it for another moment. So it is
-    /// tried for a while.
+    /// A TCP port that is in use is retried for 3 seconds: after a process has ended, a child that it was about to start
+    /// may hold the port for another moment.
     ///
     /// # Errors
-    /// When the address is taken or not ours to use; the message names it.
+    /// When the address is in use or the process may not use it; the message names the address.
     pub async fn bind(&self) -> io::Result<Listener> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {self}: {error}"));
         match self {
@@ -107,7 +109,7 @@ impl Address {
     }
 }
 
-/// Removes the socket file at `path`, if there is one, and nothing else.
+/// Removes the socket file at `path` if there is one. A file of any other type is an error.
 fn remove_socket(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path),
@@ -120,22 +122,22 @@ fn remove_socket(path: &Path) -> io::Result<()> {
 /// A socket that accepts connections.
 #[derive(Debug)]
 pub enum Listener {
-    /// On a TCP port.
+    /// A TCP listener.
     Tcp(TcpListener),
-    /// In the file system.
+    /// A listener on a socket file.
     Unix(UnixListener),
 }
 
 impl Listener {
-    /// The next connection and, over TCP, who it comes from.
+    /// Accepts the next connection and returns it with the address of its client, which is `None` over a Unix socket.
     ///
     /// # Errors
-    /// When the system refuses; the next call may succeed.
+    /// When the system call fails; the next call may succeed.
     pub async fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // Fails on a connection that is gone already, which is no reason to stop accepting others.
+                // Fails if the client has closed the connection already, which must not end the accept loop.
                 let _ = stream.set_nodelay(true);
                 Ok((Stream::Tcp(stream), Some(peer)))
             }
@@ -143,10 +145,10 @@ impl Listener {
         }
     }
 
-    /// Where this listens, with the port the system chose.
+    /// Returns the address of the listener, with the actual port if it was bound to port 0.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// When the system call fails.
     pub fn address(&self) -> io::Result<Address> {
         Ok(match self {
             Self::Tcp(listener) => Address::Tcp(listener.local_addr()?.to_string()),
@@ -158,12 +160,12 @@ impl Listener {
     }
 }
 
-/// A connection.
+/// A connection over TCP or a Unix socket.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
+    /// A TCP connection.
     Tcp(TcpStream),
-    /// Over a Unix socket.
+    /// A connection over a Unix socket.
     Unix(UnixStream),
 }
 

@@ -1,8 +1,10 @@
-//! Which part of a list is asked for, and the limit and offset that this is in SQL.
+//! Pages of lists: a page number and size as requests carry them, converted to `LIMIT` and `OFFSET` of SQL.
+//!
+//! Not here: defaults and maximum sizes, which each RPC sets.
 
 use ferrite_proto::error::FieldViolation;
 
-/// Which page of a list.
+/// A page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     number: i32,
@@ -10,10 +12,10 @@ pub struct Page {
 }
 
 impl Page {
-    /// Page `number`, from 1, of `size` rows, at most `max`.
+    /// Returns page `number` (from 1) of `size` rows, at most `max`.
     ///
     /// # Errors
-    /// The fields that are out of range: `page`, `page_size`.
+    /// The fields that are out of range: `page`, `page_size` or both.
     pub fn parse(number: i32, size: i32, max: i32) -> Result<Self, Vec<FieldViolation>> {
         let mut violations = Vec::new();
         if number < 1 {
@@ -25,19 +27,19 @@ impl Page {
         if violations.is_empty() { Ok(Self { number, size }) } else { Err(violations) }
     }
 
-    /// Page `number` of `size` rows, where what is out of range becomes the nearest value in it. `max` is at least 1.
+    /// Returns page `number` of `size` rows. A value out of range becomes the nearest value in range. `max` must be at least 1.
     #[must_use]
     pub fn nearest(number: i32, size: i32, max: i32) -> Self {
         Self { number: number.max(1), size: size.clamp(1, max) }
     }
 
-    /// Rows on the page.
+    /// Returns the number of rows on the page (`LIMIT`).
     #[must_use]
     pub fn size(self) -> i64 {
         i64::from(self.size)
     }
 
-    /// Rows before the page.
+    /// Returns the number of rows before the page (`OFFSET`).
     #[must_use]
     pub fn offset(self) -> i64 {
         (i64::from(self.number) - 1) * i64::from(self.size)

@@ -1,17 +1,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A value that must not be shown: prints as `[secret]`, whatever asks.
+/// A confidential text. Its `Debug` and `Display` output is `[secret]`.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides `value`.
+    /// Wraps `value`.
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 
-    /// The value itself, for the one place that needs it.
+    /// Returns the text itself.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_never_prints_itself() {
+    fn debug_and_display_do_not_show_the_text() {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "[secret] [secret] Some([secret])");
         assert_eq!(secret.expose(), "hunter2");

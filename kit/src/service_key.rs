@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 
-/// How long a service credential is valid; it is renewed long before.
-const LIFETIME_SECS: u64 = 60;
-/// How far the clocks of two processes may be apart.
-const SKEW_SECS: u64 = 30;
+/// Lifetime of a service token. A new one is made after half of it.
+const TOKEN_LIFETIME_SECS: u64 = 60;
+/// Largest accepted difference between the clocks of two processes.
+const MAX_CLOCK_SKEW_SECS: u64 = 30;
 const AUDIENCE: &str = "ferrite-service";
 const MIN_KEY_BYTES: usize = 32;
 
-/// The key that Ferrite's own processes share: proves to one that another is calling.
+/// The secret that all processes of an installation share. Signs and verifies service tokens (HMAC).
 #[derive(Clone)]
 pub struct ServiceKey(Vec<u8>);
 
-/// Why a service key cannot be used.
+/// The error of reading a service key.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceKeyError {
     /// The file cannot be read.
     #[error("service key file `{0}`")]
     Read(String, #[source] std::io::Error),
-    /// It is too short to be a secret.
+    /// The key has fewer than 32 bytes.
     #[error("service key must have at least 32 bytes")]
     Short,
 }
@@ -39,17 +39,17 @@ struct Claims {
 }
 
 impl ServiceKey {
-    /// A key from its bytes.
+    /// Returns the key with these bytes.
     ///
     /// # Errors
-    /// When there are too few of them.
+    /// [`ServiceKeyError::Short`] when there are fewer than 32.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, ServiceKeyError> {
         ferrite_proto::jwt::install();
         let bytes = bytes.into();
         if bytes.len() < MIN_KEY_BYTES { Err(ServiceKeyError::Short) } else { Ok(Self(bytes)) }
     }
 
-    /// A key from a file; white space around it is not part of it.
+    /// Reads a key from a file, without the white space around it.
     ///
     /// # Errors
     /// When the file cannot be read or holds too few bytes.
@@ -58,29 +58,29 @@ impl ServiceKey {
         Self::new(bytes.trim_ascii())
     }
 
-    /// The role that `token` proves its bearer to be, if it does.
+    /// Returns the role that `token` proves; `None` if it is not a valid token at this moment.
     #[must_use]
     pub fn verify(&self, token: &str) -> Option<String> {
         self.verify_at(token, Clock::system().now_secs())
     }
 
-    /// The same as [`ServiceKey::verify`], when it is `now_secs` (seconds since 1970).
+    /// Returns the role that `token` proves at the time `now_secs` (seconds since 1970); `None` if it is not valid then.
     #[must_use]
     pub fn verify_at(&self, token: &str, now_secs: u64) -> Option<String> {
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_audience(&[AUDIENCE]);
         validation.set_required_spec_claims(&["exp", "aud", "sub"]);
         let key = DecodingKey::from_secret(&self.0);
-        // Checked below, against the caller's clock.
+        // Checked below, against `now_secs`.
         validation.validate_exp = false;
         let claims = jsonwebtoken::decode::<Claims>(token, &key, &validation).ok()?.claims;
-        let is_current =
-            now_secs < claims.exp.saturating_add(SKEW_SECS) && claims.exp <= now_secs + LIFETIME_SECS + SKEW_SECS;
+        let is_current = now_secs < claims.exp.saturating_add(MAX_CLOCK_SKEW_SECS)
+            && claims.exp <= now_secs + TOKEN_LIFETIME_SECS + MAX_CLOCK_SKEW_SECS;
         is_current.then_some(claims.sub)
     }
 
     fn sign(&self, role: &str, now_secs: u64) -> String {
-        let claims = Claims { aud: AUDIENCE.into(), sub: role.into(), exp: now_secs + LIFETIME_SECS };
+        let claims = Claims { aud: AUDIENCE.into(), sub: role.into(), exp: now_secs + TOKEN_LIFETIME_SECS };
         jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(&self.0))
             .expect("the claims are plain data")
     }
@@ -92,31 +92,32 @@ impl std::fmt::Debug for ServiceKey {
     }
 }
 
-/// What a process shows to prove its role: signed anew every half lifetime.
+/// Makes service tokens: short-lived JWTs (RFC 7519) that prove the role of this process. Each is used for half of its lifetime.
 #[derive(Debug)]
 pub struct ServiceTokenSource {
     key: ServiceKey,
     role: &'static str,
     clock: Clock,
+    /// Time of signing (seconds since 1970) and text of the newest token.
     current: std::sync::Mutex<(u64, String)>,
 }
 
 impl ServiceTokenSource {
-    /// The credential of `role`.
+    /// Returns a source of tokens for `role`.
     #[must_use]
     pub fn new(key: ServiceKey, role: &'static str, clock: Clock) -> Self {
         Self { key, role, clock, current: std::sync::Mutex::new((0, String::new())) }
     }
 
-    /// A token that is valid for at least half a lifetime.
+    /// Returns a token that is valid for at least another half of its lifetime.
     ///
     /// # Panics
     /// Never: nothing panics while the lock is held.
     pub fn token(&self) -> String {
         let now = self.clock.now_secs();
         let mut current = self.current.lock().expect("nothing panics while it is held");
-        // A clock that was set back must not leave us with a token from the future for hours.
-        if current.1.is_empty() || now >= current.0 + LIFETIME_SECS / 2 || now < current.0 {
+        // After the clock was set back, a token signed in what is now the future would be kept for hours, and refused.
+        if current.1.is_empty() || now >= current.0 + TOKEN_LIFETIME_SECS / 2 || now < current.0 {
             *current = (now, self.key.sign(self.role, now));
         }
         current.1.clone()

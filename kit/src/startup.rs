@@ -1,4 +1,6 @@
-//! Steps that every process takes at its start: opening the database and the listeners.
+//! Start of a process: opening its database and its listeners, and the error of a failed start.
+//!
+//! Not here: keys and authentication, which are in [`crate::credentials`].
 
 use ferrite_proto::grant::BadKey;
 use futures_util::future::BoxFuture;
@@ -8,30 +10,30 @@ use crate::db::{Db, DbError, Migrations};
 use crate::net::Listener;
 use crate::service_key::ServiceKeyError;
 
-/// Why a process cannot start.
+/// The error of a process that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The database cannot be opened or brought up to date.
     #[error(transparent)]
     Database(#[from] DbError),
-    /// A socket or a file cannot be used.
+    /// A listener or a file cannot be opened.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The shared key cannot be used.
+    /// The service key cannot be read or is too short.
     #[error(transparent)]
     ServiceKey(#[from] ServiceKeyError),
-    /// A key of grants cannot be used.
+    /// The file with a key of grants holds no Ed25519 key.
     #[error("grant key file `{file}`: {source}")]
     GrantKey {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// What is wrong with it.
+        /// The error of parsing the key.
         source: BadKey,
     },
     /// The URL of Redis is malformed.
     #[error("Redis URL is not valid")]
     Redis,
-    /// A setting or a part of the service says why.
+    /// Any other failure; the text is the reason.
     #[error("{0}")]
     Other(String),
 }
@@ -40,10 +42,11 @@ pub enum StartError {
 pub type ServiceFuture = BoxFuture<'static, Result<(), StartError>>;
 
 impl DatabaseArgs {
-    /// Opens the database and brings its schema up to date, or refuses one that is behind when told not to migrate.
+    /// Opens the database and runs the migrations; with `no_migrate` only checks that the schema is up to date.
     ///
     /// # Errors
-    /// When either fails.
+    /// [`StartError::Database`] when the database cannot be opened, a migration fails, or the schema is not up to date and
+    /// `no_migrate` is set.
     pub fn open<'a>(&'a self, migrations: &'a Migrations) -> BoxFuture<'a, Result<Db, StartError>> {
         Box::pin(async move {
             let db = Db::open(&self.database_url, self.database_connections).await?;
@@ -58,10 +61,10 @@ impl DatabaseArgs {
 }
 
 impl ServeArgs {
-    /// Starts to listen on every address.
+    /// Starts to listen on every address of `listen`.
     ///
     /// # Errors
-    /// When one of them is taken or not ours to use; the message names it.
+    /// When an address is in use or the process may not use it; the message names the address.
     pub fn bind(&self) -> BoxFuture<'_, std::io::Result<Vec<Listener>>> {
         Box::pin(async move {
             let mut listeners = Vec::new();

@@ -1,4 +1,4 @@
-//! Logs to standard error, traces by OTLP, metrics for Prometheus; and the layer that gives every request its span.
+//! Logs to standard error, traces over OTLP, metrics for Prometheus, and the middleware that gives every request its span.
 //!
 //! Secrets, mail addresses and bodies are never recorded; paths are recorded as route templates.
 
@@ -28,19 +28,19 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::{LogFormat, TelemetryArgs};
 
-const UPKEEP_EVERY: Duration = Duration::from_secs(5);
-const EXPORT_EVERY: Duration = Duration::from_millis(500);
+const METRICS_UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+const TRACE_EXPORT_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What [`init`] set up. Call [`Telemetry::flush`] before the process ends.
+/// Trace exporter and metrics of a process. [`Telemetry::flush`] must be called before the process ends.
 #[derive(Debug)]
 pub struct Telemetry {
     tracer: SdkTracerProvider,
-    /// The process's metrics, for the private listener.
+    /// Metrics of the process, for the private listener.
     pub metrics: PrometheusHandle,
 }
 
-/// Starts logging, tracing and metrics for this process, as `role`. In a process that has them already (several roles in one
-/// test), the first wins.
+/// Starts logging, tracing and metrics of this process under the name `role`. A second call in the same process (several roles in one
+/// test) keeps the log and the metrics of the first.
 ///
 /// # Errors
 /// When the log filter or the OTLP endpoint is malformed.
@@ -52,14 +52,14 @@ pub fn init(role: &'static str, args: &TelemetryArgs) -> Result<Telemetry, Box<d
     };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = if json { lines.json().flatten_event(true).boxed() } else { lines.with_target(false).boxed() };
-    // Without an exporter too: a caller's trace is passed on, whether we report our part of it or not.
+    // Also without an exporter: the trace of a client is passed on even if this process reports no spans.
     let tracer = match args.otlp_endpoint.as_deref() {
         Some(endpoint) => tracer(role, endpoint)?,
         None => SdkTracerProvider::builder().with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff))).build(),
     };
     let spans = tracing_opentelemetry::layer().with_tracer(tracer.tracer(role));
-    // A second role of the same process keeps the first one's subscriber and recorder.
-    // What is logged is no matter of what is traced: a quiet log must not break traces.
+    // Fails for a second role of the same process, which keeps the subscriber and the recorder of the first.
+    // The filter of the log applies to the log only: traces must not depend on it.
     let layers =
         tracing_subscriber::registry().with(spans.with_filter(LevelFilter::INFO)).with(lines.with_filter(filter));
     let _ = layers.try_init();
@@ -68,17 +68,17 @@ pub fn init(role: &'static str, args: &TelemetryArgs) -> Result<Telemetry, Box<d
         .build_recorder();
     let metrics = recorder.handle();
     if metrics::set_global_recorder(recorder).is_ok() {
-        upkeep(metrics.clone())?;
+        start_metrics_upkeep(metrics.clone())?;
     }
     Ok(Telemetry { tracer, metrics })
 }
 
-/// Folds recorded durations into their buckets, for as long as the process lives: between two scrapes they pile up otherwise, and
-/// without a scraper for ever.
-fn upkeep(metrics: PrometheusHandle) -> std::io::Result<()> {
+/// Starts a thread that folds recorded durations into their buckets. Otherwise they accumulate until the next scrape, and without
+/// limit if nothing scrapes the process.
+fn start_metrics_upkeep(metrics: PrometheusHandle) -> std::io::Result<()> {
     let work = move || {
         loop {
-            std::thread::sleep(UPKEEP_EVERY);
+            std::thread::sleep(METRICS_UPKEEP_INTERVAL);
             metrics.run_upkeep();
         }
     };
@@ -88,14 +88,14 @@ fn upkeep(metrics: PrometheusHandle) -> std::io::Result<()> {
 fn tracer(role: &'static str, endpoint: &str) -> Result<SdkTracerProvider, Box<dyn std::error::Error + Send + Sync>> {
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_endpoint(endpoint).build()?;
     let batches = BatchSpanProcessor::builder(exporter)
-        .with_batch_config(BatchConfigBuilder::default().with_scheduled_delay(EXPORT_EVERY).build())
+        .with_batch_config(BatchConfigBuilder::default().with_scheduled_delay(TRACE_EXPORT_INTERVAL).build())
         .build();
     let resource = Resource::builder().with_service_name(role).build();
     Ok(SdkTracerProvider::builder().with_span_processor(batches).with_resource(resource).build())
 }
 
 impl Telemetry {
-    /// Sends what is still held back.
+    /// Exports the remaining spans and shuts the exporter down.
     pub fn flush(&self) {
         let _ = self.tracer.shutdown_with_timeout(Duration::from_secs(2));
     }
@@ -128,14 +128,15 @@ pub fn inject(headers: &mut HeaderMap) {
     TraceContextPropagator::new().inject_context(&Span::current().context(), &mut HeadersMut(headers));
 }
 
+/// Makes the trace of the client the parent of `span`.
 fn continue_trace(span: &Span, headers: &HeaderMap) {
     let context = TraceContextPropagator::new().extract(&Headers(headers));
     let _ = span.set_parent(context);
 }
 
-/// The name of a call: its method when the contracts have it, else the route's template. Never what a client made up, which
-/// would fill the metrics with names.
-fn rpc(request: &Request) -> String {
+/// Returns the name of a call for metrics: the method if the contracts have it, else the route template. The path of a request is
+/// never used otherwise: clients could create any number of metrics.
+fn operation_name(request: &Request) -> String {
     static METHODS: LazyLock<HashSet<String>> = LazyLock::new(|| methods(ferrite_proto::DESCRIPTORS));
     let path = request.uri().path().trim_start_matches('/');
     if METHODS.contains(path) {
@@ -145,6 +146,7 @@ fn rpc(request: &Request) -> String {
     template.trim_start_matches('/').to_owned()
 }
 
+/// Returns the full names of all methods in a serialized `FileDescriptorSet`.
 fn methods(descriptors: &[u8]) -> HashSet<String> {
     let set = prost_types::FileDescriptorSet::decode(descriptors).unwrap_or_default();
     let mut methods = HashSet::new();
@@ -158,9 +160,9 @@ fn methods(descriptors: &[u8]) -> HashSet<String> {
     methods
 }
 
-/// Middleware for `axum::middleware::from_fn`: a span and metrics for every gRPC request.
+/// Middleware for `axum::middleware::from_fn` that records a span and metrics for every gRPC request.
 pub async fn grpc_span(request: Request, next: Next) -> Response {
-    let method = rpc(&request);
+    let method = operation_name(&request);
     let span = tracing::info_span!(
         "rpc",
         otel.name = %method,
@@ -172,8 +174,8 @@ pub async fn grpc_span(request: Request, next: Next) -> Response {
     measured("grpc_server", method, span, request, next).await
 }
 
-/// Middleware for `axum::middleware::from_fn`: a span and metrics for every HTTP request. Names the route's template, not the
-/// path; apply it with `Router::layer`, after the routes.
+/// Middleware for `axum::middleware::from_fn` that records a span and metrics for every HTTP request, named by the route template. It
+/// must be added by `Router::layer` after the routes.
 pub async fn http_span(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
     let method = request.method().clone();
@@ -199,7 +201,8 @@ async fn measured(kind: &'static str, operation: String, span: Span, request: Re
     let response = next.run(request).instrument(span.clone()).await;
     let elapsed = started.elapsed();
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-    // A gRPC failure without a body has its code in the headers; one without it succeeded, or fails in its trailers.
+    // A gRPC response that consists of headers only has its status there. Any other one has it in its trailers, which are not read
+    // here, and counts as success.
     let status = match header("grpc-status") {
         Some(code) => code.to_owned(),
         None if header("content-type").is_some_and(|kind| kind.starts_with("application/grpc")) => "0".to_owned(),
@@ -220,18 +223,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metrics_name_the_calls_of_the_contracts_and_nothing_a_client_made_up() {
+    fn metrics_have_names_of_the_contracts_only() {
         let request = |path: &str| Request::post(path).body(axum::body::Body::empty()).unwrap();
         let call = "ferrite.repo.v1.RepositoryService/GetRepository";
-        assert_eq!(rpc(&request(&format!("/{call}"))), call);
-        for made_up in ["/ferrite.repo.v1.RepositoryService/X", "/x", "/git/1/raw"] {
-            assert_eq!(rpc(&request(made_up)), "unmatched", "{made_up}");
+        assert_eq!(operation_name(&request(&format!("/{call}"))), call);
+        for unknown in ["/ferrite.repo.v1.RepositoryService/X", "/x", "/git/1/raw"] {
+            assert_eq!(operation_name(&request(unknown)), "unmatched", "{unknown}");
         }
         assert!(methods(b"\xff").is_empty());
     }
 
     #[test]
-    fn a_malformed_trace_is_left_behind() {
+    fn a_malformed_trace_is_not_passed_on() {
         for wrong in ["", "x", "00-0-0-00", "00-00000000000000000000000000000000-0000000000000000-01"] {
             let mut headers = HeaderMap::new();
             headers.insert("traceparent", HeaderValue::from_static(wrong));

@@ -1,6 +1,6 @@
-//! What tests stand on: a database of each kind, callers with grants, and the keys and servers of a small site.
+//! Test support: databases of each kind, callers with grants, and servers with the keys of an installation.
 //!
-//! Compiled for the tests of this crate, and with the feature `testing` for those of the services; never into the shipped program.
+//! Compiled for the tests of this crate, and with the feature `testing` for the tests of the services; never into the shipped program.
 
 mod caller;
 mod databases;
@@ -26,10 +26,10 @@ pub(crate) use tables::{migrations, service_tables};
 #[cfg(test)]
 pub(crate) use wait::eventually;
 
-/// The reason that a status of ours carries.
+/// Returns the reason of a status that a Ferrite service made.
 ///
 /// # Panics
-/// When it carries none.
+/// When the status has none.
 #[must_use]
 pub fn reason(status: &tonic::Status) -> String {
     ferrite_proto::error::reason(status).unwrap_or_else(|| panic!("not one of ours: {status:?}"))

@@ -1,45 +1,47 @@
-//! The one table from kinds of failure to gRPC codes, and the form failures take on the wire.
+//! Kinds of failure, their gRPC codes, and the form of a failure on the wire.
+//!
+//! Not here: HTTP statuses, which the gateway derives from gRPC codes.
 
 use std::time::Duration;
 
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-// A status travels in HTTP/2 headers, which a peer refuses beyond 16 KiB: a name that a client sent is not to break the answer.
-const MESSAGE_BYTES: usize = 512;
-const FIELD_BYTES: usize = 128;
-const DESCRIPTION_BYTES: usize = 256;
+// A status is sent in HTTP/2 headers, which a peer refuses beyond 16 KiB. The limits keep names that a client sent from exceeding that.
+const MAX_MESSAGE_BYTES: usize = 512;
+const MAX_FIELD_BYTES: usize = 128;
+const MAX_DESCRIPTION_BYTES: usize = 256;
 const MAX_VIOLATIONS: usize = 16;
 
-/// What sort of failure it is: decides the gRPC code, and in the gateway the HTTP status.
+/// The kind of a failure. It decides the gRPC code, and in the gateway the HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// The request is malformed or breaks a rule; it names the fields.
+    /// The request is malformed or breaks a rule. The error names the fields.
     InvalidArgument,
-    /// It does not exist, or the caller may not know that it does.
+    /// The object does not exist, or the caller may not know that it does.
     NotFound,
-    /// The name is taken.
+    /// The name is in use.
     AlreadyExists,
-    /// The caller is known and may not.
+    /// The caller is authenticated and lacks the permission.
     PermissionDenied,
-    /// The caller is not known.
+    /// The caller is not authenticated.
     Unauthenticated,
-    /// A race was lost or a precondition of the caller's went stale.
+    /// A concurrent change came first, or a precondition of the request no longer holds.
     Aborted,
-    /// Something else has to change first.
+    /// Another state must change first.
     FailedPrecondition,
-    /// The caller asks too often.
+    /// The caller exceeds a rate limit.
     RateLimited,
-    /// The thing asked for, or sent, is larger than allowed.
+    /// The requested or sent object is too large.
     TooLarge,
-    /// The service has no room for this now; the same call may succeed later.
+    /// The service has no capacity for the call now. The same call may succeed later.
     Overloaded,
-    /// A fault of ours. Its cause is logged, never sent.
+    /// A fault of the service. Its cause is logged, never sent.
     Internal,
 }
 
 impl Kind {
-    /// The gRPC code that stands for this kind.
+    /// Returns the gRPC code of this kind.
     #[must_use]
     pub fn code(self) -> Code {
         match self {
@@ -58,64 +60,66 @@ impl Kind {
     }
 }
 
-/// One field of a request that was refused, and why.
+/// An invalid field of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldViolation {
-    /// The field's name in the contract, such as `name` or `config.url`.
+    /// Name of the field in the contract, such as `name` or `config.url`.
     pub field: String,
-    /// What is wrong with it, for programs: `required`, `invalid`, `too_long`, `too_short`, `unknown`, `reserved`, `type`.
+    /// Code of the violation, for programs: `required`, `invalid`, `too_long`, `too_short`, `unknown`, `reserved`, `type`.
     pub code: &'static str,
-    /// What is wrong with it, for people.
+    /// Description of the violation, for people.
     pub message: String,
 }
 
 impl FieldViolation {
-    /// A refusal of `field`.
+    /// Returns a violation of `field`.
     pub fn new(field: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
         Self { field: field.into(), code, message: message.into() }
     }
 }
 
-/// A service's public failure: every variant has a kind and a stable reason.
+/// A public failure of a service, with a kind and a stable reason.
 pub trait ServiceError: std::error::Error + Send + Sync + 'static {
-    /// What sort of failure it is.
+    /// Returns the kind of the failure.
     fn kind(&self) -> Kind;
 
-    /// UPPER_SNAKE, never reused: clients branch on it.
+    /// Returns the reason in `UPPER_SNAKE_CASE`. Clients branch on it, so a reason never changes its meaning.
     fn reason(&self) -> &'static str;
 
-    /// The service's part of the error domain, such as `repo`.
+    /// Returns the service's part of the error domain, such as `repo`.
     fn domain(&self) -> &'static str;
 
-    /// The fields at fault, for [`Kind::InvalidArgument`].
+    /// Returns the invalid fields, for [`Kind::InvalidArgument`].
     fn violations(&self) -> Vec<FieldViolation> {
         Vec::new()
     }
 
-    /// When the same call may succeed, for [`Kind::RateLimited`] and [`Kind::Overloaded`].
+    /// Returns the time after which the same call may succeed, for [`Kind::RateLimited`] and [`Kind::Overloaded`].
     fn retry_after(&self) -> Option<Duration> {
         None
     }
 }
 
-/// The status that carries `error` to the caller.
+/// Converts `error` to a gRPC status.
 ///
-/// [`Kind::Internal`] says "internal error" and nothing else; its cause is logged here, once.
+/// The status of [`Kind::Internal`] says "internal error" only. The caller of this function must have logged the cause.
 pub fn to_status(error: &dyn ServiceError) -> Status {
     let kind = error.kind();
     let message = if kind == Kind::Internal { "internal error".to_owned() } else { error.to_string() };
-    let message = clip(&message, MESSAGE_BYTES);
+    let message = clip(&message, MAX_MESSAGE_BYTES);
     let mut details = ErrorDetails::new();
     details.set_error_info(error.reason(), format!("{}.ferrite", error.domain()), std::collections::HashMap::new());
-    // A fault of ours is no field's.
+    // An internal error has no invalid fields.
     let violations = if kind == Kind::Internal { Vec::new() } else { error.violations() };
     if !violations.is_empty() {
         details.set_bad_request(Vec::new());
         for violation in violations.into_iter().take(MAX_VIOLATIONS) {
-            // google.rpc.BadRequest has room for a description only: the code goes in front of it.
+            // google.rpc.BadRequest has no field for a code, so the code precedes the description.
             let description = format!("{}: {}", violation.code, violation.message);
-            details
-                .add_bad_request_violation(clip(&violation.field, FIELD_BYTES), clip(&description, DESCRIPTION_BYTES));
+            details.add_bad_request_violation(
+                clip(&violation.field, MAX_FIELD_BYTES),
+                clip(&description, MAX_DESCRIPTION_BYTES),
+            );
         }
     }
     if let Some(after) = error.retry_after() {
@@ -124,19 +128,19 @@ pub fn to_status(error: &dyn ServiceError) -> Status {
     Status::with_error_details(kind.code(), message, details)
 }
 
-/// The start of `text`, at most `limit` bytes of whole characters.
-fn clip(text: &str, limit: usize) -> String {
-    text[..text.floor_char_boundary(limit)].to_owned()
+/// Returns the beginning of `text`, at most `max_bytes` of whole characters.
+fn clip(text: &str, max_bytes: usize) -> String {
+    text[..text.floor_char_boundary(max_bytes)].to_owned()
 }
 
-/// The reason a status of ours carries, if it is one of ours.
+/// Returns the reason of a status; `None` if no Ferrite service made the status.
 #[must_use]
 pub fn reason(status: &Status) -> Option<String> {
     let info = status.get_details_error_info()?;
     info.domain.ends_with(".ferrite").then_some(info.reason)
 }
 
-/// The field violations a status carries: field, code and message.
+/// Returns the field violations of a status: field, code and message.
 #[must_use]
 pub fn violations(status: &Status) -> Vec<(String, String, String)> {
     let Some(bad) = status.get_details_bad_request() else { return Vec::new() };

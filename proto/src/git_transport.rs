@@ -1,5 +1,6 @@
-//! The words of git's transport protocols that the gateway and git-svc must understand alike: the names of git's services and the
-//! value of `Git-Protocol`. Not here: pkt-lines and what is in them, which only git-svc reads.
+//! Names of git's services and the value of `Git-Protocol`, for the gateway and git-svc.
+//!
+//! Not here: pkt-lines, which only git-svc reads.
 
 use crate::operation::{RECEIVE_PACK, UPLOAD_PACK};
 
@@ -32,7 +33,7 @@ impl GitService {
         }
     }
 
-    /// Returns the full name, as queries and SSH commands have it.
+    /// Returns the full name, as in queries and SSH commands.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,7 +43,7 @@ impl GitService {
         }
     }
 
-    /// Returns the name without `git-`, as paths of URLs have it.
+    /// Returns the name without `git-`, as in paths of URLs.
     #[must_use]
     pub fn short_name(self) -> &'static str {
         match self {
@@ -89,7 +90,7 @@ impl GitProtocol {
         if value.len() > MAX_GIT_PROTOCOL_BYTES || !value.split(|byte| *byte == b':').all(is_part) {
             return None;
         }
-        // ASCII, as was checked.
+        // Cannot fail: the check above admits ASCII only.
         String::from_utf8(value.to_vec()).ok().map(Self)
     }
 

@@ -1,7 +1,9 @@
-//! Grants: signed statements of repo-svc about what one caller may do to one repository.
+//! Grants: statements signed by repo-svc that allow one caller one operation on one repository.
 //!
-//! A grant is a JWT (RFC 7519) signed with Ed25519 (RFC 8037). Only repo-svc holds the signing key; every other service checks
-//! grants offline. A grant is a bearer credential between Ferrite's own processes and never leaves them.
+//! A grant is a JWT (RFC 7519) signed with Ed25519 (RFC 8037). Only repo-svc holds the signing key; every other service verifies
+//! grants offline. A grant is a bearer credential between Ferrite's own processes and is never sent to clients.
+//!
+//! Not here: the decision to give a grant, which repo-svc makes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,56 +16,56 @@ use crate::Permission;
 use crate::id::{RepositoryId, UserId};
 use crate::jwt;
 
-/// How long a grant is valid.
-pub const LIFETIME: Duration = Duration::from_secs(60);
+/// Longest lifetime of a grant.
+pub const MAX_GRANT_LIFETIME: Duration = Duration::from_secs(60);
 
-/// How far the clocks of two processes may be apart before grants are refused rather than trusted for longer.
-const SKEW_SECS: u64 = 30;
+/// Largest accepted difference between the clocks of two processes. A grant that seems to be valid for longer is refused.
+const MAX_CLOCK_SKEW_SECS: u64 = 30;
 const ISSUER: &str = "repo.ferrite";
 const AUDIENCE: &str = "ferrite";
 
-/// What repo-svc states about one caller and one repository.
+/// The statement of a grant, without its signature and lifetime.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
-    /// The caller; absent for anonymous callers and for deploy keys, which are nobody's.
+    /// The caller. `None` for anonymous callers and for deploy keys, which belong to no user.
     pub user: Option<GrantUser>,
-    /// The repository the grant is for, and no other.
+    /// Id of the only repository for which the grant is valid.
     pub repository: i64,
-    /// What the caller may do to it, and nothing else: one of the names in [`crate::operation`].
+    /// The only operation that the grant allows, a name in [`crate::operation`].
     pub operation: String,
-    /// The caller's level on the part of the repository that the operation belongs to, as far as its token reaches.
+    /// The caller's permission on the part of the repository that the operation belongs to, reduced to the scopes of its token.
     pub permission: Permission,
-    /// Whether the issue tracker is switched on.
+    /// True if the issue tracker is switched on.
     pub issues_enabled: bool,
-    /// Whether the repository follows a remote, so that nobody writes to it.
+    /// True if the repository mirrors a remote one and therefore accepts no writes.
     pub is_mirror: bool,
-    /// The store the repository is on.
+    /// Name of the store that has the repository.
     pub store: String,
-    /// The placement's epoch: a store refuses any but the newest it knows.
+    /// Epoch of the placement. A store refuses grants with an epoch older than the newest it knows.
     pub epoch: i64,
 }
 
-/// The caller inside a grant: enough to sign a commit with.
+/// The user of a grant, with the name and address for commits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GrantUser {
-    /// The account.
+    /// Id of the account.
     pub id: i64,
-    /// The name the account signs in with.
+    /// Sign-in name of the account.
     pub username: String,
-    /// The display name, possibly empty.
+    /// Display name, possibly empty.
     pub full_name: String,
-    /// The primary e-mail address.
+    /// Primary e-mail address.
     pub email: String,
 }
 
 impl Grant {
-    /// The repository the grant is for.
+    /// Returns the id of the repository.
     #[must_use]
     pub fn repository_id(&self) -> RepositoryId {
         RepositoryId(self.repository)
     }
 
-    /// The caller's account, unless anonymous.
+    /// Returns the id of the caller's account; `None` for anonymous callers and deploy keys.
     #[must_use]
     pub fn user_id(&self) -> Option<UserId> {
         self.user.as_ref().map(|user| UserId(user.id))
@@ -80,16 +82,16 @@ struct Claims {
     grant: Grant,
 }
 
-/// Why a grant is refused. Deliberately says no more: the bearer is not to learn what would pass.
+/// The refusal of a grant. Deliberately without a reason, so that an attacker does not learn which check failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("grant is not valid")]
 pub struct BadGrant;
 
-/// Signs grants. Held by repo-svc alone.
+/// Signs grants. Only repo-svc has one.
 pub struct Signer(EncodingKey);
 
 impl Signer {
-    /// A signer with the Ed25519 private key in PEM form (PKCS#8).
+    /// Returns a signer with an Ed25519 private key in PEM form (PKCS#8).
     ///
     /// # Errors
     /// When `pem` is not such a key.
@@ -97,7 +99,7 @@ impl Signer {
         jwt::ed25519_private_key(pem).map(Self)
     }
 
-    /// A grant signed at `now` (seconds since 1970), valid for `lifetime` but never longer than [`LIFETIME`].
+    /// Signs a grant at the time `now` (seconds since 1970). The grant is valid for `lifetime`, at most [`MAX_GRANT_LIFETIME`].
     ///
     /// # Panics
     /// Never: the claims are plain data that always serialise.
@@ -107,7 +109,7 @@ impl Signer {
             iss: ISSUER.into(),
             aud: AUDIENCE.into(),
             iat: now,
-            exp: now + lifetime.min(LIFETIME).as_secs(),
+            exp: now + lifetime.min(MAX_GRANT_LIFETIME).as_secs(),
             grant,
         };
         jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), &claims, &self.0)
@@ -115,14 +117,14 @@ impl Signer {
     }
 }
 
-/// Checks grants offline.
+/// Verifies grants offline.
 pub struct Verifier {
     key: DecodingKey,
     validation: Validation,
 }
 
 impl Verifier {
-    /// A verifier with the Ed25519 public key in PEM form (SubjectPublicKeyInfo).
+    /// Returns a verifier with an Ed25519 public key in PEM form (SubjectPublicKeyInfo).
     ///
     /// # Errors
     /// When `pem` is not such a key.
@@ -133,21 +135,22 @@ impl Verifier {
         validation.set_audience(&[AUDIENCE]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         validation.leeway = 0;
-        // Checked in `verify_at`, against the caller's clock.
+        // Checked in `verify_at`, against its argument `now`.
         validation.validate_exp = false;
         Ok(Self { key, validation })
     }
 
-    /// The grant in `token` and the second (since 1970) at which it expires.
+    /// Returns the grant in `token` and its expiry (seconds since 1970).
     ///
     /// # Errors
-    /// [`BadGrant`] for another key or algorithm, a wrong form, a lifetime beyond [`LIFETIME`], and after expiry.
+    /// [`BadGrant`] when the key or the algorithm is another one, the token is malformed or has expired, or its lifetime is longer than
+    /// [`MAX_GRANT_LIFETIME`].
     pub fn verify(&self, token: &str) -> Result<(Grant, u64), BadGrant> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| BadGrant)?;
         self.verify_at(token, now.as_secs())
     }
 
-    /// The same as [`Verifier::verify`], when it is `now` (seconds since 1970).
+    /// Returns the grant in `token` and its expiry, as verified at the time `now` (both in seconds since 1970).
     ///
     /// # Errors
     /// As [`Verifier::verify`].
@@ -155,8 +158,8 @@ impl Verifier {
         let claims = jsonwebtoken::decode::<Claims>(token, &self.key, &self.validation).map_err(|_| BadGrant)?.claims;
         let lifetime = claims.exp.checked_sub(claims.iat).ok_or(BadGrant)?;
         let left = claims.exp.checked_sub(now).ok_or(BadGrant)?;
-        let longest = LIFETIME.as_secs();
-        if lifetime > longest || left == 0 || left > longest + SKEW_SECS {
+        let max_lifetime = MAX_GRANT_LIFETIME.as_secs();
+        if lifetime > max_lifetime || left == 0 || left > max_lifetime + MAX_CLOCK_SKEW_SECS {
             return Err(BadGrant);
         }
         Ok((claims.grant, claims.exp))

@@ -1,4 +1,4 @@
-//! Typed 64-bit ids: an id of one kind cannot be passed where another is meant.
+//! Typed 64-bit ids: an id of one kind cannot be passed where another kind is expected.
 
 use std::fmt;
 
@@ -23,20 +23,20 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A user or organization, given by repo-svc.
+    /// A user or organization, assigned by repo-svc.
     UserId
-    /// A repository, given by repo-svc.
+    /// A repository, assigned by repo-svc.
     RepositoryId
-    /// An access token, given by repo-svc.
+    /// An access token, assigned by repo-svc.
     TokenId
-    /// A team of an organization, given by repo-svc.
+    /// A team of an organization, assigned by repo-svc.
     TeamId
-    /// A public key of a user, given by repo-svc.
+    /// A public key of a user, assigned by repo-svc.
     PublicKeyId
-    /// A deploy key of a repository, given by repo-svc.
+    /// A deploy key of a repository, assigned by repo-svc.
     DeployKeyId
-    /// An issue, given by issue-svc.
+    /// An issue, assigned by issue-svc.
     IssueId
-    /// A webhook, given by hook-svc.
+    /// A webhook, assigned by hook-svc.
     HookId
 }

@@ -13,7 +13,7 @@ use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey};
 use sha2::Sha256;
 use signature::{Error as SignatureError, Signer, Verifier};
 
-/// Why a key cannot be used.
+/// The error of parsing a key.
 #[derive(Debug, thiserror::Error)]
 #[error("key is not an Ed25519 key in PEM form")]
 pub struct BadKey;

@@ -1,6 +1,6 @@
 //! The contracts between Ferrite's processes: generated messages and clients, the table of error kinds, ids, and grants.
 //!
-//! Not here: anything that touches a database, a socket or HTTP. Services meet in this crate and nowhere else.
+//! Not here: databases, sockets and HTTP. This is the only crate about a service that other services depend on.
 
 pub mod error;
 pub mod git_transport;
@@ -24,7 +24,12 @@ macro_rules! generated {
     ($(#[$doc:meta])* $module:ident = $package:literal) => {
         $(#[$doc])*
         pub mod $module {
-            #[expect(clippy::allow_attributes_without_reason, clippy::allow_attributes, reason = "generated code")]
+            #[expect(
+                clippy::allow_attributes_without_reason,
+                clippy::allow_attributes,
+                clippy::missing_errors_doc,
+                reason = "generated code"
+            )]
             mod generated {
                 tonic::include_proto!($package);
             }
@@ -34,7 +39,7 @@ macro_rules! generated {
 }
 
 generated! {
-    /// Facts that travel between services.
+    /// Events between services.
     events = "ferrite.events.v1"
 }
 generated! {

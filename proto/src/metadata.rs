@@ -1,16 +1,16 @@
-//! Names of the metadata that Ferrite's processes exchange. Clients' own headers of these names are never forwarded.
+//! Names of the metadata that Ferrite's processes exchange. The gateway never forwards headers of these names from clients.
 
 /// A personal access token, as `Bearer <token>`.
 pub const AUTHORIZATION: &str = "authorization";
 /// A signed grant for one repository (see [`crate::grant`]).
 pub const GRANT: &str = "ferrite-grant";
-/// A short-lived proof that the caller is one of Ferrite's own processes.
+/// A service token: a short-lived JWT that proves that the caller is one of Ferrite's own processes.
 pub const SERVICE: &str = "ferrite-service";
-/// Where a client's request came from, as the gateway saw it: an address, or the network of one. Counts only from our own processes.
+/// IP address of a client, or its network, as the gateway sees it. Ignored unless the caller is one of Ferrite's own processes.
 pub const CLIENT: &str = "ferrite-client";
-/// Makes a write safe to repeat: same key and request, same answer.
+/// Key that makes a write safe to repeat: the same key and request get the same response.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// On the plain HTTP bodies between processes: the reason of a failure, as `ErrorInfo` has it on gRPC.
+/// Reason of a failure on plain HTTP between processes, the counterpart of `ErrorInfo.reason` on gRPC.
 pub const REASON: &str = "ferrite-reason";
-/// The id under which one client request appears in all logs.
+/// Id of a client's request in the logs of all processes.
 pub const REQUEST_ID: &str = "x-request-id";

@@ -1,4 +1,4 @@
-//! Names of the operations inside a repository that need a grant: the full method names of RPCs, and the bodies of git-svc.
+//! Names of the operations on a repository that need a grant: full method names of RPCs, and names of git-svc's plain HTTP endpoints.
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident = $value:literal;)*) => {

@@ -1,6 +1,8 @@
+//! Levels of permission on a repository, and their form in messages.
+
 use serde::{Deserialize, Serialize};
 
-/// What a caller may do to a repository; each level includes those before it, and they compare in this order.
+/// A level of permission on a repository. Each level includes those before it, and levels compare in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Permission {
@@ -29,7 +31,7 @@ impl From<Permission> for crate::repo::Permission {
 }
 
 impl From<crate::repo::Permission> for Permission {
-    /// Anything that is not a known level is no permission at all.
+    /// Converts an unspecified level to [`Permission::None`].
     fn from(permission: crate::repo::Permission) -> Self {
         match permission {
             crate::repo::Permission::Unspecified | crate::repo::Permission::None => Self::None,
@@ -54,4 +56,28 @@ impl std::fmt::Display for Permission {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    const LEVELS: [Permission; 5] =
+        [Permission::None, Permission::Read, Permission::Write, Permission::Admin, Permission::Owner];
+
+    #[test]
+    fn each_level_includes_those_before_it() {
+        for pair in LEVELS.windows(2) {
+            assert!(pair[0] < pair[1], "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn levels_are_converted_to_messages_and_back() {
+        for level in LEVELS {
+            assert_eq!(Permission::from(crate::repo::Permission::from(level)), level);
+        }
+    }
+
+    #[test]
+    fn a_level_that_is_not_set_is_no_permission() {
+        assert_eq!(Permission::from(crate::repo::Permission::Unspecified), Permission::None);
+    }
+}

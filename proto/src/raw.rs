@@ -1,16 +1,18 @@
-//! What gateway and git-svc say to each other about the bytes of a file, beside plain HTTP.
+//! HTTP headers that git-svc sends to the gateway with the content of a file, and the rule that tells text from binary files.
 
-/// The header that carries a file's name, percent-encoded.
-pub const FILE_NAME: &str = "ferrite-file-name";
-/// The header that tells with a range whether the whole file is text (`true` or `false`): its beginning may not be in there.
-pub const FILE_TEXT: &str = "ferrite-file-text";
-/// Bytes of a file that decide whether it is text.
-pub const SNIFFED: usize = 1024;
+/// Header with the name of the file, percent-encoded.
+pub const FILE_NAME_HEADER: &str = "ferrite-file-name";
+/// Header of a response with a range: `true` if the whole file is text, else `false`. A range need not contain the beginning of the
+/// file, from which the gateway could tell.
+pub const FILE_IS_TEXT_HEADER: &str = "ferrite-file-text";
+/// Number of bytes at the beginning of a file that decide whether the file is text.
+pub const TEXT_CHECK_BYTES: usize = 1024;
 
-/// Whether a file that starts so is text: no control character that texts do not have.
+/// Returns whether a file that begins with `start` is text: `start` has no "binary data byte" of the WHATWG MIME Sniffing Standard, that
+/// is no control character except TAB, LF, FF, CR and ESC.
 #[must_use]
 pub fn is_text(start: &[u8]) -> bool {
-    let start = &start[..start.len().min(SNIFFED)];
+    let start = &start[..start.len().min(TEXT_CHECK_BYTES)];
     !start.iter().any(|byte| matches!(byte, 0x00..=0x08 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f))
 }
 
@@ -19,14 +21,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_make_a_file_binary() {
+    fn files_with_control_characters_are_binary() {
         for text in ["", "plain\ttext\r\n", "é\x1b[0m", "<html>", "latin \u{a0}"] {
             assert!(is_text(text.as_bytes()), "{text:?}");
         }
         for binary in [b"\0".as_slice(), b"\x89PNG\r\n\x1a\n", b"a\x01b"] {
             assert!(!is_text(binary));
         }
-        let mut late = vec![b'a'; SNIFFED];
+        let mut late = vec![b'a'; TEXT_CHECK_BYTES];
         late.push(0);
         assert!(is_text(&late));
     }

@@ -1,9 +1,13 @@
+//! Scopes of access tokens and sets of them, with their forms in texts, messages and storage.
+//!
+//! Not here: the scope that each operation needs, which repo-svc knows.
+
 use std::fmt;
 use std::str::FromStr;
 
 use crate::repo;
 
-/// One thing that an access token may be used for.
+/// A scope of an access token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// See and clone repositories that are not public.
@@ -25,11 +29,11 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All of them, in the order in which they are listed. New ones come last: their place is their bit.
+    /// All scopes, in the order of lists. A new scope must come last, because the position is the bit in stored sets.
     pub const ALL: [Self; 8] =
         [Self::RepoRead, Self::RepoWrite, Self::RepoAdmin, Self::Issue, Self::Hook, Self::User, Self::Org, Self::Admin];
 
-    /// The word for it in requests and answers.
+    /// Returns the name of the scope in requests and responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -55,7 +59,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A word that is no scope.
+/// The error of parsing an unknown scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no such scope")]
 pub struct UnknownScope;
@@ -68,59 +72,59 @@ impl FromStr for Scope {
     }
 }
 
-/// A set of scopes. `repo:write` brings `repo:read` with it, and `repo:admin` both.
+/// A set of scopes. `repo:write` includes `repo:read`, and `repo:admin` includes both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scopes(i64);
 
 impl Scopes {
-    /// Everything that there is today: what a token has that was made without naming scopes. A scope that is added later is not in
-    /// it for tokens that exist by then, because the set is stored, not the word "all".
+    /// Returns all scopes, the default of a new token. The set is stored with the token, so a scope that a later version adds is not in
+    /// the sets of existing tokens.
     #[must_use]
     pub fn all() -> Self {
         Scope::ALL.into_iter().collect()
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether `scope` was given, or comes with one that was.
+    /// Returns whether the set has `scope` or a scope that includes it.
     #[must_use]
     pub fn contain(self, scope: Scope) -> bool {
-        let enough = match scope {
+        let sufficient_bits = match scope {
             Scope::RepoRead => Scope::RepoRead.bit() | Scope::RepoWrite.bit() | Scope::RepoAdmin.bit(),
             Scope::RepoWrite => Scope::RepoWrite.bit() | Scope::RepoAdmin.bit(),
             other => other.bit(),
         };
-        self.0 & enough != 0
+        self.0 & sufficient_bits != 0
     }
 
-    /// Those that were given, in the order of [`Scope::ALL`].
+    /// Returns the scopes of the set, without those that they include, in the order of [`Scope::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.into_iter().filter(move |scope| self.0 & scope.bit() != 0)
     }
 
-    /// The set as a number, one bit per scope, for storing it.
+    /// Returns the set as a number with one bit per scope, for storage.
     #[must_use]
     pub fn bits(self) -> i64 {
         self.0
     }
 
-    /// The set that a number stands for; bits that are no scope count for nothing.
+    /// Returns the set of a stored number. Unknown bits are ignored.
     #[must_use]
     pub fn from_bits(bits: i64) -> Self {
         Self(bits & Self::all().0)
     }
 
-    /// The set as messages carry it.
+    /// Converts the set to the form of messages.
     #[must_use]
     pub fn to_proto(self) -> Vec<i32> {
         self.iter().map(|scope| repo::Scope::from(scope).into()).collect()
     }
 
-    /// The set that a message carries; what is no scope counts for nothing.
+    /// Converts a set from the form of messages. Unknown scopes are ignored.
     #[must_use]
     pub fn from_proto(scopes: &[i32]) -> Self {
         let known = |number: &i32| {
@@ -157,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn larger_scopes_bring_smaller_ones_and_nothing_else() {
+    fn larger_scopes_include_smaller_ones_and_nothing_else() {
         let writes: Scopes = [Scope::RepoWrite].into_iter().collect();
         assert!(writes.contain(Scope::RepoRead) && writes.contain(Scope::RepoWrite));
         for other in [Scope::RepoAdmin, Scope::Issue, Scope::Hook, Scope::User, Scope::Org, Scope::Admin] {
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_survives_every_form_it_takes() {
+    fn a_set_is_converted_to_every_form_and_back() {
         for bits in 0..256 {
             let set = Scopes::from_bits(bits);
             assert_eq!(Scopes::from_bits(set.bits()), set);
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bits_of_stored_tokens_never_move() {
+    fn the_bits_of_stored_tokens_never_change() {
         let words: Vec<_> = Scopes::from_bits(0b1000_1001).iter().map(Scope::as_str).collect();
         assert_eq!(words, ["repo:read", "issue", "admin"]);
     }

@@ -1,84 +1,86 @@
-//! The stream between the gateway and a git process of git-svc for as long as an SSH session lasts.
+//! Frames of an SSH session: the stream between the gateway and the git process that git-svc runs for the session.
 //!
-//! `GET /git/{id}/session?service=git-upload-pack` (or `git-receive-pack`, `git-upload-archive`) with a grant and
-//! `Upgrade: ferrite-git` is answered by 101 once the process runs, or refused like git-svc's other bodies. From then on both sides
-//! send frames: one byte of [`Kind`], the length of the content as four bytes, most significant first, and the content.
+//! The gateway requests `GET /git/{id}/session?service=git-upload-pack` (or `git-receive-pack`, `git-upload-archive`) with a grant and
+//! `Upgrade: ferrite-git`. git-svc responds with 101 as soon as the process runs, or with an error as for its other bodies. After that
+//! both sides send frames: one byte of [`FrameKind`], the length of the content as four bytes in network byte order, and the content.
 //!
-//! - The gateway sends [`Kind::Data`], the process's standard input, and [`Kind::End`] after its last byte.
-//! - git-svc sends [`Kind::Data`], the process's standard output, and [`Kind::Errors`], its standard error, in any order; then one
-//!   [`Kind::Exit`], and closes.
+//! - The gateway sends [`FrameKind::Data`], the process's standard input, and [`FrameKind::End`] after its last byte.
+//! - git-svc sends [`FrameKind::Data`], the process's standard output, and [`FrameKind::Errors`], its standard error, in any order; then one
+//!   [`FrameKind::Exit`], and closes.
 //!
-//! A stream that ends without `Exit` broke off. When the gateway closes the stream, git-svc ends the process.
+//! A stream that ends without `Exit` was interrupted. When the gateway closes the stream, git-svc kills the process.
+//!
+//! Not here: the SSH protocol, which ends in the gateway.
 
-/// The name of the protocol in the header `Upgrade`.
-pub const UPGRADE: &str = "ferrite-git";
-/// Bytes of a frame before its content.
-pub const HEADER_BYTES: usize = 5;
-/// Bytes of content in one frame at most.
-pub const MAX_BYTES: usize = 64 << 10;
+/// Name of the protocol in the HTTP header `Upgrade`.
+pub const UPGRADE_PROTOCOL: &str = "ferrite-git";
+/// Bytes of a frame's header.
+pub const FRAME_HEADER_BYTES: usize = 5;
+/// Largest content of a frame in bytes.
+pub const MAX_CONTENT_BYTES: usize = 64 << 10;
 
-/// What a frame carries.
+/// The kind of a frame's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// Standard input or standard output.
     Data,
     /// Standard error.
     Errors,
-    /// The end of the process: one byte, its exit status.
+    /// Exit status of the process, one byte. The last frame of git-svc.
     Exit,
-    /// The end of standard input; empty.
+    /// End of standard input; no content.
     End,
 }
 
-/// The five bytes before a frame's content.
+/// The header of a frame, [`FRAME_HEADER_BYTES`] long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// What the content is.
-    pub kind: Kind,
-    /// How long it is.
+pub struct FrameHeader {
+    /// Kind of the content.
+    pub kind: FrameKind,
+    /// Length of the content in bytes.
     pub length: usize,
 }
 
-/// Bytes that are no header.
+/// The error of decoding a frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the other side does not keep to the protocol of sessions")]
 pub struct BadFrame;
 
-impl Header {
-    /// The header of a frame with this content; `None` when it is too long for one.
+impl FrameHeader {
+    /// Returns the header of a frame with this content; `None` if the content is too long for one frame.
     #[must_use]
-    pub fn of(kind: Kind, content: &[u8]) -> Option<Self> {
-        (content.len() <= MAX_BYTES).then_some(Self { kind, length: content.len() })
+    pub fn of(kind: FrameKind, content: &[u8]) -> Option<Self> {
+        (content.len() <= MAX_CONTENT_BYTES).then_some(Self { kind, length: content.len() })
     }
 
-    /// The header as it is sent.
+    /// Returns the header in its binary form.
     #[must_use]
-    pub fn encode(self) -> [u8; HEADER_BYTES] {
+    pub fn encode(self) -> [u8; FRAME_HEADER_BYTES] {
         let kind = match self.kind {
-            Kind::Data => 0,
-            Kind::Errors => 1,
-            Kind::Exit => 2,
-            Kind::End => 3,
+            FrameKind::Data => 0,
+            FrameKind::Errors => 1,
+            FrameKind::Exit => 2,
+            FrameKind::End => 3,
         };
-        // No content is longer than `MAX_BYTES`.
+        // No content is longer than `MAX_CONTENT_BYTES`.
         let [a, b, c, d] = u32::try_from(self.length).unwrap_or(u32::MAX).to_be_bytes();
         [kind, a, b, c, d]
     }
 
-    /// Reads a header.
+    /// Parses a header.
     ///
     /// # Errors
-    /// For an unknown kind, and for a length that this kind cannot have.
-    pub fn decode([kind, length @ ..]: [u8; HEADER_BYTES]) -> Result<Self, BadFrame> {
+    /// When the kind is unknown, or cannot have this length.
+    pub fn decode([kind, length @ ..]: [u8; FRAME_HEADER_BYTES]) -> Result<Self, BadFrame> {
         let length = usize::try_from(u32::from_be_bytes(length)).map_err(|_| BadFrame)?;
-        let (kind, is_good) = match kind {
-            0 => (Kind::Data, length <= MAX_BYTES),
-            1 => (Kind::Errors, length <= MAX_BYTES),
-            2 => (Kind::Exit, length == 1),
-            3 => (Kind::End, length == 0),
+        let (kind, is_valid) = match kind {
+            0 => (FrameKind::Data, length <= MAX_CONTENT_BYTES),
+            1 => (FrameKind::Errors, length <= MAX_CONTENT_BYTES),
+            2 => (FrameKind::Exit, length == 1),
+            3 => (FrameKind::End, length == 0),
             _ => return Err(BadFrame),
         };
-        if is_good { Ok(Self { kind, length }) } else { Err(BadFrame) }
+        if is_valid { Ok(Self { kind, length }) } else { Err(BadFrame) }
     }
 }
 
@@ -87,21 +89,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_comes_back_as_it_was_sent() {
-        for (kind, length) in
-            [(Kind::Data, 0), (Kind::Data, MAX_BYTES), (Kind::Errors, 7), (Kind::Exit, 1), (Kind::End, 0)]
-        {
-            let header = Header { kind, length };
-            assert_eq!(Header::decode(header.encode()), Ok(header));
+    fn a_header_is_decoded_as_it_was_encoded() {
+        for (kind, length) in [
+            (FrameKind::Data, 0),
+            (FrameKind::Data, MAX_CONTENT_BYTES),
+            (FrameKind::Errors, 7),
+            (FrameKind::Exit, 1),
+            (FrameKind::End, 0),
+        ] {
+            let header = FrameHeader { kind, length };
+            assert_eq!(FrameHeader::decode(header.encode()), Ok(header));
         }
-        assert_eq!(Header::of(Kind::Data, &vec![0; MAX_BYTES]).map(|header| header.length), Some(MAX_BYTES));
-        assert_eq!(Header::of(Kind::Data, &vec![0; MAX_BYTES + 1]), None);
+        assert_eq!(
+            FrameHeader::of(FrameKind::Data, &vec![0; MAX_CONTENT_BYTES]).map(|header| header.length),
+            Some(MAX_CONTENT_BYTES)
+        );
+        assert_eq!(FrameHeader::of(FrameKind::Data, &vec![0; MAX_CONTENT_BYTES + 1]), None);
     }
 
     #[test]
-    fn other_bytes_are_no_header() {
+    fn invalid_headers_are_refused() {
         for wrong in [[4, 0, 0, 0, 0], [0, 0, 1, 0, 1], [0, 255, 255, 255, 255], [2, 0, 0, 0, 0], [3, 0, 0, 0, 1]] {
-            assert_eq!(Header::decode(wrong), Err(BadFrame), "{wrong:?}");
+            assert_eq!(FrameHeader::decode(wrong), Err(BadFrame), "{wrong:?}");
         }
     }
 }

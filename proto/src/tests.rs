@@ -1,3 +1,5 @@
+//! Rules of the contracts that the compiler does not check: comments, names of messages, first values of enums.
+
 use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
@@ -8,7 +10,7 @@ fn files() -> Vec<FileDescriptorProto> {
     set.file.into_iter().filter(|file| file.package().starts_with("ferrite.")).collect()
 }
 
-/// The comment in front of the item at `path` (see `SourceCodeInfo.Location.path`).
+/// Returns the comment before the item at `path` (see `SourceCodeInfo.Location.path`).
 fn comment(file: &FileDescriptorProto, path: &[i32]) -> String {
     let info = file.source_code_info.as_ref().expect("the compiler keeps comments");
     let found = info.location.iter().find(|location| location.path == path);

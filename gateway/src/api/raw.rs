@@ -10,7 +10,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use bytes::{Bytes, BytesMut};
 use ferrite_proto::operation;
-use ferrite_proto::raw::{FILE_NAME, FILE_TEXT, SNIFFED, is_text};
+use ferrite_proto::raw::{FILE_IS_TEXT_HEADER, FILE_NAME_HEADER, TEXT_CHECK_BYTES, is_text};
 use futures_util::{StreamExt, stream};
 use http_body_util::{BodyExt, BodyStream};
 use hyper::body::Incoming;
@@ -65,7 +65,7 @@ async fn get(
 async fn file_response(upstream: Response<Incoming>) -> Result<Response<Body>, ApiError> {
     let (parts, mut body) = upstream.into_parts();
     let mut start = BytesMut::new();
-    while start.len() < SNIFFED {
+    while start.len() < TEXT_CHECK_BYTES {
         let Some(frame) = body.frame().await else { break };
         let frame = frame.map_err(|error| {
             tracing::warn!(%error, "a file from git-svc ended early");
@@ -75,7 +75,7 @@ async fn file_response(upstream: Response<Incoming>) -> Result<Response<Body>, A
             start.extend_from_slice(data);
         }
     }
-    let is_text = match parts.headers.get(FILE_TEXT) {
+    let is_text = match parts.headers.get(FILE_IS_TEXT_HEADER) {
         Some(value) => value == "true",
         None => is_text(&start),
     };
@@ -105,7 +105,7 @@ fn file_headers(from: &HeaderMap, is_text: bool) -> HeaderMap {
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
-    let name = from.get(FILE_NAME).and_then(|value| value.to_str().ok()).map(decode).unwrap_or_default();
+    let name = from.get(FILE_NAME_HEADER).and_then(|value| value.to_str().ok()).map(decode).unwrap_or_default();
     if let Ok(value) = HeaderValue::try_from(content_disposition(&name)) {
         headers.insert(CONTENT_DISPOSITION, value);
     }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_binary_file_is_offered_under_its_name() {
         let mut from = HeaderMap::new();
-        from.insert(FILE_NAME, HeaderValue::from_static("bin.dat"));
+        from.insert(FILE_NAME_HEADER, HeaderValue::from_static("bin.dat"));
         from.insert(ETAG, HeaderValue::from_static("\"x\""));
         from.insert(CONTENT_LENGTH, HeaderValue::from_static("3"));
         let headers = file_headers(&from, false);

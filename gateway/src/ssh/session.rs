@@ -8,8 +8,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use ferrite_proto::git_transport::{GitProtocol, GitService};
 use ferrite_proto::metadata;
-use ferrite_proto::session::{HEADER_BYTES, Header, Kind, MAX_BYTES, UPGRADE};
-use http::header::{CONNECTION, UPGRADE as UPGRADE_HEADER};
+use ferrite_proto::session::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_CONTENT_BYTES, UPGRADE_PROTOCOL};
+use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Request, StatusCode};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -67,7 +67,7 @@ pub(super) async fn open(
     let mut request = Request::builder()
         .uri(path)
         .header(CONNECTION, "upgrade")
-        .header(UPGRADE_HEADER, UPGRADE)
+        .header(UPGRADE, UPGRADE_PROTOCOL)
         .header(metadata::GRANT, session.grant)
         .header(metadata::REQUEST_ID, session.request_id)
         .body(Body::empty())
@@ -126,8 +126,8 @@ async fn pipe_to_git<W: AsyncWrite>(buffered: Vec<ChannelMsg>, read: &mut Channe
             None => read.wait().await,
         };
         let sent = match message {
-            Some(ChannelMsg::Data { data }) if is_open => send(&mut to_git, Kind::Data, &data).await,
-            Some(ChannelMsg::Eof) if is_open => send(&mut to_git, Kind::End, b"").await,
+            Some(ChannelMsg::Data { data }) if is_open => send(&mut to_git, FrameKind::Data, &data).await,
+            Some(ChannelMsg::Eof) if is_open => send(&mut to_git, FrameKind::End, b"").await,
             Some(ChannelMsg::Close) | None => return,
             Some(_) => Ok(()),
         };
@@ -137,15 +137,15 @@ async fn pipe_to_git<W: AsyncWrite>(buffered: Vec<ChannelMsg>, read: &mut Channe
 }
 
 /// Sends one message as a frame, or as several if it is longer than a frame may be.
-async fn send<W: AsyncWrite + Unpin>(to_git: &mut W, kind: Kind, content: &[u8]) -> std::io::Result<()> {
-    let mut frame = Vec::with_capacity(HEADER_BYTES + content.len().min(MAX_BYTES));
-    let (first, rest) = content.split_at(content.len().min(MAX_BYTES));
-    frame.extend_from_slice(&Header { kind, length: first.len() }.encode());
+async fn send<W: AsyncWrite + Unpin>(to_git: &mut W, kind: FrameKind, content: &[u8]) -> std::io::Result<()> {
+    let mut frame = Vec::with_capacity(FRAME_HEADER_BYTES + content.len().min(MAX_CONTENT_BYTES));
+    let (first, rest) = content.split_at(content.len().min(MAX_CONTENT_BYTES));
+    frame.extend_from_slice(&FrameHeader { kind, length: first.len() }.encode());
     frame.extend_from_slice(first);
     to_git.write_all(&frame).await?;
     // SSH packets are shorter than a frame, so there is no rest in practice.
-    for chunk in rest.chunks(MAX_BYTES) {
-        to_git.write_all(&Header { kind, length: chunk.len() }.encode()).await?;
+    for chunk in rest.chunks(MAX_CONTENT_BYTES) {
+        to_git.write_all(&FrameHeader { kind, length: chunk.len() }.encode()).await?;
         to_git.write_all(chunk).await?;
     }
     to_git.flush().await
@@ -155,20 +155,22 @@ async fn send<W: AsyncWrite + Unpin>(to_git: &mut W, kind: Kind, content: &[u8])
 async fn pipe_to_client<R: AsyncRead>(from_git: R, write: &ChannelWriteHalf<Msg>) -> SessionEnd {
     let mut from_git = std::pin::pin!(from_git);
     loop {
-        let mut header = [0; HEADER_BYTES];
+        let mut header = [0; FRAME_HEADER_BYTES];
         if from_git.read_exact(&mut header).await.is_err() {
             return SessionEnd::ServiceLost;
         }
-        let Ok(header) = Header::decode(header) else { return SessionEnd::ServiceLost };
+        let Ok(header) = FrameHeader::decode(header) else { return SessionEnd::ServiceLost };
         let mut content = vec![0; header.length];
         if from_git.read_exact(&mut content).await.is_err() {
             return SessionEnd::ServiceLost;
         }
         let sent = match header.kind {
-            Kind::Data => write.data_bytes(Bytes::from(content)).await,
-            Kind::Errors => write.extended_data_bytes(STDERR, Bytes::from(content)).await,
-            Kind::Exit => return content.first().map_or(SessionEnd::ServiceLost, |status| SessionEnd::Exited(*status)),
-            Kind::End => return SessionEnd::ServiceLost,
+            FrameKind::Data => write.data_bytes(Bytes::from(content)).await,
+            FrameKind::Errors => write.extended_data_bytes(STDERR, Bytes::from(content)).await,
+            FrameKind::Exit => {
+                return content.first().map_or(SessionEnd::ServiceLost, |status| SessionEnd::Exited(*status));
+            }
+            FrameKind::End => return SessionEnd::ServiceLost,
         };
         if sent.is_err() {
             return SessionEnd::ClientDisconnected;

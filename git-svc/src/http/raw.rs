@@ -13,7 +13,7 @@ use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     id::RepositoryId,
     operation::RAW,
-    raw::{FILE_NAME, FILE_TEXT, SNIFFED, is_text},
+    raw::{FILE_IS_TEXT_HEADER as FILE_TEXT, FILE_NAME_HEADER as FILE_NAME, TEXT_CHECK_BYTES as SNIFFED, is_text},
 };
 use futures_util::{Stream, StreamExt as _, stream, stream::BoxStream};
 use git2::Oid;

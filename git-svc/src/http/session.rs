@@ -10,7 +10,7 @@ use axum::{
     response::Response,
 };
 use ferrite_kit::auth::Caller;
-use ferrite_proto::{git_transport::GitService, id::RepositoryId, session::UPGRADE};
+use ferrite_proto::{git_transport::GitService, id::RepositoryId, session::UPGRADE_PROTOCOL};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -85,7 +85,7 @@ pub(super) async fn session(
     })?;
     let grant = state.authorize_as(&caller, service.operation(), id).await?;
     if !is_upgrade(request.headers()) {
-        return Err(GitError::invalid("upgrade", "required", format!("must be {UPGRADE}")).into());
+        return Err(GitError::invalid("upgrade", "required", format!("must be {UPGRADE_PROTOCOL}")).into());
     }
     let upgrade = hyper::upgrade::on(&mut request);
     let repository = RepositoryId(id);
@@ -107,12 +107,12 @@ pub(super) async fn session(
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static(UPGRADE));
+    response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static(UPGRADE_PROTOCOL));
     Ok(response)
 }
 
 fn is_upgrade(headers: &HeaderMap) -> bool {
-    headers.get(header::UPGRADE).is_some_and(|value| value.as_bytes() == UPGRADE.as_bytes())
+    headers.get(header::UPGRADE).is_some_and(|value| value.as_bytes() == UPGRADE_PROTOCOL.as_bytes())
 }
 
 fn start(

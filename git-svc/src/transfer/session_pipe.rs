@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ferrite_proto::session::{HEADER_BYTES, Header, Kind, MAX_BYTES};
+use ferrite_proto::session::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_CONTENT_BYTES};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader},
     process::ChildStdin,
@@ -28,7 +28,7 @@ use crate::{
 /// Maximum time for sending the error that ends a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes read from a process at once.
-const CHUNK_BYTES: usize = MAX_BYTES;
+const CHUNK_BYTES: usize = MAX_CONTENT_BYTES;
 /// Exit status reported for a process that was ended by a signal.
 const EXIT_SIGNALLED: u8 = 255;
 
@@ -74,10 +74,10 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
     ) -> Result<(), GitError> {
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let answer = async {
-            tokio::try_join!(self.forward(stdout, Kind::Data), self.forward(stderr, Kind::Errors))?;
+            tokio::try_join!(self.forward(stdout, FrameKind::Data), self.forward(stderr, FrameKind::Errors))?;
             let status = child.wait().await?;
             let status = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_SIGNALLED);
-            self.writer.send(Kind::Exit, &[status]).await
+            self.writer.send(FrameKind::Exit, &[status]).await
         };
         tokio::select! {
             answered = answer => answered,
@@ -96,22 +96,22 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
     ) -> GitError {
         let mut reader = BufReader::with_capacity(CHUNK_BYTES, reader);
         let (mut content, mut left, mut throughput) =
-            (vec![0; MAX_BYTES], self.limit, MinThroughput::new(self.limits.pause, self.limits.min_rate));
+            (vec![0; MAX_CONTENT_BYTES], self.limit, MinThroughput::new(self.limits.pause, self.limits.min_rate));
         let mut is_refused = false;
         loop {
             let asked = Instant::now();
-            let mut bytes = [0; HEADER_BYTES];
+            let mut bytes = [0; FRAME_HEADER_BYTES];
             if reader.read_exact(&mut bytes).await.is_err() {
                 return GitError::ClientGone;
             }
-            let Ok(header) = Header::decode(bytes) else { return GitError::ClientGone };
+            let Ok(header) = FrameHeader::decode(bytes) else { return GitError::ClientGone };
             let content = &mut content[..header.length];
             if reader.read_exact(content).await.is_err() {
                 return GitError::ClientGone;
             }
             self.idle.touch();
             match header.kind {
-                Kind::Data => {
+                FrameKind::Data => {
                     let Some(rest) = left.checked_sub(content.len() as u64) else {
                         return GitError::TooLarge { what: "what the client sends", limit: self.limit };
                     };
@@ -120,7 +120,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                         // The process gets neither these bytes nor the end of its input: it would write an error of its
                         // own.
                         is_refused = true;
-                        if let Err(error) = self.writer.send(Kind::Data, &answer).await {
+                        if let Err(error) = self.writer.send(FrameKind::Data, &answer).await {
                             return error;
                         }
                     }
@@ -134,17 +134,17 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                     self.idle.touch();
                 }
                 // The session ends here, even if this frame does not reach the client.
-                Kind::End if is_refused => {
-                    return self.writer.send(Kind::Exit, &[1]).await.err().unwrap_or(GitError::ClientGone);
+                FrameKind::End if is_refused => {
+                    return self.writer.send(FrameKind::Exit, &[1]).await.err().unwrap_or(GitError::ClientGone);
                 }
-                Kind::End => stdin = None,
-                Kind::Errors | Kind::Exit => return GitError::ClientGone,
+                FrameKind::End => stdin = None,
+                FrameKind::Errors | FrameKind::Exit => return GitError::ClientGone,
             }
         }
     }
 
     /// Copies one output of the process to the client, to its end.
-    async fn forward<R: AsyncRead + Unpin>(&self, from: Option<R>, kind: Kind) -> Result<(), GitError> {
+    async fn forward<R: AsyncRead + Unpin>(&self, from: Option<R>, kind: FrameKind) -> Result<(), GitError> {
         let Some(mut from) = from else { return Ok(()) };
         let (mut chunk, mut throughput) =
             (vec![0; CHUNK_BYTES], MinThroughput::new(self.limits.idle, self.limits.min_rate));
@@ -155,10 +155,10 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
             }
             self.idle.touch();
             match kind {
-                Kind::Errors => {
+                FrameKind::Errors => {
                     throughput.wait(self.writer.send(kind, &redact(&chunk[..count], &self.secret))).await??
                 }
-                Kind::Data | Kind::Exit | Kind::End => {
+                FrameKind::Data | FrameKind::Exit | FrameKind::End => {
                     throughput.wait(self.writer.send(kind, &chunk[..count])).await??
                 }
             }
@@ -185,9 +185,9 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         Self { writer: Mutex::new(writer), is_whole: AtomicBool::new(true) }
     }
 
-    async fn send(&self, kind: Kind, content: &[u8]) -> Result<(), GitError> {
-        for part in content.chunks(MAX_BYTES) {
-            let header = Header { kind, length: part.len() }.encode();
+    async fn send(&self, kind: FrameKind, content: &[u8]) -> Result<(), GitError> {
+        for part in content.chunks(MAX_CONTENT_BYTES) {
+            let header = FrameHeader { kind, length: part.len() }.encode();
             let mut writer = self.writer.lock().await;
             self.is_whole.store(false, Ordering::Relaxed);
             let sent = write(&mut *writer, &header, part).await;
@@ -206,8 +206,8 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
             GitError::TimedOut { .. } | GitError::TooLarge { .. } | GitError::TooSlow => format!("Ferrite: {error}\n"),
             _ => "Ferrite: internal error\n".to_owned(),
         };
-        self.send(Kind::Errors, text.as_bytes()).await?;
-        self.send(Kind::Exit, &[1]).await
+        self.send(FrameKind::Errors, text.as_bytes()).await?;
+        self.send(FrameKind::Exit, &[1]).await
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(64);
         let writer = FrameWriter::new(near);
         let content = [0; 1000];
-        let cut = tokio::time::timeout(Duration::from_millis(50), writer.send(Kind::Data, &content)).await;
+        let cut = tokio::time::timeout(Duration::from_millis(50), writer.send(FrameKind::Data, &content)).await;
         assert!(cut.is_err());
         writer.send_error_and_close(&GitError::TimedOut { what: "x" }).await.unwrap();
         drop(writer);

@@ -9,7 +9,9 @@ use ferrite_kit::{
 };
 use ferrite_proto::{
     operation::{RECEIVE_PACK, UPLOAD_PACK},
-    session::{HEADER_BYTES, Header, Kind, UPGRADE},
+    session::{
+        FRAME_HEADER_BYTES as HEADER_BYTES, FrameHeader as Header, FrameKind as Kind, UPGRADE_PROTOCOL as UPGRADE,
+    },
 };
 use http::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;

@@ -1,3 +1,7 @@
+//! Authorization of operations on a repository.
+//!
+//! Not here: verifying the grant of a request, which [`AuthLayer`](super::AuthLayer) has done before.
+
 use std::sync::Arc;
 
 use ferrite_proto::error::reason;
@@ -13,8 +17,8 @@ use super::caller::Caller;
 use super::error::AuthError;
 use crate::grpc::Channel;
 
-/// Decides whether a caller may do an operation to a repository: by the grant that came along, or by asking repo-svc with the
-/// caller's token. Remembers nothing of its own.
+/// Authorizes operations on a repository: by the grant of the request, or by a grant that repo-svc gives for the caller's token.
+/// Caches nothing.
 #[derive(Clone)]
 pub struct Access {
     authority: Channel,
@@ -28,23 +32,24 @@ impl std::fmt::Debug for Access {
 }
 
 impl Access {
-    /// Decisions by grants that `verifier` accepts and by asking repo-svc over `authority`.
+    /// Returns an authorization that accepts the grants that `verifier` accepts, and asks repo-svc over `authority`.
     #[must_use]
     pub fn new(authority: Channel, verifier: Arc<Verifier>) -> Self {
         Self { authority, verifier }
     }
 
-    /// The caller's grant to do to `repository` what it is calling ([`Caller::operation`]). To have one is the permission.
+    /// Returns the caller's grant for the operation that it calls ([`Caller::operation`]) on `repository`. The existence of the grant
+    /// is the permission.
     ///
     /// # Errors
-    /// [`AuthError::BadGrant`] for a grant of another repository or operation, [`AuthError::RepositoryNotFound`] for what the
-    /// caller may not see, [`AuthError::Refused`] for what it may see and not do, [`AuthError::CredentialsRequired`] when it is
-    /// nobody and somebody is needed.
+    /// [`AuthError::BadGrant`] for a grant of another repository or operation, [`AuthError::RepositoryNotFound`] if the caller may not
+    /// see the repository, [`AuthError::Refused`] if it may see the repository and not do the operation,
+    /// [`AuthError::CredentialsRequired`] if the request has neither grant nor token.
     pub async fn authorize(&self, caller: &Caller, repository: RepositoryId) -> Result<Arc<Grant>, AuthError> {
         self.authorize_as(caller, &caller.operation, repository).await
     }
 
-    /// The same for an operation that is no RPC, by its name in [`ferrite_proto::operation`].
+    /// Returns the caller's grant for `operation`, which need not be an RPC: a name in [`ferrite_proto::operation`].
     ///
     /// # Errors
     /// As [`Access::authorize`].
@@ -91,7 +96,8 @@ impl Access {
     }
 }
 
-/// What repo-svc says about the caller, for the caller; what it says about us, or does not say, is a fault on our side.
+/// Converts a failure of repo-svc to the error for the caller. A reason that is not about the caller is a fault of this installation
+/// and becomes [`AuthError::Unavailable`].
 fn refusal(status: &Status) -> AuthError {
     let refused = |reason| AuthError::Refused { reason, message: status.message().to_owned() };
     match reason(status).as_deref() {

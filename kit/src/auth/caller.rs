@@ -6,29 +6,29 @@ use ferrite_proto::repo::Identity;
 use super::error::AuthError;
 use crate::secret::Secret;
 
-/// Who sent a request, as far as it was proved. In the extensions of every request that passed [`AuthLayer`].
+/// The authenticated sender of a request. [`AuthLayer`](super::AuthLayer) puts it into the extensions of the request.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    /// The role, when one of Ferrite's own processes is calling. It may call for a user, or for nobody.
+    /// Role of the calling process, if the request has a service token. The process may call for a user or by itself.
     pub service: Option<String>,
-    /// The user behind the token, when one came along.
+    /// Owner of the access token, if the request has one.
     pub identity: Option<Identity>,
-    /// The token itself, to ask repo-svc with.
+    /// The access token, to ask repo-svc for a grant.
     pub token: Option<Secret>,
-    /// The grant, when one came along.
+    /// The grant, if the request has one.
     pub grant: Option<Arc<Grant>>,
-    /// What is being called: the path of the request without its leading slash, which for an RPC is its full method name.
+    /// The operation that is called: path of the request without the leading slash, which for an RPC is its full method name.
     pub operation: String,
 }
 
 impl Caller {
-    /// The caller of a request; nobody when it did not pass the layer.
+    /// Returns the caller of a request; one without any credentials if the request did not pass the layer.
     #[must_use]
     pub fn of<T>(request: &tonic::Request<T>) -> Self {
         request.extensions().get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// The signed-in user.
+    /// Returns the signed-in user.
     ///
     /// # Errors
     /// [`AuthError::CredentialsRequired`] for anonymous callers.
@@ -36,10 +36,10 @@ impl Caller {
         self.identity.as_ref().ok_or(AuthError::CredentialsRequired)
     }
 
-    /// The role of the process that calls.
+    /// Returns the role of the calling process.
     ///
     /// # Errors
-    /// [`AuthError::ServiceRequired`] for everybody else.
+    /// [`AuthError::ServiceRequired`] if the request has no service token.
     pub fn require_service(&self) -> Result<&str, AuthError> {
         self.service.as_deref().ok_or(AuthError::ServiceRequired)
     }

@@ -1,20 +1,22 @@
+//! Refusals of requests, with their kinds and reasons.
+
 use ferrite_proto::error::{Kind, ServiceError, to_status};
 use ferrite_proto::{Permission, Scope};
 use tonic::Status;
 
-/// Why a caller is refused.
+/// A refusal of a request for its credentials or permissions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// Nothing was shown that could be checked.
+    /// The request has no credentials.
     #[error("credentials are required")]
     CredentialsRequired,
-    /// What was shown is not valid: unknown, revoked, expired, or of a disabled user.
+    /// The credentials are malformed, unknown, revoked, expired, or of a disabled user.
     #[error("credentials are not valid")]
     BadCredentials,
     /// The grant is not valid, or is for another repository or operation.
     #[error("grant is not valid")]
     BadGrant,
-    /// The caller may not know that the repository exists, or it does not.
+    /// The repository does not exist, or the caller may not know that it does.
     #[error("repository does not exist")]
     RepositoryNotFound,
     /// The caller's level is too low.
@@ -23,27 +25,27 @@ pub enum AuthError {
         /// The level that the operation needs.
         needed: Permission,
     },
-    /// The caller's token was not made for this.
+    /// The access token lacks a scope that the operation needs.
     #[error("token lacks scope `{scope}`")]
     InsufficientScope {
-        /// The scope that the operation needs.
+        /// The missing scope.
         scope: Scope,
     },
-    /// repo-svc said no to a known caller; in its words.
+    /// repo-svc refused an authenticated caller.
     #[error("{message}")]
     Refused {
-        /// Its reason.
+        /// Reason of repo-svc's status.
         reason: &'static str,
-        /// What it said.
+        /// Message of repo-svc's status.
         message: String,
     },
-    /// Only site administrators may.
+    /// The operation is reserved to site administrators.
     #[error("site administrators only")]
     AdminRequired,
-    /// Only Ferrite's own processes may.
+    /// The operation is reserved to Ferrite's own processes.
     #[error("services only")]
     ServiceRequired,
-    /// The authority cannot be asked now.
+    /// The credentials cannot be checked because repo-svc does not respond.
     #[error("credentials cannot be checked now")]
     Unavailable,
 }

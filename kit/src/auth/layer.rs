@@ -1,3 +1,7 @@
+//! The middleware that authenticates requests, and its cache of verified grants.
+//!
+//! Not here: which operations a caller may do. [`Access`](super::Access) checks the grant for the operation.
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,13 +27,13 @@ use crate::clock::Clock;
 use crate::secret::Secret;
 use crate::service_key::ServiceKey;
 
-/// Verified grants kept in memory: the signature is checked once.
-const REMEMBERED_GRANTS: u64 = 10_000;
-/// Open to everybody who can reach the port: whether we live, and what we speak.
-const OPEN: &[&str] = &["/grpc.health.v1.Health/", "/grpc.reflection."];
+/// Most verified grants in memory. The signature of a cached grant is not checked again.
+const MAX_CACHED_GRANTS: u64 = 10_000;
+/// Path prefixes that need no credentials: health checks and reflection.
+const PUBLIC_PREFIXES: &[&str] = &["/grpc.health.v1.Health/", "/grpc.reflection."];
 
-/// Checks every credential a request brings, before the request reaches a service. A credential that is present and not valid is
-/// refused, never overlooked; a request with none is refused as well.
+/// Middleware that verifies every credential of a request before the request reaches a service. A request is refused if one of its
+/// credentials is not valid, even if another one is, and if it has none.
 #[derive(Clone)]
 pub struct AuthLayer(Arc<Inner>);
 
@@ -38,6 +42,7 @@ struct Inner {
     verifier: Arc<Verifier>,
     key: ServiceKey,
     clock: Clock,
+    /// Verified grants with their expiry (seconds since 1970), by the hash of their text.
     grants: Cache<TokenHash, (Arc<Grant>, u64)>,
 }
 
@@ -47,6 +52,7 @@ impl std::fmt::Debug for AuthLayer {
     }
 }
 
+/// Expiry policy of the cache: an entry lives as long as its grant.
 struct UntilExpiry(Clock);
 
 impl Expiry<TokenHash, (Arc<Grant>, u64)> for UntilExpiry {
@@ -56,27 +62,27 @@ impl Expiry<TokenHash, (Arc<Grant>, u64)> for UntilExpiry {
 }
 
 impl AuthLayer {
-    /// A layer over the three ways to prove oneself.
+    /// Returns a layer that accepts access tokens, grants and service tokens.
     #[must_use]
     pub fn new(tokens: TokenValidator, verifier: Arc<Verifier>, key: ServiceKey, clock: Clock) -> Self {
-        let grants = Cache::builder().max_capacity(REMEMBERED_GRANTS).expire_after(UntilExpiry(clock.clone())).build();
+        let grants = Cache::builder().max_capacity(MAX_CACHED_GRANTS).expire_after(UntilExpiry(clock.clone())).build();
         Self(Arc::new(Inner { tokens, verifier, key, clock, grants }))
     }
 
-    /// Checks the credentials in `headers`.
+    /// Verifies the credentials in `headers`.
     ///
     /// # Errors
-    /// When there are none, or one of them is not valid.
+    /// When there are none, one of them is not valid, or the access token cannot be checked.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, AuthError> {
         let inner = &self.0;
         let mut caller = Caller::default();
-        if let Some(value) = text(headers, metadata::SERVICE)? {
+        if let Some(value) = single_value(headers, metadata::SERVICE)? {
             caller.service = Some(inner.key.verify_at(value, inner.clock.now_secs()).ok_or(AuthError::BadCredentials)?);
         }
-        if let Some(value) = text(headers, metadata::GRANT)? {
+        if let Some(value) = single_value(headers, metadata::GRANT)? {
             caller.grant = Some(self.grant(value)?);
         }
-        if let Some(value) = text(headers, metadata::AUTHORIZATION)? {
+        if let Some(value) = single_value(headers, metadata::AUTHORIZATION)? {
             let token = bearer(value).ok_or(AuthError::BadCredentials)?;
             caller.identity = Some(inner.tokens.validate(token).await?);
             caller.token = Some(Secret::new(token));
@@ -102,8 +108,8 @@ impl AuthLayer {
     }
 }
 
-/// The one value of a header. Two values are an attempt to be two people.
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, AuthError> {
+/// Returns the value of a header. A repeated header is refused: proxies disagree on which of its values counts.
+fn single_value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, AuthError> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -112,6 +118,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, AuthE
     }
 }
 
+/// Returns the token of an `Authorization` value with the scheme `Bearer` or `token`.
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.trim().split_once(' ')?;
     (scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token")).then(|| token.trim())
@@ -125,7 +132,7 @@ impl<S> Layer<S> for AuthLayer {
     }
 }
 
-/// A service behind [`AuthLayer`].
+/// The service that [`AuthLayer`] wraps around another.
 #[derive(Clone, Debug)]
 pub struct Authenticated<S> {
     inner: S,
@@ -150,7 +157,7 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         Box::pin(async move {
-            if !OPEN.iter().any(|prefix| request.uri().path().starts_with(prefix)) {
+            if !PUBLIC_PREFIXES.iter().any(|prefix| request.uri().path().starts_with(prefix)) {
                 match layer.authenticate(request.headers()).await {
                     Ok(caller) => {
                         let operation = request.uri().path().trim_start_matches('/').to_owned();
@@ -164,7 +171,7 @@ where
     }
 }
 
-/// A status for gRPC, a plain 401 or 503 for the HTTP bodies on the same port.
+/// Returns a gRPC status for a gRPC request, and a plain 401 or 503 for an HTTP request on the same port.
 fn refuse(request: &Request, error: AuthError) -> Response {
     let is_grpc = request
         .headers()

@@ -1,10 +1,10 @@
-//! Who is calling, and may they: the same answer in every service.
+//! Authentication and authorization of requests, the same in every service.
 //!
-//! A request proves itself by a grant, a personal access token, or a service credential (metadata names in
-//! [`ferrite_proto::metadata`]). [`AuthLayer`] checks whatever came along and refuses requests that bring nothing; an RPC then
-//! takes the [`Caller`] from the request and asks [`Access`] for its grant.
+//! A request carries a grant, a personal access token, a service token, or several of them (metadata names in
+//! [`ferrite_proto::metadata`]). [`AuthLayer`] verifies each one that is present and refuses a request without any; an RPC then takes
+//! the [`Caller`] from the request and asks [`Access`] for its grant.
 //!
-//! Not here: who may do what. That is repo-svc's to know; this module only carries its answers.
+//! Not here: permissions. repo-svc decides who may do what; its grants and answers are only passed on.
 
 mod access;
 mod caller;

@@ -6,10 +6,13 @@ use tonic::Code;
 use super::error::AuthError;
 use crate::grpc::Channel;
 
-/// Who knows which tokens exist: repo-svc, in its own process or over gRPC.
+/// The authority on access tokens: repo-svc, called in its own process or over gRPC.
 #[async_trait]
 pub trait TokenAuthority: Send + Sync + 'static {
-    /// The identity behind a token, or `None` when it is not valid.
+    /// Returns the identity of a token; `None` if the token is not valid.
+    ///
+    /// # Errors
+    /// [`AuthError::Unavailable`] when repo-svc cannot be reached or fails.
     async fn authenticate(&self, token: &str) -> Result<Option<Identity>, AuthError>;
 }
 

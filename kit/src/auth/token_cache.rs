@@ -1,3 +1,7 @@
+//! The cache of validated access tokens in Redis.
+//!
+//! Not here: asking repo-svc after a miss, which the validator does.
+
 use std::time::{Duration, Instant};
 
 use ferrite_proto::repo::Identity;
@@ -8,16 +12,16 @@ use crate::clock::Clock;
 use crate::redis::{RESPONSE_TIMEOUT, RedisClient, millis};
 use crate::secret::Secret;
 
-/// An answer of repo-svc that took longer than this is not remembered: the token may have been revoked meanwhile, and the trace of
-/// that be gone again.
-const FRESH: Duration = Duration::from_secs(1);
+/// An answer of repo-svc that took longer than this is not cached: the token may have been revoked meanwhile, and the tombstone of
+/// that have expired.
+const MAX_ANSWER_AGE: Duration = Duration::from_secs(1);
+/// Longest time for which an identity is cached.
 const MAX_LIFETIME: Duration = Duration::from_secs(3600);
-/// Stands where an identity would: the token was revoked just now, and whoever asked repo-svc before that must not put its
-/// stale answer back.
+/// Value of a token that was revoked: a process that asked repo-svc before the revocation cannot write its stale answer over it.
 const TOMBSTONE: &[u8] = b"-";
 
-/// The identities behind tokens, shared by all processes through Redis. Holds copies for a short time and never the truth: what
-/// it does not know, or cannot say, is asked of repo-svc.
+/// Cache of the identities of access tokens in Redis, shared by all processes. On a miss, and when Redis does not respond, the caller
+/// asks repo-svc.
 #[derive(Clone)]
 pub struct TokenCache {
     redis: RedisClient,
@@ -31,7 +35,7 @@ impl std::fmt::Debug for TokenCache {
 }
 
 impl TokenCache {
-    /// A cache at `url` (`redis://…`) that remembers identities for `lifetime`. Connects when first used.
+    /// Returns a cache at `url` (`redis://…`) with entries that live for `lifetime`. Connects when it is first used.
     ///
     /// # Errors
     /// When the URL is malformed.
@@ -39,7 +43,7 @@ impl TokenCache {
         Ok(Self::over(RedisClient::new(url, clock)?, lifetime))
     }
 
-    /// A cache in a Redis that others use as well.
+    /// Returns a cache that uses an existing client.
     #[must_use]
     pub fn over(redis: RedisClient, lifetime: Duration) -> Self {
         Self { redis, lifetime: lifetime.clamp(Duration::from_secs(1), MAX_LIFETIME) }
@@ -49,36 +53,37 @@ impl TokenCache {
         format!("ferrite:token:{}", hash.to_hex())
     }
 
-    /// The identity remembered for a token, if it is.
+    /// Returns the cached identity of a token.
     pub async fn get(&self, hash: &TokenHash) -> Option<Identity> {
         let bytes: Option<Vec<u8>> = self.redis.query(redis::cmd("GET").arg(Self::key(hash))).await?;
         let bytes = bytes.filter(|bytes| bytes != TOMBSTONE)?;
-        // Whatever else somebody wrote there is not an identity; no bytes at all would decode to one.
+        // Another program may have written the value. An empty value decodes to the default identity, whose user id is 0.
         Identity::decode(bytes.as_slice()).ok().filter(|identity| identity.user_id > 0)
     }
 
-    /// Remembers an identity that repo-svc was asked for at `asked`, unless that is too long ago or something stands there already.
-    pub(super) async fn put_fresh(&self, hash: &TokenHash, identity: &Identity, asked: Instant) {
-        if asked.elapsed() < FRESH {
+    /// Caches an identity that repo-svc was asked for at `asked_at`, unless that is too long ago or the token has an entry already.
+    pub(super) async fn put_fresh(&self, hash: &TokenHash, identity: &Identity, asked_at: Instant) {
+        if asked_at.elapsed() < MAX_ANSWER_AGE {
             self.put(hash, identity).await;
         }
     }
 
-    /// Remembers an identity for its lifetime, unless something stands there already.
+    /// Caches an identity, unless the token has an entry already.
     pub async fn put(&self, hash: &TokenHash, identity: &Identity) {
         let mut command = redis::cmd("SET");
         command.arg(Self::key(hash)).arg(identity.encode_to_vec()).arg("NX").arg("PX").arg(millis(self.lifetime));
         let _: Option<redis::Value> = self.redis.query(&command).await;
     }
 
-    /// Forgets tokens and keeps them forgotten until every answer that was on its way has gone stale. Returns only when nobody can
-    /// read an old identity any more: at once when Redis confirms, else when the last copy must have expired.
+    /// Replaces the entries of tokens by tombstones, which live longer than any answer of repo-svc that is still on its way. Returns
+    /// when no process can read an old identity any more: as soon as Redis confirms, else when the last entry must have expired.
     pub async fn revoke(&self, hashes: &[TokenHash]) {
         if hashes.is_empty() {
             return;
         }
-        // Others may still reach Redis: what they asked just before is written at most this much later, and lives as long again.
-        let deadline = tokio::time::Instant::now() + self.lifetime + FRESH + RESPONSE_TIMEOUT;
+        // Other processes may still reach Redis. An answer from just before the revocation is written at most `MAX_ANSWER_AGE` and one
+        // call to Redis later, and expires after `lifetime`.
+        let deadline = tokio::time::Instant::now() + self.lifetime + MAX_ANSWER_AGE + RESPONSE_TIMEOUT;
         let mut pipe = redis::pipe();
         for hash in hashes {
             pipe.cmd("SET").arg(Self::key(hash)).arg(TOMBSTONE).arg("PX").arg(millis(self.lifetime * 2)).ignore();

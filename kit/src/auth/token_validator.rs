@@ -1,3 +1,7 @@
+//! Validation of access tokens.
+//!
+//! Not here: scopes and permissions of a token, which repo-svc checks.
+
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,7 +13,7 @@ use super::token_cache::TokenCache;
 use super::token_hash::TokenHash;
 use crate::clock::Clock;
 
-/// Validates tokens the same way in every service: by Redis if there is one, else by asking repo-svc.
+/// Validates access tokens: by the cache in Redis if there is one, else by asking the authority.
 #[derive(Clone)]
 pub struct TokenValidator {
     cache: Option<TokenCache>,
@@ -24,16 +28,16 @@ impl std::fmt::Debug for TokenValidator {
 }
 
 impl TokenValidator {
-    /// Validation that asks `authority` for what `cache` does not know.
+    /// Returns a validator that asks `authority` for tokens that are not in `cache`.
     #[must_use]
     pub fn new(cache: Option<TokenCache>, authority: Arc<dyn TokenAuthority>, clock: Clock) -> Self {
         Self { cache, authority, clock }
     }
 
-    /// The identity behind a token.
+    /// Returns the identity of a token.
     ///
     /// # Errors
-    /// [`AuthError::BadCredentials`] when it is not valid, [`AuthError::Unavailable`] when nobody can say.
+    /// [`AuthError::BadCredentials`] when the token is not valid, [`AuthError::Unavailable`] when the authority does not respond.
     pub async fn validate(&self, token: &str) -> Result<Identity, AuthError> {
         if !is_token(token) {
             return Err(AuthError::BadCredentials);
@@ -44,22 +48,22 @@ impl TokenValidator {
         {
             return self.unexpired(identity);
         }
-        let asked = Instant::now();
+        let asked_at = Instant::now();
         let identity = self.authority.authenticate(token).await?.ok_or(AuthError::BadCredentials)?;
         if let Some(cache) = &self.cache {
-            cache.put_fresh(&hash, &identity, asked).await;
+            cache.put_fresh(&hash, &identity, asked_at).await;
         }
         self.unexpired(identity)
     }
 
-    /// The identity, unless the token behind it has expired since it was remembered.
+    /// Returns the identity, unless its token has expired since it was cached.
     fn unexpired(&self, identity: Identity) -> Result<Identity, AuthError> {
         let is_expired = identity.expire_us != 0 && identity.expire_us <= self.clock.now_us();
         if is_expired { Err(AuthError::BadCredentials) } else { Ok(identity) }
     }
 }
 
-/// Whether a text can be a token at all: 40 lower-case hexadecimal digits.
+/// Returns whether a text has the form of a token: 40 lower-case hexadecimal digits.
 fn is_token(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

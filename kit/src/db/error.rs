@@ -1,55 +1,57 @@
+//! The error of database operations, alike for PostgreSQL and SQLite.
+
 use sqlx::error::ErrorKind;
 
-/// Which kind of constraint refused a statement. SQLite does not say which constraint it was, so neither do we.
+/// The kind of a violated constraint. SQLite does not report the name of the constraint, so it is not part of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A value that must be unique is there already.
+    /// A unique value exists already.
     Unique,
-    /// A row that is referred to does not exist, or is still referred to.
+    /// A referenced row does not exist, or a row is still referenced.
     ForeignKey,
-    /// A value breaks another rule of its table.
+    /// A `CHECK` or `NOT NULL` constraint.
     Check,
 }
 
-/// What can go wrong with a database.
+/// The error of a database operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
-    /// The URL is not one of ours. It may hold a password, so it is not repeated.
+    /// The URL is malformed or has an unsupported scheme. It is not part of the error because it may contain a password.
     #[error("database URL must be `postgres://…` or `sqlite://PATH`")]
     Url,
-    /// A constraint refused a statement.
+    /// A statement violated a constraint.
     #[error("database constraint violated ({0:?})")]
     Violation(Violation, #[source] sqlx::Error),
-    /// The schema could not be brought up to date, or is newer than this program.
+    /// A migration failed, or the schema is older or newer than the program.
     #[error("database schema: {0}")]
     Migrate(#[from] sqlx::migrate::MigrateError),
-    /// A file beside the database could not be used.
+    /// The lock file of the database cannot be used.
     #[error("database folder")]
     Io(#[from] std::io::Error),
-    /// The database failed, or cannot be reached.
+    /// Any other failure of the database or its connection.
     #[error("database failure")]
     Failed(#[source] sqlx::Error),
 }
 
 impl DbError {
-    /// Whether a value that must be unique was there already.
+    /// Returns whether a unique value exists already.
     #[must_use]
     pub fn is_unique(&self) -> bool {
         matches!(self, Self::Violation(Violation::Unique, _))
     }
 
-    /// Whether a row that is referred to does not exist, or is still referred to.
+    /// Returns whether a referenced row does not exist, or a row is still referenced.
     #[must_use]
     pub fn is_foreign_key(&self) -> bool {
         matches!(self, Self::Violation(Violation::ForeignKey, _))
     }
 
-    /// Whether the disk of the database has no room left.
+    /// Returns whether the disk of the database is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let (Self::Violation(_, error) | Self::Failed(error)) = self else { return false };
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-        // SQLite: SQLITE_FULL, and writes that the system refused; PostgreSQL: disk_full.
+        // SQLITE_FULL (13) and SQLITE_IOERR_WRITE (778) of SQLite, disk_full (53100) of PostgreSQL.
         code.is_some_and(|code| matches!(code.as_ref(), "13" | "778" | "53100"))
     }
 }

@@ -1,3 +1,7 @@
+//! The database handle [`Db`] and its transactions [`Tx`]: opening, the two connection pools of SQLite, and the kinds of commit.
+//!
+//! Not here: running statements, which is in `query`.
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,23 +18,25 @@ use super::lock;
 use super::wal_index::{WalIndex, WalState};
 use crate::secret::Secret;
 
-/// How long a writer waits for another process that holds a SQLite file.
+/// Longest time that a writer waits for another process that writes to the same SQLite file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time that a caller waits for a free connection of a pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-const SQLITE_READERS: u32 = 8;
-/// A connection to PostgreSQL that was unused for longer is tried before it is used.
-const TRUSTED: Duration = Duration::from_secs(1);
-/// The connection keeps what the transaction before it set: each says what it needs.
+/// Connections for reading per SQLite database.
+const MAX_SQLITE_READERS: u32 = 8;
+/// Idle time of a PostgreSQL connection after which it is pinged before use.
+const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
+/// Statements that begin a transaction. `synchronous` is a setting of the connection, which outlives the transaction, so each sets it.
 const SQLITE_DURABLE: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
 const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
 const POSTGRES_RELAXED: &str = "SET LOCAL synchronous_commit TO OFF";
 
-/// A row that both drivers can read; implemented by everything that derives [`FromRow`].
+/// A row that both drivers can decode. Every type that derives [`FromRow`] implements it.
 pub trait Row: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
 
 impl<T> Row for T where T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
 
-/// A database, chosen by the scheme of its URL.
+/// A database, PostgreSQL or SQLite. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Db {
     pub(super) pools: Pools,
@@ -43,7 +49,7 @@ pub(super) enum Pools {
     Sqlite { read: SqlitePool, write: SqlitePool, file: PathBuf, index: Option<WalIndex> },
 }
 
-/// A transaction. Rolled back when dropped without [`Tx::commit`].
+/// A write transaction. Rolled back if it is dropped without [`Tx::commit`].
 #[derive(Debug)]
 pub struct Tx {
     pub(super) kind: TxKind,
@@ -57,7 +63,7 @@ pub(super) enum TxKind {
 }
 
 impl Db {
-    /// Opens `postgres://…` or `sqlite://PATH`. A SQLite file is made if it is missing; its folder is not.
+    /// Opens `postgres://…` or `sqlite://PATH`. A missing SQLite file is created; its folder must exist.
     ///
     /// # Errors
     /// When the URL has another scheme or does not parse, or the database cannot be reached.
@@ -70,17 +76,17 @@ impl Db {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             let options = PgConnectOptions::from_str(text).map_err(|_| DbError::Url)?;
             let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(ACQUIRE_TIMEOUT);
-            // One that was used a moment ago is not asked first whether it lives: that would double each query's way.
+            // A connection that was used a moment ago is not pinged first: that would double the round trips of each query.
             let pool = pool.test_before_acquire(false).before_acquire(|connection, used| {
                 Box::pin(async move {
-                    if used.idle_for >= TRUSTED {
+                    if used.idle_for >= PING_AFTER_IDLE {
                         connection.ping().await?;
                     }
                     Ok(true)
                 })
             });
             let pool = pool.connect_with(options).await?;
-            return Ok(Self::over(Pools::Postgres(pool)));
+            return Ok(Self::with_pools(Pools::Postgres(pool)));
         }
         if text.starts_with("sqlite://") {
             return Self::open_sqlite(text).await;
@@ -97,12 +103,12 @@ impl Db {
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true);
         let file = options.get_filename().to_owned();
-        // Readers and the writer are pools of their own: they would not see one database in memory.
+        // The writer and the readers have separate pools, and each connection to a database in memory would see its own database.
         if file.as_os_str().is_empty() || url.contains(":memory:") || url.contains("mode=memory") {
             return Err(DbError::Url);
         }
-        // One writer for the process: SQLite has one per file, and a queue in memory is fairer than its busy loop.
-        // No connection is tried before it is used: a file does not go away.
+        // A single connection writes: SQLite allows one writer per file, and the queue of the pool is fairer than SQLite's busy loop.
+        // Connections are not pinged before use: a connection to a file does not break.
         let pool = || {
             let pool = SqlitePoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).test_before_acquire(false);
             pool.max_lifetime(None).idle_timeout(None)
@@ -110,24 +116,24 @@ impl Db {
         let _lock = lock::exclusive(&file).await?;
         let write = pool().max_connections(1).after_release(|connection, _| Box::pin(is_usable(connection)));
         let write = write.connect_with(options.clone()).await?;
-        let read = pool().max_connections(SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
+        let read = pool().max_connections(MAX_SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
         let (mode,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&read).await?;
         let index = if mode == "wal" { WalIndex::open(&file) } else { None };
-        Ok(Self::over(Pools::Sqlite { read, write, file, index }))
+        Ok(Self::with_pools(Pools::Sqlite { read, write, file, index }))
     }
 
-    fn over(pools: Pools) -> Self {
+    fn with_pools(pools: Pools) -> Self {
         Self { pools, statements: Arc::default() }
     }
 
-    /// How many statements this handle, its clones and their transactions have run; starting and ending transactions not counted.
-    /// For tests that hold a call to a fixed number of them.
+    /// Returns the number of statements that this handle, its clones and their transactions have run, without those that begin or end
+    /// transactions. Tests assert on the number of statements of a call.
     #[must_use]
     pub fn statements(&self) -> u64 {
         self.statements.load(Ordering::Relaxed)
     }
 
-    /// The first of two values on PostgreSQL, the second on SQLite.
+    /// Returns the first value on PostgreSQL, the second on SQLite.
     #[must_use]
     pub fn pick<T>(&self, postgres: T, sqlite: T) -> T {
         match self.pools {
@@ -136,11 +142,11 @@ impl Db {
         }
     }
 
-    /// Starts a write transaction. On SQLite it holds the single writer from the start (`BEGIN IMMEDIATE`), so that what it
-    /// reads cannot change before it writes.
+    /// Begins a write transaction. On SQLite it holds the single writer from the start (`BEGIN IMMEDIATE`), so rows that it reads cannot
+    /// change before it writes.
     ///
     /// # Errors
-    /// When no connection is free in time, or the database is gone.
+    /// When no connection is free in time, or the database cannot be reached.
     pub fn begin(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
         Box::pin(async move {
             let kind = match &self.pools {
@@ -151,8 +157,8 @@ impl Db {
         })
     }
 
-    /// Starts a write transaction that need not be on disk when it commits: a crash of the machine, not one of the process, may
-    /// undo it and those after it that were relaxed as well. For leases and marks that are made again if they are lost.
+    /// Begins a write transaction whose commit does not wait for the disk. A crash of the machine (not of the process) may undo it,
+    /// together with later relaxed ones. For leases and marks that are written again if they are lost.
     ///
     /// # Errors
     /// As those of [`Db::begin`].
@@ -192,18 +198,18 @@ impl Db {
     }
 }
 
-/// Whether a connection may serve again. When the disk is full, SQLite ends a transaction by itself; the driver then cannot roll it
-/// back, takes it for open, and refuses to begin another.
+/// Returns whether a connection may go back to the pool. When the disk is full, SQLite rolls a transaction back by itself; the driver
+/// still counts it as open, cannot roll it back, and refuses to begin another one.
 async fn is_usable(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
     if connection.is_in_transaction() {
-        // The end of a transaction that was dropped is in line before this.
+        // A ping is queued behind the rollback of a transaction that was dropped.
         connection.ping().await?;
     }
     Ok(!connection.is_in_transaction())
 }
 
 impl Tx {
-    /// The first of two values on PostgreSQL, the second on SQLite.
+    /// Returns the first value on PostgreSQL, the second on SQLite.
     #[must_use]
     pub fn pick<T>(&self, postgres: T, sqlite: T) -> T {
         match self.kind {
@@ -215,7 +221,7 @@ impl Tx {
     /// Makes the transaction's writes durable and visible.
     ///
     /// # Errors
-    /// When the database did not confirm; the writes may or may not have happened then.
+    /// When the database does not confirm. The writes may or may not have been committed then.
     pub fn commit(self) -> BoxFuture<'static, Result<(), DbError>> {
         Box::pin(async move {
             match self.kind {
@@ -226,10 +232,10 @@ impl Tx {
         })
     }
 
-    /// Undoes the transaction. Dropping does the same, later.
+    /// Rolls the transaction back and waits for it. Dropping does the same without waiting.
     ///
     /// # Errors
-    /// When the database is gone; nothing was written then either.
+    /// When the database cannot be reached. Nothing is committed then either.
     pub fn rollback(self) -> BoxFuture<'static, Result<(), DbError>> {
         Box::pin(async move {
             match self.kind {

@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long one process waits for another's migration.
+/// Longest time to wait for the lock, which another process holds while it migrates.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Keeps other processes, and other tasks of this one, from making or migrating a SQLite file, until dropped. SQLite's own busy
-/// timeout does not cover the switch to WAL.
+/// Takes the lock that excludes other processes and tasks from creating or migrating a SQLite file, and holds it until the returned
+/// file is dropped. SQLite's busy timeout does not cover the switch to WAL.
 ///
-/// Waits without holding up the runtime's threads: the holder may be another task of this very thread.
+/// Polls with an asynchronous sleep, because the holder may be another task of the same thread.
+///
+/// # Errors
+/// When the lock file cannot be opened, or the lock is not free within [`LOCK_TIMEOUT`].
 pub(super) async fn exclusive(database: &Path) -> io::Result<File> {
     let mut name = database.as_os_str().to_owned();
     name.push(".lock");

@@ -1,3 +1,7 @@
+//! Running and checking migrations.
+//!
+//! Not here: the migrations themselves, which each service has in two folders.
+
 use futures_util::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgPoolOptions;
@@ -10,28 +14,28 @@ const APPLIED: &str = "SELECT version FROM _sqlx_migrations WHERE success ORDER 
 const HAS_TABLE_POSTGRES: &str = "SELECT to_regclass('_sqlx_migrations') IS NOT NULL";
 const HAS_TABLE_SQLITE: &str = "SELECT COUNT(*) > 0 FROM sqlite_master WHERE name = '_sqlx_migrations'";
 
-/// The migrations of one service, the same numbers in both dialects.
+/// The migrations of one service. Both dialects have the same version numbers.
 #[derive(Debug)]
 pub struct Migrations {
-    /// For PostgreSQL.
+    /// Migrations for PostgreSQL.
     pub postgres: Migrator,
-    /// For SQLite.
+    /// Migrations for SQLite.
     pub sqlite: Migrator,
 }
 
 impl Migrations {
-    /// Brings the schema up to date, under a lock that keeps other processes out meanwhile.
+    /// Applies the missing migrations under a lock that excludes other processes.
     ///
     /// # Errors
-    /// When a migration fails, or the schema is newer than this program.
+    /// When the lock is not free in time, a migration fails, or the schema is newer than this program.
     pub fn run<'a>(&'a self, db: &'a Db) -> BoxFuture<'a, Result<(), DbError>> {
         Box::pin(self.migrate(db))
     }
 
     async fn migrate(&self, db: &Db) -> Result<(), DbError> {
         match &db.pools {
-            // The migrator takes an advisory lock there, which belongs to its connection and stays when a migration fails: the
-            // connection is one of its own and ends with it.
+            // The migrator takes an advisory lock, which belongs to its connection and is not released when a migration fails. So it
+            // gets a connection of its own, which is closed afterwards.
             Pools::Postgres(pool) => {
                 let options = pool.connect_options().as_ref().clone();
                 let own = PgPoolOptions::new().max_connections(1).connect_with(options).await?;
@@ -47,10 +51,10 @@ impl Migrations {
         Ok(())
     }
 
-    /// Refuses a schema that is behind or ahead of this program, and changes nothing.
+    /// Checks that the schema has exactly the migrations of this program, and changes nothing.
     ///
     /// # Errors
-    /// When it is, or the database cannot be asked.
+    /// [`DbError::Migrate`] when the schema is older or newer than this program, or another error when the database fails.
     pub fn check<'a>(&'a self, db: &'a Db) -> BoxFuture<'a, Result<(), DbError>> {
         Box::pin(self.compare(db))
     }
@@ -58,16 +62,16 @@ impl Migrations {
     async fn compare(&self, db: &Db) -> Result<(), DbError> {
         let (exists,): (bool,) = db.one(db.pick(HAS_TABLE_POSTGRES, HAS_TABLE_SQLITE), &[]).await?;
         let applied: Vec<(i64,)> = if exists { db.all(APPLIED, &[]).await? } else { Vec::new() };
-        let wanted = match db.pools {
+        let expected = match db.pools {
             Pools::Postgres(_) => &self.postgres,
             Pools::Sqlite { .. } => &self.sqlite,
         };
-        for migration in wanted.iter() {
+        for migration in expected.iter() {
             if !applied.contains(&(migration.version,)) {
                 return Err(MigrateError::VersionNotPresent(migration.version).into());
             }
         }
-        match applied.iter().find(|(version,)| !wanted.version_exists(*version)) {
+        match applied.iter().find(|(version,)| !expected.version_exists(*version)) {
             Some((version,)) => Err(MigrateError::VersionMissing(*version).into()),
             None => Ok(()),
         }

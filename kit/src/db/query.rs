@@ -1,4 +1,4 @@
-//! Running statements, alike on a [`Db`] and inside a [`Tx`], and building those whose filters vary.
+//! Runs statements on a [`Db`] and in a [`Tx`], and builds statements whose filters vary ([`Query`]).
 
 use std::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ macro_rules! bind {
     }};
 }
 
-// `AssertSqlSafe` is needed because the text may come from `Query`, which joins constants only.
+// `AssertSqlSafe` is needed because the text may come from `Query`, which concatenates constants only.
 fn postgres<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Postgres, PgArguments> {
     bind!(sqlx::query::<Postgres>(AssertSqlSafe(sql)), args)
 }
@@ -68,10 +68,10 @@ impl RawRows {
 }
 
 impl Db {
-    /// Returns the one row of a query.
+    /// Returns the single row of a query.
     ///
     /// # Errors
-    /// When there is none, or the database fails.
+    /// When there is no row, or the database fails.
     pub async fn one<T: Row>(&self, sql: &str, args: &[Value]) -> Result<T, DbError> {
         self.fetch_optional(sql, args).await?.ok_or(sqlx::Error::RowNotFound)?.read()
     }
@@ -84,7 +84,7 @@ impl Db {
         self.fetch_optional(sql, args).await?.map(|row| row.read()).transpose()
     }
 
-    /// Returns all rows of a query. The caller bounds their number.
+    /// Returns all rows of a query. The caller must limit their number.
     ///
     /// # Errors
     /// When the database fails.
@@ -92,10 +92,10 @@ impl Db {
         self.fetch_all(sql, args).await?.read()
     }
 
-    /// Runs one writing statement in a transaction of its own and returns how many rows it touched.
+    /// Runs one writing statement in a transaction of its own and returns the number of affected rows.
     ///
     /// # Errors
-    /// [`DbError::Violation`] when a constraint refuses it, or when the database fails.
+    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub fn execute<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
         Box::pin(async move {
             let mut tx = self.begin().await?;
@@ -125,10 +125,10 @@ impl Db {
         })
     }
 
-    /// Asks the database for the number one.
+    /// Runs a trivial query.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the database does not respond.
     pub fn ping(&self) -> BoxFuture<'_, Result<(), DbError>> {
         Box::pin(async move { self.one::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.map(|_| ()) })
     }
@@ -139,10 +139,10 @@ impl Db {
 }
 
 impl Tx {
-    /// Returns the one row of a query or of a `RETURNING` clause.
+    /// Returns the single row of a query or of a `RETURNING` clause.
     ///
     /// # Errors
-    /// When there is none, a constraint refuses the statement, or the database fails.
+    /// When there is no row, the statement violates a constraint, or the database fails.
     pub async fn one<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<T, DbError> {
         self.fetch_optional(sql, args).await?.ok_or(sqlx::Error::RowNotFound)?.read()
     }
@@ -150,23 +150,23 @@ impl Tx {
     /// Returns the first row of a query or of a `RETURNING` clause, if there is one.
     ///
     /// # Errors
-    /// When a constraint refuses the statement, or the database fails.
+    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub async fn optional<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
         self.fetch_optional(sql, args).await?.map(|row| row.read()).transpose()
     }
 
-    /// Returns all rows of a query or of a `RETURNING` clause. The caller bounds their number.
+    /// Returns all rows of a query or of a `RETURNING` clause.
     ///
     /// # Errors
-    /// When a constraint refuses the statement, or the database fails.
+    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub async fn all<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
         self.fetch_all(sql, args).await?.read()
     }
 
-    /// Runs one statement and returns how many rows it touched.
+    /// Runs one statement and returns the number of affected rows.
     ///
     /// # Errors
-    /// [`DbError::Violation`] when a constraint refuses it, or when the database fails.
+    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub fn execute<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
         self.count();
         Box::pin(async move {
@@ -206,7 +206,7 @@ impl Tx {
     }
 }
 
-/// A statement put together from constant pieces, with the values kept apart: input never becomes SQL text.
+/// A statement built from constant parts, with its arguments apart from the text. Input never becomes SQL text.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     sql: String,
@@ -214,13 +214,13 @@ pub struct Query {
 }
 
 impl Query {
-    /// Starts with a constant piece.
+    /// Begins a statement with a constant part.
     #[must_use]
     pub fn new(sql: &'static str) -> Self {
         Self { sql: sql.to_owned(), args: Vec::new() }
     }
 
-    /// Appends a constant piece.
+    /// Appends a constant part.
     pub fn push(&mut self, sql: &'static str) -> &mut Self {
         self.sql.push_str(sql);
         self
@@ -251,13 +251,13 @@ impl Query {
         self
     }
 
-    /// The statement's text.
+    /// Returns the text of the statement.
     #[must_use]
     pub fn sql(&self) -> &str {
         &self.sql
     }
 
-    /// The statement's arguments.
+    /// Returns the arguments of the statement.
     #[must_use]
     pub fn args(&self) -> &[Value] {
         &self.args

@@ -1,3 +1,5 @@
+//! The database handle on PostgreSQL and SQLite: values, constraints, transactions, migrations.
+
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -41,7 +43,7 @@ async fn schema(test: &TestDb) -> Db {
     test.db.clone()
 }
 
-/// Reads the counter, then writes one more: loses updates unless the transaction keeps others out.
+/// Reads the counter and writes the next number. Loses updates unless the transaction excludes other writers.
 async fn increment(db: &Db) -> Result<(), DbError> {
     let mut tx = db.begin().await?;
     let (count,): (i64,) = tx.one(db.pick(COUNT_LOCKED, COUNT), &[]).await?;
@@ -51,7 +53,7 @@ async fn increment(db: &Db) -> Result<(), DbError> {
 }
 
 #[tokio::test]
-async fn every_value_comes_back_as_it_went_in() {
+async fn every_value_is_read_as_it_was_written() {
     on_each(|test| async move {
         let db = schema(&test).await;
         let full = |number, words: &str, flag, raw: &[u8]| Sample {
@@ -76,7 +78,7 @@ async fn every_value_comes_back_as_it_went_in() {
 }
 
 #[tokio::test]
-async fn booleans_filter_alike() {
+async fn booleans_filter_on_both_databases() {
     on_each(|test| async move {
         let db = schema(&test).await;
         for (id, flag) in [(1_i64, Some(true)), (2, Some(false)), (3, None)] {
@@ -187,11 +189,11 @@ async fn a_dropped_transaction_wrote_nothing() {
 }
 
 #[tokio::test]
-async fn a_writer_that_gave_up_waiting_leaves_the_database_usable() {
+async fn a_cancelled_writer_leaves_the_database_usable() {
     on_each(|test| async move {
         let db = schema(&test).await;
         db.execute(ADD_COUNTER, &args![1_i64, 0_i64]).await.unwrap();
-        // The second handle has a writer of its own, as another process has.
+        // A second handle has a writer connection of its own, like another process.
         let other = Db::open(&test.url, 4).await.unwrap();
         let mut tx = db.begin().await.unwrap();
         tx.execute(SET_COUNT, &args![1_i64]).await.unwrap();
@@ -209,7 +211,7 @@ async fn a_writer_that_gave_up_waiting_leaves_the_database_usable() {
 }
 
 #[tokio::test]
-async fn reads_go_on_while_somebody_writes() {
+async fn readers_do_not_wait_for_a_writer() {
     on_each(|test| async move {
         let db = schema(&test).await;
         db.execute(ADD_COUNTER, &args![1_i64, 0_i64]).await.unwrap();
@@ -292,7 +294,7 @@ async fn a_migration_that_fails_changes_nothing_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_query_is_built_of_pieces_and_values() {
+async fn a_query_is_built_of_constant_parts_and_values() {
     on_each(|test| async move {
         let db = schema(&test).await;
         for (id, count) in [(1_i64, 10_i64), (2, 20), (3, 30)] {
@@ -315,7 +317,7 @@ async fn a_query_is_built_of_pieces_and_values() {
 }
 
 #[test]
-fn a_query_never_takes_input_into_its_text() {
+fn the_text_of_a_query_never_contains_a_value() {
     let mut query = Query::new("SELECT id FROM parents WHERE name = ");
     query.bind("x'; DROP TABLE parents; --").push(" OR name IN ").bind_list(["a", "b"]);
     assert_eq!(query.sql(), "SELECT id FROM parents WHERE name = $1 OR name IN ($2, $3)");
@@ -323,7 +325,7 @@ fn a_query_never_takes_input_into_its_text() {
 }
 
 #[tokio::test]
-async fn a_database_must_be_reachable_by_two_connections() {
+async fn a_database_in_memory_and_other_schemes_are_refused() {
     for url in ["", "mysql://x", "sqlite::memory:", "sqlite://:memory:", "sqlite://", "sqlite://x?mode=memory"] {
         assert!(matches!(Db::open(&Secret::new(url), 1).await, Err(DbError::Url)), "{url}");
     }
@@ -337,7 +339,7 @@ async fn a_sqlite_file_needs_its_folder() {
 }
 
 #[tokio::test]
-async fn a_closed_database_does_not_answer() {
+async fn a_closed_database_does_not_respond() {
     on_each(|test| async move {
         test.db.ping().await.unwrap();
         test.db.close().await;
@@ -347,7 +349,7 @@ async fn a_closed_database_does_not_answer() {
 }
 
 #[tokio::test]
-async fn a_new_sqlite_file_is_opened_by_many_at_once() {
+async fn eight_handles_create_one_sqlite_file_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let url = Secret::new(format!("sqlite://{}", folder.path().join("new.db").display()));
     let opened = futures_util::future::join_all((0..8).map(|_| Db::open(&url, 1))).await;
@@ -375,7 +377,7 @@ async fn statements_are_counted_in_and_outside_of_transactions() {
 }
 
 #[tokio::test]
-async fn only_a_relaxed_transaction_need_not_be_on_disk() {
+async fn only_a_relaxed_transaction_does_not_wait_for_the_disk() {
     const LEVEL: (&str, &str) = (
         "SELECT current_setting('synchronous_commit')",
         "SELECT CASE synchronous WHEN 2 THEN 'on' ELSE 'off' END FROM pragma_synchronous",
@@ -391,7 +393,7 @@ async fn only_a_relaxed_transaction_need_not_be_on_disk() {
         for _ in 0..2 {
             levels.push(level(db.begin().await.unwrap()).await);
             levels.push(level(db.begin_relaxed().await.unwrap()).await);
-            // One that is left without an end changes nothing for the next.
+            // A dropped transaction must not change the level of the next one.
             drop(db.begin_relaxed().await.unwrap());
         }
         levels.push(level(db.begin().await.unwrap()).await);
@@ -401,21 +403,21 @@ async fn only_a_relaxed_transaction_need_not_be_on_disk() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_and_not_for_ever() {
+async fn a_full_disk_is_reported_and_later_writes_succeed() {
     let folder = tempfile::tempdir().unwrap();
     let url = Secret::new(format!("sqlite://{}", folder.path().join("full.db").display()));
     let db = Db::open(&url, 1).await.unwrap();
     let mut tx = db.begin().await.unwrap();
     tx.execute("CREATE TABLE samples (id INTEGER PRIMARY KEY, raw BLOB) STRICT", &[]).await.unwrap();
     tx.commit().await.unwrap();
-    // As large as it is: what comes next has no room.
+    // Limits the file to its current size.
     let mut tx = db.begin().await.unwrap();
     let _: (i64,) = tx.one("PRAGMA max_page_count = 1", &[]).await.unwrap();
     let raw = vec![1; 1 << 20];
     let full = tx.execute("INSERT INTO samples (id, raw) VALUES (1, $1)", &args![raw.clone()]).await.unwrap_err();
     assert!(full.is_full(), "{full:?}");
     drop(tx);
-    // The limit was the connection's, which is another one now: or else nobody could write any more.
+    // The limit is a setting of the connection, which the pool must have replaced.
     let mut tx = db.begin().await.unwrap();
     tx.execute("INSERT INTO samples (id, raw) VALUES (2, $1)", &args![raw]).await.unwrap();
     tx.commit().await.unwrap();

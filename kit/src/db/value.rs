@@ -1,11 +1,11 @@
 use ferrite_proto::id::{DeployKeyId, HookId, IssueId, PublicKeyId, RepositoryId, TeamId, TokenId, UserId};
 
-/// One argument of a statement: the types that both databases store alike. The inner `None` is SQL's `NULL` of that type.
+/// An argument of a statement, of a type that both databases have. `None` is `NULL` of that type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `BIGINT`, in SQLite `INTEGER`.
     Int(Option<i64>),
-    /// `TEXT`. Never holds a NUL character: parsers of input refuse it, because PostgreSQL does.
+    /// `TEXT`. Must not contain NUL, which PostgreSQL rejects; parsers of input reject it before.
     Text(Option<String>),
     /// `BOOLEAN`, in SQLite `INTEGER`.
     Bool(Option<bool>),

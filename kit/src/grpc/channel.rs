@@ -1,3 +1,7 @@
+//! The gRPC client channel: connections to one service, balanced in turn, with deadline, trace and service token on each call.
+//!
+//! Not here: retries, which are in `retry`.
+
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,15 +19,15 @@ use crate::service_key::ServiceTokenSource;
 use crate::telemetry;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// HTTP/2 connections to one service: one alone becomes the bottleneck first.
-const CONNECTIONS: usize = 2;
+/// Connections of one channel. A single HTTP/2 connection is the first bottleneck under load.
+const CONNECTIONS_PER_CHANNEL: usize = 2;
 
-/// A way to call one service; cheap to clone. Connects when first used and again after a loss, sets a deadline, carries the
-/// caller's trace and proves our role. Calls that change nothing are repeated when the transport says `UNAVAILABLE`.
+/// A client channel to one service. Connects when it is first used, and again after a connection is lost. Each call gets a deadline,
+/// the current trace and a service token; calls that change nothing are retried on `UNAVAILABLE`.
 #[derive(Clone)]
 pub struct Channel {
     inner: tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, tonic::transport::Error>,
-    credential: Option<Arc<ServiceTokenSource>>,
+    token_source: Option<Arc<ServiceTokenSource>>,
 }
 
 impl std::fmt::Debug for Channel {
@@ -32,24 +36,24 @@ impl std::fmt::Debug for Channel {
     }
 }
 
-/// A channel to the service at `address`, showing `credential` if there is one.
+/// Returns a channel to the service at `address` whose calls carry a token of `token_source`, if there is one.
 ///
 /// # Panics
 /// When called outside a tokio runtime.
 #[must_use]
-pub fn channel(address: &Address, credential: Option<Arc<ServiceTokenSource>>) -> Channel {
-    let connections: Vec<_> = (0..CONNECTIONS).map(|_| connection(address.clone())).collect();
+pub fn channel(address: &Address, token_source: Option<Arc<ServiceTokenSource>>) -> Channel {
+    let connections: Vec<_> = (0..CONNECTIONS_PER_CHANNEL).map(|_| connection(address.clone())).collect();
     let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let balanced = service_fn(move |request: Request<Body>| {
-        let turn = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % CONNECTIONS;
-        connections[turn].clone().oneshot(request)
+        let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % CONNECTIONS_PER_CHANNEL;
+        connections[index].clone().oneshot(request)
     });
     let inner = ServiceBuilder::new().layer_fn(Retry::new).service(balanced);
-    Channel { inner: tower::util::BoxCloneSyncService::new(inner), credential }
+    Channel { inner: tower::util::BoxCloneSyncService::new(inner), token_source }
 }
 
 fn connection(address: Address) -> tonic::transport::Channel {
-    // The host is for the `:authority` header only; the connector knows the way.
+    // The host is for the `:authority` header only: the connector dials `address`.
     let authority = match &address {
         Address::Tcp(authority) => format!("http://{authority}"),
         Address::Unix(_) => "http://localhost".to_owned(),
@@ -83,8 +87,8 @@ impl Service<Request<Body>> for Channel {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         telemetry::inject(request.headers_mut());
-        if let Some(credential) = &self.credential
-            && let Ok(value) = HeaderValue::try_from(credential.token())
+        if let Some(token_source) = &self.token_source
+            && let Ok(value) = HeaderValue::try_from(token_source.token())
         {
             request.headers_mut().insert(ferrite_proto::metadata::SERVICE, value);
         }

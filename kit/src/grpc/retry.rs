@@ -1,3 +1,7 @@
+//! Retries of idempotent gRPC calls within one deadline.
+//!
+//! Not here: retries of writes. Their callers repeat them, with an idempotency key.
+
 use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,12 +18,14 @@ use tower::{Service, ServiceExt};
 
 use super::timeout::{CLIENT_DEADLINE, requested_timeout};
 
-/// Verbs of calls that change nothing, or nothing more when repeated: an event sink knows the events it has seen.
-const IDEMPOTENT: &[&str] = &["Get", "List", "Search", "Is", "Authenticate", "Resolve", "Deliver"];
-const PAUSES_MS: &[u64] = &[20, 100, 400, 1_000];
+/// Verbs of idempotent methods. `Deliver` is one of them because an event sink applies an event once.
+const IDEMPOTENT_VERBS: &[&str] = &["Get", "List", "Search", "Is", "Authenticate", "Resolve", "Deliver"];
+/// Time before each retry, at most; the actual time is random, at least half of it.
+const RETRY_DELAYS_MS: &[u64] = &[20, 100, 400, 1_000];
+/// `grpc-status` of `UNAVAILABLE`.
 const UNAVAILABLE: &str = "14";
 
-/// Repeats idempotent calls that the transport could not deliver.
+/// Service that retries idempotent calls on `UNAVAILABLE` and on failures of the transport, within one deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Retry<S>(S);
 
@@ -29,11 +35,12 @@ impl<S> Retry<S> {
     }
 }
 
+/// Returns whether the method at `path` begins with an idempotent verb.
 fn is_idempotent(path: &str) -> bool {
     let method = path.rsplit('/').next().unwrap_or_default();
-    // `Is` is a verb, the start of `Issue` is not.
+    // `IsMember` begins with the verb `Is`; `IssueToken` does not.
     let is_verb = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_lowercase());
-    IDEMPOTENT.iter().any(|verb| method.strip_prefix(verb).is_some_and(is_verb))
+    IDEMPOTENT_VERBS.iter().any(|verb| method.strip_prefix(verb).is_some_and(is_verb))
 }
 
 impl<S> Service<Request<Body>> for Retry<S>
@@ -55,20 +62,21 @@ where
         let is_idempotent = is_idempotent(request.uri().path());
         let deadline = requested_timeout(request.headers()).min(CLIENT_DEADLINE);
         Box::pin(async move {
-            // All attempts together: the caller set one deadline, not one for each.
-            let attempts =
-                async { if is_idempotent { repeat(inner, request).await } else { inner.oneshot(request).await } };
+            // The deadline covers all attempts together.
+            let attempts = async {
+                if is_idempotent { send_with_retries(inner, request).await } else { inner.oneshot(request).await }
+            };
             match tokio::time::timeout(deadline, attempts).await {
-                Ok(Err(error)) if is_timeout(&error) => Ok(late()),
+                Ok(Err(error)) if is_timeout(&error) => Ok(deadline_exceeded()),
                 Ok(outcome) => outcome,
-                Err(_) => Ok(late()),
+                Err(_) => Ok(deadline_exceeded()),
             }
         })
     }
 }
 
-/// What a caller is told whose time is up, whichever clock noticed it first.
-fn late() -> Response<Body> {
+/// Returns the response to a call past its deadline, whether the timeout below or the one of the transport ended it.
+fn deadline_exceeded() -> Response<Body> {
     Status::deadline_exceeded("deadline exceeded").into_http()
 }
 
@@ -83,16 +91,16 @@ fn is_timeout(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-async fn repeat<S>(inner: S, request: Request<Body>) -> Result<Response<Body>, S::Error>
+async fn send_with_retries<S>(inner: S, request: Request<Body>) -> Result<Response<Body>, S::Error>
 where
     S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send,
 {
     let (parts, body) = request.into_parts();
-    // Our own client encodes unary requests in memory, so this cannot fail or wait.
+    // Idempotent methods are unary, so their requests are encoded in memory: reading them neither fails nor waits.
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_else(|_| Bytes::new());
-    for pause in PAUSES_MS {
+    for delay in RETRY_DELAYS_MS {
         let attempt = Request::from_parts(parts.clone(), Body::new(Full::new(bytes.clone())));
         match inner.clone().oneshot(attempt).await {
             Ok(response) if response.headers().get("grpc-status").is_none_or(|code| code != UNAVAILABLE) => {
@@ -100,7 +108,7 @@ where
             }
             Ok(_) | Err(_) => {}
         }
-        let jittered = rand::rng().random_range(pause / 2..=*pause);
+        let jittered = rand::rng().random_range(delay / 2..=*delay);
         tokio::time::sleep(Duration::from_millis(jittered)).await;
     }
     inner.oneshot(Request::from_parts(parts, Body::new(Full::new(bytes)))).await

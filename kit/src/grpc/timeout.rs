@@ -10,7 +10,7 @@ pub(crate) fn requested_timeout(headers: &HeaderMap) -> Duration {
     headers.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse_timeout).unwrap_or(Duration::MAX)
 }
 
-/// The form is at most eight digits and a unit: <https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>.
+/// Parses a `grpc-timeout`: at most eight digits and a unit (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>).
 fn parse_timeout(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_are_read_as_the_protocol_writes_them() {
+    fn timeouts_of_the_protocol_are_parsed() {
         assert_eq!(parse_timeout("250m"), Some(Duration::from_millis(250)));
         assert_eq!(parse_timeout("99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
         for wrong in ["", "m", "999999999S", "-1S", "1x", "1é", "é", "+1S", " 1S"] {
@@ -45,12 +45,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_timeout_breaks_the_parser(text in ".*") {
+        fn the_parser_accepts_any_text_without_panic(text in ".*") {
             parse_timeout(&text);
         }
 
         #[test]
-        fn every_timeout_of_the_protocol_is_read(count in 0_u64..=99_999_999) {
+        fn every_number_of_eight_digits_is_parsed(count in 0_u64..=99_999_999) {
             prop_assert_eq!(parse_timeout(&format!("{count}S")), Some(Duration::from_secs(count)));
             prop_assert_eq!(parse_timeout(&format!("{count}M")), Some(Duration::from_secs(count * 60)));
             prop_assert_eq!(parse_timeout(&format!("{count}n")), Some(Duration::from_nanos(count)));

@@ -1,3 +1,5 @@
+//! Idempotency keys on both databases.
+
 use ferrite_proto::events::DeliverRequest;
 use tonic::Request;
 use tonic::metadata::MetadataValue;
@@ -5,7 +7,7 @@ use tonic::metadata::MetadataValue;
 use super::*;
 use crate::testing::{on_each, service_tables};
 
-/// Any message serves as a request or an answer.
+/// Returns a message that the tests use both as request and as response.
 fn message(number: i64) -> DeliverRequest {
     let event = ferrite_proto::events::Event { repository_id: number, ..Default::default() };
     DeliverRequest { events: vec![event] }
@@ -24,7 +26,7 @@ async fn store(db: &Db, key: &IdempotencyKey, answer: i64, now_us: i64) -> Resul
 }
 
 #[tokio::test]
-async fn the_same_write_gets_the_stored_answer() {
+async fn a_repeated_write_gets_the_stored_response() {
     on_each(|test| async move {
         service_tables(&test.db).await;
         let first = key("k", 1, "Create", 1).unwrap().unwrap();
@@ -78,21 +80,21 @@ async fn of_two_writes_with_one_key_one_fails() {
 }
 
 #[tokio::test]
-async fn answers_are_kept_for_a_day() {
+async fn responses_are_kept_for_a_day() {
     on_each(|test| async move {
         service_tables(&test.db).await;
         let old = key("old", 1, "Create", 1).unwrap().unwrap();
         store(&test.db, &old, 1, 0).await.unwrap();
-        store(&test.db, &key("b", 1, "Create", 1).unwrap().unwrap(), 1, KEEP_US).await.unwrap();
+        store(&test.db, &key("b", 1, "Create", 1).unwrap().unwrap(), 1, RETENTION_US).await.unwrap();
         assert!(old.replay::<DeliverRequest>(&test.db).await.unwrap().is_some());
-        store(&test.db, &key("c", 1, "Create", 1).unwrap().unwrap(), 1, KEEP_US + 1).await.unwrap();
+        store(&test.db, &key("c", 1, "Create", 1).unwrap().unwrap(), 1, RETENTION_US + 1).await.unwrap();
         assert!(old.replay::<DeliverRequest>(&test.db).await.unwrap().is_none());
     })
     .await;
 }
 
 #[test]
-fn a_malformed_key_is_refused_and_none_is_none() {
+fn a_malformed_key_is_refused_and_a_missing_one_is_none() {
     assert!(IdempotencyKey::of(&Request::new(message(1)), 1, "Create").unwrap().is_none());
     for wrong in ["", "a\tb", &"x".repeat(256)] {
         assert!(matches!(key(wrong, 1, "Create", 1), Err(IdempotencyError::BadKey)), "{wrong:?}");
@@ -105,7 +107,7 @@ fn a_malformed_key_is_refused_and_none_is_none() {
 }
 
 #[test]
-fn a_failing_database_is_no_fields_fault() {
+fn a_failing_database_reports_no_field() {
     let status = Status::from(IdempotencyError::Store(DbError::Url));
     assert_eq!((status.code(), status.message()), (tonic::Code::Internal, "internal error"));
     assert!(ferrite_proto::error::violations(&status).is_empty());

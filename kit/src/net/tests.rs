@@ -1,3 +1,5 @@
+//! Parsing of addresses, and binding of sockets.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -29,7 +31,7 @@ fn an_address_is_a_host_and_port_or_a_path() {
 
 proptest! {
     #[test]
-    fn what_is_read_is_written_back_alike(text in "(http://|unix:)?[a-z0-9.:/\\[\\]]{0,20}(:[0-9]{1,5})?") {
+    fn a_displayed_address_parses_to_the_same_address(text in "(http://|unix:)?[a-z0-9.:/\\[\\]]{0,20}(:[0-9]{1,5})?") {
         if let Ok(address) = text.parse::<Address>() {
             prop_assert_eq!(address.to_string().parse::<Address>(), Ok(address));
         }
@@ -42,12 +44,12 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_dead_socket_is_replaced_and_any_other_file_kept() {
+async fn an_unused_socket_file_is_replaced_and_any_other_file_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let address = Address::Unix(path.clone());
     drop(address.bind().await.unwrap());
-    assert!(path.exists(), "it is left behind");
+    assert!(path.exists(), "the socket file outlives its listener");
     let listener = address.bind().await.unwrap();
     let (connected, accepted) = tokio::join!(address.connect(), listener.accept());
     connected.unwrap();
@@ -61,7 +63,7 @@ async fn a_dead_socket_is_replaced_and_any_other_file_kept() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_named() {
+async fn the_error_names_an_address_that_is_in_use() {
     let taken = Address::Tcp("127.0.0.1:0".into()).bind().await.unwrap();
     let address = taken.address().unwrap();
     let error = address.bind().await.unwrap_err();

@@ -1,3 +1,7 @@
+//! The receiving side of events: checks a delivery and applies each of its events once.
+//!
+//! Not here: sending, which is in `relay`.
+
 use std::future::Future;
 
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
@@ -8,20 +12,21 @@ use super::inbox::first_seen;
 use crate::auth::{AuthError, Caller};
 use crate::db::{Db, DbError, Tx};
 
+/// Most events of one delivery.
 const MAX_EVENTS: usize = 64;
-/// A UUID has 36.
-const MAX_ID_BYTES: usize = 64;
+/// Longest event id. A UUID has 36 bytes.
+const MAX_EVENT_ID_BYTES: usize = 64;
 
-/// Why a delivery is refused.
+/// The error of a delivery.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
-    /// The caller is none of Ferrite's processes.
+    /// The caller is not one of Ferrite's own processes.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// There are too many events, or some that cannot be applied.
+    /// There are too many events, or some are malformed or of an unknown kind.
     #[error("events are not valid")]
     Invalid(Vec<FieldViolation>),
-    /// The database failed; nothing was applied.
+    /// The database failed. No event was applied.
     #[error("storage failure")]
     Store(#[from] DbError),
 }
@@ -67,16 +72,17 @@ impl From<DeliveryError> for Status {
     }
 }
 
-/// What a service does when it learns of a fact.
+/// The effects of events on a service.
 pub trait Apply: Sync {
-    /// Does in `tx` what `event` asks for. Called once for every event, however often it is delivered.
+    /// Applies `event` in `tx`. Called once for every event, however often the event is delivered.
     fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> impl Future<Output = Result<(), DbError>> + Send;
 }
 
-/// Answers a delivery: applies its new events in one transaction, or none of them.
+/// Handles a delivery: applies its new events in one transaction, all or none.
 ///
 /// # Errors
-/// When the caller is no service, an event cannot be applied, or the database fails.
+/// [`DeliveryError::Auth`] when the caller is no service, [`DeliveryError::Invalid`] when there are too many events or one is not
+/// valid, [`DeliveryError::Store`] when the database fails.
 pub async fn deliver<A: Apply>(
     service: &A,
     db: &Db,
@@ -94,10 +100,11 @@ pub async fn deliver<A: Apply>(
     Ok(DeliverResponse {})
 }
 
-/// The events of a delivery, for a service that cannot apply them in one transaction.
+/// Returns the checked events of a delivery, for a service that cannot apply them in one transaction.
 ///
 /// # Errors
-/// When the caller is no service, there are too many events, or one cannot be applied by this version.
+/// [`DeliveryError::Auth`] when the caller is no service, [`DeliveryError::Invalid`] when there are too many events or one is not
+/// valid.
 pub fn delivered(request: Request<DeliverRequest>) -> Result<Vec<Event>, DeliveryError> {
     Caller::of(&request).require_service()?;
     let events = request.into_inner().events;
@@ -112,7 +119,7 @@ fn check(events: &[Event]) -> Vec<FieldViolation> {
     let mut violations = Vec::new();
     for (index, event) in events.iter().enumerate() {
         let field = |name| format!("events[{index}].{name}");
-        if !is_id(&event.event_id) {
+        if !is_event_id(&event.event_id) {
             violations.push(FieldViolation::new(field("event_id"), "invalid", "must be a UUID"));
         }
         if event.repository_id < 1 {
@@ -125,8 +132,8 @@ fn check(events: &[Event]) -> Vec<FieldViolation> {
     violations
 }
 
-fn is_id(text: &str) -> bool {
+fn is_event_id(text: &str) -> bool {
     !text.is_empty()
-        && text.len() <= MAX_ID_BYTES
+        && text.len() <= MAX_EVENT_ID_BYTES
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }

@@ -4,7 +4,7 @@ use ferrite_proto::id::RepositoryId;
 
 use crate::clock::timestamp;
 
-/// The name of a fact in rows, logs and metrics.
+/// Returns the name of an event's kind in rows, logs and metrics.
 #[must_use]
 pub fn kind(event: &Event) -> &'static str {
     match &event.fact {
@@ -18,7 +18,7 @@ pub fn kind(event: &Event) -> &'static str {
     }
 }
 
-/// An event about a repository, with a new id.
+/// Returns a new event about a repository, with a random id.
 #[must_use]
 pub fn event(repository: RepositoryId, now_us: i64, fact: Fact) -> Event {
     Event {

@@ -7,8 +7,8 @@ use crate::db::{DbError, Tx};
 const RECORD: &str =
     "INSERT INTO inbox (event_id, repository_id, kind, received_us) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
 
-/// Records that `event` is being applied in this transaction, and says whether it is the first time. When it is not, the caller
-/// does nothing.
+/// Records in the transaction that `event` is applied. Returns whether this is the first time; if not, the caller must not apply it
+/// again.
 ///
 /// # Errors
 /// When the database fails.

@@ -1,9 +1,9 @@
-//! Facts that travel: written in the transaction of the change, delivered in order per repository, applied once.
+//! Events between services: written in the transaction of the change, delivered in order per repository, applied once.
 //!
-//! Every service that uses this has two tables in its migrations (see `docs/events.md`): `outbox`, one row per event and subscriber,
-//! and `inbox`, one row per event applied. Rows stay for a while after they are done, so that people can look.
+//! Every service that uses this module has two tables in its migrations (see `docs/events.md`): `outbox`, one row per event and
+//! subscriber, and `inbox`, one row per applied event. Rows stay for a week after the delivery, for inspection.
 //!
-//! Not here: what an event means. Payloads are [`ferrite_proto::events::Event`]s, decoded by the subscriber.
+//! Not here: the effects of an event, which each subscriber implements as [`Apply`].
 
 mod delivery;
 mod event;

@@ -1,3 +1,7 @@
+//! The SQL of the tables `outbox` and `inbox`: appending, claiming, marking and purging rows.
+//!
+//! Not here: calls to subscribers, which are in `relay`.
+
 use ferrite_proto::events::Event;
 use prost::Message;
 
@@ -7,23 +11,23 @@ use crate::db::{Db, DbError, Tx};
 
 const APPEND: &str = "INSERT INTO outbox (event_id, subscriber, repository_id, kind, payload, created_us, next_attempt_us, claimed_until_us, epoch, attempts) \
      VALUES ($1, $2, $3, $4, $5, $6, $6, 0, 0, 0)";
-/// Rows that are due and whose repository has no earlier row that somebody holds or that waits for its next attempt: those must
-/// come first.
+/// Claims rows that are due. A row is left out if an earlier row of its repository is claimed or waits for its next attempt, because
+/// that one must be delivered first. The limit is the largest number of events of a delivery.
 const CLAIM: &str = "UPDATE outbox SET claimed_until_us = $2, epoch = epoch + 1 WHERE id IN (\
      SELECT o.id FROM outbox o WHERE o.subscriber = $1 AND o.delivered_us IS NULL AND o.claimed_until_us < $3 AND o.next_attempt_us <= $3 \
      AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.subscriber = o.subscriber AND e.repository_id = o.repository_id \
      AND e.delivered_us IS NULL AND e.id < o.id AND (e.claimed_until_us >= $3 OR e.next_attempt_us > $3)) \
      ORDER BY o.id LIMIT 64) RETURNING id, epoch, attempts, event_id, repository_id, payload";
-/// Replicas take turns to claim, so that none takes a later row of a repository while another takes an earlier one.
-const CLAIM_TURN: &str =
-    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.outbox'))) AS turn";
+/// Makes claims of replicas exclude each other, so that none claims a later row of a repository while another claims an earlier one.
+const CLAIM_LOCK: &str =
+    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.outbox'))) AS locked";
 const DELIVERED: &str = "UPDATE outbox SET delivered_us = $3, claimed_until_us = 0 WHERE id = $1 AND epoch = $2";
 const FAILED: &str = "UPDATE outbox SET claimed_until_us = 0, attempts = attempts + 1, next_attempt_us = $3 WHERE id = $1 AND epoch = $2";
 const PURGE: &str = "DELETE FROM outbox WHERE delivered_us < $1";
 const PURGE_INBOX: &str = "DELETE FROM inbox WHERE received_us < $1";
 const BACKLOG: &str = "SELECT COUNT(*) FROM outbox WHERE subscriber = $1 AND delivered_us IS NULL";
 
-/// One row on its way to one subscriber.
+/// A claimed row: one event for one subscriber.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(super) struct OutboxRow {
     pub(super) id: i64,
@@ -34,10 +38,10 @@ pub(super) struct OutboxRow {
     pub(super) payload: Vec<u8>,
 }
 
-/// Writes `event` for each of `subscribers`, in the transaction of the change that it tells of.
+/// Writes `event` for each of `subscribers`, in the transaction of the change that the event reports.
 ///
-/// Two transactions that append events of one repository must exclude each other (by a row lock, or a lock in memory), or their
-/// order is undefined.
+/// Two transactions that append events of one repository must exclude each other (by a row lock or a lock in memory). Otherwise the
+/// order of their events is undefined.
 ///
 /// # Errors
 /// When the database fails.
@@ -51,17 +55,17 @@ pub async fn append(tx: &mut Tx, event: &Event, subscribers: &[&str], now_us: i6
     Ok(())
 }
 
-/// Rows to deliver now. That they are claimed need not survive a crash, and neither need the marks below: what is lost is delivered
-/// once more, and taken once.
+/// Claims and returns the rows to deliver now. Claims and the marks below need not survive a crash of the machine: after it the rows
+/// are delivered again, and applied once.
 pub(super) async fn claim(db: &Db, subscriber: &str, now_us: i64, until_us: i64) -> Result<Vec<OutboxRow>, DbError> {
-    // Cheap for SQLite, whose writer must not be taken by an idle poll.
+    // A read is cheap on SQLite; a poll without rows must not occupy its single writer.
     if backlog(db, subscriber).await? == 0 {
         return Ok(Vec::new());
     }
     let mut tx = db.begin_relaxed().await?;
-    // SQLite's writer excludes others by itself.
-    if let Some(turn) = tx.pick(Some(CLAIM_TURN), None) {
-        let _: (i64,) = tx.one(turn, &[]).await?;
+    // On SQLite the single writer is the lock.
+    if let Some(lock) = tx.pick(Some(CLAIM_LOCK), None) {
+        let _: (i64,) = tx.one(lock, &[]).await?;
     }
     let mut rows: Vec<OutboxRow> = tx.all(CLAIM, &args![subscriber, until_us, now_us]).await?;
     tx.commit().await?;
@@ -69,6 +73,7 @@ pub(super) async fn claim(db: &Db, subscriber: &str, now_us: i64, until_us: i64)
     Ok(rows)
 }
 
+/// Marks rows as delivered, unless another claim has replaced the one they were read with.
 pub(super) async fn delivered(db: &Db, rows: &[OutboxRow], now_us: i64) -> Result<(), DbError> {
     let mut tx = db.begin_relaxed().await?;
     for row in rows {
@@ -77,6 +82,7 @@ pub(super) async fn delivered(db: &Db, rows: &[OutboxRow], now_us: i64) -> Resul
     tx.commit().await
 }
 
+/// Releases rows for another attempt at `next_attempt_us`.
 pub(super) async fn failed(db: &Db, rows: &[OutboxRow], next_attempt_us: i64) -> Result<(), DbError> {
     let mut tx = db.begin_relaxed().await?;
     for row in rows {
@@ -85,11 +91,13 @@ pub(super) async fn failed(db: &Db, rows: &[OutboxRow], next_attempt_us: i64) ->
     tx.commit().await
 }
 
+/// Returns the number of rows that are not delivered.
 pub(super) async fn backlog(db: &Db, subscriber: &str) -> Result<i64, DbError> {
     let (count,): (i64,) = db.one(BACKLOG, &args![subscriber]).await?;
     Ok(count)
 }
 
+/// Deletes rows of both tables that were delivered or received before `before_us`.
 pub(super) async fn purge(db: &Db, before_us: i64) -> Result<(), DbError> {
     let mut tx = db.begin_relaxed().await?;
     tx.execute(PURGE, &args![before_us]).await?;

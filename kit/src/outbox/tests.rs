@@ -1,3 +1,5 @@
+//! Outbox, relay and inbox with a subscriber on both databases: order, repetition, failures.
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,19 +14,20 @@ use tokio::task::JoinSet;
 use tonic::{Request, Response, Status};
 
 use super::*;
+use crate::args;
 use crate::auth::Caller;
+use crate::clock::Clock;
 use crate::db::Db;
 use crate::net::Address;
 use crate::server::GrpcServer;
 use crate::testing::{TestDb, TestEnv, eventually, on_each, service_tables};
-use crate::{Clock, args};
 
 const EFFECT: &str = "INSERT INTO effects (repository_id, number) VALUES ($1, $2)";
 const EFFECTS: &str = "SELECT number FROM effects WHERE repository_id = $1 ORDER BY id";
 const WAITING: &str = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
 const SINK: &str = "sink";
 
-/// A subscriber that writes each event's number down, once, as a service does.
+/// A subscriber that stores the number of each event once, as a service does.
 #[derive(Clone)]
 struct Sink {
     db: Db,
@@ -33,8 +36,8 @@ struct Sink {
 
 #[derive(Default)]
 struct State {
-    /// Repositories whose events are refused.
-    poisoned: HashSet<i64>,
+    /// Repositories whose events the sink refuses.
+    refused: HashSet<i64>,
     deliveries: usize,
 }
 
@@ -47,8 +50,8 @@ impl EventSink for Sink {
         {
             let mut state = self.state.lock().unwrap();
             state.deliveries += 1;
-            if events.iter().any(|event| state.poisoned.contains(&event.repository_id)) {
-                return Err(Status::invalid_argument("poison"));
+            if events.iter().any(|event| state.refused.contains(&event.repository_id)) {
+                return Err(Status::invalid_argument("refused"));
             }
         }
         let mut tx = self.db.begin().await.unwrap();
@@ -64,7 +67,7 @@ impl EventSink for Sink {
 }
 
 struct Setup {
-    site: TestEnv,
+    env: TestEnv,
     test: TestDb,
     sink: Sink,
 }
@@ -73,29 +76,29 @@ impl Setup {
     async fn new(test: TestDb, clock: Clock) -> Self {
         service_tables(&test.db).await;
         let sink = Sink { db: test.db.clone(), state: Arc::default() };
-        Self { site: TestEnv::new(clock), test, sink }
+        Self { env: TestEnv::new(clock), test, sink }
     }
 
     async fn serve(&self) -> Address {
         let server = GrpcServer::default().add(EventSinkServer::new(self.sink.clone()));
-        self.site.serve(&self.address(), server, Router::new()).await
+        self.env.serve(&self.address(), server, Router::new()).await
     }
 
     fn address(&self) -> Address {
-        self.site.socket(SINK)
+        self.env.socket(SINK)
     }
 
     fn relay(&self, db: &Db) -> Relay {
-        let subscribers = Subscribers::from([(SINK, self.site.channel(&self.address()))]);
-        Relay::new(db.clone(), self.site.clock.clone(), subscribers)
+        let subscribers = Subscribers::from([(SINK, self.env.channel(&self.address()))]);
+        Relay::new(db.clone(), self.env.clock.clone(), subscribers)
     }
 
-    fn poison(&self, repository: i64, is_poison: bool) {
+    fn set_refused(&self, repository: i64, is_refused: bool) {
         let mut state = self.sink.state.lock().unwrap();
-        if is_poison {
-            state.poisoned.insert(repository)
+        if is_refused {
+            state.refused.insert(repository)
         } else {
-            state.poisoned.remove(&repository)
+            state.refused.remove(&repository)
         };
     }
 
@@ -146,7 +149,7 @@ async fn events_of_one_repository_arrive_in_order() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         setup.serve().await;
-        setup.relay(&setup.test.db).start(&setup.site.life);
+        setup.relay(&setup.test.db).start(&setup.env.life);
         write_many(&setup.test.db, 4, 25).await;
         setup.until_delivered().await;
         for repository in 1..=4 {
@@ -157,7 +160,7 @@ async fn events_of_one_repository_arrive_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_relays_share_the_work_without_repeating_or_reordering_it() {
+async fn two_relays_deliver_without_repetition_and_in_order() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         setup.serve().await;
@@ -165,7 +168,7 @@ async fn two_relays_share_the_work_without_repeating_or_reordering_it() {
         write_many(&setup.test.db, 3, 40).await;
         let relays = [setup.relay(&setup.test.db), setup.relay(&other)];
         for relay in &relays {
-            relay.start(&setup.site.life);
+            relay.start(&setup.env.life);
         }
         for number in 40..60 {
             write(&other, &issue(1, number)).await;
@@ -185,7 +188,7 @@ async fn a_repeated_delivery_has_one_effect() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         let address = setup.serve().await;
-        let mut client = EventSinkClient::new(setup.site.channel(&address));
+        let mut client = EventSinkClient::new(setup.env.channel(&address));
         let event = issue(1, 5);
         for _ in 0..3 {
             client.deliver(DeliverRequest { events: vec![event.clone(), event.clone()] }).await.unwrap();
@@ -196,28 +199,28 @@ async fn a_repeated_delivery_has_one_effect() {
 }
 
 #[tokio::test]
-async fn a_refused_event_holds_up_its_own_repository_only() {
+async fn a_refused_event_delays_its_own_repository_only() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         setup.serve().await;
-        setup.poison(1, true);
+        setup.set_refused(1, true);
         for number in 0..3 {
             for repository in 1..=3 {
                 write(&setup.test.db, &issue(repository, number)).await;
             }
         }
         let relay = setup.relay(&setup.test.db);
-        relay.start(&setup.site.life);
-        eventually("the others have theirs", || async {
+        relay.start(&setup.env.life);
+        eventually("the other repositories have their events", || async {
             setup.effects(2).await == in_order(3) && setup.effects(3).await == in_order(3)
         })
         .await;
         write(&setup.test.db, &issue(1, 3)).await;
         write(&setup.test.db, &issue(2, 3)).await;
         relay.wake();
-        eventually("later ones as well", || async { setup.effects(2).await == in_order(4) }).await;
+        eventually("later events too", || async { setup.effects(2).await == in_order(4) }).await;
         assert_eq!(setup.effects(1).await, [0_i64; 0]);
-        setup.poison(1, false);
+        setup.set_refused(1, false);
         setup.until_delivered().await;
         assert_eq!(setup.effects(1).await, in_order(4));
     })
@@ -225,27 +228,27 @@ async fn a_refused_event_holds_up_its_own_repository_only() {
 }
 
 #[tokio::test]
-async fn what_was_delivered_and_not_marked_is_delivered_again_and_applied_once() {
+async fn an_event_that_was_delivered_and_not_marked_is_delivered_again_and_applied_once() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::fixed(1_000_000)).await;
         let address = setup.serve().await;
         let event = issue(1, 5);
         write(&setup.test.db, &event).await;
-        // The first relay dies between the two: the row stays claimed and is not marked.
+        // The first relay dies after the delivery: the row stays claimed and is not marked.
         let claimed = rows::claim(&setup.test.db, SINK, 1_000_000, 61_000_000).await.unwrap();
         assert_eq!(claimed.len(), 1);
-        let mut client = EventSinkClient::new(setup.site.channel(&address));
+        let mut client = EventSinkClient::new(setup.env.channel(&address));
         client.deliver(DeliverRequest { events: vec![event] }).await.unwrap();
         let relay = setup.relay(&setup.test.db);
-        relay.start(&setup.site.life);
+        relay.start(&setup.env.life);
         tokio::time::sleep(Duration::from_millis(100)).await;
-        assert_eq!(setup.sink.state.lock().unwrap().deliveries, 1, "a claim is respected while it lasts");
-        setup.site.clock.advance(Duration::from_secs(61));
+        assert_eq!(setup.sink.state.lock().unwrap().deliveries, 1, "the claim has not expired");
+        setup.env.clock.advance(Duration::from_secs(61));
         relay.wake();
         setup.until_delivered().await;
         assert_eq!(setup.sink.state.lock().unwrap().deliveries, 2);
         assert_eq!(setup.effects(1).await, [5]);
-        // Should the first one come back to life, its mark counts no more.
+        // A late mark of the first relay has no effect, because its claim was replaced.
         rows::failed(&setup.test.db, &claimed, 99).await.unwrap();
         setup.until_delivered().await;
     })
@@ -253,7 +256,7 @@ async fn what_was_delivered_and_not_marked_is_delivered_again_and_applied_once()
 }
 
 #[tokio::test]
-async fn a_later_event_is_not_claimed_while_an_earlier_one_is_held() {
+async fn a_later_event_is_not_claimed_while_an_earlier_one_is_claimed() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::fixed(0)).await;
         let db = &setup.test.db;
@@ -267,16 +270,16 @@ async fn a_later_event_is_not_claimed_while_an_earlier_one_is_held() {
         rows::failed(db, &first, 50).await.unwrap();
         assert!(rows::claim(db, SINK, 20, 100).await.unwrap().is_empty(), "it waits for its next attempt");
         let both = rows::claim(db, SINK, 60, 160).await.unwrap();
-        assert_eq!(both.iter().map(|row| row.attempts).collect::<Vec<_>>(), [1, 0], "then both go, in order");
+        assert_eq!(both.iter().map(|row| row.attempts).collect::<Vec<_>>(), [1, 0], "then both are claimed, in order");
     })
     .await;
 }
 
 #[tokio::test]
-async fn events_wait_for_a_subscriber_that_is_away() {
+async fn events_wait_for_an_unreachable_subscriber() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
-        setup.relay(&setup.test.db).start(&setup.site.life);
+        setup.relay(&setup.test.db).start(&setup.env.life);
         write_many(&setup.test.db, 2, 3).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(setup.test.db.one::<(i64,)>(WAITING, &[]).await.unwrap(), (6,));
@@ -293,15 +296,15 @@ async fn a_writer_waits_for_its_event_but_not_long() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         let relay = setup.relay(&setup.test.db);
-        relay.start(&setup.site.life);
+        relay.start(&setup.env.life);
         let event = issue(1, 0);
         let flush = relay.flush(&event, 1);
         write(&setup.test.db, &event).await;
         let started = Instant::now();
         flush.wait().await;
-        let away = started.elapsed();
-        assert!(away >= Duration::from_millis(50), "nobody took it: {away:?}");
-        assert!(away < Duration::from_millis(500), "it waited on: {away:?}");
+        let waited = started.elapsed();
+        assert!(waited >= Duration::from_millis(50), "there is no subscriber: {waited:?}");
+        assert!(waited < Duration::from_millis(500), "it waits at most 50 ms: {waited:?}");
 
         setup.serve().await;
         setup.until_delivered().await;
@@ -312,7 +315,11 @@ async fn a_writer_waits_for_its_event_but_not_long() {
             let started = Instant::now();
             flush.wait().await;
             if started.elapsed() < Duration::from_millis(50) {
-                assert_eq!(setup.effects(1).await, in_order(number + 1), "it was told that its event was taken");
+                assert_eq!(
+                    setup.effects(1).await,
+                    in_order(number + 1),
+                    "the wait ended because the event was delivered"
+                );
             }
         }
     })
@@ -320,20 +327,20 @@ async fn a_writer_waits_for_its_event_but_not_long() {
 }
 
 #[tokio::test]
-async fn a_relay_ends_with_its_life() {
+async fn a_relay_stops_with_its_process() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         setup.serve().await;
-        setup.relay(&setup.test.db).start(&setup.site.life);
+        setup.relay(&setup.test.db).start(&setup.env.life);
         write_many(&setup.test.db, 1, 5).await;
-        setup.site.life.stop();
-        assert!(setup.site.life.finished().await);
+        setup.env.life.stop();
+        assert!(setup.env.life.finished().await);
     })
     .await;
 }
 
 #[tokio::test]
-async fn done_rows_are_purged_and_waiting_ones_are_not() {
+async fn delivered_rows_are_purged_and_waiting_ones_are_not() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::fixed(0)).await;
         let db = &setup.test.db;
@@ -351,11 +358,11 @@ async fn done_rows_are_purged_and_waiting_ones_are_not() {
 }
 
 #[tokio::test]
-async fn an_event_that_was_rolled_back_is_never_told() {
+async fn an_event_that_was_rolled_back_is_not_delivered() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         setup.serve().await;
-        setup.relay(&setup.test.db).start(&setup.site.life);
+        setup.relay(&setup.test.db).start(&setup.env.life);
         let mut tx = setup.test.db.begin().await.unwrap();
         append(&mut tx, &issue(1, 0), &[SINK], 0).await.unwrap();
         drop(tx);

@@ -1,3 +1,7 @@
+//! [`RateLimiter`], which counts in Redis or in memory.
+//!
+//! Not here: the counters themselves, which are in `memory` and in [`crate::redis`].
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -1,3 +1,7 @@
+//! Counters of one process, for rate limits without Redis.
+//!
+//! Not here: hashing of keys, which the limiter does.
+
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 

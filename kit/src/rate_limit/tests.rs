@@ -1,3 +1,5 @@
+//! Rate limits in memory and in Redis.
+
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -16,13 +18,13 @@ fn in_memory() -> (RateLimiter, Clock) {
     (RateLimiter::new(None, clock.clone()), clock)
 }
 
-/// A replica that counts in `redis`.
+/// Returns a limiter that counts in `redis`.
 fn replica(redis: &Redis) -> RateLimiter {
     RateLimiter::new(Some(RedisClient::new(&redis.url(), Clock::system()).unwrap()), Clock::system())
 }
 
 #[tokio::test]
-async fn a_window_begins_with_its_first_event_and_ends_whatever_follows() {
+async fn a_window_begins_with_its_first_event_and_later_events_do_not_prolong_it() {
     let (limiter, clock) = in_memory();
     assert_eq!(limiter.peek("a", WINDOW).await, (0, Duration::ZERO));
     for count in 1..=10 {
@@ -37,11 +39,11 @@ async fn a_window_begins_with_its_first_event_and_ends_whatever_follows() {
 }
 
 #[tokio::test]
-async fn keys_do_not_count_together_and_are_forgotten_alone() {
+async fn keys_are_counted_and_cleared_separately() {
     let (limiter, _) = in_memory();
     for key in ["a", "b", "A", ""] {
         limiter.count(key, WINDOW).await;
-        assert_eq!(limiter.clone().count(key, WINDOW).await, 2, "clones count together");
+        assert_eq!(limiter.clone().count(key, WINDOW).await, 2, "clones share counts");
     }
     limiter.clear("a").await;
     limiter.clear("never counted").await;
@@ -50,11 +52,11 @@ async fn keys_do_not_count_together_and_are_forgotten_alone() {
 }
 
 #[tokio::test]
-async fn memory_is_bounded_and_the_oldest_make_room() {
+async fn memory_is_bounded_by_dropping_the_oldest_windows() {
     let (limiter, clock) = in_memory();
     limiter.count("first", WINDOW).await;
     limiter.count("second", WINDOW).await;
-    // Begins anew, and is not the oldest any more.
+    // A cleared key begins a new window, which is not the oldest any more.
     limiter.clear("first").await;
     limiter.count("first", WINDOW).await;
     for number in 0..MAX_WINDOWS - 1 {
@@ -70,7 +72,7 @@ async fn memory_is_bounded_and_the_oldest_make_room() {
 }
 
 #[tokio::test]
-async fn replicas_count_together_in_redis() {
+async fn replicas_share_counts_in_redis() {
     let Some(redis) = Redis::start().await else { return };
     let mut events = JoinSet::new();
     for _ in 0..4 {
@@ -90,7 +92,7 @@ async fn replicas_count_together_in_redis() {
 }
 
 #[tokio::test]
-async fn a_window_in_redis_ends_and_tells_nobody_whose_it_was() {
+async fn a_window_in_redis_expires_and_its_key_is_a_hash() {
     let Some(redis) = Redis::start().await else { return };
     let limiter = replica(&redis);
     assert_eq!(limiter.count("ada 192.0.2.1", SHORT).await, 1);
@@ -103,7 +105,7 @@ async fn a_window_in_redis_ends_and_tells_nobody_whose_it_was() {
 }
 
 #[tokio::test]
-async fn without_redis_a_process_counts_for_itself_and_quickly() {
+async fn without_redis_a_process_counts_for_itself_without_delay() {
     let Some(mut redis) = Redis::start().await else { return };
     let limiter = replica(&redis);
     assert_eq!(limiter.count("ada", WINDOW).await, 1);
@@ -117,7 +119,7 @@ async fn without_redis_a_process_counts_for_itself_and_quickly() {
     assert_eq!(limiter.peek("ada", WINDOW).await.0, 0);
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     redis.restart().await;
-    eventually("it is used again", || async {
+    eventually("Redis is used again", || async {
         limiter.count("bob", WINDOW).await;
         redis.keys().await.len() == 1
     })

@@ -1,3 +1,7 @@
+//! The Redis client with its circuit breaker.
+//!
+//! Not here: names and types of keys, which belong to the users of the client.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -10,7 +14,7 @@ use crate::secret::Secret;
 
 /// Longest time to connect to Redis, and to wait for a response.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
-/// How long the circuit breaker stays open after a failed call.
+/// Time for which the circuit breaker stays open after a failed call.
 const CIRCUIT_OPEN_TIME: Duration = Duration::from_millis(500);
 
 /// A client of one Redis server. Clones share its connection and its circuit breaker.

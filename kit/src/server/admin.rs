@@ -1,6 +1,6 @@
-//! The private listener of every process: `/livez`, `/readyz` and `/metrics`.
+//! The private listener of every process (`/livez`, `/readyz`, `/metrics`) and the probe that sets its readiness.
 //!
-//! Not here: anything a client may see. This listener is never public.
+//! Not here: routes for clients. This listener is never public.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::net::Listener;
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Failures in a row before a process says that it is not ready: one slow answer is not an outage.
-const FAILURES: u32 = 3;
-/// Probes of a process that was never ready, one every 50 ms, before their failures are worth a line.
-const STARTING: u32 = 60;
+/// Probe failures in a row after which a process is unready: one slow response is not an outage.
+const MAX_PROBE_FAILURES: u32 = 3;
+/// Probe failures of a process that was never ready (one every 50 ms) that are not logged.
+const MAX_START_FAILURES: u32 = 60;
 
-/// Serves the private listener until the process stops.
+/// Serves the private listener until `life` stops.
 pub fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycle) -> BoxFuture<'static, ()> {
     let ready = life.clone();
     let router =
@@ -41,7 +41,7 @@ pub fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycl
     serve(listener, router, ListenerLimits { connections: 64, ..ListenerLimits::default() }, life)
 }
 
-/// Keeps readiness true to `probe`: ready after the first success, unready after several failures in a row.
+/// Sets the readiness of the process by `probe`: ready after a success, unready after several failures in a row.
 pub async fn watch_readiness<P, F, E>(probe: P, life: Lifecycle)
 where
     P: Fn() -> F + Send + 'static,
@@ -60,8 +60,8 @@ where
             }
             Ok(Err(error)) => {
                 failures += 1;
-                // Before the first success the others are still starting: that is no news until it lasts.
-                if has_been_ready || failures > STARTING {
+                // Before the first success other processes are still starting, so failures are expected for a while.
+                if has_been_ready || failures > MAX_START_FAILURES {
                     tracing::warn!(%error, failures, "readiness probe failed");
                 }
             }
@@ -70,14 +70,15 @@ where
                 tracing::warn!(failures, "readiness probe timed out");
             }
         }
-        if failures >= FAILURES {
+        if failures >= MAX_PROBE_FAILURES {
             life.set_ready(false);
         }
-        // Before the first success nothing else can be done: ask again soon.
-        let pause = if has_been_ready || failures >= STARTING { PROBE_INTERVAL } else { PROBE_INTERVAL / 20 };
+        // Probes are more frequent until the first success, so that a start takes no longer than it must.
+        let interval =
+            if has_been_ready || failures >= MAX_START_FAILURES { PROBE_INTERVAL } else { PROBE_INTERVAL / 20 };
         tokio::select! {
             () = life.stopping() => break,
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(interval) => {}
         }
     }
 }
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn probes_tell_life_from_readiness() {
+    async fn liveness_does_not_depend_on_readiness() {
         let life = Lifecycle::new(Duration::from_secs(2));
         let listener = Address::Tcp("127.0.0.1:0".into()).bind().await.unwrap();
         let address = listener.address().unwrap();
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_failure_is_no_outage_and_three_are() {
+    async fn a_process_is_unready_after_three_probe_failures() {
         let life = Lifecycle::new(Duration::from_secs(2));
         let fails = Arc::new(AtomicBool::new(true));
         let (seen, probed) = (Arc::clone(&fails), life.clone());

@@ -1,3 +1,7 @@
+//! The gRPC server of a process: its services with health, reflection, authentication, deadlines, spans and contained panics.
+//!
+//! Not here: connections. The router that this module builds is served by [`serve`](super::serve).
+
 use std::any::Any;
 use std::time::Duration;
 
@@ -15,13 +19,13 @@ use crate::grpc::requested_timeout;
 use crate::lifecycle::Lifecycle;
 use crate::telemetry::grpc_span;
 
-/// Bytes of one gRPC message, unless a service sets its own.
+/// Largest gRPC message that a service accepts, unless it sets its own limit.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long a call may take when its caller sets no deadline.
+/// Deadline of a call whose `grpc-timeout` is absent or later.
 const SERVER_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Builds the gRPC side of a process: its services, health, reflection, authentication, deadlines, spans, and panics contained.
+/// Builder of the router that serves the gRPC services of a process.
 #[derive(Debug)]
 pub struct GrpcServer {
     routes: RoutesBuilder,
@@ -35,9 +39,9 @@ impl Default for GrpcServer {
 }
 
 impl GrpcServer {
-    /// Adds a service. Set its message limit first: `XServer::new(x).max_decoding_message_size(MAX_MESSAGE_BYTES)`.
+    /// Adds a service. Its message limit must be set before: `XServer::new(x).max_decoding_message_size(MAX_MESSAGE_BYTES)`.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "nobody adds up servers")]
+    #[expect(clippy::should_implement_trait, reason = "the method is no arithmetic")]
     pub fn add<S>(mut self, service: S) -> Self
     where
         S: tower::Service<http::Request<tonic::body::Body>, Error = std::convert::Infallible>
@@ -54,8 +58,8 @@ impl GrpcServer {
         self
     }
 
-    /// The router to serve, with `extra` plain HTTP routes on the same port behind the same authentication. Health follows
-    /// `life`'s readiness.
+    /// Returns the router of the services and of `extra`, plain HTTP routes on the same port behind the same authentication. The gRPC
+    /// health status follows the readiness of `life`.
     ///
     /// # Panics
     /// Never: the descriptors are compiled in.
@@ -79,7 +83,7 @@ impl GrpcServer {
                     }
                     last = Some(ready);
                 }
-                // Left only after the state above was told to whoever watches.
+                // Checked after the status was reported, so that clients that watch the health receive `NOT_SERVING`.
                 if watched.is_stopping() {
                     return;
                 }
@@ -103,13 +107,13 @@ impl GrpcServer {
             .layer(CatchPanicLayer::custom(contain_grpc_panic))
             .merge(extra)
             .layer(auth)
-            // The plain routes, and what is around both.
+            // Panics of the plain routes and of the layers above.
             .layer(CatchPanicLayer::custom(contain_panic))
             .layer(from_fn(grpc_span))
     }
 }
 
-/// Ends a call at the deadline its caller set (`grpc-timeout`), or at ours.
+/// Ends a call at the deadline of its client (`grpc-timeout`) or at [`SERVER_DEADLINE`], whichever is earlier.
 async fn deadline(request: Request, next: Next) -> Response {
     let limit = requested_timeout(request.headers()).min(SERVER_DEADLINE);
     match tokio::time::timeout(limit, next.run(request)).await {

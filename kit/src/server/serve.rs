@@ -1,4 +1,6 @@
-//! Serving an axum router over HTTP/1.1 and HTTP/2 on the same port, until the process stops.
+//! Serves an axum router over HTTP/1.1 and HTTP/2 on the same port until the process stops.
+//!
+//! Not here: timeouts of a single connection, which are in `timeout_stream`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,16 +22,19 @@ use super::timeout_stream::TimeoutStream;
 use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
 
-/// ListenerLimits of one listener.
+/// Time between two attempts to accept a connection after a failure of the system.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// Limits of one listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ListenerLimits {
-    /// Connections at once; more wait in the system's queue.
+    /// Most connections at once. Further ones wait in the listen queue of the kernel.
     pub connections: usize,
-    /// How long a client may take to send the headers of a request.
+    /// Longest time in which a client must send the headers of a request.
     pub header_timeout: Duration,
-    /// How long a client may take nothing of an answer that is there.
+    /// Longest time for which a client may accept no byte of a response.
     pub write_timeout: Duration,
-    /// Bytes of request line and headers.
+    /// Most bytes of request line and headers.
     pub header_bytes: usize,
 }
 
@@ -40,7 +45,7 @@ impl Default for ListenerLimits {
     }
 }
 
-/// Who a connection comes from, in the extensions of its requests; absent over Unix sockets.
+/// The address of the client of a connection, in the extensions of its requests. Absent over Unix sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
@@ -54,7 +59,7 @@ pub fn serve(listener: Listener, router: Router, limits: ListenerLimits, life: L
 async fn accept(listener: Listener, router: Router, limits: ListenerLimits, life: Lifecycle) {
     let builder = Arc::new(builder(limits));
     let graceful = GracefulShutdown::new();
-    let cut = CancellationToken::new();
+    let abort = CancellationToken::new();
     let slots = Arc::new(Semaphore::new(limits.connections));
     loop {
         let slot = tokio::select! {
@@ -65,12 +70,12 @@ async fn accept(listener: Listener, router: Router, limits: ListenerLimits, life
             () = life.stopping() => break,
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
-                // The client was gone again before we looked.
+                // The client closed the connection before it was accepted.
                 Err(error) if is_clients_fault(&error) => continue,
                 Err(error) => {
-                    // Out of file descriptors, most likely: a pause lets some be closed.
+                    // Most likely the process is out of file descriptors: wait until connections end.
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     continue;
                 }
             },
@@ -78,12 +83,12 @@ async fn accept(listener: Listener, router: Router, limits: ListenerLimits, life
         let watcher = graceful.watcher();
         let builder = Arc::clone(&builder);
         let router = router.clone();
-        let cut = cut.clone();
+        let abort = abort.clone();
         life.spawn("connection", async move {
             let stream = TimeoutStream::new(stream, limits.header_timeout, limits.write_timeout);
             let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service(router, peer));
             tokio::select! {
-                () = cut.cancelled() => tracing::debug!("connection cut: its requests did not finish in time"),
+                () = abort.cancelled() => tracing::debug!("connection cut: its requests did not finish in time"),
                 ended = watcher.watch(connection.into_owned()) => if let Err(error) = ended {
                     tracing::debug!(%error, "connection ended early");
                 },
@@ -93,10 +98,10 @@ async fn accept(listener: Listener, router: Router, limits: ListenerLimits, life
     }
     drop(listener);
     let _ = tokio::time::timeout(life.grace(), graceful.shutdown()).await;
-    cut.cancel();
+    abort.cancel();
 }
 
-/// Serves one router on all of a process's listeners, until it stops.
+/// Serves `router` on all `listeners` until `life` stops.
 pub fn serve_all(
     listeners: Vec<Listener>,
     router: Router,
@@ -114,6 +119,7 @@ pub fn serve_all(
     })
 }
 
+/// Returns whether the client caused the failure to accept its connection.
 fn is_clients_fault(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,21 +1,25 @@
+//! Callers of RPCs for tests of the services.
+
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
 use ferrite_proto::Permission;
-use ferrite_proto::grant::{Grant, GrantUser, LIFETIME, Signer};
+use ferrite_proto::grant::{Grant, GrantUser, MAX_GRANT_LIFETIME, Signer};
 use ferrite_proto::metadata;
 
 use crate::clock::Clock;
 
-/// The repository that tests work with.
+/// The repository of the callers' grants.
 pub const REPOSITORY: i64 = 42;
 
-const KEY: [u8; 32] = [7; 32];
-const OTHER_KEY: [u8; 32] = [8; 32];
+/// Ed25519 private key of valid grants.
+const SIGNING_KEY: [u8; 32] = [7; 32];
+/// Ed25519 private key that no service accepts.
+const OTHER_SIGNING_KEY: [u8; 32] = [8; 32];
 
-/// Somebody who calls, by the grant they bring.
+/// A caller of RPCs in tests, with a grant or without credentials.
 #[derive(Clone, Debug)]
 pub struct TestCaller {
     grant: Option<Grant>,
@@ -26,7 +30,7 @@ pub struct TestCaller {
 }
 
 impl TestCaller {
-    /// A signed-in user with a level on [`REPOSITORY`].
+    /// Returns a signed-in user with a level on [`REPOSITORY`].
     #[must_use]
     pub fn user(id: i64, permission: Permission) -> Self {
         let (username, email) = (format!("user{id}"), format!("user{id}@example.com"));
@@ -36,7 +40,7 @@ impl TestCaller {
         caller
     }
 
-    /// Nobody in particular, with a grant.
+    /// Returns an anonymous caller with a grant for [`REPOSITORY`].
     #[must_use]
     pub fn anonymous(permission: Permission) -> Self {
         let grant = Grant {
@@ -49,52 +53,52 @@ impl TestCaller {
             store: "default".to_owned(),
             epoch: 1,
         };
-        Self { grant: Some(grant), key: KEY, age: Duration::ZERO, idempotency_key: None, operation: None }
+        Self { grant: Some(grant), key: SIGNING_KEY, age: Duration::ZERO, idempotency_key: None, operation: None }
     }
 
-    /// Somebody who brings nothing.
+    /// Returns a caller without any credentials.
     #[must_use]
     pub fn without_credentials() -> Self {
         Self { grant: None, ..Self::anonymous(Permission::None) }
     }
 
-    /// With an idempotency key.
+    /// Returns this caller with an idempotency key.
     #[must_use]
     pub fn with_key(&self, idempotency_key: &'static str) -> Self {
         Self { idempotency_key: Some(idempotency_key), ..self.clone() }
     }
 
-    /// With a grant that somebody else signed.
+    /// Returns this caller with a grant that is signed with another key.
     #[must_use]
     pub fn with_other_key(&self) -> Self {
-        Self { key: OTHER_KEY, ..self.clone() }
+        Self { key: OTHER_SIGNING_KEY, ..self.clone() }
     }
 
-    /// With a grant that was good once.
+    /// Returns this caller with an expired grant.
     #[must_use]
     pub fn expired(&self) -> Self {
-        Self { age: LIFETIME + Duration::from_secs(1), ..self.clone() }
+        Self { age: MAX_GRANT_LIFETIME + Duration::from_secs(1), ..self.clone() }
     }
 
-    /// With a grant for another repository.
+    /// Returns this caller with a grant for another repository.
     #[must_use]
     pub fn of_repository(&self, repository: i64) -> Self {
         Self { grant: self.grant.clone().map(|grant| Grant { repository, ..grant }), ..self.clone() }
     }
 
-    /// With a grant for this operation, whatever is called.
+    /// Returns this caller with a grant for this operation, whichever operation it calls.
     #[must_use]
     pub fn granted(&self, operation: &'static str) -> Self {
         Self { operation: Some(operation), ..self.clone() }
     }
 
-    /// With a grant that says that the repository's issues are switched off.
+    /// Returns this caller with a grant for a repository whose issues are switched off.
     #[must_use]
     pub fn without_issues(&self) -> Self {
         Self { grant: self.grant.clone().map(|grant| Grant { issues_enabled: false, ..grant }), ..self.clone() }
     }
 
-    /// A request of this caller to do `operation`, with a grant for it.
+    /// Returns a request of this caller for `operation`, with a grant for it.
     pub fn request<T>(&self, operation: &str, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         if let Some(grant) = &self.grant {
@@ -102,7 +106,7 @@ impl TestCaller {
             let grant = Grant { operation, ..grant.clone() };
             let pem = SigningKey::from_bytes(&self.key).to_pkcs8_pem(LineEnding::LF).unwrap();
             let now = Clock::system().now_secs() - self.age.as_secs();
-            let token = Signer::from_pem(pem.as_bytes()).unwrap().sign(grant, now, LIFETIME);
+            let token = Signer::from_pem(pem.as_bytes()).unwrap().sign(grant, now, MAX_GRANT_LIFETIME);
             request.metadata_mut().insert(metadata::GRANT, token.parse().unwrap());
         }
         if let Some(key) = self.idempotency_key {
@@ -112,8 +116,8 @@ impl TestCaller {
     }
 }
 
-/// The public half of the key that good grants are signed with.
+/// Returns the public key of valid grants in PEM form.
 #[must_use]
 pub fn public_key_pem() -> String {
-    SigningKey::from_bytes(&KEY).verifying_key().to_public_key_pem(LineEnding::LF).unwrap()
+    SigningKey::from_bytes(&SIGNING_KEY).verifying_key().to_public_key_pem(LineEnding::LF).unwrap()
 }

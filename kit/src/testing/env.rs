@@ -1,3 +1,5 @@
+//! Keys, servers and channels for tests of this crate.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use crate::net::Address;
 use crate::server::{GrpcServer, ListenerLimits, serve};
 use crate::service_key::{ServiceKey, ServiceTokenSource};
 
-/// The keys, the folder and the life that the processes of one test share. Everything stops when it is dropped.
+/// Keys, folder, clock and lifecycle that the servers and clients of one test share. The lifecycle stops when this is dropped.
 pub(crate) struct TestEnv {
     pub(crate) folder: TempDir,
     pub(crate) life: Lifecycle,
@@ -29,7 +31,7 @@ pub(crate) struct TestEnv {
     pub(crate) public_pem: String,
 }
 
-/// Knows no token.
+/// A token authority that knows no token.
 struct RejectAll;
 
 #[async_trait]
@@ -72,21 +74,21 @@ impl TestEnv {
         AuthLayer::new(tokens, self.verifier(), self.key.clone(), self.clock.clone())
     }
 
-    pub(crate) fn credential(&self) -> Arc<ServiceTokenSource> {
+    pub(crate) fn token_source(&self) -> Arc<ServiceTokenSource> {
         Arc::new(ServiceTokenSource::new(self.key.clone(), "test-svc", self.clock.clone()))
     }
 
     pub(crate) fn channel(&self, address: &Address) -> Channel {
-        channel(address, Some(self.credential()))
+        channel(address, Some(self.token_source()))
     }
 
-    /// Serves on `address` until the site's life ends, and says where.
+    /// Serves on `address` until the lifecycle stops, and returns the address with the actual port.
     pub(crate) async fn serve(&self, address: &Address, server: GrpcServer, extra: Router) -> Address {
-        self.serve_for(self.tokens(), address, server, extra).await
+        self.serve_with_tokens(self.tokens(), address, server, extra).await
     }
 
-    /// The same, for those whom `tokens` knows.
-    pub(crate) async fn serve_for(
+    /// As [`TestEnv::serve`], with access tokens validated by `tokens`.
+    pub(crate) async fn serve_with_tokens(
         &self,
         tokens: TokenValidator,
         address: &Address,

@@ -2,14 +2,13 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Writes a shell script that can be run: `text` without its first line.
+/// Writes an executable shell script: `#!/bin/sh` and `text`.
 ///
-/// Another process writes it. If this one did, a child that another test starts at that moment would still have the file open for
-/// writing, and it could not be run ("text file busy").
+/// A child process writes the file. If this process did, a child that another test forks at that moment would inherit the descriptor,
+/// and running the script would fail with "text file busy".
 ///
 /// # Panics
-///
-/// When it cannot be written.
+/// When the file cannot be written.
 pub fn script(path: &Path, text: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());

@@ -1,3 +1,5 @@
+//! A Redis server for one test.
+
 use std::path::Path;
 use std::process::Stdio;
 
@@ -8,14 +10,14 @@ use super::databases::setting;
 use super::wait::eventually;
 use crate::secret::Secret;
 
-/// A Redis of one test.
+/// A Redis server of one test. Killed when dropped.
 pub(crate) struct Redis {
     folder: TempDir,
     server: Child,
 }
 
 impl Redis {
-    /// Starts one; `None`, said aloud, where there is no `redis-server`. In CI there must be.
+    /// Starts a server. Prints a message and returns `None` if `redis-server` is not installed; panics then in CI.
     pub(crate) async fn start() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let Some(server) = spawn(folder.path()) else {
@@ -24,11 +26,11 @@ impl Redis {
             return None;
         };
         let redis = Self { folder, server };
-        redis.until_it_answers().await;
+        redis.wait_until_ready().await;
         Some(redis)
     }
 
-    async fn until_it_answers(&self) {
+    async fn wait_until_ready(&self) {
         let client = redis::Client::open(self.url().expose()).unwrap();
         eventually("redis answers", || async { client.get_multiplexed_async_connection().await.is_ok() }).await;
     }
@@ -43,20 +45,20 @@ impl Redis {
 
     pub(crate) async fn restart(&mut self) {
         self.server = spawn(self.folder.path()).unwrap();
-        self.until_it_answers().await;
+        self.wait_until_ready().await;
     }
 
-    /// Writes a value as nobody of ours would.
+    /// Sets a key to any value, without expiry.
     pub(crate) async fn write(&self, key: &str, value: &[u8]) {
         redis::cmd("SET").arg(key).arg(value).exec_async(&mut self.connection().await).await.unwrap();
     }
 
-    /// How long a key will be there; -2 when it is not, -1 when it stays forever.
+    /// Returns the time in milliseconds until a key expires; -2 if there is no such key, -1 if it does not expire.
     pub(crate) async fn lifetime_ms(&self, key: &str) -> i64 {
         redis::cmd("PTTL").arg(key).query_async(&mut self.connection().await).await.unwrap()
     }
 
-    /// All keys there are.
+    /// Returns all keys.
     pub(crate) async fn keys(&self) -> Vec<String> {
         redis::cmd("KEYS").arg("*").query_async(&mut self.connection().await).await.unwrap()
     }

@@ -4,7 +4,7 @@ use sqlx::migrate::Migrator;
 
 use crate::db::{Db, Migrations};
 
-/// Migrations 1, 2, … of these statements, in each dialect.
+/// Returns migrations with the versions 1, 2, … and these statements in each dialect.
 pub(crate) async fn migrations(postgres: &[&'static str], sqlite: &[&'static str]) -> Migrations {
     Migrations { postgres: migrator(postgres).await, sqlite: migrator(sqlite).await }
 }
@@ -53,7 +53,7 @@ CREATE TABLE effects (
     id INTEGER PRIMARY KEY AUTOINCREMENT, repository_id INTEGER NOT NULL, number INTEGER NOT NULL
 ) STRICT;";
 
-/// The tables that every service has (`docs/events.md`), and one for what a subscriber does.
+/// Creates the tables that every service has (`docs/events.md`), and `effects` for the effects of a test subscriber.
 pub(crate) async fn service_tables(db: &Db) {
     migrations(&[TABLES_POSTGRES], &[TABLES_SQLITE]).await.run(db).await.unwrap();
 }

@@ -1,7 +1,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-/// Waits until `check` holds, and fails when it does not in time.
+/// Waits until `check` returns true. Panics with `fact` after 20 seconds.
 pub(crate) async fn eventually<F, T>(fact: &str, mut check: F)
 where
     F: FnMut() -> T,

@@ -1,3 +1,5 @@
+//! Statuses of failures, and reading them back.
+
 use super::*;
 
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +39,8 @@ impl ServiceError for Failure {
     }
 }
 
-/// The code of the contract. A new kind does not compile until it stands here as well.
-fn contract(kind: Kind) -> Code {
+/// Returns the expected code of each kind. The match makes a new kind a compile error until it is added.
+fn expected_code(kind: Kind) -> Code {
     match kind {
         Kind::InvalidArgument => Code::InvalidArgument,
         Kind::NotFound => Code::NotFound,
@@ -72,7 +74,7 @@ const KINDS: [Kind; 11] = [
 fn every_kind_has_a_code_of_its_own() {
     let mut codes: Vec<i32> = KINDS.iter().map(|kind| kind.code() as i32).collect();
     for kind in KINDS {
-        assert_eq!(kind.code(), contract(kind), "{kind:?}");
+        assert_eq!(kind.code(), expected_code(kind), "{kind:?}");
     }
     codes.sort_unstable();
     codes.dedup();
@@ -100,7 +102,7 @@ fn an_internal_failure_names_neither_its_cause_nor_fields() {
 }
 
 #[test]
-fn violations_survive_the_way_through_a_status() {
+fn violations_are_read_back_from_the_headers_of_a_status() {
     let mut failure = Failure::of(Kind::InvalidArgument);
     failure.violations = vec![
         FieldViolation::new("name", "required", "name is required"),
@@ -118,7 +120,7 @@ fn violations_survive_the_way_through_a_status() {
 }
 
 #[test]
-fn retry_after_survives_the_way_through_a_status() {
+fn retry_after_is_read_back_from_the_headers_of_a_status() {
     let mut failure = Failure::of(Kind::RateLimited);
     failure.retry_after = Some(Duration::from_secs(7));
     let back = Status::from_header_map(&headers(&to_status(&failure))).unwrap();
@@ -137,7 +139,7 @@ fn a_status_fits_into_headers_whatever_the_client_sent() {
 }
 
 #[test]
-fn a_status_of_somebody_else_has_no_reason() {
+fn a_foreign_status_has_no_reason() {
     assert_eq!(reason(&Status::unavailable("connection refused")), None);
     let mut details = ErrorDetails::new();
     details.set_error_info("X", "elsewhere.example", std::collections::HashMap::new());

@@ -1,3 +1,5 @@
+//! Signing and verifying grants: expiry, forged and malformed tokens.
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ed25519_dalek::SigningKey;
@@ -32,7 +34,7 @@ impl Keys {
         Verifier::from_pem(self.public.as_bytes()).unwrap()
     }
 
-    /// Signs whatever a test puts together.
+    /// Signs any claims with the private key.
     fn forge(&self, claims: &Value) -> String {
         let key = jwt::ed25519_private_key(self.private.as_bytes()).unwrap();
         jsonwebtoken::encode(&Header::new(Algorithm::EdDSA), claims, &key).unwrap()
@@ -68,31 +70,31 @@ fn claims() -> Value {
 }
 
 #[test]
-fn a_grant_says_what_was_signed() {
+fn a_verified_grant_equals_the_signed_one() {
     let keys = Keys::new(1);
-    let token = keys.signer().sign(grant(), NOW, LIFETIME);
+    let token = keys.signer().sign(grant(), NOW, MAX_GRANT_LIFETIME);
     assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant(), NOW + 60)));
     let (back, _) = keys.verifier().verify_at(&token, NOW).unwrap();
     assert_eq!((back.repository_id(), back.user_id()), (RepositoryId(42), Some(UserId(7))));
 }
 
 #[test]
-fn verify_goes_by_the_system_clock() {
+fn verify_uses_the_system_clock() {
     let keys = Keys::new(1);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    assert!(keys.verifier().verify(&keys.signer().sign(grant(), now, LIFETIME)).is_ok());
-    assert_eq!(keys.verifier().verify(&keys.signer().sign(grant(), now - 61, LIFETIME)), Err(BadGrant));
+    assert!(keys.verifier().verify(&keys.signer().sign(grant(), now, MAX_GRANT_LIFETIME)).is_ok());
+    assert_eq!(keys.verifier().verify(&keys.signer().sign(grant(), now - 61, MAX_GRANT_LIFETIME)), Err(BadGrant));
 }
 
 #[test]
-fn a_grant_of_nobody_has_no_user() {
+fn an_anonymous_grant_has_no_user() {
     let keys = Keys::new(1);
-    let token = keys.signer().sign(Grant { user: None, ..grant() }, NOW, LIFETIME);
+    let token = keys.signer().sign(Grant { user: None, ..grant() }, NOW, MAX_GRANT_LIFETIME);
     assert_eq!(keys.verifier().verify_at(&token, NOW).unwrap().0.user_id(), None);
 }
 
 #[test]
-fn a_grant_dies_in_the_second_it_expires() {
+fn a_grant_is_refused_from_the_second_of_its_expiry() {
     let keys = Keys::new(1);
     let token = keys.signer().sign(grant(), NOW, Duration::from_secs(10));
     assert!(keys.verifier().verify_at(&token, NOW + 9).is_ok());
@@ -109,7 +111,7 @@ fn no_grant_is_signed_for_longer_than_the_lifetime() {
 
 #[test]
 fn a_grant_of_another_key_is_refused() {
-    let token = Keys::new(2).signer().sign(grant(), NOW, LIFETIME);
+    let token = Keys::new(2).signer().sign(grant(), NOW, MAX_GRANT_LIFETIME);
     assert_eq!(Keys::new(1).verifier().verify_at(&token, NOW), Err(BadGrant));
 }
 
@@ -179,14 +181,14 @@ fn every_claim_is_required_and_checked() {
 }
 
 #[test]
-fn a_grant_from_the_far_future_is_refused_now() {
+fn a_grant_signed_in_the_far_future_is_refused() {
     let keys = Keys::new(1);
-    let token = keys.signer().sign(grant(), NOW + 3600, LIFETIME);
+    let token = keys.signer().sign(grant(), NOW + 3600, MAX_GRANT_LIFETIME);
     assert_eq!(keys.verifier().verify_at(&token, NOW), Err(BadGrant));
 }
 
 #[test]
-fn only_ed25519_keys_in_pem_form_are_keys() {
+fn only_ed25519_keys_in_pem_form_are_accepted() {
     let keys = Keys::new(1);
     for wrong in ["", "x", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"] {
         assert!(Verifier::from_pem(wrong.as_bytes()).is_err(), "{wrong}");
@@ -205,7 +207,7 @@ proptest! {
     #[test]
     fn a_grant_with_one_byte_changed_is_refused(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let keys = Keys::new(1);
-        let token = keys.signer().sign(grant(), NOW, LIFETIME);
+        let token = keys.signer().sign(grant(), NOW, MAX_GRANT_LIFETIME);
         let mut bytes = token.clone().into_bytes();
         let at = at.index(bytes.len());
         bytes[at] = byte;
@@ -215,14 +217,14 @@ proptest! {
     }
 
     #[test]
-    fn every_grant_survives_signing(
+    fn every_grant_is_signed_and_verified_unchanged(
         repository in any::<i64>(), epoch in any::<i64>(), store in ".*", username in ".*", operation in ".*",
         mirror in any::<bool>(),
     ) {
         let keys = Keys::new(1);
         let user = GrantUser { id: epoch, username, full_name: store.clone(), email: String::new() };
         let grant = Grant { user: Some(user), repository, operation, is_mirror: mirror, store, epoch, ..grant() };
-        let token = keys.signer().sign(grant.clone(), NOW, LIFETIME);
+        let token = keys.signer().sign(grant.clone(), NOW, MAX_GRANT_LIFETIME);
         prop_assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant, NOW + 60)));
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ferrite_kit::Clock;
-use ferrite_proto::grant::{Grant, LIFETIME, Signer};
+use ferrite_proto::grant::{Grant, MAX_GRANT_LIFETIME, Signer};
 use moka::sync::Cache;
 
 /// Signed grants that are cached: about a kilobyte each.
@@ -35,7 +35,7 @@ impl Grants {
         {
             return text.to_string();
         }
-        let text = self.signer.sign(grant.clone(), now, LIFETIME);
+        let text = self.signer.sign(grant.clone(), now, MAX_GRANT_LIFETIME);
         self.signed.insert(grant, (now, Arc::from(text.as_str())));
         text
     }

@@ -1,3 +1,5 @@
+//! Authorization by grants and by asking repo-svc.
+
 use std::sync::Arc;
 
 use ferrite_proto::error::reason;
@@ -8,46 +10,43 @@ use tonic::Status;
 
 use super::authority::{Authority, OPERATION, TOKEN};
 use crate::auth::{Access, AuthError, Caller};
+use crate::clock::Clock;
+use crate::secret::Secret;
 use crate::testing::TestEnv;
-use crate::{Clock, Secret};
 
 const ONE: RepositoryId = RepositoryId(1);
 
-/// A caller of [`OPERATION`] with a grant for `operation`.
-fn with_grant(site: &TestEnv, repository: i64, operation: &str) -> Caller {
-    Caller {
-        grant: Some(Arc::new(site.grant(repository, operation))),
-        operation: OPERATION.into(),
-        ..Caller::default()
-    }
+/// Returns a caller of [`OPERATION`] with a grant for `operation`.
+fn with_grant(env: &TestEnv, repository: i64, operation: &str) -> Caller {
+    Caller { grant: Some(Arc::new(env.grant(repository, operation))), operation: OPERATION.into(), ..Caller::default() }
 }
 
-/// A caller with a token and without a grant.
+/// Returns a caller with a token and without a grant.
 fn with_token() -> Caller {
     Caller { token: Some(Secret::new(TOKEN)), operation: OPERATION.into(), ..Caller::default() }
 }
 
 #[tokio::test]
-async fn a_grant_that_came_along_decides_without_asking() {
-    let site = TestEnv::new(Clock::system());
-    let (authority, channel) = Authority::serve(&site).await;
-    let access = Access::new(channel, site.verifier());
-    let caller = with_grant(&site, 1, OPERATION);
+async fn a_request_with_a_grant_is_decided_without_asking_repo_svc() {
+    let env = TestEnv::new(Clock::system());
+    let (authority, channel) = Authority::serve(&env).await;
+    let access = Access::new(channel, env.verifier());
+    let caller = with_grant(&env, 1, OPERATION);
     assert_eq!(access.authorize(&caller, ONE).await.unwrap().repository, 1);
     assert_eq!(authority.asked(), 0);
 }
 
 #[tokio::test]
-async fn a_grant_opens_one_operation_of_one_repository() {
-    let site = TestEnv::new(Clock::system());
-    let (authority, channel) = Authority::serve(&site).await;
-    let access = Access::new(channel, site.verifier());
+async fn a_grant_allows_one_operation_on_one_repository() {
+    let env = TestEnv::new(Clock::system());
+    let (authority, channel) = Authority::serve(&env).await;
+    let access = Access::new(channel, env.verifier());
     for (repository, operation) in [(2, OPERATION), (1, CREATE_ISSUE), (1, UPLOAD_PACK), (1, ""), (1, "LIST_ISSUES")] {
-        // The token would open it: what is shown and wrong is not overlooked.
-        let caller = Caller { token: Some(Secret::new(TOKEN)), ..with_grant(&site, repository, operation) };
+        // The token alone would be accepted: a wrong grant is refused, not skipped.
+        let caller = Caller { token: Some(Secret::new(TOKEN)), ..with_grant(&env, repository, operation) };
         assert_eq!(access.authorize(&caller, ONE).await.unwrap_err(), AuthError::BadGrant, "{repository} {operation}");
     }
-    let fetches = with_grant(&site, 1, UPLOAD_PACK);
+    let fetches = with_grant(&env, 1, UPLOAD_PACK);
     access.authorize_as(&fetches, UPLOAD_PACK, ONE).await.unwrap();
     assert_eq!(access.authorize_as(&fetches, RECEIVE_PACK, ONE).await.unwrap_err(), AuthError::BadGrant);
     assert_eq!(authority.asked(), 0);
@@ -55,31 +54,31 @@ async fn a_grant_opens_one_operation_of_one_repository() {
 
 #[tokio::test]
 async fn a_caller_with_neither_grant_nor_token_is_asked_for_credentials() {
-    let site = TestEnv::new(Clock::system());
-    let (_authority, channel) = Authority::serve(&site).await;
-    let access = Access::new(channel, site.verifier());
+    let env = TestEnv::new(Clock::system());
+    let (_authority, channel) = Authority::serve(&env).await;
+    let access = Access::new(channel, env.verifier());
     let service = Caller { service: Some("gateway".into()), operation: OPERATION.into(), ..Caller::default() };
     assert_eq!(access.authorize(&service, ONE).await.unwrap_err(), AuthError::CredentialsRequired);
 }
 
 #[tokio::test]
-async fn a_token_is_taken_to_repo_svc() {
-    let site = TestEnv::new(Clock::system());
-    let (authority, channel) = Authority::serve(&site).await;
-    let access = Access::new(channel, site.verifier());
+async fn repo_svc_is_asked_for_the_grant_of_a_token() {
+    let env = TestEnv::new(Clock::system());
+    let (authority, channel) = Authority::serve(&env).await;
+    let access = Access::new(channel, env.verifier());
     let caller = with_token();
     assert_eq!(access.authorize(&caller, ONE).await.unwrap().operation, LIST_ISSUES);
     for (repository, operation) in [(2, OPERATION), (1, CREATE_ISSUE)] {
-        authority.answer(Ok(site.grant(repository, operation)));
+        authority.answer(Ok(env.grant(repository, operation)));
         assert_eq!(access.authorize(&caller, ONE).await.unwrap_err(), AuthError::BadGrant, "not the one asked for");
     }
 }
 
 #[tokio::test]
-async fn what_repo_svc_says_about_the_caller_reaches_it() {
-    let site = TestEnv::new(Clock::system());
-    let (authority, channel) = Authority::serve(&site).await;
-    let access = Access::new(channel, site.verifier());
+async fn refusals_about_the_caller_are_passed_on() {
+    let env = TestEnv::new(Clock::system());
+    let (authority, channel) = Authority::serve(&env).await;
+    let access = Access::new(channel, env.verifier());
     for refusal in [
         AuthError::RepositoryNotFound,
         AuthError::CredentialsRequired,
@@ -88,17 +87,20 @@ async fn what_repo_svc_says_about_the_caller_reaches_it() {
         AuthError::InsufficientScope { scope: Scope::Hook },
     ] {
         authority.answer(Err(refusal.clone()));
-        let (said, heard) =
+        let (sent, received) =
             (Status::from(refusal), Status::from(access.authorize(&with_token(), ONE).await.unwrap_err()));
-        assert_eq!((heard.code(), heard.message(), reason(&heard)), (said.code(), said.message(), reason(&said)));
+        assert_eq!(
+            (received.code(), received.message(), reason(&received)),
+            (sent.code(), sent.message(), reason(&sent))
+        );
     }
 }
 
 #[tokio::test]
-async fn what_repo_svc_says_about_us_does_not() {
-    let site = TestEnv::new(Clock::system());
-    let (authority, channel) = Authority::serve(&site).await;
-    let access = Access::new(channel, site.verifier());
+async fn refusals_about_the_asking_service_are_not_passed_on() {
+    let env = TestEnv::new(Clock::system());
+    let (authority, channel) = Authority::serve(&env).await;
+    let access = Access::new(channel, env.verifier());
     for refusal in [AuthError::ServiceRequired, AuthError::AdminRequired, AuthError::BadGrant, AuthError::Unavailable] {
         authority.answer(Err(refusal));
         assert_eq!(access.authorize(&with_token(), ONE).await.unwrap_err(), AuthError::Unavailable);
@@ -106,8 +108,8 @@ async fn what_repo_svc_says_about_us_does_not() {
 }
 
 #[tokio::test]
-async fn nothing_is_allowed_when_repo_svc_is_away() {
-    let site = TestEnv::new(Clock::system());
-    let access = Access::new(site.channel(&site.socket("nobody")), site.verifier());
+async fn nothing_is_allowed_when_repo_svc_is_unreachable() {
+    let env = TestEnv::new(Clock::system());
+    let access = Access::new(env.channel(&env.socket("closed")), env.verifier());
     assert_eq!(access.authorize(&with_token(), ONE).await.unwrap_err(), AuthError::Unavailable);
 }

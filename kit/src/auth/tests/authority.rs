@@ -1,10 +1,12 @@
+//! A fake repo-svc for the tests of authentication.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use ferrite_proto::grant::LIFETIME;
+use ferrite_proto::grant::MAX_GRANT_LIFETIME;
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, Identity, ResolveAccessRequest,
@@ -13,29 +15,30 @@ use ferrite_proto::repo::{
 use tonic::{Request, Response, Status};
 
 use crate::auth::{AuthError, TokenAuthority, TokenValidator};
+use crate::clock::Clock;
 use crate::grpc::Channel;
 use crate::server::GrpcServer;
 use crate::testing::TestEnv;
 
-/// What is asked about.
+/// The operation of all requests to [`Authority`].
 pub(super) const OPERATION: &str = ferrite_proto::operation::LIST_ISSUES;
 
 pub(super) const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// A small repo-svc: knows one token, counts who asks, and signs what it is told to.
+/// A fake repo-svc: accepts one token, counts requests, and signs the grant that the test has set.
 #[derive(Clone)]
 pub(super) struct Authority {
     signer: Arc<ferrite_proto::grant::Signer>,
-    clock: crate::Clock,
+    clock: Clock,
     pub(super) asked: Arc<AtomicUsize>,
     pub(super) state: Arc<Mutex<State>>,
 }
 
 pub(super) struct State {
     pub(super) is_revoked: bool,
-    /// How long an answer takes.
-    pub(super) pause: Duration,
-    /// The grant to answer with, or the refusal.
+    /// Time before each answer.
+    pub(super) delay: Duration,
+    /// Answer to `ResolveAccess`: the grant to sign, or the refusal.
     pub(super) answer: Result<ferrite_proto::grant::Grant, AuthError>,
 }
 
@@ -43,7 +46,7 @@ pub(super) fn ada() -> Identity {
     Identity { user_id: 7, username: "ada".into(), token_id: 3, ..Identity::default() }
 }
 
-/// What repo-svc's own layer asks.
+/// The token authority of the fake repo-svc itself.
 struct OneToken;
 
 #[async_trait]
@@ -54,19 +57,19 @@ impl TokenAuthority for OneToken {
 }
 
 impl Authority {
-    /// Starts it on a socket of the site.
-    pub(super) async fn serve(site: &TestEnv) -> (Self, Channel) {
-        let state = State { is_revoked: false, pause: Duration::ZERO, answer: Ok(site.grant(1, OPERATION)) };
+    /// Starts the fake on a socket of `env` and returns it with a channel to it.
+    pub(super) async fn serve(env: &TestEnv) -> (Self, Channel) {
+        let state = State { is_revoked: false, delay: Duration::ZERO, answer: Ok(env.grant(1, OPERATION)) };
         let authority = Self {
-            signer: Arc::new(site.signer()),
-            clock: site.clock.clone(),
+            signer: Arc::new(env.signer()),
+            clock: env.clock.clone(),
             asked: Arc::default(),
             state: Arc::new(Mutex::new(state)),
         };
         let server = GrpcServer::default().add(AccessServiceServer::new(authority.clone()));
-        let tokens = TokenValidator::new(None, Arc::new(OneToken), site.clock.clone());
-        let address = site.serve_for(tokens, &site.socket("repo"), server, Router::new()).await;
-        (authority, site.channel(&address))
+        let tokens = TokenValidator::new(None, Arc::new(OneToken), env.clock.clone());
+        let address = env.serve_with_tokens(tokens, &env.socket("repo"), server, Router::new()).await;
+        (authority, env.channel(&address))
     }
 
     pub(super) fn asked(&self) -> usize {
@@ -89,11 +92,11 @@ impl AccessService for Authority {
         request: Request<AuthenticateRequest>,
     ) -> Result<Response<AuthenticateResponse>, Status> {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        let (is_revoked, pause) = {
+        let (is_revoked, delay) = {
             let state = self.state.lock().unwrap();
-            (state.is_revoked, state.pause)
+            (state.is_revoked, state.delay)
         };
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(delay).await;
         if is_revoked || request.into_inner().token != TOKEN {
             return Err(AuthError::BadCredentials.into());
         }
@@ -112,7 +115,7 @@ impl AccessService for Authority {
         let by = request.repository.and_then(|repository| repository.by);
         assert!(matches!(by, Some(repository_ref::By::Id(_))), "{by:?}");
         let grant = self.state.lock().unwrap().answer.clone()?;
-        let grant = self.signer.sign(grant, self.clock.now_secs(), LIFETIME);
+        let grant = self.signer.sign(grant, self.clock.now_secs(), MAX_GRANT_LIFETIME);
         Ok(Response::new(ResolveAccessResponse { grant, ..ResolveAccessResponse::default() }))
     }
 

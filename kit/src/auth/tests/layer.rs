@@ -1,8 +1,10 @@
+//! Authentication of requests by tokens, grants and service tokens.
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_proto::error::{ServiceError, reason};
-use ferrite_proto::grant::{LIFETIME, Signer};
+use ferrite_proto::grant::{MAX_GRANT_LIFETIME, Signer};
 use ferrite_proto::metadata::{AUTHORIZATION, GRANT, SERVICE};
 use ferrite_proto::operation::{CREATE_ISSUE, LIST_ISSUES};
 use ferrite_proto::repo::Identity;
@@ -32,23 +34,23 @@ async fn refusal(layer: &AuthLayer, headers: &HeaderMap) -> AuthError {
 }
 
 async fn with_authority() -> (TestEnv, Authority, AuthLayer) {
-    let site = TestEnv::new(Clock::fixed(NOW_US));
-    let (authority, channel) = Authority::serve(&site).await;
-    let layer = site.layer(TokenValidator::new(None, Arc::new(channel), site.clock.clone()));
-    (site, authority, layer)
+    let env = TestEnv::new(Clock::fixed(NOW_US));
+    let (authority, channel) = Authority::serve(&env).await;
+    let layer = env.layer(TokenValidator::new(None, Arc::new(channel), env.clock.clone()));
+    (env, authority, layer)
 }
 
 #[tokio::test]
-async fn a_request_with_nothing_is_refused() {
-    let site = TestEnv::new(Clock::fixed(NOW_US));
-    let layer = site.layer(site.tokens());
+async fn a_request_without_credentials_is_refused() {
+    let env = TestEnv::new(Clock::fixed(NOW_US));
+    let layer = env.layer(env.tokens());
     assert_eq!(refusal(&layer, &HeaderMap::new()).await, AuthError::CredentialsRequired);
     assert_eq!(refusal(&layer, &headers([("x-user", "1"), ("cookie", "a=b")])).await, AuthError::CredentialsRequired);
 }
 
 #[tokio::test]
-async fn a_known_token_is_its_user() {
-    let (_site, _authority, layer) = with_authority().await;
+async fn a_known_token_authenticates_its_user() {
+    let (_env, _authority, layer) = with_authority().await;
     for value in [format!("Bearer {TOKEN}"), format!("token {TOKEN}"), format!("bEaReR   {TOKEN} ")] {
         let caller = layer.authenticate(&headers([(AUTHORIZATION, &value)])).await.unwrap();
         assert_eq!(caller.require_user().unwrap(), &ada());
@@ -58,8 +60,8 @@ async fn a_known_token_is_its_user() {
 }
 
 #[tokio::test]
-async fn an_unknown_token_is_refused_and_garbage_is_not_even_asked_about() {
-    let (_site, authority, layer) = with_authority().await;
+async fn an_unknown_token_is_refused_and_a_malformed_one_is_not_looked_up() {
+    let (_env, authority, layer) = with_authority().await;
     let unknown = format!("Bearer {}", "f".repeat(40));
     assert_eq!(refusal(&layer, &headers([(AUTHORIZATION, &unknown)])).await, AuthError::BadCredentials);
     assert_eq!(authority.asked(), 1);
@@ -76,10 +78,10 @@ async fn an_unknown_token_is_refused_and_garbage_is_not_even_asked_about() {
 
 #[tokio::test]
 async fn two_values_of_one_header_are_refused() {
-    let (site, _authority, layer) = with_authority().await;
+    let (env, _authority, layer) = with_authority().await;
     let bearer = format!("Bearer {TOKEN}");
-    let grant = site.signer().sign(site.grant(1, LIST_ISSUES), NOW, LIFETIME);
-    let service = site.credential().token();
+    let grant = env.signer().sign(env.grant(1, LIST_ISSUES), NOW, MAX_GRANT_LIFETIME);
+    let service = env.token_source().token();
     for (name, value) in [(AUTHORIZATION, &bearer), (GRANT, &grant), (SERVICE, &service)] {
         layer.authenticate(&headers([(name, value)])).await.unwrap();
         assert_eq!(
@@ -91,9 +93,9 @@ async fn two_values_of_one_header_are_refused() {
 }
 
 #[tokio::test]
-async fn one_bad_credential_spoils_the_good_ones() {
-    let (site, _authority, layer) = with_authority().await;
-    let (bearer, service) = (format!("Bearer {TOKEN}"), site.credential().token());
+async fn one_invalid_credential_refuses_the_request() {
+    let (env, _authority, layer) = with_authority().await;
+    let (bearer, service) = (format!("Bearer {TOKEN}"), env.token_source().token());
     let all = headers([(AUTHORIZATION, &bearer), (SERVICE, &service), (GRANT, "x.y.z")]);
     assert_eq!(refusal(&layer, &all).await, AuthError::BadGrant);
     let bad_service = headers([(AUTHORIZATION, &bearer), (SERVICE, "x")]);
@@ -101,27 +103,27 @@ async fn one_bad_credential_spoils_the_good_ones() {
 }
 
 #[tokio::test]
-async fn a_grant_lives_until_it_expires_remembered_or_not() {
-    let site = TestEnv::new(Clock::fixed(NOW_US));
-    let layer = site.layer(site.tokens());
-    let token = site.signer().sign(site.grant(42, CREATE_ISSUE), NOW, LIFETIME);
-    let shown = headers([(GRANT, &token)]);
+async fn a_grant_is_valid_until_it_expires_cached_or_not() {
+    let env = TestEnv::new(Clock::fixed(NOW_US));
+    let layer = env.layer(env.tokens());
+    let token = env.signer().sign(env.grant(42, CREATE_ISSUE), NOW, MAX_GRANT_LIFETIME);
+    let request = headers([(GRANT, &token)]);
     for _ in 0..2 {
-        let grant = layer.authenticate(&shown).await.unwrap().grant.unwrap();
+        let grant = layer.authenticate(&request).await.unwrap().grant.unwrap();
         assert_eq!((grant.repository, grant.operation.as_str()), (42, CREATE_ISSUE));
     }
-    site.clock.advance(Duration::from_secs(59));
-    layer.authenticate(&shown).await.unwrap();
-    site.clock.advance(Duration::from_secs(1));
-    assert_eq!(refusal(&layer, &shown).await, AuthError::BadGrant);
-    assert_eq!(refusal(&layer, &shown).await, AuthError::BadGrant);
+    env.clock.advance(Duration::from_secs(59));
+    layer.authenticate(&request).await.unwrap();
+    env.clock.advance(Duration::from_secs(1));
+    assert_eq!(refusal(&layer, &request).await, AuthError::BadGrant);
+    assert_eq!(refusal(&layer, &request).await, AuthError::BadGrant);
 }
 
 #[tokio::test]
 async fn forged_grants_are_refused() {
-    let site = TestEnv::new(Clock::fixed(NOW_US));
-    let layer = site.layer(site.tokens());
-    let grant = || site.grant(1, CREATE_ISSUE);
+    let env = TestEnv::new(Clock::fixed(NOW_US));
+    let layer = env.layer(env.tokens());
+    let grant = || env.grant(1, CREATE_ISSUE);
     let other_pair = ed25519_dalek::SigningKey::from_bytes(&[8; 32]);
     let pem = ed25519_dalek::pkcs8::EncodePrivateKey::to_pkcs8_pem(&other_pair, Default::default()).unwrap();
     let mut claims = serde_json::to_value(grant()).unwrap();
@@ -133,25 +135,25 @@ async fn forged_grants_are_refused() {
     let hs256 = jsonwebtoken::encode(
         &jsonwebtoken::Header::new(jsonwebtoken::Algorithm::HS256),
         &claims,
-        &jsonwebtoken::EncodingKey::from_secret(site.public_pem.as_bytes()),
+        &jsonwebtoken::EncodingKey::from_secret(env.public_pem.as_bytes()),
     )
     .unwrap();
     claims["exp"] = (NOW + 3600).into();
     let long = jsonwebtoken::encode(
         &jsonwebtoken::Header::new(jsonwebtoken::Algorithm::EdDSA),
         &claims,
-        &ferrite_proto::jwt::ed25519_private_key(site.private_pem.as_bytes()).unwrap(),
+        &ferrite_proto::jwt::ed25519_private_key(env.private_pem.as_bytes()).unwrap(),
     )
     .unwrap();
-    let good = site.signer().sign(grant(), NOW, LIFETIME);
+    let good = env.signer().sign(grant(), NOW, MAX_GRANT_LIFETIME);
     let body = good.split('.').nth(1).unwrap();
     for (what, token) in [
-        ("another key", Signer::from_pem(pem.as_bytes()).unwrap().sign(grant(), NOW, LIFETIME)),
+        ("another key", Signer::from_pem(pem.as_bytes()).unwrap().sign(grant(), NOW, MAX_GRANT_LIFETIME)),
         ("no algorithm", format!("eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.{body}.")),
         ("the public key as a secret", hs256),
         ("an hour", long),
-        ("expired", site.signer().sign(grant(), NOW - 60, LIFETIME)),
-        ("a service credential", site.credential().token()),
+        ("expired", env.signer().sign(grant(), NOW - 60, MAX_GRANT_LIFETIME)),
+        ("a service token", env.token_source().token()),
         ("a signature cut short", good[..good.len() - 1].to_owned()),
         ("nothing", String::new()),
     ] {
@@ -160,34 +162,34 @@ async fn forged_grants_are_refused() {
 }
 
 #[tokio::test]
-async fn a_service_proves_its_role_for_a_minute() {
-    let site = TestEnv::new(Clock::fixed(NOW_US));
-    let layer = site.layer(site.tokens());
-    let credential = site.credential();
-    let shown = credential.token();
-    let caller = layer.authenticate(&headers([(SERVICE, &shown)])).await.unwrap();
+async fn a_service_token_proves_a_role_for_a_minute() {
+    let env = TestEnv::new(Clock::fixed(NOW_US));
+    let layer = env.layer(env.tokens());
+    let token_source = env.token_source();
+    let token = token_source.token();
+    let caller = layer.authenticate(&headers([(SERVICE, &token)])).await.unwrap();
     assert_eq!(caller.require_service(), Ok("test-svc"));
     assert_eq!(caller.require_user(), Err(AuthError::CredentialsRequired));
-    site.clock.advance(Duration::from_secs(31));
-    assert_ne!(credential.token(), shown, "it is renewed long before");
-    site.clock.advance(Duration::from_secs(300));
-    assert_eq!(refusal(&layer, &headers([(SERVICE, &shown)])).await, AuthError::BadCredentials);
-    layer.authenticate(&headers([(SERVICE, &credential.token())])).await.unwrap();
+    env.clock.advance(Duration::from_secs(31));
+    assert_ne!(token_source.token(), token, "it is renewed long before");
+    env.clock.advance(Duration::from_secs(300));
+    assert_eq!(refusal(&layer, &headers([(SERVICE, &token)])).await, AuthError::BadCredentials);
+    layer.authenticate(&headers([(SERVICE, &token_source.token())])).await.unwrap();
 }
 
 #[tokio::test]
-async fn another_installations_service_is_nobody() {
-    let site = TestEnv::new(Clock::fixed(NOW_US));
-    let layer = site.layer(site.tokens());
-    let other = ServiceTokenSource::new(ServiceKey::new([1; 32]).unwrap(), "gateway", site.clock.clone());
-    let grant = site.signer().sign(site.grant(1, CREATE_ISSUE), NOW, LIFETIME);
+async fn a_service_token_of_another_installation_is_refused() {
+    let env = TestEnv::new(Clock::fixed(NOW_US));
+    let layer = env.layer(env.tokens());
+    let other = ServiceTokenSource::new(ServiceKey::new([1; 32]).unwrap(), "gateway", env.clock.clone());
+    let grant = env.signer().sign(env.grant(1, CREATE_ISSUE), NOW, MAX_GRANT_LIFETIME);
     for token in [other.token(), grant, "a.b.c".into(), String::new()] {
         assert_eq!(refusal(&layer, &headers([(SERVICE, &token)])).await, AuthError::BadCredentials, "{token}");
     }
 }
 
 #[test]
-fn a_short_service_key_is_no_secret() {
+fn a_short_service_key_is_refused() {
     assert!(ServiceKey::new([0; 31]).is_err());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
@@ -199,13 +201,13 @@ fn a_short_service_key_is_no_secret() {
 }
 
 #[tokio::test]
-async fn a_refusal_speaks_the_protocol_of_the_request() {
-    let site = TestEnv::new(Clock::fixed(NOW_US));
+async fn a_refusal_has_the_protocol_of_the_request() {
+    let env = TestEnv::new(Clock::fixed(NOW_US));
     let inner = tower::service_fn(|request: axum::extract::Request| async move {
         assert!(request.extensions().get::<Caller>().is_some() || request.uri().path().starts_with("/grpc."));
         Ok::<_, std::convert::Infallible>(axum::response::Response::default())
     });
-    let service = site.layer(site.tokens()).layer(inner);
+    let service = env.layer(env.tokens()).layer(inner);
     let request = |path: &str, kind: &str| {
         let builder = http::Request::post(path).header("content-type", kind);
         builder.body(axum::body::Body::empty()).unwrap()
@@ -228,35 +230,35 @@ async fn a_refusal_speaks_the_protocol_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_caller_is_known_by_what_it_calls() {
-    let site = TestEnv::new(Clock::fixed(NOW_US));
+async fn the_caller_names_the_called_operation() {
+    let env = TestEnv::new(Clock::fixed(NOW_US));
     let inner = tower::service_fn(|request: axum::extract::Request| async move {
         let caller = request.extensions().get::<Caller>().unwrap();
         assert_eq!(caller.operation, request.headers()["expected"].to_str().unwrap());
         Ok::<_, std::convert::Infallible>(axum::response::Response::default())
     });
-    let service = site.layer(site.tokens()).layer(inner);
+    let service = env.layer(env.tokens()).layer(inner);
     for (uri, expected) in [
         (format!("/{LIST_ISSUES}"), LIST_ISSUES),
         (format!("http://issue-svc/{LIST_ISSUES}?x=y"), LIST_ISSUES),
         ("/git/1/raw?path=a".to_owned(), "git/1/raw"),
     ] {
-        let request = http::Request::post(uri).header(SERVICE, site.credential().token()).header("expected", expected);
+        let request = http::Request::post(uri).header(SERVICE, env.token_source().token()).header("expected", expected);
         service.clone().oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn an_identity_that_has_expired_is_nobody() {
-    struct Until(i64);
+async fn an_expired_identity_is_refused() {
+    struct ExpiresAt(i64);
     #[async_trait::async_trait]
-    impl TokenAuthority for Until {
+    impl TokenAuthority for ExpiresAt {
         async fn authenticate(&self, _: &str) -> Result<Option<Identity>, AuthError> {
             Ok(Some(Identity { expire_us: self.0, ..ada() }))
         }
     }
     for (expire_us, is_valid) in [(0, true), (NOW_US + 1, true), (NOW_US, false), (1, false), (-1, false)] {
-        let tokens = TokenValidator::new(None, Arc::new(Until(expire_us)), Clock::fixed(NOW_US));
+        let tokens = TokenValidator::new(None, Arc::new(ExpiresAt(expire_us)), Clock::fixed(NOW_US));
         assert_eq!(tokens.validate(TOKEN).await.is_ok(), is_valid, "{expire_us}");
     }
 }

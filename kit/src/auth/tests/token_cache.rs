@@ -1,3 +1,5 @@
+//! The token cache with a real Redis: lifetimes, revocation, failures.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -5,8 +7,9 @@ use ferrite_proto::repo::Identity;
 
 use super::authority::{Authority, TOKEN, ada};
 use crate::auth::{AuthError, TokenCache, TokenHash, TokenValidator};
+use crate::clock::Clock;
+use crate::secret::Secret;
 use crate::testing::{Redis, TestEnv, eventually};
-use crate::{Clock, Secret};
 
 const LIFETIME: Duration = Duration::from_secs(2);
 
@@ -15,9 +18,9 @@ fn hash() -> TokenHash {
 }
 
 async fn tokens(cache: TokenCache) -> (TestEnv, Authority, TokenValidator) {
-    let site = TestEnv::new(Clock::system());
-    let (authority, channel) = Authority::serve(&site).await;
-    (site, authority, TokenValidator::new(Some(cache), Arc::new(channel), Clock::system()))
+    let env = TestEnv::new(Clock::system());
+    let (authority, channel) = Authority::serve(&env).await;
+    (env, authority, TokenValidator::new(Some(cache), Arc::new(channel), Clock::system()))
 }
 
 fn cache(redis: &Redis) -> TokenCache {
@@ -29,9 +32,9 @@ fn key(hash: &TokenHash) -> String {
 }
 
 #[tokio::test]
-async fn a_token_is_asked_about_once_in_its_lifetime() {
+async fn repo_svc_is_asked_about_a_token_once_per_lifetime() {
     let Some(redis) = Redis::start().await else { return };
-    let (_site, authority, tokens) = tokens(cache(&redis)).await;
+    let (_env, authority, tokens) = tokens(cache(&redis)).await;
     for _ in 0..5 {
         assert_eq!(tokens.validate(TOKEN).await.unwrap(), ada());
     }
@@ -43,9 +46,9 @@ async fn a_token_is_asked_about_once_in_its_lifetime() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_valid_is_not_remembered() {
+async fn an_invalid_token_is_not_cached() {
     let Some(redis) = Redis::start().await else { return };
-    let (_site, authority, tokens) = tokens(cache(&redis)).await;
+    let (_env, authority, tokens) = tokens(cache(&redis)).await;
     let unknown = "f".repeat(40);
     for _ in 0..2 {
         assert_eq!(tokens.validate(&unknown).await.unwrap_err(), AuthError::BadCredentials);
@@ -55,9 +58,9 @@ async fn a_token_that_is_not_valid_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_dead_at_once_in_every_process() {
+async fn a_revoked_token_is_refused_at_once_in_every_process() {
     let Some(redis) = Redis::start().await else { return };
-    let (_site, authority, tokens) = tokens(cache(&redis)).await;
+    let (_env, authority, tokens) = tokens(cache(&redis)).await;
     tokens.validate(TOKEN).await.unwrap();
     authority.revoke();
     cache(&redis).revoke(&[hash(), TokenHash::of("other")]).await;
@@ -65,7 +68,7 @@ async fn a_revoked_token_is_dead_at_once_in_every_process() {
 }
 
 #[tokio::test]
-async fn a_late_answer_does_not_revive_a_revoked_token() {
+async fn a_late_answer_does_not_replace_a_tombstone() {
     let Some(redis) = Redis::start().await else { return };
     let cache = cache(&redis);
     cache.revoke(&[hash()]).await;
@@ -75,20 +78,20 @@ async fn a_late_answer_does_not_revive_a_revoked_token() {
 }
 
 #[tokio::test]
-async fn an_answer_that_took_long_is_not_remembered() {
+async fn a_slow_answer_is_not_cached() {
     let Some(redis) = Redis::start().await else { return };
-    let (_site, authority, tokens) = tokens(cache(&redis)).await;
-    authority.state.lock().unwrap().pause = Duration::from_millis(1100);
+    let (_env, authority, tokens) = tokens(cache(&redis)).await;
+    authority.state.lock().unwrap().delay = Duration::from_millis(1100);
     tokens.validate(TOKEN).await.unwrap();
     assert_eq!(cache(&redis).get(&hash()).await, None);
 }
 
 #[tokio::test]
-async fn a_remembered_token_dies_when_it_expires() {
+async fn a_cached_token_is_refused_after_it_expires() {
     let Some(redis) = Redis::start().await else { return };
-    let site = TestEnv::new(Clock::fixed(1_000));
-    let (authority, channel) = Authority::serve(&site).await;
-    let (cache, clock) = (cache(&redis), site.clock.clone());
+    let env = TestEnv::new(Clock::fixed(1_000));
+    let (authority, channel) = Authority::serve(&env).await;
+    let (cache, clock) = (cache(&redis), env.clock.clone());
     let tokens = TokenValidator::new(Some(cache.clone()), Arc::new(channel), clock.clone());
     cache.put(&hash(), &Identity { expire_us: 2_000, ..ada() }).await;
     tokens.validate(TOKEN).await.unwrap();
@@ -100,7 +103,7 @@ async fn a_remembered_token_dies_when_it_expires() {
 #[tokio::test]
 async fn a_value_that_is_no_identity_is_ignored() {
     let Some(redis) = Redis::start().await else { return };
-    let (_site, authority, tokens) = tokens(cache(&redis)).await;
+    let (_env, authority, tokens) = tokens(cache(&redis)).await;
     for (count, garbage) in (1..).zip([b"".as_slice(), b"garbage", b"-", b"\xff\xff\xff\xff", b"\x12\x03ada"]) {
         redis.write(&key(&hash()), garbage).await;
         assert_eq!(tokens.validate(TOKEN).await.unwrap(), ada(), "{garbage:?}");
@@ -109,9 +112,9 @@ async fn a_value_that_is_no_identity_is_ignored() {
 }
 
 #[tokio::test]
-async fn without_redis_repo_svc_is_asked_and_quickly() {
+async fn without_redis_repo_svc_is_asked_without_delay() {
     let Some(mut redis) = Redis::start().await else { return };
-    let (_site, authority, tokens) = tokens(cache(&redis)).await;
+    let (_env, authority, tokens) = tokens(cache(&redis)).await;
     tokens.validate(TOKEN).await.unwrap();
     redis.stop().await;
     let started = Instant::now();
@@ -130,13 +133,13 @@ async fn without_redis_repo_svc_is_asked_and_quickly() {
 }
 
 #[tokio::test]
-async fn a_redis_that_hangs_is_as_good_as_none() {
-    // Listens and never answers.
+async fn a_redis_that_hangs_is_skipped() {
+    // A socket that accepts connections and never responds.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("redis.sock");
     let _listener = tokio::net::UnixListener::bind(&path).unwrap();
     let url = Secret::new(format!("redis+unix://{}", path.display()));
-    let (_site, authority, tokens) = tokens(TokenCache::new(&url, LIFETIME, Clock::system()).unwrap()).await;
+    let (_env, authority, tokens) = tokens(TokenCache::new(&url, LIFETIME, Clock::system()).unwrap()).await;
     let started = Instant::now();
     for _ in 0..10 {
         tokens.validate(TOKEN).await.unwrap();
@@ -146,7 +149,7 @@ async fn a_redis_that_hangs_is_as_good_as_none() {
 }
 
 #[tokio::test]
-async fn a_revocation_that_redis_does_not_confirm_waits_until_no_copy_can_live() {
+async fn a_revocation_that_redis_does_not_confirm_waits_until_every_entry_has_expired() {
     let Some(mut redis) = Redis::start().await else { return };
     let cache = cache(&redis);
     cache.put(&hash(), &ada()).await;
@@ -171,9 +174,9 @@ async fn a_revocation_is_done_as_soon_as_redis_is_back() {
 }
 
 #[tokio::test]
-async fn a_cache_needs_a_url_and_not_a_server() {
+async fn a_cache_needs_a_valid_url_but_no_running_server() {
     assert!(TokenCache::new(&Secret::new("not a url"), LIFETIME, Clock::system()).is_err());
-    let away = TokenCache::new(&Secret::new("redis://127.0.0.1:1/"), Duration::MAX, Clock::system()).unwrap();
-    assert_eq!(away.get(&hash()).await, None);
-    assert!(!format!("{away:?}").contains("127.0.0.1"));
+    let unreachable = TokenCache::new(&Secret::new("redis://127.0.0.1:1/"), Duration::MAX, Clock::system()).unwrap();
+    assert_eq!(unreachable.get(&hash()).await, None);
+    assert!(!format!("{unreachable:?}").contains("127.0.0.1"));
 }

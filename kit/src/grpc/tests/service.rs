@@ -1,3 +1,5 @@
+//! A fake `RepositoryService` for the tests of calls.
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,26 +10,27 @@ use tonic::{Request, Response, Status};
 
 use crate::server::MAX_MESSAGE_BYTES;
 
-/// A service whose answers the test chooses.
+/// A fake `RepositoryService` whose answers the test chooses.
 #[derive(Clone, Default)]
 pub(super) struct Repositories(Arc<State>);
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) calls: AtomicUsize,
-    /// How many calls still answer `UNAVAILABLE`.
+    /// Number of next calls that fail with `UNAVAILABLE`.
     pub(super) failures: AtomicUsize,
-    /// A hanging call was given up by the server.
+    /// Set when the server has dropped a hanging call.
     pub(super) dropped: AtomicBool,
     pub(super) traceparent: Mutex<Option<String>>,
 }
 
+/// Repository ids, which choose what a call does.
 pub(super) const FINE: i64 = 1;
 pub(super) const PANIC: i64 = 2;
 pub(super) const HANG: i64 = 3;
 pub(super) const SLOW: i64 = 4;
 
-/// A request for a repository that behaves as the id says.
+/// Returns a request for the repository `id`.
 pub(super) fn get(id: i64) -> Request<GetRepositoryRequest> {
     let repository = RepositoryRef { by: Some(repository_ref::By::Id(id)) };
     Request::new(GetRepositoryRequest { repository: Some(repository) })
@@ -54,6 +57,7 @@ impl Repositories {
         self.0.calls.load(Ordering::SeqCst)
     }
 
+    /// Counts a call and notes its trace; fails if failures are left.
     fn enter<T>(&self, request: &Request<T>) -> Result<(), Status> {
         self.0.calls.fetch_add(1, Ordering::SeqCst);
         let trace = request.metadata().get("traceparent").and_then(|value| value.to_str().ok());
@@ -74,7 +78,7 @@ impl RepositoryService for Repositories {
     ) -> Result<Response<GetRepositoryResponse>, Status> {
         self.enter(&request)?;
         match request.into_inner().repository.and_then(|repository| repository.by) {
-            Some(repository_ref::By::Id(PANIC)) => panic!("a fault of ours"),
+            Some(repository_ref::By::Id(PANIC)) => panic!("a handler panics"),
             Some(repository_ref::By::Id(HANG)) => {
                 let _guard = OnDrop(&self.0.dropped);
                 std::future::pending::<()>().await;

@@ -1,3 +1,5 @@
+//! The HTTP server over real sockets: protocols, limits, shutdown.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -34,16 +36,16 @@ async fn start(router: Router, limits: ListenerLimits, grace: Duration) -> Serve
     Server { address, life, served }
 }
 
-fn short() -> ListenerLimits {
+fn short_header_timeout() -> ListenerLimits {
     ListenerLimits { header_timeout: SHORT, ..ListenerLimits::default() }
 }
 
-async fn slow(pause: Duration) -> &'static str {
-    tokio::time::sleep(pause).await;
+async fn respond_after(delay: Duration) -> &'static str {
+    tokio::time::sleep(delay).await;
     "done"
 }
 
-/// Sends `bytes` and returns what comes back until the server closes, and how long that took.
+/// Sends `bytes` and returns the response until the server closes the connection, and the time until then.
 async fn exchange(server: &Server, bytes: &[u8]) -> (String, Duration) {
     let mut stream = server.address.connect().await.unwrap();
     let started = Instant::now();
@@ -73,7 +75,7 @@ fn to(path: &str, body: Body) -> http::Request<Body> {
 }
 
 #[tokio::test]
-async fn both_versions_of_http_are_spoken_on_one_port() {
+async fn http_1_and_2_are_served_on_one_port() {
     let router = Router::new().route("/", post(|request: Request| async move { format!("{:?}", request.version()) }));
     let server = start(router, ListenerLimits::default(), SHORT).await;
     let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
@@ -84,7 +86,7 @@ async fn both_versions_of_http_are_spoken_on_one_port() {
 
 #[tokio::test]
 async fn a_client_that_does_not_send_its_headers_in_time_is_cut() {
-    let server = start(Router::new(), short(), SHORT).await;
+    let server = start(Router::new(), short_header_timeout(), SHORT).await;
     let beginnings: [&[u8]; 5] =
         [b"", b"P", b"PRI * HTTP/2.0\r\n", b"GET / HTT", b"GET / HTTP/1.1\r\nhost: x\r\nx-slow: "];
     for bytes in beginnings {
@@ -95,19 +97,19 @@ async fn a_client_that_does_not_send_its_headers_in_time_is_cut() {
 }
 
 #[tokio::test]
-async fn a_slow_answer_is_no_slow_client() {
-    let router = Router::new().route("/", get(|| slow(SHORT * 3)));
-    let server = start(router, short(), SHORT).await;
+async fn a_slow_response_is_not_cut_by_the_header_timeout() {
+    let router = Router::new().route("/", get(|| respond_after(SHORT * 3)));
+    let server = start(router, short_header_timeout(), SHORT).await;
     let (answer, _) = exchange(&server, b"GET / HTTP/1.0\r\n\r\n").await;
     assert!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("done"), "{answer}");
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_of_its_answer_is_cut() {
-    let (gone, watch) = tokio::sync::oneshot::channel::<()>();
-    let gone = Arc::new(std::sync::Mutex::new(Some(gone)));
+async fn a_client_that_accepts_no_bytes_of_a_response_is_cut() {
+    let (dropped_sender, dropped) = tokio::sync::oneshot::channel::<()>();
+    let dropped_sender = Arc::new(std::sync::Mutex::new(Some(dropped_sender)));
     let endless = move || {
-        let guard = gone.lock().unwrap().take();
+        let guard = dropped_sender.lock().unwrap().take();
         let stream = futures_util::stream::repeat(Bytes::from(vec![b'x'; 64 * 1024]));
         async move {
             Body::from_stream(stream.map(move |chunk| {
@@ -120,7 +122,7 @@ async fn a_client_that_takes_nothing_of_its_answer_is_cut() {
     let server = start(Router::new().route("/", get(endless)), limits, Duration::from_secs(5)).await;
     let mut stream = server.address.connect().await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(30), watch).await;
+    let ended = tokio::time::timeout(Duration::from_secs(30), dropped).await;
     assert!(ended.expect("the answer is dropped").is_err());
     drop(stream);
 }
@@ -142,7 +144,7 @@ async fn headers_beyond_the_limit_are_refused() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_their_turn() {
+async fn connections_beyond_the_limit_wait() {
     let router = Router::new().route("/", get(|| async { "ok" }));
     let server = start(router, ListenerLimits { connections: 1, ..ListenerLimits::default() }, SHORT).await;
     let first = one(&server).await;
@@ -156,7 +158,7 @@ async fn connections_beyond_the_limit_wait_their_turn() {
 }
 
 #[tokio::test]
-async fn an_upload_goes_no_faster_than_it_is_read() {
+async fn an_upload_is_no_faster_than_its_reader() {
     const CHUNK: usize = 64 * 1024;
     const CHUNKS: usize = 512;
     let go = Arc::new(Notify::new());
@@ -183,7 +185,7 @@ async fn an_upload_goes_no_faster_than_it_is_read() {
             let before = sent.load(Ordering::SeqCst);
             assert!(
                 before > 0 && before < CHUNK * CHUNKS / 2,
-                "HTTP/{version}: {before} bytes left before anybody read"
+                "HTTP/{version}: {before} bytes sent before the first read"
             );
             go.notify_one();
         });
@@ -194,7 +196,7 @@ async fn an_upload_goes_no_faster_than_it_is_read() {
 
 #[tokio::test]
 async fn a_request_in_flight_is_answered_and_an_idle_connection_closed() {
-    let router = Router::new().route("/", post(|| slow(SHORT))).route("/quick", post(|| async { "ok" }));
+    let router = Router::new().route("/", post(|| respond_after(SHORT))).route("/quick", post(|| async { "ok" }));
     let mut server = start(router, ListenerLimits::default(), Duration::from_secs(5)).await;
     let mut idle = one(&server).await;
     idle.send_request(to("/quick", Body::empty())).await.unwrap();
@@ -207,23 +209,23 @@ async fn a_request_in_flight_is_answered_and_an_idle_connection_closed() {
         });
     assert_eq!((first.unwrap().status(), second.unwrap().status()), (http::StatusCode::OK, http::StatusCode::OK));
     (&mut server.served).await.unwrap();
-    assert!(started.elapsed() < Duration::from_secs(3), "the idle connection does not take the whole grace");
+    assert!(started.elapsed() < Duration::from_secs(3), "the idle connection does not delay the shutdown");
     assert!(idle.send_request(to("/quick", Body::empty())).await.is_err());
     assert!(server.address.connect().await.is_err());
 }
 
 #[tokio::test]
-async fn a_silent_connection_does_not_hold_up_the_stop() {
+async fn a_silent_connection_does_not_delay_the_shutdown() {
     let mut server = start(Router::new(), ListenerLimits::default(), Duration::from_secs(20)).await;
     let _silent = server.address.connect().await.unwrap();
     tokio::time::sleep(SHORT / 3).await;
     server.life.stop();
-    tokio::time::timeout(Duration::from_secs(5), &mut server.served).await.expect("it ends at once").unwrap();
+    tokio::time::timeout(Duration::from_secs(5), &mut server.served).await.expect("the server stops at once").unwrap();
 }
 
 #[tokio::test]
-async fn what_does_not_end_within_the_grace_is_cut() {
-    let router = Router::new().route("/", post(|| slow(Duration::from_secs(60))));
+async fn requests_are_cut_after_the_grace_period() {
+    let router = Router::new().route("/", post(|| respond_after(Duration::from_secs(60))));
     let mut server = start(router, ListenerLimits::default(), SHORT).await;
     let (mut one, mut two) = (one(&server).await, two(&server).await);
     let (life, started) = (server.life.clone(), Instant::now());
@@ -240,7 +242,7 @@ async fn what_does_not_end_within_the_grace_is_cut() {
 #[tokio::test]
 async fn a_panic_ends_one_request_and_not_the_server() {
     async fn fault() -> &'static str {
-        panic!("a fault of ours")
+        panic!("a handler panics")
     }
     let router = Router::new().route("/", post(fault)).route("/quick", post(|| async { "ok" }));
     let server = start(router, ListenerLimits::default(), SHORT).await;
@@ -249,7 +251,7 @@ async fn a_panic_ends_one_request_and_not_the_server() {
 }
 
 #[tokio::test]
-async fn a_client_is_known_by_its_address_over_tcp_only() {
+async fn requests_carry_the_address_of_the_client_over_tcp_only() {
     let router = || {
         Router::new().route(
             "/",
