@@ -1,4 +1,4 @@
-//! Every setting of the gateway.
+//! The settings of the gateway. Doc comments are the text of `--help`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,95 +11,96 @@ use ferrite_kit::net::Address;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "gateway", version)]
 pub struct Config {
-    /// Where it serves.
+    /// Address for HTTP.
     #[command(flatten)]
     pub serve: ServeArgs,
 
-    /// What it reports.
+    /// Logs, metrics and traces.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
 
-    /// How it trusts the services, and they it.
+    /// Keys for the calls between the processes of an installation.
     #[command(flatten)]
     pub trust: CredentialArgs,
 
-    /// Where repo-svc is: `HOST:PORT` or `unix:PATH`.
+    /// Address of repo-svc: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_REPO_ADDRESS", default_value = "127.0.0.1:7001")]
     pub repo_address: Address,
 
-    /// Where issue-svc is.
+    /// Address of issue-svc.
     #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
     pub issue_address: Address,
 
-    /// Where hook-svc is.
+    /// Address of hook-svc.
     #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
     pub hook_address: Address,
 
-    /// Where git-svc is.
+    /// Address of git-svc.
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
     pub git_address: Address,
 
-    /// The address under which clients reach us: every link in an answer begins with it.
+    /// The URL by which clients reach the site: every link in a response begins with it.
     #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000", value_parser = public_url)]
     pub public_url: String,
 
-    /// The `HOST:PORT` that SSH clone addresses name.
-    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = ssh)]
+    /// The `HOST:PORT` in SSH clone URLs.
+    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
     pub ssh: String,
 
-    /// Where to serve git over SSH: `HOST:PORT`; nowhere if left out.
+    /// Address for git over SSH, `HOST:PORT`; without it, SSH is off.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_LISTEN", requires = "ssh_host_key_folder")]
     pub ssh_listen: Option<Address>,
 
-    /// The folder with the keys by which SSH clients recognise the site. Those that are missing are made; several gateways of one
-    /// site share the folder, or copies of it.
+    /// Folder of the host keys, by which SSH clients recognise the site. Missing keys are created. Several gateways of one site share
+    /// the folder, or copies of it.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_HOST_KEY_FOLDER")]
     pub ssh_host_key_folder: Option<PathBuf>,
 
-    /// SSH connections at once.
+    /// Most SSH connections at once.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS", default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..))]
     pub ssh_connections: u16,
 
-    /// SSH connections at once of one address, or of one IPv6 network.
+    /// Most SSH connections at once of one address, or of one IPv6 network.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_ADDRESS", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     pub ssh_connections_per_address: u16,
 
-    /// Seconds after which it is asked again whether the caller of a fetch or push that still runs may go on.
+    /// Seconds after which the permission of a running fetch or push is checked again.
     #[arg(long, env = "FERRITE_GATEWAY_RECHECK_SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     pub recheck_seconds: u16,
 
-    /// Seconds that an SSH client may take to sign in.
+    /// Seconds after which an SSH connection without authentication is closed.
     #[arg(long = "ssh-sign-in-seconds", env = "FERRITE_GATEWAY_SSH_SIGN_IN_SECONDS", default_value = "20", value_parser = seconds)]
     pub ssh_sign_in: Duration,
 
-    /// Seconds that an SSH connection may stay without a command.
+    /// Seconds after which an SSH connection without a command is closed.
     #[arg(long = "ssh-idle-seconds", env = "FERRITE_GATEWAY_SSH_IDLE_SECONDS", default_value = "600", value_parser = seconds)]
     pub ssh_idle: Duration,
 
-    /// Seconds that a client may pause inside the body of a request to the API. Where it pauses more in all, it has to send a
-    /// kibibyte a second.
+    /// Seconds that a client may pause inside the body of a request to the API. If its pauses are longer in all, the body needs an
+    /// average rate of one kibibyte per second.
     #[arg(long = "body-pause-seconds", env = "FERRITE_GATEWAY_BODY_PAUSE_SECONDS", default_value = "30", value_parser = seconds)]
     pub body_pause: Duration,
 
-    /// Take `?token=` and `?access_token=` for the token of a request to the API. Addresses end up in the logs of others: only for
-    /// clients that know no other way.
+    /// Accept `?token=` and `?access_token=` as the token of a request to the API. Only for clients that cannot send a header: proxies
+    /// and other servers log URLs.
     #[arg(long, env = "FERRITE_GATEWAY_ALLOW_QUERY_TOKEN")]
     pub allow_query_token: bool,
 }
 
-/// An absolute http or https URL without query, without its slashes at the end.
+/// Parses an absolute http or https URL without query. Removes slashes at its end.
 fn public_url(text: &str) -> Result<String, String> {
-    let refused = || "must be an absolute http or https URL without query".to_owned();
-    let uri: http::Uri = text.parse().map_err(|_| refused())?;
+    let invalid = || "must be an absolute http or https URL without query".to_owned();
+    let uri: http::Uri = text.parse().map_err(|_| invalid())?;
     let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
     let has_host = uri.host().is_some_and(|host| !host.is_empty());
     if !is_web || !has_host || uri.query().is_some() || text.contains('#') {
-        return Err(refused());
+        return Err(invalid());
     }
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-fn ssh(text: &str) -> Result<String, String> {
+/// Parses a `HOST:PORT`.
+fn host_and_port(text: &str) -> Result<String, String> {
     match text.parse() {
         Ok(Address::Tcp(authority)) => Ok(authority),
         Ok(Address::Unix(_)) | Err(_) => Err("must be `HOST:PORT`".to_owned()),
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_in_the_query_are_off_unless_asked_for() {
+    fn tokens_in_the_query_are_off_by_default() {
         let needed = ["gateway", "--listen=127.0.0.1:0", "--service-key-file=key", "--grant-public-key-file=public"];
         let parsed = |more: &[&'static str]| {
             Config::try_parse_from(needed.iter().chain(more)).map(|config| config.allow_query_token).unwrap()
@@ -131,8 +132,8 @@ mod tests {
 
     #[test]
     fn ssh_needs_a_host_and_a_port() {
-        assert_eq!(ssh("git.example.com:22"), Ok("git.example.com:22".to_owned()));
-        assert!(ssh("git.example.com").is_err());
-        assert!(ssh("unix:/x").is_err());
+        assert_eq!(host_and_port("git.example.com:22"), Ok("git.example.com:22".to_owned()));
+        assert!(host_and_port("git.example.com").is_err());
+        assert!(host_and_port("unix:/x").is_err());
     }
 }

@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-async fn ask_of(router: Router, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn send_to(router: Router, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -78,8 +78,8 @@ async fn ask_of(router: Router, method: &str, path: &str, headers: &[(&str, &str
     Answer::of(router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()).await
 }
 
-async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-    ask_of(router(&unreachable_services()), method, path, headers).await
+async fn send(method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    send_to(router(&unreachable_services()), method, path, headers).await
 }
 
 #[tokio::test]
@@ -87,14 +87,14 @@ async fn unknown_paths_are_404_with_an_object() {
     for path in
         ["/", "/x", "/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v2/user", "/api/v1//user", "/api/v1/repos/a/../b"]
     {
-        let answer = ask("GET", path, &[TOKEN]).await;
+        let answer = send("GET", path, &[TOKEN]).await;
         assert_eq!((answer.status, answer.message().as_str()), (404, "not found"), "{path}");
     }
 }
 
 #[tokio::test]
 async fn a_wrong_method_is_405_and_says_which_are_right() {
-    let answer = ask("PATCH", "/api/v1/user/repos", &[TOKEN]).await;
+    let answer = send("PATCH", "/api/v1/user/repos", &[TOKEN]).await;
     assert_eq!((answer.status, answer.message().as_str()), (405, "method not allowed"));
     let allowed = answer.headers["allow"].to_str().unwrap();
     assert!(allowed.contains("GET") && allowed.contains("POST"), "{allowed}");
@@ -103,7 +103,7 @@ async fn a_wrong_method_is_405_and_says_which_are_right() {
 #[tokio::test]
 async fn options_is_answered_for_every_path_without_credentials() {
     for path in ["/api/v1/user", "/api/v1/repos/a/b", "/api/v1/nothing"] {
-        let answer = ask("OPTIONS", path, &[]).await;
+        let answer = send("OPTIONS", path, &[]).await;
         assert_eq!((answer.status, answer.body.as_str()), (200, ""), "{path}");
         assert!(!answer.headers.contains_key("content-type"));
     }
@@ -120,7 +120,7 @@ async fn every_listed_route_is_served_and_each_is_listed_once() {
     let routes = routes();
     // In parallel, because each call retries for a while before it fails.
     let answers = routes.iter().map(|(method, template)| async move {
-        let answer = ask(method, &filled(template), &[TOKEN]).await;
+        let answer = send(method, &filled(template), &[TOKEN]).await;
         assert!(![404, 405].contains(&answer.status) || template.contains("info/refs"), "{method} {template}");
     });
     futures_util::future::join_all(answers).await;
@@ -182,10 +182,10 @@ async fn a_missing_token_is_the_first_error() {
     assert!(listed.len() > 70, "{}", listed.len());
     let operations = listed.iter().map(|(method, path)| (*method, path.as_str())).chain(odd);
     for (method, path) in operations {
-        let answer = ask(method, path, &[]).await;
+        let answer = send(method, path, &[]).await;
         assert_eq!((answer.status, answer.message().as_str()), (401, "credentials are required"), "{method} {path}");
         for wrong in [BASIC, ("authorization", "nonsense")] {
-            assert_eq!(ask(method, path, &[wrong]).await.status, 401, "{method} {path}");
+            assert_eq!(send(method, path, &[wrong]).await.status, 401, "{method} {path}");
         }
     }
 }
@@ -194,7 +194,7 @@ async fn a_missing_token_is_the_first_error() {
 async fn operations_open_to_all_refuse_a_password_and_nonsense() {
     for path in ["/api/v1/repos/search", "/api/v1/repos/ada/demo", "/api/v1/users/ada"] {
         for wrong in [BASIC, ("authorization", "nonsense"), ("authorization", "token ")] {
-            let answer = ask("GET", path, &[wrong]).await;
+            let answer = send("GET", path, &[wrong]).await;
             assert_eq!((answer.status, answer.message().as_str()), (401, "credentials are not valid"), "{path}");
         }
     }
@@ -208,7 +208,7 @@ async fn the_tokens_collection_asks_for_a_password() {
         ("DELETE", "/api/v1/users/ada/tokens/one"),
     ] {
         for headers in [&[][..], &[TOKEN]] {
-            let answer = ask(method, path, headers).await;
+            let answer = send(method, path, headers).await;
             assert_eq!(answer.status, 401, "{method}");
             assert_eq!(answer.headers["www-authenticate"], "Basic realm=\"Ferrite\"");
             answer.message();
@@ -224,7 +224,7 @@ async fn an_unreachable_service_is_503_with_retry_after() {
         ("/api/v1/repos/ada/demo/issues", &[TOKEN]),
         ("/api/v1/users/ada/tokens", &[BASIC]),
     ] {
-        let answer = ask("GET", path, headers).await;
+        let answer = send("GET", path, headers).await;
         assert_eq!(answer.status, 503, "{path}");
         assert_eq!(answer.headers["retry-after"], "1");
         answer.message();
@@ -233,10 +233,10 @@ async fn an_unreachable_service_is_503_with_retry_after() {
 
 #[tokio::test]
 async fn every_response_has_a_request_id_and_keeps_a_safe_one() {
-    let answer = ask("GET", "/api/v1/nothing", &[("x-request-id", "my-id-1")]).await;
+    let answer = send("GET", "/api/v1/nothing", &[("x-request-id", "my-id-1")]).await;
     assert_eq!(answer.headers["x-request-id"], "my-id-1");
     for headers in [&[][..], &[("x-request-id", "a b")]] {
-        assert_eq!(ask("GET", "/x", headers).await.headers["x-request-id"].len(), 36);
+        assert_eq!(send("GET", "/x", headers).await.headers["x-request-id"].len(), 36);
     }
 }
 
@@ -244,10 +244,10 @@ async fn every_response_has_a_request_id_and_keeps_a_safe_one() {
 async fn a_malformed_idempotency_key_is_422_and_only_for_writes() {
     let long = "k".repeat(256);
     let key = ("idempotency-key", long.as_str());
-    let answer = ask("POST", "/api/v1/user/repos", &[TOKEN, key]).await;
+    let answer = send("POST", "/api/v1/user/repos", &[TOKEN, key]).await;
     assert_eq!(answer.status, 422);
     assert!(answer.body.contains(r#""field":"Idempotency-Key""#));
-    assert_eq!(ask("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
+    assert_eq!(send("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
 }
 
 /// Returns a router of the gateway's layers around a list and a handler that panics.
@@ -268,31 +268,31 @@ async fn panics() -> StatusCode {
 
 #[tokio::test]
 async fn a_panic_is_a_500_without_its_message() {
-    let answer = ask_of(layered(), "GET", "/api/v1/panic", &[]).await;
+    let answer = send_to(layered(), "GET", "/api/v1/panic", &[]).await;
     assert_eq!((answer.status, answer.message().as_str()), (500, "internal error"));
 }
 
 #[tokio::test]
 async fn an_unchanged_list_is_not_sent_again() {
-    let first = ask_of(layered(), "GET", "/api/v1/list", &[]).await;
+    let first = send_to(layered(), "GET", "/api/v1/list", &[]).await;
     assert_eq!((first.status, first.body.as_str()), (200, "[\"\\u003ca\\u003e\"]"));
     let tag = first.headers["etag"].to_str().unwrap().to_owned();
     assert!(tag.starts_with('"'));
-    let second = ask_of(layered(), "GET", "/api/v1/list", &[("if-none-match", &tag)]).await;
+    let second = send_to(layered(), "GET", "/api/v1/list", &[("if-none-match", &tag)]).await;
     assert_eq!((second.status, second.body.as_str()), (304, ""));
     assert_eq!(second.headers["etag"], tag.as_str());
     assert!(!second.headers.contains_key("content-type"));
-    let other = ask_of(layered(), "GET", "/api/v1/list", &[("if-none-match", "\"other\"")]).await;
+    let other = send_to(layered(), "GET", "/api/v1/list", &[("if-none-match", "\"other\"")]).await;
     assert_eq!(other.status, 200);
 }
 
 #[tokio::test]
 async fn head_is_get_without_a_body() {
-    let get = ask_of(layered(), "GET", "/api/v1/list", &[]).await;
-    let head = ask_of(layered(), "HEAD", "/api/v1/list", &[]).await;
+    let get = send_to(layered(), "GET", "/api/v1/list", &[]).await;
+    let head = send_to(layered(), "HEAD", "/api/v1/list", &[]).await;
     assert_eq!((head.status, head.body.as_str()), (200, ""));
     assert_eq!(head.headers["etag"], get.headers["etag"]);
     assert_eq!(head.headers["content-length"], get.body.len().to_string().as_str());
-    let missing = ask_of(layered(), "HEAD", "/api/v1/nothing", &[]).await;
+    let missing = send_to(layered(), "HEAD", "/api/v1/nothing", &[]).await;
     assert_eq!((missing.status, missing.body.as_str()), (404, ""));
 }

@@ -38,9 +38,10 @@ async fn list(
     let request =
         ListCollaboratorsRequest { repository: Some(path.repository()), page: page.number, page_size: page.size };
     let answer = api.clients.collaborators().list_collaborators(context.request(request)).await?.into_inner();
-    let shown = answer.collaborators.into_iter().map(|collaborator| Collaborator::new(collaborator, &api.links));
-    let shown = shown.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(shown, query.headers(page, answer.total_count, &api.links)))
+    let collaborators =
+        answer.collaborators.into_iter().map(|collaborator| Collaborator::new(collaborator, &api.links));
+    let collaborators = collaborators.collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(collaborators, query.headers(page, answer.total_count, &api.links)))
 }
 
 async fn get(

@@ -72,7 +72,7 @@ async fn followers(
     let page = query.page(PageLimits::FOLLOWS);
     let request = context.request(ListFollowersRequest { username, page: page.number, page_size: page.size });
     let answer = api.clients.profiles().list_followers(request).await?.into_inner();
-    Ok(shown(api, context, query, page, answer.users, answer.total_count))
+    Ok(page_of_users(api, context, query, page, answer.users, answer.total_count))
 }
 
 async fn following(
@@ -84,10 +84,10 @@ async fn following(
     let page = query.page(PageLimits::FOLLOWS);
     let request = context.request(ListFollowingRequest { username, page: page.number, page_size: page.size });
     let answer = api.clients.profiles().list_following(request).await?.into_inner();
-    Ok(shown(api, context, query, page, answer.users, answer.total_count))
+    Ok(page_of_users(api, context, query, page, answer.users, answer.total_count))
 }
 
-fn shown(
+fn page_of_users(
     api: &ApiState,
     context: &RequestContext,
     query: &Query,

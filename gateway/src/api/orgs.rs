@@ -51,8 +51,9 @@ async fn list(api: &ApiState, context: &RequestContext, query: &Query, username:
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = context.request(ListOrganizationsRequest { username, page: page.number, page_size: page.size });
     let answer = api.clients.organizations().list_organizations(request).await?.into_inner();
-    let shown = answer.organizations.into_iter().map(|organization| Organization::new(organization, &api.links));
-    Ok(json::page(shown.collect::<Vec<_>>(), query.headers(page, answer.total_count, &api.links)))
+    let organizations =
+        answer.organizations.into_iter().map(|organization| Organization::new(organization, &api.links));
+    Ok(json::page(organizations.collect::<Vec<_>>(), query.headers(page, answer.total_count, &api.links)))
 }
 
 async fn get(

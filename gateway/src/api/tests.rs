@@ -164,8 +164,8 @@ impl RepositoryService for FakeRepoService {
         request: tonic::Request<repo::SearchRepositoriesRequest>,
     ) -> Answer<repo::SearchRepositoriesResponse> {
         self.record(&request)?;
-        let asked = request.into_inner();
-        assert!(!asked.query.contains('\0') && asked.owner_id >= 0 && asked.page >= 1 && asked.page_size <= 50);
+        let request = request.into_inner();
+        assert!(!request.query.contains('\0') && request.owner_id >= 0 && request.page >= 1 && request.page_size <= 50);
         Ok(Response::new(repo::SearchRepositoriesResponse { repositories: Vec::new(), total_count: 25 }))
     }
 
@@ -251,7 +251,7 @@ impl TestGateway {
         (Self::of(routes).await, service.0)
     }
 
-    async fn ask(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, HeaderMap, String) {
+    async fn send(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, HeaderMap, String) {
         let mut request = Request::builder().method(method).uri(format!("/api/v1{path}"));
         if let Some(token) = token {
             request = request.header("authorization", token);
@@ -264,7 +264,7 @@ impl TestGateway {
     }
 
     async fn status(&self, method: &str, path: &str, token: &str, body: &str) -> u16 {
-        self.ask(method, path, Some(token), body).await.0
+        self.send(method, path, Some(token), body).await.0
     }
 }
 
@@ -275,14 +275,14 @@ async fn reading_a_repository_costs_one_call() {
     let (gateway, calls) = TestGateway::counted().await;
     for token in [None, Some(GOOD)] {
         calls.store(0, Ordering::SeqCst);
-        let (status, _, body) = gateway.ask("GET", "/repos/bob/read", token, "").await;
+        let (status, _, body) = gateway.send("GET", "/repos/bob/read", token, "").await;
         assert_eq!((status, calls.load(Ordering::SeqCst)), (200, 1));
         assert_eq!(body.contains("bob@example.com"), token.is_some());
     }
 }
 
 #[tokio::test]
-async fn a_bad_token_is_the_first_thing_wrong() {
+async fn a_bad_token_is_the_first_error() {
     let gateway = TestGateway::new().await;
     for (method, path) in [
         ("POST", "/user/repos"),
@@ -312,9 +312,9 @@ async fn a_hidden_repository_is_404_and_a_missing_permission_403_before_the_body
         ("POST", "hooks", "write"),
         ("GET", "hooks", "write"),
     ] {
-        let missing = gateway.ask(method, &format!("/repos/bob/none/{operation}"), Some(GOOD), BROKEN).await;
+        let missing = gateway.send(method, &format!("/repos/bob/none/{operation}"), Some(GOOD), BROKEN).await;
         assert_eq!(missing.0, 404);
-        assert_eq!(missing.2, gateway.ask("GET", "/repos/bob/none.git", Some(GOOD), "").await.2);
+        assert_eq!(missing.2, gateway.send("GET", "/repos/bob/none.git", Some(GOOD), "").await.2);
         assert_eq!(gateway.status(method, &format!("/repos/bob/{level}/{operation}"), GOOD, BROKEN).await, 403);
     }
     assert_eq!(gateway.status("POST", "/admin/users", GOOD, BROKEN).await, 403);
@@ -322,7 +322,7 @@ async fn a_hidden_repository_is_404_and_a_missing_permission_403_before_the_body
 }
 
 #[tokio::test]
-async fn bodies_are_refused_with_the_field_at_fault() {
+async fn errors_in_bodies_name_their_field() {
     let gateway = TestGateway::new().await;
     let cases = [
         ("POST", "/user/repos", r#"{"name":7}"#, "name"),
@@ -365,7 +365,7 @@ async fn bodies_are_refused_with_the_field_at_fault() {
         ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs","config":{"url":1}}"#, "config.url"),
     ];
     for (method, path, body, field) in cases {
-        let (status, _, answer) = gateway.ask(method, path, Some(GOOD), body).await;
+        let (status, _, answer) = gateway.send(method, path, Some(GOOD), body).await;
         assert_eq!(status, 422, "{path} {body}");
         let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(value["errors"][0]["field"], field, "{path} {body}");
@@ -390,9 +390,9 @@ async fn labels_of_a_caller_without_write_permission_are_ignored() {
 }
 
 #[tokio::test]
-async fn search_is_wrapped_and_its_pages_are_linked() {
+async fn search_results_are_an_object_and_have_links() {
     let gateway = TestGateway::new().await;
-    let (status, headers, body) = gateway.ask("GET", "/repos/search?q=a&limit=10&page=2", None, "").await;
+    let (status, headers, body) = gateway.send("GET", "/repos/search?q=a&limit=10&page=2", None, "").await;
     assert_eq!((status, body.as_str()), (200, r#"{"data":[],"ok":true}"#));
     assert_eq!(headers["x-total-count"], "25");
     let link = headers["link"].to_str().unwrap();
@@ -408,7 +408,7 @@ async fn search_is_wrapped_and_its_pages_are_linked() {
 #[tokio::test]
 async fn a_repository_is_created_from_what_the_body_says() {
     let gateway = TestGateway::new().await;
-    let (status, _, body) = gateway.ask("POST", "/user/repos", Some(GOOD), r#"{"name":"write","unknown":{}}"#).await;
+    let (status, _, body) = gateway.send("POST", "/user/repos", Some(GOOD), r#"{"name":"write","unknown":{}}"#).await;
     assert_eq!(status, 201);
     let value: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&value["full_name"], &value["permissions"]["push"]), (&"bob/write".into(), &true.into()));
@@ -417,7 +417,7 @@ async fn a_repository_is_created_from_what_the_body_says() {
 #[tokio::test]
 async fn a_file_is_plain_text_and_a_binary_one_is_a_download() {
     let gateway = TestGateway::new().await;
-    let (status, headers, body) = gateway.ask("GET", "/repos/bob/read/raw/main/a%20b.txt", Some(GOOD), "").await;
+    let (status, headers, body) = gateway.send("GET", "/repos/bob/read/raw/main/a%20b.txt", Some(GOOD), "").await;
     assert_eq!((status, body.as_str()), (200, "<b>text</b>"));
     assert_eq!(
         (&headers["content-type"], &headers["etag"]),
@@ -425,21 +425,21 @@ async fn a_file_is_plain_text_and_a_binary_one_is_a_download() {
     );
     assert_eq!(headers["x-content-type-options"], "nosniff");
     assert!(!headers.contains_key("content-disposition"));
-    let (status, headers, body) = gateway.ask("GET", "/repos/bob/read/raw/main%2F%ff.bin", Some(GOOD), "").await;
+    let (status, headers, body) = gateway.send("GET", "/repos/bob/read/raw/main%2F%ff.bin", Some(GOOD), "").await;
     assert_eq!((status, body.len()), (200, 512 * 1024));
     assert_eq!(headers["content-disposition"], "attachment; filename=\"_.bin\"; filename*=UTF-8''%FF.bin");
-    assert_eq!(gateway.ask("HEAD", "/repos/bob/read/raw/main/a%20b.txt", Some(GOOD), "").await.2, "");
+    assert_eq!(gateway.send("HEAD", "/repos/bob/read/raw/main/a%20b.txt", Some(GOOD), "").await.2, "");
 }
 
 #[tokio::test]
 async fn a_range_of_a_file_has_the_type_of_the_whole() {
     let gateway = TestGateway::new().await;
-    let ask = async |range| {
+    let send = async |range| {
         let request = Request::get("/api/v1/repos/bob/read/raw/main/part").header("authorization", GOOD);
         let request = request.header("range", range).body(Body::empty()).unwrap();
         router(&gateway.state).oneshot(request).await.unwrap()
     };
-    let part = ask("bytes=2-3").await;
+    let part = send("bytes=2-3").await;
     assert_eq!(
         (part.status(), &part.headers()["content-range"]),
         (StatusCode::PARTIAL_CONTENT, &HeaderValue::from_static("bytes 2-3/9"))
@@ -448,14 +448,14 @@ async fn a_range_of_a_file_has_the_type_of_the_whole() {
         (&part.headers()["content-type"], &part.headers()["accept-ranges"]),
         (&HeaderValue::from_static("text/plain; charset=utf-8"), &HeaderValue::from_static("bytes"))
     );
-    assert_eq!(ask("bytes=9-").await.status(), StatusCode::RANGE_NOT_SATISFIABLE);
+    assert_eq!(send("bytes=9-").await.status(), StatusCode::RANGE_NOT_SATISFIABLE);
 }
 
 #[tokio::test]
 async fn an_error_of_git_svc_is_not_passed_on() {
     let gateway = TestGateway::new().await;
     for (path, expected) in [("main/none", 404), ("main/busy", 503), ("main/broken", 500)] {
-        let (status, _, body) = gateway.ask("GET", &format!("/repos/bob/read/raw/{path}"), Some(GOOD), "").await;
+        let (status, _, body) = gateway.send("GET", &format!("/repos/bob/read/raw/{path}"), Some(GOOD), "").await;
         assert_eq!(status, expected, "{path}");
         assert!(body.starts_with("{\"message\":") && !body.contains("secret"), "{body}");
     }

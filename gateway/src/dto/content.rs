@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    fn shown(entry: git::TreeEntry) -> serde_json::Value {
+    fn to_json(entry: git::TreeEntry) -> serde_json::Value {
         let urls = Links::new("http://git.example.com", "h:22").repository("bob", "demo");
         let location = EntryLocation { urls: &urls, display_ref: b"master", requested_ref: None };
         serde_json::to_value(Content::new(entry, &location).unwrap()).unwrap()
@@ -172,24 +172,24 @@ mod tests {
                 "html": "http://git.example.com/bob/demo/src/master/src/main.rs",
             },
         });
-        assert_eq!(shown(entry(git::EntryKind::File, Some(b"fn main() {}\n"))), expected);
+        assert_eq!(to_json(entry(git::EntryKind::File, Some(b"fn main() {}\n"))), expected);
     }
 
     #[test]
     fn each_kind_has_its_own_fields() {
-        let empty = shown(entry(git::EntryKind::File, Some(b"")));
+        let empty = to_json(entry(git::EntryKind::File, Some(b"")));
         assert_eq!((&empty["content"], &empty["encoding"]), (&"".into(), &"base64".into()));
-        let large = shown(entry(git::EntryKind::File, None));
+        let large = to_json(entry(git::EntryKind::File, None));
         assert_eq!(large["encoding"], "none");
         assert!(large.get("content").is_none());
-        let link = shown(entry(git::EntryKind::Symlink, Some(b"../x")));
+        let link = to_json(entry(git::EntryKind::Symlink, Some(b"../x")));
         assert_eq!((&link["target"], &link["git_url"]), (&"../x".into(), &"".into()));
         assert!(link.get("content").is_none() && link.get("encoding").is_none());
-        let directory = shown(entry(git::EntryKind::Directory, None));
+        let directory = to_json(entry(git::EntryKind::Directory, None));
         assert!(directory["git_url"].as_str().unwrap().contains("/git/trees/"));
         assert!(directory.get("target").is_none());
         let module =
-            shown(git::TreeEntry { submodule_url: Some("u".into()), ..entry(git::EntryKind::Submodule, None) });
+            to_json(git::TreeEntry { submodule_url: Some("u".into()), ..entry(git::EntryKind::Submodule, None) });
         assert_eq!(module["submodule_git_url"], "u");
     }
 }

@@ -73,7 +73,7 @@ impl Repository {
         }
         let urls = links.repository(&owner.username, &repository.name);
         let parent = match repository.parent {
-            // The parent is shown without its own parent.
+            // The parent of a parent is left out.
             Some(parent) if repository.is_fork => {
                 let alone = repo::Repository { parent: None, ..*parent };
                 Some(Box::new(Self::new(alone, viewer, links)?))
@@ -134,14 +134,14 @@ mod tests {
         }
     }
 
-    fn shown(message: repo::Repository, viewer: Viewer) -> serde_json::Value {
+    fn to_json(message: repo::Repository, viewer: Viewer) -> serde_json::Value {
         let links = Links::new("http://git.example.com", "git.example.com:22");
         serde_json::to_value(Repository::new(message, viewer, &links).unwrap()).unwrap()
     }
 
     #[test]
     fn a_repository_has_the_shape_of_the_contract() {
-        insta::assert_json_snapshot!(shown(message(), Viewer::Authenticated), @r#"
+        insta::assert_json_snapshot!(to_json(message(), Viewer::Authenticated), @r#"
         {
           "clone_url": "http://git.example.com/bob/demo.git",
           "created_at": "1970-01-01T00:00:01Z",
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn mail_addresses_are_blank_for_anonymous_callers() {
-        assert_eq!(shown(message(), Viewer::Anonymous)["owner"]["email"], "");
+        assert_eq!(to_json(message(), Viewer::Anonymous)["owner"]["email"], "");
     }
 
     #[test]
@@ -190,10 +190,10 @@ mod tests {
         let grandparent = repo::Repository { id: 9, is_fork: true, ..message() };
         let parent = repo::Repository { id: 8, is_fork: true, parent: Some(Box::new(grandparent)), ..message() };
         let fork = repo::Repository { is_fork: true, parent: Some(Box::new(parent)), ..message() };
-        let value = shown(fork.clone(), Viewer::Authenticated);
+        let value = to_json(fork.clone(), Viewer::Authenticated);
         assert_eq!(value["parent"]["id"], 8);
         assert!(value["parent"].get("parent").is_none());
-        assert!(shown(repo::Repository { is_fork: false, ..fork }, Viewer::Authenticated).get("parent").is_none());
+        assert!(to_json(repo::Repository { is_fork: false, ..fork }, Viewer::Authenticated).get("parent").is_none());
     }
 
     #[test]

@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_tag_matches_itself_in_a_list_and_weakly() {
-        for (asked, expected) in [
+        for (if_none_match, expected) in [
             ("\"a\"", true),
             ("W/\"a\"", true),
             ("\"b\", \"a\"", true),
@@ -65,7 +65,7 @@ mod tests {
             ("a", false),
             ("", false),
         ] {
-            assert_eq!(is_match(&HeaderValue::from_static(asked), "\"a\""), expected, "{asked}");
+            assert_eq!(is_match(&HeaderValue::from_static(if_none_match), "\"a\""), expected, "{if_none_match}");
         }
     }
 }

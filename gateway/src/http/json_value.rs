@@ -1,4 +1,4 @@
-//! JSON values as request bodies have them: parsed within a limit on their number, and no type of ours.
+//! JSON values of request bodies, parsed within a limit on their number. Not here: the fields of an operation ([`super::fields`]).
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

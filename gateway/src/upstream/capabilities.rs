@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 
-/// How long capabilities are served from the cache. They change only when git-svc is replaced.
+/// Oldest advertisement that is served from the cache. Capabilities change only when git-svc is replaced.
 const MAX_AGE: Duration = Duration::from_secs(10);
 /// Largest advertisement that is read, in bytes; git sends a few hundred.
 const MAX_ADVERTISEMENT_BYTES: usize = 16 * 1024;

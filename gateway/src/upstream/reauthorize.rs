@@ -97,8 +97,8 @@ mod tests {
 
     #[test]
     fn only_a_status_of_a_service_is_a_refusal() {
-        let ours = to_status(&AuthError::RepositoryNotFound);
-        assert!(is_refusal(&ours));
+        let refusal = to_status(&AuthError::RepositoryNotFound);
+        assert!(is_refusal(&refusal));
         for other in [Status::not_found(""), Status::unavailable(""), Status::unauthenticated("")] {
             assert!(!is_refusal(&other), "{other:?}");
         }

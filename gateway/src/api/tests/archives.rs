@@ -68,10 +68,10 @@ async fn an_archive_is_offered_under_a_name_without_slashes_and_can_be_resumed()
     }
     let body = to_bytes(response.into_body(), 1024).await.unwrap();
     assert_eq!(body, "bytes=2- \"x\" \"y\" 192.0.2.7 -");
-    let (status, headers, body) = gateway.ask("GET", "/repos/bob/read/archive/part.tar.gz", Some(GOOD), "").await;
+    let (status, headers, body) = gateway.send("GET", "/repos/bob/read/archive/part.tar.gz", Some(GOOD), "").await;
     assert_eq!((status, body.as_str(), &headers["content-range"]), (206, "cd", &"bytes 2-3/9".parse().unwrap()));
-    assert_eq!(gateway.ask("HEAD", "/repos/bob/read/archive/feature%2Fone.zip", Some(GOOD), "").await.2, "");
-    let (status, headers, _) = gateway.ask("HEAD", "/repos/bob/read/archive/heads.zip", Some(GOOD), "").await;
+    assert_eq!(gateway.send("HEAD", "/repos/bob/read/archive/feature%2Fone.zip", Some(GOOD), "").await.2, "");
+    let (status, headers, _) = gateway.send("HEAD", "/repos/bob/read/archive/heads.zip", Some(GOOD), "").await;
     assert!(status == 200 && headers["etag"] == "\"x\"" && !headers.contains_key("content-length"), "{headers:?}");
 }
 
@@ -90,13 +90,13 @@ async fn an_error_of_git_svc_is_not_passed_on() {
         ("broken.zip", 500),
     ] {
         let (status, headers, body) =
-            gateway.ask("GET", &format!("/repos/bob/read/archive/{archive}"), Some(GOOD), "").await;
+            gateway.send("GET", &format!("/repos/bob/read/archive/{archive}"), Some(GOOD), "").await;
         assert_eq!(status, expected, "{archive}");
         assert!(body.starts_with("{\"message\":") && !body.contains("secret"), "{body}");
         assert_eq!(headers.get("content-range").is_some(), status == 416, "{archive}");
         assert_eq!(body.contains("\"field\":\"archive\""), status == 422, "{body}");
     }
-    let (status, headers, body) = gateway.ask("GET", "/repos/bob/read/archive/known.zip", Some(GOOD), "").await;
+    let (status, headers, body) = gateway.send("GET", "/repos/bob/read/archive/known.zip", Some(GOOD), "").await;
     assert_eq!((status, body.as_str(), &headers["etag"]), (304, "", &"\"x\"".parse().unwrap()));
-    assert_eq!(gateway.ask("GET", "/repos/bob/read/archive/main.zip", None, "").await.0, 401);
+    assert_eq!(gateway.send("GET", "/repos/bob/read/archive/main.zip", None, "").await.0, 401);
 }

@@ -55,10 +55,10 @@ async fn a_caller_without_permission_gets_no_field_errors() {
         assert_eq!(gateway.status(method, path, BAD, BROKEN).await, 401, "{method} {path}");
         let expected = if method == "GET" { 422 } else { 400 };
         assert_eq!(gateway.status(method, path, GOOD, BROKEN).await, expected, "{method} {path}");
-        assert_eq!(script.asked("AccessService/CheckAccess"), Some(check), "{method} {path}");
+        assert_eq!(script.take_request("AccessService/CheckAccess"), Some(check), "{method} {path}");
     }
     for (error, expected) in [(AuthError::AdminRequired, 403), (AuthError::RepositoryNotFound, 404)] {
-        script.refuse("AccessService/CheckAccess", error);
+        script.fail("AccessService/CheckAccess", error);
         for (method, path, _) in permission_checks() {
             assert_eq!(gateway.status(method, path, GOOD, BROKEN).await, expected, "{method} {path}");
         }
@@ -95,7 +95,7 @@ async fn every_mistake_names_its_field() {
         ("GET", "/admin/audit?since=2026-01-02T00:00:00Z&until=tomorrow", "", "until", "invalid"),
     ];
     for (method, path, body, field, code) in cases {
-        let (status, _, answer) = gateway.ask(method, path, Some(GOOD), body).await;
+        let (status, _, answer) = gateway.send(method, path, Some(GOOD), body).await;
         assert_eq!(status, 422, "{method} {path} {body}: {answer}");
         let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(
@@ -110,17 +110,17 @@ async fn every_mistake_names_its_field() {
 async fn a_wrong_password_is_the_first_error_of_a_new_token() {
     let (gateway, script) = Script::gateway().await;
     let basic = Some("Basic YWRhOnNlY3JldA==");
-    script.refuse("AccountService/ListAccessTokens", AuthError::BadCredentials);
-    let (status, headers, _) = gateway.ask("POST", "/users/ada/tokens", basic, BROKEN).await;
+    script.fail("AccountService/ListAccessTokens", AuthError::BadCredentials);
+    let (status, headers, _) = gateway.send("POST", "/users/ada/tokens", basic, BROKEN).await;
     assert_eq!((status, headers.contains_key("www-authenticate")), (401, true));
-    script.answer("AccountService/ListAccessTokens", &repo::ListAccessTokensResponse::default());
+    script.respond("AccountService/ListAccessTokens", &repo::ListAccessTokensResponse::default());
     for (body, field) in [
         ("{}", "name"),
         (r#"{"name":"n","scopes":"all"}"#, "scopes"),
         (r#"{"name":"n","expires_at":"tomorrow"}"#, "expires_at"),
         (r#"{"name":"n","repositories":[7]}"#, "repositories"),
     ] {
-        let (status, _, answer) = gateway.ask("POST", "/users/ada/tokens", basic, body).await;
+        let (status, _, answer) = gateway.send("POST", "/users/ada/tokens", basic, body).await;
         let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
         assert_eq!((status, &value["errors"][0]["field"]), (422, &field.into()), "{body}");
     }

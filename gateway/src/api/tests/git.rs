@@ -26,16 +26,16 @@ async fn refs(gateway: &TestGateway, service: &str) -> (u16, String) {
 #[tokio::test]
 async fn each_service_is_an_operation_that_repo_svc_allows_or_refuses() {
     let (gateway, script) = Script::gateway().await;
-    script.refuse(RPC, AuthError::PermissionRequired { needed: Permission::Write });
+    script.fail(RPC, AuthError::PermissionRequired { needed: Permission::Write });
     for (service, operation) in
         [("git-upload-pack", operation::UPLOAD_PACK), ("git-receive-pack", operation::RECEIVE_PACK)]
     {
         assert_eq!(refs(&gateway, service).await, (403, "write permission is required".to_owned()));
-        let asked: repo::ResolveAccessRequest = script.asked(RPC).unwrap();
+        let asked: repo::ResolveAccessRequest = script.take_request(RPC).unwrap();
         assert_eq!(asked.operation, operation);
         assert_eq!(asked.basic.map(|basic| basic.username).as_deref(), Some("ada"));
     }
-    script.refuse(RPC, AuthError::RepositoryNotFound);
+    script.fail(RPC, AuthError::RepositoryNotFound);
     assert_eq!(refs(&gateway, "git-receive-pack").await.0, 404);
 }
 
@@ -43,7 +43,7 @@ async fn each_service_is_an_operation_that_repo_svc_allows_or_refuses() {
 async fn a_push_to_a_mirror_is_refused() {
     let (gateway, script) = Script::gateway().await;
     let repository = Some(repo::Repository { id: 7, is_mirror: true, ..Default::default() });
-    script.answer(RPC, &repo::ResolveAccessResponse { repository, grant: "grant".into(), identity: None });
+    script.respond(RPC, &repo::ResolveAccessResponse { repository, grant: "grant".into(), identity: None });
     assert_eq!(refs(&gateway, "git-receive-pack").await, (403, "mirror repository is read-only".to_owned()));
     // A fetch is authorized; it fails because there is no git-svc here.
     assert_ne!(refs(&gateway, "git-upload-pack").await.0, 403);

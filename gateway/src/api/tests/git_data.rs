@@ -1,4 +1,4 @@
-//! What is asked of git-svc about history, objects, refs, changes and rules, and how its answers are shown.
+//! Operations of git-svc: the gRPC requests for history, objects, refs, changes and protection rules, and the JSON of the responses.
 
 use std::fmt::Debug;
 
@@ -63,24 +63,24 @@ impl Case {
         let (gateway, script) = Script::gateway().await;
         let repository = repo::Repository { id: 7, owner: Some(bob()), name: "demo".into(), ..Default::default() };
         let grant = "grant".into();
-        script.answer(ACCESS, &repo::ResolveAccessResponse { repository: Some(repository), grant, identity: None });
+        script.respond(ACCESS, &repo::ResolveAccessResponse { repository: Some(repository), grant, identity: None });
         let user_id_by_email = [("bob@example.com".to_owned(), 3)].into();
-        script.answer("AccountService/GetUsers", &repo::GetUsersResponse { users: vec![bob()], user_id_by_email });
+        script.respond("AccountService/GetUsers", &repo::GetUsersResponse { users: vec![bob()], user_id_by_email });
         Self { gateway, script }
     }
 
-    async fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value, String) {
+    async fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value, String) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let path = format!("/repos/bob/demo{path}");
-        let (status, headers, text) = self.gateway.ask(method, &path, Some(GOOD), &body).await;
+        let (status, headers, text) = self.gateway.send(method, &path, Some(GOOD), &body).await;
         let link = headers.get("link").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
         (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }, link)
     }
 
-    /// Holds what an RPC was asked last, and for which operation the grant was.
-    fn held<Q: Message + Default + PartialEq + Debug>(&self, rpc: &str, expected: Q) {
-        assert_eq!(self.script.asked::<Q>(rpc), Some(expected), "{rpc}");
-        assert_eq!(self.script.asked::<repo::ResolveAccessRequest>(ACCESS).unwrap().operation, rpc);
+    /// Checks the last request of an RPC, and that the grant was for that RPC.
+    fn check_request<Q: Message + Default + PartialEq + Debug>(&self, rpc: &str, expected: Q) {
+        assert_eq!(self.script.take_request::<Q>(rpc), Some(expected), "{rpc}");
+        assert_eq!(self.script.take_request::<repo::ResolveAccessRequest>(ACCESS).unwrap().operation, rpc);
     }
 }
 
@@ -89,9 +89,9 @@ async fn history_comes_in_pages_with_accounts() {
     let case = Case::new().await;
     let rpc = format!("{DATA}/ListCommits");
     let commits = vec![commit('a'), commit('b')];
-    case.script.answer(&rpc, &git::ListCommitsResponse { commits, has_more: true, total_count: None });
+    case.script.respond(&rpc, &git::ListCommitsResponse { commits, has_more: true, total_count: None });
     let path = "/commits?sha=feature%2Fone&path=src/%ff&page=2&pageSize=2";
-    let (status, shown, link) = case.ask("GET", path, &Value::Null).await;
+    let (status, shown, link) = case.send("GET", path, &Value::Null).await;
     assert_eq!(
         (status, &shown[1]["sha"], &shown[1]["author"]["username"]),
         (200, &json!("b".repeat(40)), &json!("Bob"))
@@ -104,11 +104,14 @@ async fn history_comes_in_pages_with_accounts() {
         page: 2,
         page_size: 2,
     };
-    case.held(&rpc, expected);
-    let asked: repo::GetUsersRequest = case.script.asked("AccountService/GetUsers").unwrap();
+    case.check_request(&rpc, expected);
+    let asked: repo::GetUsersRequest = case.script.take_request("AccountService/GetUsers").unwrap();
     assert_eq!(asked.emails, ["bob@example.com"]);
-    case.ask("GET", "/commits", &Value::Null).await;
-    case.held(&rpc, git::ListCommitsRequest { repository_id: 7, page: 1, page_size: 30, ..Default::default() });
+    case.send("GET", "/commits", &Value::Null).await;
+    case.check_request(
+        &rpc,
+        git::ListCommitsRequest { repository_id: 7, page: 1, page_size: 30, ..Default::default() },
+    );
 }
 
 #[tokio::test]
@@ -116,50 +119,50 @@ async fn tags_have_commits_in_the_shape_of_branches() {
     let case = Case::new().await;
     let rpc = format!("{DATA}/ListTags");
     let tags = vec![git::Tag { name: b"v1".to_vec(), commit: Some(commit('a')), tag_id: String::new() }];
-    case.script.answer(&rpc, &git::ListTagsResponse { tags, total_count: 1 });
-    let (_, shown, _) = case.ask("GET", "/tags", &Value::Null).await;
+    case.script.respond(&rpc, &git::ListTagsResponse { tags, total_count: 1 });
+    let (_, shown, _) = case.send("GET", "/tags", &Value::Null).await;
     assert_eq!((&shown[0]["name"], &shown[0]["commit"]["id"]), (&json!("v1"), &json!("a".repeat(40))));
     assert_eq!(shown[0]["commit"]["author"]["username"], "Bob");
-    case.held(&rpc, git::ListTagsRequest { repository_id: 7, page: 1, page_size: 1000 });
+    case.check_request(&rpc, git::ListTagsRequest { repository_id: 7, page: 1, page_size: 1000 });
 }
 
 #[tokio::test]
-async fn trees_blobs_and_tag_objects_are_asked_for_by_what_stands_behind_their_kind() {
+async fn trees_blobs_and_tag_objects_are_named_by_the_rest_of_the_path() {
     let case = Case::new().await;
     let rpc = format!("{DATA}/GetTree");
-    case.script.answer(&rpc, &git::GetTreeResponse { tree_id: "7".repeat(40), ..Default::default() });
+    case.script.respond(&rpc, &git::GetTreeResponse { tree_id: "7".repeat(40), ..Default::default() });
     for (path, tree_ish, is_recursive) in [
         ("/git/trees/main", "main", false),
         ("/git/trees/trees/one?recursive=1", "trees/one", true),
         ("/git/trees/a%2Fb?recursive=0", "a/b", false),
     ] {
-        let (status, shown, _) = case.ask("GET", path, &Value::Null).await;
+        let (status, shown, _) = case.send("GET", path, &Value::Null).await;
         let shape = (status, &shown["sha"], &shown["tree"], &shown["truncated"]);
         assert_eq!(shape, (200, &json!("7".repeat(40)), &json!([]), &json!(false)), "{path}");
-        case.held(&rpc, git::GetTreeRequest { repository_id: 7, tree_ish: tree_ish.into(), is_recursive });
+        case.check_request(&rpc, git::GetTreeRequest { repository_id: 7, tree_ish: tree_ish.into(), is_recursive });
     }
     let rpc = format!("{DATA}/GetBlob");
     let blob = git::GetBlobResponse { blob_id: "8".repeat(40), content: b"hello\n".to_vec().into() };
-    case.script.answer(&rpc, &blob);
-    let (_, shown, _) = case.ask("GET", "/git/blobs/8888888", &Value::Null).await;
+    case.script.respond(&rpc, &blob);
+    let (_, shown, _) = case.send("GET", "/git/blobs/8888888", &Value::Null).await;
     let url = format!("http://git.example.com/api/v1/repos/Bob/demo/git/blobs/{}", "8".repeat(40));
     let sha = "8".repeat(40);
     let expected = json!({"content": "aGVsbG8K", "encoding": "base64", "url": url, "sha": sha, "size": 6});
     assert_eq!(shown, expected);
-    case.held(&rpc, git::GetBlobRequest { repository_id: 7, blob_id: "8888888".into() });
+    case.check_request(&rpc, git::GetBlobRequest { repository_id: 7, blob_id: "8888888".into() });
     let rpc = format!("{DATA}/GetTagObject");
     let tag = git::GetTagObjectResponse {
         tag_id: "9".repeat(40),
         object_type: ObjectType::Commit.into(),
         ..Default::default()
     };
-    case.script.answer(&rpc, &tag);
-    assert_eq!(case.ask("GET", "/git/tags/9999999", &Value::Null).await.1["sha"], "9".repeat(40));
-    case.held(&rpc, git::GetTagObjectRequest { repository_id: 7, tag_id: "9999999".into() });
+    case.script.respond(&rpc, &tag);
+    assert_eq!(case.send("GET", "/git/tags/9999999", &Value::Null).await.1["sha"], "9".repeat(40));
+    case.check_request(&rpc, git::GetTagObjectRequest { repository_id: 7, tag_id: "9999999".into() });
 }
 
 #[tokio::test]
-async fn a_ref_that_is_not_there_stands_for_those_that_begin_so() {
+async fn a_missing_ref_is_a_prefix_of_others() {
     let case = Case::new().await;
     let (one, all) = (format!("{DATA}/GetRef"), format!("{DATA}/ListRefs"));
     let reference = |name: &str| git::Reference {
@@ -168,22 +171,22 @@ async fn a_ref_that_is_not_there_stands_for_those_that_begin_so() {
         object_id: "a".repeat(40),
     };
     let found = git::GetRefResponse { reference: Some(reference("refs/heads/main")) };
-    case.script.answer(&one, &found);
-    let (_, shown, _) = case.ask("GET", "/git/refs/heads/main", &Value::Null).await;
+    case.script.respond(&one, &found);
+    let (_, shown, _) = case.send("GET", "/git/refs/heads/main", &Value::Null).await;
     assert_eq!((&shown["ref"], &shown["object"]["type"]), (&json!("refs/heads/main"), &json!("commit")));
-    case.held(&one, git::GetRefRequest { repository_id: 7, name: b"refs/heads/main".to_vec() });
-    case.script.refuse(&one, not_found("REF_NOT_FOUND"));
+    case.check_request(&one, git::GetRefRequest { repository_id: 7, name: b"refs/heads/main".to_vec() });
+    case.script.fail(&one, not_found("REF_NOT_FOUND"));
     let references = vec![reference("refs/heads/ma1"), reference("refs/heads/ma2")];
-    case.script.answer(&all, &git::ListRefsResponse { references, total_count: 2 });
-    let (_, shown, _) = case.ask("GET", "/git/refs/heads/ma", &Value::Null).await;
+    case.script.respond(&all, &git::ListRefsResponse { references, total_count: 2 });
+    let (_, shown, _) = case.send("GET", "/git/refs/heads/ma", &Value::Null).await;
     assert_eq!(shown[1]["ref"], "refs/heads/ma2");
     let asked =
         |prefix: &str| git::ListRefsRequest { repository_id: 7, prefix: prefix.into(), page: 1, page_size: 1000 };
-    case.held(&all, asked("refs/heads/ma"));
-    case.script.answer(&all, &git::ListRefsResponse::default());
-    assert_eq!(case.ask("GET", "/git/refs/heads/none", &Value::Null).await.0, 404);
-    assert_eq!(case.ask("GET", "/git/refs", &Value::Null).await.1, json!([]));
-    case.held(&all, asked(""));
+    case.check_request(&all, asked("refs/heads/ma"));
+    case.script.respond(&all, &git::ListRefsResponse::default());
+    assert_eq!(case.send("GET", "/git/refs/heads/none", &Value::Null).await.0, 404);
+    assert_eq!(case.send("GET", "/git/refs", &Value::Null).await.1, json!([]));
+    case.check_request(&all, asked(""));
 }
 
 #[tokio::test]
@@ -193,7 +196,7 @@ async fn several_files_are_changed_in_one_commit() {
     let entry = git::TreeEntry { kind: git::EntryKind::File.into(), path: b"new".to_vec(), ..Default::default() };
     let answer =
         git::ChangeFilesResponse { entries: vec![entry], commit: Some(commit('a')), branch: b"topic".to_vec() };
-    case.script.answer(rpc, &answer);
+    case.script.respond(rpc, &answer);
     let body = json!({
         "message": "m", "branch": "main", "new_branch": "topic",
         "author": {"name": "A", "email": "a@example.com", "date": "2026-01-02T03:04:05+01:00"}, "committer": {},
@@ -204,7 +207,7 @@ async fn several_files_are_changed_in_one_commit() {
             {"operation": "delete", "path": "old", "content": null},
         ],
     });
-    let (status, shown, _) = case.ask("POST", "/contents", &body).await;
+    let (status, shown, _) = case.send("POST", "/contents", &body).await;
     assert_eq!((status, &shown["commit"]["sha"]), (201, &json!("a".repeat(40))));
     let file = &shown["files"][0];
     assert_eq!((&file["path"], &file["encoding"], file.get("content")), (&json!("new"), &json!("none"), None));
@@ -239,16 +242,16 @@ async fn several_files_are_changed_in_one_commit() {
             change("old", git::FileOperation::Delete, None),
         ],
     };
-    case.held(rpc, expected);
+    case.check_request(rpc, expected);
 }
 
 #[tokio::test]
 async fn a_removed_file_leaves_a_commit() {
     let case = Case::new().await;
     let rpc = "ferrite.git.v1.GitService/DeleteContents";
-    case.script.answer(rpc, &git::DeleteContentsResponse { commit: Some(commit('a')), branch: b"main".to_vec() });
+    case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(commit('a')), branch: b"main".to_vec() });
     let body = json!({"message": "m", "branch": "b", "sha": "f", "committer": {"name": "C", "email": "c@example.com"}});
-    let (status, shown, _) = case.ask("DELETE", "/contents/a/%ff", &body).await;
+    let (status, shown, _) = case.send("DELETE", "/contents/a/%ff", &body).await;
     assert_eq!((status, &shown["content"], &shown["commit"]["sha"]), (200, &Value::Null, &json!("a".repeat(40))));
     let committer = git::CommitIdentity { name: "C".into(), email: "c@example.com".into(), date: None };
     let expected = git::DeleteContentsRequest {
@@ -260,11 +263,11 @@ async fn a_removed_file_leaves_a_commit() {
         author: None,
         committer: Some(committer),
     };
-    case.held(rpc, expected);
+    case.check_request(rpc, expected);
 }
 
 #[tokio::test]
-async fn rules_name_accounts_and_are_kept_by_their_ids() {
+async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
     let case = Case::new().await;
     let rpc = format!("{RULES}/SetProtection");
     let rule = |push_user_ids| git::Protection {
@@ -291,32 +294,35 @@ async fn rules_name_accounts_and_are_kept_by_their_ids() {
         ("PUT", "/branch_protections/release/*", false, 200),
         ("PUT", "/branch_protections/release%2F%2A", true, 201),
     ] {
-        case.script.answer(&rpc, &git::SetProtectionResponse { protection: Some(rule(vec![3])), is_new });
+        case.script.respond(&rpc, &git::SetProtectionResponse { protection: Some(rule(vec![3])), is_new });
         let mut body = json!({"allow_force": true, "push_users": ["bOB"]});
         if method == "POST" {
             body["pattern"] = "release/*".into();
         }
-        let answer = case.ask(method, path, &body).await;
+        let answer = case.send(method, path, &body).await;
         assert_eq!((answer.0, answer.1), (expected, shown(&["Bob"])), "{method} {path}");
-        case.held(&rpc, set.clone());
+        case.check_request(&rpc, set.clone());
     }
     let body = json!({"pattern": "x", "push_users": ["bob", "eve"]});
-    let (status, refused, _) = case.ask("POST", "/branch_protections", &body).await;
+    let (status, refused, _) = case.send("POST", "/branch_protections", &body).await;
     let error = &refused["errors"][0];
     assert_eq!((status, &error["field"], &error["code"]), (422, &json!("push_users"), &json!("unknown")));
-    assert!(case.script.asked::<git::SetProtectionRequest>(&rpc).is_none());
+    assert!(case.script.take_request::<git::SetProtectionRequest>(&rpc).is_none());
 
     let rpc = format!("{RULES}/ListProtections");
-    case.script.answer(&rpc, &git::ListProtectionsResponse { protections: vec![rule(vec![3, 9])] });
-    assert_eq!(case.ask("GET", "/branch_protections", &Value::Null).await.1, json!([shown(&["Bob", "ghost"])]));
-    case.held(&rpc, git::ListProtectionsRequest { repository_id: 7 });
+    case.script.respond(&rpc, &git::ListProtectionsResponse { protections: vec![rule(vec![3, 9])] });
+    assert_eq!(case.send("GET", "/branch_protections", &Value::Null).await.1, json!([shown(&["Bob", "ghost"])]));
+    case.check_request(&rpc, git::ListProtectionsRequest { repository_id: 7 });
     let rpc = format!("{RULES}/GetProtection");
-    case.script.answer(&rpc, &git::GetProtectionResponse { protection: Some(rule(Vec::new())) });
-    assert_eq!(case.ask("GET", "/branch_protections/release/*", &Value::Null).await.1, shown(&[]));
+    case.script.respond(&rpc, &git::GetProtectionResponse { protection: Some(rule(Vec::new())) });
+    assert_eq!(case.send("GET", "/branch_protections/release/*", &Value::Null).await.1, shown(&[]));
     let pattern = "release/*".to_owned();
-    case.held(&rpc, git::GetProtectionRequest { repository_id: 7, protection_id: 0, pattern: pattern.clone() });
+    case.check_request(
+        &rpc,
+        git::GetProtectionRequest { repository_id: 7, protection_id: 0, pattern: pattern.clone() },
+    );
     let rpc = format!("{RULES}/DeleteProtection");
-    case.script.answer(&rpc, &git::DeleteProtectionResponse {});
-    assert_eq!(case.ask("DELETE", "/branch_protections/release/*", &Value::Null).await.0, 204);
-    case.held(&rpc, git::DeleteProtectionRequest { repository_id: 7, protection_id: 0, pattern });
+    case.script.respond(&rpc, &git::DeleteProtectionResponse {});
+    assert_eq!(case.send("DELETE", "/branch_protections/release/*", &Value::Null).await.0, 204);
+    case.check_request(&rpc, git::DeleteProtectionRequest { repository_id: 7, protection_id: 0, pattern });
 }

@@ -1,4 +1,4 @@
-//! What each operation asks of repo-svc, and how it shows the answer.
+//! Operations of repo-svc: the gRPC request of each, and the JSON of its response.
 
 use std::fmt::Debug;
 
@@ -49,25 +49,31 @@ impl Case {
         Self { gateway, script }
     }
 
-    /// Makes a request, holds what repo-svc was asked to `expected`, and returns what the client hears.
-    async fn hold<Q: Message + Default + PartialEq + Debug>(
+    /// Sends a request, checks that repo-svc got `expected`, and returns the status and JSON that the client gets.
+    async fn check<Q: Message + Default + PartialEq + Debug>(
         &self,
         request: (&str, &str, &str),
         rpc: &str,
         expected: Q,
         answer: impl Message,
     ) -> (u16, Value) {
-        self.script.answer(rpc, &answer);
+        self.script.respond(rpc, &answer);
         let (method, path, body) = request;
-        let (status, _, text) = self.gateway.ask(method, path, Some(GOOD), body).await;
-        assert_eq!(self.script.asked::<Q>(rpc), Some(expected), "{method} {path} {text}");
+        let (status, _, text) = self.gateway.send(method, path, Some(GOOD), body).await;
+        assert_eq!(self.script.take_request::<Q>(rpc), Some(expected), "{method} {path} {text}");
         (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() })
     }
 
-    /// The same for an operation without an answer.
-    async fn done<Q: Message + Default + PartialEq + Debug>(&self, method: &str, path: &str, rpc: &str, expected: Q) {
-        // Nothing at all is an empty message of every kind.
-        let answer = self.hold((method, path, ""), rpc, expected, repo::CheckAccessResponse {}).await;
+    /// Checks an operation without a response body, as [`Self::check`].
+    async fn check_204<Q: Message + Default + PartialEq + Debug>(
+        &self,
+        method: &str,
+        path: &str,
+        rpc: &str,
+        expected: Q,
+    ) {
+        // An empty message has the same encoding for every type.
+        let answer = self.check((method, path, ""), rpc, expected, repo::CheckAccessResponse {}).await;
         assert_eq!(answer, (204, Value::Null), "{method} {path}");
     }
 }
@@ -81,20 +87,20 @@ async fn addresses_come_as_an_object_or_as_a_list() {
     };
     for body in [r#"{"emails":["a@example.com"]}"#, r#"["a@example.com"]"#] {
         let expected = repo::AddEmailsRequest { emails: emails.clone() };
-        let answer = case.hold(("POST", "/user/emails", body), "ProfileService/AddEmails", expected, added.clone());
+        let answer = case.check(("POST", "/user/emails", body), "ProfileService/AddEmails", expected, added.clone());
         let shown = json!([{"email": "a@example.com", "verified": true, "primary": false}]);
         assert_eq!(answer.await, (201, shown));
         let expected = repo::DeleteEmailsRequest { emails: emails.clone() };
-        let gone = repo::DeleteEmailsResponse {};
-        let answer = case.hold(("DELETE", "/user/emails", body), "ProfileService/DeleteEmails", expected, gone);
+        let empty = repo::DeleteEmailsResponse {};
+        let answer = case.check(("DELETE", "/user/emails", body), "ProfileService/DeleteEmails", expected, empty);
         assert_eq!(answer.await.0, 204);
     }
     let nothing = repo::DeleteEmailsRequest::default();
-    case.done("DELETE", "/user/emails", "ProfileService/DeleteEmails", nothing).await;
+    case.check_204("DELETE", "/user/emails", "ProfileService/DeleteEmails", nothing).await;
     let expected = repo::ListEmailsRequest { page: 1, page_size: 1000 };
     let answer = repo::ListEmailsResponse::default();
     assert_eq!(
-        case.hold(("GET", "/user/emails", ""), "ProfileService/ListEmails", expected, answer).await.1,
+        case.check(("GET", "/user/emails", ""), "ProfileService/ListEmails", expected, answer).await.1,
         json!([])
     );
 }
@@ -105,50 +111,50 @@ async fn follows_have_pages_of_forty() {
     for (path, username) in [("/user/followers", ""), ("/users/bob/followers?limit=100", "bob")] {
         let expected = repo::ListFollowersRequest { username: username.into(), page: 1, page_size: 40 };
         let answer = repo::ListFollowersResponse { users: vec![user()], total_count: 1 };
-        let (status, shown) = case.hold(("GET", path, ""), "ProfileService/ListFollowers", expected, answer).await;
+        let (status, shown) = case.check(("GET", path, ""), "ProfileService/ListFollowers", expected, answer).await;
         assert_eq!((status, &shown[0]["login"]), (200, &"bob".into()));
     }
     for (path, username, page) in [("/user/following?page=2", "", 2), ("/users/bob/following", "bob", 1)] {
         let expected = repo::ListFollowingRequest { username: username.into(), page, page_size: 40 };
         let answer = repo::ListFollowingResponse::default();
-        case.hold(("GET", path, ""), "ProfileService/ListFollowing", expected, answer).await;
+        case.check(("GET", path, ""), "ProfileService/ListFollowing", expected, answer).await;
     }
     for (path, username) in [("/user/following/eve", ""), ("/users/bob/following/eve", "bob")] {
         for (is_following, status) in [(true, 204), (false, 404)] {
             let expected = repo::IsFollowingRequest { username: username.into(), target: "eve".into() };
             let answer = repo::IsFollowingResponse { is_following };
-            let answer = case.hold(("GET", path, ""), "ProfileService/IsFollowing", expected, answer).await;
+            let answer = case.check(("GET", path, ""), "ProfileService/IsFollowing", expected, answer).await;
             assert_eq!(answer.0, status);
         }
     }
     let follow = repo::FollowUserRequest { username: "eve".into() };
-    case.done("PUT", "/user/following/eve", "ProfileService/FollowUser", follow).await;
+    case.check_204("PUT", "/user/following/eve", "ProfileService/FollowUser", follow).await;
     let unfollow = repo::UnfollowUserRequest { username: "eve".into() };
-    case.done("DELETE", "/user/following/eve", "ProfileService/UnfollowUser", unfollow).await;
+    case.check_204("DELETE", "/user/following/eve", "ProfileService/UnfollowUser", unfollow).await;
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_can_have_is_never_the_callers_own() {
+async fn a_name_that_cannot_exist_is_never_the_callers_own() {
     let case = Case::new().await;
-    let nobody = "\u{fffd}".to_owned();
-    let expected = repo::ListFollowersRequest { username: nobody.clone(), page: 1, page_size: 40 };
+    let invalid = "\u{fffd}".to_owned();
+    let expected = repo::ListFollowersRequest { username: invalid.clone(), page: 1, page_size: 40 };
     let path = ("GET", "/users/%ff/followers", "");
-    case.hold(path, "ProfileService/ListFollowers", expected, repo::ListFollowersResponse::default()).await;
-    let expected = repo::ListPublicKeysRequest { username: nobody.clone(), page: 1, page_size: 1000 };
+    case.check(path, "ProfileService/ListFollowers", expected, repo::ListFollowersResponse::default()).await;
+    let expected = repo::ListPublicKeysRequest { username: invalid.clone(), page: 1, page_size: 1000 };
     let path = ("GET", "/users/a%00/keys", "");
-    case.hold(path, "PublicKeyService/ListPublicKeys", expected, repo::ListPublicKeysResponse::default()).await;
+    case.check(path, "PublicKeyService/ListPublicKeys", expected, repo::ListPublicKeysResponse::default()).await;
     let expected = repo::GetPublicKeyRequest { key_id: i64::MAX };
     let answer = repo::GetPublicKeyResponse::default();
-    case.hold(("GET", "/user/keys/abc", ""), "PublicKeyService/GetPublicKey", expected, answer).await;
+    case.check(("GET", "/user/keys/abc", ""), "PublicKeyService/GetPublicKey", expected, answer).await;
     let expected = repo::CreateRepositoryRequest {
         name: "x".into(),
-        owner: nobody,
+        owner: invalid,
         as_administrator: false,
         ..Default::default()
     };
     let answer = repo::CreateRepositoryResponse::default();
     let path = ("POST", "/org/%ff/repos", r#"{"name":"x"}"#);
-    case.hold(path, "RepositoryService/CreateRepository", expected, answer).await;
+    case.check(path, "RepositoryService/CreateRepository", expected, answer).await;
 }
 
 #[tokio::test]
@@ -164,15 +170,20 @@ async fn keys_are_the_callers_unless_an_administrator_asks() {
             as_administrator,
         };
         let answer = repo::CreatePublicKeyResponse { key: key.clone() };
-        let answer = case.hold(("POST", path, body), "PublicKeyService/CreatePublicKey", expected, answer).await;
+        let answer = case.check(("POST", path, body), "PublicKeyService/CreatePublicKey", expected, answer).await;
         assert_eq!((answer.0, &answer.1["url"]), (201, &"http://git.example.com/api/v1/user/keys/9".into()));
     }
-    case.done("DELETE", "/user/keys/9", "PublicKeyService/DeletePublicKey", repo::DeletePublicKeyRequest { key_id: 9 })
-        .await;
+    case.check_204(
+        "DELETE",
+        "/user/keys/9",
+        "PublicKeyService/DeletePublicKey",
+        repo::DeletePublicKeyRequest { key_id: 9 },
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn organizations_are_made_changed_and_removed() {
+async fn organizations_are_created_changed_and_deleted() {
     let case = Case::new().await;
     let body = r#"{"username":"Acme","full_name":"A","description":"d","website":"http://a","location":null}"#;
     for (path, owner, as_administrator) in [("/user/orgs", "", false), ("/admin/users/bob/orgs", "bob", true)] {
@@ -187,7 +198,7 @@ async fn organizations_are_made_changed_and_removed() {
         };
         let answer = repo::CreateOrganizationResponse { organization: organization() };
         let rpc = "OrganizationService/CreateOrganization";
-        let answer = case.hold(("POST", path, body), rpc, expected, answer).await;
+        let answer = case.check(("POST", path, body), rpc, expected, answer).await;
         assert_eq!((answer.0, &answer.1["avatar_url"]), (201, &"http://git.example.com/avatars/5".into()));
     }
     let expected = repo::UpdateOrganizationRequest {
@@ -199,14 +210,14 @@ async fn organizations_are_made_changed_and_removed() {
     let answer = repo::UpdateOrganizationResponse { organization: organization() };
     let body = r#"{"full_name":"","location":"Rome","website":null}"#;
     let rpc = "OrganizationService/UpdateOrganization";
-    assert_eq!(case.hold(("PATCH", "/orgs/acme", body), rpc, expected, answer).await.0, 200);
+    assert_eq!(case.check(("PATCH", "/orgs/acme", body), rpc, expected, answer).await.0, 200);
     let expected = repo::DeleteOrganizationRequest { organization: "acme".into() };
-    case.done("DELETE", "/orgs/acme", "OrganizationService/DeleteOrganization", expected).await;
+    case.check_204("DELETE", "/orgs/acme", "OrganizationService/DeleteOrganization", expected).await;
     for (path, username) in [("/user/orgs", ""), ("/users/bob/orgs", "bob")] {
         let expected = repo::ListOrganizationsRequest { username: username.into(), page: 1, page_size: 1000 };
         let answer =
             repo::ListOrganizationsResponse { organizations: organization().into_iter().collect(), total_count: 1 };
-        let answer = case.hold(("GET", path, ""), "OrganizationService/ListOrganizations", expected, answer).await;
+        let answer = case.check(("GET", path, ""), "OrganizationService/ListOrganizations", expected, answer).await;
         assert_eq!(answer.1[0]["username"], "Acme");
     }
 }
@@ -224,29 +235,29 @@ async fn memberships_have_roles_and_are_shown_by_their_owners() {
         let expected = repo::SetMembershipRequest { organization, username, role: role.into() };
         let answer = repo::SetMembershipResponse {};
         let request = ("PUT", "/orgs/acme/memberships/bob", body);
-        assert_eq!(case.hold(request, "OrganizationService/SetMembership", expected, answer).await.0, 204);
+        assert_eq!(case.check(request, "OrganizationService/SetMembership", expected, answer).await.0, 204);
     }
     let asked = repo::GetMembershipRequest { organization: organization.clone(), username: username.clone() };
     let found = repo::GetMembershipResponse { role: MembershipRole::Admin.into(), is_public: true, user: Some(user()) };
     let rpc = "OrganizationService/GetMembership";
-    let answer = case.hold(("GET", "/orgs/acme/memberships/bob", ""), rpc, asked.clone(), found.clone()).await;
+    let answer = case.check(("GET", "/orgs/acme/memberships/bob", ""), rpc, asked.clone(), found.clone()).await;
     assert_eq!(
         (&answer.1["role"], &answer.1["public"], &answer.1["user"]["id"]),
         (&"admin".into(), &true.into(), &3.into())
     );
-    assert_eq!(case.hold(("GET", "/orgs/acme/members/bob", ""), rpc, asked, found).await, (204, Value::Null));
+    assert_eq!(case.check(("GET", "/orgs/acme/members/bob", ""), rpc, asked, found).await, (204, Value::Null));
     for path in ["/orgs/acme/memberships/bob", "/orgs/acme/members/bob"] {
-        let gone = repo::RemoveMemberRequest { organization: organization.clone(), username: username.clone() };
-        case.done("DELETE", path, "OrganizationService/RemoveMember", gone).await;
+        let empty = repo::RemoveMemberRequest { organization: organization.clone(), username: username.clone() };
+        case.check_204("DELETE", path, "OrganizationService/RemoveMember", empty).await;
     }
     let identity = Some(repo::Identity { username: "Bob".into(), ..Default::default() });
-    case.script.answer("AccessService/Authenticate", &repo::AuthenticateResponse { identity });
+    case.script.respond("AccessService/Authenticate", &repo::AuthenticateResponse { identity });
     for (method, is_public) in [("PUT", true), ("DELETE", false)] {
         let expected = repo::SetMembershipVisibilityRequest { organization: organization.clone(), is_public };
         let rpc = "OrganizationService/SetMembershipVisibility";
-        case.done(method, "/orgs/acme/public_members/bob", rpc, expected).await;
+        case.check_204(method, "/orgs/acme/public_members/bob", rpc, expected).await;
         assert_eq!(case.gateway.status(method, "/orgs/acme/public_members/eve", GOOD, "").await, 403);
-        assert_eq!(case.script.asked::<repo::SetMembershipVisibilityRequest>(rpc), None);
+        assert_eq!(case.script.take_request::<repo::SetMembershipVisibilityRequest>(rpc), None);
     }
 }
 
@@ -264,37 +275,37 @@ async fn teams_are_managed_by_owners_and_by_administrators() {
         let answer = repo::CreateTeamResponse { team: team() };
         let body = r#"{"name":"devs","permission":"write","description":null}"#;
         let path = format!("{prefix}/orgs/acme/teams");
-        let answer = case.hold(("POST", &path, body), "TeamService/CreateTeam", expected, answer).await;
+        let answer = case.check(("POST", &path, body), "TeamService/CreateTeam", expected, answer).await;
         let shown = json!({"id": 7, "name": "devs", "description": "", "permission": "write"});
         assert_eq!(answer, (201, shown));
         let path = format!("{prefix}/teams/7/members");
         let expected = repo::ListTeamMembersRequest { team_id: 7, page: 1, page_size: 1000, as_administrator };
         let answer = repo::ListTeamMembersResponse { users: vec![user()], total_count: 1 };
-        case.hold(("GET", &path, ""), "TeamService/ListTeamMembers", expected, answer).await;
+        case.check(("GET", &path, ""), "TeamService/ListTeamMembers", expected, answer).await;
         let path = format!("{prefix}/teams/7/members/bob");
         let add = repo::AddTeamMemberRequest { team_id: 7, username: "bob".into(), as_administrator };
-        case.done("PUT", &path, "TeamService/AddTeamMember", add).await;
+        case.check_204("PUT", &path, "TeamService/AddTeamMember", add).await;
         let remove = repo::RemoveTeamMemberRequest { team_id: 7, username: "bob".into(), as_administrator };
-        case.done("DELETE", &path, "TeamService/RemoveTeamMember", remove).await;
+        case.check_204("DELETE", &path, "TeamService/RemoveTeamMember", remove).await;
         let path = format!("{prefix}/teams/7/repos/demo");
         let add = repo::AddTeamRepositoryRequest { team_id: 7, repository: "demo".into(), as_administrator };
-        case.done("PUT", &path, "TeamService/AddTeamRepository", add).await;
+        case.check_204("PUT", &path, "TeamService/AddTeamRepository", add).await;
         let remove = repo::RemoveTeamRepositoryRequest { team_id: 7, repository: "demo".into(), as_administrator };
-        case.done("DELETE", &path, "TeamService/RemoveTeamRepository", remove).await;
+        case.check_204("DELETE", &path, "TeamService/RemoveTeamRepository", remove).await;
     }
     let expected = repo::UpdateTeamRequest { team_id: 7, description: Some(String::new()), ..Default::default() };
     let answer = repo::UpdateTeamResponse { team: team() };
     let body = r#"{"name":"","description":"","permission":null}"#;
-    case.hold(("PATCH", "/teams/7", body), "TeamService/UpdateTeam", expected, answer).await;
-    case.done("DELETE", "/teams/7", "TeamService/DeleteTeam", repo::DeleteTeamRequest { team_id: 7 }).await;
+    case.check(("PATCH", "/teams/7", body), "TeamService/UpdateTeam", expected, answer).await;
+    case.check_204("DELETE", "/teams/7", "TeamService/DeleteTeam", repo::DeleteTeamRequest { team_id: 7 }).await;
     let expected = repo::ListTeamRepositoriesRequest { team_id: 7, page: 1, page_size: 1000 };
     let answer = repo::ListTeamRepositoriesResponse { repositories: vec![repository()], total_count: 1 };
-    let answer = case.hold(("GET", "/teams/7/repos", ""), "TeamService/ListTeamRepositories", expected, answer).await;
+    let answer = case.check(("GET", "/teams/7/repos", ""), "TeamService/ListTeamRepositories", expected, answer).await;
     assert_eq!(answer.1[0]["full_name"], "bob/Demo");
 }
 
 #[tokio::test]
-async fn repositories_are_made_for_whom_the_path_names() {
+async fn repositories_are_created_for_the_owner_in_the_path() {
     let case = Case::new().await;
     for (path, owner, as_administrator) in [
         ("/user/repos", "", false),
@@ -311,14 +322,14 @@ async fn repositories_are_made_for_whom_the_path_names() {
         };
         let answer = repo::CreateRepositoryResponse { repository: Some(repository()) };
         let body = r#"{"name":"demo","private":true,"readme":"","license":"","gitignores":""}"#;
-        let answer = case.hold(("POST", path, body), "RepositoryService/CreateRepository", expected, answer).await;
+        let answer = case.check(("POST", path, body), "RepositoryService/CreateRepository", expected, answer).await;
         assert_eq!(answer.0, 201, "{path}");
     }
     let owners = [("/user/repos", "", false), ("/users/bob/repos", "bob", false), ("/orgs/acme/repos", "acme", true)];
     for (path, owner, is_organization) in owners {
         let expected = repo::ListRepositoriesRequest { owner: owner.into(), page: 1, page_size: 1000, is_organization };
         let answer = repo::ListRepositoriesResponse::default();
-        case.hold(("GET", path, ""), "RepositoryService/ListRepositories", expected, answer).await;
+        case.check(("GET", path, ""), "RepositoryService/ListRepositories", expected, answer).await;
     }
 }
 
@@ -331,27 +342,27 @@ async fn collaborators_need_no_body_and_keep_their_level_without_one() {
             repo::SetCollaboratorRequest { repository: demo(), username: "eve".into(), permission: permission.clone() };
         let answer = repo::SetCollaboratorResponse {};
         assert_eq!(
-            case.hold(("PUT", path, body), "CollaboratorService/SetCollaborator", expected, answer).await.0,
+            case.check(("PUT", path, body), "CollaboratorService/SetCollaborator", expected, answer).await.0,
             204
         );
     }
     let expected = repo::RemoveCollaboratorRequest { repository: demo(), username: "eve".into() };
-    case.done("DELETE", path, "CollaboratorService/RemoveCollaborator", expected).await;
+    case.check_204("DELETE", path, "CollaboratorService/RemoveCollaborator", expected).await;
     let expected = repo::GetCollaboratorRequest { repository: demo(), username: "eve".into() };
-    case.done("GET", path, "CollaboratorService/GetCollaborator", expected).await;
+    case.check_204("GET", path, "CollaboratorService/GetCollaborator", expected).await;
     let expected = repo::ListCollaboratorsRequest { repository: demo(), page: 1, page_size: 1000 };
     let collaborator = repo::Collaborator { user: Some(user()), permission: Permission::Read.into() };
     let answer = repo::ListCollaboratorsResponse { collaborators: vec![collaborator], total_count: 1 };
     let request = ("GET", "/repos/bob/demo/collaborators", "");
-    let answer = case.hold(request, "CollaboratorService/ListCollaborators", expected, answer).await;
+    let answer = case.check(request, "CollaboratorService/ListCollaborators", expected, answer).await;
     assert_eq!(answer.1[0]["permissions"], json!({"admin": false, "push": false, "pull": true}));
 }
 
 #[tokio::test]
-async fn deploy_keys_read_unless_the_body_says_otherwise() {
+async fn deploy_keys_are_read_only_unless_the_body_says_otherwise() {
     let case = Case::new().await;
     let found = repo::GetRepositoryResponse { repository: Some(repository()) };
-    case.script.answer("RepositoryService/GetRepository", &found);
+    case.script.respond("RepositoryService/GetRepository", &found);
     for (extra, can_write) in [("", false), (r#","read_only":true"#, false), (r#","read_only":false"#, true)] {
         let (title, key) = ("t".into(), "k".into());
         let expected = repo::CreateDeployKeyRequest { repository: demo(), title, key, can_write };
@@ -360,12 +371,12 @@ async fn deploy_keys_read_unless_the_body_says_otherwise() {
         let answer = repo::CreateDeployKeyResponse { key: Some(made) };
         let body = format!(r#"{{"title":"t","key":"k"{extra}}}"#);
         let request = ("POST", "/repos/bob/demo/keys", body.as_str());
-        let (status, shown) = case.hold(request, "DeployKeyService/CreateDeployKey", expected, answer).await;
+        let (status, shown) = case.check(request, "DeployKeyService/CreateDeployKey", expected, answer).await;
         assert_eq!((status, &shown["read_only"]), (201, &(!can_write).into()));
         assert_eq!(shown["url"], "http://git.example.com/api/v1/repos/bob/Demo/keys/4", "the stored spelling");
     }
     let expected = repo::DeleteDeployKeyRequest { repository: demo(), key_id: 4 };
-    case.done("DELETE", "/repos/bob/demo/keys/4", "DeployKeyService/DeleteDeployKey", expected).await;
+    case.check_204("DELETE", "/repos/bob/demo/keys/4", "DeployKeyService/DeleteDeployKey", expected).await;
 }
 
 #[tokio::test]
@@ -376,7 +387,7 @@ async fn users_are_changed_only_where_the_body_says_so() {
     let unchanged = repo::UpdateUserRequest { username: "bob".into(), ..Default::default() };
     for body in ["", "{}", r#"{"email":"","password":"","active":null,"allow_git_hook":true,"source_id":0}"#] {
         let request = ("PATCH", "/admin/users/bob", body);
-        assert_eq!(case.hold(request, rpc, unchanged.clone(), answer.clone()).await.0, 200);
+        assert_eq!(case.check(request, rpc, unchanged.clone(), answer.clone()).await.0, 200);
     }
     let expected = repo::UpdateUserRequest {
         full_name: Some(String::new()),
@@ -387,7 +398,7 @@ async fn users_are_changed_only_where_the_body_says_so() {
         ..unchanged
     };
     let body = r#"{"full_name":"","website":"","active":false,"admin":true,"max_repo_creation":-1}"#;
-    case.hold(("PATCH", "/admin/users/bob", body), rpc, expected, answer).await;
+    case.check(("PATCH", "/admin/users/bob", body), rpc, expected, answer).await;
     let expected = repo::CreateUserRequest {
         username: "eve".into(),
         email: "e@example.com".into(),
@@ -399,13 +410,13 @@ async fn users_are_changed_only_where_the_body_says_so() {
         r#"{"username":"eve","email":"e@example.com","password":"long enough","send_notify":true,"login_name":"x"}"#;
     let answer = repo::CreateUserResponse { user: Some(user()) };
     let rpc = "AdministrationService/CreateUser";
-    assert_eq!(case.hold(("POST", "/admin/users", body), rpc, expected, answer).await.0, 201);
-    let gone = repo::DeleteUserRequest { username: "bob".into() };
-    case.done("DELETE", "/admin/users/bob", "AdministrationService/DeleteUser", gone).await;
+    assert_eq!(case.check(("POST", "/admin/users", body), rpc, expected, answer).await.0, 201);
+    let empty = repo::DeleteUserRequest { username: "bob".into() };
+    case.check_204("DELETE", "/admin/users/bob", "AdministrationService/DeleteUser", empty).await;
 }
 
 #[tokio::test]
-async fn the_audit_log_is_narrowed_by_its_query() {
+async fn the_audit_log_is_filtered_by_its_query() {
     let case = Case::new().await;
     let expected = repo::ListAuditEventsRequest {
         actor: "ada".into(),
@@ -430,7 +441,7 @@ async fn the_audit_log_is_narrowed_by_its_query() {
     let answer = repo::ListAuditEventsResponse { events: vec![event], total_count: 1 };
     let query = "actor=ada&target=bob%2Fdemo&action=collaborator&since=2026-01-02T02:04:05+01:00&page=2&limit=999";
     let path = format!("/admin/audit?{query}");
-    let answer = case.hold(("GET", &path, ""), "AdministrationService/ListAuditEvents", expected, answer).await;
+    let answer = case.check(("GET", &path, ""), "AdministrationService/ListAuditEvents", expected, answer).await;
     let shown = json!([{
         "id": 1, "time": "1970-01-01T00:00:00Z", "actor": {"id": 3, "username": "ada"}, "token_id": 0, "action": "",
         "target": {"kind": "repository", "id": 7, "name": "bob/demo"}, "details": {"permission": "read"},
@@ -440,16 +451,16 @@ async fn the_audit_log_is_narrowed_by_its_query() {
 }
 
 #[tokio::test]
-async fn user_search_hides_addresses_from_strangers() {
+async fn user_search_hides_addresses_from_anonymous_callers() {
     let case = Case::new().await;
     let answer = repo::SearchUsersResponse { users: vec![user()], total_count: 60 };
-    case.script.answer("AccountService/SearchUsers", &answer);
+    case.script.respond("AccountService/SearchUsers", &answer);
     for (token, email) in [(None, ""), (Some(GOOD), "bob@example.com")] {
-        let (status, headers, body) = case.gateway.ask("GET", "/users/search?q=bo&limit=80", token, "").await;
+        let (status, headers, body) = case.gateway.send("GET", "/users/search?q=bo&limit=80", token, "").await;
         let value: Value = serde_json::from_str(&body).unwrap();
         assert_eq!((status, &value["ok"], &value["data"][0]["email"]), (200, &true.into(), &email.into()));
         assert!(headers["link"].to_str().unwrap().contains("/users/search?q=bo&limit=80&page=2>"));
         let expected = repo::SearchUsersRequest { query: "bo".into(), page: 1, page_size: 50 };
-        assert_eq!(case.script.asked("AccountService/SearchUsers"), Some(expected));
+        assert_eq!(case.script.take_request("AccountService/SearchUsers"), Some(expected));
     }
 }

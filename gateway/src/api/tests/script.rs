@@ -41,23 +41,23 @@ impl Script {
     /// Returns a gateway in front of a fake that permits everything to the token `good`, and has no other responses yet.
     pub(super) async fn gateway() -> (TestGateway, Self) {
         let script = Self::default();
-        script.answer("AccessService/CheckAccess", &repo::CheckAccessResponse {});
+        script.respond("AccessService/CheckAccess", &repo::CheckAccessResponse {});
         let services = axum::Router::new().fallback(served).with_state(script.clone());
         let mut gateway = TestGateway::of(services).await;
         gateway.state.clients.git = gateway.state.clients.repo.clone();
         (gateway, script)
     }
 
-    pub(super) fn answer(&self, method: &str, message: &impl Message) {
+    pub(super) fn respond(&self, method: &str, message: &impl Message) {
         self.0.lock().unwrap().responses.insert(full_name(method), Ok(message.encode_to_vec()));
     }
 
-    pub(super) fn refuse(&self, method: &str, error: impl Into<Status>) {
+    pub(super) fn fail(&self, method: &str, error: impl Into<Status>) {
         self.0.lock().unwrap().responses.insert(full_name(method), Err(error.into()));
     }
 
     /// Takes the last request of a method.
-    pub(super) fn asked<M: Message + Default>(&self, method: &str) -> Option<M> {
+    pub(super) fn take_request<M: Message + Default>(&self, method: &str) -> Option<M> {
         let bytes = self.0.lock().unwrap().requests.remove(full_name(method).as_str())?;
         Some(M::decode(bytes.as_slice()).unwrap())
     }

@@ -12,18 +12,18 @@ async fn a_request_with_only_a_name_gets_only_a_name_and_a_token() {
     let (gateway, script) = Script::gateway().await;
     let made = repo::AccessToken { name: "ci".into(), create_time: Some(timestamp(0)), ..Default::default() };
     let answer = repo::CreateAccessTokenResponse { token: Some(made), value: "v".into() };
-    script.answer("AccountService/CreateAccessToken", &answer);
+    script.respond("AccountService/CreateAccessToken", &answer);
     let basic = Some("Basic YWRhOnNlY3JldA==");
     for body in [r#"{"name":"ci"}"#, r#"{"name":"ci","scopes":[],"expires_at":null,"repositories":null}"#] {
-        let (status, _, text) = gateway.ask("POST", "/users/ada/tokens", basic, body).await;
+        let (status, _, text) = gateway.send("POST", "/users/ada/tokens", basic, body).await;
         assert_eq!((status, text.as_str()), (201, r#"{"name":"ci","sha1":"v"}"#));
     }
     let body =
         r#"{"name":"ci","scopes":["repo:read"],"expires_at":"2026-01-02T01:04:05Z","repositories":["bob/demo"]}"#;
-    let (status, _, text) = gateway.ask("POST", "/users/ada/tokens?token=bad", basic, body).await;
+    let (status, _, text) = gateway.send("POST", "/users/ada/tokens?token=bad", basic, body).await;
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((status, value.get("scopes"), value.get("expires_at")), (201, Some(&json!([])), Some(&Value::Null)));
-    let asked: repo::CreateAccessTokenRequest = script.asked("AccountService/CreateAccessToken").unwrap();
+    let asked: repo::CreateAccessTokenRequest = script.take_request("AccountService/CreateAccessToken").unwrap();
     assert_eq!((asked.scopes, asked.repositories), (vec!["repo:read".to_owned()], vec!["bob/demo".to_owned()]));
     assert_eq!(asked.expire_time, Some(timestamp(1_767_315_845_000_000)));
 }
@@ -33,7 +33,7 @@ async fn a_token_in_the_query_counts_only_where_the_setting_says_so_and_is_never
     let (mut gateway, script) = Script::gateway().await;
     let user = repo::User { id: 3, email: "bob@example.com".into(), ..Default::default() };
     let answer = repo::SearchUsersResponse { users: vec![user], total_count: 60 };
-    script.answer("AccountService/SearchUsers", &answer);
+    script.respond("AccountService/SearchUsers", &answer);
     let is_known = |body: &str| body.contains("bob@example.com");
     for (is_allowed, path, header, expected) in [
         (false, "/users/search?token=good&q=b", None, Some(false)),
@@ -44,7 +44,7 @@ async fn a_token_in_the_query_counts_only_where_the_setting_says_so_and_is_never
         (true, "/users/search?token=bad&q=b", Some(GOOD), None),
     ] {
         gateway.state.allow_query_token = is_allowed;
-        let (status, headers, body) = gateway.ask("GET", path, header, "").await;
+        let (status, headers, body) = gateway.send("GET", path, header, "").await;
         assert_eq!(status, if expected.is_some() { 200 } else { 401 }, "{path}");
         if let Some(expected) = expected {
             assert_eq!(is_known(&body), expected, "{is_allowed} {path}");

@@ -35,7 +35,7 @@ fn socket(name: &str) -> PathBuf {
 /// Serves `router` on a Unix socket until the lifecycle stops.
 async fn server(name: &str, router: Router) -> (GitHttpClient, Lifecycle) {
     let address = Address::Unix(socket(name));
-    let listener = address.bind().await.expect("the socket is ours");
+    let listener = address.bind().await.expect("no other test has this socket");
     let life = Lifecycle::new(Duration::from_millis(100));
     life.spawn("server", serve(listener, router, ListenerLimits::default(), life.clone()));
     (client(address), life)
