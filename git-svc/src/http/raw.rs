@@ -13,7 +13,7 @@ use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     id::RepositoryId,
     operation::RAW,
-    raw::{FILE_IS_TEXT_HEADER as FILE_TEXT, FILE_NAME_HEADER as FILE_NAME, TEXT_CHECK_BYTES as SNIFFED, is_text},
+    raw::{FILE_IS_TEXT_HEADER, FILE_NAME_HEADER, TEXT_CHECK_BYTES, is_text},
 };
 use futures_util::{Stream, StreamExt as _, stream, stream::BoxStream};
 use git2::Oid;
@@ -68,7 +68,7 @@ pub(super) async fn raw(
     let mut response = sized(response(body, StatusCode::PARTIAL_CONTENT, &etag, &file.name), end - start);
     let headers = response.headers_mut();
     insert_header(headers, header::CONTENT_RANGE, &format!("bytes {start}-{}/{}", end - 1, file.size));
-    headers.insert(FILE_TEXT, HeaderValue::from_static(if head_is_text { "true" } else { "false" }));
+    headers.insert(FILE_IS_TEXT_HEADER, HeaderValue::from_static(if head_is_text { "true" } else { "false" }));
     Ok(response)
 }
 
@@ -84,13 +84,13 @@ async fn large(
     Ok(state.transfers.output(child, permit))
 }
 
-/// Reads the first [`SNIFFED`] bytes or more, which show whether the file is text; returns them and the chunks that
+/// Reads the first [`TEXT_CHECK_BYTES`] bytes or more, which show whether the file is text; returns them and the chunks that
 /// follow.
 async fn begun(
     chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> Result<(Bytes, BoxStream<'static, io::Result<Bytes>>), GitError> {
     let (mut chunks, mut head) = (chunks.boxed(), BytesMut::new());
-    while head.len() < SNIFFED
+    while head.len() < TEXT_CHECK_BYTES
         && let Some(chunk) = chunks.next().await
     {
         head.extend_from_slice(&chunk.map_err(GitError::io("reading a file"))?);
@@ -129,7 +129,7 @@ fn response(body: Body, status: StatusCode, etag: &str, name: &[u8]) -> Response
     // Both values are plain ASCII, so they are always valid.
     if let (Ok(etag), Ok(name)) = (HeaderValue::from_str(etag), HeaderValue::from_str(&query::encode(name))) {
         response.headers_mut().insert(header::ETAG, etag);
-        response.headers_mut().insert(FILE_NAME, name);
+        response.headers_mut().insert(FILE_NAME_HEADER, name);
     }
     response
 }

@@ -9,9 +9,7 @@ use ferrite_kit::{
 };
 use ferrite_proto::{
     operation::{RECEIVE_PACK, UPLOAD_PACK},
-    session::{
-        FRAME_HEADER_BYTES as HEADER_BYTES, FrameHeader as Header, FrameKind as Kind, UPGRADE_PROTOCOL as UPGRADE,
-    },
+    session::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, UPGRADE_PROTOCOL},
 };
 use http::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -78,18 +76,18 @@ async fn pass_on(service: &Service, mut client: Stream, life: &Lifecycle) {
         loop {
             let count = from_client.read(&mut chunk).await.unwrap_or(0);
             if count == 0 {
-                send(&mut to_git, Kind::End, b"").await;
+                send(&mut to_git, FrameKind::End, b"").await;
                 return std::future::pending::<()>().await;
             }
-            send(&mut to_git, Kind::Data, &chunk[..count]).await;
+            send(&mut to_git, FrameKind::Data, &chunk[..count]).await;
         }
     };
     let down = async {
         loop {
             match receive(&mut from_git).await {
-                Some((Kind::Data, content)) => drop(to_client.write_all(&content).await),
-                Some((Kind::Errors, _)) => {}
-                Some((Kind::Exit | Kind::End, _)) | None => return,
+                Some((FrameKind::Data, content)) => drop(to_client.write_all(&content).await),
+                Some((FrameKind::Errors, _)) => {}
+                Some((FrameKind::Exit | FrameKind::End, _)) | None => return,
             }
         }
     };
@@ -108,7 +106,7 @@ async fn open(
     let path = format!("/git/{id}/session?service={name}");
     let mut request = crate::bodies::request(service, Method::GET, &path, operation, id)
         .header("connection", "upgrade")
-        .header("upgrade", UPGRADE);
+        .header("upgrade", UPGRADE_PROTOCOL);
     if let Some(protocol) = protocol {
         request = request.header("git-protocol", protocol);
     }
@@ -126,15 +124,15 @@ async fn upgrade(service: &Service, life: &Lifecycle, request: Request<Body>) ->
     Ok(TokioIo::new(hyper::upgrade::on(response).await.unwrap()))
 }
 
-async fn send<W: tokio::io::AsyncWrite + Unpin>(writer: &mut W, kind: Kind, content: &[u8]) {
-    let header = Header::of(kind, content).unwrap().encode();
+async fn send<W: tokio::io::AsyncWrite + Unpin>(writer: &mut W, kind: FrameKind, content: &[u8]) {
+    let header = FrameHeader::of(kind, content).unwrap().encode();
     drop(writer.write_all(&[&header, content].concat()).await);
 }
 
-async fn receive<R: tokio::io::AsyncRead + Unpin>(reader: &mut R) -> Option<(Kind, Vec<u8>)> {
-    let mut bytes = [0; HEADER_BYTES];
+async fn receive<R: tokio::io::AsyncRead + Unpin>(reader: &mut R) -> Option<(FrameKind, Vec<u8>)> {
+    let mut bytes = [0; FRAME_HEADER_BYTES];
     reader.read_exact(&mut bytes).await.ok()?;
-    let header = Header::decode(bytes).unwrap();
+    let header = FrameHeader::decode(bytes).unwrap();
     let mut content = vec![0; header.length];
     reader.read_exact(&mut content).await.ok()?;
     Some((header.kind, content))
@@ -175,14 +173,14 @@ async fn output_errors_and_exit_status_of_git_reach_the_client() {
     let daemon = GitDaemon::start().await;
     let id = daemon.service.create().await;
     let mut session = open(&daemon.service, &daemon.life, id, "git-upload-pack", Some("version=2")).await.unwrap();
-    send(&mut session, Kind::Data, b"zzzz").await;
+    send(&mut session, FrameKind::Data, b"zzzz").await;
     let (mut output, mut errors) = (Vec::new(), Vec::new());
     let status = loop {
         match receive(&mut session).await.unwrap() {
-            (Kind::Data, content) => output.extend(content),
-            (Kind::Errors, content) => errors.extend(content),
-            (Kind::Exit, status) => break status,
-            (Kind::End, _) => panic!("not from this side"),
+            (FrameKind::Data, content) => output.extend(content),
+            (FrameKind::Errors, content) => errors.extend(content),
+            (FrameKind::Exit, status) => break status,
+            (FrameKind::End, _) => panic!("not from this side"),
         }
     };
     assert!(String::from_utf8_lossy(&output).contains("version 2"));
@@ -190,9 +188,9 @@ async fn output_errors_and_exit_status_of_git_reach_the_client() {
     assert_eq!(status, [128]);
     assert!(receive(&mut session).await.is_none());
     let mut session = open(&daemon.service, &daemon.life, id, "git-upload-pack", Some("version=2")).await.unwrap();
-    send(&mut session, Kind::End, b"").await;
+    send(&mut session, FrameKind::End, b"").await;
     while let Some((kind, content)) = receive(&mut session).await {
-        assert!(kind != Kind::Exit || content == [0], "{content:?}");
+        assert!(kind != FrameKind::Exit || content == [0], "{content:?}");
     }
 }
 
@@ -223,20 +221,20 @@ async fn a_refused_push_may_send_the_rest_of_its_pack() {
     let packet = |text: &str| format!("{:04x}{text}", text.len() + 4);
     let command = format!("{} {} refs/heads/main\0report-status push-options", "0".repeat(40), "1".repeat(40));
     let request = [&packet(&command), "0000", &packet("option").repeat(65), "0000"].concat();
-    send(&mut session, Kind::Data, request.as_bytes()).await;
+    send(&mut session, FrameKind::Data, request.as_bytes()).await;
     let (kind, report) = receive(&mut session).await.unwrap();
     assert!(
-        kind == Kind::Data
+        kind == FrameKind::Data
             && String::from_utf8_lossy(&report).contains("ng refs/heads/main a push may have 64 options at most")
     );
     // The session stays open after the report: a client reads the report only after it could send its whole pack.
     let early = tokio::time::timeout(Duration::from_millis(200), receive(&mut session)).await;
     assert!(early.is_err(), "{early:?}");
     for _ in 0..100 {
-        send(&mut session, Kind::Data, &[b'P'; 10_000]).await;
+        send(&mut session, FrameKind::Data, &[b'P'; 10_000]).await;
     }
-    send(&mut session, Kind::End, b"").await;
-    assert_eq!(receive(&mut session).await, Some((Kind::Exit, vec![1])));
+    send(&mut session, FrameKind::End, b"").await;
+    assert_eq!(receive(&mut session).await, Some((FrameKind::Exit, vec![1])));
     assert_eq!(receive(&mut session).await, None);
     let store = daemon.service.store();
     wait_until("git has ended", || running_in(&store) == 0).await;
@@ -249,7 +247,7 @@ async fn a_session_needs_its_grant_a_service_and_an_upgrade() {
     let refused = async |path: &str, operation: &str, upgrades: bool| {
         let mut request = crate::bodies::request(&daemon.service, Method::GET, path, operation, id);
         if upgrades {
-            request = request.header("connection", "upgrade").header("upgrade", UPGRADE);
+            request = request.header("connection", "upgrade").header("upgrade", UPGRADE_PROTOCOL);
         }
         upgrade(&daemon.service, &daemon.life, request.body(Body::empty()).unwrap()).await.map(|_| ()).unwrap_err()
     };
