@@ -1,10 +1,7 @@
 //! JSON values of request bodies, parsed within a limit on their number. Not here: the fields of an operation ([`super::fields`]).
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fmt;
-
-use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use std::fmt::Display;
 
 use super::error::{ApiError, FieldError};
 
@@ -59,74 +56,48 @@ fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
     if bytes.trim_ascii().is_empty() {
         return Ok(Value::Null);
     }
-    let values_left = Cell::new(MAX_VALUES);
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Seed(&values_left).deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
-    value.map_err(|error| ApiError::bad_request(format!("request body is not valid JSON: {error}")))
+    let invalid = |reason: &dyn Display| ApiError::bad_request(format!("request body is not valid JSON: {reason}"));
+    if count_values(bytes) > MAX_VALUES {
+        return Err(invalid(&"too many values"));
+    }
+    serde_json::from_slice::<serde_json::Value>(bytes).map(Value::from).map_err(|error| invalid(&error))
 }
 
-/// Deserializes values, and counts them down.
-struct Seed<'a>(&'a Cell<usize>);
-
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
-    type Value = Value;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let left = self.0.get().checked_sub(1).ok_or_else(|| serde::de::Error::custom("too many values"))?;
-        self.0.set(left);
-        deserializer.deserialize_any(self)
+/// Returns the number of values in a document, without making any of them. Counts the beginnings and the commas of lists and objects
+/// outside of texts; for bytes that are not JSON the number means nothing.
+fn count_values(bytes: &[u8]) -> usize {
+    let (mut count, mut is_text, mut is_escaped, mut is_begun) = (1, false, false, false);
+    for byte in bytes {
+        if is_text {
+            is_text = is_escaped || *byte != b'"';
+            is_escaped = !is_escaped && *byte == b'\\';
+            continue;
+        }
+        if byte.is_ascii_whitespace() {
+            continue;
+        }
+        // A list or object that ends where it begins holds no value.
+        count += usize::from(is_begun && !matches!(byte, b']' | b'}'));
+        count += usize::from(*byte == b',');
+        is_begun = matches!(byte, b'[' | b'{');
+        is_text = *byte == b'"';
     }
+    count
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
-    type Value = Value;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Int(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(i64::try_from(value).map_or(Value::Number, Value::Int))
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
-        Ok(Value::Number)
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::Text(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::Text(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Seed(self.0))? {
-            list.push(item);
+impl From<serde_json::Value> for Value {
+    /// Converts a value. The parser limits its depth to 128.
+    fn from(value: serde_json::Value) -> Self {
+        match value {
+            serde_json::Value::Null => Self::Null,
+            serde_json::Value::Bool(value) => Self::Bool(value),
+            serde_json::Value::Number(number) => number.as_i64().map_or(Self::Number, Self::Int),
+            serde_json::Value::String(text) => Self::Text(text),
+            serde_json::Value::Array(list) => Self::List(list.into_iter().map(Self::from).collect()),
+            serde_json::Value::Object(map) => {
+                Self::Map(map.into_iter().map(|(key, value)| (key, Self::from(value))).collect())
+            }
         }
-        Ok(Value::List(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut map = BTreeMap::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            map.insert(key, entries.next_value_seed(Seed(self.0))?);
-        }
-        Ok(Value::Map(map))
     }
 }
 
@@ -167,6 +138,29 @@ mod tests {
         assert_eq!(status(wide.as_bytes()), 400);
         let ordinary = format!("{{\"a\":{}{}}}", "[".repeat(100), "]".repeat(100));
         assert_eq!(status(ordinary.as_bytes()), 200);
+    }
+
+    #[test]
+    fn values_are_counted_before_they_are_made() {
+        for (text, count) in [
+            ("1", 1),
+            ("[]", 1),
+            (" { } ", 1),
+            ("[ 1 ]", 2),
+            ("[[],{}]", 3),
+            (r#"{"a":1,"b":[2,{"c":"d,e]\\"}],"\"[,":null}"#, 6),
+        ] {
+            assert_eq!(count_values(text.as_bytes()), count, "{text}");
+            assert_eq!(count_values(text.as_bytes()), count_made(&parse(text.as_bytes()).unwrap()), "{text}");
+        }
+    }
+
+    fn count_made(value: &Value) -> usize {
+        1 + match value {
+            Value::List(list) => list.iter().map(count_made).sum(),
+            Value::Map(map) => map.values().map(count_made).sum(),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::Number | Value::Text(_) => 0,
+        }
     }
 
     #[test]
