@@ -51,8 +51,8 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GATEWAY_SSH_LISTEN", requires = "ssh_host_key_folder")]
     pub ssh_listen: Option<Address>,
 
-    /// Folder of the host keys, by which SSH clients recognise the site. Missing keys are created. Several gateways of one site share
-    /// the folder, or copies of it.
+    /// Folder of the host keys, by which SSH clients recognise the site. Missing keys are created. Several gateways of one site
+    /// share the folder, or copies of it.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_HOST_KEY_FOLDER")]
     pub ssh_host_key_folder: Option<PathBuf>,
 
@@ -76,13 +76,13 @@ pub struct Config {
     #[arg(long = "ssh-idle-seconds", env = "FERRITE_GATEWAY_SSH_IDLE_SECONDS", default_value = "600", value_parser = seconds)]
     pub ssh_idle: Duration,
 
-    /// Seconds that a client may pause inside the body of a request to the API. If its pauses are longer in all, the body needs an
-    /// average rate of one kibibyte per second.
+    /// Seconds that a client may pause inside the body of a request to the API. If its pauses are longer in all, the body needs
+    /// an average rate of one kibibyte per second.
     #[arg(long = "body-pause-seconds", env = "FERRITE_GATEWAY_BODY_PAUSE_SECONDS", default_value = "30", value_parser = seconds)]
     pub body_pause: Duration,
 
-    /// Accept `?token=` and `?access_token=` as the token of a request to the API. Only for clients that cannot send a header: proxies
-    /// and other servers log URLs.
+    /// Accept `?token=` and `?access_token=` as the token of a request to the API. Only for clients that cannot send a header:
+    /// proxies and other servers log URLs.
     #[arg(long, env = "FERRITE_GATEWAY_ALLOW_QUERY_TOKEN")]
     pub allow_query_token: bool,
 }

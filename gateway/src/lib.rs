@@ -1,7 +1,8 @@
 //! The gateway: REST v1, and git over HTTP and SSH, in front of the services.
 //!
-//! A handler decodes a request, makes the calls it needs, and encodes the response. The services decide who the caller is and what it
-//! may do. The gateway stores no data; between two requests it keeps only its connections and a short cache of git's capabilities.
+//! A handler decodes a request, makes the calls it needs, and encodes the response. The services decide who the caller is and
+//! what it may do. The gateway stores no data; between two requests it keeps only its connections and a short cache of git's
+//! capabilities.
 //!
 //! Order of the rooms; each uses only those below it:
 //!
@@ -13,8 +14,8 @@
 //! upstream  http           clients of the services; requests, errors and routes of the API
 //! ```
 //!
-//! Not here: rules about names, content or permissions. The gateway only keeps the order of their checks: credentials, permission,
-//! then the body of a request.
+//! Not here: rules about names, content or permissions. The gateway only keeps the order of their checks: credentials,
+//! permission, then the body of a request.
 
 mod api;
 mod auth;
@@ -42,8 +43,8 @@ use state::AppState;
 pub use self::http::routes::{Capacity, Route};
 use self::http::{etag, middleware};
 
-/// Serves the API and git over HTTP on `listeners`, and git over SSH on the configured address, until `life` stops and the requests in
-/// flight are answered.
+/// Serves the API and git over HTTP on `listeners`, and git over SSH on the configured address, until `life` stops and the
+/// requests in flight are answered.
 ///
 /// # Errors
 /// When a key file cannot be used, or the address for SSH cannot be bound.
@@ -74,8 +75,8 @@ pub fn routes() -> Vec<(&'static str, &'static str)> {
 
 /// Returns the routes that carry out operations, each with its operation: all of [`routes`] but the documentation.
 ///
-/// `info/refs` of git over HTTP stands with the operation of a fetch. If its query names `git-receive-pack`, it needs the operation of
-/// a push instead.
+/// `info/refs` of git over HTTP stands with the operation of a fetch. If its query names `git-receive-pack`, it needs the
+/// operation of a push instead.
 #[must_use]
 pub fn operations() -> Vec<Route> {
     [api::routes(), git::routes()].concat()

@@ -1,5 +1,5 @@
-//! The whole router with services that cannot be reached: which requests are refused before a service is called, and the response when
-//! none answers.
+//! The whole router with services that cannot be reached: which requests are refused before a service is called, and the
+//! response when none answers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -119,8 +119,8 @@ impl ApiState {
         Ok(require(answer.identity, "identity")?)
     }
 
-    /// Returns the error of a request in which `error` was found: if the caller has no permission, that comes first, so that it learns
-    /// nothing about the request.
+    /// Returns the error of a request in which `error` was found: if the caller has no permission, that comes first, so that it
+    /// learns nothing about the request.
     pub(crate) async fn prefer_permission_error(
         &self,
         context: &RequestContext,

@@ -1,7 +1,7 @@
 //! REST v1: one file per resource, each with its own routes.
 //!
-//! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `access`, `git_response` → `state`, `operation`. Uses
-//! `auth`, `dto`, `upstream` and `http`.
+//! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `access`, `git_response` → `state`,
+//! `operation`. Uses `auth`, `dto`, `upstream` and `http`.
 
 mod access;
 mod accounts;

@@ -1,4 +1,5 @@
-//! Names of repo-svc's operations: full method names of its RPCs. Those of the other services are in [`ferrite_proto::operation`].
+//! Names of repo-svc's operations: full method names of its RPCs. Those of the other services are in
+//! [`ferrite_proto::operation`].
 
 macro_rules! operations {
     ($($name:ident = $service:ident / $method:literal;)+) => {

@@ -1,5 +1,5 @@
-//! The order of errors, and the number of calls for a response, with a fake of repo-svc on a real socket that has one token and a few
-//! repositories.
+//! The order of errors, and the number of calls for a response, with a fake of repo-svc on a real socket that has one token and
+//! a few repositories.
 
 use std::convert::Infallible;
 use std::path::PathBuf;

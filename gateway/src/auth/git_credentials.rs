@@ -1,5 +1,5 @@
-//! The `Authorization` header of git over HTTP: HTTP Basic only, with a password or an access token in either place. Unlike in the
-//! header of the API ([`super::credential`]), padding may be missing.
+//! The `Authorization` header of git over HTTP: HTTP Basic only, with a password or an access token in either place. Unlike in
+//! the header of the API ([`super::credential`]), padding may be missing.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -129,7 +129,7 @@ mod tests {
         }
 
         #[test]
-        fn any_name_and_password_come_back(username in "[^:\0]{1,40}", password in "[^\0]{0,60}") {
+        fn any_name_and_password_are_read_back(username in "[^:\0]{1,40}", password in "[^\0]{0,60}") {
             prop_assert_eq!(pair(&basic(&format!("{username}:{password}"))), Some((username, password)));
         }
     }

@@ -30,7 +30,8 @@ pub(crate) fn require<T>(field: Option<T>, name: &'static str) -> Result<T, Miss
 /// Times that RFC 3339 can express: the years 0 to 9999, in seconds since 1970.
 const RFC_3339_SECONDS: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
-/// Formats a time as `YYYY-MM-DDTHH:MM:SSZ`. A commit may have any date; one that RFC 3339 cannot express becomes the nearest that it can.
+/// Formats a time as `YYYY-MM-DDTHH:MM:SSZ`. A commit may have any date; one that RFC 3339 cannot express becomes the nearest
+/// that it can.
 ///
 /// # Errors
 /// When the field is missing.

@@ -1,7 +1,7 @@
 //! JSON shapes of responses. They are the gateway's own types, so a field that a service adds to a message changes no response.
 //!
-//! Order of the files: `content` → `commit`; `git_data` → `commit`; `organization` → `repository`; all → `user` → `convert`. Uses the links
-//! and errors of `http`.
+//! Order of the files: `content` → `commit`; `git_data` → `commit`; `organization` → `repository`; all → `user` → `convert`.
+//! Uses the links and errors of `http`.
 
 mod account;
 mod audit;

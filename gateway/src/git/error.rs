@@ -63,8 +63,8 @@ impl GitHttpError {
         if is_anonymous { Self::CredentialsRequired } else { Self::NotFound }
     }
 
-    /// Converts a status of repo-svc. The message of a status without `ErrorInfo`, which comes from the transport, is never sent to
-    /// the client.
+    /// Converts a status of repo-svc. The message of a status without `ErrorInfo`, which comes from the transport, is never
+    /// sent to the client.
     pub(super) fn of_status(status: &Status, is_anonymous: bool) -> Self {
         let retry_after = || status.get_details_retry_info().and_then(|info| info.retry_delay);
         match (status.code(), reason(status)) {

@@ -1,5 +1,5 @@
-//! Handlers of git over HTTP: each authorizes its caller by one call to repo-svc, then pipes the request to git-svc and the response
-//! back.
+//! Handlers of git over HTTP: each authorizes its caller by one call to repo-svc, then pipes the request to git-svc and the
+//! response back.
 //!
 //! Not here: which requests are well formed ([`super::request`]), and git itself, which runs in git-svc.
 
@@ -210,8 +210,8 @@ impl From<AdvertisementError> for GitHttpError {
 }
 
 impl Authorized {
-    /// Makes a request to git-svc for the caller. Of the client's headers it has the request id and the client address, both set by
-    /// the middleware.
+    /// Makes a request to git-svc for the caller. Of the client's headers it has the request id and the client address, both
+    /// set by the middleware.
     fn request(
         &self,
         method: Method,
@@ -281,7 +281,7 @@ fn status_phrase(status: StatusCode) -> String {
     status.canonical_reason().unwrap_or("refused").to_lowercase()
 }
 
-/// Makes a response that no cache may keep, with the headers of `git http-backend`.
+/// Makes a response that no cache may keep, with the cache headers of `git http-backend`.
 fn uncached_response(content_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();

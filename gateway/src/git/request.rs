@@ -9,8 +9,8 @@ use super::error::GitHttpError;
 /// Returns the service that the query of `info/refs` asks for, compared byte by byte: git neither encodes nor repeats it.
 ///
 /// # Errors
-/// [`GitHttpError::DumbProtocol`] without a service, [`GitHttpError::UnknownService`] for two and for services that are not offered
-/// over HTTP.
+/// [`GitHttpError::DumbProtocol`] without a service, [`GitHttpError::UnknownService`] for two and for services that are not
+/// offered over HTTP.
 pub(super) fn service_of_query(query: Option<&str>) -> Result<GitService, GitHttpError> {
     let mut names = query.unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("service="));
     let (Some(name), second) = (names.next(), names.next()) else { return Err(GitHttpError::DumbProtocol) };

@@ -5,8 +5,8 @@ use ferrite_proto::repo::{RepositoryName, RepositoryRef, repository_ref};
 const MAX_OWNER_BYTES: usize = 64;
 const MAX_NAME_BYTES: usize = 100;
 
-/// Returns the repository that `/{owner}/{repo}` names, with or without `.git` at its end; `None` for a name that no repository can
-/// have.
+/// Returns the repository that `/{owner}/{repo}` names, with or without `.git` at its end; `None` for a name that no repository
+/// can have.
 pub(crate) fn repository(owner: &str, repo: &str) -> Option<RepositoryRef> {
     let name = without_suffix(repo);
     if !is_name(owner, MAX_OWNER_BYTES) || !is_name(name, MAX_NAME_BYTES) {
@@ -24,7 +24,8 @@ fn without_suffix(repo: &str) -> &str {
     }
 }
 
-/// Returns whether `text` can be a name. The rules of repo-svc for new names are stricter, so a name that fails here does not exist.
+/// Returns whether `text` can be a name. The rules of repo-svc for new names are stricter, so a name that fails here does not
+/// exist.
 fn is_name(text: &str, max_bytes: usize) -> bool {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
     is_plain && text.len() <= max_bytes && text.bytes().any(|byte| byte != b'.')

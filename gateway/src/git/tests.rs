@@ -1,5 +1,5 @@
-//! Git over HTTP with services that cannot be reached: which requests are refused before a service is called, and the response when
-//! none answers.
+//! Git over HTTP with services that cannot be reached: which requests are refused before a service is called, and the response
+//! when none answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;

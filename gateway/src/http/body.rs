@@ -40,8 +40,8 @@ impl JsonBody {
     /// Reads the JSON object in the body. An empty body and `null` are an empty object.
     ///
     /// # Errors
-    /// 415 for another content type, 413 above `max_bytes`, 408 for a client that sends too slowly, 503 when too many large bodies
-    /// are in memory, 400 for what is not JSON, 422 for JSON that is not an object.
+    /// 415 for another content type, 413 above `max_bytes`, 408 for a client that sends too slowly, 503 when too many large
+    /// bodies are in memory, 400 for what is not JSON, 422 for JSON that is not an object.
     pub(crate) async fn fields(self, limits: &BodyLimits, max_bytes: usize) -> Result<FieldReader, ApiError> {
         self.parse(limits, max_bytes, parse_object).await
     }

@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use axum::http::HeaderValue;
 
-/// Returns the address under which requests of a client are counted: for IPv6 its /64 network, of which one client has all addresses.
+/// Returns the address under which requests of a client are counted: for IPv6 its /64 network, of which one client has all
+/// addresses.
 pub(crate) fn client_address(address: IpAddr) -> Option<HeaderValue> {
     let counted = match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),

@@ -1,4 +1,5 @@
-//! Conditional requests: JSON responses to GET carry a strong `ETag`, and a client that sends the same one in `If-None-Match` gets 304.
+//! Conditional requests: JSON responses to GET carry a strong `ETag`, and a client that sends the same one in `If-None-Match`
+//! gets 304.
 //!
 //! Not here: files and archives, whose tags git-svc makes.
 

@@ -22,7 +22,8 @@ pub(crate) fn parse_time(text: &str) -> Option<Timestamp> {
     Some(Timestamp { seconds: time.timestamp(), nanos: i32::try_from(nanos).ok()? })
 }
 
-/// Reads the fields of a body. A method that finds a mistake notes it and returns an empty value; [`Self::finish`] reports all mistakes.
+/// Reads the fields of a body. A method that finds a mistake notes it and returns an empty value; [`Self::finish`] reports all
+/// mistakes.
 #[derive(Debug)]
 pub(crate) struct FieldReader {
     values: BTreeMap<String, Value>,

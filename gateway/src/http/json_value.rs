@@ -1,4 +1,5 @@
-//! JSON values of request bodies, parsed within a limit on their number. Not here: the fields of an operation ([`super::fields`]).
+//! JSON values of request bodies, parsed within a limit on their number. Not here: the fields of an operation
+//! ([`super::fields`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

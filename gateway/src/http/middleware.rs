@@ -104,8 +104,8 @@ fn has_empty_or_dot_segment(path: &str) -> bool {
     decoded.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"" | b"." | b".."))
 }
 
-/// Returns whether a request writes or removes a file. git-svc checks the path of that file and names the field in its error, so only
-/// the part of the path in front of it is checked here.
+/// Returns whether a request writes or removes a file. git-svc checks the path of that file and names the field in its error,
+/// so only the part of the path in front of it is checked here.
 fn is_file_write(method: &Method, path: &str) -> bool {
     if !matches!(*method, Method::PUT | Method::DELETE) {
         return false;

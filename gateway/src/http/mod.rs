@@ -1,9 +1,9 @@
 //! HTTP on the client's side: requests, JSON bodies, queries, pages, links, routes and errors of the API. Lowest room, beside
 //! `upstream`.
 //!
-//! Order of the files, each using those to its right: `middleware` → `query_token`, `client_address`, `error`; `etag` → `error`;
-//! `body` → `fields` → `json_value`, `body_limits` → `error` → `json`, `links`; `page` → `query` → `path`. Not here: the operations,
-//! and the services that carry them out.
+//! Order of the files, each using those to its right: `middleware` → `query_token`, `client_address`, `error`; `etag` →
+//! `error`; `body` → `fields` → `json_value`, `body_limits` → `error` → `json`, `links`; `page` → `query` → `path`. Not here:
+//! the operations, and the services that carry them out.
 
 pub(crate) mod body;
 pub(crate) mod body_limits;

@@ -53,8 +53,8 @@ impl RepoPath {
         Self { owner, repo, rest }
     }
 
-    /// Returns the repository that the path names. A name that no repository can have becomes U+FFFD, so that repo-svc answers as for
-    /// any missing repository.
+    /// Returns the repository that the path names. A name that no repository can have becomes U+FFFD, so that repo-svc answers
+    /// as for any missing repository.
     pub(crate) fn repository(&self) -> RepositoryRef {
         let owner = name(&self.owner).unwrap_or_else(unparsable_name);
         let name = name(&self.repo)
@@ -89,7 +89,8 @@ impl Params {
         self.0.iter().find(|(name, _)| name == parameter).map_or("", |(_, text)| text)
     }
 
-    /// Returns a parameter as a name. One that cannot exist becomes U+FFFD: the service decides what is missing, and when to say so.
+    /// Returns a parameter as a name. One that cannot exist becomes U+FFFD: the service decides what is missing, and when to
+    /// say so.
     pub(crate) fn name(&self, parameter: &str) -> String {
         name(self.raw(parameter)).unwrap_or_else(unparsable_name)
     }

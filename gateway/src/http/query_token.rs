@@ -1,5 +1,5 @@
-//! Access tokens in the query (`?token=`). They are removed from every URI, so that no log, trace or `Link` header has one; a setting
-//! decides whether they count as credentials.
+//! Access tokens in the query (`?token=`). They are removed from the URI of every request to the API, so that no
+//! log, trace or `Link` header has one; a setting decides whether they count as credentials.
 
 use axum::extract::{OriginalUri, Request};
 use axum::http::header::AUTHORIZATION;

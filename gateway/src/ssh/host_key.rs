@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_made_once_private_and_the_same_for_all() {
+    fn keys_are_created_once_private_and_the_same_for_all() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("a/keys");
         let all: Vec<_> = std::thread::scope(|scope| {

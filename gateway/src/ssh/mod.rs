@@ -1,15 +1,17 @@
 //! Git over SSH.
 //!
-//! A client authenticates with a public key, under any user name: the key identifies its owner. repo-svc is asked for the owner when
-//! the client authenticates, so that unknown keys get `Permission denied (publickey)`, and again for every command, so that a removed
-//! key loses its access on open connections too. A command becomes a session of git-svc (see [`ferrite_proto::session`]), whose bytes
-//! are piped in both directions and never collected. When a client disconnects, its git process ends.
+//! A client authenticates with a public key, under any user name: the key identifies its owner. repo-svc is asked for the owner
+//! when the client authenticates, so that unknown keys get `Permission denied (publickey)`, and again for every command, so
+//! that a removed key loses its access on open connections too. A command becomes a session of git-svc (see
+//! [`ferrite_proto::session`]), whose bytes are piped in both directions and never collected. When a client disconnects, its
+//! git process ends.
 //!
 //! The commands are `git-upload-pack`, `git-receive-pack` and `git-upload-archive`; a shell request gets a greeting. There are no
 //! terminals, subsystems, forwarding or compression.
 //!
-//! Order of the files: `server` → `handler` → `channel` → `session`, `command`, `identity` → `state`, `error`. Uses the repository names
-//! of `git`, and `upstream` and `http`. Not here: git's protocol, which runs in git-svc, and permissions, which repo-svc decides.
+//! Order of the files: `server` → `handler` → `channel` → `session`, `command`, `identity` → `state`, `error`. Uses the
+//! repository names of `git`, and `upstream` and `http`. Not here: git's protocol, which runs in git-svc, and permissions,
+//! which repo-svc decides.
 
 mod cancellable_stream;
 mod channel;

@@ -20,7 +20,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::error::SshCommandError;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protocol};
 
-/// Deadline for opening a session. git-svc lets a session wait half a minute for a permit and half a minute until a process may start.
+/// Deadline for opening a session. git-svc lets a session wait half a minute for a permit and half a minute until a process may
+/// start.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(75);
 /// `SSH_EXTENDED_DATA_STDERR` (RFC 4254, section 5.2).
 const STDERR: u32 = 1;

@@ -1,8 +1,8 @@
-//! HTTP client of git-svc for bodies of any size. Packs and raw files are HTTP/1.1 bodies on a pool of connections of their own, so
-//! that a large transfer never delays a gRPC call.
+//! HTTP client of git-svc for bodies of any size. Packs and raw files are HTTP/1.1 bodies on a pool of connections of their
+//! own, so that a large transfer never delays a gRPC call.
 //!
-//! No body is collected here: it is read from one side as fast as the other side takes it. Dropping a response closes its connection,
-//! which ends the work of git-svc.
+//! No body is collected here: it is read from one side as fast as the other side takes it. Dropping a response closes its
+//! connection, which ends the work of git-svc.
 
 use std::future::Future;
 use std::io;
@@ -89,8 +89,8 @@ impl GitHttpClient {
         Self { client, credential }
     }
 
-    /// Sends `request`, whose URI is a path of git-svc, and returns the response as soon as its headers have arrived. Adds the service
-    /// credential and the trace context; the caller adds the grant.
+    /// Sends `request`, whose URI is a path of git-svc, and returns the response as soon as its headers have arrived. Adds the
+    /// service credential and the trace context; the caller adds the grant.
     ///
     /// # Errors
     /// When no response came. An error response of git-svc is a response.

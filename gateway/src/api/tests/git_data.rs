@@ -1,4 +1,5 @@
-//! Operations of git-svc: the gRPC requests for history, objects, refs, changes and protection rules, and the JSON of the responses.
+//! Operations of git-svc: the gRPC requests for history, objects, refs, changes and protection rules, and the JSON of the
+//! responses.
 
 use std::fmt::Debug;
 

@@ -223,7 +223,7 @@ async fn organizations_are_created_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn memberships_have_roles_and_are_shown_by_their_owners() {
+async fn memberships_have_roles_and_are_shown_by_their_members() {
     let case = Case::new().await;
     let (organization, username) = ("acme".to_owned(), "bob".to_owned());
     for (body, role) in [

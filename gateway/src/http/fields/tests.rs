@@ -104,7 +104,7 @@ proptest! {
 }
 
 #[test]
-fn what_may_be_absent_is_told_from_what_is_empty() {
+fn absent_and_empty_values_differ() {
     let mut body = reader(r#"{"a":"","b":null,"c":"x","on":false,"off":null,"n":0,"m":null}"#);
     assert_eq!(body.optional_text("a").as_deref(), Some(""));
     assert_eq!((body.optional_text("b"), body.optional_text("missing")), (None, None));
@@ -152,7 +152,7 @@ fn a_list_that_must_be_there_has_something_in_it() {
 
 proptest! {
     #[test]
-    fn no_text_breaks_the_reading_of_times(text in any::<String>()) {
+    fn no_text_panics_when_read_as_a_time(text in any::<String>()) {
         let _ = parse_time(&text);
     }
 }

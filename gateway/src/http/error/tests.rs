@@ -1,0 +1,111 @@
+//! The table of statuses, and the shape of errors.
+
+use ferrite_proto::error::{Kind, ServiceError, to_status};
+
+use super::*;
+
+#[derive(Debug, thiserror::Error)]
+#[error("text of the service")]
+struct TestError(Kind, &'static str);
+
+impl ServiceError for TestError {
+    fn kind(&self) -> Kind {
+        self.0
+    }
+
+    fn reason(&self) -> &'static str {
+        self.1
+    }
+
+    fn domain(&self) -> &'static str {
+        "test"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        match self.0 {
+            Kind::InvalidArgument => vec![FieldViolation::new("name", "too_long", "at most 100 characters")],
+            _ => Vec::new(),
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        (self.0 == Kind::RateLimited).then(|| Duration::from_millis(2_500))
+    }
+}
+
+fn of(kind: Kind, reason: &'static str) -> ApiError {
+    to_status(&TestError(kind, reason)).into()
+}
+
+#[test]
+fn every_kind_of_failure_has_its_http_status() {
+    let table = [
+        (Kind::InvalidArgument, 422),
+        (Kind::NotFound, 404),
+        (Kind::AlreadyExists, 422),
+        (Kind::PermissionDenied, 403),
+        (Kind::Unauthenticated, 401),
+        (Kind::Aborted, 409),
+        (Kind::FailedPrecondition, 422),
+        (Kind::RateLimited, 429),
+        (Kind::TooLarge, 413),
+        (Kind::Overloaded, 503),
+        (Kind::Internal, 500),
+    ];
+    for (kind, status) in table {
+        let error = of(kind, "SOME_REASON");
+        assert_eq!(error.status.as_u16(), status, "{kind:?}");
+        let expected = if kind == Kind::Internal { "internal error" } else { "text of the service" };
+        assert_eq!(error.message, expected);
+    }
+}
+
+#[test]
+fn field_errors_above_the_limit_are_left_out() {
+    let one = FieldError { field: "x".into(), code: "type".into(), message: "must be a string".into() };
+    assert_eq!(ApiError::invalid(vec![one; 5_000]).errors.len(), MAX_FIELD_ERRORS);
+}
+
+#[test]
+fn every_code_without_our_details_becomes_a_bare_503_413_or_500() {
+    for number in 1..=16 {
+        let code = Code::from_i32(number);
+        let error = ApiError::from(Status::new(code, "text of the transport"));
+        let expected = match code {
+            Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => 503,
+            // tonic's code for a message that is too long.
+            Code::OutOfRange => 413,
+            _ => 500,
+        };
+        assert_eq!(error.status.as_u16(), expected, "{code:?}");
+        assert!(!error.message.contains("transport"));
+    }
+}
+
+#[test]
+fn some_reasons_have_a_status_of_their_own() {
+    assert_eq!(of(Kind::FailedPrecondition, "MIRROR_READ_ONLY").status.as_u16(), 403);
+    assert_eq!(of(Kind::FailedPrecondition, "WRONG_STORE").status.as_u16(), 503);
+    assert_eq!(of(Kind::Aborted, "STALE_BLOB").status.as_u16(), 409);
+    assert_eq!(of(Kind::Unauthenticated, "BAD_GRANT").status.as_u16(), 500);
+    assert_eq!(of(Kind::NotFound, "REPOSITORY_NOT_FOUND").message, REPOSITORY_NOT_FOUND);
+}
+
+#[test]
+fn field_errors_and_retry_after_reach_the_client() {
+    let error = of(Kind::InvalidArgument, "BAD");
+    let field = FieldError { field: "name".into(), code: "too_long".into(), message: "at most 100 characters".into() };
+    assert_eq!(error.errors, [field]);
+    let response = of(Kind::RateLimited, "TOO_MANY_ATTEMPTS").into_response();
+    assert_eq!(response.headers()[RETRY_AFTER], "3");
+}
+
+#[tokio::test]
+async fn an_error_is_an_object_with_message_and_url() {
+    let links = Links::new("http://git.example.com", "h:22");
+    let response = render(ApiError::bad_request("a <b> & c").with_challenge().into_response(), &links);
+    assert_eq!(response.headers()[CONTENT_TYPE], "application/json; charset=UTF-8");
+    let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
+    let expected = r#"{"message":"a \u003cb\u003e \u0026 c","url":"http://git.example.com/docs/api"}"#;
+    assert_eq!(body, expected);
+}
