@@ -48,7 +48,7 @@ pub(crate) struct IdempotentResponse<'a, A> {
     /// The caller's key.
     pub(crate) key: &'a IdempotencyKey,
     /// What was answered.
-    pub(crate) answer: &'a A,
+    pub(crate) message: &'a A,
 }
 
 /// The right to change one repository, until dropped.
@@ -180,7 +180,7 @@ impl RefUpdater {
         let batch = batch.ok_or(GitError::RepositoryNotFound)?;
         if let Some(response) = response {
             // The key was free a moment ago and this repository is ours: it was used for another one meanwhile.
-            let stored = response.key.store(&mut tx, response.answer, now).await;
+            let stored = response.key.store(&mut tx, response.message, now).await;
             stored.map_err(|error| if error.is_unique() { IdempotencyError::Reused } else { error.into() })?;
         }
         inner.set_needs_recovery(guard.id, true);

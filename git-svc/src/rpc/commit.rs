@@ -1,10 +1,10 @@
 //! What the calls that make a commit have in common.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use ferrite_kit::{auth::Caller, idempotency::IdempotencyKey};
 use ferrite_proto::{
-    git::{self, Commit, CommitIdentity},
+    git::{Commit, CommitIdentity},
     grant::Grant,
     id::RepositoryId,
 };
@@ -25,181 +25,113 @@ use crate::{
 /// How often a commit is made anew when its branch moved meanwhile.
 const MAX_ATTEMPTS: usize = 5;
 
-/// A commit that somebody asked for.
-pub(super) struct CommitJob<W> {
-    /// Where.
+/// A client that may commit, and where.
+pub(super) struct CommitContext {
     repository: RepositoryId,
-    /// Who asked.
+    grant: Arc<Grant>,
     actor: Actor,
-    /// What to change.
-    work: W,
-    /// What makes the call safe to repeat.
+    /// Makes the call safe to repeat.
     key: Option<IdempotencyKey>,
 }
 
-/// Makes the commit with `prepare` and moves its branch, to the end once begun; `answer` says what came of it.
-pub(super) async fn commit<W, A>(
+/// Checks that the client may commit to `repository`. `name` names the operation to idempotency keys.
+pub(super) async fn begin<T: Message>(
     state: &AppState,
-    write: CommitJob<W>,
-    prepare: fn(&Repository, &W) -> Result<PreparedCommit, GitError>,
-    answer: fn(PreparedCommit) -> A,
+    request: &Request<T>,
+    repository: i64,
+    name: &'static str,
+) -> Result<CommitContext, RpcError> {
+    let grant = state.authorize(&Caller::of(request), repository).await?;
+    let actor = Actor::of(&grant);
+    let key = IdempotencyKey::of(request, actor.user, name)?;
+    Ok(CommitContext { repository: RepositoryId(repository), grant, actor, key })
+}
+
+impl CommitContext {
+    /// The draft of the client's commit.
+    ///
+    /// Errors: `Invalid` (field `branch`, `author.name` and so on).
+    pub(super) fn draft(
+        &self,
+        state: &AppState,
+        branch_name: &str,
+        message: String,
+        author: Option<CommitIdentity>,
+        committer: Option<CommitIdentity>,
+    ) -> Result<CommitDraft, GitError> {
+        let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
+        Ok(CommitDraft {
+            branch: branch("branch", branch_name)?,
+            message,
+            author: identity("author", author, &self.grant, seconds)?,
+            committer: identity("committer", committer, &self.grant, seconds)?,
+        })
+    }
+}
+
+/// Writes the objects of a commit. Called again when its branch has moved meanwhile.
+type Prepare = Arc<dyn Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync>;
+
+/// Makes the commit with `prepare` and moves its branch, to the end once begun. `respond` makes the response to the client.
+pub(super) async fn commit<A>(
+    state: &AppState,
+    context: CommitContext,
+    prepare: impl Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync + 'static,
+    respond: fn(PreparedCommit) -> A,
 ) -> Result<A, RpcError>
 where
-    W: Send + Sync + 'static,
     A: Message + Default + Send + Sync + 'static,
 {
     metrics::counter!("ferrite_git_puts_total").increment(1);
-    let own = state.clone();
-    finish(state, async move { run(&own, write, prepare, answer).await }).await
+    let (own, prepare) = (state.clone(), Arc::new(prepare));
+    finish(state, async move { run(&own, &context, prepare, respond).await }).await
 }
 
 /// The key is looked up under the lock: two writes with one key are one after the other.
-async fn run<W, A>(
+async fn run<A>(
     state: &AppState,
-    write: CommitJob<W>,
-    prepare: fn(&Repository, &W) -> Result<PreparedCommit, GitError>,
-    answer: fn(PreparedCommit) -> A,
+    context: &CommitContext,
+    prepare: Prepare,
+    respond: fn(PreparedCommit) -> A,
 ) -> Result<A, RpcError>
 where
-    W: Send + Sync + 'static,
     A: Message + Default + Send + Sync + 'static,
 {
-    let id = write.repository;
+    let id = context.repository;
     let guard = state.updater.lock(id).await?;
-    if let Some(key) = &write.key
-        && let Some(answer) = key.replay(&state.db).await?
+    if let Some(key) = &context.key
+        && let Some(response) = key.replay(&state.db).await?
     {
-        return Ok(answer);
+        return Ok(response);
     }
-    let work = Arc::new(write.work);
     let mut tries = MAX_ATTEMPTS;
     loop {
         // Looks at the branch as it is now: a blob that the caller named must still be there.
-        let own = Arc::clone(&work);
-        let prepare = move |repo: &Repository| {
-            prepare(repo, &own).map_err(|error| classify_disk_full(error, &repo.path().join("objects")))
+        let prepare = Arc::clone(&prepare);
+        let job = move |repo: &Repository| {
+            prepare(repo).map_err(|error| classify_disk_full(error, &repo.path().join("objects")))
         };
-        let prepared = state.pool.run(id, prepare).await?;
+        let prepared = state.pool.run(id, job).await?;
         let edit = prepared.edit();
-        let denied = state.protection.check(id, &write.actor, std::slice::from_ref(&edit)).await?;
+        let denied = state.protection.check(id, &context.actor, std::slice::from_ref(&edit)).await?;
         if let Some(denial) = denied.into_iter().flatten().next() {
             return Err(GitError::BranchProtected { denial }.into());
         }
-        let objects = prepared.written.clone();
-        let change = RefTransaction { objects, ..RefTransaction::new(UpdateKind::Api, write.actor.user, vec![edit]) };
-        let answer = answer(prepared);
-        let receipt = write.key.as_ref().map(|key| IdempotentResponse { key, answer: &answer });
+        let (objects, user) = (prepared.written.clone(), context.actor.user);
+        let change = RefTransaction { objects, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
+        let response = respond(prepared);
+        let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response });
         tries -= 1;
-        match state.updater.apply(&guard, &change, receipt).await {
+        match state.updater.apply(&guard, &change, stored).await {
             Ok(delivered) => {
                 drop(guard);
                 delivered.await;
-                return Ok(answer);
+                return Ok(response);
             }
             Err(RpcError::Git(GitError::RefConflict { .. })) if tries > 0 => {}
             Err(failure) => return Err(failure),
         }
     }
-}
-
-/// What a request says about its commit.
-pub(super) struct CommitFields {
-    branch: String,
-    message: String,
-    author: Option<CommitIdentity>,
-    committer: Option<CommitIdentity>,
-}
-
-impl CommitFields {
-    /// The draft of the commit that the bearer of a grant asks for.
-    ///
-    /// Errors: `Invalid` (field `branch`, `author.name` and so on).
-    fn draft(self, grant: &Grant, state: &AppState) -> Result<CommitDraft, GitError> {
-        let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
-        Ok(CommitDraft {
-            branch: branch("branch", &self.branch)?,
-            message: self.message,
-            author: identity("author", self.author, grant, seconds)?,
-            committer: identity("committer", self.committer, grant, seconds)?,
-        })
-    }
-}
-
-/// A request for a commit.
-pub(super) trait CommitRequest: Message {
-    /// Names the operation to keys that make it safe to repeat.
-    const NAME: &'static str;
-
-    /// Where.
-    fn repository(&self) -> i64;
-
-    /// Takes out what all requests for commits have.
-    fn take_fields(&mut self) -> CommitFields;
-}
-
-macro_rules! commit_request {
-    ($($message:ident = $name:literal),*) => {
-        $(impl CommitRequest for git::$message {
-            const NAME: &'static str = $name;
-
-            fn repository(&self) -> i64 {
-                self.repository_id
-            }
-
-            fn take_fields(&mut self) -> CommitFields {
-                CommitFields {
-                    branch: mem::take(&mut self.branch),
-                    message: mem::take(&mut self.message),
-                    author: self.author.take(),
-                    committer: self.committer.take(),
-                }
-            }
-        })*
-    };
-}
-
-commit_request! {
-    PutContentsRequest = "PutContents",
-    DeleteContentsRequest = "DeleteContents",
-    ChangeFilesRequest = "ChangeFiles"
-}
-
-/// A request for a commit by somebody who may ask for it.
-pub(super) struct AuthorizedRequest<T> {
-    /// What is left of the request without its head.
-    pub(super) request: T,
-    /// The commit.
-    pub(super) draft: CommitDraft,
-    pub(super) by: CommitContext,
-}
-
-/// Who asks, and where.
-pub(super) struct CommitContext {
-    repository: RepositoryId,
-    actor: Actor,
-    key: Option<IdempotencyKey>,
-}
-
-impl CommitContext {
-    /// What is to be done.
-    pub(super) fn write<W>(self, work: W) -> CommitJob<W> {
-        CommitJob { repository: self.repository, actor: self.actor, work, key: self.key }
-    }
-}
-
-/// Checks who asks, and what every request for a commit says.
-pub(super) async fn authorize_commit<T: CommitRequest>(
-    state: &AppState,
-    request: Request<T>,
-) -> Result<AuthorizedRequest<T>, RpcError> {
-    let caller = Caller::of(&request);
-    let repository = request.get_ref().repository();
-    let grant = state.authorize(&caller, repository).await?;
-    let actor = Actor::of(&grant);
-    let key = IdempotencyKey::of(&request, actor.user, T::NAME)?;
-    let mut request = request.into_inner();
-    let draft = request.take_fields().draft(&grant, state)?;
-    Ok(AuthorizedRequest { request, draft, by: CommitContext { repository: RepositoryId(repository), actor, key } })
 }
 
 /// Refuses a file that is larger than the API may write.

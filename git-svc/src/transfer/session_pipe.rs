@@ -153,10 +153,10 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
             self.idle.touch();
             match kind {
                 Kind::Errors => {
-                    throughput.wait(self.writer.send(kind, &redact(&chunk[..count], &self.secret))).await??
+                    throughput.wait(self.writer.send(kind, &redact(&chunk[..count], &self.secret))).await??;
                 }
                 Kind::Data | Kind::Exit | Kind::End => {
-                    throughput.wait(self.writer.send(kind, &chunk[..count])).await??
+                    throughput.wait(self.writer.send(kind, &chunk[..count])).await??;
                 }
             }
             throughput.add_bytes(count);
