@@ -1,6 +1,21 @@
 //! The git service: bare repositories on one disk, with reads, commits, fetches, pushes, and the journal of ref changes.
 //!
-//! Not here: permissions (repo-svc decides, and grants carry its decisions), accounts and issues.
+//! Not here: who may do what (grants say so), and anything about accounts or issues.
+//!
+//! Each module uses only those below it, and no files use each other in a circle:
+//!
+//! | modules | contents |
+//! |---|---|
+//! | `config`, this file | settings, and the only wiring |
+//! | `rpc`, `http` | transports: gRPC and HTTP |
+//! | `state`, `caches` | `AppState`: the services, built once; only the two transports and this file know it |
+//! | `maintenance` | repacking, checks and clean-up in the background |
+//! | `transfer` | fetches, pushes and archives |
+//! | `ref_updates` | ref transactions under the journal, branch protection |
+//! | `admission`, `db` | limits on concurrent work; the tables of the database |
+//! | `repo` | contents of repositories: refs, reads, writes |
+//! | `git`, `disk` | processes and packets of git; files of the store |
+//! | `types` | plain values, limits and errors |
 
 mod admission;
 mod caches;

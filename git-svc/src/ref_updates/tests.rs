@@ -53,7 +53,7 @@ async fn record_intent_with_key(
     let guard = WriteGuard::lock_only(updater, test_repo.id).await;
     let change = RefTransaction::new(UpdateKind::Push, 7, edits.to_vec());
     let answer = PutContentsResponse { branch: b"main".to_vec(), ..PutContentsResponse::default() };
-    let response = key.map(|key| IdempotentResponse { key, answer: &answer });
+    let response = key.map(|key| IdempotentResponse { key, message: &answer });
     updater.record_intent(&guard, &change, response).await.unwrap()
 }
 

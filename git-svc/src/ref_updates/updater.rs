@@ -50,8 +50,8 @@ const PREFERRED_DEFAULT_BRANCHES: &[&[u8]] = &[b"main", b"master"];
 pub(crate) struct IdempotentResponse<'a, A> {
     /// The caller's key.
     pub(crate) key: &'a IdempotencyKey,
-    /// The response that a repeat of the write gets.
-    pub(crate) answer: &'a A,
+    /// What was answered.
+    pub(crate) message: &'a A,
 }
 
 /// The write lock of one repository, held until dropped.
@@ -184,8 +184,8 @@ impl RefUpdater {
         let batch = Journal::record_intent(&mut tx, guard.id, change, key, now).await?;
         let batch = batch.ok_or(GitError::RepositoryNotFound)?;
         if let Some(response) = response {
-            // The key was free when the caller replayed it under this lock: a write to another repository has used it since.
-            let stored = response.key.store(&mut tx, response.answer, now).await;
+            // The key was free a moment ago and this repository is ours: it was used for another one meanwhile.
+            let stored = response.key.store(&mut tx, response.message, now).await;
             stored.map_err(|error| if error.is_unique() { IdempotencyError::Reused } else { error.into() })?;
         }
         inner.set_needs_recovery(guard.id, true);

@@ -3,7 +3,7 @@ use tonic::Request;
 
 use super::{commit, encode};
 use crate::{
-    repo::write::{ChangeFiles, FileChange, MAX_FILES, Operation, change_files as change},
+    repo::write::{self, ChangeFiles, FileChange, MAX_FILES, Operation, PreparedCommit},
     state::AppState,
     types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
@@ -13,7 +13,9 @@ pub(super) async fn change_files(
     state: &AppState,
     request: Request<ChangeFilesRequest>,
 ) -> Result<ChangeFilesResponse, RpcError> {
-    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(state, request).await?;
+    let context = commit::begin(state, &request, request.get_ref().repository_id, "ChangeFiles").await?;
+    let request = request.into_inner();
+    let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
     // One file above the limit is enough for the refusal.
     let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
     let files = files.map(|(index, file)| {
@@ -21,16 +23,15 @@ pub(super) async fn change_files(
         parse(index, file)
     });
     let files = files.collect::<Result<Vec<_>, _>>()?;
-    let work = ChangeFiles { files, new_branch: commit::branch("new_branch", &request.new_branch)?, draft };
-    let answer = |mut prepared: crate::repo::write::PreparedCommit| {
+    let change = ChangeFiles { files, new_branch: commit::branch("new_branch", &request.new_branch)?, draft };
+    let respond = |mut prepared: PreparedCommit| {
         let entries = std::mem::take(&mut prepared.entries).into_iter().map(encode::entry).collect();
         let (commit, branch) = commit::result(prepared);
         ChangeFilesResponse { entries, commit, branch }
     };
-    commit::commit(state, by.write(work), change, answer).await
+    commit::commit(state, context, move |repo| write::change_files(repo, &change), respond).await
 }
 
-/// Checks and converts the file at `index` of the request.
 fn parse(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {
     let field = |name: &str| format!("files[{index}].{name}");
     let path = TreePath::strict(&file.path).map_err(|error| error.of(&field("path")))?;

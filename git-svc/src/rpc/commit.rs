@@ -1,10 +1,10 @@
 //! Common steps of the RPCs that make a commit: authorization, idempotency, branch protection, retries when the branch moved.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use ferrite_kit::{auth::Caller, idempotency::IdempotencyKey};
 use ferrite_proto::{
-    git::{self, Commit, CommitIdentity},
+    git::{Commit, CommitIdentity},
     grant::Grant,
     id::RepositoryId,
 };
@@ -25,78 +25,113 @@ use crate::{
 /// Attempts to make a commit whose branch moves meanwhile.
 const MAX_ATTEMPTS: usize = 5;
 
-/// An authorized request for a commit.
-pub(super) struct CommitJob<W> {
-    /// Repository of the commit.
+/// Repository, user and idempotency key of an authorized request for a commit.
+pub(super) struct CommitContext {
     repository: RepositoryId,
-    /// User who asked for the commit.
+    grant: Arc<Grant>,
     actor: Actor,
-    /// Changes of files.
-    work: W,
     /// Key that makes the call safe to repeat.
     key: Option<IdempotencyKey>,
 }
 
-/// Makes a commit with `prepare`, moves its branch, and builds the response with `answer`. Once begun, this is completed even if
-/// the caller disconnects.
-pub(super) async fn commit<W, A>(
+/// Authorizes the caller of a request for a commit to `repository`. `name` is the name of the method in idempotency keys.
+///
+/// # Errors
+/// Those of [`AppState::authorize`], and of a malformed idempotency key.
+pub(super) async fn begin<T: Message>(
     state: &AppState,
-    write: CommitJob<W>,
-    prepare: fn(&Repository, &W) -> Result<PreparedCommit, GitError>,
-    answer: fn(PreparedCommit) -> A,
+    request: &Request<T>,
+    repository: i64,
+    name: &'static str,
+) -> Result<CommitContext, RpcError> {
+    let grant = state.authorize(&Caller::of(request), repository).await?;
+    let actor = Actor::of(&grant);
+    let key = IdempotencyKey::of(request, actor.user, name)?;
+    Ok(CommitContext { repository: RepositoryId(repository), grant, actor, key })
+}
+
+impl CommitContext {
+    /// Checks the fields and builds the draft of the commit. Author and committer default to the user of the grant.
+    ///
+    /// # Errors
+    /// `Invalid` (field `branch`, `author.name` and so on).
+    pub(super) fn draft(
+        &self,
+        state: &AppState,
+        branch_name: &str,
+        message: String,
+        author: Option<CommitIdentity>,
+        committer: Option<CommitIdentity>,
+    ) -> Result<CommitDraft, GitError> {
+        let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
+        Ok(CommitDraft {
+            branch: branch("branch", branch_name)?,
+            message,
+            author: identity("author", author, &self.grant, seconds)?,
+            committer: identity("committer", committer, &self.grant, seconds)?,
+        })
+    }
+}
+
+/// Writes the objects of a commit. Called again when the branch moved before the ref was updated.
+type Prepare = Arc<dyn Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync>;
+
+/// Makes a commit with `prepare`, moves its branch, and builds the response with `respond`. Once begun, this is completed even if the
+/// caller disconnects.
+pub(super) async fn commit<A>(
+    state: &AppState,
+    context: CommitContext,
+    prepare: impl Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync + 'static,
+    respond: fn(PreparedCommit) -> A,
 ) -> Result<A, RpcError>
 where
-    W: Send + Sync + 'static,
     A: Message + Default + Send + Sync + 'static,
 {
     metrics::counter!("ferrite_git_puts_total").increment(1);
-    let own = state.clone();
-    finish(state, async move { run(&own, write, prepare, answer).await }).await
+    let (own, prepare) = (state.clone(), Arc::new(prepare));
+    finish(state, async move { run(&own, &context, prepare, respond).await }).await
 }
 
-/// Makes the commit under the repository's write lock. The idempotency key is looked up under the lock, so that two writes with
-/// one key follow each other.
-async fn run<W, A>(
+/// Runs under the repository's lock. The idempotency key is looked up under it too, so two writes with one key are serialized.
+async fn run<A>(
     state: &AppState,
-    write: CommitJob<W>,
-    prepare: fn(&Repository, &W) -> Result<PreparedCommit, GitError>,
-    answer: fn(PreparedCommit) -> A,
+    context: &CommitContext,
+    prepare: Prepare,
+    respond: fn(PreparedCommit) -> A,
 ) -> Result<A, RpcError>
 where
-    W: Send + Sync + 'static,
     A: Message + Default + Send + Sync + 'static,
 {
-    let id = write.repository;
+    let id = context.repository;
     let guard = state.updater.lock(id).await?;
-    if let Some(key) = &write.key
-        && let Some(answer) = key.replay(&state.db).await?
+    if let Some(key) = &context.key
+        && let Some(response) = key.replay(&state.db).await?
     {
-        return Ok(answer);
+        return Ok(response);
     }
-    let work = Arc::new(write.work);
     let mut tries = MAX_ATTEMPTS;
     loop {
         // Reads the branch anew in each attempt: the blob that the caller expects must still be there.
-        let own = Arc::clone(&work);
-        let prepare = move |repo: &Repository| {
-            prepare(repo, &own).map_err(|error| classify_disk_full(error, &repo.path().join("objects")))
+        let prepare = Arc::clone(&prepare);
+        let job = move |repo: &Repository| {
+            prepare(repo).map_err(|error| classify_disk_full(error, &repo.path().join("objects")))
         };
-        let prepared = state.pool.run(id, prepare).await?;
+        let prepared = state.pool.run(id, job).await?;
         let edit = prepared.edit();
-        let denied = state.protection.check(id, &write.actor, std::slice::from_ref(&edit)).await?;
+        let denied = state.protection.check(id, &context.actor, std::slice::from_ref(&edit)).await?;
         if let Some(denial) = denied.into_iter().flatten().next() {
             return Err(GitError::BranchProtected { denial }.into());
         }
-        let objects = prepared.written.clone();
-        let change = RefTransaction { objects, ..RefTransaction::new(UpdateKind::Api, write.actor.user, vec![edit]) };
-        let answer = answer(prepared);
-        let receipt = write.key.as_ref().map(|key| IdempotentResponse { key, answer: &answer });
+        let (objects, user) = (prepared.written.clone(), context.actor.user);
+        let change = RefTransaction { objects, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
+        let response = respond(prepared);
+        let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response });
         tries -= 1;
-        match state.updater.apply(&guard, &change, receipt).await {
+        match state.updater.apply(&guard, &change, stored).await {
             Ok(delivered) => {
                 drop(guard);
                 delivered.await;
-                return Ok(answer);
+                return Ok(response);
             }
             Err(RpcError::Git(GitError::RefConflict { .. })) if tries > 0 => {}
             Err(failure) => return Err(failure),
@@ -104,109 +139,10 @@ where
     }
 }
 
-/// Fields that all requests for commits have.
-pub(super) struct CommitFields {
-    branch: String,
-    message: String,
-    author: Option<CommitIdentity>,
-    committer: Option<CommitIdentity>,
-}
-
-impl CommitFields {
-    /// Checks the fields and builds the draft of the commit. Author and committer default to the user of the grant.
-    ///
-    /// # Errors
-    /// `Invalid` (field `branch`, `author.name` and so on).
-    fn draft(self, grant: &Grant, state: &AppState) -> Result<CommitDraft, GitError> {
-        let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
-        Ok(CommitDraft {
-            branch: branch("branch", &self.branch)?,
-            message: self.message,
-            author: identity("author", self.author, grant, seconds)?,
-            committer: identity("committer", self.committer, grant, seconds)?,
-        })
-    }
-}
-
-/// A request for a commit.
-pub(super) trait CommitRequest: Message {
-    /// Name of the method in idempotency keys.
-    const NAME: &'static str;
-
-    /// Returns the id of the repository.
-    fn repository(&self) -> i64;
-
-    /// Takes the fields of the commit out of the request.
-    fn take_fields(&mut self) -> CommitFields;
-}
-
-macro_rules! commit_request {
-    ($($message:ident = $name:literal),*) => {
-        $(impl CommitRequest for git::$message {
-            const NAME: &'static str = $name;
-
-            fn repository(&self) -> i64 {
-                self.repository_id
-            }
-
-            fn take_fields(&mut self) -> CommitFields {
-                CommitFields {
-                    branch: mem::take(&mut self.branch),
-                    message: mem::take(&mut self.message),
-                    author: self.author.take(),
-                    committer: self.committer.take(),
-                }
-            }
-        })*
-    };
-}
-
-commit_request! {
-    PutContentsRequest = "PutContents",
-    DeleteContentsRequest = "DeleteContents",
-    ChangeFilesRequest = "ChangeFiles"
-}
-
-/// A request for a commit whose caller is authorized.
-pub(super) struct AuthorizedRequest<T> {
-    /// The request without the fields of the commit.
-    pub(super) request: T,
-    /// Branch, message and authors of the commit.
-    pub(super) draft: CommitDraft,
-    /// Repository, user and key of the request.
-    pub(super) by: CommitContext,
-}
-
-/// Repository, user and idempotency key of a request.
-pub(super) struct CommitContext {
-    repository: RepositoryId,
-    actor: Actor,
-    key: Option<IdempotencyKey>,
-}
-
-impl CommitContext {
-    /// Adds the changes of files to the context.
-    pub(super) fn write<W>(self, work: W) -> CommitJob<W> {
-        CommitJob { repository: self.repository, actor: self.actor, work, key: self.key }
-    }
-}
-
-/// Authorizes the caller of a request for a commit, and checks the fields that all such requests have.
-pub(super) async fn authorize_commit<T: CommitRequest>(
-    state: &AppState,
-    request: Request<T>,
-) -> Result<AuthorizedRequest<T>, RpcError> {
-    let caller = Caller::of(&request);
-    let repository = request.get_ref().repository();
-    let grant = state.authorize(&caller, repository).await?;
-    let actor = Actor::of(&grant);
-    let key = IdempotencyKey::of(&request, actor.user, T::NAME)?;
-    let mut request = request.into_inner();
-    let draft = request.take_fields().draft(&grant, state)?;
-    Ok(AuthorizedRequest { request, draft, by: CommitContext { repository: RepositoryId(repository), actor, key } })
-}
-
-/// Refuses a file that is larger than the API may write.
+/// Checks the size of a file that is written through the API.
+///
+/// # Errors
+/// `TooLarge` above the limit.
 pub(super) fn check_file_size(state: &AppState, bytes: usize) -> Result<(), GitError> {
     let limit = state.max_file_bytes;
     if bytes as u64 > limit { Err(GitError::TooLarge { what: "the file", limit }) } else { Ok(()) }
@@ -230,7 +166,6 @@ pub(super) fn blob(field: &str, id: &str) -> Result<Option<Oid>, GitError> {
     id.map(Some).ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
 }
 
-/// Builds an author or committer. Without name and email it is the user of the grant.
 fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64) -> Result<Author, GitError> {
     let given = given.unwrap_or_default();
     let seconds = given.date.map_or(now, |date| date.seconds);

@@ -13,15 +13,17 @@ pub(super) async fn delete_contents(
     state: &AppState,
     request: Request<DeleteContentsRequest>,
 ) -> Result<DeleteContentsResponse, RpcError> {
-    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(state, request).await?;
+    let context = commit::begin(state, &request, request.get_ref().repository_id, "DeleteContents").await?;
+    let request = request.into_inner();
+    let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
     let delete = DeleteFile {
         expected_blob: commit::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
         draft,
     };
-    let answer = |prepared| {
+    let respond = |prepared| {
         let (commit, branch) = commit::result(prepared);
         DeleteContentsResponse { commit, branch }
     };
-    commit::commit(state, by.write(delete), delete_file, answer).await
+    commit::commit(state, context, move |repo| delete_file(repo, &delete), respond).await
 }

@@ -13,7 +13,9 @@ pub(super) async fn put_contents(
     state: &AppState,
     request: Request<PutContentsRequest>,
 ) -> Result<PutContentsResponse, RpcError> {
-    let commit::AuthorizedRequest { request, draft, by } = commit::authorize_commit(state, request).await?;
+    let context = commit::begin(state, &request, request.get_ref().repository_id, "PutContents").await?;
+    let request = request.into_inner();
+    let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
     commit::check_file_size(state, request.content.len())?;
     let put = PutFile {
         expected_blob: commit::blob("sha", &request.expected_blob_id)?,
@@ -21,10 +23,10 @@ pub(super) async fn put_contents(
         content: request.content.into(),
         draft,
     };
-    let answer = |mut prepared: PreparedCommit| {
+    let respond = |mut prepared: PreparedCommit| {
         let entry = prepared.entries.pop().map(encode::entry);
         let (commit, branch) = commit::result(prepared);
         PutContentsResponse { entry, commit, branch }
     };
-    commit::commit(state, by.write(put), put_file, answer).await
+    commit::commit(state, context, move |repo| put_file(repo, &put), respond).await
 }

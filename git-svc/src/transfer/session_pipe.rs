@@ -133,7 +133,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                     }
                     self.idle.touch();
                 }
-                // The session ends here, even if this frame does not reach the client.
+                // There is nothing more to say, whether the client hears this or not.
                 FrameKind::End if is_refused => {
                     return self.writer.send(FrameKind::Exit, &[1]).await.err().unwrap_or(GitError::ClientGone);
                 }
@@ -143,7 +143,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         }
     }
 
-    /// Copies one output of the process to the client, to its end.
+    /// Passes on what the process writes, to its end.
     async fn forward<R: AsyncRead + Unpin>(&self, from: Option<R>, kind: FrameKind) -> Result<(), GitError> {
         let Some(mut from) = from else { return Ok(()) };
         let (mut chunk, mut throughput) =
@@ -156,10 +156,10 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
             self.idle.touch();
             match kind {
                 FrameKind::Errors => {
-                    throughput.wait(self.writer.send(kind, &redact(&chunk[..count], &self.secret))).await??
+                    throughput.wait(self.writer.send(kind, &redact(&chunk[..count], &self.secret))).await??;
                 }
                 FrameKind::Data | FrameKind::Exit | FrameKind::End => {
-                    throughput.wait(self.writer.send(kind, &chunk[..count])).await??
+                    throughput.wait(self.writer.send(kind, &chunk[..count])).await??;
                 }
             }
             throughput.add_bytes(count);
@@ -222,13 +222,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_repositories_are_redacted() {
-        let redacted = redact(b"fatal: '/data/git/1.git' is odd\n", Path::new("/data/git/1.git"));
-        assert_eq!(redacted, b"fatal: 'repository' is odd\n");
+    fn nobody_learns_where_repositories_are() {
+        let told = redact(b"fatal: '/data/git/1.git' is odd\n", Path::new("/data/git/1.git"));
+        assert_eq!(told, b"fatal: 'repository' is odd\n");
     }
 
     #[tokio::test]
-    async fn after_a_broken_frame_no_error_is_sent() {
+    async fn after_a_broken_frame_there_is_no_farewell() {
         let (near, mut far) = tokio::io::duplex(64);
         let writer = FrameWriter::new(near);
         let content = [0; 1000];

@@ -4,7 +4,10 @@ use std::process::Command;
 
 use axum::body::Body;
 use bytes::Bytes;
-use ferrite_proto::operation::{ARCHIVE, RAW};
+use ferrite_proto::{
+    git::DeleteRepositoryRequest,
+    operation::{ARCHIVE, RAW},
+};
 use git2::{Oid, Signature, Time};
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt as _;
@@ -306,4 +309,40 @@ async fn concurrent_requests_share_one_file_and_one_that_leaves_stops_no_other()
     assert_eq!((one.0, two.0), (StatusCode::OK, StatusCode::PARTIAL_CONTENT));
     assert!(one.2.len() > 10 << 20 && one.2[5..] == two.2[..]);
     assert_eq!(cached_archives(&service), 1, "it was made once");
+}
+
+#[tokio::test]
+async fn archives_are_deleted_with_their_repository_and_readers_finish() {
+    let (service, id, _) = filled().await;
+    let other = service.create().await;
+    service.put(other, "f", b"x").await;
+    // More than is buffered on its way: the client is still reading when the repository is deleted.
+    noise(&service, id);
+    for (id, format) in [(id, "tar.gz"), (other, "zip")] {
+        get(&service, id, &path(id, "main", format), &[]).await;
+    }
+    let (_, headers, whole) = get(&service, id, &path(id, "odd", "zip"), &[]).await;
+    assert_eq!((cached_archives(&service), headers.get("content-length").is_some()), (3, false));
+    let stream = service.address.connect().await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let again = request(&service, Method::GET, &path(id, "odd", "zip"), ARCHIVE, id).body(Body::empty()).unwrap();
+    let read = async {
+        let mut body = sender.send_request(again).await.unwrap().into_body();
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        service.storage().delete_repository(DeleteRepositoryRequest { repository_id: id }).await.unwrap();
+        assert_eq!(cached_archives(&service), 2, "the one that is being read, and the other repository's");
+        [first, body.collect().await.unwrap().to_bytes()].concat()
+    };
+    let read = tokio::select! {
+        read = read => read,
+        outcome = async { drop(connection.await); std::future::pending().await } => outcome,
+    };
+    assert!(read == whole, "the reader gets all of it");
+    for _ in 0..300 {
+        if cached_archives(&service) == 1 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("an archive of the deleted repository is still there");
 }

@@ -276,3 +276,25 @@ async fn cached_answers_need_a_grant_and_an_existing_repository() {
     assert_eq!(counted.info_refs(id).await.0, StatusCode::NOT_FOUND);
     assert_eq!(counted.post(id, Body::from(input), "identity").await.0, StatusCode::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn a_long_list_of_protocol_keys_is_still_version_2() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let path = format!("/git/{id}/info-refs?service=git-upload-pack");
+    let ask = async |value: &str| {
+        let request = request(&service, Method::GET, &path, UPLOAD_PACK, id).header("git-protocol", value);
+        let (status, _, body) = send(&service, request.body(Body::empty()).unwrap()).await;
+        assert_eq!(status, StatusCode::OK, "{value}");
+        body
+    };
+    for length in [100, 190, 246] {
+        let body = ask(&format!("version=2:{}", "k".repeat(length))).await;
+        assert!(body.starts_with(b"000eversion 2\n"), "{length}: {body:?}");
+    }
+    // What is not a value is ignored, as git ignores keys that it does not know.
+    for value in [&format!("version=2:{}", "k".repeat(247)), "version=2:", "version=2;x"] {
+        let body = ask(value).await;
+        assert!(body.starts_with(b"001e# service=git-upload-pack\n"), "{value}: {body:?}");
+    }
+}
