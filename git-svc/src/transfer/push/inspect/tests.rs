@@ -1,0 +1,110 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn push(capabilities: &str, count: u32) -> Vec<u8> {
+    let (zero, one) = ("0".repeat(40), "1".repeat(40));
+    let mut bytes = Vec::new();
+    Packet::text(&format!("{zero} {one} refs/heads/a\0{capabilities}")).encode(&mut bytes).unwrap();
+    Packet::text(&format!("{zero} {one} refs/heads/b\n")).encode(&mut bytes).unwrap();
+    Packet::Flush.encode(&mut bytes).unwrap();
+    if capabilities.contains("push-options") {
+        Packet::text("x=y").encode(&mut bytes).unwrap();
+        Packet::Flush.encode(&mut bytes).unwrap();
+    }
+    bytes.extend_from_slice(b"PACK\0\0\0\x02");
+    bytes.extend_from_slice(&count.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn too_many_objects_are_reported_as_git_would() {
+    let answer = PushInspector::new(10).inspect(&push("report-status", 11)).unwrap();
+    let (first, used) = Packet::decode(&answer).unwrap().unwrap();
+    assert_eq!(first.line(), Some(&b"unpack the pack has 11 objects, at most 10 are taken"[..]));
+    let (second, _) = Packet::decode(&answer[used..]).unwrap().unwrap();
+    assert_eq!(second.line(), Some(&b"ng refs/heads/a too many objects"[..]));
+    assert!(answer.ends_with(b"0000"));
+    let answer =
+        PushInspector::new(10).inspect(&push("report-status-v2 side-band-64k push-options", 4_000_000_000)).unwrap();
+    assert_eq!(answer[4], 1);
+    assert_eq!(PushInspector::new(10).inspect(&push("report-status", 10)), None);
+    assert_eq!(PushInspector::new(10).inspect(b"0000"), None);
+}
+
+#[test]
+fn a_push_is_small_when_all_of_it_is_known_to_be() {
+    let watched = |bytes: &[u8]| {
+        let mut inspector = PushInspector::new(u64::MAX);
+        assert_eq!(inspector.inspect(bytes), None);
+        inspector
+    };
+    for capabilities in ["report-status", "report-status push-options"] {
+        let small = push(capabilities, MAX_CHAIN_DEPTH);
+        assert!(watched(&small).is_small(2));
+        assert!(!watched(&small).is_small(1), "two refs");
+        assert!(!watched(&small[..small.len() - 1]).is_small(2), "not seen to the end");
+        assert!(!watched(&push(capabilities, MAX_CHAIN_DEPTH + 1)).is_small(2));
+    }
+    assert!(watched(b"0000").is_small(0));
+    assert!(!watched(b"zzzz").is_small(0), "git reads it in its own way");
+}
+
+#[test]
+fn unusual_input_does_not_pass_uninspected() {
+    let limited = push("report-status", 11);
+    let (commands, pack) = limited.split_at(limited.len() - 12);
+    // git looks for the name of a capability only, behind every command.
+    for capabilities in ["push-options=1", "atomic push-options report-status", "push-options"] {
+        let mut lines = Vec::new();
+        for (name, capabilities) in [("a", capabilities), ("b", "report-status")] {
+            let line = format!("{} {} refs/heads/{name}\0{capabilities}", "1".repeat(40), "0".repeat(40));
+            Packet::text(&line).encode(&mut lines).unwrap();
+        }
+        Packet::Flush.encode(&mut lines).unwrap();
+        Packet::text(&"x".repeat(2000)).encode(&mut lines).unwrap();
+        assert!(PushInspector::new(10).inspect(&lines).is_some(), "{capabilities}");
+    }
+    let mut line = Vec::new();
+    Packet::text("push-cert\0report-status").encode(&mut line).unwrap();
+    assert!(PushInspector::new(10).inspect(&line).is_some());
+    let delimited = [&commands[..commands.len() - 4], b"0001", pack].concat();
+    assert!(PushInspector::new(10).inspect(&delimited).is_some());
+    assert!(PushInspector::new(10).inspect(&[commands, b"0000", pack].concat()).is_some());
+    // git reads no pack after deletions only.
+    let mut deletion = Vec::new();
+    let text = format!("{} {} refs/heads/a", "1".repeat(40), "0".repeat(40));
+    Packet::text(&text).encode(&mut deletion).unwrap();
+    assert_eq!(PushInspector::new(10).inspect(&[&deletion, &b"0000"[..], &[0; 20]].concat()), None);
+}
+
+#[test]
+fn options_beyond_the_limits_are_refused_beside_every_ref() {
+    let mut bytes = push("report-status push-options", 1);
+    let flush = bytes.windows(11).position(|window| window == b"0007x=y0000").unwrap();
+    for (option, reason) in [(vec![b'x'; 1025], "1024 bytes at most"), (b"a\x07".to_vec(), "control characters")] {
+        let mut line = Vec::new();
+        Packet::Data(option).encode(&mut line).unwrap();
+        let answer = PushInspector::new(10).inspect(&[&bytes[..flush], &line, &bytes[flush..]].concat()).unwrap();
+        let text = String::from_utf8(answer).unwrap();
+        assert!(text.contains("unpack ") && text.matches(reason).count() == 3, "{text}");
+    }
+    let many = b"0007x=y".repeat(64);
+    bytes.splice(flush..flush, many);
+    assert!(String::from_utf8(PushInspector::new(10).inspect(&bytes).unwrap()).unwrap().contains("64 options at most"));
+}
+
+proptest! {
+    #[test]
+    fn pieces_are_seen_as_the_whole_is(size in 1_usize..40, count in 9_u32..13) {
+        let whole = push("report-status side-band-64k", count);
+        let mut inspector = PushInspector::new(10);
+        let chunks: Vec<_> = whole.chunks(size).filter_map(|chunk| inspector.inspect(chunk)).collect();
+        prop_assert_eq!(chunks.first().cloned(), PushInspector::new(10).inspect(&whole));
+    }
+
+    #[test]
+    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        drop(PushInspector::new(1).inspect(&bytes));
+    }
+}
