@@ -108,11 +108,10 @@ pub fn serve_all(
     limits: ListenerLimits,
     life: &Lifecycle,
 ) -> BoxFuture<'static, ()> {
-    let tasks: Vec<_> = listeners
-        .into_iter()
-        .map(|listener| life.spawn("listener", serve(listener, router.clone(), limits, life.clone())))
-        .collect();
+    let life = life.clone();
     Box::pin(async move {
+        let start = |listener| life.spawn("listener", serve(listener, router.clone(), limits, life.clone()));
+        let tasks: Vec<_> = listeners.into_iter().map(start).collect();
         for task in tasks {
             let _ = task.await;
         }
