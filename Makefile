@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test needs check bench-idle bench-search bench-git
+.PHONY: help run build test test-slow needs check bench-idle bench-search bench-git
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -11,9 +11,14 @@ run: build ## builds the release binary and starts everything on this machine
 build: ## builds the release binary, target/release/ferrite
 	cargo build --release --locked
 
-test: needs check ## installs what tests need, checks formats and lints, runs every test on both profiles
-	cargo test --workspace --locked --doc
-	tests/servers.sh cargo test --workspace --locked --all-targets
+# Many tests wait: for processes, for answers, for time that passes.
+TEST_THREADS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
+
+test: needs ## installs what tests need and runs every test; stress tests run a tenth of their rounds
+	tests/servers.sh cargo test --workspace --locked --lib --bins --tests -- --test-threads=$(TEST_THREADS)
+
+test-slow: needs ## runs the tests that kill processes and cut off clients, for all of their rounds
+	FERRITE_TEST_SLOW=1 tests/servers.sh cargo test --locked --test blackbox -- --nocapture crashes cut_clients
 
 needs: ## installs PostgreSQL, Redis and git if they are missing
 	tests/needs.sh
@@ -26,7 +31,7 @@ bench-idle: build ## prints the idle memory of the five processes
 	tests/idle.sh target/release/ferrite
 
 bench-search: needs ## measures searches and lists with 10,000 to 1,000,000 repositories; SIZES="10000" for fewer
-	tests/servers.sh cargo bench --locked --bench search -- $(SIZES)
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench search -- $(SIZES)
 
 bench-git: needs ## measures git through Ferrite against plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
 	cargo bench --locked --bench git -- $(ROWS) $(if $(REPO),--repository $(REPO))

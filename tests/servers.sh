@@ -6,6 +6,9 @@
 #
 # The servers do not wait for the disk (fsync is off): tests kill Ferrite's processes, never the machine.
 # Without redis-server, Redis is left out and FERRITE_TEST_REDIS_URL stays unset.
+#
+# Temporary folders are in memory (/dev/shm) where it has room and runs programs, as most tests only wait for the disk. Those about
+# crashes and full disks keep to FERRITE_TEST_DISK, a folder on a disk. A TMPDIR that is set already stays as it is.
 set -eu
 
 [ $# -gt 0 ] || { echo "usage: $0 COMMAND [ARGUMENT]..." >&2; exit 2; }
@@ -17,6 +20,23 @@ program() {
     echo "$0: the program $1 is not installed" >&2
     exit 1
 }
+
+# True if a file system has 6 GiB of room, the machine as much free memory, and programs may run from there.
+has_room() {
+    [ -d "$1" ] && [ -w "$1" ] || return 1
+    [ "$(df -Pk "$1" | awk 'NR == 2 { print $4 }')" -ge 6291456 ] || return 1
+    [ "$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)" -ge 6291456 ] || return 1
+    probe=$(mktemp "$1/ferrite-probe.XXXXXX") || return 1
+    printf '#!/bin/sh\n' >"$probe" && chmod 700 "$probe" && "$probe" 2>/dev/null
+    runs=$?
+    rm -f "$probe"
+    return "$runs"
+}
+
+export FERRITE_TEST_DISK="${TMPDIR:-/tmp}"
+if [ -z "${TMPDIR:-}" ] && has_room /dev/shm; then
+    export TMPDIR=/dev/shm
+fi
 
 initdb=$(program initdb)
 postgres=$(program postgres)

@@ -8,21 +8,25 @@ use crate::harness::cluster::ADMIN;
 use crate::harness::keys::ed25519;
 use crate::harness::{Answer, Cluster, Options};
 
-on_both_profiles! {
-    post_admin_users_takes_every_field_of_the_contract
-    patch_admin_users_changes_what_is_there
-    patch_admin_users_names_the_field_that_is_wrong
-    patch_admin_users_changes_the_address_that_signs_in
-    patch_admin_users_changes_the_password
-    patch_admin_users_makes_and_unmakes_administrators
-    patch_admin_users_limits_how_many_repositories_a_user_owns
-    delete_admin_users_keeps_those_who_own_or_belong
-    delete_admin_users_removes_the_account
-    post_admin_users_keys_adds_a_key_to_that_account
-    post_admin_users_orgs_makes_that_user_the_owner
-    post_admin_users_repos_makes_a_repository_of_that_account
-    admin_teams_are_managed_without_belonging_to_the_organization
-    administration_is_for_administrators
+on_profiles! {
+    both {
+        patch_admin_users_changes_the_address_that_signs_in
+        delete_admin_users_removes_the_account
+    }
+    production {
+        post_admin_users_takes_every_field_of_the_contract
+        patch_admin_users_changes_what_is_there
+        patch_admin_users_names_the_field_that_is_wrong
+        patch_admin_users_changes_the_password
+        patch_admin_users_makes_and_unmakes_administrators
+        patch_admin_users_limits_how_many_repositories_a_user_owns
+        delete_admin_users_keeps_those_who_own_or_belong
+        post_admin_users_keys_adds_a_key_to_that_account
+        post_admin_users_orgs_makes_that_user_the_owner
+        post_admin_users_repos_makes_a_repository_of_that_account
+        admin_teams_are_managed_without_belonging_to_the_organization
+        administration_is_for_administrators
+    }
 }
 
 mod alone {

@@ -9,12 +9,16 @@ use tokio::process::Command;
 
 use crate::harness::{Answer, Cluster, Git, User};
 
-on_both_profiles! {
-    a_tar_file_is_gits_own
-    a_zip_file_unpacks_to_the_tree_and_names_the_commit
-    every_revision_has_an_archive_and_nothing_else
-    a_download_goes_on_where_it_stopped
-    private_archives_are_for_readers
+on_profiles! {
+    both {
+        a_download_goes_on_where_it_stopped
+    }
+    embedded {
+        a_tar_file_is_gits_own
+        a_zip_file_unpacks_to_the_tree_and_names_the_commit
+        every_revision_has_an_archive_and_nothing_else
+        private_archives_are_for_readers
+    }
 }
 
 async fn pushed(cluster: &Cluster, name: &str) -> (User, Git) {

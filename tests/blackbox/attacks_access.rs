@@ -5,10 +5,14 @@ use serde_json::json;
 use crate::harness::Cluster;
 use crate::harness::client::unique;
 
-on_both_profiles! {
-    a_limited_token_cannot_let_itself_in_elsewhere
-    an_account_cannot_take_addresses_without_end
-    two_owners_who_remove_each_other_leave_one
+on_profiles! {
+    both {
+        two_owners_who_remove_each_other_leave_one
+    }
+    production {
+        a_limited_token_cannot_let_itself_in_elsewhere
+        an_account_cannot_take_addresses_without_end
+    }
 }
 
 async fn a_limited_token_cannot_let_itself_in_elsewhere(cluster: &Cluster) {

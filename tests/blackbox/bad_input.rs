@@ -6,12 +6,16 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Cluster, Git, User};
 
-on_both_profiles! {
-    names_that_look_like_options_are_names_of_nothing
-    files_that_look_like_options_are_files
-    writes_to_odd_branches_are_refused_by_name
-    commits_from_the_end_of_time_are_read_everywhere
-    links_and_submodules_are_never_followed
+on_profiles! {
+    embedded {
+        files_that_look_like_options_are_files
+        writes_to_odd_branches_are_refused_by_name
+        commits_from_the_end_of_time_are_read_everywhere
+        links_and_submodules_are_never_followed
+    }
+    production {
+        names_that_look_like_options_are_names_of_nothing
+    }
 }
 
 /// Revisions, as a URL carries them, that mean something to git's command line or to its revision parser.

@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Cluster, Git, User};
 
-on_both_profiles! {
-    a_file_is_removed_in_one_commit
-    several_files_change_in_one_commit_or_none_does
-    changes_can_begin_a_branch
-    authors_and_committers_are_who_the_body_says
-    mistakes_name_the_file_they_are_in
+on_profiles! {
+    embedded {
+        a_file_is_removed_in_one_commit
+        several_files_change_in_one_commit_or_none_does
+        changes_can_begin_a_branch
+        authors_and_committers_are_who_the_body_says
+        mistakes_name_the_file_they_are_in
+    }
 }
 
 fn file(text: &str) -> String {
@@ -32,13 +34,13 @@ async fn tree(user: &User, name: &str, branch: &str) -> String {
 }
 
 async fn a_file_is_removed_in_one_commit(cluster: &Cluster) {
-    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     ada.new_repository("less", json!({"auto_init": true})).await;
     let path = ada.repo("less", "/contents/a/b/c.txt");
     let made = ada.put(&path, &json!({"message": "Add", "content": file("x")})).await.expect(201).json();
     let stale = json!({"message": "Remove", "sha": "0".repeat(40)});
     remove(&ada, &path, &stale).await.refused(409);
-    remove(&bob, &path, &json!({"message": "Remove"})).await.refused(403);
+    remove(&outsider, &path, &json!({"message": "Remove"})).await.refused(403);
     remove(&ada, &path, &json!({})).await.refused_fields(&[("message", "required")]);
     remove(&ada, &ada.repo("less", "/contents/a"), &json!({"message": "m"}))
         .await

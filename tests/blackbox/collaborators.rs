@@ -5,15 +5,17 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Cluster, User};
 
-on_both_profiles! {
-    get_repos_collaborators_lists_who_was_added
-    get_repos_collaborators_name_answers_whether_somebody_was_added
-    put_repos_collaborators_gives_the_level_that_is_named
-    put_repos_collaborators_without_a_level_gives_write_or_keeps_what_is_there
-    put_repos_collaborators_names_what_is_wrong
-    delete_repos_collaborators_removes_and_then_does_not_find
-    collaborators_are_managed_by_administrators_of_the_repository
-    collaborators_see_repositories_and_change_them_by_their_level
+on_profiles! {
+    production {
+        get_repos_collaborators_lists_who_was_added
+        get_repos_collaborators_name_answers_whether_somebody_was_added
+        put_repos_collaborators_gives_the_level_that_is_named
+        put_repos_collaborators_without_a_level_gives_write_or_keeps_what_is_there
+        put_repos_collaborators_names_what_is_wrong
+        delete_repos_collaborators_removes_and_then_does_not_find
+        collaborators_are_managed_by_administrators_of_the_repository
+        collaborators_see_repositories_and_change_them_by_their_level
+    }
 }
 
 fn path(owner: &User, collaborator: &str) -> String {

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::ssh::{Client, client_of};
 use crate::harness::tree::{Random, fsck_all, git_below, nobody_works_in};
-use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, run_forgiving};
+use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, rounds, run_forgiving};
 
 /// How often each is killed. A launcher waits longer and longer before it starts a process again that dies again and again.
 struct Plan {
@@ -42,8 +42,6 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 /// What git-svc says of a git process that was killed, and what the gateway then says of git-svc.
 const EXPECTED: &[&str] = &["signal: 9", "a service failed: internal error"];
-/// Commits to push; more than are needed.
-const COMMITS: u32 = 900;
 const ATTEMPT: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(60);
 const REPOSITORIES: [&str; 4] = ["pushes", "ssh", "puts", "changes"];
@@ -63,8 +61,14 @@ mod production {
 }
 
 fn run(profile: Profile, plan: &Plan) {
-    let cluster = Cluster::start(profile, &Options { settings: SETTINGS.to_vec(), ..Options::default() });
+    let cluster =
+        Cluster::start(profile, &Options { settings: SETTINGS.to_vec(), on_disk: true, ..Options::default() });
     run_forgiving(&cluster, EXPECTED, nothing_acknowledged_is_lost(&cluster, plan));
+}
+
+/// Commits to push; more than are needed.
+fn commits() -> u32 {
+    u32::try_from(rounds(900).max(200)).unwrap()
 }
 
 /// What all writers share.
@@ -99,7 +103,7 @@ impl Work {
             user.new_repository(name, json!({"auto_init": !is_bare})).await;
         }
         let (ssh, source) = (client_of(cluster, &user, "ed25519").await, Git::new());
-        source.large("source.git", COMMITS).await;
+        source.large("source.git", commits()).await;
         let chain = source.run("source.git", &["rev-list", "--reverse", "--first-parent", "main"]).await;
         let chain = chain.lines().map(str::to_owned).collect();
         let (is_over, branches) = (AtomicBool::new(false), Mutex::default());
@@ -288,9 +292,9 @@ struct Toll {
 /// Kills until the plan is done.
 async fn kill_all(cluster: &Cluster, work: &Work, plan: &Plan) -> Toll {
     let mut random = Random::seeded();
-    let mut targets = vec![Target::Role(Role::Git); plan.git];
-    targets.extend(vec![Target::Role(Role::Gateway); plan.gateway]);
-    targets.extend(vec![Target::Process; plan.processes]);
+    let mut targets = vec![Target::Role(Role::Git); rounds(plan.git)];
+    targets.extend(vec![Target::Role(Role::Gateway); rounds(plan.gateway)]);
+    targets.extend(vec![Target::Process; rounds(plan.processes)]);
     for index in (1..targets.len()).rev() {
         let other = random.below(index as u64 + 1);
         targets.swap(index, usize::try_from(other).unwrap());

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::harness::tree::{Random, fsck_all, litter, nobody_works_in, noise};
-use crate::harness::{Cluster, Git, Options, User};
+use crate::harness::{Cluster, Git, Options, User, rounds};
 
 on_own_installations! {
     clients_that_are_cut_leave_nothing_behind(Options { settings: SETTINGS.to_vec(), ..Options::default() })
@@ -115,7 +115,7 @@ async fn scene(user: &User, git: &Git) -> Scene {
 async fn clients_that_are_cut_leave_nothing_behind(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     let scene = Arc::new(scene(&ada, &git).await);
-    let (mut random, mut clients, mut next) = (Random::seeded(), JoinSet::new(), 0..CLIENTS);
+    let (mut random, mut clients, mut next) = (Random::seeded(), JoinSet::new(), 0..rounds(CLIENTS));
     let mut broken = Vec::new();
     loop {
         while clients.len() < AT_ONCE
@@ -136,7 +136,7 @@ async fn clients_that_are_cut_leave_nothing_behind(cluster: &Cluster) {
     let (early, late) = (scene.early.load(Ordering::SeqCst), scene.late.load(Ordering::SeqCst));
     eprintln!("{late} clients cut in the middle, {early} before they heard anything; {} refused", broken.len());
     // One that is refused has a whole answer, which is shorter than what it wants to take.
-    assert!(broken.len() * 10 < CLIENTS, "{:?}", &broken[..broken.len().min(5)]);
+    assert!(broken.len() * 10 < rounds(CLIENTS), "{:?}", &broken[..broken.len().min(5)]);
     let start = Instant::now();
     nobody_works_in(&cluster.store(), GONE).await;
     eprintln!("no git process is left after {:?}", start.elapsed());

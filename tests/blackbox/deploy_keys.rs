@@ -6,17 +6,19 @@ use serde_json::{Value, json};
 use crate::harness::keys::{self, ed25519};
 use crate::harness::{Answer, Cluster, User};
 
-on_both_profiles! {
-    post_repos_keys_answers_the_key_as_it_is_stored
-    post_repos_keys_may_let_a_key_write
-    post_repos_keys_names_the_field_that_is_wrong
-    post_repos_keys_refuses_a_key_or_title_that_is_taken
-    one_key_may_open_several_repositories
-    get_repos_keys_lists_them_by_id
-    get_repos_keys_id_finds_those_of_this_repository
-    delete_repos_keys_removes_from_this_repository_alone
-    deploy_keys_are_managed_by_administrators_of_the_repository
-    a_deleted_repository_frees_its_keys
+on_profiles! {
+    production {
+        post_repos_keys_answers_the_key_as_it_is_stored
+        post_repos_keys_may_let_a_key_write
+        post_repos_keys_names_the_field_that_is_wrong
+        post_repos_keys_refuses_a_key_or_title_that_is_taken
+        one_key_may_open_several_repositories
+        get_repos_keys_lists_them_by_id
+        get_repos_keys_id_finds_those_of_this_repository
+        delete_repos_keys_removes_from_this_repository_alone
+        deploy_keys_are_managed_by_administrators_of_the_repository
+        a_deleted_repository_frees_its_keys
+    }
 }
 
 fn path(owner: &User) -> String {

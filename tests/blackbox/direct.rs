@@ -25,13 +25,15 @@ use tonic_reflection::pb::v1 as reflection;
 use crate::harness::grpc::{refused, with_grant, with_token};
 use crate::harness::{Cluster, Role, User};
 
-on_both_profiles! {
-    services_describe_themselves
-    a_token_is_enough_for_a_direct_call
-    a_direct_call_without_a_token_is_unauthenticated
-    a_direct_call_sees_no_more_than_its_token
-    internal_calls_are_for_services
-    forged_grants_are_refused
+on_profiles! {
+    both {
+        services_describe_themselves
+        a_token_is_enough_for_a_direct_call
+        a_direct_call_without_a_token_is_unauthenticated
+        a_direct_call_sees_no_more_than_its_token
+        internal_calls_are_for_services
+        forged_grants_are_refused
+    }
 }
 
 /// The services whose contract has calls inside a repository.
@@ -172,11 +174,11 @@ async fn a_direct_call_without_a_token_is_unauthenticated(cluster: &Cluster) {
 }
 
 async fn a_direct_call_sees_no_more_than_its_token(cluster: &Cluster) {
-    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     let hidden =
         ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await["id"].as_i64().unwrap();
     let open = ada.new_repository("open", json!({"auto_init": true})).await["id"].as_i64().unwrap();
-    let proof = Proof::Token(bob.token.as_deref().unwrap());
+    let proof = Proof::Token(outsider.token.as_deref().unwrap());
     for role in INSIDE {
         let of_hidden = refused(list(cluster, role, hidden, &proof).await, Code::NotFound);
         let of_missing = refused(list(cluster, role, 987_654_321, &proof).await, Code::NotFound);

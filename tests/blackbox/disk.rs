@@ -15,8 +15,8 @@ use crate::harness::tree::{fsck_all, litter, nobody_works_in, noise};
 use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, run};
 
 /// Bytes of the small file system.
-const ROOM: u64 = 48 << 20;
-const ONE_PUSH: usize = 20 << 20;
+const ROOM: u64 = 24 << 20;
+const ONE_PUSH: usize = 8 << 20;
 
 mod embedded {
     #[test]
@@ -40,6 +40,10 @@ mod production {
     fn files_that_cannot_grow_break_nothing() {
         super::with_small_files(super::Profile::Production);
     }
+}
+
+fn on_disk() -> Options {
+    Options { on_disk: true, ..Options::default() }
 }
 
 /// A file system in memory, until dropped.
@@ -67,7 +71,7 @@ impl Drop for SmallDisk {
 /// An installation whose store, and in the embedded profile its journal, is on a small disk.
 fn on_a_full_disk(profile: Profile) {
     let mut disk = None;
-    let cluster = Cluster::start_in(profile, &Options::default(), |cluster| {
+    let cluster = Cluster::start_in(profile, &on_disk(), |cluster| {
         let store = cluster.join(if profile == Profile::Embedded { "data/git" } else { "git" });
         match SmallDisk::mount(&store) {
             Ok(mounted) => disk = Some(mounted),
@@ -194,7 +198,7 @@ fn fill(place: &Path) {
 
 /// The same with git-svc kept from writing large files.
 fn with_small_files(profile: Profile) {
-    let cluster = Cluster::start(profile, &Options::default());
+    let cluster = Cluster::start(profile, &on_disk());
     run(&cluster, files_that_cannot_grow_break_nothing(&cluster));
 }
 

@@ -7,14 +7,24 @@ use reqwest::Method;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::harness::{Answer, Cluster, Git, Options, Role, User};
+use crate::harness::{Answer, Cluster, Git, Options, Role, User, is_slow};
 
 on_own_installations! {
-    acknowledged_changes_survive_crashes(Options::default())
+    acknowledged_changes_survive_crashes(Options { on_disk: true, ..Options::default() })
 }
 
-const PUTS: usize = 50;
-const PUSHES: usize = 20;
+/// Files that are written, branches that are pushed, and processes that are killed meanwhile.
+struct Plan {
+    puts: usize,
+    pushes: usize,
+    crashes: usize,
+}
+
+/// Each role dies twice.
+const SLOW: Plan = Plan { puts: 50, pushes: 20, crashes: 10 };
+/// Each role dies once.
+const QUICK: Plan = Plan { puts: 25, pushes: 10, crashes: 5 };
+
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Writes a file until that is acknowledged; the commit that made it. The key makes a repeat safe: when a process died between the
@@ -77,16 +87,17 @@ where
 }
 
 async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
+    let Plan { puts, pushes, crashes: most } = if is_slow() { SLOW } else { QUICK };
     let ada = cluster.user("ada").await;
     let puts_id = ada.new_repository("puts", json!({"auto_init": true})).await["id"].as_i64().unwrap();
     let pushes_id = ada.new_repository("pushes", json!({})).await["id"].as_i64().unwrap();
     let (putter, pusher) = (ada.clone(), ada.clone());
     let writing = async {
-        let puts = each(PUTS, 4, move |number| {
+        let puts = each(puts, 4, move |number| {
             let user = putter.clone();
             async move { put(&user, number).await }
         });
-        let pushes = each(PUSHES, 2, move |number| {
+        let pushes = each(pushes, 2, move |number| {
             let user = pusher.clone();
             async move { push(&user, number).await }
         });
@@ -94,10 +105,10 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
     };
     let mut crashes = 0;
     let mut writing = Box::pin(writing);
-    let (puts, pushes) = loop {
+    let (all_puts, all_pushes) = loop {
         tokio::select! {
             done = &mut writing => break done,
-            () = tokio::time::sleep(Duration::from_millis(300)), if crashes < 2 * Role::ALL.len() => {
+            () = tokio::time::sleep(Duration::from_millis(300)), if crashes < most => {
                 let (role, start) = (Role::ALL[crashes % Role::ALL.len()], std::time::Instant::now());
                 tokio::task::block_in_place(|| cluster.crash(role));
                 eprintln!("{role:?} was back after {:?}", start.elapsed());
@@ -109,26 +120,26 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
     for role in &Role::ALL[crashes.min(Role::ALL.len())..] {
         tokio::task::block_in_place(|| cluster.crash(*role));
     }
-    eprintln!("{crashes} crashes while {PUTS} puts and {PUSHES} pushes ran");
+    eprintln!("{crashes} crashes while {puts} puts and {pushes} pushes ran");
 
     let git = Git::new();
     git.run("", &["clone", "-q", &ada.git_url(&ada.name, "puts"), "puts"]).await;
     git.run("puts", &["fsck", "--strict"]).await;
     let commits = git.run("puts", &["rev-list", "HEAD"]).await;
-    for (number, commit) in &puts {
+    for (number, commit) in &all_puts {
         assert!(commits.contains(commit), "put {number} was acknowledged as {commit} and is not there");
         let file = git.path().join(format!("puts/dir-{}/file-{number}", number % 5));
         assert_eq!(std::fs::read_to_string(file).unwrap(), format!("content {number}\n"));
     }
-    assert_eq!(commits.lines().count(), PUTS + 1, "each put makes one commit");
+    assert_eq!(commits.lines().count(), puts + 1, "each put makes one commit");
     git.run("", &["clone", "-q", "--mirror", &ada.git_url(&ada.name, "pushes"), "pushes.git"]).await;
     git.run("pushes.git", &["fsck", "--strict"]).await;
     let refs = git.refs("pushes.git").await;
-    for (branch, tip) in &pushes {
+    for (branch, tip) in &all_pushes {
         assert!(refs.contains(&format!("{branch} {tip}")), "{branch}: {refs}");
     }
     stores_are_sound(cluster, &git).await;
-    events_are_exact(cluster, puts_id, pushes_id).await;
+    events_are_exact(cluster, (puts_id, puts), (pushes_id, pushes)).await;
 }
 
 /// Checks the repositories on disk, not what is served of them.
@@ -145,7 +156,7 @@ async fn stores_are_sound(cluster: &Cluster, git: &Git) {
 }
 
 /// Every ref change has one confirmed journal entry and one event, and every event was heard once.
-async fn events_are_exact(cluster: &Cluster, puts_id: i64, pushes_id: i64) {
+async fn events_are_exact(cluster: &Cluster, (puts_id, puts): (i64, usize), (pushes_id, pushes): (i64, usize)) {
     let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
     let open = "SELECT COUNT(*) FROM ref_journal WHERE state = 'open'";
     let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -159,8 +170,8 @@ async fn events_are_exact(cluster: &Cluster, puts_id: i64, pushes_id: i64) {
         )
         .leak()
     };
-    assert_eq!(cluster.number(Role::Git, changes(puts_id)).await, i64::try_from(PUTS).unwrap());
-    assert_eq!(cluster.number(Role::Git, changes(pushes_id)).await, i64::try_from(PUSHES).unwrap());
+    assert_eq!(cluster.number(Role::Git, changes(puts_id)).await, i64::try_from(puts).unwrap());
+    assert_eq!(cluster.number(Role::Git, changes(pushes_id)).await, i64::try_from(pushes).unwrap());
     let broken = "SELECT COUNT(*) FROM ref_journal later WHERE later.state = 'confirmed' AND later.old_id NOT LIKE '0000000000%' \
                   AND NOT EXISTS (SELECT 1 FROM ref_journal earlier WHERE earlier.state = 'confirmed' AND earlier.new_id = later.old_id \
                   AND earlier.repository_id = later.repository_id AND earlier.ref_name = later.ref_name) AND later.kind <> 'init'";

@@ -6,16 +6,20 @@ use serde_json::{Value, json};
 use crate::harness::client::unique;
 use crate::harness::{Answer, Cluster, Git, User};
 
-on_both_profiles! {
-    get_user_emails_lists_the_primary_one_first
-    post_user_emails_adds_a_list_or_a_bare_array
-    post_user_emails_adds_all_or_none
-    post_user_emails_refuses_what_is_no_list_of_addresses
-    post_user_emails_refuses_what_anybody_has
-    delete_user_emails_passes_over_what_is_not_the_callers
-    delete_user_emails_never_removes_the_primary_one
-    a_secondary_address_signs_in_with_the_password
-    a_secondary_address_tells_whose_commit_it_is
+on_profiles! {
+    both {
+        a_secondary_address_signs_in_with_the_password
+        a_secondary_address_tells_whose_commit_it_is
+    }
+    production {
+        get_user_emails_lists_the_primary_one_first
+        post_user_emails_adds_a_list_or_a_bare_array
+        post_user_emails_adds_all_or_none
+        post_user_emails_refuses_what_is_no_list_of_addresses
+        post_user_emails_refuses_what_anybody_has
+        delete_user_emails_passes_over_what_is_not_the_callers
+        delete_user_emails_never_removes_the_primary_one
+    }
 }
 
 const PATH: &str = "/user/emails";

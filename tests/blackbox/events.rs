@@ -6,9 +6,11 @@ use serde_json::json;
 
 use crate::harness::{Cluster, Git, Role};
 
-on_both_profiles! {
-    a_push_is_recorded_once_and_heard
-    a_deletion_reaches_every_service
+on_profiles! {
+    both {
+        a_push_is_recorded_once_and_heard
+        a_deletion_reaches_every_service
+    }
 }
 
 const PATIENCE: u32 = 200;

@@ -8,11 +8,13 @@ use crate::harness::{Cluster, Git, User};
 
 const FEATURE: &str = "refs/remotes/origin/feature/one:refs/heads/feature/one";
 
-on_both_profiles! {
-    trees_are_what_ls_tree_shows
-    blobs_come_back_byte_by_byte
-    refs_are_found_by_name_and_by_their_beginning
-    annotated_tags_are_shown_as_they_are
+on_profiles! {
+    embedded {
+        trees_are_what_ls_tree_shows
+        blobs_come_back_byte_by_byte
+        refs_are_found_by_name_and_by_their_beginning
+        annotated_tags_are_shown_as_they_are
+    }
 }
 
 async fn pushed(cluster: &Cluster, name: &str) -> (User, Git) {

@@ -5,14 +5,18 @@ use serde_json::json;
 
 use crate::harness::{Answer, Cluster, Git, User};
 
-on_both_profiles! {
-    anonymous_callers_fetch_what_is_public
-    every_form_of_credential_opens_the_door
-    strangers_cannot_tell_hidden_from_missing
-    only_writers_push
-    requests_that_are_not_git_are_refused
-    advertisements_are_not_cached
-    names_match_without_case_and_suffix
+on_profiles! {
+    both {
+        every_form_of_credential_opens_the_door
+    }
+    embedded {
+        anonymous_callers_fetch_what_is_public
+        strangers_cannot_tell_hidden_from_missing
+        only_writers_push
+        requests_that_are_not_git_are_refused
+        advertisements_are_not_cached
+        names_match_without_case_and_suffix
+    }
 }
 
 fn refs(user: &User, owner: &User, name: &str, service: &str) -> reqwest::RequestBuilder {
@@ -65,19 +69,19 @@ async fn every_form_of_credential_opens_the_door(cluster: &Cluster) {
 }
 
 async fn strangers_cannot_tell_hidden_from_missing(cluster: &Cluster) {
-    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
     for service in ["upload-pack", "receive-pack"] {
         let mut answers = Vec::new();
         for name in ["hidden", "absent"] {
-            let request = refs(&bob, &ada, name, service).basic_auth(&bob.name, bob.token.as_ref());
+            let request = refs(&outsider, &ada, name, service).basic_auth(&outsider.name, outsider.token.as_ref());
             let answer = Answer::of(request).await.expect(404);
             answers.push(answer.text());
         }
         assert_eq!(answers[0], answers[1]);
     }
-    let unknown = bob.raw(Method::GET, "/nobody-at-all/x.git/info/refs?service=git-upload-pack");
-    Answer::of(unknown.basic_auth(&bob.name, bob.token.as_ref())).await.expect(404);
+    let unknown = outsider.raw(Method::GET, "/nobody-at-all/x.git/info/refs?service=git-upload-pack");
+    Answer::of(unknown.basic_auth(&outsider.name, outsider.token.as_ref())).await.expect(404);
     let git = Git::new();
     git.small("work").await;
     git.fails("work", &["push", "-q", &ada.git_url(&ada.name, "absent"), "main"]).await;
@@ -85,16 +89,20 @@ async fn strangers_cannot_tell_hidden_from_missing(cluster: &Cluster) {
 }
 
 async fn only_writers_push(cluster: &Cluster) {
-    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     ada.new_repository("open", json!({"auto_init": true})).await;
-    Answer::of(refs(&bob, &ada, "open", "upload-pack").basic_auth(&bob.name, bob.token.as_ref())).await.expect(200);
-    Answer::of(refs(&bob, &ada, "open", "receive-pack").basic_auth(&bob.name, bob.token.as_ref())).await.expect(403);
-    let post = bob.raw(Method::POST, &format!("/{}/open.git/git-receive-pack", ada.name)).body("0000");
+    Answer::of(refs(&outsider, &ada, "open", "upload-pack").basic_auth(&outsider.name, outsider.token.as_ref()))
+        .await
+        .expect(200);
+    Answer::of(refs(&outsider, &ada, "open", "receive-pack").basic_auth(&outsider.name, outsider.token.as_ref()))
+        .await
+        .expect(403);
+    let post = outsider.raw(Method::POST, &format!("/{}/open.git/git-receive-pack", ada.name)).body("0000");
     let post = post.header("content-type", "application/x-git-receive-pack-request");
-    Answer::of(post.try_clone().unwrap().basic_auth(&bob.name, bob.token.as_ref())).await.expect(403);
+    Answer::of(post.try_clone().unwrap().basic_auth(&outsider.name, outsider.token.as_ref())).await.expect(403);
     Answer::of(post).await.expect(401);
     let git = Git::new();
-    git.run("", &["clone", "-q", &bob.git_url(&ada.name, "open"), "work"]).await;
+    git.run("", &["clone", "-q", &outsider.git_url(&ada.name, "open"), "work"]).await;
     git.commit("work", "x", "x").await;
     git.fails("work", &["push", "-q", "origin", "main"]).await;
 }

@@ -8,13 +8,17 @@ use tokio::io::AsyncWriteExt;
 
 use crate::harness::{Answer, Cluster, Git};
 
-on_both_profiles! {
-    a_large_mirror_comes_back_identical
-    compressed_requests_are_read
-    the_first_pushed_branch_becomes_the_default
-    simultaneous_pushes_all_land
-    a_broken_pack_changes_nothing
-    a_client_that_leaves_harms_nobody
+on_profiles! {
+    both {
+        a_large_mirror_comes_back_identical
+        simultaneous_pushes_all_land
+        a_client_that_leaves_harms_nobody
+    }
+    embedded {
+        compressed_requests_are_read
+        the_first_pushed_branch_becomes_the_default
+        a_broken_pack_changes_nothing
+    }
 }
 
 async fn a_large_mirror_comes_back_identical(cluster: &Cluster) {

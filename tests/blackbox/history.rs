@@ -4,11 +4,13 @@ use serde_json::json;
 
 use crate::harness::{Answer, Cluster, Git, User};
 
-on_both_profiles! {
-    a_page_of_commits_is_a_page_of_gits_log
-    pages_of_commits_lead_from_the_first_to_the_last
-    tags_show_their_commits
-    a_repository_without_commits_has_no_history
+on_profiles! {
+    embedded {
+        a_page_of_commits_is_a_page_of_gits_log
+        pages_of_commits_lead_from_the_first_to_the_last
+        tags_show_their_commits
+        a_repository_without_commits_has_no_history
+    }
 }
 
 async fn pushed(cluster: &Cluster, name: &str, commits: u32) -> (User, Git) {

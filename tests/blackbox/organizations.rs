@@ -6,18 +6,20 @@ use serde_json::{Value, json};
 use crate::harness::client::unique;
 use crate::harness::{Answer, Cluster};
 
-on_both_profiles! {
-    post_user_orgs_makes_an_organization_owned_by_the_caller
-    post_user_orgs_holds_names_to_the_rules_of_users
-    post_user_orgs_shares_its_names_with_users
-    post_user_orgs_limits_every_field
-    get_orgs_is_open_to_everybody_and_finds_no_users
-    patch_orgs_changes_what_is_there_and_clears_with_empty_texts
-    patch_orgs_is_for_owners
-    delete_orgs_is_for_owners_of_empty_ones
-    get_user_orgs_lists_private_memberships_too
-    get_users_orgs_lists_what_the_caller_may_know
-    organizations_cannot_sign_in
+on_profiles! {
+    production {
+        post_user_orgs_makes_an_organization_owned_by_the_caller
+        post_user_orgs_holds_names_to_the_rules_of_users
+        post_user_orgs_shares_its_names_with_users
+        post_user_orgs_limits_every_field
+        get_orgs_is_open_to_everybody_and_finds_no_users
+        patch_orgs_changes_what_is_there_and_clears_with_empty_texts
+        patch_orgs_is_for_owners
+        delete_orgs_is_for_owners_of_empty_ones
+        get_user_orgs_lists_private_memberships_too
+        get_users_orgs_lists_what_the_caller_may_know
+        organizations_cannot_sign_in
+    }
 }
 
 fn shape(value: &Value) -> Vec<&str> {
@@ -133,11 +135,11 @@ async fn patch_orgs_changes_what_is_there_and_clears_with_empty_texts(cluster: &
 }
 
 async fn patch_orgs_is_for_owners(cluster: &Cluster) {
-    let (ada, bob, eve) = (cluster.user("ada").await, cluster.user("bob").await, cluster.user("eve").await);
+    let (ada, bob, outsider) = (cluster.user("ada").await, cluster.user("bob").await, cluster.outsider().await);
     let name = ada.new_organization("guarded").await;
     let path = format!("/orgs/{name}");
     ada.put(&format!("{path}/memberships/{}", bob.name), &json!({"role": "member"})).await.expect(204);
-    for caller in [&bob, &eve] {
+    for caller in [&bob, &outsider] {
         for body in [json!({"full_name": "Mine"}), json!({"full_name": 7})] {
             caller.patch(&path, &body).await.refused(403);
         }
@@ -186,13 +188,13 @@ async fn get_user_orgs_lists_private_memberships_too(cluster: &Cluster) {
 }
 
 async fn get_users_orgs_lists_what_the_caller_may_know(cluster: &Cluster) {
-    let (ada, bob, eve) = (cluster.user("ada").await, cluster.user("bob").await, cluster.user("eve").await);
+    let (ada, bob, outsider) = (cluster.user("ada").await, cluster.user("bob").await, cluster.outsider().await);
     let (closed, open) = (ada.new_organization("closed").await, ada.new_organization("open").await);
     ada.put_nothing(&format!("/orgs/{open}/public_members/{}", ada.name)).await.expect(204);
     ada.put(&format!("/orgs/{closed}/memberships/{}", bob.name), &json!({})).await.expect(204);
     let path = format!("/users/{}/orgs", ada.name.to_uppercase());
     let seen = async |path: &str| {
-        let mut names = eve.get(path).await.expect(200).each("username");
+        let mut names = outsider.get(path).await.expect(200).each("username");
         names.sort_unstable();
         names
     };
@@ -200,7 +202,7 @@ async fn get_users_orgs_lists_what_the_caller_may_know(cluster: &Cluster) {
     assert_eq!(seen(&format!("/users/{}/orgs", bob.name)).await, Vec::<String>::new());
     assert_eq!(bob.get(&path).await.expect(200).each("username").len(), 2, "members know of each other");
     assert_eq!(ada.get(&path).await.expect(200).each("username").len(), 2);
-    eve.get("/users/nobody-at-all/orgs").await.refused(404);
+    outsider.get("/users/nobody-at-all/orgs").await.refused(404);
     cluster.anonymous().get(&path).await.refused(401);
 }
 

@@ -4,11 +4,15 @@ use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Git, User};
 
-on_both_profiles! {
-    rules_are_kept_by_their_pattern
-    a_protected_branch_loses_no_commits_and_is_not_deleted
-    only_those_on_the_list_change_a_branch
-    rules_are_for_administrators_of_the_repository
+on_profiles! {
+    both {
+        only_those_on_the_list_change_a_branch
+    }
+    embedded {
+        rules_are_kept_by_their_pattern
+        a_protected_branch_loses_no_commits_and_is_not_deleted
+        rules_are_for_administrators_of_the_repository
+    }
 }
 
 fn rules(user: &User, name: &str, rest: &str) -> String {

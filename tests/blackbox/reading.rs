@@ -5,12 +5,16 @@ use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Git, User};
 
-on_both_profiles! {
-    branches_are_listed_by_name_with_their_commits
-    a_commit_is_found_by_every_name_it_has
-    what_is_no_commit_is_not_found
-    raw_files_come_as_they_are
-    links_lead_through_long_lists
+on_profiles! {
+    both {
+        raw_files_come_as_they_are
+    }
+    embedded {
+        branches_are_listed_by_name_with_their_commits
+        a_commit_is_found_by_every_name_it_has
+        what_is_no_commit_is_not_found
+        links_lead_through_long_lists
+    }
 }
 
 /// A repository of `ada` with branches, tags and files.

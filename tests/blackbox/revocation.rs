@@ -14,22 +14,33 @@ use crate::direct::{Proof, list};
 use crate::harness::grpc::{refused, with_token};
 use crate::harness::{Answer, Cluster, Git, Options, Role, User};
 
-on_both_profiles! {
-    a_removed_collaborator_is_shut_out_at_once
-    a_lowered_collaborator_may_less_at_once
-    whoever_loses_a_team_is_shut_out_at_once
-    a_deleted_token_is_refused_at_once_and_the_password_is_not
-    a_disabled_user_is_refused_at_once_until_enabled_again
-    a_deleted_user_is_refused_at_once
+on_profiles! {
+    both {
+        a_removed_collaborator_is_shut_out_at_once
+        a_lowered_collaborator_may_less_at_once
+        whoever_loses_a_team_is_shut_out_at_once
+        a_deleted_token_is_refused_at_once_and_the_password_is_not
+        a_disabled_user_is_refused_at_once_until_enabled_again
+        a_deleted_user_is_refused_at_once
+    }
 }
 
 mod alone {
     use super::*;
 
     on_own_installations! {
-        a_revoked_token_fails_everywhere_with_redis_up_and_stopped(Options::default())
-        whoever_loses_access_is_shut_out_at_once_with_redis_stopped(Options::default())
         a_revoked_token_fails_everywhere_without_redis(Options { without_redis: true, ..Options::default() })
+    }
+
+    /// The embedded profile has no Redis that could stop.
+    mod with_redis {
+        use super::*;
+
+        on_own_installations! {
+            @profile production Production
+            a_revoked_token_fails_everywhere_with_redis_up_and_stopped(Options::default())
+            whoever_loses_access_is_shut_out_at_once_with_redis_stopped(Options::default())
+        }
     }
 }
 
@@ -157,20 +168,30 @@ impl<'a> Doors<'a> {
 
     /// Goes through all doors, so that whoever remembers something remembers it now.
     async fn are_open(&self) {
+        self.answer().await;
+        assert_eq!(self.git().await, [true; 4]);
+    }
+
+    /// As [`Self::are_open`], but by requests alone: with those that git begins with, and without the program.
+    async fn answer(&self) {
         for _ in 0..2 {
             assert_eq!(self.by_token().await, [200; 6]);
             assert_eq!(self.direct().await, [Code::Ok; 4]);
             assert_eq!(self.by_password().await, [200; 2]);
         }
-        assert_eq!(self.git().await, [true; 4]);
     }
 
     /// Fails unless the repository looks as if it did not exist.
     async fn hide_it(&self, why: &str) {
+        self.answer_not_found(why).await;
+        assert_eq!(self.git().await, [false; 4], "{why}");
+    }
+
+    /// As [`Self::hide_it`], by requests alone.
+    async fn answer_not_found(&self, why: &str) {
         assert_eq!(self.by_token().await, [404; 6], "{why}");
         assert_eq!(self.direct().await, [Code::NotFound; 4], "{why}");
         assert_eq!(self.by_password().await, [404; 2], "{why}");
-        assert_eq!(self.git().await, [false; 4], "{why}");
     }
 
     /// Fails unless the user is nobody any more.
@@ -231,15 +252,16 @@ async fn whoever_loses_a_team_is_shut_out_at_once(cluster: &Cluster) {
     give().await;
     let doors = Doors::of(cluster, &bob, &name, id).await;
     let owner = format!("/orgs/{name}/members/{}", bob.name);
+    doors.are_open().await;
     for taken in [&member, &repository, &owner, &team] {
         give().await;
-        doors.are_open().await;
+        doors.answer().await;
         ada.delete(taken).await.empty(204);
-        doors.hide_it(taken).await;
+        doors.answer_not_found(taken).await;
     }
     // And whoever stops to own.
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
-    doors.are_open().await;
+    doors.answer().await;
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "member"})).await.empty(204);
     doors.hide_it("no owner any more").await;
 }

@@ -1,5 +1,15 @@
-use std::future::Future;
+//! Databases of tests: a new one for each test, on SQLite and on PostgreSQL.
+//!
+//! Databases on PostgreSQL are not dropped: `tests/servers.sh` removes the whole server after the run, and dropping costs a
+//! checkpoint. A schema is migrated once on a template database; the tests of all processes copy it.
 
+use std::collections::HashMap;
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use sqlx::migrate::Migrator;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::task::{JoinError, JoinSet};
@@ -12,40 +22,123 @@ use crate::db::{Db, Migrations};
 pub struct TestDb {
     /// The database, open.
     pub db: Db,
-    /// Where it is, to open it once more.
+    /// Its address, for opening it once more.
     pub url: Secret,
 }
 
-/// Where a database of a test is, and how it goes away.
-enum Place {
+/// The database of a test; a SQLite file is removed when this is dropped.
+enum TestDatabase {
     Sqlite(TempDir),
-    Postgres { server: String, name: String },
+    Postgres(String),
 }
 
-impl Place {
-    /// A new place on each kind of server there is.
+impl TestDatabase {
+    /// An empty database on each kind of server that the run has.
     async fn each() -> Vec<Self> {
-        let mut places = vec![Self::Sqlite(tempfile::tempdir().unwrap())];
+        let mut databases = vec![Self::Sqlite(tempfile::tempdir().unwrap())];
         if let Some(server) = postgres() {
-            let name = format!("ferrite_test_{}", uuid::Uuid::new_v4().simple());
-            administer(&server, format!("CREATE DATABASE {name}")).await;
-            places.push(Self::Postgres { server, name });
+            let mut connection = PgConnection::connect(&server).await.unwrap();
+            databases.push(Self::postgres(&mut connection, &server, "template1").await);
+            connection.close().await.unwrap();
         }
-        places
+        databases
+    }
+
+    /// A database with the schema in place on each kind of server that the run has.
+    async fn each_with(schema: &Migrations) -> Vec<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(file(&folder), sqlite_template(schema).await.as_slice()).unwrap();
+        let mut databases = vec![Self::Sqlite(folder)];
+        if let Some(server) = postgres() {
+            let mut connection = PgConnection::connect(&server).await.unwrap();
+            let template = postgres_template(&mut connection, &server, schema).await;
+            databases.push(Self::postgres(&mut connection, &server, &template).await);
+            connection.close().await.unwrap();
+        }
+        databases
+    }
+
+    /// A new copy of the database `template`.
+    async fn postgres(connection: &mut PgConnection, server: &str, template: &str) -> Self {
+        let name = format!("ferrite_test_{}", uuid::Uuid::new_v4().simple());
+        execute(connection, format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+        Self::Postgres(with_database(server, &name))
     }
 
     fn url(&self) -> Secret {
         Secret::new(match self {
-            Self::Sqlite(folder) => format!("sqlite://{}/test.db", folder.path().display()),
-            Self::Postgres { server, name } => with_database(server, name),
+            Self::Sqlite(folder) => format!("sqlite://{}", file(folder)),
+            Self::Postgres(url) => url.clone(),
         })
     }
+}
 
-    async fn remove(self) {
-        if let Self::Postgres { server, name } = self {
-            administer(&server, format!("DROP DATABASE {name} WITH (FORCE)")).await;
-        }
+/// Path of the SQLite file in a test's folder.
+fn file(folder: &TempDir) -> String {
+    folder.path().join("test.db").display().to_string()
+}
+
+/// Content of a SQLite file with this schema, made once per process.
+async fn sqlite_template(schema: &Migrations) -> Arc<Vec<u8>> {
+    static TEMPLATES: LazyLock<Mutex<HashMap<u64, Arc<Vec<u8>>>>> = LazyLock::new(Mutex::default);
+    let key = fingerprint(&schema.sqlite);
+    if let Some(template) = TEMPLATES.lock().unwrap().get(&key) {
+        return Arc::clone(template);
     }
+    let folder = tempfile::tempdir().unwrap();
+    let db = Db::open(&Secret::new(format!("sqlite://{}", file(&folder))), 1).await.unwrap();
+    schema.run(&db).await.unwrap();
+    // The last connection that closes moves everything from the write-ahead log into the file.
+    db.close().await;
+    assert!(!Path::new(&format!("{}-wal", file(&folder))).exists(), "a part of the template is in its log");
+    let template = Arc::new(std::fs::read(file(&folder)).unwrap());
+    TEMPLATES.lock().unwrap().insert(key, Arc::clone(&template));
+    template
+}
+
+/// Name of a PostgreSQL database with this schema to which nothing is connected. The first caller makes it, and callers of other
+/// processes wait for that.
+async fn postgres_template(connection: &mut PgConnection, server: &str, schema: &Migrations) -> String {
+    let key = fingerprint(&schema.postgres);
+    let (template, draft) = (format!("ferrite_template_{key:016x}"), format!("ferrite_draft_{key:016x}"));
+    if exists(connection, &template).await {
+        return template;
+    }
+    execute(connection, format!("SELECT pg_advisory_lock({})", key.cast_signed())).await;
+    if !exists(connection, &template).await {
+        // There is a draft where a process ended in the middle of this.
+        execute(connection, format!("DROP DATABASE IF EXISTS {draft} WITH (FORCE)")).await;
+        execute(connection, format!("CREATE DATABASE {draft}")).await;
+        let db = Db::open(&Secret::new(with_database(server, &draft)), 2).await.unwrap();
+        schema.run(&db).await.unwrap();
+        db.close().await;
+        until_unused(connection, &draft).await;
+        execute(connection, format!("ALTER DATABASE {draft} RENAME TO {template}")).await;
+    }
+    execute(connection, format!("SELECT pg_advisory_unlock({})", key.cast_signed())).await;
+    template
+}
+
+/// Waits until the server has ended all sessions of a database: closing a connection does not wait for that.
+async fn until_unused(connection: &mut PgConnection, database: &str) {
+    let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1";
+    while sqlx::query_scalar::<_, i64>(query).bind(database).fetch_one(&mut *connection).await.unwrap() > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+async fn exists(connection: &mut PgConnection, database: &str) -> bool {
+    let query = "SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)";
+    sqlx::query_scalar(query).bind(database).fetch_one(connection).await.unwrap()
+}
+
+/// Hash of the text of all migrations.
+fn fingerprint(migrator: &Migrator) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for migration in migrator.iter() {
+        (migration.version, &migration.checksum).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Runs `test` with the address of a new SQLite file, and of a new PostgreSQL database when `FERRITE_TEST_POSTGRES_URL` names a
@@ -55,10 +148,8 @@ where
     F: Fn(Secret) -> T,
     T: Future<Output = ()> + Send + 'static,
 {
-    for place in Place::each().await {
-        let outcome = contained(test(place.url())).await;
-        place.remove().await;
-        outcome.unwrap();
+    for database in TestDatabase::each().await {
+        in_own_task(test(database.url())).await.unwrap();
     }
 }
 
@@ -68,12 +159,11 @@ where
     F: Fn(TestDb) -> T,
     T: Future<Output = ()> + Send + 'static,
 {
-    for place in Place::each().await {
-        let url = place.url();
+    for database in TestDatabase::each().await {
+        let url = database.url();
         let db = Db::open(&url, 20).await.unwrap();
-        let outcome = contained(test(TestDb { db: db.clone(), url })).await;
+        let outcome = in_own_task(test(TestDb { db: db.clone(), url })).await;
         db.close().await;
-        place.remove().await;
         outcome.unwrap();
     }
 }
@@ -84,19 +174,17 @@ where
     F: Fn(Db) -> T,
     T: Future<Output = ()> + Send + 'static,
 {
-    for place in Place::each().await {
-        let db = Db::open(&place.url(), 8).await.unwrap();
-        schema.run(&db).await.unwrap();
+    for database in TestDatabase::each_with(schema).await {
+        let db = Db::open(&database.url(), 8).await.unwrap();
         schema.check(&db).await.unwrap();
-        let outcome = contained(test(db.clone())).await;
+        let outcome = in_own_task(test(db.clone())).await;
         db.close().await;
-        place.remove().await;
         outcome.unwrap();
     }
 }
 
-/// Runs `test` to its end or its panic, so that the caller can clean up.
-async fn contained(test: impl Future<Output = ()> + Send + 'static) -> Result<(), JoinError> {
+/// Runs `test` to its end or its panic, so that the caller can close the database.
+async fn in_own_task(test: impl Future<Output = ()> + Send + 'static) -> Result<(), JoinError> {
     let mut tasks = JoinSet::new();
     tasks.spawn(test);
     tasks.join_next().await.expect("there is one")
@@ -119,10 +207,8 @@ fn postgres() -> Option<String> {
     url
 }
 
-async fn administer(server: &str, sql: String) {
-    let mut connection = PgConnection::connect(server).await.unwrap();
-    sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
+async fn execute(connection: &mut PgConnection, sql: String) {
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.unwrap();
 }
 
 /// `server` with its database (the path) replaced.

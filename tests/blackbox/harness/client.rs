@@ -169,6 +169,11 @@ impl Cluster {
         admin
     }
 
+    /// A user who owns nothing and belongs to nothing, for all tests that change nothing about it: accounts are expensive to make.
+    pub(crate) async fn outsider(&self) -> User {
+        self.outsider.get_or_init(|| self.user("outsider")).await.reconnected()
+    }
+
     /// A new user with a token; `stem` begins the name.
     pub(crate) async fn user(&self, stem: &str) -> User {
         let mut user = self.anonymous();
@@ -196,6 +201,11 @@ impl User {
     /// The same user with another token, or none.
     pub(crate) fn with_token(&self, token: Option<&str>) -> Self {
         Self { token: token.map(str::to_owned), ..self.clone() }
+    }
+
+    /// The same user with connections of its own: those of another test end with that test.
+    pub(crate) fn reconnected(&self) -> Self {
+        Self { http: client(), ..self.clone() }
     }
 
     /// A request without any credential; the path starts after the host.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ferrite_kit::net::Address;
 
+use super::client::User;
 use super::process::{Lines, Process, child_of, send};
 use super::servers::{self, Redis};
 
@@ -84,6 +85,8 @@ pub(crate) struct Options {
     pub(crate) otlp: Option<String>,
     /// Settings of all processes.
     pub(crate) settings: Vec<(&'static str, &'static str)>,
+    /// Keep its data on a disk, where syncing a file takes time.
+    pub(crate) on_disk: bool,
 }
 
 enum Processes {
@@ -100,6 +103,7 @@ pub(crate) struct Cluster {
     /// Its folder.
     pub(crate) folder: PathBuf,
     pub(super) admin_token: tokio::sync::OnceCell<String>,
+    pub(super) outsider: tokio::sync::OnceCell<User>,
     processes: Processes,
     redis: Mutex<Option<Redis>>,
     databases: HashMap<Role, String>,
@@ -125,7 +129,8 @@ impl Cluster {
     /// The same in a folder that is prepared first.
     pub(crate) fn start_in(profile: Profile, options: &Options, prepare: impl FnOnce(&Path)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let folder = servers::folder().join(NEXT.fetch_add(1, Ordering::SeqCst).to_string());
+        let parent = if options.on_disk { servers::folder_on_disk() } else { servers::folder() };
+        let folder = parent.join(NEXT.fetch_add(1, Ordering::SeqCst).to_string());
         std::fs::create_dir(&folder).unwrap();
         prepare(&folder);
         match profile {
@@ -157,6 +162,7 @@ impl Cluster {
             url: ready.trim_start_matches("ready: ").to_owned(),
             folder,
             admin_token: tokio::sync::OnceCell::new(),
+            outsider: tokio::sync::OnceCell::new(),
             processes: Processes::Launcher(Mutex::new(process)),
             redis: Mutex::new(None),
             databases: databases.collect(),
@@ -183,6 +189,7 @@ impl Cluster {
             url: format!("http://{host}:3000"),
             folder,
             admin_token: tokio::sync::OnceCell::new(),
+            outsider: tokio::sync::OnceCell::new(),
             processes: Processes::Roles(Mutex::default()),
             redis: Mutex::new((!options.without_redis).then(Redis::start)),
             databases,

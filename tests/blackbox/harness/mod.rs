@@ -6,6 +6,7 @@
 pub(crate) mod accounts;
 pub(crate) mod client;
 pub(crate) mod cluster;
+pub(crate) mod concurrent;
 pub(crate) mod git;
 pub(crate) mod grpc;
 pub(crate) mod keys;
@@ -31,6 +32,16 @@ pub(crate) fn shared(profile: Profile) -> Arc<Cluster> {
         Profile::Production => &PRODUCTION,
     };
     Arc::clone(place.get_or_init(|| Arc::new(Cluster::start(profile, &Options::default()))))
+}
+
+/// True in `make test-slow`.
+pub(crate) fn is_slow() -> bool {
+    std::env::vars_os().any(|(name, value)| name == "FERRITE_TEST_SLOW" && !value.is_empty())
+}
+
+/// Returns how many of `full` rounds a stress test makes: a tenth, or all of them in `make test-slow`.
+pub(crate) fn rounds(full: usize) -> usize {
+    if is_slow() { full } else { full.div_ceil(10) }
 }
 
 /// Runs a test against an installation, and fails it if the installation logged an error meanwhile.
@@ -61,24 +72,43 @@ pub(crate) fn run_forgiving(cluster: &Cluster, expected: &[&str], test: impl Fut
     assert!(errors.is_empty(), "the installation logged {} errors:\n{}", errors.len(), first.join("\n"));
 }
 
-/// Makes two tests of every function: one on each profile's shared installation.
-macro_rules! on_both_profiles {
-    ($($name:ident)*) => {
-        on_both_profiles!(@profile embedded Embedded $($name)*);
-        on_both_profiles!(@profile production Production $($name)*);
-    };
-    (@profile $module:ident $profile:ident $($name:ident)*) => {
-        mod $module {
-            $(#[test]
-            fn $name() {
-                let cluster = $crate::harness::shared($crate::harness::Profile::$profile);
-                $crate::harness::run(&cluster, super::$name(&cluster));
-            })*
+/// Makes tests of functions, on the shared installations of the profiles under which they stand:
+///
+/// ```text
+/// on_profiles! {
+///     both { a_test }
+///     embedded { another_test }
+///     production { a_third_test }
+/// }
+/// ```
+///
+/// A test stands under `both` when one profile could break its property and the other not: it is about transactions that race,
+/// statements that differ between the dialects, what is cached or counted in Redis or else in memory, events between services, the
+/// connections between processes, restarts, or keys and settings that the launcher makes. Any other test runs once: what repo-svc
+/// stores on production (its own tests run on SQLite), repositories and the forms of requests and answers on embedded.
+macro_rules! on_profiles {
+    (
+        $(both { $($both:ident)* })?
+        $(embedded { $($embedded:ident)* })?
+        $(production { $($production:ident)* })?
+    ) => {
+        mod embedded {
+            on_profiles!(@tests Embedded $($($both)*)? $($($embedded)*)?);
         }
+        mod production {
+            on_profiles!(@tests Production $($($both)*)? $($($production)*)?);
+        }
+    };
+    (@tests $profile:ident $($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            let cluster = $crate::harness::shared($crate::harness::Profile::$profile);
+            $crate::harness::run(&cluster, super::$name(&cluster));
+        })*
     };
 }
 
-/// Makes two tests of every function: each on an installation of its own, which it may kill, stop and restart.
+/// Makes two tests of every function, one on each profile: each on an installation of its own, which it may kill, stop and restart.
 macro_rules! on_own_installations {
     ($($name:ident($options:expr))*) => {
         on_own_installations!(@profile embedded Embedded $($name($options))*);

@@ -21,12 +21,26 @@ pub(crate) fn address() -> String {
     format!("127.{}.{}.{}", number + 2, id / 240 % 250 + 1, id % 240 + 10)
 }
 
-/// A folder for this test process, removed after it.
+/// A folder, removed after the test process by a process of its own.
+type Folder = OnceLock<(PathBuf, Process)>;
+
+/// A folder for this test process, in memory where `tests/servers.sh` found room.
 pub(crate) fn folder() -> &'static Path {
-    static FOLDER: OnceLock<(PathBuf, Process)> = OnceLock::new();
-    &FOLDER
+    static FOLDER: Folder = OnceLock::new();
+    folder_in(&FOLDER, &std::env::temp_dir())
+}
+
+/// A folder for this test process on a disk.
+pub(crate) fn folder_on_disk() -> &'static Path {
+    static FOLDER: Folder = OnceLock::new();
+    let disk = std::env::vars_os().find(|(name, _)| name == "FERRITE_TEST_DISK");
+    folder_in(&FOLDER, &disk.map_or_else(std::env::temp_dir, |(_, path)| path.into()))
+}
+
+fn folder_in(folder: &'static Folder, parent: &Path) -> &'static Path {
+    &folder
         .get_or_init(|| {
-            let path = tempfile::Builder::new().prefix("ferrite-test-").tempdir().unwrap().keep();
+            let path = tempfile::Builder::new().prefix("ferrite-test-").tempdir_in(parent).unwrap().keep();
             let script = "cat; sleep 2; rm -rf -- \"$0\"; sleep 8; rm -rf -- \"$0\"";
             let janitor = Process::start(Command::new("sh").arg("-c").arg(script).arg(&path), &Lines::default());
             (path, janitor)

@@ -104,10 +104,12 @@ pub(crate) async fn fsck_all(store: &Path, git: &super::Git) -> usize {
     repositories.len()
 }
 
-/// Bytes that no compression makes smaller.
+/// Bytes that no compression makes smaller: a random block, repeated at a distance that zlib does not see.
 pub(crate) fn noise(count: usize, seed: u64) -> Vec<u8> {
+    const BLOCK_BYTES: usize = 1 << 18;
     let mut random = Random(seed);
-    let mut bytes: Vec<u8> = (0..count.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).collect();
+    let block: Vec<u8> = (0..BLOCK_BYTES / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    let mut bytes = block.repeat(count.div_ceil(BLOCK_BYTES));
     bytes.truncate(count);
     bytes
 }

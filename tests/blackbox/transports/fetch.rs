@@ -5,14 +5,20 @@ use serde_json::json;
 use super::{Door, through_both};
 use crate::harness::{Cluster, Git};
 
-on_both_profiles! {
-    every_version_of_the_protocol_goes_both_ways
-    anybody_clones_what_is_public_over_http
-    refs_are_listed_in_every_way
-    a_commit_is_fetched_by_its_id
-    an_empty_repository_is_cloned_with_its_branch
-    a_repository_inside_another_is_cloned_with_it
-    archives_are_made_over_ssh_and_refused_over_http
+on_profiles! {
+    both {
+        every_version_of_the_protocol_goes_both_ways
+    }
+    embedded {
+        anybody_clones_what_is_public_over_http
+        refs_are_listed_in_every_way
+        an_empty_repository_is_cloned_with_its_branch
+    }
+    production {
+        a_commit_is_fetched_by_its_id
+        a_repository_inside_another_is_cloned_with_it
+        archives_are_made_over_ssh_and_refused_over_http
+    }
 }
 
 /// git with this version of the protocol.

@@ -3,10 +3,14 @@
 use super::{Door, door::Target, through_both};
 use crate::harness::Cluster;
 
-on_both_profiles! {
-    a_history_may_be_cut_by_depth_and_made_whole
-    a_history_may_be_cut_by_time_and_by_ref
-    objects_that_were_left_out_come_when_they_are_needed
+on_profiles! {
+    embedded {
+        a_history_may_be_cut_by_depth_and_made_whole
+        a_history_may_be_cut_by_time_and_by_ref
+    }
+    production {
+        objects_that_were_left_out_come_when_they_are_needed
+    }
 }
 
 const COMMITS: u32 = 150;

@@ -9,14 +9,20 @@ use serde_json::json;
 use super::{Door, through_both};
 use crate::harness::{Cluster, Role};
 
-on_both_profiles! {
-    branches_and_tags_are_made_moved_and_deleted
-    an_atomic_push_moves_all_refs_or_none
-    refs_that_are_not_open_are_refused_with_a_reason
-    a_mirror_is_kept_the_same
-    annotated_tags_follow_their_commits
-    options_are_told_with_the_update
-    options_beyond_the_limits_are_refused_beside_every_ref
+on_profiles! {
+    both {
+        branches_and_tags_are_made_moved_and_deleted
+        an_atomic_push_moves_all_refs_or_none
+        options_are_told_with_the_update
+    }
+    embedded {
+        refs_that_are_not_open_are_refused_with_a_reason
+        options_beyond_the_limits_are_refused_beside_every_ref
+    }
+    production {
+        a_mirror_is_kept_the_same
+        annotated_tags_follow_their_commits
+    }
 }
 
 async fn branches_and_tags_are_made_moved_and_deleted(cluster: &Cluster) {

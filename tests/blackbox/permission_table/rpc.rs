@@ -1,4 +1,4 @@
-//! The walk over gRPC: direct calls with a token and nothing else.
+//! Direct gRPC calls, with a token and nothing else.
 
 use ferrite_proto::{DESCRIPTORS, error};
 use prost::Message;
@@ -8,10 +8,11 @@ use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-use super::expect::{Door, Verdict, of_rule, on_place};
-use super::fixture::{Place, World};
-use super::people::{Credential, Person};
-use super::rest::doomed;
+use super::callers::{Caller, Credential};
+use super::expected::{Expected, of_rule};
+use super::fixture::{Fixture, Repo};
+use super::{AT_ONCE, Question, Selection, questions};
+use crate::harness::concurrent::for_each;
 use crate::harness::{Cluster, Role};
 
 const ABSENT: &str = "never-was";
@@ -96,11 +97,11 @@ impl Services {
         }
     }
 
-    async fn call(&self, role: Role, name: &str, message: Vec<u8>, person: &Person) -> Result<Vec<u8>, Status> {
+    async fn call(&self, role: Role, name: &str, message: Vec<u8>, caller: &Caller) -> Result<Vec<u8>, Status> {
         let (_, channel) = self.channels.iter().find(|(known, _)| *known == role).unwrap();
         let mut request = Request::new(message);
-        if person.credential != Credential::Nothing {
-            let bearer = format!("Bearer {}", person.user.token.as_deref().unwrap());
+        if caller.credential != Credential::Nothing {
+            let bearer = format!("Bearer {}", caller.user.token.as_deref().unwrap());
             request.metadata_mut().insert("authorization", bearer.parse().unwrap());
         }
         let mut client = tonic::client::Grpc::new(channel.clone());
@@ -110,19 +111,19 @@ impl Services {
     }
 
     /// A request about what there is, with nothing else in it.
-    fn message(&self, operation: &Operation, world: &World, place: Option<&Place>, exists: bool) -> Vec<u8> {
+    fn message(&self, operation: &Operation, fixture: &Fixture, repo: Option<&Repo>, exists: bool) -> Vec<u8> {
         let mut message = DynamicMessage::new(self.method(operation.name).input());
         let fields: Vec<_> = message.descriptor().fields().collect();
         for field in fields {
-            let organization = if exists { world.organization.as_str() } else { ABSENT };
+            let organization = if exists { fixture.organization.as_str() } else { ABSENT };
             let value = match (field.name(), field.kind()) {
                 ("repository", Kind::Message(kind)) => {
                     let mut reference = DynamicMessage::new(kind);
-                    reference.set_field_by_name("id", Value::I64(place.map_or(0, |place| place.id)));
+                    reference.set_field_by_name("id", Value::I64(repo.map_or(0, |repo| repo.id)));
                     Value::Message(reference)
                 }
-                ("repository_id", Kind::Int64) => Value::I64(place.map_or(0, |place| place.id)),
-                ("team_id", _) => Value::I64(if exists { world.owners_team } else { ABSENT_ID }),
+                ("repository_id", Kind::Int64) => Value::I64(repo.map_or(0, |repo| repo.id)),
+                ("team_id", _) => Value::I64(if exists { fixture.owners_team } else { ABSENT_ID }),
                 ("key_id", _) => Value::I64(ABSENT_ID),
                 ("organization", _) => Value::String(organization.to_owned()),
                 ("owner", _) if operation.capacity == Capacity::Organization => Value::String(organization.to_owned()),
@@ -150,74 +151,86 @@ fn hidden_reason(rule: Rule) -> Option<&'static str> {
 }
 
 #[track_caller]
-fn check(outcome: &Result<Vec<u8>, Status>, verdict: Verdict, rule: Rule, what: &str) {
+fn check(outcome: &Result<Vec<u8>, Status>, expected: Expected, rule: Rule, what: &str) {
     let code = outcome.as_ref().map_or_else(Status::code, |_| Code::Ok);
     let reason = outcome.as_ref().err().and_then(error::reason).unwrap_or_default();
     let is_hidden = code == Code::NotFound && Some(reason.as_str()) == hidden_reason(rule);
-    let is_right = match verdict {
-        Verdict::Allowed => {
+    let is_right = match expected {
+        Expected::Allowed => {
             let ours = matches!(code, Code::Ok | Code::InvalidArgument | Code::NotFound | Code::FailedPrecondition);
             ours && !is_hidden && (code == Code::Ok || !reason.is_empty())
         }
-        Verdict::Unauthenticated => code == Code::Unauthenticated,
-        Verdict::Forbidden => code == Code::PermissionDenied,
-        Verdict::Hidden => is_hidden,
+        Expected::Unauthenticated => code == Code::Unauthenticated,
+        Expected::Forbidden => code == Code::PermissionDenied,
+        Expected::Hidden => is_hidden,
     };
-    assert!(is_right, "{what}: {verdict:?} expected, but {code:?} {reason} {:?}", outcome.as_ref().err());
+    assert!(is_right, "{what}: {expected:?} expected, but {code:?} {reason} {:?}", outcome.as_ref().err());
 }
 
 pub(super) async fn every_rpc_answers_every_caller_by_the_table(cluster: &Cluster) {
-    let world = World::make(cluster).await;
+    let (fixture, selection) = (Fixture::of(cluster).await, Selection::of_rpc_and_git(cluster.profile));
     let services = Services::of(cluster).await;
     for operation in OPERATIONS.iter().filter(|operation| !operation.name.starts_with("git/")) {
         for role in Services::roles(operation.name) {
-            for person in &world.people {
-                match operation.rule {
-                    Rule::Repository { .. } => walk_places(&services, &world, operation, *role, person).await,
-                    Rule::Organization(..) | Rule::Team(_) => {
-                        walk_one(&services, &world, operation, *role, person, true).await;
-                        walk_one(&services, &world, operation, *role, person, false).await;
-                    }
-                    _ => walk_one(&services, &world, operation, *role, person, true).await,
+            let call = Call { fixture: &fixture, services: &services, operation, role: *role };
+            let targets = match operation.rule {
+                Rule::Repository { .. } => {
+                    let questions = questions(&fixture, selection, operation);
+                    for_each(AT_ONCE, questions, async |question| call.about_repo(question).await).await;
+                    continue;
                 }
-            }
+                Rule::Organization(..) | Rule::Team(_) => &[true, false][..],
+                _ => &[true],
+            };
+            for_each(AT_ONCE, selection.callers(&fixture), async |caller| {
+                for exists in targets {
+                    call.about(caller, *exists).await;
+                }
+            })
+            .await;
         }
     }
 }
 
-/// A direct call that shows nothing is refused, whatever it is for.
-fn direct(person: &Person, verdict: Verdict) -> Verdict {
-    if person.credential == Credential::Nothing { Verdict::Unauthenticated } else { verdict }
+/// Returns the end of a direct call, which is refused without a credential whatever it is for.
+fn direct(caller: &Caller, expected: Expected) -> Expected {
+    if caller.credential == Credential::Nothing { Expected::Unauthenticated } else { expected }
 }
 
-async fn walk_one(
-    services: &Services,
-    world: &World,
-    operation: &Operation,
+/// Calls of one operation on one service.
+struct Call<'a> {
+    fixture: &'a Fixture,
+    services: &'a Services,
+    operation: &'static Operation,
     role: Role,
-    person: &Person,
-    exists: bool,
-) {
-    let message = services.message(operation, world, None, exists);
-    let outcome = services.call(role, operation.name, message, person).await;
-    let what = format!("{} ({:?}) by {} (target there: {exists})", operation.name, operation.capacity, person.title);
-    check(&outcome, direct(person, of_rule(operation.rule, person, exists)), operation.rule, &what);
 }
 
-async fn walk_places(services: &Services, world: &World, operation: &Operation, role: Role, person: &Person) {
-    let Rule::Repository { unit, level, anonymous } = operation.rule else { return };
-    for place in &world.places {
-        let verdict = direct(person, on_place(unit, level, anonymous, person, place, Door::Api));
-        let is_deletion = operation.name.ends_with("/DeleteRepository") && verdict == Verdict::Allowed;
-        let place = if is_deletion { &doomed(world, place.owned, place.private == Some(true)).await } else { place };
-        let message = services.message(operation, world, Some(place), true);
-        let outcome = services.call(role, operation.name, message, person).await;
-        let what = format!("{} by {} on {}/{}", operation.name, person.title, place.owner, place.name);
-        check(&outcome, verdict, operation.rule, &what);
-        if verdict == Verdict::Hidden {
-            let never = Place { id: ABSENT_ID, ..place.clone() };
-            let message = services.message(operation, world, Some(&never), true);
-            let missing = services.call(role, operation.name, message, person).await.unwrap_err();
+impl Call<'_> {
+    async fn send(&self, caller: &Caller, repo: Option<&Repo>, exists: bool) -> Result<Vec<u8>, Status> {
+        let message = self.services.message(self.operation, self.fixture, repo, exists);
+        self.services.call(self.role, self.operation.name, message, caller).await
+    }
+
+    /// A call that is about no repository.
+    async fn about(&self, caller: &Caller, exists: bool) {
+        let operation = self.operation;
+        let outcome = self.send(caller, None, exists).await;
+        let what =
+            format!("{} ({:?}) by {} (target exists: {exists})", operation.name, operation.capacity, caller.title);
+        check(&outcome, direct(caller, of_rule(operation.rule, caller, exists)), operation.rule, &what);
+    }
+
+    async fn about_repo(&self, question: Question<'_>) {
+        let Question { caller, repo, is_compared, .. } = question;
+        let expected = direct(caller, question.expected);
+        let is_deletion = self.operation.name.ends_with("/DeleteRepository") && expected == Expected::Allowed;
+        let repo = if is_deletion { &self.fixture.disposable(repo).await } else { repo };
+        let outcome = self.send(caller, Some(repo), true).await;
+        let what = format!("{} by {} on {}/{}", self.operation.name, caller.title, repo.owner_name, repo.name);
+        check(&outcome, expected, self.operation.rule, &what);
+        if is_compared && expected == Expected::Hidden {
+            let never = Repo { id: ABSENT_ID, ..repo.clone() };
+            let missing = self.send(caller, Some(&never), true).await.unwrap_err();
             let hidden = outcome.unwrap_err();
             assert_eq!(
                 (missing.code(), missing.message(), missing.details()),

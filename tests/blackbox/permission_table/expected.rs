@@ -1,0 +1,130 @@
+//! The answer that the permission table means for a caller, worked out without the service's code.
+
+use ferrite_proto::{Permission, Scope};
+use repo_svc::access::{RequiredRole, Rule, Unit};
+
+use super::callers::{Caller, Credential, OrgRole, TokenReach};
+use super::fixture::{Owner, Repo};
+
+/// The end of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// The request passes the table; it may still fail for another reason.
+    Allowed,
+    /// 401
+    Unauthenticated,
+    /// 403
+    Forbidden,
+    /// 404, as for something that does not exist.
+    Hidden,
+}
+
+/// The interface that a request uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interface {
+    Api,
+    /// git over HTTP. An administrator of the site may only read there.
+    Git,
+}
+
+use Expected::{Allowed, Forbidden, Hidden, Unauthenticated};
+
+/// Returns the end of an operation that concerns no repository; `exists` is true if the organization or team that it concerns exists.
+pub(super) fn of_rule(rule: Rule, caller: &Caller, exists: bool) -> Expected {
+    if caller.credential == Credential::Invalid {
+        return Unauthenticated;
+    }
+    let is_anonymous = caller.credential == Credential::Nothing;
+    let has = |scope: Option<Scope>| scope.is_none_or(|scope| caller.scopes.contain(scope));
+    match rule {
+        Rule::Anyone => Allowed,
+        Rule::Service if is_anonymous => Unauthenticated,
+        Rule::Service => Forbidden,
+        Rule::Password => Unauthenticated,
+        _ if is_anonymous => Unauthenticated,
+        Rule::User(scope) => {
+            if has(scope) {
+                Allowed
+            } else {
+                Forbidden
+            }
+        }
+        Rule::Administrator => {
+            if caller.administers() {
+                Allowed
+            } else {
+                Forbidden
+            }
+        }
+        Rule::Organization(_, scope) if !has(Some(scope)) => Forbidden,
+        Rule::Team(_) if !has(Some(Scope::Org)) => Forbidden,
+        Rule::Organization(..) | Rule::Team(_) if !exists => Hidden,
+        Rule::Team(_) if caller.org_role == OrgRole::Outsider && !caller.administers() => Hidden,
+        Rule::Organization(role, _) | Rule::Team(role) => by_org_role(role, caller),
+        Rule::Repository { .. } => panic!("a repository is needed"),
+    }
+}
+
+/// The requests here never concern the caller itself, so `OwnerOrSelf` asks for an owner.
+fn by_org_role(role: RequiredRole, caller: &Caller) -> Expected {
+    let needed = match role {
+        RequiredRole::Member => OrgRole::Member,
+        RequiredRole::Owner | RequiredRole::OwnerOrSelf => OrgRole::Owner,
+    };
+    if caller.administers() || caller.org_role >= needed { Allowed } else { Forbidden }
+}
+
+/// Returns the end of an operation on a repository.
+pub(super) fn on_repo(
+    unit: Unit,
+    level: Permission,
+    anonymous: bool,
+    caller: &Caller,
+    repo: &Repo,
+    interface: Interface,
+) -> Expected {
+    let Some(private) = repo.private else {
+        return match caller.credential {
+            Credential::Invalid => Unauthenticated,
+            Credential::Nothing if !anonymous || interface == Interface::Git => Unauthenticated,
+            Credential::Nothing | Credential::Token => Hidden,
+        };
+    };
+    let is_open = anonymous && level == Permission::Read && !private;
+    match caller.credential {
+        Credential::Invalid => return Unauthenticated,
+        Credential::Nothing if is_open => return Allowed,
+        Credential::Nothing if anonymous && interface == Interface::Api => return Hidden,
+        Credential::Nothing => return Unauthenticated,
+        Credential::Token => {}
+    }
+    let role = match (repo.owner, interface) {
+        (_, Interface::Git) if caller.administers() => Permission::Read,
+        (Owner::User, _) => caller.of_user,
+        (Owner::Organization, _) => caller.of_organization,
+    };
+    // On repositories that the token does not open, its owner has no role.
+    let role = if caller.reach == TokenReach::Elsewhere { Permission::None } else { role };
+    let role = if private { role } else { role.max(Permission::Read) };
+    let left = |unit| role.min(cap(unit, caller));
+    let is_visible =
+        !private || [Unit::Repository, Unit::Issues, Unit::Hooks].into_iter().any(|unit| left(unit) > Permission::None);
+    match () {
+        () if !is_visible => Hidden,
+        () if is_open || left(unit) >= level => Allowed,
+        () => Forbidden,
+    }
+}
+
+/// The highest level that the scopes of a caller's token allow on a part of a repository.
+fn cap(unit: Unit, caller: &Caller) -> Permission {
+    let has = |scope| caller.scopes.contain(scope);
+    match unit {
+        Unit::Repository if has(Scope::RepoAdmin) => Permission::Owner,
+        Unit::Repository if has(Scope::RepoWrite) => Permission::Write,
+        Unit::Repository if has(Scope::RepoRead) => Permission::Read,
+        Unit::Issues if has(Scope::Issue) => Permission::Owner,
+        Unit::Hooks if has(Scope::Hook) => Permission::Owner,
+        Unit::Repository | Unit::Issues | Unit::Hooks => Permission::None,
+    }
+}

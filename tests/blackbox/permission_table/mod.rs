@@ -1,0 +1,174 @@
+//! The permission table, asked by requests: every operation by every route and every RPC, for every kind of caller, on what is public,
+//! private, an organization's, deleted or never existed; each answer is compared with the table.
+//!
+//! What the table means for a caller is worked out here a second time, in a few lines of its own ([`expected`]), so that a mistake in
+//! the service's reading of the table shows.
+//!
+//! repo-svc decides alike on both profiles and for both interfaces. So one profile gets all REST requests and a sample of the RPCs, and
+//! the other one the reverse: between them each is asked for by every caller, and each on both databases.
+
+mod callers;
+mod expected;
+mod fixture;
+mod rest;
+mod rpc;
+
+use std::collections::HashSet;
+
+use repo_svc::access::{Capacity, OPERATIONS, Operation, Rule};
+
+use self::callers::Caller;
+use self::expected::{Expected, Interface, on_repo};
+use self::fixture::{Fixture, Owner, Repo};
+use crate::harness::Profile;
+
+on_profiles! {
+    both {
+        every_route_answers_every_caller_by_the_table
+        every_rpc_answers_every_caller_by_the_table
+        git_over_http_answers_every_caller_by_the_table
+    }
+    production {
+        a_password_opens_the_tokens_of_its_owner_and_nothing_else
+    }
+}
+
+use rest::{
+    a_password_opens_the_tokens_of_its_owner_and_nothing_else, every_route_answers_every_caller_by_the_table,
+    git_over_http_answers_every_caller_by_the_table,
+};
+use rpc::every_rpc_answers_every_caller_by_the_table;
+
+/// Requests that a test sends at once.
+const AT_ONCE: usize = 8;
+
+/// Routes that do nothing but show what is written: the table has no line for them.
+const OPEN_ROUTES: [(&str, &str); 1] = [("GET", "/docs/api")];
+
+/// Operations that the gateway calls for other ones, and that have no route of their own.
+const WITHOUT_ROUTE: [&str; 1] = ["ferrite.repo.v1.AccountService/GetUsers"];
+
+/// A route with its parameters and a slash at its end taken out.
+fn shape(path: &str) -> String {
+    let parts = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
+    let path = parts.collect::<Vec<_>>().join("/");
+    if path.len() > 1 { path.trim_end_matches('/').to_owned() } else { path }
+}
+
+/// Returns whether a route carries out an operation in the operation's capacity.
+fn carries_out(route: &gateway::Route, operation: &Operation) -> bool {
+    let capacity = match route.capacity {
+        gateway::Capacity::Own => Capacity::Own,
+        gateway::Capacity::Organization => Capacity::Organization,
+        gateway::Capacity::Administrator => Capacity::Administrator,
+    };
+    route.operation == operation.name && capacity == operation.capacity
+}
+
+/// Returns the routes of an operation below the API: method and path, with `{}` for each part that varies.
+fn routes(operation: &Operation) -> Vec<(&'static str, String)> {
+    let routes = gateway::operations().into_iter().filter(|route| carries_out(route, operation));
+    let routes = routes.map(|route| (route.method, shape(route.path)));
+    let mut routes: Vec<_> = routes.filter(|(_, path)| path.starts_with("/api/v1")).collect();
+    routes.dedup();
+    routes
+}
+
+#[test]
+fn every_route_of_the_gateway_names_an_operation_of_the_table() {
+    for route in gateway::operations() {
+        assert!(OPERATIONS.iter().any(|operation| carries_out(&route, operation)), "not in the table: {route:?}");
+    }
+    let others = gateway::routes().into_iter().filter(|(method, path)| {
+        !gateway::operations().iter().any(|route| (route.method, route.path) == (*method, *path))
+    });
+    assert_eq!(others.collect::<Vec<_>>(), OPEN_ROUTES);
+}
+
+#[test]
+fn every_operation_but_those_of_services_has_a_route() {
+    for operation in OPERATIONS.iter().filter(|operation| operation.rule != Rule::Service) {
+        let is_routed = gateway::operations().iter().any(|route| carries_out(route, operation));
+        assert_eq!(is_routed, !WITHOUT_ROUTE.contains(&operation.name), "{}", operation.name);
+    }
+}
+
+/// The requests that a profile gets.
+#[derive(Clone, Copy)]
+enum Selection {
+    /// Every caller on every repository, but callers with one scope on these two alone (owner, whether it is private).
+    All([(Owner, bool); 2]),
+    /// A caller of each role on a private repository of a user and a public one of the organization.
+    Sample,
+}
+
+impl Selection {
+    fn of_rest(profile: Profile) -> Self {
+        match profile {
+            Profile::Production => Self::All([(Owner::User, true), (Owner::User, false)]),
+            Profile::Embedded => Self::Sample,
+        }
+    }
+
+    fn of_rpc_and_git(profile: Profile) -> Self {
+        match profile {
+            Profile::Embedded => Self::All([(Owner::User, true), (Owner::Organization, true)]),
+            Profile::Production => Self::Sample,
+        }
+    }
+
+    fn callers(self, fixture: &Fixture) -> Vec<&Caller> {
+        const SAMPLE: [&str; 8] = [
+            "anonymous",
+            "unknown token",
+            "outsider",
+            "collaborator with read",
+            "member of no team",
+            "owner",
+            "owner with a token for repo:read",
+            "administrator of the site",
+        ];
+        match self {
+            Self::All(_) => fixture.callers.iter().collect(),
+            Self::Sample => {
+                let find = |title: &&str| fixture.callers.iter().find(|caller| caller.title == **title);
+                SAMPLE.iter().map(|title| find(title).unwrap_or_else(|| panic!("no caller {title}"))).collect()
+            }
+        }
+    }
+
+    fn repos<'a>(self, fixture: &'a Fixture, caller: &Caller) -> Vec<&'a Repo> {
+        let wanted = match self {
+            Self::All(of_one_scope) if caller.has_one_scope => of_one_scope,
+            Self::All(_) => return fixture.repos.iter().collect(),
+            Self::Sample => [(Owner::User, true), (Owner::Organization, false)],
+        };
+        let is_wanted = |repo: &&Repo| repo.private.is_some_and(|private| wanted.contains(&(repo.owner, private)));
+        fixture.repos.iter().filter(is_wanted).collect()
+    }
+}
+
+/// A caller that asks about a repository.
+#[derive(Clone, Copy)]
+struct Question<'a> {
+    caller: &'a Caller,
+    repo: &'a Repo,
+    expected: Expected,
+    /// True if the answer is compared with that about a repository that never existed: once per kind of caller, for a private and for
+    /// a deleted repository. The text that hides something is compared each time.
+    is_compared: bool,
+}
+
+/// All callers that ask about a repository, for an operation on one.
+fn questions<'a>(fixture: &'a Fixture, selection: Selection, operation: &Operation) -> Vec<Question<'a>> {
+    let Rule::Repository { unit, level, anonymous } = operation.rule else { panic!("{:?}", operation.rule) };
+    let (mut questions, mut compared) = (Vec::new(), HashSet::new());
+    for caller in selection.callers(fixture) {
+        for repo in selection.repos(fixture, caller) {
+            let expected = on_repo(unit, level, anonymous, caller, repo, Interface::Api);
+            let is_compared = expected == Expected::Hidden && compared.insert((caller.kind(), repo.private.is_some()));
+            questions.push(Question { caller, repo, expected, is_compared });
+        }
+    }
+    questions
+}

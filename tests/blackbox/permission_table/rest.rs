@@ -1,0 +1,239 @@
+//! Requests to the REST API and to git over HTTP.
+
+use repo_svc::access::{OPERATIONS, Operation, Rule};
+use reqwest::{Method, RequestBuilder};
+use serde_json::json;
+
+use super::callers::Caller;
+use super::expected::{Expected, Interface, of_rule, on_repo};
+use super::fixture::{Fixture, Repo};
+use super::{AT_ONCE, Question, Selection, questions, routes};
+use crate::harness::concurrent::for_each;
+use crate::harness::{Answer, Cluster};
+
+/// A name that no account and no repository has.
+const ABSENT: &str = "never-was";
+const ABSENT_ID: &str = "999999999";
+/// A body that is not JSON. Requests that the table refuses are refused before their body is read.
+const BROKEN: &str = "{\"broken\":";
+
+/// A request to a route.
+struct Case<'a> {
+    operation: &'static Operation,
+    method: &'static str,
+    path: &'a str,
+    caller: &'a Caller,
+    target: Target<'a>,
+}
+
+/// The thing that a request is about.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    Repo(&'a Repo),
+    /// An organization or a team where the path has one, which may not exist.
+    Other {
+        exists: bool,
+    },
+}
+
+impl Case<'_> {
+    /// The parts of the path that vary.
+    fn parts(&self, fixture: &Fixture) -> Vec<String> {
+        let own = |text: &str| text.to_owned();
+        let rest = self.path.trim_start_matches("/api/v1");
+        let exists = match self.target {
+            Target::Repo(repo) => {
+                let last =
+                    match rest.rsplit_once("/{}").map(|(before, _)| before.rsplit('/').next().unwrap_or_default()) {
+                        Some("branches" | "commits" | "trees") => "main",
+                        Some("refs") => "heads/main",
+                        Some("archive") => "main.zip",
+                        Some("raw") => "main/README.md",
+                        Some("contents") => "README.md",
+                        Some("issues") => "1",
+                        Some("keys") => ABSENT_ID,
+                        _ => ABSENT,
+                    };
+                return vec![repo.owner_name.clone(), repo.name.clone(), own(last)];
+            }
+            Target::Other { exists } => exists,
+        };
+        let organization = if exists { fixture.organization.clone() } else { own(ABSENT) };
+        let team = if exists { fixture.owners_team.to_string() } else { own(ABSENT_ID) };
+        match rest.trim_start_matches("/admin").split('/').nth(1).unwrap_or_default() {
+            // A member makes its own membership public or private, and no other one.
+            "orgs" | "org" if rest.contains("public_members") && !self.caller.user.name.is_empty() => {
+                vec![organization, self.caller.user.name.clone()]
+            }
+            "orgs" | "org" => vec![organization, own(ABSENT)],
+            "teams" => vec![team, own(ABSENT)],
+            "user" if rest.contains("keys") => vec![own(ABSENT_ID)],
+            "users" if !rest.starts_with("/admin") => vec![fixture.owner.name.clone(), own(ABSENT)],
+            _ => vec![own(ABSENT), own(ABSENT)],
+        }
+    }
+
+    fn request(&self, fixture: &Fixture) -> RequestBuilder {
+        let mut parts = self.parts(fixture).into_iter();
+        let mut filled = String::new();
+        for (number, piece) in self.path.split("{}").enumerate() {
+            if number > 0 {
+                filled += &parts.next().unwrap();
+            }
+            filled += piece;
+        }
+        let method: Method = self.method.parse().unwrap();
+        let request = self.caller.user.request(method.clone(), filled.trim_start_matches("/api/v1"));
+        if matches!(method, Method::POST | Method::PUT | Method::PATCH) {
+            return request.header("content-type", "application/json").body(BROKEN);
+        }
+        request
+    }
+
+    /// Sends the request.
+    async fn send(&self, fixture: &Fixture) -> Answer {
+        Answer::of(self.request(fixture)).await
+    }
+}
+
+/// The message that hides something, where a rule hides anything.
+fn hidden_message(rule: Rule) -> Option<&'static str> {
+    match rule {
+        Rule::Organization(..) => Some("organization does not exist"),
+        Rule::Team(_) => Some("team does not exist"),
+        Rule::Repository { .. } => Some("repository does not exist"),
+        Rule::Service | Rule::Anyone | Rule::Password | Rule::User(_) | Rule::Administrator => None,
+    }
+}
+
+#[track_caller]
+fn check(answer: &Answer, expected: Expected, rule: Rule, what: &str) {
+    let status = answer.status.as_u16();
+    let is_hidden = status == 404 && answer.json()["message"].as_str() == hidden_message(rule);
+    let is_right = match expected {
+        Expected::Allowed => !matches!(status, 401 | 403 | 429 | 500..) && !is_hidden,
+        Expected::Unauthenticated => status == 401,
+        Expected::Forbidden => status == 403,
+        Expected::Hidden => is_hidden,
+    };
+    assert!(is_right, "{what}: {expected:?} expected, but {status} {}", answer.text());
+    if expected != Expected::Allowed {
+        answer.clone().refused(status);
+    }
+}
+
+pub(super) async fn every_route_answers_every_caller_by_the_table(cluster: &Cluster) {
+    let (fixture, selection) = (Fixture::of(cluster).await, Selection::of_rest(cluster.profile));
+    for operation in OPERATIONS {
+        for (method, path) in routes(operation) {
+            let case = |caller, target| Case { operation, method, path: &path, caller, target };
+            if let Rule::Repository { .. } = operation.rule {
+                for_each(AT_ONCE, questions(&fixture, selection, operation), async |question| {
+                    ask(&fixture, &case(question.caller, Target::Repo(question.repo)), question).await;
+                })
+                .await;
+                continue;
+            }
+            let targets = match operation.rule {
+                Rule::Organization(..) | Rule::Team(_) => &[true, false][..],
+                _ => &[true],
+            };
+            for_each(AT_ONCE, selection.callers(&fixture), async |caller| {
+                for exists in targets {
+                    let answer = case(caller, Target::Other { exists: *exists }).send(&fixture).await;
+                    let what = format!("{method} {path} by {} (target exists: {exists})", caller.title);
+                    check(&answer, of_rule(operation.rule, caller, *exists), operation.rule, &what);
+                }
+            })
+            .await;
+        }
+    }
+}
+
+/// Asks about a repository and compares the answer with the table.
+async fn ask(fixture: &Fixture, case: &Case<'_>, question: Question<'_>) {
+    let Question { caller, repo, expected, is_compared } = question;
+    if case.operation.name.ends_with("/DeleteRepository") && expected == Expected::Allowed {
+        let disposable = fixture.disposable(repo).await;
+        Case { target: Target::Repo(&disposable), ..*case }.send(fixture).await.expect(204);
+        return;
+    }
+    let answer = case.send(fixture).await;
+    let what = format!("{} {} by {} on {}/{}", case.method, case.path, caller.title, repo.owner_name, repo.name);
+    check(&answer, expected, case.operation.rule, &what);
+    if is_compared {
+        let never = Repo { name: ABSENT.to_owned(), private: None, ..repo.clone() };
+        let missing = Case { target: Target::Repo(&never), ..*case }.send(fixture).await;
+        assert_eq!((missing.status, &missing.body), (answer.status, &answer.body), "{what}");
+        let names = |answer: &Answer| answer.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(names(&missing), names(&answer), "{what}");
+    }
+}
+
+pub(super) async fn git_over_http_answers_every_caller_by_the_table(cluster: &Cluster) {
+    let (fixture, selection) = (Fixture::of(cluster).await, Selection::of_rpc_and_git(cluster.profile));
+    let mut cases = Vec::new();
+    for (service, operation) in [
+        ("upload-pack", ferrite_proto::operation::UPLOAD_PACK),
+        ("receive-pack", ferrite_proto::operation::RECEIVE_PACK),
+    ] {
+        let row = OPERATIONS.iter().find(|row| row.name == operation).unwrap();
+        for caller in selection.callers(&fixture) {
+            cases.extend(selection.repos(&fixture, caller).into_iter().map(|repo| (service, row, caller, repo)));
+        }
+    }
+    for_each(AT_ONCE, cases, async |(service, row, caller, repo)| {
+        let Rule::Repository { unit, level, anonymous } = row.rule else { panic!("{:?}", row.rule) };
+        let expected = match on_repo(unit, level, anonymous, caller, repo, Interface::Git) {
+            Expected::Allowed => 200,
+            Expected::Unauthenticated => 401,
+            Expected::Forbidden => 403,
+            Expected::Hidden => 404,
+        };
+        let base = format!("/{}/{}.git", repo.owner_name, repo.name);
+        let refs = caller.user.raw(Method::GET, &format!("{base}/info/refs?service=git-{service}"));
+        let exchange = caller.user.raw(Method::POST, &format!("{base}/git-{service}"));
+        let exchange = exchange.header("content-type", format!("application/x-git-{service}-request")).body("0000");
+        for (request, name) in [(refs, "refs"), (exchange, "exchange")] {
+            let request = match &caller.user.token {
+                Some(token) => request.basic_auth("anybody", Some(token)),
+                None => request,
+            };
+            let answer = Answer::of(request).await;
+            let what = format!("{service} {name} by {} on {}/{}", caller.title, repo.owner_name, repo.name);
+            assert_eq!(answer.status.as_u16(), expected, "{what}: {}", answer.text());
+        }
+    })
+    .await;
+}
+
+pub(super) async fn a_password_opens_the_tokens_of_its_owner_and_nothing_else(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let ask = async |method: Method, path: &str, password: &str| {
+        let request = ada.raw(method, path).basic_auth(&ada.name, Some(password)).json(&json!({"name": ""}));
+        Answer::of(request).await
+    };
+    for (method, rest) in [(Method::GET, ""), (Method::POST, ""), (Method::DELETE, "/never-was")] {
+        for (name, password, status) in [
+            (ada.name.as_str(), ada.password.as_str(), 0),
+            (&ada.name, "wrong", 401),
+            (&ada.name, ada.token.as_deref().unwrap(), 401),
+            (&bob.name, &ada.password, 403),
+            (ABSENT, &ada.password, 404),
+            (ABSENT, "wrong", 401),
+        ] {
+            let answer = ask(method.clone(), &format!("/api/v1/users/{name}/tokens{rest}"), password).await;
+            match status {
+                0 => assert!(!matches!(answer.status.as_u16(), 401 | 403), "{method} {}", answer.text()),
+                status => drop(answer.refused(status)),
+            }
+        }
+    }
+    // Everywhere else a password is no credential at all.
+    for operation in OPERATIONS.iter().filter(|operation| operation.rule != Rule::Password) {
+        for (method, path) in routes(operation) {
+            let path = path.replace("{}", "x");
+            ask(method.parse().unwrap(), &path, &ada.password).await.refused(401);
+        }
+    }
+}
