@@ -28,8 +28,8 @@ const SLOW: &[(&str, &str)] = &[("FERRITE_GIT_IDLE_SECONDS", "5"), ("FERRITE_GIT
 const SMALL: &[(&str, &str)] = &[("FERRITE_GIT_MAX_PUSH_BYTES", "4000000")];
 const SHORT: &[(&str, &str)] = &[("FERRITE_GIT_TRANSFER_SECONDS", "10")];
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Larger than all buffers on the way.
-const NOISE: usize = 32 << 20;
+/// Larger than all buffers on the way: one TCP receive buffer may grow to 32 MiB.
+const NOISE: usize = 64 << 20;
 const BLOCK: usize = 60_000;
 
 fn with(settings: &[(&'static str, &'static str)]) -> Options {

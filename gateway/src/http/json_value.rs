@@ -149,7 +149,7 @@ mod tests {
             (" { } ", 1),
             ("[ 1 ]", 2),
             ("[[],{}]", 3),
-            (r#"{"a":1,"b":[2,{"c":"d,e]\\"}],"\"[,":null}"#, 6),
+            (r#"{"a":1,"b":[2,{"c":"d,e]\\"}],"\"[,":null}"#, 7),
         ] {
             assert_eq!(count_values(text.as_bytes()), count, "{text}");
             assert_eq!(count_values(text.as_bytes()), count_made(&parse(text.as_bytes()).unwrap()), "{text}");
