@@ -1,4 +1,4 @@
-//! The git program with nobody's configuration, as a client uses it.
+//! The git program as a client runs it, without the configuration of the system or of a user.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,10 +8,10 @@ use tokio::process::Command;
 
 use crate::Failure;
 
-/// Lines of an error that are passed on.
-const LINES: usize = 8;
+/// Lines of standard error that a failure shows.
+const MAX_ERROR_LINES: usize = 8;
 
-/// The environment that every git process gets.
+/// Passes the environment of every git process to `set`.
 pub(crate) fn settings(mut set: impl FnMut(&str, &str)) {
     let both = [
         ("GIT_CONFIG_GLOBAL", "/dev/null"),
@@ -44,17 +44,17 @@ pub(crate) fn git<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Command {
     command
 }
 
-/// Runs git, which has to succeed; what it printed.
+/// Runs git, which has to succeed, and returns its standard output.
 pub(crate) async fn run<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Result<Vec<u8>, Failure> {
     finish(git(folder, arguments)).await
 }
 
-/// The same as text, without the end of the line.
+/// As [`run`], as text without the newline at its end.
 pub(crate) async fn text<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&run(folder, arguments).await?).trim_end().to_owned())
 }
 
-/// Waits for a command, which has to succeed.
+/// Waits for a command, which has to succeed, and returns its standard output.
 pub(crate) async fn finish(mut command: Command) -> Result<Vec<u8>, Failure> {
     let output = command.output().await?;
     if output.status.success() {
@@ -62,9 +62,9 @@ pub(crate) async fn finish(mut command: Command) -> Result<Vec<u8>, Failure> {
     }
     let arguments: Vec<_> =
         command.as_std().get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let told = String::from_utf8_lossy(&output.stderr);
-    // The reasons come last, and a push of many refs has much to say.
-    let told: Vec<_> = told.lines().rev().take(LINES).collect();
-    let told: Vec<_> = told.into_iter().rev().collect();
-    Err(format!("git {}: {}\n{}", arguments.join(" "), output.status, told.join("\n")).into())
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    // The reasons are in the last lines, and a push of many refs prints many.
+    let lines: Vec<_> = stderr.lines().rev().take(MAX_ERROR_LINES).collect();
+    let lines: Vec<_> = lines.into_iter().rev().collect();
+    Err(format!("git {}: {}\n{}", arguments.join(" "), output.status, lines.join("\n")).into())
 }

@@ -1,4 +1,4 @@
-//! Plain git: `git daemon` on the loopback address, with the settings of ours that decide what is kept and how.
+//! Plain git: `git daemon` on the loopback address, with those settings of git-svc that decide how a push is stored.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use crate::Failure;
 use crate::command::{self, settings};
 use crate::usage::Processes;
 
-/// What `receive-pack` does with a push, and how: the same as in git-svc.
+/// Settings of `receive-pack` and `pack-objects`, the same as in git-svc.
 pub(crate) const SETTINGS: &str = "[core]\n\tfsync = all\n[receive]\n\tunpackLimit = 1\n\tfsckObjects = true\n\tautogc = false\n\
     [transfer]\n\tfsckObjects = true\n[pack]\n\tallowPackReuse = multi\n\tthreads = 2\n\twindowMemory = 100m\n[gc]\n\tauto = 0\n\
     [maintenance]\n\tauto = false\n[safe]\n\tdirectory = *\n";
-/// Ends the daemon when the bench ends, however that happens: then its standard input is closed.
-const KEEPER: &str = "\"$@\" & daemon=$!; cat >/dev/null; kill $daemon; wait $daemon";
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Shell script that runs the daemon and kills it when its standard input is closed, as happens when the bench ends in any way.
+const WRAPPER_SCRIPT: &str = "\"$@\" & daemon=$!; cat >/dev/null; kill $daemon; wait $daemon";
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running daemon, and the folder it serves.
 pub(crate) struct Daemon {
@@ -27,7 +27,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it on an empty folder.
+    /// Starts a daemon on an empty folder.
     pub(crate) async fn start(work: &Path) -> Result<Self, Failure> {
         let folder = work.join("plain");
         std::fs::create_dir(&folder)?;
@@ -40,26 +40,26 @@ impl Daemon {
             command.env(name, value);
         });
         command.env("GIT_CONFIG_GLOBAL", &config).env_remove("GIT_CONFIG_COUNT");
-        command.args(["-c", KEEPER, "sh"]).arg(Path::new(&programs).join("git-daemon"));
+        command.args(["-c", WRAPPER_SCRIPT, "sh"]).arg(Path::new(&programs).join("git-daemon"));
         command.args(["--export-all", "--enable=receive-pack", "--listen=127.0.0.1", "--max-connections=0"]);
         command.arg(format!("--port={port}")).arg(format!("--base-path={}", folder.display())).arg(&folder);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn()?;
         let begin = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if begin.elapsed() > PATIENCE || child.try_wait()?.is_some() {
+            if begin.elapsed() > START_TIMEOUT || child.try_wait()?.is_some() {
                 let _ = child.kill();
                 return Err("`git daemon` does not start".into());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        // The process that took the connection above is gone soon.
+        // Wait for the end of the child process that accepted the connection above.
         std::thread::sleep(Duration::from_millis(300));
         let processes = Processes::of(child.id());
         Ok(Self { stdin: child.stdin.take(), child, port, folder, processes })
     }
 
-    /// Where a repository is.
+    /// The path of a repository.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.git"))
     }
@@ -80,7 +80,7 @@ impl Daemon {
     }
 }
 
-/// Copies a repository, which nobody changes meanwhile.
+/// Copies a repository that does not change meanwhile.
 pub(crate) fn copy(source: &Path, to: &Path) -> Result<(), Failure> {
     let status = Command::new("cp").arg("-r").arg(source).arg(to).status()?;
     if status.success() { Ok(()) } else { Err(format!("copying {}: {status}", source.display()).into()) }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::command::settings;
-use crate::{Failure, passing};
+use crate::{Failure, temporary};
 
-/// Part of the cache's key: to be raised when the generator changes.
-const VERSION: u32 = 1;
-/// One file in so many is binary.
-const BINARY: u64 = 40;
+/// Part of the cache's key: raise it when the generator changes.
+const GENERATOR_VERSION: u32 = 1;
+/// One file in this many is binary.
+const FILES_PER_BINARY: u64 = 40;
 /// The branch that everything is merged to.
 pub(crate) const MAIN: &str = "main";
 
@@ -27,11 +27,11 @@ const WORDS: &str = "account archive async await batch block branch buffer bytes
     stream string sum sweep switch table tag target task team text thread ticket time token total trace track tree trust turn type \
     unit update upload user value verify version view wait walk watch window work write zone";
 
-/// Numbers that look random and are always the same.
+/// A generator of pseudo-random numbers: the same seed gives the same numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Random(u64);
 
-impl Dice {
+impl Random {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -48,12 +48,12 @@ impl Dice {
         self.next() % limit
     }
 
-    /// A place in a list of this length, which is not 0.
+    /// An index into a list of this length, which is not 0.
     pub(crate) fn index(&mut self, length: usize) -> usize {
         (self.next() % length as u64) as usize
     }
 
-    /// Bytes that no compression makes smaller.
+    /// Bytes that do not compress.
     pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| self.next().to_le_bytes()).collect();
         bytes.truncate(length);
@@ -68,7 +68,7 @@ pub(crate) struct Import {
 }
 
 impl Import {
-    /// Begins to fill a repository, which is made if it is missing.
+    /// Starts `git fast-import` in a repository, which is made if it is missing.
     pub(crate) fn begin(repository: &Path) -> Result<Self, Failure> {
         run(Path::new("/"), &["init", "-q", "--bare", "-b", MAIN], &[repository])?;
         let mut command = git(repository);
@@ -78,12 +78,12 @@ impl Import {
         Ok(Self { child, stream })
     }
 
-    /// Where the commands go.
+    /// The standard input of the process, for its commands.
     pub(crate) fn stream(&mut self) -> Result<&mut impl Write, Failure> {
         self.stream.as_mut().ok_or_else(|| "fast-import has no input".into())
     }
 
-    /// Writes the head of a commit; changes follow.
+    /// Writes the header of a commit. Its files follow.
     pub(crate) fn commit(&mut self, branch: &str, mark: u64, parents: &[String]) -> Result<(), Failure> {
         let time = 1_500_000_000 + mark * 300;
         let message = format!("Change number {mark}\n\nWhy it was needed, in a line or two of text for the log.\n");
@@ -98,7 +98,7 @@ impl Import {
         Ok(())
     }
 
-    /// Writes a file of the commit that was begun.
+    /// Writes a file of the current commit.
     pub(crate) fn file(&mut self, path: &str, content: &[u8]) -> Result<(), Failure> {
         let out = self.stream()?;
         writeln!(out, "M 100644 inline {path}\ndata {}", content.len())?;
@@ -107,7 +107,7 @@ impl Import {
         Ok(())
     }
 
-    /// Ends it.
+    /// Ends the input and waits for the process.
     pub(crate) fn end(mut self) -> Result<(), Failure> {
         if let Some(mut stream) = self.stream.take() {
             stream.flush()?;
@@ -134,7 +134,7 @@ fn run(folder: &Path, arguments: &[&str], paths: &[&Path]) -> Result<(), Failure
     Err(format!("git {arguments:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// Packs a repository as upkeep does in the end: one pack, a bitmap, a commit-graph with changed paths.
+/// Packs a repository as a full maintenance job does: one pack, a bitmap, a commit-graph with changed paths.
 pub(crate) fn pack(repository: &Path, anew: bool) -> Result<(), Failure> {
     let how: &[&str] = if anew {
         &["-c", "pack.threads=2", "-c", "core.bigFileThreshold=1m", "repack", "-adbfq"]
@@ -147,18 +147,18 @@ pub(crate) fn pack(repository: &Path, anew: bool) -> Result<(), Failure> {
     run(repository, &[&graph[..], &["--no-progress"]].concat(), &[])
 }
 
-/// A repository in the cache, made by `make` if it is not there.
+/// Returns the path of a repository in the cache, which `make` fills if it is missing.
 pub(crate) fn cached(
     cache: &Path,
     name: &str,
     make: impl FnOnce(&mut Import) -> Result<(), Failure>,
 ) -> Result<PathBuf, Failure> {
-    let path = cache.join(format!("{name}-v{VERSION}.git"));
+    let path = cache.join(format!("{name}-v{GENERATOR_VERSION}.git"));
     if path.exists() {
         return Ok(path);
     }
     eprintln!("making {name}, once");
-    let beside = passing(cache)?;
+    let beside = temporary(cache)?;
     let made = beside.path().join("repository.git");
     let mut import = Import::begin(&made)?;
     make(&mut import)?;
@@ -168,14 +168,14 @@ pub(crate) fn cached(
     Ok(path)
 }
 
-/// A copy of a repository that somebody named, packed.
+/// Copies a repository given by the user, and packs the copy.
 pub(crate) fn copied(repository: &Path, to: &Path) -> Result<(), Failure> {
     run(Path::new("/"), &["clone", "-q", "--bare", "--no-hardlinks"], &[&repository.canonicalize()?, to])?;
     pack(to, false)
 }
 
 struct Files {
-    dice: Dice,
+    random: Random,
     words: Vec<&'static str>,
     contents: Vec<Vec<String>>,
     binary: Vec<Vec<u8>>,
@@ -185,7 +185,7 @@ struct Files {
 impl Files {
     fn path(number: u64) -> String {
         let (area, module, part) = (number % 11, number / 11 % 23, number / 253 % 7);
-        let kind = if number % BINARY == 7 { "bin" } else { "rs" };
+        let kind = if number % FILES_PER_BINARY == 7 { "bin" } else { "rs" };
         match number % 5 {
             0 => format!("area-{area}/module-{module}/file-{number}.{kind}"),
             1 | 2 => format!("area-{area}/module-{module}/part-{part}/file-{number}.{kind}"),
@@ -194,10 +194,10 @@ impl Files {
     }
 
     fn line(&mut self) -> String {
-        let words = 3 + self.dice.below(9);
-        let mut line = "    ".repeat(self.dice.index(4));
+        let words = 3 + self.random.below(9);
+        let mut line = "    ".repeat(self.random.index(4));
         for _ in 0..words {
-            let word = self.dice.next();
+            let word = self.random.next();
             line.push_str(self.words[(word % self.words.len() as u64) as usize]);
             match word >> 60 {
                 0 => line.push_str(&format!("_{:x}", word >> 40 & 0xffff)),
@@ -215,13 +215,13 @@ impl Files {
         let number = self.count as u64;
         self.count += 1;
         let (mut lines, mut bytes) = (Vec::new(), Vec::new());
-        if number % BINARY == 7 {
-            let length = 50_000 + self.dice.index(800_000);
-            bytes = self.dice.bytes(length);
+        if number % FILES_PER_BINARY == 7 {
+            let length = 50_000 + self.random.index(800_000);
+            bytes = self.random.bytes(length);
         } else {
-            // Most are short, a few are long.
-            let longest = [60, 120, 300, 900][self.dice.index(4)];
-            lines = (0..20 + self.dice.below(longest)).map(|_| self.line()).collect();
+            // Most files are short, a few are long.
+            let longest = [60, 120, 300, 900][self.random.index(4)];
+            lines = (0..20 + self.random.below(longest)).map(|_| self.line()).collect();
         }
         self.contents.push(lines);
         self.binary.push(bytes);
@@ -232,15 +232,15 @@ impl Files {
     fn change(&mut self, number: u64) {
         let index = number as usize;
         if !self.binary[index].is_empty() {
-            let at = self.dice.index(self.binary[index].len() - 64);
-            let patch = self.dice.bytes(64);
+            let at = self.random.index(self.binary[index].len() - 64);
+            let patch = self.random.bytes(64);
             self.binary[index][at..at + 64].copy_from_slice(&patch);
             return;
         }
-        for _ in 0..1 + self.dice.below(3) {
-            let at = self.dice.index(self.contents[index].len());
+        for _ in 0..1 + self.random.below(3) {
+            let at = self.random.index(self.contents[index].len());
             let line = self.line();
-            if self.dice.below(3) == 0 {
+            if self.random.below(3) == 0 {
                 self.contents[index].insert(at, line);
             } else {
                 self.contents[index][at] = line;
@@ -258,11 +258,11 @@ impl Files {
     }
 }
 
-/// The history itself.
+/// Writes the history.
 pub(crate) fn large(cache: &Path, commits: u64, files: u64) -> Result<PathBuf, Failure> {
     cached(cache, &format!("history-{commits}-{files}"), |import| {
         let mut all = Files {
-            dice: Dice::new(42),
+            random: Random::new(42),
             words: WORDS.split_whitespace().collect(),
             contents: Vec::new(),
             binary: Vec::new(),
@@ -277,7 +277,7 @@ pub(crate) fn large(cache: &Path, commits: u64, files: u64) -> Result<PathBuf, F
     })
 }
 
-/// Everything after the first commit.
+/// Writes all commits after the first one.
 fn grow(import: &mut Import, all: &mut Files, commits: u64, files: u64) -> Result<(), Failure> {
     let (mut tip, mut topic) = (1, Topic::default());
     for mark in 2..=commits {
@@ -290,15 +290,15 @@ fn grow(import: &mut Import, all: &mut Files, commits: u64, files: u64) -> Resul
         }
         import.commit(&branch, mark, &parents)?;
         let mut changed = if merges { std::mem::take(&mut topic.changed) } else { BTreeSet::new() };
-        // All files are there after four fifths of the history.
+        // All files exist after four fifths of the history.
         let wanted = files / 4 + (files - files / 4) * mark * 5 / (commits * 4).max(1);
         while (all.count as u64) < wanted.min(files) {
             changed.insert(all.add());
         }
-        for _ in 0..1 + all.dice.below(4) {
-            let number = all.dice.below(all.count as u64);
-            // Large files change seldom.
-            if number % BINARY != 7 || all.dice.below(50) == 0 {
+        for _ in 0..1 + all.random.below(4) {
+            let number = all.random.below(all.count as u64);
+            // Large files change rarely.
+            if number % FILES_PER_BINARY != 7 || all.random.below(50) == 0 {
                 all.change(number);
                 changed.insert(number);
             }
@@ -324,7 +324,7 @@ struct Topic {
     changed: BTreeSet<u64>,
 }
 
-/// Tags, and the ends of old branches.
+/// Writes tags, and deletes old branches.
 fn name(import: &mut Import, mark: u64, commits: u64) -> Result<(), Failure> {
     let time = 1_500_000_000 + mark * 300;
     let out = import.stream()?;
@@ -332,7 +332,7 @@ fn name(import: &mut Import, mark: u64, commits: u64) -> Result<(), Failure> {
         writeln!(out, "tag v{}\nfrom :{mark}\ntagger Committer <committer@example.com> {time} +0100", mark / 500)?;
         writeln!(out, "data 8\nRelease\n")?;
     }
-    // Branches older than this were deleted after their merge.
+    // Older branches were deleted after their merge.
     if mark % 40 == 39 && mark + 1_600 < commits {
         writeln!(out, "reset refs/heads/topic/{}\nfrom {}\n", mark / 40, "0".repeat(40))?;
     }

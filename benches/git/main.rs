@@ -1,11 +1,11 @@
-//! What the design promises about git, measured against plain git on the same machine, in turn.
+//! Promises of the design about git, measured in turn with plain git on the same machine.
 //!
-//!   cargo bench --bench git                      everything, which takes the better part of an hour
+//!   cargo bench --bench git                      everything, which takes most of an hour
 //!   cargo bench --bench git -- clone push        some rows
 //!   cargo bench --bench git -- --repository /path/to/bare.git
 //!
-//! The service is the shipped binary, `ferrite up` on SQLite with its usual settings. `docs/benchmarks.md` says what each row is.
-//! Without `--bench`, as `cargo test` runs it, everything happens once and small, so that it goes on working.
+//! The service is the shipped binary, `ferrite up` on SQLite with its usual settings. `docs/benchmarks.md` describes the
+//! rows. Without `--bench`, as `cargo test --benches` runs it, every row is measured once on small repositories: a test that it works.
 
 mod command;
 mod daemon;
@@ -13,8 +13,8 @@ mod history;
 mod report;
 mod rows;
 mod server;
+mod servers;
 mod shapes;
-mod site;
 mod usage;
 mod wire;
 
@@ -24,17 +24,17 @@ use clap::Parser;
 
 use report::Row;
 use rows::Group;
-use site::{LARGE, Large, Scale, Site, Wanted};
+use servers::{LARGE, Large, Scale, Servers, Source};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// How names of folders begin that nobody needs afterwards.
-const PASSING: &str = "passing-";
+/// Prefix of temporary folders in the cache; the id of their process follows.
+const TEMPORARY_PREFIX: &str = "temporary-";
 
 /// git through Ferrite and without it.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Groups of rows; all if there are none.
+    /// Groups of rows; all if none is given.
     #[arg(value_enum)]
     groups: Vec<Group>,
 
@@ -54,7 +54,7 @@ struct Args {
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// What cargo says when it measures, and not when it tests.
+    /// Passed by `cargo bench`, but not by `cargo test`.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -85,8 +85,8 @@ impl Args {
         }
     }
 
-    /// The repositories that the chosen groups need.
-    fn wanted(&self, groups: &[Group], scale: &Scale, cache: &Path, work: &Path) -> Result<Vec<Wanted>, Failure> {
+    /// Makes the repositories that the chosen groups need.
+    fn sources(&self, groups: &[Group], scale: &Scale, cache: &Path, work: &Path) -> Result<Vec<Source>, Failure> {
         let (commits, files) = if self.bench { (self.commits, self.files) } else { (120, 40) };
         let large = match &self.repository {
             Some(path) => {
@@ -96,36 +96,36 @@ impl Args {
             }
             None => history::large(cache, commits, files)?,
         };
-        let mut wanted = vec![Wanted { name: LARGE.into(), source: large.clone() }];
+        let mut sources = vec![Source { name: LARGE.into(), path: large.clone() }];
         if groups.contains(&Group::AfterPushes) {
-            wanted.push(Wanted { name: rows::WORN.into(), source: large });
+            sources.push(Source { name: rows::OFTEN_PUSHED.into(), path: large });
         }
         if groups.contains(&Group::Branches) {
-            wanted.push(Wanted { name: rows::MANY.into(), source: shapes::many_refs(cache, scale.refs)? });
+            sources.push(Source { name: rows::MANY_REFS.into(), path: shapes::many_refs(cache, scale.refs)? });
         }
         if groups.contains(&Group::PutSizes) {
             for files in &scale.trees {
-                wanted.push(Wanted { name: rows::tree(*files), source: shapes::tree(cache, *files)? });
+                sources.push(Source { name: rows::tree(*files), path: shapes::tree(cache, *files)? });
             }
         }
-        Ok(wanted)
+        Ok(sources)
     }
 }
 
 async fn measure(
     groups: &[Group],
-    wanted: &[Wanted],
+    sources: &[Source],
     (scale, cache, work): (Scale, &Path, &Path),
 ) -> Result<Vec<Row>, Failure> {
-    let large = Large::look(&wanted[0].source).await?;
-    let site = Site::start(work, wanted, large, scale).await?;
+    let large = Large::inspect(&sources[0].path).await?;
+    let servers = Servers::start(work, sources, large, scale).await?;
     let mut failed = Vec::new();
     report::head();
     for group in groups {
-        match group.measure(&site, cache).await {
+        match group.measure(&servers, cache).await {
             Ok(rows) => rows.iter().for_each(report::print),
             Err(error) => {
-                eprintln!("{group:?}: {error}\n{}", site.ferrite.complaints());
+                eprintln!("{group:?}: {error}\n{}", servers.ferrite.warnings());
                 let row = Row::failed(&format!("{group:?}"), &error.to_string());
                 report::print(&row);
                 failed.push(row);
@@ -135,14 +135,15 @@ async fn measure(
     Ok(failed)
 }
 
-/// Beside what cargo builds: repositories take long to make. What a bench left there that was killed is removed.
+/// Returns the folder for generated repositories, in the target folder because they take long to make, and removes temporary folders
+/// of benches that were killed.
 fn cache() -> Result<PathBuf, Failure> {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let cache = tmp.parent().ok_or("there is no target folder")?.join("bench-git");
     std::fs::create_dir_all(&cache)?;
     for entry in std::fs::read_dir(&cache)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix(PASSING).and_then(|rest| rest.split('-').next());
+        let owner = name.strip_prefix(TEMPORARY_PREFIX).and_then(|rest| rest.split('-').next());
         if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
             std::fs::remove_dir_all(entry.path())?;
         }
@@ -150,19 +151,19 @@ fn cache() -> Result<PathBuf, Failure> {
     Ok(cache)
 }
 
-/// A new folder in the cache, for as long as this process runs.
-fn passing(cache: &Path) -> Result<tempfile::TempDir, Failure> {
-    Ok(tempfile::Builder::new().prefix(&format!("{PASSING}{}-", std::process::id())).tempdir_in(cache)?)
+/// A new folder in the cache, removed when it is dropped.
+fn temporary(cache: &Path) -> Result<tempfile::TempDir, Failure> {
+    Ok(tempfile::Builder::new().prefix(&format!("{TEMPORARY_PREFIX}{}-", std::process::id())).tempdir_in(cache)?)
 }
 
 fn main() -> Result<(), Failure> {
     let args = Args::parse();
     let groups = if args.groups.is_empty() { Group::ALL.to_vec() } else { args.groups.clone() };
     let (cache, scale) = (cache()?, args.scale());
-    let work = passing(&cache)?;
-    let wanted = args.wanted(&groups, &scale, &cache, work.path())?;
+    let work = temporary(&cache)?;
+    let sources = args.sources(&groups, &scale, &cache, work.path())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let failed = runtime.block_on(measure(&groups, &wanted, (scale, &cache, work.path())))?;
-    // Bars are for reading; that it still runs is a test.
+    let failed = runtime.block_on(measure(&groups, &sources, (scale, &cache, work.path())))?;
+    // A missed bar is not a failure; as a test it has to run.
     if args.bench || failed.is_empty() { Ok(()) } else { Err(format!("{} groups failed", failed.len()).into()) }
 }

@@ -1,17 +1,17 @@
-//! Measurements, and the one table they end up in.
+//! Measurements, and the table of their results.
 
 use std::time::Duration;
 
 use crate::usage::Private;
 
-/// Wall time and the servers' CPU time of one piece of work.
+/// Wall time and the server's CPU time of one measured action.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) wall: Duration,
     pub(crate) cpu: Duration,
 }
 
-/// The same work, measured again and again.
+/// Samples of one action.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series(Vec<Sample>);
 
@@ -34,20 +34,20 @@ impl Series {
         median(self.0.iter().map(|sample| sample.cpu))
     }
 
-    /// The mean of CPU times, in milliseconds: of work that takes less than the kernel's clock can tell.
+    /// The mean of CPU times, in milliseconds, for actions shorter than the kernel's clock tick.
     pub(crate) fn mean_cpu(&self) -> f64 {
         let sum: Duration = self.0.iter().map(|sample| sample.cpu).sum();
         ms(sum) / f64::from(u32::try_from(self.0.len().max(1)).unwrap_or(u32::MAX))
     }
 
-    /// The same per part, when each sample is of so many parts.
+    /// Divides each sample by its number of parts.
     pub(crate) fn divided(&self, parts: u32) -> Self {
         let parts = parts.max(1);
         Self(self.0.iter().map(|sample| Sample { wall: sample.wall / parts, cpu: sample.cpu / parts }).collect())
     }
 }
 
-/// Milliseconds.
+/// Returns a time in milliseconds.
 pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
@@ -59,7 +59,7 @@ pub(crate) fn median(times: impl Iterator<Item = Duration>) -> f64 {
     times.get(times.len() / 2).copied().map_or(0.0, ms)
 }
 
-/// What is compared with another, and how it is shown.
+/// A value to compare, and its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     value: f64,
@@ -67,17 +67,17 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Milliseconds of something that `text` names.
+    /// A time in milliseconds, with `text` before it.
     pub(crate) fn ms(value: f64, text: &str) -> Self {
         Self { value, text: format!("{text}{} ms", digits(value)) }
     }
 
-    /// The same with something said before it.
+    /// Puts `text` before the text.
     pub(crate) fn after(self, text: &str) -> Self {
         Self { text: format!("{text}{}", self.text), ..self }
     }
 
-    /// The same with something said after it.
+    /// Puts `text` after the text.
     pub(crate) fn with(self, text: &str) -> Self {
         Self { text: format!("{}{text}", self.text), ..self }
     }
@@ -105,25 +105,25 @@ fn verdict(holds: bool) -> &'static str {
 }
 
 impl Row {
-    /// What is compared: the fewer, the better.
+    /// A row whose bar is a ratio of ours to git: less is better.
     pub(crate) fn ratio(case: &str, ours: &Figure, git: &Figure, bar: f64) -> Self {
         let holds = ours.value <= bar * git.value;
         let row = Self::compared(case, ours, git);
         Self { bar: format!("<= {bar}x"), verdict: verdict(holds), ..row }
     }
 
-    /// What is compared and has no bar.
+    /// A row with a ratio and without a bar.
     pub(crate) fn compared(case: &str, ours: &Figure, git: &Figure) -> Self {
         let value = if git.value > 0.0 { format!("{}x", digits(ours.value / git.value)) } else { "-".to_owned() };
         Self::plain(case, ours.text.clone(), &git.text, &value)
     }
 
-    /// What has a bar of its own.
+    /// A row with a bar of its own.
     pub(crate) fn limit(case: &str, ours: String, value: String, bar: &str, holds: bool) -> Self {
         Self { case: case.to_owned(), ours, git: "-".into(), value, bar: bar.to_owned(), verdict: verdict(holds) }
     }
 
-    /// What has none.
+    /// A row without ratio and bar.
     pub(crate) fn plain(case: &str, ours: String, git: &str, value: &str) -> Self {
         Self {
             case: case.to_owned(),
@@ -135,7 +135,7 @@ impl Row {
         }
     }
 
-    /// What could not be measured.
+    /// A row for an action that failed.
     pub(crate) fn failed(case: &str, why: &str) -> Self {
         let mut row = Self::plain(case, "-".into(), "-", "-");
         row.ours = format!("failed: {}", why.lines().next().unwrap_or_default().replace('|', "/"));
@@ -144,7 +144,7 @@ impl Row {
     }
 }
 
-/// A number with as many digits as tell something.
+/// Formats a number with three decimals, or fewer if it is large.
 pub(crate) fn digits(number: f64) -> String {
     match number {
         _ if number >= 100.0 => format!("{number:.0}"),
@@ -153,30 +153,30 @@ pub(crate) fn digits(number: f64) -> String {
     }
 }
 
-/// A time to compare, and how it is shown with the other one.
+/// The wall time of a series, shown with its CPU time.
 pub(crate) fn wall(series: &Series) -> Figure {
     let text = format!("{} ms (CPU {} ms), n={}", digits(series.wall()), digits(series.cpu()), series.len());
     Figure { value: series.wall(), text }
 }
 
-/// The same for CPU time.
+/// The CPU time of a series, shown with its wall time.
 pub(crate) fn cpu(series: &Series) -> Figure {
     let text = format!("CPU {} ms ({} ms), n={}", digits(series.cpu()), digits(series.wall()), series.len());
     Figure { value: series.cpu(), text }
 }
 
-/// The same for CPU time of short work.
+/// As [`cpu`], with the mean, for short actions.
 pub(crate) fn mean_cpu(series: &Series) -> Figure {
     let text = format!("CPU {} ms ({} ms), n={}", digits(series.mean_cpu()), digits(series.wall()), series.len());
     Figure { value: series.mean_cpu(), text }
 }
 
-/// MiB.
+/// Returns bytes in MiB.
 pub(crate) fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Private memory, and how much of it is not a copy of files.
+/// Formats private memory, with its part that is not backed by files.
 pub(crate) fn shown(private: Private) -> String {
     format!("{} MiB ({} dirty)", digits(mib(private.all)), digits(mib(private.dirty)))
 }
@@ -187,7 +187,7 @@ pub(crate) fn head() {
     println!("|------|------|-----------|-------|-----|---------|");
 }
 
-/// Prints a line.
+/// Prints a row.
 pub(crate) fn print(row: &Row) {
     let Row { case, ours, git, value, bar, verdict } = row;
     println!("| {case} | {ours} | {git} | {value} | {bar} | {verdict} |");

@@ -12,16 +12,16 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::usage::{self, Processes};
 
-/// The one user.
+/// The administrator, who owns all repositories.
 pub(crate) const USER: &str = "bench-admin";
 const PASSWORD: &str = "correct horse battery";
-/// Upkeep of everything that changed, at once.
-pub(crate) const EAGER: &[(&str, &str)] =
+/// Settings with which maintenance packs every change at once.
+pub(crate) const EAGER_MAINTENANCE: &[(&str, &str)] =
     &[("FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", "1"), ("FERRITE_GIT_UPKEEP_REPACK_SECONDS", "1")];
-/// How long a large repository may take to be packed.
-const PACKING: Duration = Duration::from_secs(1800);
+/// Limit for packing a large repository.
+const PACK_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// A running installation. Dropping it ends it; it ends with the bench as well.
+/// A running installation. Ends when it is dropped, and when the bench ends.
 pub(crate) struct Ferrite {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -34,7 +34,7 @@ pub(crate) struct Ferrite {
 }
 
 impl Ferrite {
-    /// Starts on a folder that may be empty.
+    /// Starts an installation on a data folder, which may be empty.
     pub(crate) async fn start(data: &Path, environment: &[(&str, &str)]) -> Result<Self, Failure> {
         std::fs::create_dir_all(data)?;
         let log = data.with_extension("log");
@@ -74,7 +74,7 @@ impl Ferrite {
         Ok(made["sha1"].as_str().ok_or("no token in the answer")?.to_owned())
     }
 
-    /// A request to the API by the one user.
+    /// A request to the API with the token of [`USER`].
     pub(crate) fn api(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}/api/v1{path}", self.url);
         self.client.request(method, url).header("authorization", format!("token {}", self.token))
@@ -85,24 +85,24 @@ impl Ferrite {
         format!("/repos/{USER}/{name}{rest}")
     }
 
-    /// Makes an empty public repository; its id.
+    /// Makes an empty public repository and returns its id.
     pub(crate) async fn new_repository(&self, name: &str) -> Result<i64, Failure> {
         let made = json_of(self.api(Method::POST, "/user/repos").json(&json!({ "name": name })), 201).await?;
         made["id"].as_i64().ok_or_else(|| "no id in the answer".into())
     }
 
-    /// The id of a repository.
+    /// Returns the id of a repository.
     pub(crate) async fn id(&self, name: &str) -> Result<i64, Failure> {
         let found = json_of(self.api(Method::GET, &self.repo(name, "")), 200).await?;
         found["id"].as_i64().ok_or_else(|| "no id in the answer".into())
     }
 
-    /// Where everybody fetches from.
+    /// The URL for fetching, without credentials.
     pub(crate) fn url(&self, name: &str) -> String {
         format!("{}/{USER}/{name}.git", self.url)
     }
 
-    /// Where the one user pushes to.
+    /// The URL for pushing, with the token of [`USER`].
     pub(crate) fn push_url(&self, name: &str) -> String {
         self.url(name).replacen("http://", &format!("http://{USER}:{}@", self.token), 1)
     }
@@ -127,26 +127,26 @@ impl Ferrite {
         self.git
     }
 
-    /// Whether git-svc is the process that it was at the start.
+    /// Returns whether git-svc is still the process that was started.
     pub(crate) fn is_alive(&self) -> bool {
         usage::child_of(self.child.id(), "git-svc") == Some(self.git)
     }
 
-    /// The last things that its log complains of.
-    pub(crate) fn complaints(&self) -> String {
+    /// The last warnings and errors of the log.
+    pub(crate) fn warnings(&self) -> String {
         let log = std::fs::read_to_string(self.data.with_extension("log")).unwrap_or_default();
         let lines: Vec<_> =
             log.lines().filter(|line| line.contains("\"WARN\"") || line.contains("\"ERROR\"")).collect();
         lines[lines.len().saturating_sub(4)..].join("\n")
     }
 
-    /// Waits until upkeep has packed a repository.
-    pub(crate) async fn packed(&self, id: i64) -> Result<(), Failure> {
+    /// Waits until maintenance has packed a repository.
+    pub(crate) async fn wait_until_packed(&self, id: i64) -> Result<(), Failure> {
         let path = self.path(id)?;
         let begin = Instant::now();
         while !is_packed(&path) {
-            if begin.elapsed() > PACKING {
-                return Err(format!("upkeep does not pack repository {id}").into());
+            if begin.elapsed() > PACK_TIMEOUT {
+                return Err(format!("maintenance does not pack repository {id}").into());
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -154,7 +154,7 @@ impl Ferrite {
         Ok(())
     }
 
-    /// Where a repository is on disk.
+    /// Returns the path of a repository in the store.
     pub(crate) fn path(&self, id: i64) -> Result<PathBuf, Failure> {
         let name = format!("{id}.git");
         let below =
@@ -183,7 +183,7 @@ impl Drop for Ferrite {
     }
 }
 
-/// The bytes of an answer that has to have this status.
+/// Sends a request and returns the body; fails on another status.
 pub(crate) async fn bytes_of(request: RequestBuilder, status: u16) -> Result<bytes::Bytes, Failure> {
     let answer = request.send().await?;
     let (url, got) = (answer.url().path().to_owned(), answer.status().as_u16());
@@ -194,7 +194,7 @@ pub(crate) async fn bytes_of(request: RequestBuilder, status: u16) -> Result<byt
     Err(format!("{url}: {got} instead of {status}: {}", String::from_utf8_lossy(&body)).into())
 }
 
-/// The same as JSON.
+/// As [`bytes_of`], as JSON.
 pub(crate) async fn json_of(request: RequestBuilder, status: u16) -> Result<Value, Failure> {
     Ok(serde_json::from_slice(&bytes_of(request, status).await?)?)
 }

@@ -1,4 +1,4 @@
-//! What processes use: CPU time of a process with everything it started, and private memory.
+//! CPU time of a process with everything it started, and private memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the kernel counts CPU time in, on every Linux.
-const TICK: Duration = Duration::from_millis(10);
-/// Between two looks at a process.
-const PAUSE: Duration = Duration::from_millis(20);
-/// So long nothing may happen before a server counts as idle.
-const QUIET: Duration = Duration::from_millis(80);
-/// The same while a process runs that it has not always: one that waits for the disk, or for more work.
-const LONG_QUIET: Duration = Duration::from_secs(2);
-/// Then it is measured all the same: it may be busy with work of its own.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Unit in which Linux counts CPU time (`USER_HZ`).
+const CLOCK_TICK: Duration = Duration::from_millis(10);
+/// Time between two reads of a process.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A server is idle when it used no CPU for this long.
+const IDLE_AFTER: Duration = Duration::from_millis(80);
+/// As [`IDLE_AFTER`] while the server has more processes than at its start, which may wait for the disk or for input.
+const IDLE_AFTER_WITH_CHILDREN: Duration = Duration::from_secs(2);
+/// The measurement goes on after this time even if the server is not idle.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One process, as `/proc/<id>/stat` shows it.
 #[derive(Clone, Debug)]
 struct Stat {
     parent: u32,
-    /// Of itself, and of children that it waited for.
+    /// CPU time of the process, and of children that it waited for.
     ticks: [u32; 2],
 }
 
@@ -36,7 +36,7 @@ fn stat(id: &str) -> Option<Stat> {
     Some(Stat { parent: number(1)?, ticks })
 }
 
-/// A process and everything below it.
+/// Returns a process and all processes below it.
 fn tree(root: u32) -> Vec<(u32, Stat)> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut all = HashMap::new();
@@ -58,7 +58,7 @@ fn tree(root: u32) -> Vec<(u32, Stat)> {
     found
 }
 
-/// The child of `parent` whose first argument is `argument`.
+/// Returns the child of `parent` whose first argument is `argument`.
 pub(crate) fn child_of(parent: u32, argument: &str) -> Option<u32> {
     tree(parent).into_iter().map(|(id, _)| id).find(|id| {
         let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
@@ -66,12 +66,12 @@ pub(crate) fn child_of(parent: u32, argument: &str) -> Option<u32> {
     })
 }
 
-/// CPU time of the children that this process has waited for.
+/// Returns the CPU time of the children that this process has waited for.
 pub(crate) fn own_children() -> Duration {
-    TICK * stat("self").map_or(0, |stat| stat.ticks[1])
+    CLOCK_TICK * stat("self").map_or(0, |stat| stat.ticks[1])
 }
 
-/// A server: its first process, and those that it always has.
+/// The processes of a server: the first one, and all that it had when it was ready.
 #[derive(Clone, Debug)]
 pub(crate) struct Processes {
     root: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Those of a server that has just become ready.
+    /// The processes of a server that has just become ready.
     pub(crate) fn of(root: u32) -> Self {
         Self { root, own: tree(root).into_iter().map(|(id, _)| id).collect() }
     }
@@ -89,35 +89,35 @@ impl Processes {
         self.root
     }
 
-    /// CPU time of each process it always has, and of the children that it waited for, with its name.
+    /// Returns the CPU time of each process, and of the children that it waited for, by name.
     pub(crate) fn each(&self) -> Vec<(String, Duration)> {
         let mut all = Vec::new();
         for id in &self.own {
             let name = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
             let name = name.split(|byte| *byte == 0).nth(1).map(|name| String::from_utf8_lossy(name).into_owned());
             let (name, ticks) = (name.unwrap_or_default(), stat(&id.to_string()).map_or([0; 2], |stat| stat.ticks));
-            all.push((format!("{name}'s children"), TICK * ticks[1]));
-            all.push((name, TICK * ticks[0]));
+            all.push((format!("{name}'s children"), CLOCK_TICK * ticks[1]));
+            all.push((name, CLOCK_TICK * ticks[0]));
         }
         all
     }
 
-    /// Waits until its CPU time stands still, for longer while it has other processes; then the CPU time so far.
+    /// Waits until the server is idle and returns its CPU time so far.
     pub(crate) async fn settled(&self) -> Duration {
         let (begin, mut since) = (Instant::now(), Instant::now());
         let mut last = (Duration::ZERO, Vec::new());
         loop {
             let all = tree(self.root);
             let others = all.iter().map(|(id, _)| *id).filter(|id| !self.own.contains(id)).collect();
-            let now = (TICK * all.iter().flat_map(|(_, stat)| stat.ticks).sum(), others);
+            let now = (CLOCK_TICK * all.iter().flat_map(|(_, stat)| stat.ticks).sum(), others);
             if now != last {
                 (since, last) = (Instant::now(), now);
             }
-            let quiet = if last.1.is_empty() { QUIET } else { LONG_QUIET };
-            if since.elapsed() >= quiet || begin.elapsed() >= PATIENCE {
+            let quiet = if last.1.is_empty() { IDLE_AFTER } else { IDLE_AFTER_WITH_CHILDREN };
+            if since.elapsed() >= quiet || begin.elapsed() >= SETTLE_TIMEOUT {
                 return last.0;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -125,9 +125,9 @@ impl Processes {
 /// Private memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Private {
-    /// All that no other process has.
+    /// Memory that no other process shares.
     pub(crate) all: u64,
-    /// Without what can be read from files again: packs that libgit2 has mapped are not in here.
+    /// The part that is not backed by files. Packs that libgit2 has mapped are not in here.
     pub(crate) dirty: u64,
 }
 
@@ -137,7 +137,7 @@ impl Private {
     }
 }
 
-/// Private memory of a process, if it is there.
+/// Returns the private memory of a process, or `None` if it has ended.
 pub(crate) fn private(id: u32) -> Option<Private> {
     let text = std::fs::read_to_string(format!("/proc/{id}/smaps_rollup")).ok()?;
     let of = |name: &str| {
@@ -148,29 +148,29 @@ pub(crate) fn private(id: u32) -> Option<Private> {
     Some(Private { all: dirty + of("Private_Clean:"), dirty })
 }
 
-/// The largest private memory that was seen.
+/// The largest values that a [`Sampler`] has read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Peak {
-    /// Of the one process.
+    /// Private memory of the one process.
     pub(crate) own: Private,
-    /// Of the whole tree together, in bytes.
+    /// Private memory of the whole tree, in bytes.
     pub(crate) tree: u64,
 }
 
-/// Looks at memory all the time, until it is asked what it saw.
+/// Reads memory in a thread until [`Sampler::peak`] is called.
 pub(crate) struct Sampler {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Peak>,
 }
 
 impl Sampler {
-    /// Looks at `process`, and less often at everything below `root`.
+    /// Reads the memory of `process`, and less often that of all processes below `root`.
     pub(crate) fn start(process: u32, root: u32) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let is_stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             let (mut peak, mut round) = (Peak::default(), 0_u32);
-            while !told.load(Ordering::Relaxed) {
+            while !is_stopped.load(Ordering::Relaxed) {
                 peak.own = peak.own.max(private(process).unwrap_or_default());
                 if round.is_multiple_of(10) {
                     peak.tree = peak
@@ -178,14 +178,14 @@ impl Sampler {
                         .max(tree(root).iter().filter_map(|(id, _)| private(*id)).map(|private| private.all).sum());
                 }
                 round += 1;
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(POLL_INTERVAL);
             }
             peak
         });
         Self { stop, thread }
     }
 
-    /// The largest that was seen.
+    /// Ends the thread and returns the largest values.
     pub(crate) fn peak(self) -> Peak {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()

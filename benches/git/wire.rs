@@ -1,4 +1,4 @@
-//! Clients that speak just enough of the protocol to have a pack made, and that read it as fast or as slowly as they are told.
+//! Clients that implement just enough of the protocol to request a pack, and read it fast or slowly.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::Failure;
 
 const CONTENT_TYPE: &str = "application/x-git-upload-pack-request";
 
-/// Protocol version 2: everything that these ids reach.
+/// The body of a fetch request (protocol version 2) for everything that is reachable from these ids.
 pub(crate) fn clone_request(ids: &[String]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut line = |text: &str| body.extend(format!("{:04x}{text}", text.len() + 4).into_bytes());
@@ -28,24 +28,24 @@ pub(crate) fn clone_request(ids: &[String]) -> Vec<u8> {
     body
 }
 
-/// How a clone ended.
+/// The result of a clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// With a whole pack.
+    /// A whole pack arrived.
     Whole(u64),
-    /// With "come back later".
+    /// The answer was 503.
     Busy,
-    /// Otherwise.
+    /// Another error.
     Failed(String),
 }
 
-/// A loopback address for each client: to the service they are different ones.
+/// Returns a loopback address for each client, so that the service counts them as different clients.
 fn address(client: u32) -> Ipv4Addr {
     let [.., high, low] = client.to_be_bytes();
     Ipv4Addr::new(127, 7, high, low.saturating_add(2))
 }
 
-/// Fetches everything and keeps nothing.
+/// Fetches everything and discards it.
 pub(crate) async fn clone(url: String, body: Vec<u8>, client: u32) -> Ending {
     match try_clone(&url, body, client).await {
         Ok(ending) => ending,
@@ -77,7 +77,7 @@ async fn try_clone(url: &str, body: Vec<u8>, client: u32) -> Result<Ending, Fail
     })
 }
 
-/// Reads a clone at a leisurely pace until it is dropped; counts what it has read.
+/// Reads a clone slowly until it is dropped, and counts the bytes.
 pub(crate) async fn slow_reader(
     authority: String,
     path: String,

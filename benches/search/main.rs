@@ -1,10 +1,10 @@
-//! How long searches and lists of repositories take, by the number of repositories there are, on both databases.
+//! Times of searches and lists of repositories, by the number of repositories, on both databases.
 //!
 //!   tests/servers.sh cargo bench --bench search -- 10000 100000 1000000
 //!
-//! repo-svc itself answers, in this process and over a Unix socket, on a fresh SQLite file and a fresh database of the PostgreSQL
-//! server that FERRITE_TEST_POSTGRES_URL names. Without `--bench`, as `cargo test` runs it, everything happens once and small, so
-//! that it goes on working.
+//! repo-svc answers in this process over a Unix socket, on a new SQLite file and on a new database of the PostgreSQL server that
+//! FERRITE_TEST_POSTGRES_URL names. Without `--bench`, as `cargo test --benches` runs it, every call is measured twice on few
+//! repositories: a test that it works.
 
 mod seed;
 mod server;
@@ -16,23 +16,23 @@ use ferrite_kit::Secret;
 use ferrite_proto::repo::{ListRepositoriesRequest, SearchRepositoriesRequest, SearchUsersRequest};
 use tonic::{Request, Status};
 
-use seed::Site;
+use seed::Dataset;
 use server::Server;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const SIZES: [i64; 3] = [10_000, 100_000, 1_000_000];
-const SMALL: [i64; 1] = [2_000];
-const PAGE: i32 = 50;
+const TEST_SIZES: [i64; 1] = [2_000];
+const PAGE_SIZE: i32 = 50;
 
-/// How long searches take.
+/// Measures searches.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How many repositories to search, for each round.
+    /// Numbers of repositories, one for each round.
     #[arg(value_parser = clap::value_parser!(i64).range(2_000..))]
     sizes: Vec<i64>,
 
-    /// How often each call is measured.
+    /// Measurements of each call.
     #[arg(long, default_value_t = 50)]
     calls: u32,
 
@@ -40,7 +40,7 @@ struct Args {
     #[arg(long)]
     no_sqlite: bool,
 
-    /// What cargo says when it measures, and not when it tests.
+    /// Passed by `cargo bench`, but not by `cargo test`.
     #[arg(long, hide = true)]
     bench: bool,
 
@@ -49,18 +49,18 @@ struct Args {
     postgres: Option<String>,
 }
 
-/// What is measured. The number of a call chooses the words, so that no two calls in a row ask for the same.
+/// A measured call. Its number chooses the words, so that no two calls in a row are the same.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     /// A whole name that one repository has.
     Rare,
-    /// A part that every hundredth has.
+    /// A part that every hundredth name has.
     Common,
-    /// A part of two characters, which no index knows.
+    /// A part of two characters, which is too short for the index.
     Short,
     /// A part of a user's name.
     Users,
-    /// All that one user owns, collaborates on and has by a team.
+    /// All repositories that one user owns, collaborates on or has through a team.
     Own,
 }
 
@@ -73,13 +73,13 @@ impl Call {
         (Self::Own, "list 1,000 own"),
     ];
 
-    /// Calls once; how many there are in all.
-    async fn make(self, server: &Server, site: &Site, number: u32, token: Option<&str>) -> Result<i64, Failure> {
+    /// Makes the call and returns the total number of results.
+    async fn make(self, server: &Server, dataset: &Dataset, number: u32, token: Option<&str>) -> Result<i64, Failure> {
         let query = match self {
-            Self::Rare => site.rare(number),
-            Self::Common => site.common(number),
-            Self::Short => site.short(number),
-            Self::Users => site.user(number),
+            Self::Rare => dataset.rare(number),
+            Self::Common => dataset.common(number),
+            Self::Short => dataset.short(number),
+            Self::Users => dataset.user(number),
             Self::Own => {
                 let request = ListRepositoriesRequest { page: 1, page_size: 1_000, ..Default::default() };
                 let answer = server.repositories().list_repositories(signed(request, token)?).await?.into_inner();
@@ -87,10 +87,10 @@ impl Call {
             }
         };
         if matches!(self, Self::Users) {
-            let request = SearchUsersRequest { query, page: 1, page_size: PAGE };
+            let request = SearchUsersRequest { query, page: 1, page_size: PAGE_SIZE };
             return Ok(server.accounts().search_users(signed(request, token)?).await?.into_inner().total_count);
         }
-        let request = SearchRepositoriesRequest { query, page: 1, page_size: PAGE, owner_id: 0 };
+        let request = SearchRepositoriesRequest { query, page: 1, page_size: PAGE_SIZE, owner_id: 0 };
         Ok(server.repositories().search_repositories(signed(request, token)?).await?.into_inner().total_count)
     }
 }
@@ -111,14 +111,14 @@ struct Times {
 }
 
 async fn measure(
-    (server, site): (&Server, &Site),
+    (server, dataset): (&Server, &Dataset),
     call: Call,
     token: Option<&str>,
     calls: u32,
 ) -> Result<Times, Failure> {
     let mut found = 0;
     for number in 0..calls / 5 + 1 {
-        found = call.make(server, site, number, token).await?;
+        found = call.make(server, dataset, number, token).await?;
     }
     if found == 0 || (matches!(call, Call::Own) && found != seed::OWN) {
         return Err(Status::internal(format!("{call:?} found {found}")).into());
@@ -126,7 +126,7 @@ async fn measure(
     let mut times = Vec::new();
     for number in 0..calls.max(1) {
         let begin = Instant::now();
-        call.make(server, site, number + 1_000, token).await?;
+        call.make(server, dataset, number + 1_000, token).await?;
         times.push(begin.elapsed());
     }
     times.sort_unstable();
@@ -137,14 +137,14 @@ async fn measure(
 async fn round(database: &str, url: &Secret, size: i64, calls: u32) -> Result<(), Failure> {
     let server = Server::start(url).await?;
     let begin = Instant::now();
-    let site = Site::fill(url, server.user_id(), size).await?;
+    let dataset = Dataset::fill(url, server.user_id(), size).await?;
     eprintln!("{database}: {size} repositories made in {:.1} s", begin.elapsed().as_secs_f64());
     for (call, name) in Call::ALL {
         for token in [None, Some(server.token())] {
             if token.is_none() && matches!(call, Call::Own) {
                 continue;
             }
-            let times = measure((&server, &site), call, token, calls).await?;
+            let times = measure((&server, &dataset), call, token, calls).await?;
             let (median, p95) = (times.median.as_secs_f64() * 1e3, times.p95.as_secs_f64() * 1e3);
             let who = token.map_or("anybody", |_| "signed in");
             println!(
@@ -160,7 +160,7 @@ async fn round(database: &str, url: &Secret, size: i64, calls: u32) -> Result<()
 async fn run(args: Args) -> Result<(), Failure> {
     let sizes = match (args.sizes.as_slice(), args.bench) {
         ([], true) => SIZES.to_vec(),
-        ([], false) => SMALL.to_vec(),
+        ([], false) => TEST_SIZES.to_vec(),
         (sizes, _) => sizes.to_vec(),
     };
     let calls = if args.bench { args.calls } else { 2 };

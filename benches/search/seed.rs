@@ -1,23 +1,24 @@
-//! A site with many repositories: made by SQL, because a million requests would take hours.
+//! A dataset with many repositories, made by SQL because a million requests would take hours.
 
 use ferrite_kit::db::{Db, Value};
 use ferrite_kit::{Secret, args};
 
 use crate::{Failure, server};
 
+/// Accounts that own the other repositories.
 const OWNERS: i64 = 1_000;
-/// What the one user owns, has by a team, and collaborates on: the first so many repositories each.
+/// Numbers of repositories that the user owns, has through a team, and collaborates on. They are the first ones.
 const OWNED: i64 = 400;
 const BY_TEAM: i64 = 300;
 const COLLABORATING: i64 = 300;
-/// All of it.
+/// All repositories of the user.
 pub(crate) const OWN: i64 = OWNED + BY_TEAM + COLLABORATING;
-/// Repositories in one statement.
-const BATCH: i64 = 50_000;
-/// Numbers without pattern, from the number of a repository: multiples of primes, without their low digits.
+/// Repositories that one statement adds.
+const BATCH_SIZE: i64 = 50_000;
+/// Factors that turn the number of a repository into numbers without a pattern.
 const PRIMES: [i64; 5] = [2_654_435_761, 2_246_822_519, 3_266_489_917, 668_265_263, 374_761_393];
 
-/// The two parts of names. Each stands in about every hundredth name.
+/// Words of which names have two. Each is in about every hundredth name.
 const WORDS: &str = "amber anchor apex arrow atlas aurora badger basil beacon birch blaze bolt bramble breeze bridge bronze brook \
      cactus canyon cargo cedar chalk cinder cipher citrus clover cobalt comet copper coral cosmos cotton crane crater crimson \
      crystal cypress dahlia delta desert diamond dingo dolphin dragon drift dune eagle ebony echo eclipse ember emerald falcon fern \
@@ -29,16 +30,16 @@ const WORDS: &str = "amber anchor apex arrow atlas aurora badger basil beacon bi
      reef ridge river robin rocket ruby saffron sage salmon sapphire saturn scarlet shadow sierra silver sparrow spruce summit sunset \
      swift talon tango thistle thunder tiger timber topaz torrent tulip tundra turtle velvet violet viper walnut willow winter wolf \
      zenith zephyr zinc zodiac";
-/// The parts of descriptions: how, what, and for what.
+/// Words of descriptions, for "A HOW WHAT for FOR".
 const HOW: &str =
     "fast small simple modern portable tiny friendly minimal robust typed async embedded secure parallel lazy";
 const WHAT: &str =
     "library tool server client parser compiler framework toolkit driver wrapper plugin engine daemon shell proxy";
 const FOR: &str =
     "json yaml graphs images logs metrics queues caches maps audio video tests builds patches email payments";
-/// Words that nothing but names holds.
+/// Words that are in names alone.
 const COMMON: [&str; 6] = ["falcon", "walnut", "pebble", "saffron", "juniper", "glacier"];
-/// Two characters that a few words hold.
+/// Pairs of characters that are in a few words.
 const SHORT: [&str; 4] = ["zo", "yx", "wi", "kw"];
 
 const MAKE_WORDS: &str = "CREATE TABLE bench_words (kind BIGINT, n BIGINT, word TEXT, PRIMARY KEY (kind, n))";
@@ -78,14 +79,14 @@ const GIVE: &str = "INSERT INTO team_repositories (team_id, repository_id, creat
 const NAMES: &str = "SELECT name FROM repositories WHERE id > (SELECT MIN(id) FROM repositories) + $1 - 1 AND NOT is_private \
      ORDER BY id LIMIT 1";
 
-/// What there is to search for.
+/// Search words for the dataset.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct Dataset {
     rare: Vec<String>,
 }
 
-impl Site {
-    /// Fills the database that repo-svc has just made, for a user who is there.
+impl Dataset {
+    /// Fills a new database of repo-svc, for an existing user.
     pub(crate) async fn fill(url: &Secret, user: i64, size: i64) -> Result<Self, Failure> {
         let db = Db::open(url, 2).await?;
         let indexes = server::set_indexes_aside(url).await?;
@@ -95,7 +96,7 @@ impl Site {
         while begin <= size {
             let [a, b, c, d, e] = PRIMES;
             let [names, how, what, purpose] = lengths;
-            let end = (begin + BATCH - 1).min(size);
+            let end = (begin + BATCH_SIZE - 1).min(size);
             let args = args![
                 begin,
                 end,
@@ -143,7 +144,7 @@ impl Site {
         self.rare[number as usize % self.rare.len()].clone()
     }
 
-    /// A part that about every hundredth name holds.
+    /// A part of about every hundredth name.
     pub(crate) fn common(&self, number: u32) -> String {
         COMMON[number as usize % COMMON.len()].to_owned()
     }
@@ -159,7 +160,7 @@ impl Site {
     }
 }
 
-/// Writes without having PostgreSQL look up what each row refers to, which takes as long as the rest.
+/// Runs a statement without the checks of foreign keys on PostgreSQL, which take as long as the rest.
 async fn unchecked(db: &Db, sql: &str, args: &[Value]) -> Result<(), Failure> {
     let mut tx = db.begin().await?;
     if tx.pick(true, false) {
@@ -169,7 +170,7 @@ async fn unchecked(db: &Db, sql: &str, args: &[Value]) -> Result<(), Failure> {
     Ok(tx.commit().await?)
 }
 
-/// Adds the words, and returns how many there are of each kind.
+/// Adds the words and returns the number of each kind.
 async fn add_words(db: &Db) -> Result<[i64; 4], Failure> {
     let mut lengths = [0; 4];
     let mut tx = db.begin().await?;
@@ -184,7 +185,7 @@ async fn add_words(db: &Db) -> Result<[i64; 4], Failure> {
     Ok(lengths)
 }
 
-/// Adds the owners and the organization; the organization's id, and the first owner's.
+/// Adds the owners and the organization, and returns the ids of the organization and of the first owner.
 async fn add_accounts(db: &Db) -> Result<(i64, i64), Failure> {
     let mut tx = db.begin().await?;
     let (organization,): (i64,) = tx.one(ADD_ORGANIZATION, &args![false, true]).await?;
@@ -194,7 +195,7 @@ async fn add_accounts(db: &Db) -> Result<(i64, i64), Failure> {
     Ok((organization, first))
 }
 
-/// Gives the user what others own.
+/// Gives the user access to repositories of others.
 async fn share(db: &Db, user: i64, organization: i64) -> Result<(), Failure> {
     let mut tx = db.begin().await?;
     tx.execute(COLLABORATE, &args![user, OWNED + BY_TEAM, COLLABORATING]).await?;

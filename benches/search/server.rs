@@ -1,4 +1,4 @@
-//! repo-svc in this process, with one user who can sign in.
+//! repo-svc in this process, with one user.
 
 use std::path::Path;
 use std::time::Duration;
@@ -41,23 +41,23 @@ fn write_keys(folder: &Path) -> Result<(), Failure> {
 
 fn config(folder: &Path, url: &Secret) -> Result<Config, Failure> {
     let file = |name: &str| folder.join(name).display().to_string();
-    let nobody = format!("unix:{}", file("nobody.sock"));
+    let unused = format!("unix:{}", file("unused.sock"));
     let flags = [
         ("--listen", format!("unix:{}", file("repo.sock"))),
         ("--database-url", url.expose().to_owned()),
         ("--service-key-file", file("service.key")),
         ("--grant-public-key-file", file("grant.pub.pem")),
         ("--grant-key-file", file("grant.pem")),
-        ("--issue-address", nobody.clone()),
-        ("--hook-address", nobody.clone()),
-        ("--git-address", nobody),
+        ("--issue-address", unused.clone()),
+        ("--hook-address", unused.clone()),
+        ("--git-address", unused),
     ];
     let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
     Ok(Config::try_parse_from(["repo-svc".to_owned()].into_iter().chain(flags))?)
 }
 
 impl Server {
-    /// Starts on a fresh database.
+    /// Starts repo-svc on a new database.
     pub(crate) async fn start(url: &Secret) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         write_keys(folder.path())?;
@@ -99,27 +99,27 @@ impl Server {
         Ok(Self { channel, life, token, user_id, _folder: folder })
     }
 
-    /// The repositories, as the gateway reaches them.
+    /// A client of the repository service, with the credentials of the gateway.
     pub(crate) fn repositories(&self) -> RepositoryServiceClient<Channel> {
         RepositoryServiceClient::new(self.channel.clone())
     }
 
-    /// The accounts.
+    /// A client of the account service.
     pub(crate) fn accounts(&self) -> AccountServiceClient<Channel> {
         AccountServiceClient::new(self.channel.clone())
     }
 
-    /// What the one user signs in with.
+    /// The token of the user.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    /// The one user.
+    /// The id of the user.
     pub(crate) fn user_id(&self) -> i64 {
         self.user_id
     }
 
-    /// Ends it, and its connections to the database.
+    /// Stops repo-svc, which closes its connections to the database.
     pub(crate) async fn stop(self) {
         self.life.stop();
         self.life.finished().await;
@@ -133,7 +133,7 @@ async fn administer(server: &str, sql: String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A new database beside the one that `server` names.
+/// Makes a database on the server of this URL.
 pub(crate) async fn new_database(server: &str) -> Result<Secret, Failure> {
     let name = format!("ferrite_bench_{}", hex::encode(rand::random::<[u8; 8]>()));
     administer(server, format!("CREATE DATABASE {name}")).await?;
@@ -141,13 +141,13 @@ pub(crate) async fn new_database(server: &str) -> Result<Secret, Failure> {
     Ok(Secret::new(format!("{before}/{name}")))
 }
 
-/// Drops what [`new_database`] made.
+/// Drops a database of [`new_database`].
 pub(crate) async fn drop_database(server: &str, url: &Secret) -> Result<(), Failure> {
     let (_, name) = url.expose().rsplit_once('/').ok_or("the URL of PostgreSQL names no database")?;
     administer(server, format!("DROP DATABASE {name} WITH (FORCE)")).await
 }
 
-/// Drops the indexes of parts of texts, which are made faster at once than row by row, and returns how they are made. None on SQLite.
+/// Drops the trigram indexes, which are faster to make at once than row by row, and returns their definitions. Empty on SQLite.
 pub(crate) async fn set_indexes_aside(url: &Secret) -> Result<Vec<String>, Failure> {
     if url.expose().starts_with("sqlite:") {
         return Ok(Vec::new());
@@ -166,7 +166,7 @@ pub(crate) async fn set_indexes_aside(url: &Secret) -> Result<Vec<String>, Failu
     Ok(made_by)
 }
 
-/// Makes the indexes again, and brings what PostgreSQL knows of its tables up to date, as it does by itself within minutes.
+/// Makes the indexes again and updates the statistics of PostgreSQL, which it does by itself within minutes.
 pub(crate) async fn restore(url: &Secret, indexes: Vec<String>) -> Result<(), Failure> {
     for definition in indexes {
         administer(url.expose(), definition).await?;

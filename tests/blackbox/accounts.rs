@@ -1,4 +1,4 @@
-//! Users, access tokens, and who may make accounts.
+//! Users and access tokens; only administrators make accounts.
 
 use reqwest::Method;
 use serde_json::json;
@@ -46,9 +46,9 @@ async fn tokens_need_the_password_of_their_owner(cluster: &Cluster) {
     let by_token = ada.get(&format!("/users/{}/tokens", ada.name)).await.refused(401);
     assert!(by_token.header("www-authenticate").starts_with("Basic"));
     Answer::of(ada.raw(Method::GET, &path).basic_auth(&ada.name, Some("wrong"))).await.refused(401);
-    Answer::of(ada.raw(Method::GET, &path).basic_auth("nobody-at-all", Some("wrong"))).await.refused(401);
+    Answer::of(ada.raw(Method::GET, &path).basic_auth("no-such-user", Some("wrong"))).await.refused(401);
     Answer::of(ada.raw(Method::GET, &path).basic_auth(&bob.name, Some(&bob.password))).await.refused(403);
-    let unknown = ada.raw(Method::GET, "/api/v1/users/nobody-at-all/tokens");
+    let unknown = ada.raw(Method::GET, "/api/v1/users/no-such-user/tokens");
     Answer::of(unknown.basic_auth(&ada.name, Some(&ada.password))).await.refused(404);
     let by_address = ada.raw(Method::GET, &path).basic_auth(&ada.email, Some(&ada.password));
     Answer::of(by_address).await.expect(200);
@@ -90,7 +90,7 @@ async fn profiles_are_public_without_their_address(cluster: &Cluster) {
     assert_eq!(cluster.anonymous().get(&path).await.expect(200).json()["email"], "");
     let seen = outsider.get(&path).await.expect(200).json();
     assert_eq!((&seen["username"], &seen["email"]), (&json!(ada.name), &json!(ada.email)));
-    cluster.anonymous().get("/users/nobody-at-all").await.refused(404);
+    cluster.anonymous().get("/users/no-such-user").await.refused(404);
 }
 
 async fn only_administrators_make_accounts(cluster: &Cluster) {
@@ -123,7 +123,7 @@ async fn accounts_are_checked_field_by_field(cluster: &Cluster) {
         let refused = admin.post("/admin/users", &with("username", json!(wrong))).await.refused(422).json();
         assert_eq!(refused["errors"][0]["field"], "username", "{wrong:?}: {refused}");
     }
-    for wrong in ["nobody", "@", "a b@example.com\n"] {
+    for wrong in ["no address", "@", "a b@example.com\n"] {
         let refused = admin.post("/admin/users", &with("email", json!(wrong))).await.refused(422).json();
         assert_eq!(refused["errors"][0]["field"], "email", "{wrong:?}: {refused}");
     }

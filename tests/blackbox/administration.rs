@@ -1,4 +1,4 @@
-//! What administrators of the site do: to accounts, and in the name of others.
+//! Requests of site administrators: to accounts, and for other accounts.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ async fn patch_admin_users_names_the_field_that_is_wrong(cluster: &Cluster) {
     let (admin, ada, bob) = (cluster.admin().await, cluster.user("ada").await, cluster.user("bob").await);
     let path = format!("/admin/users/{}", ada.name);
     for (body, field) in [
-        (json!({"email": "nobody"}), "email"),
+        (json!({"email": "no address"}), "email"),
         (json!({"full_name": "f".repeat(101)}), "full_name"),
         (json!({"website": "nope"}), "website"),
         (json!({"website": format!("https://{}.example", "w".repeat(50))}), "website"),
@@ -102,7 +102,7 @@ async fn patch_admin_users_names_the_field_that_is_wrong(cluster: &Cluster) {
     }
     admin.patch(&path, &json!({"email": bob.email.to_uppercase()})).await.refused(422);
     let organization = ada.new_organization("acme").await;
-    for missing in ["nobody-at-all", organization.as_str()] {
+    for missing in ["no-such-user", organization.as_str()] {
         admin.patch(&format!("/admin/users/{missing}"), &json!({"full_name": "x"})).await.refused(404);
     }
     let broken = admin.request(Method::PATCH, &path).header("content-type", "application/json").body("{");
@@ -123,7 +123,7 @@ async fn patch_admin_users_changes_the_address_that_signs_in(cluster: &Cluster) 
     };
     sign_in(&ada.email).await.refused(401);
     sign_in(&new).await.expect(200);
-    // One of its own addresses may take the first place.
+    // A secondary address of the account may become its primary one.
     admin.patch(&path, &json!({ "email": secondary })).await.expect(200);
     assert_eq!(ada.get("/user/emails").await.expect(200).each("email")[0], secondary);
     cluster.user("bob").await.post("/user/emails", &json!([ada.email])).await.expect(201);
@@ -195,14 +195,14 @@ async fn delete_admin_users_removes_the_account(cluster: &Cluster) {
     assert_eq!(bob.get(&bob.repo("shared", "/collaborators")).await.expect(200).json(), json!([]));
     let found = bob.get(&format!("/users/search?q={}", ada.name)).await.expect(200).json();
     assert_eq!(found["data"], json!([]));
-    // The name and the address are free, and nothing of the old account comes back.
+    // The name and the address are free, and the new account inherits nothing.
     let body = json!({"username": ada.name, "email": ada.email, "password": ada.password});
     let again = admin.post("/admin/users", &body).await.expect(201).json();
     assert_ne!(again["id"], ada.id);
     ada.get("/user").await.refused(401);
     assert_eq!(ada.token_list().await.json(), json!([]));
     let organization = bob.new_organization("acme").await;
-    for missing in ["nobody-at-all", organization.as_str()] {
+    for missing in ["no-such-user", organization.as_str()] {
         admin.delete(&format!("/admin/users/{missing}")).await.refused(404);
     }
 }
@@ -219,7 +219,7 @@ async fn post_admin_users_keys_adds_a_key_to_that_account(cluster: &Cluster) {
     admin.post(&path, &json!({"title": "bad", "key": "nope"})).await.refused_field("key");
     admin.post(&path, &json!({})).await.refused_fields(&[("title", "required"), ("key", "required")]);
     let body = json!({"title": "x", "key": ed25519("x")});
-    admin.post("/admin/users/nobody-at-all/keys", &body).await.refused(404);
+    admin.post("/admin/users/no-such-user/keys", &body).await.refused(404);
 }
 
 async fn post_admin_users_orgs_makes_that_user_the_owner(cluster: &Cluster) {
@@ -233,7 +233,7 @@ async fn post_admin_users_orgs_makes_that_user_the_owner(cluster: &Cluster) {
     assert!(!admin.get("/user/orgs").await.expect(200).each("username").contains(&name));
     admin.post(&path, &json!({ "username": name })).await.refused(422);
     admin.post(&path, &json!({"username": "a b"})).await.refused_field("username");
-    for missing in ["nobody-at-all", name.as_str()] {
+    for missing in ["no-such-user", name.as_str()] {
         let body = json!({"username": unique("never")});
         admin.post(&format!("/admin/users/{missing}/orgs"), &body).await.refused(404);
     }
@@ -252,7 +252,7 @@ async fn post_admin_users_repos_makes_a_repository_of_that_account(cluster: &Clu
         admin.post(&path, &json!({"name": "GIVEN"})).await.refused(422);
         admin.post(&path, &json!({"name": "a b"})).await.refused_field("name");
     }
-    admin.post("/admin/users/nobody-at-all/repos", &json!({"name": "x"})).await.refused(404);
+    admin.post("/admin/users/no-such-user/repos", &json!({"name": "x"})).await.refused(404);
 }
 
 async fn admin_teams_are_managed_without_belonging_to_the_organization(cluster: &Cluster) {
@@ -273,7 +273,7 @@ async fn admin_teams_are_managed_without_belonging_to_the_organization(cluster: 
         admin.post(&teams, &body).await.refused_field(field);
     }
     admin.post(&teams, &json!({"name": "CREW"})).await.refused(422);
-    for missing in ["nobody-at-all", ada.name.as_str()] {
+    for missing in ["no-such-user", ada.name.as_str()] {
         admin.post(&format!("/admin/orgs/{missing}/teams"), &json!({"name": "x"})).await.refused(404);
     }
     let team = format!("/admin/teams/{}", made["id"]);
@@ -295,7 +295,7 @@ async fn admin_teams_are_managed_without_belonging_to_the_organization(cluster: 
     }
     assert_eq!(admin.get(&format!("{team}/members")).await.expect(200).json(), json!([]));
     for missing in [
-        format!("{team}/members/nobody-at-all"),
+        format!("{team}/members/no-such-user"),
         format!("{team}/repos/absent"),
         format!("/admin/teams/987654321/members/{}", bob.name),
         "/admin/teams/987654321/repos/tools".to_owned(),
@@ -310,7 +310,7 @@ async fn administration_is_for_administrators(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let name = ada.new_organization("acme").await;
     let team = ada.new_team(&name, "crew", "read").await;
-    // Her own account, organization and team: as an administrator she may still do nothing to them.
+    // The account, organization and team are her own, and the routes of administrators refuse her still.
     for (method, path) in [
         (Method::POST, "/admin/users".to_owned()),
         (Method::PATCH, format!("/admin/users/{}", ada.name)),
@@ -349,7 +349,7 @@ async fn the_last_administrator_stays(cluster: &Cluster) {
     admin.patch(&hers, &json!({"admin": true, "active": false})).await.expect(200);
     last().await;
     admin.patch(&hers, &json!({"active": true})).await.expect(200);
-    // Of two who unmake each other one stays.
+    // Two administrators demote each other at once: one remains.
     let other = json!({"admin": false});
     let outcomes = tokio::join!(admin.patch(&hers, &other), ada.patch(&path, &other));
     let statuses = [outcomes.0.status.as_u16(), outcomes.1.status.as_u16()];

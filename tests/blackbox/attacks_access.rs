@@ -1,4 +1,4 @@
-//! Attempts to get further than one may with accounts, tokens and organizations.
+//! Attempts to gain access that an account, a token or a role does not give.
 
 use serde_json::json;
 
@@ -10,12 +10,12 @@ on_profiles! {
         two_owners_who_remove_each_other_leave_one
     }
     production {
-        a_limited_token_cannot_let_itself_in_elsewhere
+        a_limited_token_cannot_gain_other_access
         an_account_cannot_take_addresses_without_end
     }
 }
 
-async fn a_limited_token_cannot_let_itself_in_elsewhere(cluster: &Cluster) {
+async fn a_limited_token_cannot_gain_other_access(cluster: &Cluster) {
     let (ada, mallory) = (cluster.user("ada").await, cluster.user("mallory").await);
     let made = ada.new_repository("site", json!({"private": true})).await;
     let organization = ada.new_organization("vault").await;
@@ -25,23 +25,23 @@ async fn a_limited_token_cannot_let_itself_in_elsewhere(cluster: &Cluster) {
     let limited = ada.with_new_token(json!({"repositories": only})).await;
     limited.get(&ada.repo("site", "")).await.expect(200);
     let membership = format!("/orgs/{organization}/memberships/{}", mallory.name);
-    limited.put(&membership, &json!({"role": "admin"})).await.refused_saying(403, "`org`");
-    limited.put(&format!("{team}/members/{}", mallory.name), &json!({})).await.refused_saying(403, "`org`");
+    limited.put(&membership, &json!({"role": "admin"})).await.refused_with_message(403, "`org`");
+    limited.put(&format!("{team}/members/{}", mallory.name), &json!({})).await.refused_with_message(403, "`org`");
     for name in ["inside", "absent"] {
-        limited.put(&format!("{team}/repos/{name}"), &json!({})).await.refused_saying(403, "`org`");
+        limited.put(&format!("{team}/repos/{name}"), &json!({})).await.refused_with_message(403, "`org`");
     }
-    limited.post("/user/keys", &json!({"title": "t", "key": "k"})).await.refused_saying(403, "`user`");
-    limited.post("/user/emails", &json!({"emails": ["m@example.org"]})).await.refused_saying(403, "`user`");
+    limited.post("/user/keys", &json!({"title": "t", "key": "k"})).await.refused_with_message(403, "`user`");
+    limited.post("/user/emails", &json!({"emails": ["m@example.org"]})).await.refused_with_message(403, "`user`");
     mallory.get(&format!("/repos/{organization}/inside")).await.refused(404);
     for scope in ["user", "org", "admin"] {
         let body = json!({"name": unique("wide"), "scopes": ["repo:read", scope], "repositories": only});
         ada.make_token(&body).await.refused_field("scopes");
     }
-    // Nor does an administrator's open the site.
+    // A limited token of an administrator does not open the routes of administrators.
     let admin = cluster.admin().await;
     let limited = admin.with_new_token(json!({"repositories": only})).await;
-    limited.get("/admin/audit").await.refused_saying(403, "`admin`");
-    limited.post("/admin/users", &json!({})).await.refused_saying(403, "`admin`");
+    limited.get("/admin/audit").await.refused_with_message(403, "`admin`");
+    limited.post("/admin/users", &json!({})).await.refused_with_message(403, "`admin`");
 }
 
 async fn an_account_cannot_take_addresses_without_end(cluster: &Cluster) {

@@ -1,4 +1,4 @@
-//! The log of who changed what, for administrators.
+//! The audit log, for administrators.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::harness::{Answer, Cluster, User};
 
 on_profiles! {
     both {
-        get_admin_audit_tells_changes_of_rules_about_branches
+        get_admin_audit_lists_changes_of_branch_protections
         get_admin_audit_filters_by_actor_target_action_and_time
     }
     production {
-        get_admin_audit_tells_every_change_with_its_actor_target_and_address
-        get_admin_audit_tells_changes_by_administrators
-        get_admin_audit_never_tells_a_secret
+        get_admin_audit_lists_every_change_with_its_actor_target_and_address
+        get_admin_audit_lists_changes_by_administrators
+        get_admin_audit_never_contains_a_secret
         get_admin_audit_has_pages_of_at_most_a_hundred
         get_admin_audit_names_the_time_that_is_wrong
         get_admin_audit_is_for_administrators
-        what_changed_nothing_is_not_told
+        requests_without_effect_are_not_recorded
     }
 }
 
@@ -29,13 +29,13 @@ async fn audit(admin: &User, query: &str) -> Vec<Value> {
     admin.get(&format!("/admin/audit?limit=100&{query}")).await.expect(200).json().as_array().unwrap().clone()
 }
 
-/// What was done, oldest first, and to what.
-fn told(events: &[Value]) -> Vec<(String, String)> {
+/// The action and the name of the target of each event, oldest first.
+fn actions_and_targets(events: &[Value]) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     events.iter().rev().map(|event| (text(&event["action"]), text(&event["target"]["name"]))).collect()
 }
 
-async fn get_admin_audit_tells_every_change_with_its_actor_target_and_address(cluster: &Cluster) {
+async fn get_admin_audit_lists_every_change_with_its_actor_target_and_address(cluster: &Cluster) {
     let (admin, ada, bob) = (cluster.admin().await, cluster.user("ada").await, cluster.user("bob").await);
     let name = ada.new_organization("acme").await;
     ada.patch(&format!("/orgs/{name}"), &json!({"full_name": "Acme"})).await.expect(200);
@@ -92,7 +92,7 @@ async fn get_admin_audit_tells_every_change_with_its_actor_target_and_address(cl
         ("token.delete", &ada.name),
     ];
     let expected: Vec<_> = expected.into_iter().map(|(action, name)| (action.to_owned(), name.clone())).collect();
-    assert_eq!(told(&events), expected);
+    assert_eq!(actions_and_targets(&events), expected);
     every_field_is_there(&events, &ada);
 }
 
@@ -124,14 +124,14 @@ fn every_field_is_there(events: &[Value], actor: &User) {
     assert!(set["details"].as_object().unwrap().values().any(|value| value == "read"), "{set}");
 }
 
-async fn get_admin_audit_tells_changes_by_administrators(cluster: &Cluster) {
+async fn get_admin_audit_lists_changes_by_administrators(cluster: &Cluster) {
     let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
     let path = format!("/admin/users/{}", ada.name);
     admin.patch(&path, &json!({"full_name": "Other", "password": "another password"})).await.expect(200);
     admin.post(&format!("{path}/keys"), &json!({"title": "given", "key": ed25519("x")})).await.expect(201);
     admin.delete(&path).await.empty(204);
     let events = audit(&admin, &format!("target={}", ada.name)).await;
-    let actions: Vec<_> = told(&events).into_iter().map(|(action, _)| action).collect();
+    let actions: Vec<_> = actions_and_targets(&events).into_iter().map(|(action, _)| action).collect();
     assert_eq!(actions, ["user.create", "token.create", "user.update", "key.add", "user.delete"]);
     for event in events.iter().filter(|event| event["action"] != "token.create") {
         assert_eq!(event["actor"]["username"], crate::harness::cluster::ADMIN.0, "{event}");
@@ -142,7 +142,7 @@ async fn get_admin_audit_tells_changes_by_administrators(cluster: &Cluster) {
     assert!(!update.contains("another"), "{update}");
 }
 
-async fn get_admin_audit_tells_changes_of_rules_about_branches(cluster: &Cluster) {
+async fn get_admin_audit_lists_changes_of_branch_protections(cluster: &Cluster) {
     let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
     ada.new_repository("ruled", json!({"auto_init": true})).await;
     let rules = ada.repo("ruled", "/branch_protections");
@@ -151,7 +151,7 @@ async fn get_admin_audit_tells_changes_of_rules_about_branches(cluster: &Cluster
     ada.delete(&format!("{rules}/main")).await.empty(204);
     ada.delete(&format!("{rules}/main")).await.refused(404);
     let target = format!("{}/ruled", ada.name);
-    // The store of the repository tells repo-svc, which has the log.
+    // git-svc sends an event to repo-svc, which writes the log.
     let mut events = Vec::new();
     for _ in 0..200 {
         events = audit(&admin, &format!("target={target}&action=protection")).await;
@@ -161,7 +161,7 @@ async fn get_admin_audit_tells_changes_of_rules_about_branches(cluster: &Cluster
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
     let expected = ["protection.set", "protection.set", "protection.remove"];
-    assert_eq!(told(&events), expected.map(|action| (action.to_owned(), target.clone())));
+    assert_eq!(actions_and_targets(&events), expected.map(|action| (action.to_owned(), target.clone())));
     for event in &events {
         assert_eq!(event["actor"], json!({"id": ada.id, "username": ada.name}));
         assert!(event["address"] == "127.0.0.1" && event["details"]["pattern"] == "main", "{event}");
@@ -175,7 +175,7 @@ async fn get_admin_audit_tells_changes_of_rules_about_branches(cluster: &Cluster
     assert!(events[0]["details"].get("allow_force").is_none());
 }
 
-async fn get_admin_audit_never_tells_a_secret(cluster: &Cluster) {
+async fn get_admin_audit_never_contains_a_secret(cluster: &Cluster) {
     let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
     let value = ada.new_token("secret one").await;
     let digest = ada.token_list().await.json()[0]["sha1"].as_str().unwrap().to_owned();
@@ -212,7 +212,7 @@ async fn get_admin_audit_filters_by_actor_target_action_and_time(cluster: &Clust
         (format!("actor={name}&since={future}"), 0),
         (format!("actor={name}&until={past}"), 0),
         (format!("actor={name}&since=&until=&action=&target="), 4),
-        ("actor=nobody-at-all".to_owned(), 0),
+        ("actor=no-such-user".to_owned(), 0),
         ("actor=%00".to_owned(), 0),
     ] {
         let found = audit(&admin, &query).await;
@@ -255,16 +255,16 @@ async fn get_admin_audit_is_for_administrators(cluster: &Cluster) {
     let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
     ada.get(&format!("/admin/audit?actor={}", ada.name)).await.refused(403);
     cluster.anonymous().get("/admin/audit").await.refused(401);
-    admin.with_scopes(&["user", "org"]).await.get("/admin/audit").await.refused_saying(403, "`admin`");
+    admin.with_scopes(&["user", "org"]).await.get("/admin/audit").await.refused_with_message(403, "`admin`");
     admin.with_scopes(&["admin"]).await.get("/admin/audit").await.expect(200);
 }
 
-async fn what_changed_nothing_is_not_told(cluster: &Cluster) {
+async fn requests_without_effect_are_not_recorded(cluster: &Cluster) {
     let (admin, ada, bob) = (cluster.admin().await, cluster.user("ada").await, cluster.user("bob").await);
     ada.new_repository("quiet", json!({})).await;
     let count = async || audit(&admin, &format!("actor={}", ada.name)).await.len();
     let before = count().await;
-    ada.put(&ada.repo("quiet", "/collaborators/nobody-at-all"), &json!({})).await.refused(422);
+    ada.put(&ada.repo("quiet", "/collaborators/no-such-user"), &json!({})).await.refused(422);
     ada.delete(&ada.repo("quiet", &format!("/collaborators/{}", bob.name))).await.refused(404);
     ada.post("/user/keys", &json!({"title": "bad", "key": "bad"})).await.refused(422);
     ada.post("/user/orgs", &json!({"username": bob.name})).await.refused(422);

@@ -1,5 +1,5 @@
-//! Input that no honest client sends, by every route that takes it: refused with a reason, or served and harmless. What only git's own
-//! protocol can carry is tried by git-svc's tests.
+//! Input that no honest client sends, by every route that takes it: refused with a reason, or served and harmless. Input that only git's
+//! own protocol can carry is in git-svc's tests.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ on_profiles! {
     }
 }
 
-/// Revisions, as a URL carries them, that mean something to git's command line or to its revision parser.
+/// Percent-encoded revisions that mean something to git's command line or to its revision parser.
 const ODD: &[&str] = &[
     "-x",
     "-n1",
@@ -45,7 +45,7 @@ const ODD: &[&str] = &[
     "..%2F..%2Fetc%2Fpasswd",
 ];
 
-/// What every route says that takes a revision.
+/// Returns the answers of all routes that take a revision, with their paths.
 async fn by_every_route(user: &User, name: &str, revision: &str) -> Vec<(String, Answer)> {
     let paths = [
         format!("/branches/{revision}"),
@@ -138,7 +138,7 @@ async fn writes_to_odd_branches_are_refused_by_name(cluster: &Cluster) {
     assert_eq!(branches.as_array().unwrap().len(), 1, "{branches}");
 }
 
-/// Writes an object into a repository, whatever git thinks of it; its id.
+/// Writes an object without git's checks and returns its id.
 async fn object(git: &Git, kind: &str, text: &str) -> String {
     std::fs::write(git.path().join("object"), text).unwrap();
     git.run("work", &["hash-object", "-w", "--literally", "-t", kind, "../object"]).await
@@ -174,9 +174,12 @@ async fn commits_from_the_end_of_time_are_read_everywhere(cluster: &Cluster) {
             object(&git, "tag", &format!("object {commit}\ntype commit\ntag t{number}\ntagger {who}\n\nm\n")).await;
         let push = ["push", &url, &format!("{commit}:refs/heads/b{number}"), &format!("{tag}:refs/tags/t{number}")];
         let output = git.attempt("work", &push).await;
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         if !output.status.success() {
-            assert!(told.contains("adDate") || told.contains("date") || told.contains("imezone"), "{date}: {told}");
+            assert!(
+                stderr.contains("adDate") || stderr.contains("date") || stderr.contains("imezone"),
+                "{date}: {stderr}"
+            );
             continue;
         }
         taken += 1;
@@ -228,7 +231,7 @@ async fn links_and_submodules_are_never_followed(cluster: &Cluster) {
         assert_eq!((&seen["type"], &seen["target"]), (&json!("symlink"), &json!(target)));
         assert_eq!(ada.get(&ada.repo("links", &format!("/raw/main/{path}"))).await.expect(200).text(), target);
     }
-    // What stands in a link's place is replaced with it, and not through it.
+    // `.gitmodules` with a path outside the tree is refused.
     let modules = "[submodule \"x\"]\n\tpath = ../x\n\turl = -u./x\n";
     let content = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, modules);
     let body = json!({"message": "m", "content": content});

@@ -1,4 +1,4 @@
-//! Commits by the API that remove a file, change several, or name others as their authors; git looks at the result.
+//! Commits by the API that remove a file, change several, or name other authors; the results are read back with git.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ async fn remove(user: &User, path: &str, body: &Value) -> Answer {
     Answer::of(user.request(Method::DELETE, path).json(body)).await
 }
 
-/// What git finds in a repository: a line for each file of a branch.
+/// Clones a repository and returns the files of a branch, one per line.
 async fn tree(user: &User, name: &str, branch: &str) -> String {
     let git = Git::new();
     git.run("", &["clone", "-q", "--bare", &user.git_url(&user.name, name), "back.git"]).await;
@@ -120,8 +120,8 @@ async fn authors_and_committers_are_who_the_body_says(cluster: &Cluster) {
     assert_eq!((&commit["author"], &commit["committer"]["name"]), (&author, &json!("Linus")));
     let git = Git::new();
     git.run("", &["clone", "-q", &ada.git_url(&ada.name, "names"), "work"]).await;
-    let said = git.run("work", &["log", "-1", "--format=%an <%ae> %at %cn <%ce>"]).await;
-    assert_eq!(said, "Grace Hopper <grace@example.com> 981165906 Linus <linus@example.com>");
+    let printed = git.run("work", &["log", "-1", "--format=%an <%ae> %at %cn <%ce>"]).await;
+    assert_eq!(printed, "Grace Hopper <grace@example.com> 981165906 Linus <linus@example.com>");
     let own = json!({"message": "m", "content": file("y"), "author": {}});
     let made = ada.put(&path, &own).await.expect(201).json();
     assert_eq!(made["commit"]["commit"]["author"]["email"], ada.email.as_str());

@@ -1,4 +1,4 @@
-//! Users who were added to a repository.
+//! Collaborators of a repository.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use crate::harness::{Answer, Cluster, User};
 
 on_profiles! {
     production {
-        get_repos_collaborators_lists_who_was_added
-        get_repos_collaborators_name_answers_whether_somebody_was_added
+        get_repos_collaborators_lists_the_users_that_were_added
+        get_repos_collaborators_name_answers_whether_a_user_was_added
         put_repos_collaborators_gives_the_level_that_is_named
         put_repos_collaborators_without_a_level_gives_write_or_keeps_what_is_there
         put_repos_collaborators_names_what_is_wrong
@@ -32,7 +32,7 @@ fn may(admin: bool, push: bool) -> Value {
     json!({"admin": admin, "push": push, "pull": true})
 }
 
-async fn get_repos_collaborators_lists_who_was_added(cluster: &Cluster) {
+async fn get_repos_collaborators_lists_the_users_that_were_added(cluster: &Cluster) {
     let (ada, bob, eve) = (cluster.user("ada").await, cluster.user("bob").await, cluster.user("eve").await);
     ada.new_repository("shared", json!({"private": true})).await;
     let list = ada.repo("shared", "/collaborators");
@@ -51,7 +51,7 @@ async fn get_repos_collaborators_lists_who_was_added(cluster: &Cluster) {
     assert_eq!(page.each("username"), [eve.name.as_str()]);
     let first = format!("<{}/api/v1{list}?limit=1&page=1>", cluster.url);
     assert_eq!(page.header("link"), format!("{first}; rel=\"first\",{first}; rel=\"prev\""));
-    // Members of teams are not added to anything.
+    // Members of a team are no collaborators of its repositories.
     let organization = ada.new_organization("acme").await;
     ada.new_repository_of(&organization, "tools", true).await;
     let team = ada.new_team(&organization, "crew", "write").await;
@@ -60,12 +60,12 @@ async fn get_repos_collaborators_lists_who_was_added(cluster: &Cluster) {
     assert_eq!(ada.get(&format!("/repos/{organization}/tools/collaborators")).await.expect(200).json(), json!([]));
 }
 
-async fn get_repos_collaborators_name_answers_whether_somebody_was_added(cluster: &Cluster) {
+async fn get_repos_collaborators_name_answers_whether_a_user_was_added(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     ada.new_repository("shared", json!({})).await;
     ada.get(&path(&ada, &bob.name)).await.refused(404);
     ada.get(&path(&ada, &ada.name)).await.refused(404);
-    ada.get(&path(&ada, "nobody-at-all")).await.refused_field("collaborator");
+    ada.get(&path(&ada, "no-such-user")).await.refused_field("collaborator");
     ada.put_nothing(&path(&ada, &bob.name)).await.empty(204);
     ada.get(&path(&ada, &bob.name.to_uppercase())).await.empty(204);
 }
@@ -110,7 +110,7 @@ async fn put_repos_collaborators_names_what_is_wrong(cluster: &Cluster) {
         ada.put(&path(&ada, &bob.name), &json!({ "permission": wrong })).await.refused_field("permission");
     }
     ada.put(&path(&ada, &bob.name), &json!({"permission": 7})).await.refused_fields(&[("permission", "type")]);
-    for wrong in ["nobody-at-all", organization.as_str(), ada.name.as_str(), &ada.name.to_uppercase()] {
+    for wrong in ["no-such-user", organization.as_str(), ada.name.as_str(), &ada.name.to_uppercase()] {
         ada.put(&path(&ada, wrong), &json!({})).await.refused_field("collaborator");
     }
     let put = ada.request(Method::PUT, &path(&ada, &bob.name)).header("content-type", "application/json").body("{");
@@ -127,7 +127,7 @@ async fn delete_repos_collaborators_removes_and_then_does_not_find(cluster: &Clu
     bob.get(&ada.repo("shared", "")).await.expect(200);
     ada.delete(&path(&ada, &bob.name.to_uppercase())).await.empty(204);
     bob.get(&ada.repo("shared", "")).await.refused(404);
-    for absent in [bob.name.as_str(), ada.name.as_str(), "nobody-at-all"] {
+    for absent in [bob.name.as_str(), ada.name.as_str(), "no-such-user"] {
         ada.delete(&path(&ada, absent)).await.refused(404);
     }
 }
@@ -139,9 +139,9 @@ async fn collaborators_are_managed_by_administrators_of_the_repository(cluster: 
         let one = path(&ada, &eve.name);
         caller.get(&ada.repo("shared", "/collaborators")).await.refused(status);
         caller.get(&one).await.refused(status);
-        // Mistakes are told to those who may.
+        // Mistakes in the body are named only to callers who may make the request.
         caller.put(&one, &json!({"permission": "king"})).await.refused(status);
-        caller.put(&path(&ada, "nobody-at-all"), &json!({})).await.refused(status);
+        caller.put(&path(&ada, "no-such-user"), &json!({})).await.refused(status);
         let broken = caller.request(Method::PUT, &one).header("content-type", "application/json").body("{");
         Answer::of(broken).await.refused(status);
         caller.delete(&one).await.refused(status);
@@ -166,7 +166,7 @@ async fn collaborators_see_repositories_and_change_them_by_their_level(cluster: 
     ada.new_repository("shared", json!({"private": true, "auto_init": true})).await;
     let token = bob.token.as_deref().unwrap();
     let file = json!({"message": "x", "content": ""});
-    // The repository, a file to write, its hooks, its removal; git's two doors.
+    // Reading the repository, writing a file, listing hooks, deleting; fetching and pushing.
     for (number, (permission, expected)) in [
         (None, [404, 404, 404, 404, 404, 404]),
         (Some("read"), [200, 403, 403, 403, 200, 403]),

@@ -17,7 +17,7 @@ on_profiles! {
         refused_writes_name_their_field
         no_path_leaves_the_tree_or_enters_git
         only_writers_write
-        directories_links_and_submodules_are_told_apart
+        directories_links_and_submodules_have_types_of_their_own
     }
 }
 
@@ -208,7 +208,7 @@ async fn simultaneous_writes_all_land(cluster: &Cluster) {
     git.run("work", &["fsck", "--strict"]).await;
 }
 
-async fn directories_links_and_submodules_are_told_apart(cluster: &Cluster) {
+async fn directories_links_and_submodules_have_types_of_their_own(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("kinds", json!({})).await;
     let git = Git::new();

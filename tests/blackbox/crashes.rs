@@ -1,5 +1,6 @@
-//! Two hundred kills at random points: of git-svc, of the gateway, and of the git processes that work for them, while several
-//! writers go on. Each writer remembers what was acknowledged; in the end that is there, whole, and was told once.
+//! Two hundred kills at random points (a tenth of that in `make test`): of git-svc, of the gateway, and of git-svc's git processes, while
+//! several writers work. Each writer records the writes that were acknowledged. In the end all of them are there and whole, and each
+//! caused one event.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
@@ -17,10 +18,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::harness::ssh::{Client, client_of};
-use crate::harness::tree::{Random, fsck_all, git_below, nobody_works_in};
-use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, rounds, run_forgiving};
+use crate::harness::tree::{Random, fsck_all, git_below, wait_for_no_process_in};
+use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, rounds, run_expecting_errors};
 
-/// How often each is killed. A launcher waits longer and longer before it starts a process again that dies again and again.
+/// Numbers of kills. The launcher waits longer before each restart of a process that keeps dying, so the embedded profile has fewer.
 struct Plan {
     git: usize,
     gateway: usize,
@@ -29,7 +30,7 @@ struct Plan {
 
 const EMBEDDED: Plan = Plan { git: 8, gateway: 6, processes: 56 };
 const PRODUCTION: Plan = Plan { git: 40, gateway: 20, processes: 70 };
-/// Upkeep that never rests, so that it is hit as well.
+/// Background maintenance runs all the time, so that kills hit it as well.
 const SETTINGS: &[(&str, &str)] = &[
     ("FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", "0.3"),
     ("FERRITE_GIT_UPKEEP_JOBS", "1"),
@@ -40,10 +41,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("FERRITE_GIT_UPKEEP_FULL_SECONDS", "15"),
     ("FERRITE_GIT_UPKEEP_LOOSE_REFS", "4"),
 ];
-/// What git-svc says of a git process that was killed, and what the gateway then says of git-svc.
+/// Errors that git-svc logs for a killed git process, and the gateway for the failed call.
 const EXPECTED: &[&str] = &["signal: 9", "a service failed: internal error"];
-const ATTEMPT: Duration = Duration::from_secs(60);
-const PATIENCE: Duration = Duration::from_secs(60);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 const REPOSITORIES: [&str; 4] = ["pushes", "ssh", "puts", "changes"];
 
 mod embedded {
@@ -63,39 +64,39 @@ mod production {
 fn run(profile: Profile, plan: &Plan) {
     let cluster =
         Cluster::start(profile, &Options { settings: SETTINGS.to_vec(), on_disk: true, ..Options::default() });
-    run_forgiving(&cluster, EXPECTED, nothing_acknowledged_is_lost(&cluster, plan));
+    run_expecting_errors(&cluster, EXPECTED, nothing_acknowledged_is_lost(&cluster, plan));
 }
 
-/// Commits to push; more than are needed.
+/// Number of commits to push; more than are needed.
 fn commits() -> u32 {
     u32::try_from(rounds(900).max(200)).unwrap()
 }
 
-/// What all writers share.
-struct Work {
+/// State shared by the writers.
+struct Workload {
     user: User,
     ssh: Client,
     source: Git,
     /// Commits, each the parent of the next.
     chain: Vec<String>,
     is_over: AtomicBool,
-    /// Attempts that are going on, that failed, and that ended well.
-    flying: AtomicUsize,
+    /// Attempts that are running, that failed, and that succeeded.
+    in_flight: AtomicUsize,
     failed: AtomicUsize,
     done: AtomicUsize,
-    /// How far each branch of a pusher is for sure, and how far it may be.
+    /// By branch of a pusher: indexes into `chain` of the last acknowledged commit and of the last one that was sent.
     branches: Mutex<BTreeMap<String, (usize, usize)>>,
 }
 
-/// What a writer was told in the end.
-enum Told {
-    /// A ref of a repository is at a commit, or gone.
+/// A write that was acknowledged.
+enum Acknowledged {
+    /// A ref of a repository points to a commit, or was deleted.
     Ref(&'static str, String, Option<String>),
-    /// A branch of a repository holds a commit.
+    /// A branch of a repository contains a commit.
     Commit(&'static str, String, String),
 }
 
-impl Work {
+impl Workload {
     async fn new(cluster: &Cluster) -> Self {
         let user = cluster.user("ada").await;
         for name in REPOSITORIES {
@@ -107,21 +108,21 @@ impl Work {
         let chain = source.run("source.git", &["rev-list", "--reverse", "--first-parent", "main"]).await;
         let chain = chain.lines().map(str::to_owned).collect();
         let (is_over, branches) = (AtomicBool::new(false), Mutex::default());
-        let [flying, failed, done] = [const { AtomicUsize::new(0) }; 3];
-        Self { user, ssh, source, chain, is_over, flying, failed, done, branches }
+        let [in_flight, failed, done] = [const { AtomicUsize::new(0) }; 3];
+        Self { user, ssh, source, chain, is_over, in_flight, failed, done, branches }
     }
 
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Tries until it goes well. Whether it did before a failure was heard is for `attempt` to know.
-    async fn insist<T, F: Future<Output = Result<T, String>>>(&self, what: &str, attempt: impl Fn() -> F) -> T {
+    /// Repeats `attempt` until it succeeds. An attempt may have had its effect although it failed, so it must be safe to repeat.
+    async fn retry<T, F: Future<Output = Result<T, String>>>(&self, what: &str, attempt: impl Fn() -> F) -> T {
         let start = Instant::now();
         loop {
-            self.flying.fetch_add(1, Ordering::SeqCst);
-            let outcome = tokio::time::timeout(ATTEMPT, attempt()).await;
-            self.flying.fetch_sub(1, Ordering::SeqCst);
+            self.in_flight.fetch_add(1, Ordering::SeqCst);
+            let outcome = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt()).await;
+            self.in_flight.fetch_sub(1, Ordering::SeqCst);
             match outcome.unwrap_or_else(|_| panic!("{what} hangs")) {
                 Ok(done) => {
                     self.done.fetch_add(1, Ordering::SeqCst);
@@ -129,16 +130,16 @@ impl Work {
                 }
                 Err(error) => {
                     self.failed.fetch_add(1, Ordering::SeqCst);
-                    assert!(start.elapsed() < 2 * PATIENCE, "{what} is never acknowledged: {error}");
+                    assert!(start.elapsed() < 2 * SETTLE_TIMEOUT, "{what} is never acknowledged: {error}");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
         }
     }
 
-    /// Pushes until git says that it is done.
+    /// Pushes until git reports success.
     async fn push(&self, name: &'static str, refspec: &str) {
-        self.insist(&format!("{name}: push {refspec}"), || async {
+        self.retry(&format!("{name}: push {refspec}"), || async {
             let (user, source) = (&self.user, &self.source);
             let output = if name == "ssh" {
                 let url = self.ssh.url(&user.name, name);
@@ -147,17 +148,17 @@ impl Work {
                 source.command("source.git", &["push", "-q", &user.git_url(&user.name, name), refspec]).output().await
             };
             let output = output.unwrap();
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            // A ref that is gone already was removed by an attempt whose answer was lost.
-            let is_gone = refspec.starts_with(':') && told.contains("does not exist");
-            if output.status.success() || is_gone { Ok(()) } else { Err(told) }
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            // If the ref does not exist any more, an earlier attempt deleted it and its answer was lost.
+            let is_gone = refspec.starts_with(':') && stderr.contains("does not exist");
+            if output.status.success() || is_gone { Ok(()) } else { Err(stderr) }
         })
         .await;
     }
 
-    /// Sends a write with a key, so that a repeat gets the answer to the one that was done.
+    /// Sends a write with an idempotency key until it is acknowledged, and returns its commit.
     async fn write(&self, method: Method, path: &str, key: &str, body: &Value) -> String {
-        self.insist(key, || async {
+        self.retry(key, || async {
             let request = self.user.request(method.clone(), path).header("idempotency-key", key).json(body);
             let answer = Answer::try_of(request).await.map_err(|error| error.to_string())?;
             let status = answer.status.as_u16();
@@ -170,9 +171,9 @@ impl Work {
         .await
     }
 
-    /// Pushes commit after commit to a branch, and now and then a tag that goes again.
-    async fn pusher(&self, name: &'static str, number: usize) -> Vec<Told> {
-        let (branch, mut told) = (format!("refs/heads/writer-{number}"), Vec::new());
+    /// Pushes commit after commit to a branch, and sometimes a tag that is deleted again.
+    async fn pusher(&self, name: &'static str, number: usize) -> Vec<Acknowledged> {
+        let (branch, mut acknowledged) = (format!("refs/heads/writer-{number}"), Vec::new());
         let key = format!("{name} {branch}");
         let mut last = 0;
         for (step, commit) in self.chain.iter().enumerate() {
@@ -191,18 +192,18 @@ impl Work {
                 0 => self.push(name, &format!("{commit}:{tag}")).await,
                 2 => {
                     self.push(name, &format!(":{tag}")).await;
-                    told.push(Told::Ref(name, tag, None));
+                    acknowledged.push(Acknowledged::Ref(name, tag, None));
                 }
                 _ => {}
             }
         }
-        told.push(Told::Ref(name, branch, Some(self.chain[last].clone())));
-        told
+        acknowledged.push(Acknowledged::Ref(name, branch, Some(self.chain[last].clone())));
+        acknowledged
     }
 
-    /// Writes file after file.
-    async fn putter(&self, number: usize) -> Vec<Told> {
-        let mut told = Vec::new();
+    /// Writes file after file through the API.
+    async fn putter(&self, number: usize) -> Vec<Acknowledged> {
+        let mut acknowledged = Vec::new();
         for step in 0.. {
             if self.is_over() {
                 break;
@@ -211,14 +212,14 @@ impl Work {
             let body =
                 json!({"message": format!("Put {number} {step}"), "content": encode(&format!("{number} {step}"))});
             let commit = self.write(Method::PUT, &path, &format!("put-{number}-{step}"), &body).await;
-            told.push(Told::Commit("puts", "refs/heads/main".to_owned(), commit));
+            acknowledged.push(Acknowledged::Commit("puts", "refs/heads/main".to_owned(), commit));
         }
-        told
+        acknowledged
     }
 
-    /// Changes several files at once, and begins branches.
-    async fn changer(&self) -> Vec<Told> {
-        let (mut told, path) = (Vec::new(), self.user.repo("changes", "/contents"));
+    /// Changes several files in one commit, some of them on new branches.
+    async fn changer(&self) -> Vec<Acknowledged> {
+        let (mut acknowledged, path) = (Vec::new(), self.user.repo("changes", "/contents"));
         for step in 0.. {
             if self.is_over() {
                 break;
@@ -233,16 +234,16 @@ impl Work {
                 body["new_branch"] = json!(branch);
             }
             let commit = self.write(Method::POST, &path, &format!("change-{step}"), &body).await;
-            told.push(match step % 3 {
-                2 => Told::Ref("changes", format!("refs/heads/{branch}"), Some(commit)),
-                _ => Told::Commit("changes", "refs/heads/main".to_owned(), commit),
+            acknowledged.push(match step % 3 {
+                2 => Acknowledged::Ref("changes", format!("refs/heads/{branch}"), Some(commit)),
+                _ => Acknowledged::Commit("changes", "refs/heads/main".to_owned(), commit),
             });
         }
-        told
+        acknowledged
     }
 
-    /// Copies every repository and looks whether the branches of pushers are where they may be.
-    async fn look(&self) {
+    /// Clones every repository and checks that the branches of pushers are between the acknowledged and the sent commit.
+    async fn check_branches(&self) {
         let git = Git::new();
         let before = self.branches.lock().unwrap().clone();
         let mut seen = HashMap::new();
@@ -263,7 +264,7 @@ impl Work {
                 continue;
             };
             let place = self.chain.iter().position(|commit| commit == tip);
-            let place = place.unwrap_or_else(|| panic!("{key} is at {tip}, which nobody pushed"));
+            let place = place.unwrap_or_else(|| panic!("{key} is at {tip}, which was never pushed"));
             assert!((sure..=may_be).contains(&place), "{key}: {place}, not {sure} to {may_be}");
         }
     }
@@ -273,24 +274,25 @@ fn encode(text: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(text)
 }
 
-/// What is killed next.
+/// The target of a kill.
 #[derive(Clone, Copy)]
 enum Target {
     Role(Role),
     Process,
 }
 
-/// What became of the kills.
+/// Counts of the kills.
 #[derive(Default)]
-struct Toll {
+struct CrashCounts {
     kills: usize,
-    /// With requests in flight.
+    /// Kills with requests in flight.
     busy: usize,
+    /// Kills of git processes, by subcommand.
     processes: BTreeMap<String, usize>,
 }
 
-/// Kills until the plan is done.
-async fn kill_all(cluster: &Cluster, work: &Work, plan: &Plan) -> Toll {
+/// Carries out the plan in random order.
+async fn kill_all(cluster: &Cluster, work: &Workload, plan: &Plan) -> CrashCounts {
     let mut random = Random::seeded();
     let mut targets = vec![Target::Role(Role::Git); rounds(plan.git)];
     targets.extend(vec![Target::Role(Role::Gateway); rounds(plan.gateway)]);
@@ -299,34 +301,35 @@ async fn kill_all(cluster: &Cluster, work: &Work, plan: &Plan) -> Toll {
         let other = random.below(index as u64 + 1);
         targets.swap(index, usize::try_from(other).unwrap());
     }
-    let (mut toll, third) = (Toll::default(), targets.len() / 3);
+    let (mut counts, third) = (CrashCounts::default(), targets.len() / 3);
     for (index, target) in targets.into_iter().enumerate() {
         tokio::time::sleep(Duration::from_millis(10 + random.below(120))).await;
         match target {
             Target::Role(role) => {
-                toll.busy += usize::from(work.flying.load(Ordering::SeqCst) > 0);
+                counts.busy += usize::from(work.in_flight.load(Ordering::SeqCst) > 0);
                 tokio::task::block_in_place(|| cluster.crash(role));
             }
             Target::Process => {
                 let (name, is_busy) = kill_git(cluster, work, &mut random).await;
-                toll.busy += usize::from(is_busy);
-                *toll.processes.entry(name).or_default() += 1;
+                counts.busy += usize::from(is_busy);
+                *counts.processes.entry(name).or_default() += 1;
             }
         }
-        toll.kills += 1;
+        counts.kills += 1;
         if index == third || index == 2 * third {
-            work.look().await;
+            work.check_branches().await;
         }
     }
-    toll
+    counts
 }
 
-/// Kills a git process that works for git-svc: of a wanted kind if one shows up, or else any.
-async fn kill_git(cluster: &Cluster, work: &Work, random: &mut Random) -> (String, bool) {
-    const WANTED: [&str; 8] =
+/// Kills a git process of git-svc: of a random kind if one shows up within 300 ms, or else any. Returns its subcommand, and whether
+/// requests were in flight.
+async fn kill_git(cluster: &Cluster, work: &Workload, random: &mut Random) -> (String, bool) {
+    const KINDS: [&str; 8] =
         ["", "receive-pack", "index-pack", "update-ref", "update-ref", "repack", "pack-objects", "pack-refs"];
     let root = cluster.process_id(Role::Git).unwrap();
-    let wanted = WANTED[usize::try_from(random.below(WANTED.len() as u64)).unwrap()];
+    let wanted = KINDS[usize::try_from(random.below(KINDS.len() as u64)).unwrap()];
     let start = Instant::now();
     loop {
         let running = git_below(root);
@@ -334,19 +337,19 @@ async fn kill_git(cluster: &Cluster, work: &Work, random: &mut Random) -> (Strin
         let fitting: Vec<_> = running.iter().filter(|process| is_any || process.name == wanted).collect();
         if !fitting.is_empty() {
             let victim = fitting[usize::try_from(random.below(fitting.len() as u64)).unwrap()];
-            let is_busy = work.flying.load(Ordering::SeqCst) > 0;
+            let is_busy = work.in_flight.load(Ordering::SeqCst) > 0;
             let id = rustix::process::Pid::from_raw(victim.id.try_into().unwrap()).unwrap();
             if rustix::process::kill_process(id, Signal::KILL).is_ok() {
                 return (victim.name.clone(), is_busy);
             }
         }
-        assert!(start.elapsed() < PATIENCE, "git-svc runs no git");
+        assert!(start.elapsed() < SETTLE_TIMEOUT, "git-svc runs no git");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
 async fn nothing_acknowledged_is_lost(cluster: &Cluster, plan: &Plan) {
-    let work = Arc::new(Work::new(cluster).await);
+    let work = Arc::new(Workload::new(cluster).await);
     let mut writers = JoinSet::new();
     for number in 0..6 {
         let work = Arc::clone(&work);
@@ -360,42 +363,45 @@ async fn nothing_acknowledged_is_lost(cluster: &Cluster, plan: &Plan) {
         });
     }
     let start = Instant::now();
-    let toll = kill_all(cluster, &work, plan).await;
+    let counts = kill_all(cluster, &work, plan).await;
     work.is_over.store(true, Ordering::SeqCst);
-    let mut told = Vec::new();
+    let mut acknowledged = Vec::new();
     while let Some(writer) = writers.join_next().await {
-        told.extend(writer.unwrap());
+        acknowledged.extend(writer.unwrap());
     }
     let (done, failed) = (work.done.load(Ordering::SeqCst), work.failed.load(Ordering::SeqCst));
     eprintln!(
         "{} kills in {:?}, {} with requests in flight; git: {:?}; {done} writes, {failed} attempts failed",
-        toll.kills,
+        counts.kills,
         start.elapsed(),
-        toll.busy,
-        toll.processes,
+        counts.busy,
+        counts.processes,
     );
-    assert!(toll.busy * 10 >= toll.kills * 9, "most kills hit nobody");
-    assert!(failed * 4 >= toll.kills, "most kills harmed nobody");
+    assert!(counts.busy * 10 >= counts.kills * 9, "most kills hit no request");
+    assert!(failed * 4 >= counts.kills, "most kills failed no attempt");
     settled(cluster).await;
-    let refs = what_is_there(&work, &told).await;
+    let refs = all_acknowledged_is_there(&work, &acknowledged).await;
     events_are_exact(cluster, &work, &refs).await;
-    nobody_works_in(&cluster.store(), PATIENCE).await;
+    wait_for_no_process_in(&cluster.store(), SETTLE_TIMEOUT).await;
     assert_eq!(fsck_all(&cluster.store(), &Git::new()).await, REPOSITORIES.len());
 }
 
-/// Waits until nothing is open and everything was told.
+/// Waits until no journal entry is open and all events are delivered.
 async fn settled(cluster: &Cluster) {
     let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
     let open = "SELECT COUNT(*) FROM ref_journal WHERE state = 'open'";
     let start = Instant::now();
     while cluster.number(Role::Git, waiting).await + cluster.number(Role::Git, open).await > 0 {
-        assert!(start.elapsed() < PATIENCE, "events or intents are never settled");
+        assert!(start.elapsed() < SETTLE_TIMEOUT, "events are not delivered or journal entries stay open");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Holds fresh copies against what was acknowledged; all refs by repository and name.
-async fn what_is_there(work: &Work, told: &[Told]) -> HashMap<(String, String), String> {
+/// Compares fresh clones with the acknowledged writes and returns all refs by repository and name.
+async fn all_acknowledged_is_there(
+    work: &Workload,
+    acknowledged: &[Acknowledged],
+) -> HashMap<(String, String), String> {
     let (git, mut refs, mut commits) = (Git::new(), HashMap::new(), HashMap::new());
     for name in REPOSITORIES {
         let copy = format!("{name}.git");
@@ -411,13 +417,13 @@ async fn what_is_there(work: &Work, told: &[Told]) -> HashMap<(String, String), 
         }
     }
     let mut on_main: HashMap<&str, usize> = HashMap::new();
-    for told in told {
-        match told {
-            Told::Ref(name, name_of_ref, tip) => {
+    for acknowledged in acknowledged {
+        match acknowledged {
+            Acknowledged::Ref(name, name_of_ref, tip) => {
                 let found = refs.get(&((*name).to_owned(), name_of_ref.clone()));
                 assert_eq!(found, tip.as_ref(), "{name} {name_of_ref}");
             }
-            Told::Commit(name, branch, commit) => {
+            Acknowledged::Commit(name, branch, commit) => {
                 assert!(commits[name].contains(commit), "{name} {branch}: {commit} was acknowledged and is not there");
                 *on_main.entry(name).or_default() += 1;
             }
@@ -429,8 +435,8 @@ async fn what_is_there(work: &Work, told: &[Told]) -> HashMap<(String, String), 
     refs
 }
 
-/// Every change of a ref has one confirmed entry and one event, which was heard once; together they lead to where refs are.
-async fn events_are_exact(cluster: &Cluster, work: &Work, refs: &HashMap<(String, String), String>) {
+/// Every change of a ref has one confirmed journal entry and one event, delivered once; together they lead to the current refs.
+async fn events_are_exact(cluster: &Cluster, work: &Workload, refs: &HashMap<(String, String), String>) {
     let mut names = HashMap::new();
     for name in REPOSITORIES {
         let repository = work.user.get(&work.user.repo(name, "")).await.expect(200).json();
@@ -446,7 +452,7 @@ async fn events_are_exact(cluster: &Cluster, work: &Work, refs: &HashMap<(String
         for update in fact.updates {
             updates += 1;
             let change = (name.clone(), update.name.clone(), update.old_id.clone(), update.new_id.clone());
-            assert!(seen.insert(change.clone()), "told twice: {change:?}");
+            assert!(seen.insert(change.clone()), "two events: {change:?}");
             let key = (name.clone(), String::from_utf8(update.name).unwrap());
             chains.entry(key).or_default().push((update.old_id, update.new_id));
         }
@@ -460,9 +466,9 @@ async fn events_are_exact(cluster: &Cluster, work: &Work, refs: &HashMap<(String
         }
         assert_eq!(refs.get(key).unwrap_or(&zero), &now, "{key:?}: events do not lead to where it is");
     }
-    assert!(refs.keys().all(|key| chains.contains_key(key)), "a ref is there of which nobody was told");
+    assert!(refs.keys().all(|key| chains.contains_key(key)), "a ref without an event");
     let confirmed = cluster.number(Role::Git, "SELECT COUNT(*) FROM ref_journal WHERE state = 'confirmed'").await;
-    assert_eq!(updates, confirmed, "updates told, confirmed");
-    let heard = cluster.number(Role::Repo, "SELECT COUNT(*) FROM inbox WHERE kind = 'refs.updated'").await;
-    assert_eq!(heard, i64::try_from(payloads.len()).unwrap(), "events heard, told");
+    assert_eq!(updates, confirmed, "updates in events, confirmed");
+    let delivered = cluster.number(Role::Repo, "SELECT COUNT(*) FROM inbox WHERE kind = 'refs.updated'").await;
+    assert_eq!(delivered, i64::try_from(payloads.len()).unwrap(), "events delivered, sent");
 }

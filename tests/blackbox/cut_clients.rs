@@ -1,4 +1,4 @@
-//! A thousand clients that vanish in the middle of a clone or a push, some dozens at once.
+//! A thousand clients that disconnect in the middle of a clone or a push, some dozens at once; a hundred in `make test`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,14 +10,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::harness::tree::{Random, fsck_all, litter, nobody_works_in, noise};
+use crate::harness::tree::{Random, fsck_all, leftovers, noise, wait_for_no_process_in};
 use crate::harness::{Cluster, Git, Options, User, rounds};
 
 on_own_installations! {
-    clients_that_are_cut_leave_nothing_behind(Options { settings: SETTINGS.to_vec(), ..Options::default() })
+    clients_that_disconnect_leave_nothing_behind(Options { settings: SETTINGS.to_vec(), ..Options::default() })
 }
 
-/// So many at once that nobody waits in line.
+/// Limits so high that no request is queued.
 const SETTINGS: &[(&str, &str)] = &[
     ("FERRITE_GIT_FETCHES", "80"),
     ("FERRITE_GIT_FETCHES_PER_REPOSITORY", "80"),
@@ -25,30 +25,31 @@ const SETTINGS: &[(&str, &str)] = &[
     ("FERRITE_GIT_PUSHES_PER_REPOSITORY", "80"),
 ];
 
-/// On each of the two profiles.
+/// Number of clients on each profile.
 const CLIENTS: usize = 500;
-const AT_ONCE: usize = 24;
-/// Larger than all buffers on the way, so that a cut is in the middle.
-const NOISE: usize = 24 << 20;
-/// How long git may outlive its client: two seconds by design, and a machine that is busy with other tests takes its time to notice.
-/// Far less than after which a transfer is ended because nothing moves.
-const GONE: Duration = Duration::from_secs(30);
-/// Bytes of a pack that one sends at most.
-const MOST: u64 = 6 << 20;
+/// Clients that are connected at once.
+const CONCURRENT_CLIENTS: usize = 24;
+/// Size of the file in the repository: larger than all buffers on the way, so that a client disconnects in the middle.
+const FILE_BYTES: usize = 24 << 20;
+/// Limit for git to end after its client: two seconds by design, and more on a machine that is busy with other tests. Far less than the
+/// idle timeout of a transfer.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest part of a pack that a client sends.
+const MAX_SENT_BYTES: u64 = 6 << 20;
 
-/// What a client needs to know.
-struct Scene {
+/// The repository that the clients use, and counts of them.
+struct Fixture {
     host: String,
     path: String,
     credentials: String,
     tip: String,
     pack: Vec<u8>,
-    /// Clients that were cut before they heard anything, and after.
+    /// Clients that disconnected before and after they received or sent data.
     early: AtomicUsize,
     late: AtomicUsize,
 }
 
-impl Scene {
+impl Fixture {
     fn new(user: &User, name: &str, tip: String, pack: Vec<u8>) -> Self {
         let credentials = format!("{}:{}", user.name, user.token.as_deref().unwrap());
         let credentials = base64::engine::general_purpose::STANDARD.encode(credentials);
@@ -64,13 +65,13 @@ impl Scene {
         )
     }
 
-    /// Asks for everything, takes a part of it and vanishes.
+    /// Requests everything, reads a part of it and disconnects.
     async fn fetch(&self, mut random: Random) -> std::io::Result<()> {
         let body = format!("0032want {}\n00000009done\n", self.tip);
         let mut stream = TcpStream::connect(&self.host).await?;
         stream.write_all((self.head("git-upload-pack", body.len()) + &body).as_bytes()).await?;
         if random.below(8) == 0 {
-            // Still in line for its turn, or git has just started.
+            // git has just started, or not yet.
             tokio::time::sleep(Duration::from_millis(random.below(30))).await;
             self.early.fetch_add(1, Ordering::SeqCst);
             return Ok(());
@@ -81,14 +82,14 @@ impl Scene {
         Ok(())
     }
 
-    /// Sends a part of a pack and vanishes.
+    /// Sends a part of a pack and disconnects.
     async fn push(&self, mut random: Random, number: usize) -> std::io::Result<()> {
         let line = format!("{} {} refs/heads/cut-{number}\0report-status", "0".repeat(40), self.tip);
         let commands = format!("{:04x}{line}0000", line.len() + 4);
         let mut stream = TcpStream::connect(&self.host).await?;
         let head = self.head("git-receive-pack", commands.len() + self.pack.len());
         stream.write_all((head + &commands).as_bytes()).await?;
-        let most = MOST.min(self.pack.len() as u64 - 1);
+        let most = MAX_SENT_BYTES.min(self.pack.len() as u64 - 1);
         // Small parts more often than large ones.
         let part = random.below(most).min(random.below(most)).min(random.below(most));
         stream.write_all(&self.pack[..usize::try_from(part).unwrap()]).await?;
@@ -98,33 +99,33 @@ impl Scene {
     }
 }
 
-/// A repository with a large file, its tip, and a pack of all of it.
-async fn scene(user: &User, git: &Git) -> Scene {
+/// Makes a repository with a large file, and a pack of all of it.
+async fn fixture(user: &User, git: &Git) -> Fixture {
     user.new_repository("cut", json!({})).await;
     git.small("work").await;
-    std::fs::write(git.path().join("work/noise"), noise(NOISE, 7)).unwrap();
+    std::fs::write(git.path().join("work/noise"), noise(FILE_BYTES, 7)).unwrap();
     let tip = git.commit("work", "more", "x").await;
     let url = user.git_url(&user.name, "cut");
     git.run("work", &["-c", "core.compression=0", "push", "-q", &url, "main"]).await;
     git.run("work", &["-c", "core.compression=0", "repack", "-a", "-d", "-q"]).await;
     let packs = std::fs::read_dir(git.path().join("work/.git/objects/pack")).unwrap().flatten();
     let pack = packs.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "pack"));
-    Scene::new(user, "cut", tip, std::fs::read(pack.unwrap()).unwrap())
+    Fixture::new(user, "cut", tip, std::fs::read(pack.unwrap()).unwrap())
 }
 
-async fn clients_that_are_cut_leave_nothing_behind(cluster: &Cluster) {
+async fn clients_that_disconnect_leave_nothing_behind(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
-    let scene = Arc::new(scene(&ada, &git).await);
+    let fixture = Arc::new(fixture(&ada, &git).await);
     let (mut random, mut clients, mut next) = (Random::seeded(), JoinSet::new(), 0..rounds(CLIENTS));
     let mut broken = Vec::new();
     loop {
-        while clients.len() < AT_ONCE
+        while clients.len() < CONCURRENT_CLIENTS
             && let Some(number) = next.next()
         {
-            let (scene, own) = (Arc::clone(&scene), Random(random.next()));
+            let (fixture, own) = (Arc::clone(&fixture), Random(random.next()));
             clients.spawn(async move {
                 let work =
-                    async { if number % 2 == 0 { scene.fetch(own).await } else { scene.push(own, number).await } };
+                    async { if number % 2 == 0 { fixture.fetch(own).await } else { fixture.push(own, number).await } };
                 tokio::time::timeout(Duration::from_secs(100), work).await.map_err(std::io::Error::from)?
             });
         }
@@ -133,14 +134,14 @@ async fn clients_that_are_cut_leave_nothing_behind(cluster: &Cluster) {
             broken.push(error.to_string());
         }
     }
-    let (early, late) = (scene.early.load(Ordering::SeqCst), scene.late.load(Ordering::SeqCst));
-    eprintln!("{late} clients cut in the middle, {early} before they heard anything; {} refused", broken.len());
-    // One that is refused has a whole answer, which is shorter than what it wants to take.
+    let (early, late) = (fixture.early.load(Ordering::SeqCst), fixture.late.load(Ordering::SeqCst));
+    eprintln!("{late} clients disconnected in the middle, {early} before any data; {} refused", broken.len());
+    // A refused client gets a complete answer that is shorter than the part it wants to read.
     assert!(broken.len() * 10 < rounds(CLIENTS), "{:?}", &broken[..broken.len().min(5)]);
     let start = Instant::now();
-    nobody_works_in(&cluster.store(), GONE).await;
+    wait_for_no_process_in(&cluster.store(), END_TIMEOUT).await;
     eprintln!("no git process is left after {:?}", start.elapsed());
-    let left = || litter(&cluster.store());
+    let left = || leftovers(&cluster.store());
     for _ in 0..100 {
         if left().is_empty() {
             break;
@@ -148,12 +149,12 @@ async fn clients_that_are_cut_leave_nothing_behind(cluster: &Cluster) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(left(), [""; 0].map(std::path::PathBuf::from), "quarantines are left");
-    serves(&ada, &git).await;
+    repository_is_intact(&ada, &git).await;
     assert_eq!(fsck_all(&cluster.store(), &git).await, 1);
 }
 
-/// Everything still works, and no push that was cut had an effect.
-async fn serves(user: &User, git: &Git) {
+/// Checks that the repository works and that no push of these clients had an effect.
+async fn repository_is_intact(user: &User, git: &Git) {
     let url = user.git_url(&user.name, "cut");
     assert_eq!(git.run("", &["ls-remote", &url]).await.lines().count(), 2, "HEAD and main");
     git.run("", &["clone", "-q", &url, "copy"]).await;

@@ -1,4 +1,4 @@
-//! Keys that open one repository.
+//! Deploy keys: SSH keys for one repository.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Consumers that call the services' gRPC themselves, and grants that are not what they seem.
+//! Direct gRPC calls to the services, with tokens and with forged grants.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -68,7 +68,7 @@ pub(crate) async fn list(
     }
 }
 
-/// What a call brings along.
+/// The credential of a call.
 pub(crate) enum Proof<'a> {
     Nothing,
     Token(&'a str),
@@ -85,7 +85,7 @@ impl Proof<'_> {
     }
 }
 
-/// The operation that [`list`] does.
+/// Returns the operation of [`list`].
 fn listing(role: Role) -> &'static str {
     match role {
         Role::Issue => operation::LIST_ISSUES,
@@ -104,7 +104,7 @@ async fn grant_for(cluster: &Cluster, user: &User, repository_id: i64, operation
     let mut access = AccessServiceClient::new(cluster.channel(Role::Repo).await);
     let token = user.token.as_deref().unwrap();
     refused(access.resolve_access(with_token(message.clone(), token)).await, Code::PermissionDenied);
-    // As one of the services, which hold the key: no grant leaves them.
+    // Called as a service, with the key that services share: others get no grant.
     let key = ServiceKey::read(&cluster.keys().join("service.key")).unwrap();
     let credential = ServiceTokenSource::new(key, "gateway", Clock::system()).token();
     let mut request = with_token(message, token);

@@ -1,7 +1,7 @@
-//! A disk without room: writes are refused in words that say so, nothing is half done, and all is well when there is room again.
+//! A full disk: writes are refused with an error that says so, no write is half done, and writes succeed when there is room again.
 //!
-//! The store is a small file system in memory where the test may mount one. Elsewhere git-svc is kept from writing files above a
-//! size, which fails in the same places with another error.
+//! The store is a small file system in memory where the test may mount one. In the other tests a resource limit keeps git-svc from
+//! writing large files, which fails in the same places with another error.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,16 +11,17 @@ use base64::Engine;
 use serde_json::json;
 
 use crate::harness::ssh::client_of;
-use crate::harness::tree::{fsck_all, litter, nobody_works_in, noise};
+use crate::harness::tree::{fsck_all, leftovers, noise, wait_for_no_process_in};
 use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, run};
 
-/// Bytes of the small file system.
-const ROOM: u64 = 24 << 20;
-const ONE_PUSH: usize = 8 << 20;
+/// Size of the small file system.
+const DISK_BYTES: u64 = 24 << 20;
+/// Size of the file in a large push.
+const PUSH_BYTES: usize = 8 << 20;
 
 mod embedded {
     #[test]
-    fn a_full_disk_is_said_and_breaks_nothing() {
+    fn a_full_disk_is_reported_and_breaks_nothing() {
         super::on_a_full_disk(super::Profile::Embedded);
     }
 
@@ -32,7 +33,7 @@ mod embedded {
 
 mod production {
     #[test]
-    fn a_full_disk_is_said_and_breaks_nothing() {
+    fn a_full_disk_is_reported_and_breaks_nothing() {
         super::on_a_full_disk(super::Profile::Production);
     }
 
@@ -46,14 +47,14 @@ fn on_disk() -> Options {
     Options { on_disk: true, ..Options::default() }
 }
 
-/// A file system in memory, until dropped.
+/// A file system in memory, unmounted when dropped.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
     fn mount(place: &Path) -> Result<Self, String> {
         std::fs::create_dir_all(place).unwrap();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={ROOM}"), "tmpfs"]).arg(place);
+        mount.args(["-t", "tmpfs", "-o", &format!("size={DISK_BYTES}"), "tmpfs"]).arg(place);
         let mounted = mount.output().map_err(|error| error.to_string())?;
         if !mounted.status.success() {
             return Err(String::from_utf8_lossy(&mounted.stderr).trim().to_owned());
@@ -68,7 +69,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// An installation whose store, and in the embedded profile its journal, is on a small disk.
+/// Runs the test on an installation whose store, and in the embedded profile the database of git-svc, is on a small disk.
 fn on_a_full_disk(profile: Profile) {
     let mut disk = None;
     let cluster = Cluster::start_in(profile, &on_disk(), |cluster| {
@@ -88,15 +89,15 @@ fn on_a_full_disk(profile: Profile) {
     drop(disk);
 }
 
-/// Repositories as they were, and the ways to them.
-struct Scene {
+/// A repository with one commit, and a work tree of it.
+struct Fixture {
     ada: User,
     git: Git,
     url: String,
     tip: String,
 }
 
-impl Scene {
+impl Fixture {
     async fn new(cluster: &Cluster) -> Self {
         let (ada, git) = (cluster.user("ada").await, Git::new());
         ada.new_repository("tight", json!({})).await;
@@ -107,7 +108,7 @@ impl Scene {
         Self { ada, git, url, tip }
     }
 
-    /// A commit with a file that no compression makes smaller, on a branch of its own in the work tree.
+    /// Commits a file that does not compress, resets the work tree, and returns the commit.
     async fn large(&self, bytes: usize) -> String {
         std::fs::write(self.git.path().join("work/noise"), noise(bytes, 3)).unwrap();
         let tip = self.git.commit("work", "more", "x").await;
@@ -120,9 +121,9 @@ impl Scene {
         self.ada.put(&self.ada.repo("tight", path), &json!({"message": "m", "content": content})).await
     }
 
-    /// Nothing moved, nothing is left, all can be read.
+    /// Checks that no ref moved, that no temporary file is left, and that everything can be read.
     async fn is_whole(&self, cluster: &Cluster, refs: &str) {
-        nobody_works_in(&cluster.store().join("repos"), Duration::from_secs(10)).await;
+        wait_for_no_process_in(&cluster.store().join("repos"), Duration::from_secs(10)).await;
         assert_eq!(self.git.run("", &["ls-remote", &self.url]).await, refs);
         let copy = tempfile::tempdir_in(self.git.path()).unwrap().keep();
         let copy = copy.file_name().unwrap().to_str().unwrap().to_owned();
@@ -131,12 +132,12 @@ impl Scene {
         self.ada.get(&self.ada.repo("tight", "/raw/main/README.md")).await.expect(200);
         fsck_all(&cluster.store(), &self.git).await;
         for _ in 0..100 {
-            if litter(&cluster.store()).is_empty() {
+            if leftovers(&cluster.store()).is_empty() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("a quarantine is left: {:?}", litter(&cluster.store()));
+        panic!("quarantines are left: {:?}", leftovers(&cluster.store()));
     }
 
     async fn refs(&self) -> String {
@@ -145,42 +146,42 @@ impl Scene {
 }
 
 async fn a_full_disk_breaks_nothing(cluster: &Cluster) {
-    let scene = Scene::new(cluster).await;
-    let (ada, git, url) = (&scene.ada, &scene.git, &scene.url);
+    let fixture = Fixture::new(cluster).await;
+    let (ada, git, url) = (&fixture.ada, &fixture.git, &fixture.url);
     let ssh = client_of(cluster, ada, "ed25519").await;
-    let large = scene.large(ONE_PUSH).await;
-    let refs = scene.refs().await;
-    // Room for a part of the push only: it runs full in the middle.
+    let large = fixture.large(PUSH_BYTES).await;
+    let refs = fixture.refs().await;
+    // The disk has room for half of the push.
     let ballast = cluster.store().join("ballast");
-    let used = usize::try_from(ROOM).unwrap() - ONE_PUSH / 2;
+    let used = usize::try_from(DISK_BYTES).unwrap() - PUSH_BYTES / 2;
     std::fs::write(&ballast, vec![1; used]).unwrap();
     let refspec = format!("{large}:refs/heads/large");
-    let told = git.fails("work", &["-c", "core.compression=0", "push", url, &refspec]).await;
-    assert!(told.contains("No space left on device"), "{told}");
-    scene.is_whole(cluster, &refs).await;
+    let stderr = git.fails("work", &["-c", "core.compression=0", "push", url, &refspec]).await;
+    assert!(stderr.contains("No space left on device"), "{stderr}");
+    fixture.is_whole(cluster, &refs).await;
     let url_of_ssh = ssh.url(&ada.name, "tight");
     let output = ssh.command(git, "work", &["-c", "core.compression=0", "push", &url_of_ssh, &refspec]).output().await;
     let output = output.unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && told.contains("No space left on device"), "{told}");
-    scene.is_whole(cluster, &refs).await;
-    scene.put("/contents/large", &noise(ONE_PUSH, 5)).await.refused_saying(507, "the store's disk is full");
-    scene.is_whole(cluster, &refs).await;
-    // Now there is no room at all, not even for the journal.
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && stderr.contains("No space left on device"), "{stderr}");
+    fixture.is_whole(cluster, &refs).await;
+    fixture.put("/contents/large", &noise(PUSH_BYTES, 5)).await.refused_with_message(507, "the store's disk is full");
+    fixture.is_whole(cluster, &refs).await;
+    // Now there is no room at all, not even for the database.
     fill(&cluster.store().join("more-ballast"));
-    scene.put("/contents/small", b"x").await.refused_saying(507, "disk is full");
-    let told = git.fails("work", &["push", url, "main:refs/heads/small"]).await;
-    assert!(told.contains("full") || told.contains("No space left") || told.contains("507"), "{told}");
+    fixture.put("/contents/small", b"x").await.refused_with_message(507, "disk is full");
+    let stderr = git.fails("work", &["push", url, "main:refs/heads/small"]).await;
+    assert!(stderr.contains("full") || stderr.contains("No space left") || stderr.contains("507"), "{stderr}");
     let another = json!({"name": "another", "auto_init": true});
-    ada.post("/user/repos", &another).await.refused_saying(507, "disk is full");
-    assert_eq!(scene.refs().await, refs);
+    ada.post("/user/repos", &another).await.refused_with_message(507, "disk is full");
+    assert_eq!(fixture.refs().await, refs);
     git.run("", &["clone", "-q", url, "while-full"]).await;
     std::fs::remove_file(cluster.store().join("more-ballast")).unwrap();
     std::fs::remove_file(&ballast).unwrap();
-    scene.is_whole(cluster, &refs).await;
+    fixture.is_whole(cluster, &refs).await;
     git.run("work", &["-c", "core.compression=0", "push", "-q", url, &refspec, "main:refs/heads/small"]).await;
-    scene.put("/contents/small", b"x").await.expect(201);
-    // The first one is swept up later, which takes its name until then.
+    fixture.put("/contents/small", b"x").await.expect(201);
+    // The name of the refused repository stays taken until a background task has removed it.
     ada.post("/user/repos", &json!({"name": "third", "auto_init": true})).await.expect(201);
     let open = "SELECT COUNT(*) FROM ref_journal WHERE state = 'open'";
     assert_eq!(cluster.number(Role::Git, open).await, 0);
@@ -196,13 +197,13 @@ fn fill(place: &Path) {
     }
 }
 
-/// The same with git-svc kept from writing large files.
+/// Runs the test on an installation whose git-svc may not write large files.
 fn with_small_files(profile: Profile) {
     let cluster = Cluster::start(profile, &on_disk());
     run(&cluster, files_that_cannot_grow_break_nothing(&cluster));
 }
 
-/// Sets the largest file that git-svc and what it starts may write; nothing for no limit.
+/// Sets the largest file that git-svc and its child processes may write; `None` for no limit.
 fn limit_files(cluster: &Cluster, bytes: Option<usize>) {
     let id = cluster.process_id(Role::Git).unwrap();
     let soft = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
@@ -211,19 +212,19 @@ fn limit_files(cluster: &Cluster, bytes: Option<usize>) {
 }
 
 async fn files_that_cannot_grow_break_nothing(cluster: &Cluster) {
-    let scene = Scene::new(cluster).await;
-    let large = scene.large(ONE_PUSH).await;
-    let refs = scene.refs().await;
-    limit_files(cluster, Some(ONE_PUSH / 2));
-    let push = ["-c", "core.compression=0", "push", scene.url.as_str(), &format!("{large}:refs/heads/large")];
-    let told = scene.git.fails("work", &push).await;
-    assert!(told.contains("unpack") || told.contains("rejected"), "{told}");
-    scene.is_whole(cluster, &refs).await;
-    scene.put("/contents/large", &noise(ONE_PUSH, 5)).await.refused_saying(507, "the store's disk is full");
-    scene.is_whole(cluster, &refs).await;
-    scene.put("/contents/small", b"x").await.expect(201);
+    let fixture = Fixture::new(cluster).await;
+    let large = fixture.large(PUSH_BYTES).await;
+    let refs = fixture.refs().await;
+    limit_files(cluster, Some(PUSH_BYTES / 2));
+    let push = ["-c", "core.compression=0", "push", fixture.url.as_str(), &format!("{large}:refs/heads/large")];
+    let stderr = fixture.git.fails("work", &push).await;
+    assert!(stderr.contains("unpack") || stderr.contains("rejected"), "{stderr}");
+    fixture.is_whole(cluster, &refs).await;
+    fixture.put("/contents/large", &noise(PUSH_BYTES, 5)).await.refused_with_message(507, "the store's disk is full");
+    fixture.is_whole(cluster, &refs).await;
+    fixture.put("/contents/small", b"x").await.expect(201);
     limit_files(cluster, None);
-    scene.git.run("work", &push).await;
-    scene.put("/contents/large", &noise(ONE_PUSH, 5)).await.expect(201);
-    fsck_all(&cluster.store(), &scene.git).await;
+    fixture.git.run("work", &push).await;
+    fixture.put("/contents/large", &noise(PUSH_BYTES, 5)).await.expect(201);
+    fsck_all(&cluster.store(), &fixture.git).await;
 }

@@ -1,4 +1,4 @@
-//! Processes die in the middle of everything; nothing that was acknowledged is lost, and nothing is told twice.
+//! Processes are killed while files are written and branches pushed: no acknowledged write is lost, and no event is sent twice.
 
 use std::time::Duration;
 
@@ -25,10 +25,10 @@ const SLOW: Plan = Plan { puts: 50, pushes: 20, crashes: 10 };
 /// Each role dies once.
 const QUICK: Plan = Plan { puts: 25, pushes: 10, crashes: 5 };
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Writes a file until that is acknowledged; the commit that made it. The key makes a repeat safe: when a process died between the
-/// change and its answer, the repeat gets that answer.
+/// Repeats the write of a file until it is acknowledged, and returns its commit. The idempotency key makes this safe: if a process died
+/// between the change and its answer, the repeat gets that answer.
 async fn put(user: &User, number: usize) -> (usize, String) {
     let content = base64::engine::general_purpose::STANDARD.encode(format!("content {number}\n"));
     let body = json!({"message": format!("Put {number}"), "content": content});
@@ -50,7 +50,7 @@ async fn put(user: &User, number: usize) -> (usize, String) {
     unreachable!("the loop has no other end")
 }
 
-/// Pushes a branch until git says that it is there; its tip.
+/// Repeats the push of a branch until it succeeds, and returns the branch and its tip.
 async fn push(user: &User, number: usize) -> (String, String) {
     let git = Git::new();
     git.small("work").await;
@@ -68,7 +68,7 @@ async fn push(user: &User, number: usize) -> (String, String) {
     unreachable!("the loop has no other end")
 }
 
-/// Runs `work` for every number, a few at a time.
+/// Runs `work` for every number, `at_once` of them at a time.
 async fn each<T: Send + 'static, F>(count: usize, at_once: usize, work: impl Fn(usize) -> F) -> Vec<T>
 where
     F: Future<Output = T> + Send + 'static,
@@ -116,7 +116,7 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
             }
         }
     };
-    // Whoever has not died yet dies now, so that every role did.
+    // Kill the roles that were not killed yet.
     for role in &Role::ALL[crashes.min(Role::ALL.len())..] {
         tokio::task::block_in_place(|| cluster.crash(*role));
     }
@@ -142,7 +142,7 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
     events_are_exact(cluster, (puts_id, puts), (pushes_id, pushes)).await;
 }
 
-/// Checks the repositories on disk, not what is served of them.
+/// Runs `git fsck` on the repositories on disk.
 async fn stores_are_sound(cluster: &Cluster, git: &Git) {
     let listed = std::process::Command::new("find")
         .arg(cluster.store().join("repos"))
@@ -155,13 +155,13 @@ async fn stores_are_sound(cluster: &Cluster, git: &Git) {
     }
 }
 
-/// Every ref change has one confirmed journal entry and one event, and every event was heard once.
+/// Every ref change has one confirmed journal entry and one event, delivered once.
 async fn events_are_exact(cluster: &Cluster, (puts_id, puts): (i64, usize), (pushes_id, pushes): (i64, usize)) {
     let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
     let open = "SELECT COUNT(*) FROM ref_journal WHERE state = 'open'";
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + SETTLE_TIMEOUT;
     while cluster.number(Role::Git, waiting).await + cluster.number(Role::Git, open).await > 0 {
-        assert!(tokio::time::Instant::now() < deadline, "events or intents are never settled");
+        assert!(tokio::time::Instant::now() < deadline, "events are not delivered or journal entries stay open");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let changes = |id: i64| -> &'static str {
@@ -179,9 +179,9 @@ async fn events_are_exact(cluster: &Cluster, (puts_id, puts): (i64, usize), (pus
     assert!(gaps <= 1, "the journal has {gaps} entries that continue nothing; the first commit may be the one");
     let batches =
         cluster.number(Role::Git, "SELECT COUNT(DISTINCT batch_id) FROM ref_journal WHERE state = 'confirmed'").await;
-    let told = cluster.number(Role::Git, "SELECT COUNT(*) FROM outbox WHERE kind = 'refs.updated'").await;
+    let sent = cluster.number(Role::Git, "SELECT COUNT(*) FROM outbox WHERE kind = 'refs.updated'").await;
     let events =
         cluster.number(Role::Git, "SELECT COUNT(DISTINCT event_id) FROM outbox WHERE kind = 'refs.updated'").await;
-    let heard = cluster.number(Role::Repo, "SELECT COUNT(*) FROM inbox WHERE kind = 'refs.updated'").await;
-    assert_eq!((told, events, heard), (batches, batches, batches), "events told, distinct, heard; batches");
+    let delivered = cluster.number(Role::Repo, "SELECT COUNT(*) FROM inbox WHERE kind = 'refs.updated'").await;
+    assert_eq!((sent, events, delivered), (batches, batches, batches), "events sent, distinct, delivered; batches");
 }

@@ -1,4 +1,4 @@
-//! E-mail addresses of an account, and what they are good for.
+//! E-mail addresses of an account, for signing in and for the authors of commits.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,15 +9,15 @@ use crate::harness::{Answer, Cluster, Git, User};
 on_profiles! {
     both {
         a_secondary_address_signs_in_with_the_password
-        a_secondary_address_tells_whose_commit_it_is
+        a_secondary_address_identifies_the_author_of_a_commit
     }
     production {
         get_user_emails_lists_the_primary_one_first
         post_user_emails_adds_a_list_or_a_bare_array
         post_user_emails_adds_all_or_none
-        post_user_emails_refuses_what_is_no_list_of_addresses
-        post_user_emails_refuses_what_anybody_has
-        delete_user_emails_passes_over_what_is_not_the_callers
+        post_user_emails_refuses_bodies_without_valid_addresses
+        post_user_emails_refuses_addresses_that_are_taken
+        delete_user_emails_ignores_addresses_of_others
         delete_user_emails_never_removes_the_primary_one
     }
 }
@@ -69,7 +69,7 @@ async fn post_user_emails_adds_all_or_none(cluster: &Cluster) {
     bob.post(PATH, &json!({"emails": [free]})).await.expect(201);
 }
 
-async fn post_user_emails_refuses_what_is_no_list_of_addresses(cluster: &Cluster) {
+async fn post_user_emails_refuses_bodies_without_valid_addresses(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     for body in [json!({}), json!({"emails": []}), json!({"emails": null}), json!([])] {
         ada.post(PATH, &body).await.refused_fields(&[("emails", "required")]);
@@ -79,7 +79,7 @@ async fn post_user_emails_refuses_what_is_no_list_of_addresses(cluster: &Cluster
         assert_eq!(refused["errors"][0]["field"], "emails", "{body}: {refused}");
     }
     let long = format!("{}@example.com", "x".repeat(250));
-    for wrong in ["nobody", "@", "", "a b@example.com", "a@example.com\n", long.as_str()] {
+    for wrong in ["no address", "@", "", "a b@example.com", "a@example.com\n", long.as_str()] {
         let refused = ada.post(PATH, &json!([wrong])).await.refused(422).json();
         assert_eq!(refused["errors"][0]["field"], "emails", "{wrong:?}: {refused}");
     }
@@ -90,7 +90,7 @@ async fn post_user_emails_refuses_what_is_no_list_of_addresses(cluster: &Cluster
     assert_eq!(ada.get(PATH).await.each("email").len(), 1);
 }
 
-async fn post_user_emails_refuses_what_anybody_has(cluster: &Cluster) {
+async fn post_user_emails_refuses_addresses_that_are_taken(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let secondary = address("secondary");
     bob.post(PATH, &json!([secondary])).await.expect(201);
@@ -103,12 +103,12 @@ async fn post_user_emails_refuses_what_anybody_has(cluster: &Cluster) {
     cluster.admin().await.post("/admin/users", &body).await.refused(422);
 }
 
-async fn delete_user_emails_passes_over_what_is_not_the_callers(cluster: &Cluster) {
+async fn delete_user_emails_ignores_addresses_of_others(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let (mine, his) = (address("mine"), address("his"));
     ada.post(PATH, &json!([mine])).await.expect(201);
     bob.post(PATH, &json!([his])).await.expect(201);
-    for body in [json!({"emails": [his, "nobody@example.net"]}), json!({"emails": []}), json!({}), json!([])] {
+    for body in [json!({"emails": [his, "unknown@example.net"]}), json!({"emails": []}), json!({}), json!([])] {
         remove(&ada, &body).await.empty(204);
     }
     Answer::of(ada.request(Method::DELETE, PATH)).await.empty(204);
@@ -144,13 +144,13 @@ async fn a_secondary_address_signs_in_with_the_password(cluster: &Cluster) {
     sign_in(&other).await.refused(401);
 }
 
-async fn a_secondary_address_tells_whose_commit_it_is(cluster: &Cluster) {
+async fn a_secondary_address_identifies_the_author_of_a_commit(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("written", json!({})).await;
     let other = address("Author");
     let git = Git::new();
     git.small("work").await;
-    let author = format!("Somebody <{other}>");
+    let author = format!("An Author <{other}>");
     let arguments = ["-c", "commit.gpgsign=false", "commit", "-q", "--allow-empty", "-m", "x", "--author", &author];
     git.run("work", &arguments).await;
     git.run("work", &["push", "-q", &ada.git_url(&ada.name, "written"), "main"]).await;

@@ -1,4 +1,4 @@
-//! What one service tells the others.
+//! Events from one service to the others.
 
 use std::time::Duration;
 
@@ -8,18 +8,19 @@ use crate::harness::{Cluster, Git, Role};
 
 on_profiles! {
     both {
-        a_push_is_recorded_once_and_heard
+        a_push_is_recorded_once_and_delivered
         a_deletion_reaches_every_service
     }
 }
 
-const PATIENCE: u32 = 200;
+/// Reads of a row before a test gives up, one every 50 ms.
+const MAX_POLLS: u32 = 200;
 
-/// Waits until `query` on a role's database gives `wanted`.
-async fn settled(cluster: &Cluster, role: Role, query: String, wanted: i64) {
+/// Waits until `query` on a role's database returns `wanted`.
+async fn wait_for(cluster: &Cluster, role: Role, query: String, wanted: i64) {
     let query: &'static str = query.leak();
     let mut found = 0;
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_POLLS {
         found = cluster.number(role, query).await;
         if found == wanted {
             return;
@@ -29,20 +30,21 @@ async fn settled(cluster: &Cluster, role: Role, query: String, wanted: i64) {
     panic!("{role:?}: {query}: {found}, not {wanted}");
 }
 
-async fn a_push_is_recorded_once_and_heard(cluster: &Cluster) {
+async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
-    let id = ada.new_repository("told", json!({})).await["id"].as_i64().unwrap();
+    let id = ada.new_repository("recorded", json!({})).await["id"].as_i64().unwrap();
     git.small("work").await;
-    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "told"), "main", "main:side", "main:refs/tags/t"]).await;
-    ada.put(&ada.repo("told", "/contents/x"), &json!({"message": "m", "content": ""})).await.expect(201);
-    let told = format!("FROM outbox WHERE repository_id = {id} AND kind = 'refs.updated'");
-    settled(cluster, Role::Git, format!("SELECT COUNT(*) {told} AND delivered_us IS NOT NULL"), 2).await;
-    settled(cluster, Role::Git, format!("SELECT COUNT(*) {told}"), 2).await;
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "recorded"), "main", "main:side", "main:refs/tags/t"])
+        .await;
+    ada.put(&ada.repo("recorded", "/contents/x"), &json!({"message": "m", "content": ""})).await.expect(201);
+    let events = format!("FROM outbox WHERE repository_id = {id} AND kind = 'refs.updated'");
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events} AND delivered_us IS NOT NULL"), 2).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 2).await;
     let journal = format!("FROM ref_journal WHERE repository_id = {id} AND state");
-    settled(cluster, Role::Git, format!("SELECT COUNT(*) {journal} = 'confirmed'"), 4).await;
-    settled(cluster, Role::Git, format!("SELECT COUNT(*) {journal} <> 'confirmed'"), 0).await;
-    let heard = format!("SELECT COUNT(*) FROM inbox WHERE repository_id = {id} AND kind = 'refs.updated'");
-    settled(cluster, Role::Repo, heard, 2).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {journal} = 'confirmed'"), 4).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {journal} <> 'confirmed'"), 0).await;
+    let delivered = format!("SELECT COUNT(*) FROM inbox WHERE repository_id = {id} AND kind = 'refs.updated'");
+    wait_for(cluster, Role::Repo, delivered, 2).await;
 }
 
 async fn a_deletion_reaches_every_service(cluster: &Cluster) {
@@ -51,23 +53,23 @@ async fn a_deletion_reaches_every_service(cluster: &Cluster) {
     ada.post(&ada.repo("gone", "/issues"), &json!({"title": "one"})).await.expect(201);
     let hook = json!({"type": "gogs", "config": {"url": "https://example.com", "content_type": "json"}});
     ada.post(&ada.repo("gone", "/hooks"), &hook).await.expect(201);
-    settled(cluster, Role::Issue, format!("SELECT COUNT(*) FROM issues WHERE repository_id = {id}"), 1).await;
-    settled(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE repository_id = {id}"), 1).await;
+    wait_for(cluster, Role::Issue, format!("SELECT COUNT(*) FROM issues WHERE repository_id = {id}"), 1).await;
+    wait_for(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE repository_id = {id}"), 1).await;
     ada.delete(&ada.repo("gone", "")).await.expect(204);
     for role in [Role::Issue, Role::Hook, Role::Git] {
         let query = format!("SELECT COUNT(*) FROM inbox WHERE repository_id = {id} AND kind = 'repository.deleted'");
-        settled(cluster, role, query, 1).await;
+        wait_for(cluster, role, query, 1).await;
     }
-    settled(cluster, Role::Issue, format!("SELECT COUNT(*) FROM issues WHERE repository_id = {id}"), 0).await;
-    settled(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE repository_id = {id}"), 0).await;
+    wait_for(cluster, Role::Issue, format!("SELECT COUNT(*) FROM issues WHERE repository_id = {id}"), 0).await;
+    wait_for(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE repository_id = {id}"), 0).await;
     let name = format!("{id}.git");
     let repos = cluster.store().join("repos");
-    let is_there = walk(&repos).iter().any(|path| path.ends_with(&name));
+    let is_there = folders_below(&repos).iter().any(|path| path.ends_with(&name));
     assert!(!is_there, "{name} is still below {}", repos.display());
 }
 
-/// Folders up to three levels below.
-fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+/// Returns the folders up to three levels below.
+fn folders_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let below = |folder: &std::path::Path| -> Vec<_> {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
     };

@@ -1,4 +1,4 @@
-//! Who follows whom.
+//! Followers of users.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ on_profiles! {
         put_user_following_is_idempotent_and_needs_no_body
         put_user_following_refuses_the_caller_and_what_is_no_user
         get_user_following_name_answers_for_the_caller
-        get_users_following_name_answers_for_anybody
+        get_users_following_name_answers_for_any_user
         delete_user_following_is_idempotent
         get_followers_and_following_list_users_with_links
         following_needs_a_token
@@ -31,7 +31,7 @@ async fn put_user_following_refuses_the_caller_and_what_is_no_user(cluster: &Clu
     let ada = cluster.user("ada").await;
     let organization = ada.new_organization("followed").await;
     ada.put_nothing(&format!("/user/following/{}", ada.name.to_uppercase())).await.refused(422);
-    for unknown in ["nobody-at-all", organization.as_str()] {
+    for unknown in ["no-such-user", organization.as_str()] {
         ada.put_nothing(&format!("/user/following/{unknown}")).await.refused(404);
     }
     assert_eq!(ada.get("/user/following").await.expect(200).json(), json!([]));
@@ -44,16 +44,16 @@ async fn get_user_following_name_answers_for_the_caller(cluster: &Cluster) {
     ada.put_nothing(&path).await.empty(204);
     ada.get(&path).await.empty(204);
     bob.get(&format!("/user/following/{}", ada.name)).await.refused(404);
-    ada.get("/user/following/nobody-at-all").await.refused(404);
+    ada.get("/user/following/no-such-user").await.refused(404);
 }
 
-async fn get_users_following_name_answers_for_anybody(cluster: &Cluster) {
+async fn get_users_following_name_answers_for_any_user(cluster: &Cluster) {
     let (ada, bob, outsider) = (cluster.user("ada").await, cluster.user("bob").await, cluster.outsider().await);
     ada.put_nothing(&format!("/user/following/{}", bob.name)).await.empty(204);
     outsider.get(&format!("/users/{}/following/{}", ada.name, bob.name.to_uppercase())).await.empty(204);
     outsider.get(&format!("/users/{}/following/{}", bob.name, ada.name)).await.refused(404);
-    outsider.get(&format!("/users/nobody-at-all/following/{}", ada.name)).await.refused(404);
-    outsider.get(&format!("/users/{}/following/nobody-at-all", ada.name)).await.refused(404);
+    outsider.get(&format!("/users/no-such-user/following/{}", ada.name)).await.refused(404);
+    outsider.get(&format!("/users/{}/following/no-such-user", ada.name)).await.refused(404);
 }
 
 async fn delete_user_following_is_idempotent(cluster: &Cluster) {
@@ -63,7 +63,7 @@ async fn delete_user_following_is_idempotent(cluster: &Cluster) {
     ada.delete(&path).await.empty(204);
     ada.delete(&path).await.empty(204);
     ada.get(&path).await.refused(404);
-    ada.delete("/user/following/nobody-at-all").await.refused(404);
+    ada.delete("/user/following/no-such-user").await.refused(404);
 }
 
 async fn get_followers_and_following_list_users_with_links(cluster: &Cluster) {
@@ -91,25 +91,25 @@ async fn get_followers_and_following_list_users_with_links(cluster: &Cluster) {
             assert_eq!(ada.get(&format!("{path}?limit=1&page=3")).await.expect(200).json(), json!([]));
             assert_eq!(ada.get(&format!("{path}?limit=1000")).await.expect(200).each("login"), both);
         }
-        ada.get(&format!("/users/nobody-at-all/{list}")).await.refused(404);
+        ada.get(&format!("/users/no-such-user/{list}")).await.refused(404);
     }
-    // Who was deleted follows nobody any more.
+    // A deleted user is in no list.
     cluster.admin().await.delete(&format!("/admin/users/{}", eve.name)).await.expect(204);
     assert_eq!(ada.get("/user/followers").await.expect(200).each("login"), both[..1]);
     assert_eq!(ada.get("/user/following").await.expect(200).each("login"), both[..1]);
 }
 
 async fn following_needs_a_token(cluster: &Cluster) {
-    let (nobody, ada) = (cluster.anonymous(), cluster.user("ada").await);
+    let (anonymous, ada) = (cluster.anonymous(), cluster.user("ada").await);
     for path in
         ["/user/followers", "/user/following", "/user/following/x", "/users/x/followers", "/users/x/following/y"]
     {
-        nobody.get(path).await.refused(401);
+        anonymous.get(path).await.refused(401);
     }
-    nobody.put_nothing(&format!("/user/following/{}", ada.name)).await.refused(401);
-    nobody.delete(&format!("/user/following/{}", ada.name)).await.refused(401);
-    // To look on, any token will do.
+    anonymous.put_nothing(&format!("/user/following/{}", ada.name)).await.refused(401);
+    anonymous.delete(&format!("/user/following/{}", ada.name)).await.refused(401);
+    // A token of any scope may read the lists.
     let hook = ada.with_scopes(&["hook"]).await;
     hook.get("/user/followers").await.expect(200);
-    hook.put_nothing(&format!("/user/following/{}", ada.name)).await.refused_saying(403, "`user`");
+    hook.put_nothing(&format!("/user/following/{}", ada.name)).await.refused_with_message(403, "`user`");
 }

@@ -1,4 +1,4 @@
-//! Trees, blobs, refs and annotated tags, held to what git itself says.
+//! Trees, blobs, refs and annotated tags, compared with the output of git.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -33,7 +33,7 @@ async fn pushed(cluster: &Cluster, name: &str) -> (User, Git) {
     (ada, git)
 }
 
-/// A tree in the words of `git ls-tree -l`.
+/// Formats a tree as `git ls-tree -l` does.
 fn listed(tree: &Value) -> String {
     let entry = |entry: &Value| {
         let word = |name: &str| entry[name].as_str().unwrap().to_owned();
@@ -49,16 +49,16 @@ async fn trees_are_what_ls_tree_shows(cluster: &Cluster) {
     for revision in ["main", "feature/one", "v100", "HEAD", &deep, &deep[..9]] {
         for (query, flags) in [("", vec!["-l"]), ("?recursive=1", vec!["-l", "-r", "-t"])] {
             let named = if revision == "feature/one" { "origin/feature/one" } else { revision };
-            let said =
+            let printed =
                 git.run("work", &[&["-c", "core.quotePath=false", "ls-tree"], &flags[..], &[named]].concat()).await;
-            // git pads sizes.
+            // git pads sizes with spaces.
             let line = |line: &str| {
                 let (head, path) = line.split_once('\t').unwrap();
                 format!("{}\t{path}", head.split_whitespace().collect::<Vec<_>>().join(" "))
             };
-            let said: Vec<_> = said.lines().map(line).collect();
+            let printed: Vec<_> = printed.lines().map(line).collect();
             let tree = ada.get(&ada.repo("trees", &format!("/git/trees/{revision}{query}"))).await.expect(200).json();
-            assert_eq!(listed(&tree), said.join("\n"), "{revision}{query}");
+            assert_eq!(listed(&tree), printed.join("\n"), "{revision}{query}");
             assert_eq!(tree["sha"], git.run("work", &["rev-parse", &format!("{named}^{{tree}}")]).await);
             assert_eq!(tree["truncated"], false);
         }

@@ -12,7 +12,7 @@ on_profiles! {
     both {
         a_large_mirror_comes_back_identical
         simultaneous_pushes_all_land
-        a_client_that_leaves_harms_nobody
+        clients_that_disconnect_do_not_affect_others
     }
     embedded {
         compressed_requests_are_read
@@ -86,7 +86,7 @@ async fn compressed_requests_are_read(cluster: &Cluster) {
     assert!(answer.body.windows(4).any(|window| window == b"PACK"), "{:?}", answer.text());
     let broken = post(packed[..packed.len() / 2].to_vec()).await;
     assert!(!broken.body.windows(4).any(|window| window == b"PACK"));
-    // git itself compresses what is longer than 1,024 bytes: a fetch from far behind.
+    // git compresses requests above 1,024 bytes, which a fetch with many `have` lines is.
     git.large("other.git", 300).await;
     git.run("other.git", &["push", "-q", &ada.git_url(&ada.name, "zip"), "main:refs/heads/long"]).await;
     git.run("other.git", &["update-ref", "refs/heads/mine", "main~3"]).await;
@@ -149,7 +149,7 @@ async fn a_broken_pack_changes_nothing(cluster: &Cluster) {
     assert_eq!(ada.get(&ada.repo("solid", "/branches")).await.expect(200).json().as_array().unwrap().len(), 1);
 }
 
-async fn a_client_that_leaves_harms_nobody(cluster: &Cluster) {
+async fn clients_that_disconnect_do_not_affect_others(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     ada.new_repository("left", json!({"auto_init": true})).await;
     let host = cluster.url.trim_start_matches("http://");

@@ -6,11 +6,11 @@ use crate::harness::Cluster;
 
 on_profiles! {
     both {
-        numbers_follow_each_other_whoever_asks
+        simultaneous_issues_get_consecutive_numbers
     }
     production {
         an_issue_has_the_shape_of_the_contract
-        readers_open_issues_and_strangers_do_not
+        readers_open_issues_and_outsiders_do_not
         issues_are_checked_field_by_field
         issues_are_listed_newest_first_ten_at_a_time
     }
@@ -35,11 +35,11 @@ async fn an_issue_has_the_shape_of_the_contract(cluster: &Cluster) {
     }
 }
 
-async fn readers_open_issues_and_strangers_do_not(cluster: &Cluster) {
+async fn readers_open_issues_and_outsiders_do_not(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     ada.new_repository("open", json!({})).await;
     ada.new_repository("hidden", json!({"private": true})).await;
-    let issue = json!({"title": "Hello", "assignee": "nobody-at-all", "milestone": 77, "labels": [5], "closed": true});
+    let issue = json!({"title": "Hello", "assignee": "no-such-user", "milestone": 77, "labels": [5], "closed": true});
     let made = bob.post(&ada.repo("open", "/issues"), &issue).await.expect(201).json();
     assert_eq!((&made["state"], &made["user"]["username"]), (&json!("closed"), &json!(bob.name)));
     assert_eq!((&made["assignee"], &made["milestone"], &made["labels"]), (&json!(null), &json!(null), &json!([])));
@@ -67,7 +67,7 @@ async fn issues_are_checked_field_by_field(cluster: &Cluster) {
     ada.post(&path, &json!({"title": "ä".repeat(255), "body": "b".repeat(100_000)})).await.expect(201);
 }
 
-async fn numbers_follow_each_other_whoever_asks(cluster: &Cluster) {
+async fn simultaneous_issues_get_consecutive_numbers(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("busy", json!({})).await;
     let mut calls = tokio::task::JoinSet::new();

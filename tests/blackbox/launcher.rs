@@ -1,4 +1,4 @@
-//! `ferrite up` and `ferrite admin`, as people and scripts use them.
+//! `ferrite up` and `ferrite admin`, from the command line.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use reqwest::StatusCode;
 use rustix::process::Signal;
 
-use crate::harness::cluster::{ask, ferrite};
+use crate::harness::cluster::{ferrite, http_get};
 use crate::harness::process::{Lines, Process, child_of, send};
 use crate::harness::{Role, servers};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A launcher on a new folder.
+/// A running launcher.
 struct Up {
     process: Process,
     log: Lines,
@@ -38,7 +38,7 @@ impl Up {
     fn start(data: &Path, http: &str, more: &[&str]) -> Self {
         let log = Lines::default();
         let process = Process::start(command(data, http).args(more), &log);
-        let ready = process.out.wait_for(PATIENCE, |line| line.starts_with("ready: "));
+        let ready = process.out.wait_for(PROCESS_TIMEOUT, |line| line.starts_with("ready: "));
         let ready = ready.unwrap_or_else(|| panic!("not ready:\n{}", log.all().join("\n")));
         let url = ready.trim_start_matches("ready: ").to_owned();
         Self { process, log, data: data.to_owned(), url }
@@ -52,15 +52,15 @@ impl Up {
     }
 
     fn http_status(&self) -> Option<u16> {
-        let answer = ask(&self.url.parse().unwrap(), "/api/v1/repos/search")?;
+        let answer = http_get(&self.url.parse().unwrap(), "/api/v1/repos/search")?;
         answer.split(' ').nth(1)?.parse().ok()
     }
 }
 
-/// Runs a command that is expected to end by itself.
+/// Runs a command to its end, or kills it when it takes too long.
 fn outcome(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PROCESS_TIMEOUT;
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > deadline {
             child.kill().unwrap();
@@ -70,14 +70,14 @@ fn outcome(command: &mut Command) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The one line a failure says.
+/// Returns the one line that a failed command prints.
 #[track_caller]
-fn complaint(output: &Output) -> String {
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert_eq!(told.lines().count(), 1, "{told}");
+fn error_line(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(output.stdout.is_empty(), "{output:?}");
-    told
+    stderr
 }
 
 fn runs(id: u32) -> bool {
@@ -87,7 +87,7 @@ fn runs(id: u32) -> bool {
 
 #[track_caller]
 fn all_end(ids: &[u32]) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PROCESS_TIMEOUT;
     while ids.iter().any(|id| runs(*id)) {
         assert!(Instant::now() < deadline, "some of {ids:?} still run");
         std::thread::sleep(Duration::from_millis(10));
@@ -98,33 +98,33 @@ fn all_end(ids: &[u32]) {
 fn a_second_launcher_is_refused_and_the_first_goes_on() {
     let data = folder();
     let first = Up::start(&data, &format!("{}:0", servers::address()), &[]);
-    let told = complaint(&outcome(&mut command(&data, &format!("{}:0", servers::address()))));
-    assert!(told.contains("another launcher"), "{told}");
+    let stderr = error_line(&outcome(&mut command(&data, &format!("{}:0", servers::address()))));
+    assert!(stderr.contains("another launcher"), "{stderr}");
     assert_eq!(first.http_status(), Some(200));
 }
 
 #[test]
-fn what_cannot_work_is_said_in_one_line_and_leaves_nothing_running() {
+fn failures_to_start_print_one_line_and_leave_no_process() {
     let data = folder();
     let holder = std::net::TcpListener::bind(format!("{}:0", servers::address())).unwrap();
     let taken = holder.local_addr().unwrap().to_string();
-    let told = complaint(&outcome(&mut command(&data, &taken)));
-    assert!(told.contains(&taken), "{told}");
+    let stderr = error_line(&outcome(&mut command(&data, &taken)));
+    assert!(stderr.contains(&taken), "{stderr}");
     let free = format!("{}:0", servers::address());
-    let told = complaint(&outcome(command(&data, &free).args(["--ssh", &taken])));
-    assert!(told.contains(&taken), "{told}");
-    let told = complaint(&outcome(command(&data, &free).env("PATH", "/nonexistent")));
-    assert!(told.contains("git"), "{told}");
+    let stderr = error_line(&outcome(command(&data, &free).args(["--ssh", &taken])));
+    assert!(stderr.contains(&taken), "{stderr}");
+    let stderr = error_line(&outcome(command(&data, &free).env("PATH", "/nonexistent")));
+    assert!(stderr.contains("git"), "{stderr}");
     let file = data.join("file");
     std::fs::write(&file, "").unwrap();
     for wrong in [file.as_path(), &file.join("below"), Path::new("/proc/ferrite-data")] {
-        let told = complaint(&outcome(&mut command(wrong, &free)));
-        assert!(told.contains(&wrong.display().to_string()), "{told}");
+        let stderr = error_line(&outcome(&mut command(wrong, &free)));
+        assert!(stderr.contains(&wrong.display().to_string()), "{stderr}");
     }
-    let told = complaint(&outcome(&mut command(&data, "nonsense")));
-    assert!(told.contains("nonsense"), "{told}");
+    let stderr = error_line(&outcome(&mut command(&data, "nonsense")));
+    assert!(stderr.contains("nonsense"), "{stderr}");
     let short = command(&data, &free).env("FERRITE_ADMIN_PASSWORD", "x").output().unwrap();
-    assert!(complaint(&short).contains("password"), "{short:?}");
+    assert!(error_line(&short).contains("password"), "{short:?}");
     let bad = outcome(command(&data, &free).args(["--log", "a=b=c"]));
     assert_eq!(bad.status.code(), Some(1), "{bad:?}");
     Up::start(&data, &free, &[]);
@@ -135,9 +135,9 @@ fn a_child_that_cannot_start_ends_the_launcher() {
     let data = folder();
     std::fs::create_dir(data.join("issue.db")).unwrap();
     let output = outcome(&mut command(&data, &format!("{}:0", servers::address())));
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.lines().last().unwrap().contains("issue-svc does not start"), "{told}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.lines().last().unwrap().contains("issue-svc does not start"), "{stderr}");
     assert!(output.stdout.iter().filter(|byte| **byte == b'\n').count() <= 1, "{output:?}");
 }
 
@@ -156,7 +156,7 @@ fn signals_stop_everything_in_order_and_it_starts_again() {
         assert_eq!(up.http_status(), Some(200));
         let children = up.children();
         up.process.signal(signal);
-        let status = up.process.ended_within(PATIENCE).expect("it stops within the grace period");
+        let status = up.process.ended_within(PROCESS_TIMEOUT).expect("it stops within the grace period");
         assert_eq!(status.code(), Some(0));
         assert!(children.iter().all(|id| !runs(*id)), "{children:?}");
         let stopped: Vec<_> = up.log.all().into_iter().filter(|line| line.contains("child stopped")).collect();
@@ -190,7 +190,7 @@ fn a_dead_child_comes_back_at_the_same_place() {
     for role in Role::ALL {
         let old = child_of(up.process.id(), role.command()).unwrap();
         send(old, Signal::KILL);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PROCESS_TIMEOUT;
         loop {
             let new = child_of(up.process.id(), role.command());
             if new.is_some_and(|new| new != old) && up.http_status() == Some(200) {
@@ -201,7 +201,7 @@ fn a_dead_child_comes_back_at_the_same_place() {
         }
     }
     let ready = up.process.out.all().iter().filter(|line| line.starts_with("ready: ")).count();
-    assert_eq!(ready, 1, "ready is said once");
+    assert_eq!(ready, 1, "it prints ready once");
 }
 
 #[test]
@@ -220,15 +220,15 @@ fn a_made_password_is_printed_once_and_works() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     assert_eq!(runtime.block_on(make(up.url.clone(), password.clone())), StatusCode::CREATED);
     assert_eq!(runtime.block_on(make(up.url.clone(), "wrong".to_owned())), StatusCode::UNAUTHORIZED);
-    let told: String = up.log.all().join("\n");
-    assert!(!told.contains(&password), "the password is in the log");
+    let stderr: String = up.log.all().join("\n");
+    assert!(!stderr.contains(&password), "the password is in the log");
     drop(up);
     let again = Up::start(&data, &http, &[]);
     assert!(!again.process.out.all().iter().any(|line| line.contains("password")), "{:?}", again.process.out.all());
 }
 
 #[test]
-fn nothing_is_open_but_the_doors() {
+fn only_the_public_ports_are_open() {
     let ssh = format!("{}:2222", servers::address());
     let up = Up::start(&folder(), &format!("{}:0", servers::address()), &["--ssh", &ssh]);
     let ids: Vec<_> = up.children().into_iter().chain([up.process.id()]).collect();
@@ -248,18 +248,18 @@ fn nothing_is_open_but_the_doors() {
 
 #[test]
 fn grpc_ports_open_on_request() {
-    // These ports are the same for everybody on the machine: another run of this test may hold them for a moment.
-    let deadline = Instant::now() + PATIENCE;
+    // These ports are fixed, so another run of this test on the machine may hold them for a moment.
+    let deadline = Instant::now() + PROCESS_TIMEOUT;
     while (7001..7005).any(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_err()) {
-        assert!(Instant::now() < deadline, "somebody holds one of the ports 7001 to 7004");
+        assert!(Instant::now() < deadline, "one of the ports 7001 to 7004 stays in use");
         std::thread::sleep(Duration::from_millis(100));
     }
     let ssh = format!("{}:2222", servers::address());
     let up = Up::start(&folder(), &format!("{}:0", servers::address()), &["--grpc-tcp", "--ssh", &ssh]);
     let port: u16 = up.url.rsplit_once(':').unwrap().1.parse().unwrap();
     assert_eq!(listening(&up.children()), HashSet::from([port, 2222, 7001, 7002, 7003, 7004]));
-    let told = complaint(&outcome(command(&folder(), &format!("{}:0", servers::address())).arg("--grpc-tcp")));
-    assert!(told.contains("127.0.0.1:7001"), "{told}");
+    let stderr = error_line(&outcome(command(&folder(), &format!("{}:0", servers::address())).arg("--grpc-tcp")));
+    assert!(stderr.contains("127.0.0.1:7001"), "{stderr}");
 }
 
 /// TCP ports on which these processes listen.
@@ -305,10 +305,10 @@ fn accounts_are_made_from_the_command_line() {
         .output()
         .unwrap();
     assert!(typed.status.success(), "{typed:?}");
-    let told = complaint(&outcome(create("ONE", &[]).env("FERRITE_USER_PASSWORD", "long enough")));
-    assert!(told.to_lowercase().contains("one") || told.contains("exist"), "{told}");
-    complaint(&outcome(&mut create("a/b", &[])));
-    complaint(&outcome(create("four", &[]).env("FERRITE_USER_PASSWORD", "short")));
+    let stderr = error_line(&outcome(create("ONE", &[]).env("FERRITE_USER_PASSWORD", "long enough")));
+    assert!(stderr.to_lowercase().contains("one") || stderr.contains("exist"), "{stderr}");
+    error_line(&outcome(&mut create("a/b", &[])));
+    error_line(&outcome(create("four", &[]).env("FERRITE_USER_PASSWORD", "short")));
     let nowhere = outcome(ferrite().args([
         "admin",
         "create-user",
@@ -319,8 +319,8 @@ fn accounts_are_made_from_the_command_line() {
         "--data",
         "/nonexistent",
     ]));
-    assert!(complaint(&nowhere).contains("/nonexistent"));
-    assert_eq!(ask(&up.url.parse().unwrap(), "/api/v1/users/one").unwrap().split(' ').nth(1), Some("200"));
+    assert!(error_line(&nowhere).contains("/nonexistent"));
+    assert_eq!(http_get(&up.url.parse().unwrap(), "/api/v1/users/one").unwrap().split(' ').nth(1), Some("200"));
     assert_eq!(up.log.errors(), Vec::<String>::new());
 }
 

@@ -1,5 +1,5 @@
-//! Clients that never come to an end: they read too slowly, or send without end. Each is cut off, with git's own words where git
-//! listens, and what it held is free again; meanwhile others are served as if it were not there.
+//! Clients that never finish: they read too slowly, or send without end. Each is disconnected, with an error in git's protocol where it
+//! still reads, and its resources are released; meanwhile other clients are served as usual.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::ssh::{Client, client_of};
 use crate::harness::tree::running_in;
-use crate::harness::tree::{fsck_all, litter, nobody_works_in, noise};
+use crate::harness::tree::{fsck_all, leftovers, noise, wait_for_no_process_in};
 use crate::harness::{Cluster, Git, Options, User};
 
 on_own_installations! {
@@ -23,35 +23,36 @@ on_own_installations! {
     a_push_without_end_meets_the_limit_of_its_time(with(SHORT))
 }
 
-/// Two megabytes a second are enough.
+/// A client has to read two megabytes a second.
 const SLOW: &[(&str, &str)] = &[("FERRITE_GIT_IDLE_SECONDS", "5"), ("FERRITE_GIT_SLOWEST_BYTES", "2000000")];
 const SMALL: &[(&str, &str)] = &[("FERRITE_GIT_MAX_PUSH_BYTES", "4000000")];
 const SHORT: &[(&str, &str)] = &[("FERRITE_GIT_TRANSFER_SECONDS", "10")];
-const PATIENCE: Duration = Duration::from_secs(90);
-/// Larger than all buffers on the way: one TCP receive buffer may grow to 32 MiB.
-const NOISE: usize = 64 << 20;
-const BLOCK: usize = 60_000;
+const END_TIMEOUT: Duration = Duration::from_secs(90);
+/// Size of the file in the repository: larger than all buffers on the way, of which one TCP receive buffer may grow to 32 MiB.
+const FILE_BYTES: usize = 64 << 20;
+const BLOCK_BYTES: usize = 60_000;
 
 fn with(settings: &[(&'static str, &'static str)]) -> Options {
     Options { settings: settings.to_vec(), ..Options::default() }
 }
 
-/// Somebody's repository, and somebody else who works on another one all the time.
-struct Scene {
+/// A repository of one user, while another user works on another one all the time.
+struct Fixture {
     ada: User,
     ssh: Client,
     git: Git,
     tip: String,
-    others: Others,
+    other: OtherClient,
 }
 
-struct Others {
+/// A user who clones, pushes and writes all the time.
+struct OtherClient {
     is_over: Arc<AtomicBool>,
     rounds: Arc<AtomicUsize>,
     task: JoinSet<()>,
 }
 
-impl Others {
+impl OtherClient {
     async fn start(cluster: &Cluster) -> Self {
         let bob = cluster.user("bob").await;
         bob.new_repository("busy", json!({"auto_init": true})).await;
@@ -81,11 +82,11 @@ impl Others {
     async fn finish(mut self) {
         self.is_over.store(true, Ordering::SeqCst);
         self.task.join_next().await.unwrap().unwrap();
-        assert!(self.rounds.load(Ordering::SeqCst) > 0, "others were not served");
+        assert!(self.rounds.load(Ordering::SeqCst) > 0, "the other client was not served");
     }
 }
 
-impl Scene {
+impl Fixture {
     async fn new(cluster: &Cluster, noisy: usize) -> Self {
         let (ada, git) = (cluster.user("ada").await, Git::new());
         ada.new_repository("slow", json!({})).await;
@@ -95,7 +96,7 @@ impl Scene {
         let url = ada.git_url(&ada.name, "slow");
         git.run("work", &["-c", "core.compression=0", "push", "-q", &url, "main"]).await;
         let ssh = client_of(cluster, &ada, "ed25519").await;
-        Self { ada, ssh, git, tip, others: Others::start(cluster).await }
+        Self { ada, ssh, git, tip, other: OtherClient::start(cluster).await }
     }
 
     fn head(&self, service: &str, framing: &str) -> String {
@@ -109,14 +110,14 @@ impl Scene {
         )
     }
 
-    /// A connection that takes little at once.
+    /// A connection with a small receive buffer.
     async fn connect(&self) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(16 << 10).unwrap();
         socket.connect(self.ada.url.trim_start_matches("http://").parse().unwrap()).await.unwrap()
     }
 
-    /// A connection on which everything was asked for.
+    /// A connection that has requested everything.
     async fn fetch(&self) -> TcpStream {
         let body = self.want();
         let mut stream = self.connect().await;
@@ -129,19 +130,19 @@ impl Scene {
         format!("0032want {}\n00000009done\n", self.tip)
     }
 
-    /// A process of `ssh` that runs one of git's commands on the repository.
+    /// `ssh` with one of git's commands on the repository.
     fn over_ssh(&self, command: &str) -> tokio::process::Child {
         let mut ssh = self.ssh.ssh(&[], &[&format!("{command} '{}/slow.git'", self.ada.name)]);
         ssh.stdin(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Looks whether all is as it was.
+    /// Checks that the repository is unchanged and that nothing is left of the transfers.
     async fn finish(self, cluster: &Cluster) {
-        self.others.finish().await;
-        nobody_works_in(&cluster.store(), PATIENCE).await;
+        self.other.finish().await;
+        wait_for_no_process_in(&cluster.store(), END_TIMEOUT).await;
         let start = Instant::now();
-        while !litter(&cluster.store()).is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(10), "left: {:?}", litter(&cluster.store()));
+        while !leftovers(&cluster.store()).is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(10), "left: {:?}", leftovers(&cluster.store()));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let listed = self.git.run("", &["ls-remote", &self.ada.git_url(&self.ada.name, "slow")]).await;
@@ -151,29 +152,29 @@ impl Scene {
 }
 
 async fn clients_that_read_too_slowly_are_cut_off(cluster: &Cluster) {
-    let scene = Scene::new(cluster, NOISE).await;
-    let repository = scene.ada.get(&scene.ada.repo("slow", "")).await.expect(200).json();
+    let fixture = Fixture::new(cluster, FILE_BYTES).await;
+    let repository = fixture.ada.get(&fixture.ada.repo("slow", "")).await.expect(200).json();
     let (begun, id) = (AtomicUsize::new(0), repository["id"].as_i64().unwrap());
     let (cut, is_cut) = tokio::sync::watch::channel(false);
-    // What is on its way when git is ended still comes: that it was cut shows in git, and then in what they have in the end.
+    // The end of git shows that the clients were cut off. They still receive the bytes that were on their way.
     let watch = async {
         let start = Instant::now();
         while begun.load(Ordering::SeqCst) < 3 || running_in(&cluster.store(), id) > 0 {
-            assert!(start.elapsed() < PATIENCE, "git serves them for ever");
+            assert!(start.elapsed() < END_TIMEOUT, "git still runs");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         cut.send(true).unwrap();
     };
     let stalled = async {
-        let mut stream = scene.fetch().await;
+        let mut stream = fixture.fetch().await;
         stream.read_exact(&mut [0; 1000]).await.unwrap();
         begun.fetch_add(1, Ordering::SeqCst);
         is_cut.clone().wait_for(|is_cut| *is_cut).await.unwrap();
         rest_of(&mut stream).await
     };
-    // It takes something again and again, so that nothing ever stands still.
+    // It reads a little again and again, so that the transfer is never idle.
     let dripping = async {
-        let (mut stream, mut piece) = (scene.fetch().await, vec![0; 20_000]);
+        let (mut stream, mut piece) = (fixture.fetch().await, vec![0; 20_000]);
         stream.read_exact(&mut piece).await.unwrap();
         begun.fetch_add(1, Ordering::SeqCst);
         while !*is_cut.borrow() && stream.read(&mut piece).await.is_ok_and(|count| count > 0) {
@@ -182,30 +183,30 @@ async fn clients_that_read_too_slowly_are_cut_off(cluster: &Cluster) {
         rest_of(&mut stream).await
     };
     let over_ssh = async {
-        let mut ssh = scene.over_ssh("git-upload-pack");
+        let mut ssh = fixture.over_ssh("git-upload-pack");
         let (mut stdin, mut stdout) = (ssh.stdin.take().unwrap(), ssh.stdout.take().unwrap());
-        stdin.write_all(scene.want().as_bytes()).await.unwrap();
+        stdin.write_all(fixture.want().as_bytes()).await.unwrap();
         stdout.read_exact(&mut [0; 1000]).await.unwrap();
         begun.fetch_add(1, Ordering::SeqCst);
         is_cut.clone().wait_for(|is_cut| *is_cut).await.unwrap();
         let rest = rest_of(&mut stdout).await;
-        assert!(!tokio::time::timeout(PATIENCE, ssh.wait()).await.unwrap().unwrap().success());
+        assert!(!tokio::time::timeout(END_TIMEOUT, ssh.wait()).await.unwrap().unwrap().success());
         rest
     };
     let ((), stalled, dripping, over_ssh) = tokio::join!(watch, stalled, dripping, over_ssh);
     for (who, rest) in [("stalled", stalled), ("dripping", dripping), ("over ssh", over_ssh)] {
         let end = String::from_utf8_lossy(&rest[rest.len().saturating_sub(200)..]);
-        let is_whole = rest.len() >= NOISE || rest.ends_with(b"\r\n0\r\n\r\n");
+        let is_whole = rest.len() >= FILE_BYTES || rest.ends_with(b"\r\n0\r\n\r\n");
         assert!(!is_whole, "{who}: the answer is whole, of {} bytes, and ends in {end:?}", rest.len());
     }
-    scene.finish(cluster).await;
+    fixture.finish(cluster).await;
 }
 
-/// What still comes.
+/// Reads to the end of the stream.
 async fn rest_of<R: AsyncRead + Unpin>(from: &mut R) -> Vec<u8> {
     let mut rest = Vec::new();
-    // A connection that is reset has ended, too.
-    let _ = tokio::time::timeout(PATIENCE, from.read_to_end(&mut rest)).await.expect("an end");
+    // A reset is an end as well.
+    let _ = tokio::time::timeout(END_TIMEOUT, from.read_to_end(&mut rest)).await.expect("an end");
     rest
 }
 
@@ -224,22 +225,22 @@ fn endless_head(tip: &str) -> Vec<u8> {
         byte = u8::try_from(size & 127).unwrap();
         size >>= 7;
     }
-    // The byte above all others, then a stream of zlib.
+    // The last byte of the size, then the header of a zlib stream.
     bytes.extend_from_slice(&[byte, 0x78, 0x01]);
     bytes
 }
 
-/// A block of a zlib stream that is stored as it is, and not the last.
+/// An uncompressed block of a zlib stream that is not its last.
 fn block() -> Vec<u8> {
-    let length = u16::try_from(BLOCK).unwrap();
+    let length = u16::try_from(BLOCK_BYTES).unwrap();
     let mut bytes = vec![0];
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(&(!length).to_le_bytes());
-    bytes.extend_from_slice(&noise(BLOCK, 9));
+    bytes.extend_from_slice(&noise(BLOCK_BYTES, 9));
     bytes
 }
 
-/// Sends blocks until nobody takes them.
+/// Sends blocks until the connection is closed.
 async fn send<W: AsyncWrite + Unpin>(to: &mut W, tip: &str, is_chunked: bool, pause: Duration) {
     let block = block();
     let mut next = endless_head(tip);
@@ -255,61 +256,61 @@ async fn send<W: AsyncWrite + Unpin>(to: &mut W, tip: &str, is_chunked: bool, pa
     }
 }
 
-/// What a client hears who pushes without end over HTTP.
-async fn over_http(scene: &Scene, pause: Duration) -> String {
-    let mut stream = scene.connect().await;
-    stream.write_all(scene.head("git-receive-pack", "transfer-encoding: chunked").as_bytes()).await.unwrap();
+/// Pushes without end over HTTP and returns the answer.
+async fn over_http(fixture: &Fixture, pause: Duration) -> String {
+    let mut stream = fixture.connect().await;
+    stream.write_all(fixture.head("git-receive-pack", "transfer-encoding: chunked").as_bytes()).await.unwrap();
     let (mut from, mut to) = stream.split();
-    let mut heard = Vec::new();
-    let hear = async {
-        let _ = from.read_to_end(&mut heard).await;
+    let mut answer = Vec::new();
+    let read = async {
+        let _ = from.read_to_end(&mut answer).await;
     };
-    // Whoever hears the end may still be sending.
+    // The answer may arrive while the client is still sending.
     let both = async {
         tokio::select! {
-            () = hear => {}
-            never = async { send(&mut to, &scene.tip, true, pause).await; std::future::pending::<()>().await } => never,
+            () = read => {}
+            never = async { send(&mut to, &fixture.tip, true, pause).await; std::future::pending::<()>().await } => never,
         }
     };
-    tokio::time::timeout(PATIENCE, both).await.expect("a push without end is never cut off");
-    String::from_utf8_lossy(&heard).into_owned()
+    tokio::time::timeout(END_TIMEOUT, both).await.expect("a push without end is never cut off");
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The same over SSH: standard output and standard error.
-async fn over_ssh(scene: &Scene, pause: Duration) -> String {
-    let mut ssh = scene.over_ssh("git-receive-pack");
+/// Pushes without end over SSH and returns standard output and standard error.
+async fn over_ssh(fixture: &Fixture, pause: Duration) -> String {
+    let mut ssh = fixture.over_ssh("git-receive-pack");
     let (mut stdin, mut stdout, mut stderr) =
         (ssh.stdin.take().unwrap(), ssh.stdout.take().unwrap(), ssh.stderr.take().unwrap());
-    let (mut said, mut told) = (Vec::new(), Vec::new());
-    let talk = async {
-        let hear = async { tokio::join!(stdout.read_to_end(&mut said), stderr.read_to_end(&mut told)) };
+    let (mut output, mut errors) = (Vec::new(), Vec::new());
+    let both = async {
+        let read = async { tokio::join!(stdout.read_to_end(&mut output), stderr.read_to_end(&mut errors)) };
         tokio::select! {
-            _ = hear => {}
-            never = async { send(&mut stdin, &scene.tip, false, pause).await; std::future::pending::<()>().await } => never,
+            _ = read => {}
+            never = async { send(&mut stdin, &fixture.tip, false, pause).await; std::future::pending::<()>().await } => never,
         }
     };
-    tokio::time::timeout(PATIENCE, talk).await.expect("a push without end is never cut off");
+    tokio::time::timeout(END_TIMEOUT, both).await.expect("a push without end is never cut off");
     drop(stdin);
     ssh.wait().await.unwrap();
-    format!("{}{}", String::from_utf8_lossy(&said), String::from_utf8_lossy(&told))
+    format!("{}{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&errors))
 }
 
 async fn a_push_without_end_meets_the_limit_of_its_size(cluster: &Cluster) {
-    let scene = Scene::new(cluster, 1000).await;
-    let (http, ssh) = tokio::join!(over_http(&scene, Duration::ZERO), over_ssh(&scene, Duration::ZERO));
-    for (way, told) in [("http", http), ("ssh", ssh)] {
-        assert!(told.contains("pack exceeds maximum allowed size"), "{way}: {told}");
-        assert!(told.contains("unpack ") && told.contains("ng refs/heads/endless"), "{way}: {told}");
+    let fixture = Fixture::new(cluster, 1000).await;
+    let (http, ssh) = tokio::join!(over_http(&fixture, Duration::ZERO), over_ssh(&fixture, Duration::ZERO));
+    for (transport, answer) in [("http", http), ("ssh", ssh)] {
+        assert!(answer.contains("pack exceeds maximum allowed size"), "{transport}: {answer}");
+        assert!(answer.contains("unpack ") && answer.contains("ng refs/heads/endless"), "{transport}: {answer}");
     }
-    scene.finish(cluster).await;
+    fixture.finish(cluster).await;
 }
 
 async fn a_push_without_end_meets_the_limit_of_its_time(cluster: &Cluster) {
-    let scene = Scene::new(cluster, 1000).await;
+    let fixture = Fixture::new(cluster, 1000).await;
     let pause = Duration::from_millis(100);
-    let (http, ssh) = tokio::join!(over_http(&scene, pause), over_ssh(&scene, pause));
+    let (http, ssh) = tokio::join!(over_http(&fixture, pause), over_ssh(&fixture, pause));
     assert!(http.contains("unpack the transfer took too long\n"), "{http}");
     assert!(http.contains("ng refs/heads/endless not done\n"), "{http}");
     assert!(ssh.contains("Ferrite: the session took too long\n"), "{ssh}");
-    scene.finish(cluster).await;
+    fixture.finish(cluster).await;
 }

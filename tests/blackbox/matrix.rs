@@ -1,4 +1,4 @@
-//! Who gets which answer from which operation, and which mistake is told first.
+//! Answers of operations to different callers, and the order in which requests are checked.
 
 use reqwest::Method;
 use serde_json::json;
@@ -20,7 +20,7 @@ on_profiles! {
     }
 }
 
-/// Every operation on a repository that a reader may call, or not, and the status for that reader.
+/// Operations on a repository, and the status that a reader gets for each.
 const OPERATIONS: [(Method, &str, u16); 13] = [
     (Method::GET, "", 200),
     (Method::GET, "/branches", 200),
@@ -45,17 +45,17 @@ async fn every_operation_answers_each_caller_by_the_matrix(cluster: &Cluster) {
     let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     ada.new_repository("open", json!({"auto_init": true})).await;
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
-    let (nobody, liar) = (cluster.anonymous(), outsider.with_token(Some(&"0".repeat(40))));
+    let (anonymous, invalid) = (cluster.anonymous(), outsider.with_token(Some(&"0".repeat(40))));
     for (method, rest, reader) in OPERATIONS {
-        // A body is read by nobody who may not send one.
+        // Rights are checked before the body is read.
         let ask = async |caller: &User, name: &str| Answer::of(broken(caller, &method, &ada.repo(name, rest))).await;
-        let anonymous = if rest.is_empty() && method == Method::GET { 200 } else { 401 };
+        let expected = if rest.is_empty() && method == Method::GET { 200 } else { 401 };
         for (caller, name, status) in [
-            (&nobody, "open", anonymous),
-            (&nobody, "hidden", if anonymous == 200 { 404 } else { 401 }),
-            (&nobody, "absent", if anonymous == 200 { 404 } else { 401 }),
-            (&liar, "open", 401),
-            (&liar, "absent", 401),
+            (&anonymous, "open", expected),
+            (&anonymous, "hidden", if expected == 200 { 404 } else { 401 }),
+            (&anonymous, "absent", if expected == 200 { 404 } else { 401 }),
+            (&invalid, "open", 401),
+            (&invalid, "absent", 401),
             (&outsider, "open", reader),
             (&outsider, "hidden", 404),
             (&outsider, "absent", 404),
@@ -71,20 +71,20 @@ async fn every_operation_answers_each_caller_by_the_matrix(cluster: &Cluster) {
 
 async fn rights_are_checked_before_the_body(cluster: &Cluster) {
     let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
-    let (nobody, liar) = (cluster.anonymous(), ada.with_token(Some(&"0".repeat(40))));
+    let (anonymous, invalid) = (cluster.anonymous(), ada.with_token(Some(&"0".repeat(40))));
     for (caller, path, status) in [
-        (&nobody, "/user/repos", 401),
-        (&liar, "/user/repos", 401),
+        (&anonymous, "/user/repos", 401),
+        (&invalid, "/user/repos", 401),
         (&ada, "/user/repos", 400),
-        (&nobody, "/admin/users", 401),
-        (&liar, "/admin/users", 401),
+        (&anonymous, "/admin/users", 401),
+        (&invalid, "/admin/users", 401),
         (&outsider, "/admin/users", 403),
     ] {
         Answer::of(broken(caller, &Method::POST, path)).await.refused(status);
         let typed = caller.request(Method::POST, path).header("content-type", "text/xml").body("<x/>");
         Answer::of(typed).await.refused(if status == 400 { 415 } else { status });
     }
-    for (name, status) in [(ada.name.as_str(), 400), (&outsider.name, 403), ("nobody-at-all", 404)] {
+    for (name, status) in [(ada.name.as_str(), 400), (&outsider.name, 403), ("anonymous-at-all", 404)] {
         let post = broken(&ada.with_token(None), &Method::POST, &format!("/users/{name}/tokens"));
         Answer::of(post.basic_auth(&ada.name, Some(&ada.password))).await.refused(status);
     }
@@ -104,7 +104,7 @@ async fn paths_may_end_with_a_slash(cluster: &Cluster) {
     ada.delete(&ada.repo("slash", "/")).await.expect(204);
 }
 
-/// Every path that reads something of a repository with one issue, or of its owner.
+/// Returns the paths that read something of a repository with one issue, or of its owner.
 fn reads(user: &User, name: &str) -> Vec<String> {
     let mut paths = vec!["/user".to_owned(), "/user/repos".to_owned(), "/repos/search".to_owned()];
     paths.extend([format!("/users/{}", user.name), format!("/users/{}/repos", user.name)]);
@@ -130,9 +130,9 @@ async fn every_read_answers_head(cluster: &Cluster) {
 }
 
 async fn options_need_no_credentials(cluster: &Cluster) {
-    let nobody = cluster.anonymous();
+    let anonymous = cluster.anonymous();
     for path in ["/user", "/nope", "/repos/search", "/users/x/tokens", "/repos/a/b/contents/x", "/admin/users"] {
-        let answer = Answer::of(nobody.request(Method::OPTIONS, path)).await.expect(200);
+        let answer = Answer::of(anonymous.request(Method::OPTIONS, path)).await.expect(200);
         assert!(answer.body.is_empty() && answer.header("content-type").is_empty(), "{path}: {:?}", answer.headers);
         assert!(answer.header("access-control-allow-origin").is_empty() && answer.header("set-cookie").is_empty());
     }
@@ -171,7 +171,7 @@ async fn site_administrators_read_over_git_and_push_nowhere(cluster: &Cluster) {
         git.run("", &["clone", "-q", &admin.git_url(&ada.name, name), "work"]).await;
         git.commit("work", "x", "x").await;
         git.fails("work", &["push", "-q", "origin", "main"]).await;
-        // The API is another matter.
+        // Over the API administrators write.
         let body = json!({"message": "By the administrator", "content": ""});
         admin.put(&ada.repo(name, "/contents/x"), &body).await.expect(201);
     }

@@ -11,7 +11,7 @@ on_profiles! {
     production {
         put_memberships_makes_members_and_owners
         put_memberships_names_what_is_wrong
-        get_memberships_says_what_a_member_is
+        get_memberships_returns_the_role
         get_members_shows_outsiders_the_public_ones
         get_members_name_answers_as_far_as_the_caller_may_know
         put_and_delete_public_members_are_for_the_member_itself
@@ -50,16 +50,16 @@ async fn put_memberships_names_what_is_wrong(cluster: &Cluster) {
         ada.put(&path, &json!({ "role": wrong })).await.refused_field("role");
     }
     ada.put(&path, &json!({"role": 7})).await.refused_fields(&[("role", "type")]);
-    for unknown in ["nobody-at-all", other.as_str()] {
+    for unknown in ["no-such-user", other.as_str()] {
         ada.put(&format!("/orgs/{name}/memberships/{unknown}"), &json!({})).await.refused(404);
     }
-    for missing in ["nobody-at-all", ada.name.as_str()] {
+    for missing in ["no-such-user", ada.name.as_str()] {
         ada.put(&format!("/orgs/{missing}/memberships/{}", bob.name), &json!({})).await.refused(404);
     }
     ada.get(&path).await.refused(404);
 }
 
-async fn get_memberships_says_what_a_member_is(cluster: &Cluster) {
+async fn get_memberships_returns_the_role(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let name = ada.new_organization("acme").await;
     let path = format!("/orgs/{name}/memberships/{}", ada.name.to_uppercase());
@@ -70,8 +70,8 @@ async fn get_memberships_says_what_a_member_is(cluster: &Cluster) {
     ada.put_nothing(&format!("/orgs/{name}/public_members/{}", ada.name)).await.empty(204);
     assert_eq!(bob.get(&path).await.expect(200).json()["public"], true);
     ada.get(&format!("/orgs/{name}/memberships/{}", bob.name)).await.refused(404);
-    ada.get(&format!("/orgs/{name}/memberships/nobody-at-all")).await.refused(404);
-    ada.get(&format!("/orgs/nobody-at-all/memberships/{}", ada.name)).await.refused(404);
+    ada.get(&format!("/orgs/{name}/memberships/no-such-user")).await.refused(404);
+    ada.get(&format!("/orgs/no-such-user/memberships/{}", ada.name)).await.refused(404);
 }
 
 async fn get_members_shows_outsiders_the_public_ones(cluster: &Cluster) {
@@ -91,7 +91,7 @@ async fn get_members_shows_outsiders_the_public_ones(cluster: &Cluster) {
     assert_eq!(page.each("username"), both[1..]);
     assert!(page.header("link").contains("rel=\"prev\""));
     cluster.anonymous().get(&path).await.refused(401);
-    for missing in ["nobody-at-all", ada.name.as_str()] {
+    for missing in ["no-such-user", ada.name.as_str()] {
         ada.get(&format!("/orgs/{missing}/members")).await.refused(404);
     }
 }
@@ -207,7 +207,7 @@ async fn members_are_managed_by_owners(cluster: &Cluster) {
         caller.delete(&format!("/orgs/{name}/members/{}", ada.name)).await.refused(status);
         caller.delete(&format!("/orgs/{name}/memberships/{}", ada.name)).await.refused(status);
     }
-    ada.with_scopes(&["repo:admin"]).await.put(&path, &json!({})).await.refused_saying(403, "`org`");
+    ada.with_scopes(&["repo:admin"]).await.put(&path, &json!({})).await.refused_with_message(403, "`org`");
     cluster.admin().await.put(&path, &json!({"role": "admin"})).await.empty(204);
     eve.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
 }

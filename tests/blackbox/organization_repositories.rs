@@ -9,8 +9,8 @@ on_profiles! {
     production {
         post_org_repos_makes_a_repository_of_the_organization
         post_org_repos_is_for_owners
-        post_org_repos_of_what_is_no_organization_is_not_found
-        post_org_repos_tells_mistakes_to_owners_alone
+        post_org_repos_of_a_missing_organization_is_not_found
+        post_org_repos_names_wrong_fields_to_owners_alone
         get_orgs_repos_lists_what_the_caller_may_see
         get_orgs_repos_has_pages
     }
@@ -45,23 +45,23 @@ async fn post_org_repos_is_for_owners(cluster: &Cluster) {
             caller.post(&path, &json!({"name": "mine"})).await.refused(status);
         }
         let scoped = ada.with_scopes(&["org", "repo:write"]).await;
-        scoped.post(&path, &json!({"name": "mine"})).await.refused_saying(403, "`repo:admin`");
+        scoped.post(&path, &json!({"name": "mine"})).await.refused_with_message(403, "`repo:admin`");
     }
     cluster.admin().await.post(&format!("/org/{name}/repos"), &json!({"name": "by-the-site"})).await.expect(201);
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
     bob.post(&format!("/org/{name}/repos"), &json!({"name": "by-a-new-owner"})).await.expect(201);
 }
 
-async fn post_org_repos_of_what_is_no_organization_is_not_found(cluster: &Cluster) {
+async fn post_org_repos_of_a_missing_organization_is_not_found(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
-    for missing in ["nobody-at-all", ada.name.as_str(), "a%2Fb"] {
+    for missing in ["no-such-user", ada.name.as_str(), "a%2Fb"] {
         for path in ["org", "orgs"] {
             ada.post(&format!("/{path}/{missing}/repos"), &json!({"name": "x"})).await.refused(404);
         }
     }
 }
 
-async fn post_org_repos_tells_mistakes_to_owners_alone(cluster: &Cluster) {
+async fn post_org_repos_names_wrong_fields_to_owners_alone(cluster: &Cluster) {
     let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     let name = ada.new_organization("acme").await;
     let path = format!("/org/{name}/repos");
@@ -75,7 +75,7 @@ async fn post_org_repos_tells_mistakes_to_owners_alone(cluster: &Cluster) {
     ] {
         ada.post(&path, &body).await.refused_field(field);
         outsider.post(&path, &body).await.refused(403);
-        ada.post("/org/nobody-at-all/repos", &body).await.refused(404);
+        ada.post("/org/no-such-user/repos", &body).await.refused(404);
     }
     let broken = |user: &crate::harness::User| {
         user.request(Method::POST, &path).header("content-type", "application/json").body("{\"name\":")
@@ -114,7 +114,7 @@ async fn get_orgs_repos_lists_what_the_caller_may_see(cluster: &Cluster) {
     };
     assert_eq!(of("crew"), json!({"admin": false, "push": true, "pull": true}));
     assert_eq!(of("lent"), json!({"admin": false, "push": false, "pull": true}));
-    for missing in ["nobody-at-all", ada.name.as_str()] {
+    for missing in ["no-such-user", ada.name.as_str()] {
         ada.get(&format!("/orgs/{missing}/repos")).await.refused(404);
     }
     cluster.anonymous().get(&path).await.refused(401);

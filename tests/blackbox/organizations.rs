@@ -12,7 +12,7 @@ on_profiles! {
         post_user_orgs_holds_names_to_the_rules_of_users
         post_user_orgs_shares_its_names_with_users
         post_user_orgs_limits_every_field
-        get_orgs_is_open_to_everybody_and_finds_no_users
+        get_orgs_needs_no_credential_and_finds_no_users
         patch_orgs_changes_what_is_there_and_clears_with_empty_texts
         patch_orgs_is_for_owners
         delete_orgs_is_for_owners_of_empty_ones
@@ -95,13 +95,13 @@ async fn post_user_orgs_limits_every_field(cluster: &Cluster) {
     ada.post("/user/orgs", &full).await.expect(201);
 }
 
-async fn get_orgs_is_open_to_everybody_and_finds_no_users(cluster: &Cluster) {
+async fn get_orgs_needs_no_credential_and_finds_no_users(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let name = ada.new_organization("open").await;
     let shown = cluster.anonymous().get(&format!("/orgs/{}", name.to_uppercase())).await.expect(200).json();
     assert_eq!(shown["username"], name);
     assert_eq!(ada.get(&format!("/orgs/{name}")).await.expect(200).json(), shown);
-    for missing in [ada.name.as_str(), "nobody-at-all", "a%2Fb"] {
+    for missing in [ada.name.as_str(), "no-such-user", "a%2Fb"] {
         ada.get(&format!("/orgs/{missing}")).await.refused(404);
         cluster.anonymous().get(&format!("/orgs/{missing}")).await.refused(404);
     }
@@ -147,7 +147,7 @@ async fn patch_orgs_is_for_owners(cluster: &Cluster) {
     }
     cluster.anonymous().patch(&path, &json!({"full_name": 7})).await.refused(401);
     cluster.anonymous().delete(&path).await.refused(401);
-    for missing in [ada.name.as_str(), "nobody-at-all"] {
+    for missing in [ada.name.as_str(), "no-such-user"] {
         ada.patch(&format!("/orgs/{missing}"), &json!({"full_name": 7})).await.refused(404);
         ada.delete(&format!("/orgs/{missing}")).await.refused(404);
     }
@@ -202,7 +202,7 @@ async fn get_users_orgs_lists_what_the_caller_may_know(cluster: &Cluster) {
     assert_eq!(seen(&format!("/users/{}/orgs", bob.name)).await, Vec::<String>::new());
     assert_eq!(bob.get(&path).await.expect(200).each("username").len(), 2, "members know of each other");
     assert_eq!(ada.get(&path).await.expect(200).each("username").len(), 2);
-    outsider.get("/users/nobody-at-all/orgs").await.refused(404);
+    outsider.get("/users/no-such-user/orgs").await.refused(404);
     cluster.anonymous().get(&path).await.refused(401);
 }
 

@@ -1,4 +1,4 @@
-//! Rules about branches: kept by the API, held to by pushes and by the API alike.
+//! Branch protection: rules set through the API, which apply to pushes and to commits by the API.
 
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ async fn a_protected_branch_loses_no_commits_and_is_not_deleted(cluster: &Cluste
     assert!(force.contains("protected branch: commits may not be taken away from it"), "{force}");
     let deletion = git.fails("work", &["push", &url, ":release/1"]).await;
     assert!(deletion.contains("protected branch: it may not be deleted"), "{deletion}");
-    // One refused ref holds up no other.
+    // A refused ref does not affect the others of the push.
     let both = ["push", "--force", &url, &format!("{old}:refs/heads/release/1"), &format!("{old}:refs/heads/free")];
     git.fails("work", &both).await;
     let seen = git.run("work", &["ls-remote", &url, "refs/heads/*"]).await;
@@ -124,7 +124,7 @@ async fn only_those_on_the_list_change_a_branch(cluster: &Cluster) {
     };
     bob.put(&path, &on("other")).await.expect(201);
     eve.put(&path, &body).await.expect(201);
-    // Owners are on every list.
+    // Owners may change every protected branch.
     ada.put(&ada.repo("list", "/contents/owned"), &body).await.expect(201);
 }
 

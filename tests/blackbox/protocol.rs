@@ -1,4 +1,4 @@
-//! What holds for every operation: forms of requests and of answers.
+//! The forms of requests and of answers, the same for every operation.
 
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -12,7 +12,7 @@ on_profiles! {
     both {
         bodies_over_the_limit_are_refused
         a_write_with_a_key_happens_once
-        odd_requests_harm_nobody
+        malformed_requests_get_a_client_error
     }
     embedded {
         unknown_paths_and_methods_answer_json
@@ -26,7 +26,7 @@ on_profiles! {
     }
 }
 
-/// The status of the answer to a request that no well-behaved client would send. `head` is the request line.
+/// Sends a request that no HTTP library would send, and returns the status of the answer. `head` is the request line.
 pub(crate) async fn raw_status(cluster: &Cluster, head: &str, user: &User, body: &str) -> u16 {
     let host = cluster.url.trim_start_matches("http://");
     let token = user.token.as_deref().unwrap_or_default();
@@ -248,7 +248,7 @@ async fn heads_and_options_are_answered(cluster: &Cluster) {
     assert!(options.body.is_empty());
 }
 
-async fn odd_requests_harm_nobody(cluster: &Cluster) {
+async fn malformed_requests_get_a_client_error(cluster: &Cluster) {
     let outsider = cluster.outsider().await;
     for head in [
         "GET /api/v1/user%00 HTTP/1.1",

@@ -1,4 +1,4 @@
-//! Keys that users sign in to git with over SSH.
+//! SSH keys of users.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ on_profiles! {
         post_user_keys_refuses_a_key_or_title_that_is_taken
         post_user_keys_refuses_a_deploy_key
         get_user_keys_lists_own_keys_by_id
-        get_users_keys_lists_those_of_anybody
+        get_users_keys_lists_the_keys_of_any_user
         get_user_keys_id_finds_own_keys_only
         delete_user_keys_frees_the_key
     }
@@ -32,7 +32,7 @@ async fn post_user_keys_answers_the_key_as_it_is_stored(cluster: &Cluster) {
     assert_eq!((&made["key"], &made["title"]), (&json!(key), &json!("laptop")));
     assert_eq!(made["url"], format!("{}/api/v1/user/keys/{}", cluster.url, made["id"]));
     assert!(made["created_at"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')), "{made}");
-    // A type may be left out, and so may a comment.
+    // The key type and the comment are optional.
     let blob = ed25519_blob();
     let bare = ada.post(PATH, &json!({"title": "bare", "key": blob})).await.expect(201).json();
     assert_eq!(bare["key"].as_str().unwrap().trim_end(), format!("ssh-ed25519 {blob}"));
@@ -53,7 +53,7 @@ async fn post_user_keys_takes_every_kind_that_is_safe(cluster: &Cluster) {
             assert_eq!(stored, key.trim_end());
         }
     }
-    // The same key in its other form is the same key.
+    // A key is recognized in another format.
     ada.post(PATH, &json!({"title": "again", "key": keys::RFC_4716_AS_LINE})).await.refused(422);
 }
 
@@ -114,13 +114,13 @@ async fn get_user_keys_lists_own_keys_by_id(cluster: &Cluster) {
     cluster.anonymous().get(PATH).await.refused(401);
 }
 
-async fn get_users_keys_lists_those_of_anybody(cluster: &Cluster) {
+async fn get_users_keys_lists_the_keys_of_any_user(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let made = ada.post(PATH, &json!({"title": "laptop", "key": ed25519("x")})).await.expect(201).json();
     let path = format!("/users/{}/keys", ada.name.to_uppercase());
     assert_eq!(bob.get(&path).await.expect(200).json(), Value::Array(vec![made]));
     assert_eq!(bob.with_scopes(&["hook"]).await.get(&path).await.expect(200).each("title"), ["laptop"]);
-    bob.get("/users/nobody-at-all/keys").await.refused(404);
+    bob.get("/users/no-such-user/keys").await.refused(404);
     cluster.anonymous().get(&path).await.refused(401);
 }
 
@@ -146,7 +146,7 @@ async fn delete_user_keys_frees_the_key(cluster: &Cluster) {
     assert_eq!(ada.get(PATH).await.expect(200).json(), json!([]));
     let again = bob.post(PATH, &json!({"title": "laptop", "key": key})).await.expect(201).json();
     assert_ne!(again["id"], made["id"], "ids are never used again");
-    // A deleted user's keys are free too.
+    // A deleted user's keys are free as well.
     cluster.admin().await.delete(&format!("/admin/users/{}", bob.name)).await.expect(204);
     ada.post(PATH, &json!({"title": "laptop", "key": key})).await.expect(201);
 }

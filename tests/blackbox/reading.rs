@@ -1,4 +1,4 @@
-//! What a pushed repository looks like through the API: branches, commits, raw files.
+//! A pushed repository, read through the API: branches, commits, raw files.
 
 use reqwest::header::{ACCEPT, ETAG, IF_NONE_MATCH, RANGE};
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ on_profiles! {
     embedded {
         branches_are_listed_by_name_with_their_commits
         a_commit_is_found_by_every_name_it_has
-        what_is_no_commit_is_not_found
+        revisions_without_a_commit_are_not_found
         links_lead_through_long_lists
     }
 }
 
-/// A repository of `ada` with branches, tags and files.
+/// Makes a repository of `ada` with branches, tags and files.
 async fn pushed(ada: &User, git: &Git) {
     ada.new_repository("read", json!({})).await;
     git.small("work").await;
@@ -90,7 +90,7 @@ async fn a_commit_is_found_by_every_name_it_has(cluster: &Cluster) {
     }
 }
 
-async fn what_is_no_commit_is_not_found(cluster: &Cluster) {
+async fn revisions_without_a_commit_are_not_found(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     pushed(&ada, &git).await;
     let tree = git.run("work", &["rev-parse", "main^{tree}"]).await;

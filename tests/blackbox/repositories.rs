@@ -1,4 +1,4 @@
-//! Repositories: made, listed, found, seen, deleted.
+//! Repositories: made, listed, searched, read, deleted.
 
 use serde_json::{Value, json};
 
@@ -7,9 +7,9 @@ use crate::harness::{Cluster, Git};
 
 on_profiles! {
     both {
-        a_name_is_taken_once_whoever_asks_first
+        simultaneous_requests_take_a_name_once
         search_is_literal_and_shows_what_the_caller_may_see
-        a_deleted_repository_is_gone_from_every_door
+        a_deleted_repository_is_gone_from_every_interface
     }
     production {
         a_new_repository_has_the_shape_of_the_contract
@@ -108,7 +108,7 @@ async fn repository_names_follow_the_rules(cluster: &Cluster) {
     cluster.anonymous().post("/user/repos", &json!({"name": "x"})).await.refused(401);
 }
 
-async fn a_name_is_taken_once_whoever_asks_first(cluster: &Cluster) {
+async fn simultaneous_requests_take_a_name_once(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..8 {
@@ -170,7 +170,7 @@ async fn lists_show_what_the_caller_may_see(cluster: &Cluster) {
     let seen = bob.get(&format!("/users/{}/repos", ada.name)).await.expect(200).json();
     assert_eq!(names(&seen), ["three", "one"]);
     assert_eq!(seen[0]["permissions"], json!({"admin": false, "push": false, "pull": true}));
-    bob.get("/users/nobody-at-all/repos").await.refused(404);
+    bob.get("/users/no-such-user/repos").await.refused(404);
     cluster.anonymous().get("/user/repos").await.refused(401);
     cluster.anonymous().get(&format!("/users/{}/repos", ada.name)).await.refused(401);
     assert_eq!(cluster.user("cy").await.get("/user/repos").await.expect(200).text(), "[]");
@@ -217,7 +217,7 @@ async fn only_owners_delete(cluster: &Cluster) {
     cluster.admin().await.delete(&ada.repo("hidden", "")).await.expect(204);
 }
 
-async fn a_deleted_repository_is_gone_from_every_door(cluster: &Cluster) {
+async fn a_deleted_repository_is_gone_from_every_interface(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let first = ada.new_repository("gone", json!({"auto_init": true})).await;
     ada.post(&ada.repo("gone", "/issues"), &json!({"title": "one"})).await.expect(201);

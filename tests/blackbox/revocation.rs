@@ -1,4 +1,4 @@
-//! Who has lost access is refused on every process at the next call, whatever Redis does.
+//! A caller that has lost access is refused by every process at the next call, with and without Redis.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::harness::{Answer, Cluster, Git, Options, Role, User};
 
 on_profiles! {
     both {
-        a_removed_collaborator_is_shut_out_at_once
-        a_lowered_collaborator_may_less_at_once
-        whoever_loses_a_team_is_shut_out_at_once
+        a_removed_collaborator_loses_access_at_once
+        a_demoted_collaborator_loses_rights_at_once
+        a_user_without_the_team_loses_access_at_once
         a_deleted_token_is_refused_at_once_and_the_password_is_not
         a_disabled_user_is_refused_at_once_until_enabled_again
         a_deleted_user_is_refused_at_once
@@ -32,19 +32,19 @@ mod alone {
         a_revoked_token_fails_everywhere_without_redis(Options { without_redis: true, ..Options::default() })
     }
 
-    /// The embedded profile has no Redis that could stop.
+    /// For the production profile alone: the embedded one has no Redis.
     mod with_redis {
         use super::*;
 
         on_own_installations! {
             @profile production Production
             a_revoked_token_fails_everywhere_with_redis_up_and_stopped(Options::default())
-            whoever_loses_access_is_shut_out_at_once_with_redis_stopped(Options::default())
+            access_is_lost_at_once_with_redis_stopped(Options::default())
         }
     }
 }
 
-/// Uses a new token everywhere, so that whoever remembers tokens knows it; revokes it; and uses it everywhere again.
+/// Uses a new token on every service, so that all caches have it, revokes it, and checks that every service refuses it.
 async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name: &str) {
     let token = user.new_token(name).await;
     let owner = user.with_token(Some(&token));
@@ -61,7 +61,7 @@ async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name
         .map(|url| TokenCache::new(&Secret::new(url), Duration::from_secs(5), Clock::system()).unwrap());
     let hash = TokenHash::of(&token);
     if let Some(cache) = &cache {
-        // What is remembered expires by itself: a use brings it back.
+        // The entry may have expired; a use adds it again.
         while cache.get(&hash).await.is_none() {
             list(cluster, Role::Issue, repository_id, &Proof::Token(&token)).await.unwrap();
         }
@@ -98,8 +98,8 @@ async fn a_revoked_token_fails_everywhere_without_redis(cluster: &Cluster) {
     revoke_and_try(cluster, &ada, id, "first").await;
 }
 
-/// Every door to a repository, and a user before them.
-struct Doors<'a> {
+/// All interfaces to a repository, used by one user.
+struct Interfaces<'a> {
     cluster: &'a Cluster,
     user: &'a User,
     owner: String,
@@ -107,15 +107,15 @@ struct Doors<'a> {
     git: Git,
 }
 
-impl<'a> Doors<'a> {
-    /// The doors of the repository `guarded` of this owner, with a clone of it.
+impl<'a> Interfaces<'a> {
+    /// The interfaces of the repository `guarded` of this owner, with a clone of it.
     async fn of(cluster: &'a Cluster, user: &'a User, owner: &str, id: i64) -> Self {
         let git = Git::new();
         git.run("", &["clone", "-q", &user.git_url(owner, "guarded"), "work"]).await;
         Self { cluster, user, owner: owner.to_owned(), id, git }
     }
 
-    /// What the API and git say to the token.
+    /// The statuses of the API and of git over HTTP for the token.
     async fn by_token(&self) -> [u16; 6] {
         let repo = format!("/repos/{}/guarded", self.owner);
         let token = self.user.token.as_deref().unwrap();
@@ -129,7 +129,7 @@ impl<'a> Doors<'a> {
         ]
     }
 
-    /// What git says to the password.
+    /// The statuses of git over HTTP for the password.
     async fn by_password(&self) -> [u16; 2] {
         let password = &self.user.password;
         [
@@ -138,7 +138,7 @@ impl<'a> Doors<'a> {
         ]
     }
 
-    /// What git-svc, hook-svc, issue-svc and repo-svc say to the token.
+    /// The codes of git-svc, hook-svc, issue-svc and repo-svc for the token.
     async fn direct(&self) -> [Code; 4] {
         let token = self.user.token.as_deref().unwrap();
         let mut codes = [Code::Ok; 4];
@@ -153,7 +153,7 @@ impl<'a> Doors<'a> {
         codes
     }
 
-    /// Whether git itself can fetch and push with the token, and with the password.
+    /// Returns whether the git program can push and fetch with the token, then with the password.
     async fn git(&self) -> [bool; 4] {
         let urls = [self.user.git_url(&self.owner, "guarded"), self.user.git_url_with_password(&self.owner, "guarded")];
         self.git.commit("work", "file", &crate::harness::client::unique("content")).await;
@@ -166,13 +166,13 @@ impl<'a> Doors<'a> {
         [works[0], works[1], works[2], works[3]]
     }
 
-    /// Goes through all doors, so that whoever remembers something remembers it now.
+    /// Fails unless every interface allows access; all caches are filled then.
     async fn are_open(&self) {
         self.answer().await;
         assert_eq!(self.git().await, [true; 4]);
     }
 
-    /// As [`Self::are_open`], but by requests alone: with those that git begins with, and without the program.
+    /// As [`Self::are_open`], with the first requests of git but without the git program.
     async fn answer(&self) {
         for _ in 0..2 {
             assert_eq!(self.by_token().await, [200; 6]);
@@ -181,21 +181,21 @@ impl<'a> Doors<'a> {
         }
     }
 
-    /// Fails unless the repository looks as if it did not exist.
-    async fn hide_it(&self, why: &str) {
+    /// Fails unless every interface answers as for a missing repository.
+    async fn are_not_found(&self, why: &str) {
         self.answer_not_found(why).await;
         assert_eq!(self.git().await, [false; 4], "{why}");
     }
 
-    /// As [`Self::hide_it`], by requests alone.
+    /// As [`Self::are_not_found`], without the git program.
     async fn answer_not_found(&self, why: &str) {
         assert_eq!(self.by_token().await, [404; 6], "{why}");
         assert_eq!(self.direct().await, [Code::NotFound; 4], "{why}");
         assert_eq!(self.by_password().await, [404; 2], "{why}");
     }
 
-    /// Fails unless the user is nobody any more.
-    async fn refuse(&self, why: &str) {
+    /// Fails unless every interface refuses the credentials.
+    async fn are_unauthenticated(&self, why: &str) {
         assert_eq!(self.by_token().await, [401; 6], "{why}");
         assert_eq!(self.direct().await, [Code::Unauthenticated; 4], "{why}");
         assert_eq!(self.by_password().await, [401; 2], "{why}");
@@ -205,41 +205,41 @@ impl<'a> Doors<'a> {
     }
 }
 
-/// A private repository of this user's; its id.
+/// Makes a private repository of this user and returns its id.
 async fn guarded(owner: &User) -> i64 {
     let made = owner.new_repository("guarded", json!({"auto_init": true, "private": true})).await;
     made["id"].as_i64().unwrap()
 }
 
-async fn a_removed_collaborator_is_shut_out_at_once(cluster: &Cluster) {
+async fn a_removed_collaborator_loses_access_at_once(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let id = guarded(&ada).await;
     let path = ada.repo("guarded", &format!("/collaborators/{}", bob.name));
     let admin = json!({"permission": "admin"});
     ada.put(&path, &admin).await.empty(204);
-    let doors = Doors::of(cluster, &bob, &ada.name, id).await;
-    doors.are_open().await;
+    let interfaces = Interfaces::of(cluster, &bob, &ada.name, id).await;
+    interfaces.are_open().await;
     ada.delete(&path).await.empty(204);
-    doors.hide_it("removed").await;
+    interfaces.are_not_found("removed").await;
     ada.put(&path, &admin).await.empty(204);
-    doors.are_open().await;
+    interfaces.are_open().await;
 }
 
-async fn a_lowered_collaborator_may_less_at_once(cluster: &Cluster) {
+async fn a_demoted_collaborator_loses_rights_at_once(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let id = guarded(&ada).await;
     let path = ada.repo("guarded", &format!("/collaborators/{}", bob.name));
     ada.put(&path, &json!({"permission": "admin"})).await.empty(204);
-    let doors = Doors::of(cluster, &bob, &ada.name, id).await;
-    doors.are_open().await;
+    let interfaces = Interfaces::of(cluster, &bob, &ada.name, id).await;
+    interfaces.are_open().await;
     ada.put(&path, &json!({"permission": "read"})).await.empty(204);
-    assert_eq!(doors.by_token().await, [403, 200, 200, 200, 403, 200]);
-    assert_eq!(doors.direct().await, [Code::Ok, Code::PermissionDenied, Code::Ok, Code::Ok]);
-    assert_eq!(doors.by_password().await, [403, 200]);
-    assert_eq!(doors.git().await, [false, true, false, true]);
+    assert_eq!(interfaces.by_token().await, [403, 200, 200, 200, 403, 200]);
+    assert_eq!(interfaces.direct().await, [Code::Ok, Code::PermissionDenied, Code::Ok, Code::Ok]);
+    assert_eq!(interfaces.by_password().await, [403, 200]);
+    assert_eq!(interfaces.git().await, [false, true, false, true]);
 }
 
-async fn whoever_loses_a_team_is_shut_out_at_once(cluster: &Cluster) {
+async fn a_user_without_the_team_loses_access_at_once(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let name = ada.new_organization("acme").await;
     let id = ada.new_repository_of(&name, "guarded", true).await;
@@ -250,46 +250,46 @@ async fn whoever_loses_a_team_is_shut_out_at_once(cluster: &Cluster) {
         ada.put_nothing(&repository).await.empty(204);
     };
     give().await;
-    let doors = Doors::of(cluster, &bob, &name, id).await;
+    let interfaces = Interfaces::of(cluster, &bob, &name, id).await;
     let owner = format!("/orgs/{name}/members/{}", bob.name);
-    doors.are_open().await;
+    interfaces.are_open().await;
     for taken in [&member, &repository, &owner, &team] {
         give().await;
-        doors.answer().await;
+        interfaces.answer().await;
         ada.delete(taken).await.empty(204);
-        doors.answer_not_found(taken).await;
+        interfaces.answer_not_found(taken).await;
     }
-    // And whoever stops to own.
+    // An owner who is demoted to a member.
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
-    doors.answer().await;
+    interfaces.answer().await;
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "member"})).await.empty(204);
-    doors.hide_it("no owner any more").await;
+    interfaces.are_not_found("no owner any more").await;
 }
 
 async fn a_deleted_token_is_refused_at_once_and_the_password_is_not(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let id = guarded(&ada).await;
-    let doors = Doors::of(cluster, &ada, &ada.name, id).await;
-    doors.are_open().await;
+    let interfaces = Interfaces::of(cluster, &ada, &ada.name, id).await;
+    interfaces.are_open().await;
     Answer::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
-    assert_eq!(doors.by_token().await, [401; 6]);
-    assert_eq!(doors.direct().await, [Code::Unauthenticated; 4]);
-    assert_eq!(doors.by_password().await, [200; 2]);
-    assert_eq!(doors.git().await, [false, false, true, true]);
+    assert_eq!(interfaces.by_token().await, [401; 6]);
+    assert_eq!(interfaces.direct().await, [Code::Unauthenticated; 4]);
+    assert_eq!(interfaces.by_password().await, [200; 2]);
+    assert_eq!(interfaces.git().await, [false, false, true, true]);
 }
 
 async fn a_disabled_user_is_refused_at_once_until_enabled_again(cluster: &Cluster) {
     let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
     let id = guarded(&ada).await;
-    let doors = Doors::of(cluster, &ada, &ada.name, id).await;
-    doors.are_open().await;
+    let interfaces = Interfaces::of(cluster, &ada, &ada.name, id).await;
+    interfaces.are_open().await;
     let path = format!("/admin/users/{}", ada.name);
     admin.patch(&path, &json!({"active": false})).await.expect(200);
-    doors.refuse("disabled").await;
+    interfaces.are_unauthenticated("disabled").await;
     ada.make_token(&json!({"name": "late"})).await.refused(401);
     admin.get(&ada.repo("guarded", "")).await.expect(200);
     admin.patch(&path, &json!({"active": true})).await.expect(200);
-    doors.are_open().await;
+    interfaces.are_open().await;
 }
 
 async fn a_deleted_user_is_refused_at_once(cluster: &Cluster) {
@@ -297,16 +297,16 @@ async fn a_deleted_user_is_refused_at_once(cluster: &Cluster) {
     let id = guarded(&ada).await;
     let path = ada.repo("guarded", &format!("/collaborators/{}", bob.name));
     ada.put(&path, &json!({"permission": "admin"})).await.empty(204);
-    let doors = Doors::of(cluster, &bob, &ada.name, id).await;
-    doors.are_open().await;
+    let interfaces = Interfaces::of(cluster, &bob, &ada.name, id).await;
+    interfaces.are_open().await;
     admin.delete(&format!("/admin/users/{}", bob.name)).await.empty(204);
-    doors.refuse("deleted").await;
+    interfaces.are_unauthenticated("deleted").await;
 }
 
-async fn whoever_loses_access_is_shut_out_at_once_with_redis_stopped(cluster: &Cluster) {
+async fn access_is_lost_at_once_with_redis_stopped(cluster: &Cluster) {
     cluster.user("warm").await.get("/user").await.expect(200);
     cluster.stop_redis();
-    a_removed_collaborator_is_shut_out_at_once(cluster).await;
+    a_removed_collaborator_loses_access_at_once(cluster).await;
     a_disabled_user_is_refused_at_once_until_enabled_again(cluster).await;
     a_deleted_user_is_refused_at_once(cluster).await;
 }

@@ -1,4 +1,4 @@
-//! The exact shape of every resource: each field that the contract names, of its type, and none besides.
+//! The exact shape of every resource: each field of the contract with its type, and no other field.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -85,7 +85,7 @@ fn is_a(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Whether a text is `YYYY-MM-DDTHH:MM:SSZ`.
+/// Returns whether a text has the form `YYYY-MM-DDTHH:MM:SSZ`.
 fn is_time(text: &str) -> bool {
     let form = "dddd-dd-ddTdd:dd:ddZ";
     text.len() == form.len()
@@ -138,7 +138,7 @@ async fn users_have_every_field_wherever_they_appear(cluster: &Cluster) {
     assert_eq!(cluster.anonymous().get(&profile).await.expect(200).json(), expected(""));
 }
 
-/// A repository of `ada` with a merge whose author has no account, while the committer is `ada`, her address in capitals.
+/// Makes a repository of `ada` with a merge whose author has no account, while the committer is `ada`, her address in capitals.
 async fn merged(ada: &User) -> Git {
     let git = Git::new();
     ada.new_repository("Shape", json!({})).await;
@@ -302,7 +302,7 @@ async fn hooks_have_every_field(cluster: &Cluster) {
     let plain = json!({"url": url, "content_type": "form"});
     let all = ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release"];
     let backwards: Vec<_> = all.iter().rev().collect();
-    for (kind, config, events, heard) in [
+    for (kind, config, events, expected) in [
         ("slack", &slack, json!([]), json!(["push"])),
         ("discord", &discord, Value::Null, json!(["push"])),
         ("dingtalk", &plain, json!(["issues", "create", "issues"]), json!(["create", "issues"])),
@@ -322,7 +322,7 @@ async fn hooks_have_every_field(cluster: &Cluster) {
                 ("updated_at", "time"),
             ],
         );
-        assert_eq!((&made["type"], &made["config"], &made["events"]), (&json!(kind), config, &heard));
+        assert_eq!((&made["type"], &made["config"], &made["events"]), (&json!(kind), config, &expected));
     }
     let list = ada.get(&path).await.expect(200).json();
     let ids: Vec<_> = list.as_array().unwrap().iter().map(|hook| hook["id"].as_i64().unwrap()).collect();
@@ -333,7 +333,7 @@ async fn issues_have_every_field(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     ada.new_repository("tracker", json!({})).await;
     let path = ada.repo("tracker", "/issues");
-    // What a client sends that names every field.
+    // Bodies with every field, empty and null.
     let zeros = json!({"title": "First", "body": "", "assignee": "", "milestone": 0, "labels": [], "closed": false});
     let nulls =
         json!({"title": "First", "body": null, "assignee": null, "milestone": null, "labels": null, "closed": null});

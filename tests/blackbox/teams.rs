@@ -1,4 +1,4 @@
-//! Teams, their members, and the repositories they open.
+//! Teams, their members and their repositories.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -37,8 +37,8 @@ async fn get_orgs_teams_is_for_members(cluster: &Cluster) {
     }
     outsider.get(&path).await.refused(403);
     cluster.anonymous().get(&path).await.refused(401);
-    bob.with_scopes(&["repo:admin"]).await.get(&path).await.refused_saying(403, "`org`");
-    for missing in ["nobody-at-all", ada.name.as_str()] {
+    bob.with_scopes(&["repo:admin"]).await.get(&path).await.refused_with_message(403, "`org`");
+    for missing in ["no-such-user", ada.name.as_str()] {
         ada.get(&format!("/orgs/{missing}/teams")).await.refused(404);
     }
     let page = ada.get(&format!("/orgs/{name}/teams?limit=1&page=2")).await.expect(200);
@@ -184,7 +184,7 @@ async fn put_and_delete_teams_members_are_idempotent(cluster: &Cluster) {
         assert_eq!(ada.get(&format!("{team}/members")).await.expect(200).json(), json!([]));
     }
     ada.get(&format!("/orgs/{name}/members/{}", bob.name)).await.empty(204);
-    for unknown in ["nobody-at-all", name.as_str()] {
+    for unknown in ["no-such-user", name.as_str()] {
         ada.put_nothing(&format!("{team}/members/{unknown}")).await.refused(404);
         ada.delete(&format!("{team}/members/{unknown}")).await.refused(404);
     }
@@ -231,7 +231,7 @@ async fn get_teams_repos_lists_what_a_team_holds(cluster: &Cluster) {
     let shown = bob.get(&path).await.expect(200).json();
     assert_eq!(shown[0]["permissions"], json!({"admin": false, "push": true, "pull": true}));
     assert_eq!(ada.get(&format!("{path}?limit=1&page=2")).await.expect(200).each("name").len(), 1);
-    // A member who is not in the team learns of what it may see alone.
+    // A member outside the team sees only repositories that it may read.
     let eve = cluster.user("eve").await;
     ada.put(&format!("/orgs/{name}/memberships/{}", eve.name), &json!({})).await.empty(204);
     assert_eq!(eve.get(&path).await.expect(200).json(), json!([]));
@@ -263,8 +263,8 @@ async fn teams_are_managed_by_owners(cluster: &Cluster) {
     cluster.admin().await.patch(&team, &json!({"description": "By the site"})).await.expect(200);
 }
 
-/// What a user may do: see, push by git, administer.
-async fn opened(user: &User, organization: &str, name: &str) -> (u16, bool, u16) {
+/// Returns the status for reading a repository, whether a push succeeds, and the status for its hooks.
+async fn access(user: &User, organization: &str, name: &str) -> (u16, bool, u16) {
     let git = Git::new();
     let url = user.git_url(organization, name);
     let cloned = git.attempt("", &["clone", "-q", &url, "work"]).await.status.success();
@@ -285,18 +285,18 @@ async fn a_team_opens_its_repositories_over_git_and_the_api(cluster: &Cluster) {
     ada.new_repository_of(&name, "hidden", true).await;
     let team = ada.new_team(&name, "crew", "read").await;
     ada.put_nothing(&format!("{team}/members/{}", bob.name)).await.empty(204);
-    assert_eq!(opened(&bob, &name, "hidden").await, (404, false, 404), "a member without a team for it");
+    assert_eq!(access(&bob, &name, "hidden").await, (404, false, 404), "a member without a team for it");
     ada.put_nothing(&format!("{team}/repos/hidden")).await.empty(204);
     for (permission, expected) in
         [("read", (200, false, 403)), ("write", (200, true, 403)), ("admin", (200, true, 200))]
     {
         ada.patch(&team, &json!({ "permission": permission })).await.expect(200);
-        assert_eq!(opened(&bob, &name, "hidden").await, expected, "{permission}");
+        assert_eq!(access(&bob, &name, "hidden").await, expected, "{permission}");
     }
     bob.delete(&format!("/repos/{name}/hidden")).await.refused(403);
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
     ada.delete(&team).await.empty(204);
-    assert_eq!(opened(&bob, &name, "hidden").await, (200, true, 200), "an owner");
+    assert_eq!(access(&bob, &name, "hidden").await, (200, true, 200), "an owner");
     bob.delete(&format!("/repos/{name}/hidden")).await.empty(204);
 }
 

@@ -1,4 +1,4 @@
-//! Wrong passwords and new things are counted.
+//! Limits on wrong passwords and on creations.
 
 use reqwest::Method;
 use serde_json::json;
@@ -9,9 +9,9 @@ use crate::harness::{Answer, Cluster, Options, Profile, Role, User};
 
 on_own_installations! {
     twenty_wrong_passwords_from_one_address_are_enough(Options::default())
-    whoever_attacks_an_account_does_not_lock_its_owner_out(with("FERRITE_REPO_SIGN_IN_FAILURES_ACCOUNT", "5"))
+    wrong_passwords_elsewhere_do_not_lock_the_owner_out(with("FERRITE_REPO_SIGN_IN_FAILURES_ACCOUNT", "5"))
     one_address_tries_only_so_many_accounts(with("FERRITE_REPO_SIGN_IN_FAILURES_ADDRESS", "5"))
-    who_creates_too_much_waits(with("FERRITE_REPO_CREATIONS_PER_HOUR", "4"))
+    an_account_that_creates_too_much_must_wait(with("FERRITE_REPO_CREATIONS_PER_HOUR", "4"))
 }
 
 fn with(name: &'static str, value: &'static str) -> Options {
@@ -23,7 +23,7 @@ async fn sign_in(user: &User, password: &str) -> Answer {
     Answer::of(request.basic_auth(&user.name, Some(password))).await
 }
 
-/// The same from another of this machine's addresses.
+/// Signs in from another loopback address.
 async fn sign_in_from(address: [u8; 4], user: &User, password: &str) -> Answer {
     let client = reqwest::Client::builder().no_proxy().local_address(Some(address.into())).build().unwrap();
     let request = client.get(format!("{}/api/v1/users/{}/tokens", user.url, user.name));
@@ -39,13 +39,13 @@ fn is_throttled(answer: Answer) {
 async fn twenty_wrong_passwords_from_one_address_are_enough(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     ada.new_repository("mine", json!({"private": true})).await;
-    // A right one begins the count anew.
+    // A right password resets the count.
     for _ in 0..19 {
         sign_in(&ada, "wrong").await.refused(401);
     }
     sign_in(&ada, &ada.password).await.expect(200);
     for number in 0..20 {
-        // By whatever door.
+        // Failures over git count as well.
         if number % 4 == 3 {
             assert_eq!(ada.git_status("upload-pack", &ada.name, "mine", "wrong").await, 401);
         } else {
@@ -56,13 +56,13 @@ async fn twenty_wrong_passwords_from_one_address_are_enough(cluster: &Cluster) {
     is_throttled(sign_in(&ada, &ada.password).await);
     is_throttled(ada.make_token(&json!({"name": "x"})).await);
     assert_eq!(ada.git_status("upload-pack", &ada.name, "mine", &ada.password).await, 429);
-    // Tokens are not passwords, and others are not she.
+    // Her token still works, and other accounts are not affected.
     ada.get("/user").await.expect(200);
     assert_eq!(ada.git_status("upload-pack", &ada.name, "mine", ada.token.as_deref().unwrap()).await, 200);
     sign_in(&bob, &bob.password).await.expect(200);
     sign_in(&bob, "wrong").await.refused(401);
     if cluster.profile == Profile::Production {
-        // Redis has counted, for whichever process is asked next.
+        // The count is in Redis, so a restart does not reset it.
         tokio::task::block_in_place(|| cluster.restart(Role::Repo));
         let mut answer = sign_in(&ada, &ada.password).await;
         for _ in 0..100 {
@@ -76,7 +76,7 @@ async fn twenty_wrong_passwords_from_one_address_are_enough(cluster: &Cluster) {
     }
 }
 
-async fn whoever_attacks_an_account_does_not_lock_its_owner_out(cluster: &Cluster) {
+async fn wrong_passwords_elsewhere_do_not_lock_the_owner_out(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let (home, attacker, elsewhere) = ([127, 0, 77, 1], [127, 0, 77, 2], [127, 0, 77, 3]);
     sign_in_from(home, &ada, &ada.password).await.expect(200);
@@ -93,18 +93,18 @@ async fn one_address_tries_only_so_many_accounts(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let (attacker, elsewhere) = ([127, 0, 77, 2], [127, 0, 77, 3]);
     for number in 0..5 {
-        let mut nobody = bob.clone();
-        nobody.name = format!("nobody-{number}");
-        sign_in_from(attacker, &nobody, "wrong").await.refused(401);
+        let mut unknown = bob.clone();
+        unknown.name = format!("no-such-user-{number}");
+        sign_in_from(attacker, &unknown, "wrong").await.refused(401);
     }
     is_throttled(sign_in_from(attacker, &ada, "wrong").await);
     is_throttled(sign_in_from(attacker, &bob, &bob.password).await);
     sign_in_from(elsewhere, &bob, &bob.password).await.expect(200);
 }
 
-async fn who_creates_too_much_waits(cluster: &Cluster) {
+async fn an_account_that_creates_too_much_must_wait(cluster: &Cluster) {
     let (admin, ada, bob) = (cluster.admin().await, cluster.user("ada").await, cluster.user("bob").await);
-    // Her token was the first.
+    // Her token was the first creation.
     ada.new_repository("second", json!({})).await;
     ada.new_organization("third").await;
     ada.post("/user/keys", &json!({"title": "fourth", "key": ed25519("x")})).await.expect(201);
@@ -114,7 +114,7 @@ async fn who_creates_too_much_waits(cluster: &Cluster) {
     is_throttled(ada.post(&ada.repo("second", "/keys"), &json!({"title": "fifth", "key": ed25519("x")})).await);
     is_throttled(ada.post("/user/emails", &json!(["fifth@example.org"])).await);
     is_throttled(ada.make_token(&json!({"name": "fifth"})).await);
-    // What is there can be used, others are not she, and administrators have a limit of their own.
+    // Reading and issues are not limited, other accounts are not affected, and administrators have their own limit.
     ada.get(&ada.repo("second", "")).await.expect(200);
     ada.post(&ada.repo("second", "/issues"), &json!({"title": "x"})).await.expect(201);
     bob.new_repository("his", json!({})).await;

@@ -1,4 +1,4 @@
-//! Access tokens: what they may be used for, until when, and how they are listed and deleted.
+//! Access tokens: scopes, repositories and expiry; listing and deleting.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ on_profiles! {
     }
     production {
         post_tokens_with_a_name_alone_answers_name_and_value
-        post_tokens_says_how_far_the_token_reaches
+        post_tokens_returns_scopes_and_repositories
         post_tokens_names_the_field_that_is_wrong
-        get_tokens_says_everything_but_the_value
+        get_tokens_returns_everything_but_the_value
         get_tokens_has_pages
         a_token_opens_what_its_scopes_name
-        a_token_without_a_scope_learns_which_one_is_missing
+        a_missing_scope_is_named
         a_token_of_an_administrator_administers_with_its_scope_alone
         a_token_for_some_repositories_opens_no_others
     }
@@ -34,7 +34,7 @@ mod alone {
     use super::*;
 
     on_own_installations! {
-        a_token_says_when_it_was_last_used(Options::default())
+        a_token_shows_its_last_use(Options::default())
     }
 }
 
@@ -54,7 +54,7 @@ async fn post_tokens_with_a_name_alone_answers_name_and_value(cluster: &Cluster)
     }
 }
 
-async fn post_tokens_says_how_far_the_token_reaches(cluster: &Cluster) {
+async fn post_tokens_returns_scopes_and_repositories(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("Some", json!({"private": true})).await;
     let expires_at = "2099-01-02T03:04:05Z";
@@ -91,17 +91,17 @@ async fn post_tokens_names_the_field_that_is_wrong(cluster: &Cluster) {
     for wrong in ["tomorrow", "2099-01-02", "2020-01-02T03:04:05Z", "9999-01-01T00:00:00Z", past.as_str()] {
         with("expires_at", json!(wrong)).await.refused_field("expires_at");
     }
-    with("repositories", json!(["nobody/nothing", "one-part", "a/b/c", ""])).await.refused(422);
+    with("repositories", json!(["no-such-user/nothing", "one-part", "a/b/c", ""])).await.refused(422);
     let of_missing = with("repositories", json!([format!("{}/absent", bob.name)])).await.refused_field("repositories");
     let of_hidden = with("repositories", json!([hidden])).await.refused_field("repositories");
-    let said = |answer: &Answer| answer.text().replace("absent", "hidden");
-    assert_eq!(said(&of_missing), said(&of_hidden));
+    let message = |answer: &Answer| answer.text().replace("absent", "hidden");
+    assert_eq!(message(&of_missing), message(&of_hidden));
     let many: Vec<_> = (0..101).map(|number| format!("{}/r{number}", ada.name)).collect();
     with("repositories", json!(many)).await.refused(422);
     assert_eq!(ada.token_list().await.each("name"), ["tests"], "nothing was made");
 }
 
-async fn get_tokens_says_everything_but_the_value(cluster: &Cluster) {
+async fn get_tokens_returns_everything_but_the_value(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let made = ada.new_repository("one", json!({})).await;
     let value = ada.new_token("plain").await;
@@ -150,7 +150,7 @@ async fn delete_tokens_takes_a_name_or_an_id(cluster: &Cluster) {
     for gone in ["by%20name".to_owned(), id.to_string(), "0".to_owned(), "99999999999999999999".to_owned()] {
         Answer::of(ada.tokens(Method::DELETE, &format!("/{gone}"))).await.refused(404);
     }
-    // The id of somebody else's token opens nothing.
+    // The id of another user's token is not found.
     let bob = cluster.user("bob").await;
     let his = bob.token_list().await.json()[0]["id"].as_i64().unwrap();
     Answer::of(ada.tokens(Method::DELETE, &format!("/{his}"))).await.refused(404);
@@ -162,7 +162,7 @@ async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
     let id = ada.new_repository("mine", json!({"private": true, "auto_init": true})).await["id"].as_i64().unwrap();
     let repo = ada.repo("mine", "");
     let cases: [(&str, [u16; 7]); 7] = [
-        // Its repository, its issues, its hooks, a file to write, its collaborators; addresses; a new organization.
+        // Reading the repository, its issues and its hooks, writing a file, listing collaborators, listing addresses, making an organization.
         ("repo:read", [200, 403, 403, 403, 403, 403, 403]),
         ("repo:write", [200, 403, 403, 201, 403, 403, 403]),
         ("repo:admin", [200, 403, 403, 201, 200, 403, 403]),
@@ -209,44 +209,44 @@ async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
     }
 }
 
-async fn a_token_without_a_scope_learns_which_one_is_missing(cluster: &Cluster) {
+async fn a_missing_scope_is_named(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("mine", json!({"private": true, "auto_init": true})).await;
     ada.new_repository("open", json!({"auto_init": true})).await;
     let (issues, reads) = (ada.with_scopes(&["issue"]).await, ada.with_scopes(&["repo:read"]).await);
-    issues.get(&ada.repo("mine", "")).await.refused_saying(403, "`repo:read`");
+    issues.get(&ada.repo("mine", "")).await.refused_with_message(403, "`repo:read`");
     issues.get(&ada.repo("open", "")).await.expect(200);
-    issues.get(&ada.repo("open", "/branches")).await.refused_saying(403, "`repo:read`");
-    issues.get(&ada.repo("open", "/hooks")).await.refused_saying(403, "`hook`");
-    issues.get("/user/repos").await.refused_saying(403, "`repo:read`");
+    issues.get(&ada.repo("open", "/branches")).await.refused_with_message(403, "`repo:read`");
+    issues.get(&ada.repo("open", "/hooks")).await.refused_with_message(403, "`hook`");
+    issues.get("/user/repos").await.refused_with_message(403, "`repo:read`");
     let file = json!({"message": "x", "content": ""});
-    reads.put(&ada.repo("mine", "/contents/x"), &file).await.refused_saying(403, "`repo:write`");
-    reads.post(&ada.repo("open", "/issues"), &json!({"title": "x"})).await.refused_saying(403, "`issue`");
-    reads.post("/user/repos", &json!({"name": "new"})).await.refused_saying(403, "`repo:admin`");
-    reads.delete(&ada.repo("mine", "")).await.refused_saying(403, "`repo:admin`");
-    reads.get(&ada.repo("mine", "/keys")).await.refused_saying(403, "`repo:admin`");
-    reads.get("/user/emails").await.refused_saying(403, "`user`");
-    reads.put_nothing(&format!("/user/following/{}", ada.name)).await.refused_saying(403, "`user`");
-    reads.post("/user/orgs", &json!({"username": unique("never")})).await.refused_saying(403, "`org`");
-    // A mistake in the body is told after the scope.
-    reads.post("/user/repos", &json!({"name": 7})).await.refused_saying(403, "`repo:admin`");
-    reads.post("/user/orgs", &json!({})).await.refused_saying(403, "`org`");
+    reads.put(&ada.repo("mine", "/contents/x"), &file).await.refused_with_message(403, "`repo:write`");
+    reads.post(&ada.repo("open", "/issues"), &json!({"title": "x"})).await.refused_with_message(403, "`issue`");
+    reads.post("/user/repos", &json!({"name": "new"})).await.refused_with_message(403, "`repo:admin`");
+    reads.delete(&ada.repo("mine", "")).await.refused_with_message(403, "`repo:admin`");
+    reads.get(&ada.repo("mine", "/keys")).await.refused_with_message(403, "`repo:admin`");
+    reads.get("/user/emails").await.refused_with_message(403, "`user`");
+    reads.put_nothing(&format!("/user/following/{}", ada.name)).await.refused_with_message(403, "`user`");
+    reads.post("/user/orgs", &json!({"username": unique("never")})).await.refused_with_message(403, "`org`");
+    // The scope is checked before the body.
+    reads.post("/user/repos", &json!({"name": 7})).await.refused_with_message(403, "`repo:admin`");
+    reads.post("/user/orgs", &json!({})).await.refused_with_message(403, "`org`");
 }
 
 async fn a_token_of_an_administrator_administers_with_its_scope_alone(cluster: &Cluster) {
     let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
     ada.new_repository("hidden", json!({"private": true})).await;
     let without = admin.with_scopes(&["repo:read", "repo:write", "repo:admin", "issue", "hook", "user", "org"]).await;
-    without.get("/admin/audit").await.refused_saying(403, "`admin`");
-    without.post("/admin/users", &json!({})).await.refused_saying(403, "`admin`");
+    without.get("/admin/audit").await.refused_with_message(403, "`admin`");
+    without.post("/admin/users", &json!({})).await.refused_with_message(403, "`admin`");
     without.get(&ada.repo("hidden", "")).await.refused(404);
     let only = admin.with_scopes(&["admin"]).await;
     only.get("/admin/audit").await.expect(200);
     only.get(&ada.repo("hidden", "")).await.refused(404);
     let both = admin.with_scopes(&["admin", "repo:read"]).await;
     both.get(&ada.repo("hidden", "")).await.expect(200);
-    both.delete(&ada.repo("hidden", "")).await.refused_saying(403, "`repo:admin`");
-    // The scope alone makes nobody an administrator.
+    both.delete(&ada.repo("hidden", "")).await.refused_with_message(403, "`repo:admin`");
+    // The scope without the role gives nothing.
     ada.with_scopes(&["admin"]).await.get("/admin/audit").await.refused(403);
 }
 
@@ -281,7 +281,7 @@ async fn a_token_for_some_repositories_opens_no_others(cluster: &Cluster) {
     assert!(!found.to_string().contains("/other"), "{found}");
 }
 
-/// Fails unless this user's token is refused at every door.
+/// Fails unless this user's token is refused by every interface.
 async fn is_refused_everywhere(cluster: &Cluster, user: &User, id: i64) {
     user.get("/user").await.refused(401);
     user.get(&user.repo("mine", "")).await.refused(401);
@@ -299,7 +299,7 @@ async fn a_token_ends_when_it_expires(cluster: &Cluster) {
     let end = tokio::time::Instant::now() + wait;
     let short = ada.with_new_token(json!({"expires_at": after(wait)})).await;
     let token = short.token.clone().unwrap();
-    // Whoever remembers tokens knows it now.
+    // All caches have the token now.
     short.get(&ada.repo("mine", "/branches")).await.expect(200);
     for role in &Role::ALL[..4] {
         list(cluster, *role, id, &Proof::Token(&token)).await.unwrap();
@@ -310,15 +310,15 @@ async fn a_token_ends_when_it_expires(cluster: &Cluster) {
     assert_eq!(ada.token_list().await.each("name").len(), 2, "an expired token stays in the list");
 }
 
-async fn a_token_says_when_it_was_last_used(cluster: &Cluster) {
+async fn a_token_shows_its_last_use(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let (used, _unused) = (ada.new_token("used").await, ada.new_token("unused").await);
     ada.with_token(Some(&used)).get("/user").await.expect(200);
-    // Uses are written now and then, and when the process ends.
+    // The last use is written once a while, and when the process ends.
     tokio::task::block_in_place(|| cluster.restart(Role::Repo));
     let mut listed = Value::Null;
     for _ in 0..100 {
-        // Whoever called repo-svc before notices that it was away.
+        // Connections to repo-svc from before the restart may fail once.
         let answer = Answer::of(ada.tokens(Method::GET, "")).await;
         if answer.status == 200 {
             listed = answer.json();

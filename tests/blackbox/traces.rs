@@ -1,4 +1,4 @@
-//! What one request costs, shown by its trace.
+//! The number of calls behind a request, read from its trace.
 
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
@@ -15,16 +15,16 @@ on_own_installations! {
     reads_of_one_repository_and_of_many_take_one_hop(Options { otlp: Some(collector()), ..Options::default() })
 }
 
-/// A span: the trace it belongs to, its service, its name, and whether it is a server's.
+/// A span that was exported.
 #[derive(Clone, Debug)]
-struct Seen {
+struct Span {
     trace: String,
     service: String,
     name: String,
     is_server: bool,
 }
 
-static SEEN: Mutex<Vec<Seen>> = Mutex::new(Vec::new());
+static SPANS: Mutex<Vec<Span>> = Mutex::new(Vec::new());
 
 struct Collector;
 
@@ -39,7 +39,7 @@ impl TraceService for Collector {
             let service = attributes.into_iter().find(|attribute| attribute.key == "service.name");
             let service = format!("{:?}", service.and_then(|attribute| attribute.value));
             for span in resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-                SEEN.lock().unwrap().push(Seen {
+                SPANS.lock().unwrap().push(Span {
                     trace: hex::encode(&span.trace_id),
                     service: service.clone(),
                     is_server: span.kind == SpanKind::Server as i32,
@@ -51,7 +51,7 @@ impl TraceService for Collector {
     }
 }
 
-/// The endpoint of a collector that lives as long as the test process.
+/// Returns the endpoint of a collector that runs until the test process ends.
 fn collector() -> String {
     static ENDPOINT: OnceLock<String> = OnceLock::new();
     ENDPOINT
@@ -70,7 +70,7 @@ fn collector() -> String {
         .clone()
 }
 
-/// Sends a request within a new trace, and returns the trace's id.
+/// Sends a request in a new trace and returns the id of the trace.
 async fn traced(user: &User, path: &str, number: u8) -> String {
     let trace = hex::encode([number; 16]);
     let parent = format!("00-{trace}-{}-01", hex::encode([number; 8]));
@@ -79,8 +79,9 @@ async fn traced(user: &User, path: &str, number: u8) -> String {
     trace
 }
 
-fn servers(trace: &str) -> Vec<Seen> {
-    SEEN.lock().unwrap().iter().filter(|span| span.trace == trace && span.is_server).cloned().collect()
+/// Returns the spans of servers in a trace.
+fn servers(trace: &str) -> Vec<Span> {
+    SPANS.lock().unwrap().iter().filter(|span| span.trace == trace && span.is_server).cloned().collect()
 }
 
 async fn reads_of_one_repository_and_of_many_take_one_hop(cluster: &Cluster) {

@@ -1,4 +1,4 @@
-//! Users, and whose repositories are listed to whom.
+//! Users, and lists of repositories as different callers see them.
 
 use serde_json::{Value, json};
 
@@ -15,8 +15,8 @@ on_profiles! {
         get_users_search_shows_addresses_to_those_who_signed_in
         get_users_search_has_pages_of_at_most_fifty
         get_users_search_of_nothing_finds_nothing
-        get_user_says_who_is_asking
-        get_users_name_is_open_to_everybody_and_finds_organizations
+        get_user_returns_the_caller
+        get_users_name_needs_no_credential_and_finds_organizations
         get_user_repos_lists_own_and_reachable_ones_with_real_permissions
         get_users_repos_lists_what_the_caller_may_see
     }
@@ -62,7 +62,7 @@ async fn get_users_search_takes_wildcards_literally_unless_there_is_nothing_else
     for query in ["q=under%25score", "q=n_er_score", "q=%25score", "q=%00", "q=%22", "q=%27%20OR%201", "q=*"] {
         assert!(search(&ada, query).await.is_empty(), "{query}");
     }
-    // Importers ask for everybody in this way.
+    // Existing importers list all users with these queries.
     for query in ["q=_", "q=%25", "q=__"] {
         let everybody = search(&ada, query).await;
         assert_eq!((everybody.len(), &everybody[0]["id"]), (10, &json!(1)), "{query}");
@@ -93,28 +93,28 @@ async fn get_users_search_has_pages_of_at_most_fifty(cluster: &Cluster) {
 }
 
 async fn get_users_search_of_nothing_finds_nothing(cluster: &Cluster) {
-    let nobody = cluster.anonymous();
+    let anonymous = cluster.anonymous();
     for query in ["", "q=", "limit=5", "q=no-such-user-anywhere"] {
-        assert!(search(&nobody, query).await.is_empty(), "{query}");
+        assert!(search(&anonymous, query).await.is_empty(), "{query}");
     }
 }
 
-async fn get_user_says_who_is_asking(cluster: &Cluster) {
+async fn get_user_returns_the_caller(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let me = ada.get("/user").await.expect(200).json();
     assert_eq!((&me["id"], &me["email"]), (&json!(ada.id), &json!(ada.email)));
     cluster.anonymous().get("/user").await.refused(401);
 }
 
-async fn get_users_name_is_open_to_everybody_and_finds_organizations(cluster: &Cluster) {
+async fn get_users_name_needs_no_credential_and_finds_organizations(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let organization = ada.new_organization("shown").await;
-    let nobody = cluster.anonymous();
-    assert_eq!(nobody.get(&format!("/users/{}", ada.name)).await.expect(200).json()["email"], "");
-    let shown = nobody.get(&format!("/users/{organization}")).await.expect(200).json();
+    let anonymous = cluster.anonymous();
+    assert_eq!(anonymous.get(&format!("/users/{}", ada.name)).await.expect(200).json()["email"], "");
+    let shown = anonymous.get(&format!("/users/{organization}")).await.expect(200).json();
     assert_eq!((&shown["login"], &shown["email"]), (&json!(organization), &json!("")));
-    for wrong in ["nobody-at-all", "a%2Fb", "%00"] {
-        nobody.get(&format!("/users/{wrong}")).await.refused(404);
+    for wrong in ["no-such-user", "a%2Fb", "%00"] {
+        anonymous.get(&format!("/users/{wrong}")).await.refused(404);
     }
 }
 
@@ -138,7 +138,7 @@ async fn get_user_repos_lists_own_and_reachable_ones_with_real_permissions(clust
     let may = |admin: bool, push: bool| json!({"admin": admin, "push": push, "pull": true});
     let expected = [("own", may(true, true)), ("shared", may(false, true)), ("team", may(false, false))];
     assert_eq!(pairs, expected.map(|(name, may)| (name.to_owned(), may)));
-    // The one that changed last comes first.
+    // The repository that changed last is the first.
     ada.put(&ada.repo("own", "/contents/x"), &json!({"message": "x", "content": ""})).await.expect(201);
     ada.eventually("/user/repos", |list| list[0]["name"] == "own").await;
     let pages = [("?limit=2", 2), ("?limit=2&page=2", 1), ("?limit=2&page=3", 0), ("?page=9223372036854775808", 0)];
@@ -168,7 +168,7 @@ async fn get_users_repos_lists_what_the_caller_may_see(cluster: &Cluster) {
     let seen = bob.get(&path).await.expect(200).json();
     assert_eq!(seen[0]["permissions"], json!({"admin": true, "push": true, "pull": true}));
     assert_eq!(seen[1]["permissions"], json!({"admin": false, "push": false, "pull": true}));
-    outsider.get("/users/nobody-at-all/repos").await.refused(404);
+    outsider.get("/users/no-such-user/repos").await.refused(404);
     cluster.anonymous().get(&path).await.refused(401);
     let organization = ada.new_organization("listed").await;
     ada.new_repository_of(&organization, "tools", false).await;

@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::command;
 use crate::report::{Row, Series, cpu, mean_cpu, wall};
-use crate::site::{LARGE, Side, Site};
+use crate::servers::{LARGE, Servers, Side};
 
-/// Clones of what nobody asked for yet, and of the same a second and a third time.
-pub(super) async fn clones(site: &Site) -> Result<Vec<Row>, Failure> {
+/// Clones that need a new pack, and the same ones a second and a third time.
+pub(super) async fn clones(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let [mut first, mut second, mut third, mut git] = [(); 4].map(|()| Series::default());
     let (mut round, mut longest) = (0, Duration::ZERO);
-    while round < site.rounds(longest) {
-        site.nudge(LARGE).await?;
+    while round < servers.rounds(longest) {
+        servers.add_branch(LARGE).await?;
         for (series, side) in
             [(&mut first, Side::Ours), (&mut git, Side::Git), (&mut second, Side::Ours), (&mut third, Side::Ours)]
         {
-            let sample = site.measure(side, site.clone(side, LARGE)).await?;
+            let sample = servers.measure(side, servers.clone(side, LARGE)).await?;
             longest = longest.max(sample.wall);
             series.push(sample);
         }
@@ -30,20 +30,20 @@ pub(super) async fn clones(site: &Site) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// Fetches into a mirror that has everything.
-pub(super) async fn nothing_new(site: &Site) -> Result<Vec<Row>, Failure> {
-    let folders = [(Side::Ours, site.folder()), (Side::Git, site.folder())];
+/// Fetches into a mirror that is up to date.
+pub(super) async fn nothing_new(servers: &Servers) -> Result<Vec<Row>, Failure> {
+    let folders = [(Side::Ours, servers.folder()), (Side::Git, servers.folder())];
     for (side, folder) in &folders {
-        let url = site.url(*side, LARGE);
+        let url = servers.url(*side, LARGE);
         command::run(
-            site.work(),
+            servers.work(),
             &["clone".as_ref(), "-q".as_ref(), "--mirror".as_ref(), url.as_ref(), folder.as_os_str()],
         )
         .await?;
     }
-    let calls = site.scale.calls;
+    let calls = servers.scale.calls;
     let begin = Instant::now();
-    let (ours, git) = site
+    let (ours, git) = servers
         .alternate(async |side, _| {
             let folder = folders.iter().find(|(of, _)| *of == side).map(|(_, folder)| folder).ok_or("no mirror")?;
             for _ in 0..calls {

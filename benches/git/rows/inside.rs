@@ -1,4 +1,4 @@
-//! Reads inside git-svc: its threads and libgit2, with no socket and no gateway before them.
+//! Reads with git-svc's threads and libgit2 in this process, without a socket and a gateway.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,28 +11,28 @@ use git_svc::repo::read::raw::raw;
 use crate::Failure;
 use crate::daemon::copy;
 use crate::report::{Sample, Series, median};
-use crate::site::Site;
+use crate::servers::Servers;
 
-/// The large repository's file, from a store of this process.
-pub(super) async fn blob(site: &Site) -> Result<Series, Failure> {
-    let root = site.folder();
+/// Reads the large repository's file from a store of this process.
+pub(super) async fn blob(servers: &Servers) -> Result<Series, Failure> {
+    let root = servers.folder();
     std::fs::create_dir_all(&root)?;
     let store = Arc::new(RepositoryStore::open(&root, "bench", Duration::from_secs(5)).await?);
     let id = RepositoryId(1);
     let path = store.path(id);
     std::fs::create_dir_all(path.parent().ok_or("the store has no folders")?)?;
-    copy(&site.large.source, &path)?;
+    copy(&servers.large.source, &path)?;
     let pool = Pool::new(store, PoolOptions::default())?;
-    let name: Arc<[u8]> = format!("{}/{}", site.large.branch, site.large.file).into_bytes().into();
+    let name: Arc<[u8]> = format!("{}/{}", servers.large.branch, servers.large.file).into_bytes().into();
     let mut series = Series::default();
-    for _ in 0..site.scale.rounds {
+    for _ in 0..servers.scale.rounds {
         let mut times = Vec::new();
-        for number in 0..site.scale.calls * 20 {
+        for number in 0..servers.scale.calls * 20 {
             let name = Arc::clone(&name);
             let begin = Instant::now();
             let file = pool.run(id, move |repo| raw(repo, &name)).await?;
-            // The first calls open the repository and fill the caches, once for each thread.
-            if number >= site.scale.calls * 10 {
+            // The first calls of each thread open the repository and fill the caches, and are not counted.
+            if number >= servers.scale.calls * 10 {
                 times.push(begin.elapsed());
             }
             file.content.ok_or("the file is too large to be read at once")?;

@@ -2,7 +2,7 @@
 
 mod archives;
 mod calls;
-mod crowds;
+mod concurrency;
 mod fetches;
 mod inside;
 mod pushes;
@@ -15,14 +15,14 @@ use clap::ValueEnum;
 
 use crate::Failure;
 use crate::report::Row;
-use crate::site::Site;
+use crate::servers::Servers;
 
-/// The repository that many pushes go to.
-pub(crate) const WORN: &str = "worn";
+/// The repository that gets many pushes.
+pub(crate) const OFTEN_PUSHED: &str = "often-pushed";
 /// The repository with many branches.
-pub(crate) const MANY: &str = "many";
+pub(crate) const MANY_REFS: &str = "many-refs";
 
-/// The repository with a tree of so many files.
+/// The name of the repository with this many files.
 pub(crate) fn tree(files: u32) -> String {
     format!("tree-{files}")
 }
@@ -30,40 +30,40 @@ pub(crate) fn tree(files: u32) -> String {
 /// Rows that are measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Group {
-    /// Clones, new ones and the same again.
+    /// Clones that need a new pack, and cached ones.
     Clone,
-    /// Fetches that bring nothing.
+    /// Fetches with nothing new.
     Fetch,
     /// Pushes of 1 and of 50 commits.
     Push,
-    /// git-svc's memory while a large push comes in.
+    /// git-svc's memory during a large push.
     PushMemory,
     /// A file by its path.
     Blob,
     /// The first page of the log.
     Log,
-    /// The first page of very many branches.
+    /// The first page of many branches.
     Branches,
     /// tar.gz and zip files.
     Archive,
     /// A commit by the API.
     Put,
-    /// The same in trees of different sizes.
+    /// Commits by the API in trees of different sizes.
     PutSizes,
-    /// Small calls while others read slowly.
+    /// Small calls while other clients read slowly.
     SlowReaders,
-    /// A clone of a repository that was pushed to very often.
+    /// A clone of a repository after many pushes.
     AfterPushes,
-    /// Very many clones at once.
+    /// Many clones at once.
     Parallel,
-    /// git-svc's memory while many clone.
+    /// git-svc's memory during many clones.
     CloneMemory,
-    /// Crashes: measured elsewhere.
+    /// Crashes, which are tested elsewhere.
     Crashes,
 }
 
 impl Group {
-    /// In the order of the design, but memory first: packs that reads have mapped stay mapped for some time, and count.
+    /// In the order of the design, but memory first: packs that reads have mapped stay mapped for some time and count as memory.
     pub(crate) const ALL: [Self; 15] = [
         Self::Clone,
         Self::Fetch,
@@ -83,28 +83,28 @@ impl Group {
     ];
 
     /// Measures the group's rows.
-    pub(crate) async fn measure(self, site: &Site, cache: &Path) -> Result<Vec<Row>, Failure> {
+    pub(crate) async fn measure(self, servers: &Servers, cache: &Path) -> Result<Vec<Row>, Failure> {
         match self {
-            Self::Clone => fetches::clones(site).await,
-            Self::Fetch => fetches::nothing_new(site).await,
-            Self::Push => pushes::pushes(site).await,
-            Self::PushMemory => pushes::memory(site, cache).await,
-            Self::Blob => reads::blob(site).await,
-            Self::Log => reads::log(site).await,
-            Self::Branches => reads::branches(site).await,
-            Self::Archive => archives::archives(site).await,
-            Self::Put => writes::put(site).await,
-            Self::PutSizes => writes::sizes(site).await,
-            Self::SlowReaders => crowds::slow_readers(site).await,
-            Self::AfterPushes => pushes::worn(site).await,
-            Self::Parallel => crowds::parallel(site).await,
-            Self::CloneMemory => crowds::memory(site).await,
+            Self::Clone => fetches::clones(servers).await,
+            Self::Fetch => fetches::nothing_new(servers).await,
+            Self::Push => pushes::pushes(servers).await,
+            Self::PushMemory => pushes::memory(servers, cache).await,
+            Self::Blob => reads::blob(servers).await,
+            Self::Log => reads::log(servers).await,
+            Self::Branches => reads::branches(servers).await,
+            Self::Archive => archives::archives(servers).await,
+            Self::Put => writes::put(servers).await,
+            Self::PutSizes => writes::sizes(servers).await,
+            Self::SlowReaders => concurrency::slow_readers(servers).await,
+            Self::AfterPushes => pushes::after_pushes(servers).await,
+            Self::Parallel => concurrency::parallel(servers).await,
+            Self::CloneMemory => concurrency::memory(servers).await,
             Self::Crashes => Ok(vec![crashes()]),
         }
     }
 }
 
-/// A promise that either holds or does not.
+/// A promise without a measured value.
 fn crashes() -> Row {
     let test = "see the test: `tests/servers.sh cargo test --test blackbox -- crashes`".to_owned();
     Row::plain("kill -9 in the middle of writes, clients cut in the middle", test, "-", "-")

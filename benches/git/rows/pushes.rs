@@ -1,4 +1,4 @@
-//! Pushes: how long they take, what they cost in memory, and what many of them leave behind.
+//! Pushes: their time, their memory, and clones after many of them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,32 +6,32 @@ use std::process::Stdio;
 
 use tokio::io::AsyncWriteExt;
 
-use super::WORN;
+use super::OFTEN_PUSHED;
 use crate::Failure;
 use crate::command::{self, git};
 use crate::report::{Row, Series, cpu, digits, mib, shown, wall};
+use crate::servers::{LARGE, Servers, Side};
 use crate::shapes;
-use crate::site::{LARGE, Side, Site};
 use crate::usage::{Sampler, private};
 
-/// A client's repository with `count` commits on top of the large one's default branch; their ids, the oldest first.
-async fn client(site: &Site, count: u32) -> Result<(PathBuf, Vec<String>), Failure> {
-    let folder = site.folder();
-    let source = site.large.source.as_os_str();
+/// Makes a client's repository with `count` commits on top of the large one's default branch, and returns their ids, oldest first.
+async fn client(servers: &Servers, count: u32) -> Result<(PathBuf, Vec<String>), Failure> {
+    let folder = servers.folder();
+    let source = servers.large.source.as_os_str();
     let options = ["clone", "-q", "--bare", "--shared"].map(AsRef::as_ref);
-    command::run(site.work(), &[&options[..], &[source, folder.as_os_str()]].concat()).await?;
+    command::run(servers.work(), &[&options[..], &[source, folder.as_os_str()]].concat()).await?;
     let mut script = Vec::new();
     for number in 0..count {
         let time = 1_700_000_000 + number;
         writeln!(script, "commit refs/heads/work\ncommitter Bench <bench@example.com> {time} +0000\ndata 7\nChange\n")?;
         if number == 0 {
-            writeln!(script, "from {}", site.large.commits[0])?;
+            writeln!(script, "from {}", servers.large.commits[0])?;
         }
         let lines = |salt: u32| {
             (0..120).map(move |line| format!("line {line} of {}\n", if line == salt % 120 { salt } else { 0 }))
         };
         for (path, text) in [
-            (site.large.file.clone(), lines(number).collect::<String>()),
+            (servers.large.file.clone(), lines(number).collect::<String>()),
             (format!("bench/file-{}.txt", number % 10), lines(number * 7).collect()),
         ] {
             writeln!(script, "M 100644 inline {path}\ndata {}\n{text}", text.len())?;
@@ -45,26 +45,26 @@ async fn client(site: &Site, count: u32) -> Result<(PathBuf, Vec<String>), Failu
     if !done.status.success() {
         return Err(format!("git fast-import: {}", String::from_utf8_lossy(&done.stderr)).into());
     }
-    let range = format!("{}..work", site.large.commits[0]);
+    let range = format!("{}..work", servers.large.commits[0]);
     let ids = command::text(&folder, &["rev-list", "--reverse", "--first-parent", &range]).await?;
     Ok((folder, ids.lines().map(str::to_owned).collect()))
 }
 
-/// Pushes of one commit and of fifty to a branch that is there.
-pub(super) async fn pushes(site: &Site) -> Result<Vec<Row>, Failure> {
+/// Pushes of one commit and of fifty to an existing branch.
+pub(super) async fn pushes(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for (size, bar) in [(1, 1.2), (50, 1.1)] {
-        let (folder, ids) = client(site, size * (site.scale.rounds + 1)).await?;
+        let (folder, ids) = client(servers, size * (servers.scale.rounds + 1)).await?;
         let branch = format!("refs/heads/pushed-{size}");
         let push = async |side: Side, round: u32| {
             let id = &ids[(size * (round + 1) - 1) as usize];
-            let url = site.push_url(side, LARGE);
+            let url = servers.push_url(side, LARGE);
             command::run(&folder, &["push", "-q", &url, &format!("{id}:{branch}")]).await.map(drop)
         };
         for side in [Side::Ours, Side::Git] {
             push(side, 0).await?;
         }
-        let (ours, git) = site.alternate(async |side, round| push(side, round + 1).await).await?;
+        let (ours, git) = servers.alternate(async |side, round| push(side, round + 1).await).await?;
         let commits = if size == 1 { "1 commit".to_owned() } else { format!("{size} commits") };
         rows.push(Row::ratio(&format!("push of {commits}: wall"), &wall(&ours), &wall(&git), bar));
         drop(std::fs::remove_dir_all(&folder));
@@ -72,22 +72,22 @@ pub(super) async fn pushes(site: &Site) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The memory of git-svc itself while a large push comes in.
-pub(super) async fn memory(site: &Site, cache: &Path) -> Result<Vec<Row>, Failure> {
-    let source = shapes::heavy(cache, site.scale.heavy_mib)?;
-    site.ferrite.new_repository("heavy").await?;
-    site.ferrite.processes().settled().await;
-    let process = site.ferrite.git_svc();
+/// The memory of git-svc without its children, during a large push.
+pub(super) async fn memory(servers: &Servers, cache: &Path) -> Result<Vec<Row>, Failure> {
+    let source = shapes::heavy(cache, servers.scale.heavy_mib)?;
+    servers.ferrite.new_repository("heavy").await?;
+    servers.ferrite.processes().settled().await;
+    let process = servers.ferrite.git_svc();
     let idle = private(process).ok_or("git-svc is gone")?;
-    let sampler = Sampler::start(process, site.ferrite.processes().root());
-    let url = site.ferrite.push_url("heavy");
+    let sampler = Sampler::start(process, servers.ferrite.processes().root());
+    let url = servers.ferrite.push_url("heavy");
     let pushed =
-        site.measure(Side::Ours, async { command::run(&source, &["push", "-q", &url, "main"]).await.map(drop) });
+        servers.measure(Side::Ours, async { command::run(&source, &["push", "-q", &url, "main"]).await.map(drop) });
     let pushed = pushed.await;
     let peak = sampler.peak();
     let sample = pushed?;
     let above = mib(peak.own.all.saturating_sub(idle.all));
-    let case = format!("push of {} MiB: peak private memory of git-svc, without children", site.scale.heavy_mib);
+    let case = format!("push of {} MiB: peak private memory of git-svc, without children", servers.scale.heavy_mib);
     let text = format!(
         "{} idle, peak {}; all processes {} MiB; {} ms",
         shown(idle),
@@ -98,20 +98,20 @@ pub(super) async fn memory(site: &Site, cache: &Path) -> Result<Vec<Row>, Failur
     Ok(vec![Row::limit(&case, text, format!("+{} MiB", digits(above)), "<= 32 MiB above idle", above <= 32.0)])
 }
 
-/// Clones of a repository as upkeep packed it, and after many pushes, as upkeep finds time for it.
-pub(super) async fn worn(site: &Site) -> Result<Vec<Row>, Failure> {
-    let rounds = site.scale.rounds.min(3);
+/// Clones of a repository after maintenance packed it, and after many pushes with maintenance in the background.
+pub(super) async fn after_pushes(servers: &Servers) -> Result<Vec<Row>, Failure> {
+    let rounds = servers.scale.rounds.min(3);
     let clones = async || {
         let mut series = Series::default();
         for _ in 0..rounds {
-            site.nudge(WORN).await?;
-            series.push(site.measure(Side::Ours, site.clone(Side::Ours, WORN)).await?);
+            servers.add_branch(OFTEN_PUSHED).await?;
+            series.push(servers.measure(Side::Ours, servers.clone(Side::Ours, OFTEN_PUSHED)).await?);
         }
         Ok::<_, Failure>(series)
     };
     let fresh = clones().await?;
-    let (folder, ids) = client(site, site.scale.pushes).await?;
-    let url = site.ferrite.push_url(WORN);
+    let (folder, ids) = client(servers, servers.scale.pushes).await?;
+    let url = servers.ferrite.push_url(OFTEN_PUSHED);
     for id in &ids {
         command::run(&folder, &["push", "-q", &url, &format!("{id}:refs/heads/work")]).await?;
     }

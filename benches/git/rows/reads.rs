@@ -9,24 +9,24 @@ use ferrite_proto::{Permission, metadata, operation};
 use reqwest::Method;
 
 use super::calls::calls;
-use super::{MANY, inside};
+use super::{MANY_REFS, inside};
 use crate::Failure;
 use crate::command;
 use crate::report::{Row, Sample, Series, mean_cpu, median, wall};
 use crate::server::{bytes_of, json_of};
-use crate::site::{LARGE, Side, Site};
+use crate::servers::{LARGE, Servers, Side};
 
 /// A file by its path: through the gateway, and from git-svc's own port.
-pub(super) async fn blob(site: &Site) -> Result<Vec<Row>, Failure> {
-    let name = format!("{}:{}", site.large.branch, site.large.file);
-    let path = site.ferrite.repo(LARGE, &format!("/raw/{}/{}", site.large.branch, site.large.file));
-    let repository = site.daemon.path(LARGE);
-    let (ours, git) = calls(site, async |side| match side {
-        Side::Ours => bytes_of(site.ferrite.api(Method::GET, &path), 200).await.map(drop),
+pub(super) async fn blob(servers: &Servers) -> Result<Vec<Row>, Failure> {
+    let name = format!("{}:{}", servers.large.branch, servers.large.file);
+    let path = servers.ferrite.repo(LARGE, &format!("/raw/{}/{}", servers.large.branch, servers.large.file));
+    let repository = servers.daemon.path(LARGE);
+    let (ours, git) = calls(servers, async |side| match side {
+        Side::Ours => bytes_of(servers.ferrite.api(Method::GET, &path), 200).await.map(drop),
         Side::Git => command::run(&repository, &["cat-file", "blob", &name]).await.map(drop),
     })
     .await?;
-    let (inside, direct) = (inside::blob(site).await?, direct(site).await?);
+    let (inside, direct) = (inside::blob(servers).await?, direct(servers).await?);
     Ok(vec![
         Row::ratio("blob by path, hot, in git-svc: wall", &wall(&inside), &wall(&git), 0.02),
         Row::compared("blob by path, hot, from git-svc's socket: wall", &wall(&direct), &wall(&git)),
@@ -35,10 +35,10 @@ pub(super) async fn blob(site: &Site) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// The same file from git-svc's socket, with a grant as the gateway has one.
-async fn direct(site: &Site) -> Result<Series, Failure> {
-    let data = site.ferrite.data();
-    let repository = site.ferrite.id(LARGE).await?;
+/// Requests the file from git-svc's socket, with a grant as the gateway sends it.
+async fn direct(servers: &Servers) -> Result<Series, Failure> {
+    let data = servers.ferrite.data();
+    let repository = servers.ferrite.id(LARGE).await?;
     let signer = Signer::from_pem(&std::fs::read(data.join("keys/grant.pem"))?)?;
     let grant = Grant {
         user: None,
@@ -50,9 +50,9 @@ async fn direct(site: &Site) -> Result<Series, Failure> {
         store: "default".into(),
         epoch: 1,
     };
-    let path = format!("{}/{}", site.large.branch, site.large.file).replace('/', "%2F");
+    let path = format!("{}/{}", servers.large.branch, servers.large.file).replace('/', "%2F");
     let mut series = Series::default();
-    for _ in 0..site.scale.rounds {
+    for _ in 0..servers.scale.rounds {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
         let grant = signer.sign(grant.clone(), now, Duration::from_secs(60));
         let request = format!(
@@ -62,10 +62,10 @@ async fn direct(site: &Site) -> Result<Series, Failure> {
         let mut stream = UnixStream::connect(data.join("run/git.sock"))?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         let mut times = Vec::new();
-        for number in 0..site.scale.calls * 6 {
+        for number in 0..servers.scale.calls * 6 {
             let begin = Instant::now();
             ask(&mut stream, request.as_bytes())?;
-            if number >= site.scale.calls {
+            if number >= servers.scale.calls {
                 times.push(begin.elapsed());
             }
         }
@@ -75,7 +75,7 @@ async fn direct(site: &Site) -> Result<Series, Failure> {
     Ok(series)
 }
 
-/// One request and one whole answer on a connection that stays open.
+/// Sends a request on an open connection and reads the whole answer.
 fn ask(stream: &mut UnixStream, request: &[u8]) -> Result<(), Failure> {
     stream.write_all(request)?;
     let (mut answer, mut piece) = (Vec::new(), [0; 16 << 10]);
@@ -101,12 +101,12 @@ fn ask(stream: &mut UnixStream, request: &[u8]) -> Result<(), Failure> {
 }
 
 /// The first fifty commits, or as many as there are.
-pub(super) async fn log(site: &Site) -> Result<Vec<Row>, Failure> {
-    let path = site.ferrite.repo(LARGE, "/commits?limit=50");
-    let repository = site.daemon.path(LARGE);
+pub(super) async fn log(servers: &Servers) -> Result<Vec<Row>, Failure> {
+    let path = servers.ferrite.repo(LARGE, "/commits?limit=50");
+    let repository = servers.daemon.path(LARGE);
     let wanted = command::text(&repository, &["rev-list", "--count", "-n", "50", "HEAD"]).await?.parse()?;
-    let (ours, git) = calls(site, async |side| match side {
-        Side::Ours => count(&json_of(site.ferrite.api(Method::GET, &path), 200).await?, wanted),
+    let (ours, git) = calls(servers, async |side| match side {
+        Side::Ours => count(&json_of(servers.ferrite.api(Method::GET, &path), 200).await?, wanted),
         Side::Git => command::run(&repository, &["log", "-50"]).await.map(drop),
     })
     .await?;
@@ -116,16 +116,16 @@ pub(super) async fn log(site: &Site) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// The first hundred of very many branches.
-pub(super) async fn branches(site: &Site) -> Result<Vec<Row>, Failure> {
-    let path = site.ferrite.repo(MANY, "/branches?limit=100");
-    let repository = site.daemon.path(MANY);
-    let (ours, git) = calls(site, async |side| match side {
-        Side::Ours => count(&json_of(site.ferrite.api(Method::GET, &path), 200).await?, 100),
+/// The first hundred of many branches.
+pub(super) async fn branches(servers: &Servers) -> Result<Vec<Row>, Failure> {
+    let path = servers.ferrite.repo(MANY_REFS, "/branches?limit=100");
+    let repository = servers.daemon.path(MANY_REFS);
+    let (ours, git) = calls(servers, async |side| match side {
+        Side::Ours => count(&json_of(servers.ferrite.api(Method::GET, &path), 200).await?, 100),
         Side::Git => command::run(&repository, &["for-each-ref", "--count=100", "refs/heads"]).await.map(drop),
     })
     .await?;
-    let case = format!("100 of {} branches, over REST", site.scale.refs);
+    let case = format!("100 of {} branches, over REST", servers.scale.refs);
     Ok(vec![
         Row::ratio(&format!("{case}: wall"), &wall(&ours), &wall(&git), 0.2),
         Row::compared(&format!("{case}: CPU"), &mean_cpu(&ours), &mean_cpu(&git)),

@@ -16,24 +16,24 @@ use crate::command::{self, finish, git};
 use crate::daemon::SETTINGS;
 use crate::report::{Figure, Row, Sample, Series, wall};
 use crate::server::json_of;
+use crate::servers::{LARGE, Servers, Side};
 use crate::shapes;
-use crate::site::{LARGE, Side, Site};
 
-/// A new file beside an old one, durable when it is answered; against the disk, and against a work tree.
-pub(super) async fn put(site: &Site) -> Result<Vec<Row>, Failure> {
+/// A new file in an existing folder, durable when the answer arrives; against two fsyncs, and against a commit in a work tree.
+pub(super) async fn put(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let (mut ours, mut disk, mut git) = (Series::default(), Series::default(), Series::default());
-    let folder = site.large.file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let folder = servers.large.file.rsplit_once('/').map_or("", |(folder, _)| folder);
     for _ in 0..3 {
-        add(site, LARGE, folder).await?;
+        add(servers, LARGE, folder).await?;
     }
     let (mut round, mut longest) = (0, Duration::ZERO);
-    while round < site.rounds(longest) {
+    while round < servers.rounds(longest) {
         for _ in 0..3 {
-            disk.push(twice_synced(site.work())?);
-            ours.push(site.measure(Side::Ours, add(site, LARGE, folder)).await?);
+            disk.push(twice_synced(servers.work())?);
+            ours.push(servers.measure(Side::Ours, add(servers, LARGE, folder)).await?);
         }
         let begin = Instant::now();
-        by_work_tree(site, round).await?;
+        by_work_tree(servers, round).await?;
         let wall = begin.elapsed();
         longest = longest.max(wall);
         git.push(Sample { wall, cpu: Duration::ZERO });
@@ -51,18 +51,18 @@ pub(super) async fn put(site: &Site) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// The same in small and large trees.
-pub(super) async fn sizes(site: &Site) -> Result<Vec<Row>, Failure> {
+/// New files in small and large trees.
+pub(super) async fn sizes(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let mut smallest = None;
-    for files in &site.scale.trees {
+    for files in &servers.scale.trees {
         let name = tree(*files);
         let path = shapes::path(files / 2);
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let mut series = Series::default();
-        add(site, &name, folder).await?;
-        for _ in 0..site.scale.rounds {
-            series.push(site.measure(Side::Ours, add(site, &name, folder)).await?);
+        add(servers, &name, folder).await?;
+        for _ in 0..servers.scale.rounds {
+            series.push(servers.measure(Side::Ours, add(servers, &name, folder)).await?);
         }
         let base = *smallest.get_or_insert(series.wall());
         let value = format!("{:.2}x of the first", series.wall() / base.max(0.001));
@@ -72,16 +72,16 @@ pub(super) async fn sizes(site: &Site) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Adds a file with a name of its own.
-async fn add(site: &Site, repository: &str, folder: &str) -> Result<(), Failure> {
+/// Adds a file with a new name.
+async fn add(servers: &Servers, repository: &str, folder: &str) -> Result<(), Failure> {
     let name = format!("put-{}.txt", hex::encode(rand::random::<[u8; 6]>()));
     let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-    let path = site.ferrite.repo(repository, &format!("/contents/{path}"));
+    let path = servers.ferrite.repo(repository, &format!("/contents/{path}"));
     let body = json!({ "message": "Add a file", "content": STANDARD.encode("a few lines\n".repeat(40)) });
-    json_of(site.ferrite.api(Method::PUT, &path).json(&body), 201).await.map(drop)
+    json_of(servers.ferrite.api(Method::PUT, &path).json(&body), 201).await.map(drop)
 }
 
-/// What two files cost that are written one after the other.
+/// Measures writing and syncing two files, one after the other.
 fn twice_synced(folder: &Path) -> Result<Sample, Failure> {
     let begin = Instant::now();
     for number in 0..2 {
@@ -94,16 +94,16 @@ fn twice_synced(folder: &Path) -> Result<Sample, Failure> {
     Ok(Sample { wall: begin.elapsed(), cpu: Duration::ZERO })
 }
 
-/// What a server does that has no other way: a work tree of the branch, a commit, a push to the repository beside it.
-async fn by_work_tree(site: &Site, round: u32) -> Result<(), Failure> {
-    let (folder, repository) = (site.folder(), site.daemon.path(LARGE));
-    let options = ["clone", "-q", "--shared", "--single-branch", "--branch", &site.large.branch].map(AsRef::as_ref);
-    command::run(site.work(), &[&options[..], &[repository.as_os_str(), folder.as_os_str()]].concat()).await?;
+/// Commits a file without Ferrite: in a work tree of the branch, pushed to the repository.
+async fn by_work_tree(servers: &Servers, round: u32) -> Result<(), Failure> {
+    let (folder, repository) = (servers.folder(), servers.daemon.path(LARGE));
+    let options = ["clone", "-q", "--shared", "--single-branch", "--branch", &servers.large.branch].map(AsRef::as_ref);
+    command::run(servers.work(), &[&options[..], &[repository.as_os_str(), folder.as_os_str()]].concat()).await?;
     std::fs::write(folder.join(format!("put-{round}.txt")), "a few lines\n".repeat(40))?;
     command::run(&folder, &["add", &format!("put-{round}.txt")]).await?;
     command::run(&folder, &["commit", "-q", "-m", "Add a file"]).await?;
-    // The receiving side takes its settings from the same file as the daemon.
-    let config = site.work().join("receive.config");
+    // `receive-pack` uses the same settings as the daemon.
+    let config = servers.work().join("receive.config");
     std::fs::write(&config, SETTINGS)?;
     let mut push = git(&folder, &["push", "-q", "origin", "HEAD"]);
     push.env("GIT_CONFIG_GLOBAL", &config);

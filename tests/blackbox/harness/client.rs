@@ -1,4 +1,4 @@
-//! Users of an installation, and what it answers them.
+//! Users of an installation, their requests, and the answers.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 use super::cluster::{ADMIN, Cluster};
 
-/// Connections that were not used for longer are not used again: the gateway closes them after 15 s, perhaps at that very moment.
-const IDLE: Duration = Duration::from_secs(5);
+/// Idle connections are closed after this time: the gateway closes them after 15 s, perhaps just when a request is sent.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn client() -> reqwest::Client {
-    let client = reqwest::Client::builder().no_proxy().pool_idle_timeout(IDLE);
+    let client = reqwest::Client::builder().no_proxy().pool_idle_timeout(POOL_IDLE_TIMEOUT);
     client.redirect(reqwest::redirect::Policy::none()).build().unwrap()
 }
 
-/// Everything of one answer.
+/// Status, headers and body of an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -87,7 +87,7 @@ impl Answer {
         self.refused(status)
     }
 
-    /// Fails unless this is a refusal of this one field.
+    /// Fails unless this is a 422 that names this one field.
     #[track_caller]
     pub(crate) fn refused_field(self, field: &str) -> Self {
         let answer = self.refused(422);
@@ -97,15 +97,15 @@ impl Answer {
         answer
     }
 
-    /// Fails unless this is a refusal with a message that has this in it.
+    /// Fails unless this is an error object whose message contains `part`.
     #[track_caller]
-    pub(crate) fn refused_saying(self, status: u16, part: &str) -> Self {
+    pub(crate) fn refused_with_message(self, status: u16, part: &str) -> Self {
         let answer = self.refused(status);
         assert!(answer.json()["message"].as_str().is_some_and(|text| text.contains(part)), "{part}: {}", answer.text());
         answer
     }
 
-    /// Fails unless this has no body.
+    /// Fails unless the status is this and the body is empty.
     #[track_caller]
     pub(crate) fn empty(self, status: u16) -> Self {
         let answer = self.expect(status);
@@ -113,7 +113,7 @@ impl Answer {
         answer
     }
 
-    /// Fails unless this is a refusal of exactly these fields, with these codes.
+    /// Fails unless this is a 422 that names exactly these fields, with these codes.
     #[track_caller]
     pub(crate) fn refused_fields(self, fields: &[(&str, &str)]) -> Self {
         let answer = self.refused(422);
@@ -128,7 +128,7 @@ impl Answer {
     }
 }
 
-/// Somebody who sends requests: a user with a token, or nobody.
+/// A client of the API: a user with a token, or anonymous.
 #[derive(Clone)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -147,7 +147,7 @@ pub(crate) fn unique(stem: &str) -> String {
 }
 
 impl Cluster {
-    /// Nobody in particular.
+    /// A client without credentials.
     pub(crate) fn anonymous(&self) -> User {
         User {
             name: String::new(),
@@ -169,12 +169,13 @@ impl Cluster {
         admin
     }
 
-    /// A user who owns nothing and belongs to nothing, for all tests that change nothing about it: accounts are expensive to make.
+    /// A user who owns nothing and belongs to nothing, shared by the tests that change nothing about it: making an account takes two
+    /// password hashes.
     pub(crate) async fn outsider(&self) -> User {
         self.outsider.get_or_init(|| self.user("outsider")).await.reconnected()
     }
 
-    /// A new user with a token; `stem` begins the name.
+    /// Makes a user with a token; `stem` begins the name.
     pub(crate) async fn user(&self, stem: &str) -> User {
         let mut user = self.anonymous();
         user.name = unique(stem);
@@ -191,29 +192,29 @@ impl Cluster {
 }
 
 impl User {
-    /// A new token of this user's, made with the password.
+    /// Makes a token with the password and returns its value.
     pub(crate) async fn new_token(&self, name: &str) -> String {
         let request = self.raw(Method::POST, &format!("/api/v1/users/{}/tokens", self.name));
         let request = request.basic_auth(&self.name, Some(&self.password)).json(&json!({ "name": name }));
         Answer::of(request).await.expect(201).json()["sha1"].as_str().unwrap().to_owned()
     }
 
-    /// The same user with another token, or none.
+    /// This user with another token, or none.
     pub(crate) fn with_token(&self, token: Option<&str>) -> Self {
         Self { token: token.map(str::to_owned), ..self.clone() }
     }
 
-    /// The same user with connections of its own: those of another test end with that test.
+    /// This user with connections of its own. Those made in another test end with that test.
     pub(crate) fn reconnected(&self) -> Self {
         Self { http: client(), ..self.clone() }
     }
 
-    /// A request without any credential; the path starts after the host.
+    /// A request without credentials; `path` starts after the host.
     pub(crate) fn raw(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url))
     }
 
-    /// A request with the token; the path starts after `/api/v1`.
+    /// A request with the token; `path` starts after `/api/v1`.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.raw(method, &format!("/api/v1{path}"));
         match &self.token {
@@ -226,7 +227,7 @@ impl User {
         Answer::of(self.request(Method::GET, path)).await
     }
 
-    /// Reads until the answer is as `wanted`: for what one service hears of another a moment later.
+    /// Reads until `wanted` accepts the answer: events reach the other services a moment later.
     pub(crate) async fn eventually(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut answer = Value::Null;
         for _ in 0..400 {
@@ -251,7 +252,7 @@ impl User {
         Answer::of(self.request(Method::PUT, path).json(body)).await
     }
 
-    /// Puts without a body and without a content type, as `curl -X PUT` does.
+    /// Sends a PUT without a body and without a content type, as `curl -X PUT` does.
     pub(crate) async fn put_nothing(&self, path: &str) -> Answer {
         Answer::of(self.request(Method::PUT, path)).await
     }
@@ -264,19 +265,19 @@ impl User {
         Answer::of(self.request(Method::DELETE, path)).await
     }
 
-    /// A new repository of this user's; `more` is added to the request.
+    /// Makes a repository of this user; `more` is added to the body of the request.
     pub(crate) async fn new_repository(&self, name: &str, more: Value) -> Value {
         let mut body = json!({ "name": name });
         body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
         self.post("/user/repos", &body).await.expect(201).json()
     }
 
-    /// The path of this user's repository below the API, with something behind it.
+    /// The path of this user's repository below the API, followed by `rest`.
     pub(crate) fn repo(&self, name: &str, rest: &str) -> String {
         format!("/repos/{}/{name}{rest}", self.name)
     }
 
-    /// The URL that git uses for a repository, with this user's token when there is one.
+    /// The URL of a repository for git, with this user's token if there is one.
     pub(crate) fn git_url(&self, owner: &str, name: &str) -> String {
         let host = self.url.trim_start_matches("http://");
         match &self.token {

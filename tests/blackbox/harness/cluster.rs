@@ -1,4 +1,4 @@
-//! One installation: five processes, and what they store.
+//! One installation: five processes and their data.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -18,10 +18,11 @@ use super::servers::{self, Redis};
 
 /// The name and password of the first administrator.
 pub(crate) const ADMIN: (&str, &str) = ("root-admin", "correct horse battery");
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Limit for starting, restarting and stopping a process.
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 const SSH_PORT: u16 = 2222;
 
-/// How an installation is made up.
+/// The two ways to run Ferrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
     /// `ferrite up`: SQLite, no Redis, Unix sockets.
@@ -46,7 +47,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Those with a database, then the gateway.
+    /// The roles with a database, then the gateway.
     pub(crate) const ALL: [Self; 5] = [Self::Repo, Self::Issue, Self::Hook, Self::Git, Self::Gateway];
 
     /// The name on the command line.
@@ -76,12 +77,12 @@ impl Role {
     }
 }
 
-/// What is special about an installation.
+/// Differences of an installation from the default.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    /// Leave Redis out of the production profile.
+    /// Run the production profile without Redis.
     pub(crate) without_redis: bool,
-    /// Where traces go.
+    /// The endpoint that traces are exported to.
     pub(crate) otlp: Option<String>,
     /// Settings of all processes.
     pub(crate) settings: Vec<(&'static str, &'static str)>,
@@ -96,7 +97,7 @@ enum Processes {
 
 /// A running installation. Dropping it stops everything it started.
 pub(crate) struct Cluster {
-    /// How it is made up.
+    /// Its profile.
     pub(crate) profile: Profile,
     /// The root URL of its gateway, without a slash at the end.
     pub(crate) url: String,
@@ -121,12 +122,12 @@ pub(crate) fn ferrite() -> Command {
 }
 
 impl Cluster {
-    /// Starts an installation and waits until it is ready. Not to be called from async code.
+    /// Starts an installation and waits until it is ready. Blocks, so async code must not call it.
     pub(crate) fn start(profile: Profile, options: &Options) -> Self {
         Self::start_in(profile, options, |_| {})
     }
 
-    /// The same in a folder that is prepared first.
+    /// As [`Self::start`], after `prepare` has run on the folder of the installation.
     pub(crate) fn start_in(profile: Profile, options: &Options, prepare: impl FnOnce(&Path)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let parent = if options.on_disk { servers::folder_on_disk() } else { servers::folder() };
@@ -152,7 +153,7 @@ impl Cluster {
             command.args(["--otlp-endpoint", endpoint]);
         }
         let process = Process::start(&mut command, &log);
-        let ready = process.out.wait_for(PATIENCE, |line| line.starts_with("ready: "));
+        let ready = process.out.wait_for(PROCESS_TIMEOUT, |line| line.starts_with("ready: "));
         let ready = ready.unwrap_or_else(|| panic!("`ferrite up` does not become ready:\n{}", log.all().join("\n")));
         let databases = Role::ALL[..4]
             .iter()
@@ -250,7 +251,7 @@ impl Cluster {
         &self.log
     }
 
-    /// Where a role serves.
+    /// The address of a role's listener.
     pub(crate) fn address(&self, role: Role) -> Address {
         match self.profile {
             Profile::Embedded if role == Role::Gateway => self.url.parse().unwrap(),
@@ -269,7 +270,7 @@ impl Cluster {
         &self.databases[&role]
     }
 
-    /// Where the keys are.
+    /// The folder with the keys.
     pub(crate) fn keys(&self) -> PathBuf {
         match self.profile {
             Profile::Embedded => self.folder.join("data/keys"),
@@ -277,7 +278,7 @@ impl Cluster {
         }
     }
 
-    /// Where the store of repositories is.
+    /// The folder of git-svc's store.
     pub(crate) fn store(&self) -> PathBuf {
         match self.profile {
             Profile::Embedded => self.folder.join("data/git"),
@@ -293,22 +294,22 @@ impl Cluster {
         }
     }
 
-    /// Kills a process as a crash would. In the embedded profile the launcher brings it back; in the other one this does.
+    /// Kills a process and waits until it runs again. The launcher restarts it in the embedded profile, this function in the other one.
     pub(crate) fn crash(&self, role: Role) {
-        self.bring_back(role, rustix::process::Signal::KILL);
+        self.end_and_restart(role, rustix::process::Signal::KILL);
     }
 
-    /// Ends a process in order; it comes back as after a crash.
+    /// As [`Self::crash`], but the process may shut down in order.
     pub(crate) fn restart(&self, role: Role) {
-        self.bring_back(role, rustix::process::Signal::TERM);
+        self.end_and_restart(role, rustix::process::Signal::TERM);
     }
 
-    fn bring_back(&self, role: Role, signal: rustix::process::Signal) {
+    fn end_and_restart(&self, role: Role, signal: rustix::process::Signal) {
         match &self.processes {
             Processes::Launcher(_) => {
                 let id = self.process_id(role).unwrap_or_else(|| panic!("{role:?} does not run"));
                 send(id, signal);
-                let deadline = Instant::now() + PATIENCE;
+                let deadline = Instant::now() + PROCESS_TIMEOUT;
                 while self.process_id(role).is_none_or(|now| now == id) {
                     assert!(Instant::now() < deadline, "the launcher does not bring {role:?} back");
                     std::thread::sleep(Duration::from_millis(5));
@@ -317,28 +318,28 @@ impl Cluster {
             Processes::Roles(processes) => {
                 let mut process = processes.lock().unwrap().remove(&role).unwrap();
                 process.signal(signal);
-                assert!(process.ended_within(PATIENCE).is_some(), "{role:?} does not end");
+                assert!(process.ended_within(PROCESS_TIMEOUT).is_some(), "{role:?} does not end");
                 self.start_role(role);
             }
         }
         self.wait_ready(role);
     }
 
-    /// Where this installation's Redis is, while there is one.
+    /// The URL of this installation's Redis, while it runs.
     pub(crate) fn redis_url(&self) -> Option<String> {
         self.redis.lock().unwrap().as_ref().map(Redis::url)
     }
 
-    /// Stops Redis for the rest of this installation's life.
+    /// Stops Redis for good.
     pub(crate) fn stop_redis(&self) {
         if let Some(redis) = self.redis.lock().unwrap().take() {
             redis.stop();
         }
     }
 
-    /// Waits until a role says that it is ready.
+    /// Waits until a role reports that it is ready.
     pub(crate) fn wait_ready(&self, role: Role) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PROCESS_TIMEOUT;
         while !self.is_ready(role) {
             assert!(Instant::now() < deadline, "{role:?} does not become ready:\n{}", self.log.all().join("\n"));
             std::thread::sleep(Duration::from_millis(10));
@@ -350,12 +351,12 @@ impl Cluster {
             Profile::Embedded => Address::Unix(self.folder.join(format!("data/run/{}.admin.sock", role.name()))),
             Profile::Production => Address::Tcp(format!("{}:{}", self.host, role.port() + 2000)),
         };
-        ask(&address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        http_get(&address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
     }
 }
 
-/// What a private listener answers, head and body.
-pub(crate) fn ask(address: &Address, path: &str) -> Option<String> {
+/// Sends a GET to an HTTP listener and returns the head and the body of the answer.
+pub(crate) fn http_get(address: &Address, path: &str) -> Option<String> {
     let question = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
     let mut answer = String::new();
     match address {

@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-/// A folder in which git runs, with nobody's configuration.
+/// A folder in which git runs, without the configuration of the system or of a user.
 pub(crate) struct Git {
     folder: tempfile::TempDir,
     version: Option<u8>,
@@ -20,12 +20,12 @@ impl Git {
         Self { folder: tempfile::tempdir_in(super::servers::folder()).unwrap(), version: None, ssh: None }
     }
 
-    /// The same with a fixed version of the wire protocol.
+    /// An empty folder in which git uses this version of the wire protocol.
     pub(crate) fn speaking(version: u8) -> Self {
         Self { version: Some(version), ..Self::new() }
     }
 
-    /// Calls this when it goes over SSH.
+    /// Sets the command that git runs for SSH.
     pub(crate) fn set_ssh(&mut self, command: String) {
         self.ssh = Some(command);
     }
@@ -56,34 +56,34 @@ impl Git {
         command
     }
 
-    /// Runs git; how it went.
+    /// Runs git and returns its output, whether or not it succeeds.
     pub(crate) async fn attempt(&self, folder: &str, arguments: &[&str]) -> Output {
         self.command(folder, arguments).output().await.unwrap()
     }
 
-    /// Runs git, which has to succeed; what it printed.
+    /// Runs git, which has to succeed, and returns its standard output.
     pub(crate) async fn run(&self, folder: &str, arguments: &[&str]) -> String {
         let output = self.attempt(folder, arguments).await;
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "git {arguments:?}: {}\n{told}", output.status);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "git {arguments:?}: {}\n{stderr}", output.status);
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// Runs git, which has to fail; what it said.
+    /// Runs git, which has to fail, and returns its standard error.
     pub(crate) async fn fails(&self, folder: &str, arguments: &[&str]) -> String {
         let output = self.attempt(folder, arguments).await;
         assert!(!output.status.success(), "git {arguments:?} succeeded");
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// A work tree named `name` with one commit on `main`.
+    /// Makes a work tree with one commit on `main` and returns its path.
     pub(crate) async fn small(&self, name: &str) -> PathBuf {
         self.run("", &["init", "-q", name]).await;
         self.commit(name, "README.md", "# small\n").await;
         self.path().join(name)
     }
 
-    /// Writes a file and commits it; the id of the commit.
+    /// Writes a file, commits it and returns the id of the commit.
     pub(crate) async fn commit(&self, folder: &str, file: &str, content: &str) -> String {
         let path = self.path().join(folder).join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -93,7 +93,7 @@ impl Git {
         self.run(folder, &["rev-parse", "HEAD"]).await
     }
 
-    /// A bare repository named `name` that looks like a real one: many commits, merges, branches with slashes, light and annotated
+    /// Makes a bare repository that looks like a real one: many commits, merges, branches with slashes, light and annotated
     /// tags, files of several kinds.
     pub(crate) async fn large(&self, name: &str, commits: u32) -> PathBuf {
         self.run("", &["init", "-q", "--bare", name]).await;
@@ -104,7 +104,7 @@ impl Git {
         self.path().join(name)
     }
 
-    /// All refs of a repository, sorted.
+    /// Returns all refs of a repository, sorted.
     pub(crate) async fn refs(&self, folder: &str) -> String {
         self.run(folder, &["for-each-ref", "--format=%(refname) %(objectname)"]).await
     }

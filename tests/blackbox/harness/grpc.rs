@@ -1,4 +1,4 @@
-//! Direct calls to the services.
+//! Direct gRPC calls to the services.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tonic::{Code, Request, Status};
 use super::cluster::{Cluster, Role};
 
 impl Cluster {
-    /// A connection to a role, with no credential of its own.
+    /// Connects to a role. The connection sends no credential of its own.
     pub(crate) async fn channel(&self, role: Role) -> Channel {
         let target = match self.address(role) {
             Address::Tcp(authority) => format!("http://{authority}"),

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Keys of every kind that is accepted besides Ed25519, as `ssh-keygen` wrote them, each with its fingerprint's kind of key.
+/// Keys of every accepted kind besides Ed25519, as `ssh-keygen` wrote them.
 pub(crate) const GOOD: [&str; 5] = [
     include_str!("../keys/ecdsa-256.pub"),
     include_str!("../keys/ecdsa-384.pub"),
@@ -12,7 +12,7 @@ pub(crate) const GOOD: [&str; 5] = [
     include_str!("../keys/rsa-3072.rfc4716"),
 ];
 
-/// What the last of the good keys is as a line.
+/// The last of [`GOOD`] in the form of one line.
 pub(crate) const RFC_4716_AS_LINE: &str = include_str!("../keys/rsa-3072.pub");
 
 /// An RSA key that is too short.
@@ -33,7 +33,7 @@ pub(crate) fn ed25519(comment: &str) -> String {
     format!("ssh-ed25519 {} {comment}", ed25519_blob()).trim_end().to_owned()
 }
 
-/// Texts that are no key, or none that is accepted.
+/// Texts that are not accepted as a key, each with the reason.
 pub(crate) fn bad() -> Vec<(&'static str, String)> {
     let good = ed25519_blob();
     let dsa = [string(b"ssh-dss"), string(&[0x55; 128]), string(&[0x55; 20]), string(&[5; 128]), string(&[7; 128])];

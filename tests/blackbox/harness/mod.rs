@@ -1,7 +1,7 @@
-//! Starts real installations of the shipped binary, in either profile, and talks to them.
+//! Starts real installations of the shipped binary, in either profile, and sends requests to them.
 //!
-//! Everything that is started hangs on this process by a pipe: when the process ends, in whatever way, the pipes close, the
-//! children stop and their folders are removed.
+//! Every child process holds a pipe from this process: when this process ends, in whatever way, the pipes close, the children stop
+//! and their folders are removed.
 
 pub(crate) mod accounts;
 pub(crate) mod client;
@@ -46,21 +46,21 @@ pub(crate) fn rounds(full: usize) -> usize {
 
 /// Runs a test against an installation, and fails it if the installation logged an error meanwhile.
 pub(crate) fn run(cluster: &Cluster, test: impl Future<Output = ()>) {
-    run_forgiving(cluster, &[], test);
+    run_expecting_errors(cluster, &[], test);
 }
 
-/// The same for a test that provokes errors: lines with one of these texts are no failure.
-pub(crate) fn run_forgiving(cluster: &Cluster, expected: &[&str], test: impl Future<Output = ()>) {
+/// As [`run`], for a test that provokes errors: log lines with one of these texts do not fail it.
+pub(crate) fn run_expecting_errors(cluster: &Cluster, expected: &[&str], test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let before = cluster.log().errors().len();
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(test)));
     runtime.shutdown_background();
     if let Err(panic) = outcome {
         let all = cluster.log().all();
-        let told = all.iter().filter(|line| !line.contains("\"level\":\"INFO\""));
-        let last: Vec<_> = told.rev().take(30).map(|line| line.chars().take(400).collect::<String>()).collect();
+        let warnings = all.iter().filter(|line| !line.contains("\"level\":\"INFO\""));
+        let last: Vec<_> = warnings.rev().take(30).map(|line| line.chars().take(400).collect::<String>()).collect();
         eprintln!("the last warnings of the installation, newest first:\n{}", last.join("\n"));
-        // Once more: the first time is far above, before the frames of the panic.
+        // Printed again, because the panic message stands far above, before its frames.
         if let Some(text) = panic.downcast_ref::<String>() {
             eprintln!("the test failed: {text}");
         }

@@ -1,4 +1,4 @@
-//! Child processes whose lines are collected.
+//! Child processes whose output is collected by lines.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -26,15 +26,15 @@ impl Lines {
         self.0.0.lock().unwrap().clone()
     }
 
-    /// Lines that report a fault of ours.
+    /// Lines of level ERROR, and of panics.
     pub(crate) fn errors(&self) -> Vec<String> {
         let is_error = |line: &String| line.contains("\"level\":\"ERROR\"") || line.contains("panicked at");
         self.all().into_iter().filter(is_error).collect()
     }
 
-    /// Waits for a line that `wanted` accepts.
-    pub(crate) fn wait_for(&self, patience: Duration, wanted: impl Fn(&str) -> bool) -> Option<String> {
-        let deadline = Instant::now() + patience;
+    /// Waits for a line that `wanted` accepts; `None` after `timeout`.
+    pub(crate) fn wait_for(&self, timeout: Duration, wanted: impl Fn(&str) -> bool) -> Option<String> {
+        let deadline = Instant::now() + timeout;
         let mut lines = self.0.0.lock().unwrap();
         loop {
             if let Some(line) = lines.iter().find(|line| wanted(line)) {
@@ -46,11 +46,11 @@ impl Lines {
     }
 }
 
-/// A running process. Dropping it ends it: first by closing its standard input, then by force.
+/// A running process. Dropping it closes its standard input, and kills it if it does not end then.
 pub(crate) struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
-    /// What it prints.
+    /// Its standard output.
     pub(crate) out: Lines,
 }
 
@@ -70,20 +70,20 @@ impl Process {
         self.child.id()
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills the process and waits for its end.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the process.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         send(self.id(), signal);
     }
 
-    /// Waits for its end; nothing when it takes longer.
-    pub(crate) fn ended_within(&mut self, patience: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + patience;
+    /// Waits for the end of the process; `None` after `timeout`.
+    pub(crate) fn ended_within(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + timeout;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return Some(status);
@@ -111,7 +111,7 @@ pub(crate) fn send(id: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(id, signal).unwrap();
 }
 
-/// A child process of `parent` whose first argument is `argument`.
+/// Returns the id of a child process of `parent` whose first argument is `argument`.
 pub(crate) fn child_of(parent: u32, argument: &str) -> Option<u32> {
     std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let id: u32 = entry.file_name().to_str()?.parse().ok()?;

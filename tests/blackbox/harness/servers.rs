@@ -1,4 +1,4 @@
-//! PostgreSQL for the whole test process, and a Redis per installation that wants one.
+//! The servers and folders of a test process: PostgreSQL for all installations, and a Redis for each that uses one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,9 +10,9 @@ use sqlx::Connection;
 
 use super::process::{Lines, Process};
 
-const PATIENCE: Duration = Duration::from_secs(90);
+const START_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A loopback address that nobody else uses: no two processes, and no two calls.
+/// Returns a loopback address that no other process and no other call of this one gets.
 pub(crate) fn address() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let id = std::process::id();
@@ -48,7 +48,7 @@ fn folder_in(folder: &'static Folder, parent: &Path) -> &'static Path {
         .0
 }
 
-/// The URL of a PostgreSQL server in which databases may be made.
+/// The URL of the PostgreSQL server on which databases are made.
 pub(crate) fn postgres() -> &'static str {
     static SERVER: OnceLock<(String, Option<Process>)> = OnceLock::new();
     &SERVER
@@ -60,7 +60,7 @@ pub(crate) fn postgres() -> &'static str {
             let log = Lines::default();
             let hold = "echo \"$FERRITE_TEST_POSTGRES_URL\"; cat";
             let process = Process::start(Command::new(script).args(["sh", "-c", hold]), &log);
-            let url = process.out.wait_for(PATIENCE, |line| line.starts_with("postgres://"));
+            let url = process.out.wait_for(START_TIMEOUT, |line| line.starts_with("postgres://"));
             (url.unwrap_or_else(|| panic!("PostgreSQL does not start: {:?}", log.all())), Some(process))
         })
         .0
@@ -86,7 +86,7 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Starts one.
+    /// Starts a server and waits until it accepts connections.
     pub(crate) fn start() -> Self {
         let address = address();
         let process = Self::process(&address);
@@ -94,11 +94,11 @@ impl Redis {
     }
 
     fn process(address: &str) -> Process {
-        // The shell is there to end the server when standard input ends.
+        // The shell ends the server when standard input ends.
         let script = "redis-server --bind \"$0\" --port 6379 --save '' --appendonly no --dir /tmp --protected-mode no \
                       </dev/null & pid=$!; cat >/dev/null; kill -KILL $pid; wait";
         let process = Process::start(Command::new("sh").args(["-c", script, address]), &Lines::default());
-        let ready = process.out.wait_for(PATIENCE, |line| line.contains("Ready to accept connections"));
+        let ready = process.out.wait_for(START_TIMEOUT, |line| line.contains("Ready to accept connections"));
         assert!(ready.is_some(), "Redis does not start: {:?}", process.out.all());
         process
     }
@@ -108,7 +108,7 @@ impl Redis {
         format!("redis://{}:6379", self.address)
     }
 
-    /// Stops it; whoever asks it is refused.
+    /// Stops the server; its port refuses connections then.
     pub(crate) fn stop(self) {
         drop(self.process);
     }

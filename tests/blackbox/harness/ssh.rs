@@ -1,4 +1,4 @@
-//! A client of git over SSH: the real `ssh` program with a key of its own.
+//! Clients of git over SSH: the real `ssh` program with a key of its own.
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -10,9 +10,9 @@ use super::client::User;
 use super::cluster::Cluster;
 use super::git::Git;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A client with a key of its own.
+/// An SSH client with a key of its own, and a folder in which git runs.
 pub(crate) struct Client {
     pub(crate) git: Git,
     pub(crate) host: String,
@@ -20,7 +20,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// One with a new key of a kind that `ssh-keygen` knows.
+    /// A client with a new key of this kind (the `-t` of `ssh-keygen`).
     pub(crate) async fn new(cluster: &Cluster, kind: &str) -> Self {
         let git = Git::new();
         let made = Command::new("ssh-keygen")
@@ -41,7 +41,7 @@ impl Client {
         std::fs::read_to_string(self.git.path().join("key.pub")).unwrap().trim().to_owned()
     }
 
-    /// What `ssh` is called with, before the host.
+    /// The options of `ssh`, before the host.
     pub(crate) fn options(&self) -> Vec<String> {
         let file = |name: &str| self.git.path().join(name).display().to_string();
         let settings = [
@@ -58,10 +58,10 @@ impl Client {
         options
     }
 
-    /// `ssh` with more options and a command, at the host.
+    /// `ssh` to the gateway, with more options and a command.
     pub(crate) fn ssh(&self, more: &[&str], command: &[&str]) -> Command {
         let mut ssh = Command::new("ssh");
-        // The first of several values counts.
+        // Of several values of an option `ssh` takes the first.
         ssh.args(more).args(self.options()).arg(format!("git@{}", self.host)).args(command);
         ssh.env("GIT_PROTOCOL", "version=2")
             .stdin(Stdio::null())
@@ -71,10 +71,10 @@ impl Client {
         ssh
     }
 
-    /// How that ends.
-    pub(crate) async fn say(&self, more: &[&str], command: &[&str]) -> (Option<i32>, String, String) {
+    /// Runs [`Self::ssh`] and returns its exit code, standard output and standard error.
+    pub(crate) async fn run(&self, more: &[&str], command: &[&str]) -> (Option<i32>, String, String) {
         let Output { status, stdout, stderr } =
-            tokio::time::timeout(PATIENCE, self.ssh(more, command).output()).await.unwrap().unwrap();
+            tokio::time::timeout(COMMAND_TIMEOUT, self.ssh(more, command).output()).await.unwrap().unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).trim_end().to_owned();
         (status.code(), text(&stdout), text(&stderr))
     }
@@ -83,25 +83,25 @@ impl Client {
         format!("ssh://git@{}:{}/{owner}/{name}.git", self.host, self.port)
     }
 
-    /// git by this key, which has to succeed; what it printed.
+    /// Runs git with this key, which has to succeed, and returns its standard output.
     pub(crate) async fn git(&self, folder: &str, arguments: &[&str]) -> String {
         self.git.run(folder, arguments).await
     }
 
-    /// git in the folder of another client, by this key.
+    /// git in the folder of another client, with this key.
     pub(crate) fn command(&self, git: &Git, folder: &str, arguments: &[&str]) -> Command {
         let mut command = git.command(folder, arguments);
         command.env("GIT_SSH_COMMAND", format!("ssh {}", self.options().join(" ")));
         command
     }
 
-    /// The same, which has to fail; what it said.
+    /// Runs git with this key, which has to fail, and returns its standard error.
     pub(crate) async fn fails(&self, folder: &str, arguments: &[&str]) -> String {
         self.git.fails(folder, arguments).await
     }
 }
 
-/// A new user's client.
+/// Makes a client with a key of this user.
 pub(crate) async fn client_of(cluster: &Cluster, user: &User, kind: &str) -> Client {
     let client = Client::new(cluster, kind).await;
     user.post("/user/keys", &json!({"title": "test", "key": client.public()})).await.expect(201);

@@ -1,4 +1,4 @@
-//! The git processes that an installation runs, as the kernel shows them.
+//! The processes of an installation and the folders of its store, as the kernel shows them; and pseudo-random data.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(crate) struct Running {
     pub(crate) name: String,
 }
 
-/// The git processes below a process, at any depth.
+/// Returns the git processes below a process, at any depth.
 pub(crate) fn git_below(root: u32) -> Vec<Running> {
     let mut parents = HashMap::new();
     let mut names = HashMap::new();
@@ -43,7 +43,7 @@ pub(crate) fn git_below(root: u32) -> Vec<Running> {
     running.filter_map(|(id, path)| Some(Running { id, name: subcommand(&path)? })).collect()
 }
 
-/// What a git process does, from its command line: the first word that is no option of git itself.
+/// Returns the subcommand of a git process from its command line: the first word that is no option of git itself.
 fn subcommand(process: &Path) -> Option<String> {
     let line = std::fs::read(process.join("cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).skip(1);
@@ -58,24 +58,24 @@ fn subcommand(process: &Path) -> Option<String> {
     None
 }
 
-/// How many processes work inside a folder.
+/// Returns the number of processes whose working directory is inside a folder.
 pub(crate) fn working_in(folder: &Path) -> usize {
     let folders = std::fs::read_dir("/proc").unwrap().flatten();
     let folders = folders.filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok());
     folders.filter(|place: &PathBuf| place.starts_with(folder)).count()
 }
 
-/// Waits until no process works inside a folder.
-pub(crate) async fn nobody_works_in(folder: &Path, patience: Duration) {
+/// Waits until no process has its working directory inside a folder.
+pub(crate) async fn wait_for_no_process_in(folder: &Path, timeout: Duration) {
     let start = Instant::now();
     while working_in(folder) > 0 {
-        assert!(start.elapsed() < patience, "{} processes are left in {}", working_in(folder), folder.display());
+        assert!(start.elapsed() < timeout, "{} processes are left in {}", working_in(folder), folder.display());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// What pushes and other half-done work left below a folder: quarantines and temporary files of git.
-pub(crate) fn litter(folder: &Path) -> Vec<PathBuf> {
+/// Returns leftovers of unfinished pushes below a folder: quarantines and temporary files of git.
+pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -90,7 +90,7 @@ pub(crate) fn litter(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Checks every repository of a store on disk; how many there are.
+/// Runs `git fsck` on every repository of a store and returns their number.
 pub(crate) async fn fsck_all(store: &Path, git: &super::Git) -> usize {
     let below = |folders: Vec<PathBuf>| -> Vec<PathBuf> {
         let lists = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
@@ -104,7 +104,7 @@ pub(crate) async fn fsck_all(store: &Path, git: &super::Git) -> usize {
     repositories.len()
 }
 
-/// Bytes that no compression makes smaller: a random block, repeated at a distance that zlib does not see.
+/// Bytes that zlib cannot compress: a random block, repeated at a distance beyond its window of 32 KiB.
 pub(crate) fn noise(count: usize, seed: u64) -> Vec<u8> {
     const BLOCK_BYTES: usize = 1 << 18;
     let mut random = Random(seed);
@@ -114,11 +114,11 @@ pub(crate) fn noise(count: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Numbers that follow from a seed.
+/// A generator of pseudo-random numbers (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// The next one.
+    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -127,12 +127,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// One below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// A seed for this run, printed: `FERRITE_TEST_SEED` repeats it.
+    /// A generator with a new seed, which is printed. `FERRITE_TEST_SEED` sets the seed.
     pub(crate) fn seeded() -> Self {
         let given =
             std::env::vars().find(|(name, _)| name == "FERRITE_TEST_SEED").and_then(|(_, seed)| seed.parse().ok());
@@ -142,7 +142,7 @@ impl Random {
     }
 }
 
-/// Processes that work inside a repository of the store.
+/// Returns the number of processes whose working directory is inside a repository of the store.
 pub(crate) fn running_in(store: &Path, repository: i64) -> usize {
     let place = format!("{repository}.git");
     let folders = std::fs::read_dir("/proc").unwrap().flatten();

@@ -11,7 +11,7 @@ use super::callers::{Caller, Credential, OrgRole, TokenReach};
 use crate::harness::client::unique;
 use crate::harness::{Cluster, Profile, User};
 
-/// How long the token is valid that has expired when the tests begin.
+/// Lifetime of the token that has expired when the tests begin.
 const EXPIRES_AFTER: Duration = Duration::from_secs(2);
 
 /// The kind of a repository's owner.

@@ -1,11 +1,11 @@
 //! The permission table, asked by requests: every operation by every route and every RPC, for every kind of caller, on what is public,
 //! private, an organization's, deleted or never existed; each answer is compared with the table.
 //!
-//! What the table means for a caller is worked out here a second time, in a few lines of its own ([`expected`]), so that a mistake in
-//! the service's reading of the table shows.
+//! The meaning of the table for a caller is implemented here a second time, in a few lines ([`expected`]), so that a mistake in the
+//! service's implementation shows.
 //!
-//! repo-svc decides alike on both profiles and for both interfaces. So one profile gets all REST requests and a sample of the RPCs, and
-//! the other one the reverse: between them each is asked for by every caller, and each on both databases.
+//! repo-svc decides in the same way on both profiles and for both interfaces. So one profile gets all REST requests and a sample of the
+//! RPCs, and the other one the reverse: every caller requests every operation, and every operation runs on both databases.
 
 mod callers;
 mod expected;
@@ -29,12 +29,12 @@ on_profiles! {
         git_over_http_answers_every_caller_by_the_table
     }
     production {
-        a_password_opens_the_tokens_of_its_owner_and_nothing_else
+        a_password_gives_access_to_the_tokens_of_its_owner_alone
     }
 }
 
 use rest::{
-    a_password_opens_the_tokens_of_its_owner_and_nothing_else, every_route_answers_every_caller_by_the_table,
+    a_password_gives_access_to_the_tokens_of_its_owner_alone, every_route_answers_every_caller_by_the_table,
     git_over_http_answers_every_caller_by_the_table,
 };
 use rpc::every_rpc_answers_every_caller_by_the_table;
@@ -42,7 +42,7 @@ use rpc::every_rpc_answers_every_caller_by_the_table;
 /// Requests that a test sends at once.
 const AT_ONCE: usize = 8;
 
-/// Routes that do nothing but show what is written: the table has no line for them.
+/// Routes of static documents, which have no line in the table.
 const OPEN_ROUTES: [(&str, &str); 1] = [("GET", "/docs/api")];
 
 /// Operations that the gateway calls for other ones, and that have no route of their own.

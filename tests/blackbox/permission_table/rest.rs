@@ -207,7 +207,7 @@ pub(super) async fn git_over_http_answers_every_caller_by_the_table(cluster: &Cl
     .await;
 }
 
-pub(super) async fn a_password_opens_the_tokens_of_its_owner_and_nothing_else(cluster: &Cluster) {
+pub(super) async fn a_password_gives_access_to_the_tokens_of_its_owner_alone(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let ask = async |method: Method, path: &str, password: &str| {
         let request = ada.raw(method, path).basic_auth(&ada.name, Some(password)).json(&json!({"name": ""}));
@@ -229,7 +229,7 @@ pub(super) async fn a_password_opens_the_tokens_of_its_owner_and_nothing_else(cl
             }
         }
     }
-    // Everywhere else a password is no credential at all.
+    // All other routes refuse a password.
     for operation in OPERATIONS.iter().filter(|operation| operation.rule != Rule::Password) {
         for (method, path) in routes(operation) {
             let path = path.replace("{}", "x");

@@ -85,7 +85,7 @@ impl Services {
         service.methods().find(|candidate| candidate.name() == method).unwrap()
     }
 
-    /// Who serves an operation.
+    /// The roles that serve an operation.
     fn roles(name: &str) -> &'static [Role] {
         match name.split('.').nth(1).unwrap_or_default() {
             "repo" => &[Role::Repo],
@@ -93,7 +93,7 @@ impl Services {
             "hook" => &[Role::Hook],
             "git" => &[Role::Git],
             "events" => &Role::ALL[..4],
-            other => panic!("whose is {other}?"),
+            other => panic!("no service of {other}"),
         }
     }
 
@@ -110,7 +110,7 @@ impl Services {
         client.unary(request, path, Bytes).await.map(tonic::Response::into_inner)
     }
 
-    /// A request about what there is, with nothing else in it.
+    /// A request that names its target and has no other fields.
     fn message(&self, operation: &Operation, fixture: &Fixture, repo: Option<&Repo>, exists: bool) -> Vec<u8> {
         let mut message = DynamicMessage::new(self.method(operation.name).input());
         let fields: Vec<_> = message.descriptor().fields().collect();
@@ -127,7 +127,7 @@ impl Services {
                 ("key_id", _) => Value::I64(ABSENT_ID),
                 ("organization", _) => Value::String(organization.to_owned()),
                 ("owner", _) if operation.capacity == Capacity::Organization => Value::String(organization.to_owned()),
-                // A key for somebody else is another matter, and refused for another reason.
+                // A key for another user is refused for another reason.
                 ("username", _) if operation.name.ends_with("/CreatePublicKey") => continue,
                 ("username", _) if !operation.name.ends_with("/CreateOrganization") => Value::String(ABSENT.to_owned()),
                 ("repository" | "target", Kind::String) => Value::String(ABSENT.to_owned()),

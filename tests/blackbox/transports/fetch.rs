@@ -1,8 +1,8 @@
-//! What is cloned, listed and fetched whole.
+//! Clones, lists of refs and fetches of whole histories.
 
 use serde_json::json;
 
-use super::{Door, through_both};
+use super::{Transport, over_both};
 use crate::harness::{Cluster, Git};
 
 on_profiles! {
@@ -10,7 +10,7 @@ on_profiles! {
         every_version_of_the_protocol_goes_both_ways
     }
     embedded {
-        anybody_clones_what_is_public_over_http
+        anonymous_clients_clone_public_repositories_over_http
         refs_are_listed_in_every_way
         an_empty_repository_is_cloned_with_its_branch
     }
@@ -21,7 +21,7 @@ on_profiles! {
     }
 }
 
-/// git with this version of the protocol.
+/// Adds the option for this version of the protocol.
 fn speaking<'a>(version: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
     [&["-c", version], arguments].concat()
 }
@@ -29,8 +29,8 @@ fn speaking<'a>(version: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
 const VERSIONS: [&str; 3] = ["protocol.version=0", "protocol.version=1", "protocol.version=2"];
 
 async fn every_version_of_the_protocol_goes_both_ways(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("any").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("any").await);
         git.large("origin.git", 120).await;
         git.run("origin.git", &["push", "-q", "--mirror", &target.url]).await;
         git.run("", &["clone", "-q", &target.url, "work"]).await;
@@ -55,7 +55,7 @@ async fn every_version_of_the_protocol_goes_both_ways(cluster: &Cluster) {
     .await;
 }
 
-/// Lines in order.
+/// Sorts lines.
 trait Sorted {
     fn sorted(&self) -> String;
 }
@@ -68,24 +68,24 @@ impl Sorted for String {
     }
 }
 
-async fn anybody_clones_what_is_public_over_http(cluster: &Cluster) {
+async fn anonymous_clients_clone_public_repositories_over_http(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("open", json!({"auto_init": true})).await;
     for version in [0, 1, 2] {
         let git = Git::speaking(version);
         git.run("", &["clone", "-q", &cluster.anonymous().git_url(&ada.name, "open"), "work"]).await;
         git.commit("work", "x", "x").await;
-        let told = git.fails("work", &["push", "origin", "main"]).await;
-        assert!(told.contains("Authentication failed") || told.contains("could not read"), "{told}");
+        let stderr = git.fails("work", &["push", "origin", "main"]).await;
+        assert!(stderr.contains("Authentication failed") || stderr.contains("could not read"), "{stderr}");
     }
 }
 
 async fn refs_are_listed_in_every_way(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("list").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("list").await);
         git.small("work").await;
         git.run("work", &["tag", "-a", "v1", "-m", "One"]).await;
-        git.run("work", &["push", "-q", &target.url, "main", "main:side/way", "v1", "main:refs/notes/x"]).await;
+        git.run("work", &["push", "-q", &target.url, "main", "main:side/kind", "v1", "main:refs/notes/x"]).await;
         let list = async |more: &[&str]| {
             let text = git.run("work", &[&["ls-remote"], more].concat()).await;
             text.lines().map(|line| line.split_once('\t').unwrap().1.to_owned()).collect::<Vec<_>>()
@@ -94,7 +94,7 @@ async fn refs_are_listed_in_every_way(cluster: &Cluster) {
             git.run("work", &["config", "protocol.version", &version[17..]]).await;
             let url = target.url.as_str();
             let all =
-                ["HEAD", "refs/heads/main", "refs/heads/side/way", "refs/notes/x", "refs/tags/v1", "refs/tags/v1^{}"];
+                ["HEAD", "refs/heads/main", "refs/heads/side/kind", "refs/notes/x", "refs/tags/v1", "refs/tags/v1^{}"];
             assert_eq!(list(&[url]).await, all, "{version}");
             assert_eq!(list(&["--heads", url]).await, all[1..3]);
             assert_eq!(list(&["--tags", "--refs", url]).await, all[4..5]);
@@ -110,8 +110,8 @@ async fn refs_are_listed_in_every_way(cluster: &Cluster) {
 }
 
 async fn a_commit_is_fetched_by_its_id(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("ids").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("ids").await);
         git.small("work").await;
         let reachable = git.commit("work", "one", "1").await;
         git.commit("work", "two", "2").await;
@@ -124,12 +124,12 @@ async fn a_commit_is_fetched_by_its_id(cluster: &Cluster) {
             git.run("", &["init", "-q", version]).await;
             git.run(version, &speaking(version, &["fetch", "-q", &target.url, &reachable])).await;
             assert_eq!(git.run(version, &["rev-parse", "FETCH_HEAD"]).await, reachable);
-            let told = git.fails(version, &speaking(version, &["fetch", &target.url, &absent])).await;
-            assert!(told.contains(&format!("not our ref {absent}")), "{told}");
-            // Version 2 gives whatever is there, in git itself as well.
+            let stderr = git.fails(version, &speaking(version, &["fetch", &target.url, &absent])).await;
+            assert!(stderr.contains(&format!("not our ref {absent}")), "{stderr}");
+            // Version 2 sends any object that exists, as git itself does.
             if version != VERSIONS[2] {
-                let told = git.fails(version, &speaking(version, &["fetch", &target.url, &left])).await;
-                assert!(told.contains(&format!("not our ref {left}")), "{told}");
+                let stderr = git.fails(version, &speaking(version, &["fetch", &target.url, &left])).await;
+                assert!(stderr.contains(&format!("not our ref {left}")), "{stderr}");
             }
         }
     })
@@ -137,14 +137,14 @@ async fn a_commit_is_fetched_by_its_id(cluster: &Cluster) {
 }
 
 async fn an_empty_repository_is_cloned_with_its_branch(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("empty").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("empty").await);
         for version in VERSIONS {
             let clone = ["-c", "init.defaultBranch=other", "clone", "-q", &target.url, version];
             git.run("", &speaking(version, &clone)).await;
             assert_eq!(git.run("", &speaking(version, &["ls-remote", &target.url])).await, "");
         }
-        // Only version 2 can tell of a branch that does not exist yet.
+        // Only version 2 can name a branch that does not exist yet.
         assert_eq!(git.run(VERSIONS[2], &["symbolic-ref", "HEAD"]).await, "refs/heads/main");
         git.commit(VERSIONS[2], "first", "1").await;
         git.run(VERSIONS[2], &["push", "-q"]).await;
@@ -155,9 +155,9 @@ async fn an_empty_repository_is_cloned_with_its_branch(cluster: &Cluster) {
 }
 
 async fn a_repository_inside_another_is_cloned_with_it(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let git = door.git();
-        let (library, program) = (door.empty("library").await, door.empty("program").await);
+    over_both(cluster, async |transport: &Transport| {
+        let git = transport.git();
+        let (library, program) = (transport.empty("library").await, transport.empty("program").await);
         git.small("library").await;
         let tip = git.run("library", &["rev-parse", "HEAD"]).await;
         git.run("library", &["push", "-q", &library.url, "main"]).await;
@@ -167,24 +167,24 @@ async fn a_repository_inside_another_is_cloned_with_it(cluster: &Cluster) {
         git.run("program", &["push", "-q", "origin", "HEAD:main"]).await;
         git.run("", &["clone", "-q", "--recurse-submodules", &program.url, "copy"]).await;
         assert_eq!(git.run("copy/lib", &["rev-parse", "HEAD"]).await, tip);
-        let seen = door.user.get(&door.user.repo(&program.name, "/contents/lib")).await.expect(200).json();
+        let seen = transport.user.get(&transport.user.repo(&program.name, "/contents/lib")).await.expect(200).json();
         assert_eq!((&seen["type"], &seen["sha"]), (&json!("submodule"), &json!(tip)));
     })
     .await;
 }
 
 async fn archives_are_made_over_ssh_and_refused_over_http(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("archive").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("archive").await);
         git.small("work").await;
         let tip = git.commit("work", "dir/file", "text\n").await;
         git.run("work", &["tag", "v1"]).await;
         git.run("work", &["push", "-q", &target.url, "main", "v1"]).await;
         let remote = format!("--remote={}", target.url);
-        if door.ssh().is_none() {
-            // As git's own server over HTTP does unless it is told otherwise.
-            let told = git.fails("", &["archive", "-o", "no.tar", &remote, "main"]).await;
-            assert!(!told.contains("fatal: not a tar"), "{told}");
+        if transport.ssh().is_none() {
+            // As git's own server over HTTP does by default.
+            let stderr = git.fails("", &["archive", "-o", "no.tar", &remote, "main"]).await;
+            assert!(!stderr.contains("fatal: not a tar"), "{stderr}");
             assert!(std::fs::read(git.path().join("no.tar")).unwrap_or_default().is_empty());
             return;
         }
@@ -198,8 +198,8 @@ async fn archives_are_made_over_ssh_and_refused_over_http(cluster: &Cluster) {
         }
         assert!(git.run("", &["archive", &remote, "main:dir"]).await.contains("text"));
         for (tree, reason) in [("absent", "no such ref"), (tip.as_str(), "no such ref"), ("--exec=id", "")] {
-            let told = git.fails("", &["archive", &remote, "--end-of-options", tree]).await;
-            assert!(told.contains(reason), "{tree}: {told}");
+            let stderr = git.fails("", &["archive", &remote, "--end-of-options", tree]).await;
+            assert!(stderr.contains(reason), "{tree}: {stderr}");
         }
     })
     .await;

@@ -1,11 +1,11 @@
-//! Every feature of git's transports, by the real git program, through both doors: HTTP and SSH.
+//! Features of git's transports, with the real git program, over HTTP and SSH.
 //!
-//! Not here: who may come in (`git_doors`, `ssh`), and what only one of the doors knows.
+//! Not here: access (`git_http_access`, `ssh`), and features of one transport alone.
 
-mod door;
 mod fetch;
 mod limits;
 mod parts;
 mod push;
+mod transport;
 
-use self::door::{Door, through_both};
+use self::transport::{Transport, over_both};

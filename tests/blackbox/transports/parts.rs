@@ -1,6 +1,6 @@
-//! Shallow and partial clones: a part of a history, and the rest of it later.
+//! Shallow and partial clones: a part of a history, and the rest later.
 
-use super::{Door, door::Target, through_both};
+use super::{Transport, over_both, transport::Target};
 use crate::harness::Cluster;
 
 on_profiles! {
@@ -15,37 +15,37 @@ on_profiles! {
 
 const COMMITS: u32 = 150;
 
-/// A repository with a history, as it is at home in `origin.git`.
-async fn filled(door: &Door, stem: &str) -> Target {
-    let (git, target) = (door.git(), door.empty(stem).await);
+/// Makes a repository with the history of the local `origin.git`.
+async fn filled(transport: &Transport, stem: &str) -> Target {
+    let (git, target) = (transport.git(), transport.empty(stem).await);
     git.large("origin.git", COMMITS).await;
     git.run("origin.git", &["push", "-q", "--mirror", &target.url]).await;
     target
 }
 
-async fn count(door: &Door, folder: &str, revisions: &[&str]) -> u32 {
-    door.git().run(folder, &[&["rev-list", "--count"], revisions].concat()).await.parse().unwrap()
+async fn count(transport: &Transport, folder: &str, revisions: &[&str]) -> u32 {
+    transport.git().run(folder, &[&["rev-list", "--count"], revisions].concat()).await.parse().unwrap()
 }
 
 async fn a_history_may_be_cut_by_depth_and_made_whole(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), filled(door, "depth").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), filled(transport, "depth").await);
         for version in ["0", "2"] {
             let (folder, version) = (format!("shallow-{version}"), format!("protocol.version={version}"));
             let folder = folder.as_str();
             git.run("", &["-c", &version, "clone", "-q", "--depth=5", &target.url, folder]).await;
             git.run(folder, &["config", "protocol.version", &version[17..]]).await;
             assert_eq!(git.run(folder, &["rev-parse", "--is-shallow-repository"]).await, "true");
-            let first = count(door, folder, &["--first-parent", "HEAD"]).await;
+            let first = count(transport, folder, &["--first-parent", "HEAD"]).await;
             assert_eq!(first, 5);
             git.run(folder, &["fetch", "-q", "--deepen=3"]).await;
-            assert_eq!(count(door, folder, &["--first-parent", "HEAD"]).await, 8);
+            assert_eq!(count(transport, folder, &["--first-parent", "HEAD"]).await, 8);
             git.commit(folder, "from-a-shallow-one", &version).await;
             git.run(folder, &["push", "-q", "origin", "HEAD:main"]).await;
             git.run(folder, &["fetch", "-q", "--unshallow"]).await;
             assert_eq!(git.run(folder, &["rev-parse", "--is-shallow-repository"]).await, "false");
             git.run("origin.git", &["fetch", "-q", &target.url, "main:main"]).await;
-            assert_eq!(count(door, folder, &["HEAD"]).await, count(door, "origin.git", &["main"]).await);
+            assert_eq!(count(transport, folder, &["HEAD"]).await, count(transport, "origin.git", &["main"]).await);
             git.run(folder, &["fsck", "--strict"]).await;
         }
     })
@@ -53,33 +53,36 @@ async fn a_history_may_be_cut_by_depth_and_made_whole(cluster: &Cluster) {
 }
 
 async fn a_history_may_be_cut_by_time_and_by_ref(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), filled(door, "since").await);
-        // When the hundredth commit was made.
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), filled(transport, "since").await);
+        // The time of the hundredth commit.
         let since = "2020-09-13T14:06:40Z";
         git.run("", &["clone", "-q", &format!("--shallow-since={since}"), &target.url, "since"]).await;
-        let all = count(door, "origin.git", &["main"]).await;
-        let newer = count(door, "origin.git", &[&format!("--since={since}"), "main"]).await;
+        let all = count(transport, "origin.git", &["main"]).await;
+        let newer = count(transport, "origin.git", &[&format!("--since={since}"), "main"]).await;
         assert!(newer > 20 && newer < all);
-        assert_eq!(count(door, "since", &["HEAD"]).await, newer);
+        assert_eq!(count(transport, "since", &["HEAD"]).await, newer);
         git.run("", &["clone", "-q", "--shallow-exclude=v100", &target.url, "without"]).await;
-        assert_eq!(count(door, "without", &["HEAD"]).await, count(door, "origin.git", &["main", "^v100"]).await);
+        assert_eq!(
+            count(transport, "without", &["HEAD"]).await,
+            count(transport, "origin.git", &["main", "^v100"]).await
+        );
         git.run("without", &["fetch", "-q", "--unshallow"]).await;
-        assert_eq!(count(door, "without", &["HEAD"]).await, all);
+        assert_eq!(count(transport, "without", &["HEAD"]).await, all);
         git.run("", &["clone", "-q", "--single-branch", "--branch=v100", &target.url, "tag"]).await;
     })
     .await;
 }
 
-/// How many objects of the tip's history are not there.
-async fn missing(door: &Door, folder: &str) -> usize {
-    let text = door.git().run(folder, &["rev-list", "--objects", "--missing=print", "HEAD"]).await;
+/// Returns the number of objects of the tip's history that are missing in a clone.
+async fn missing(transport: &Transport, folder: &str) -> usize {
+    let text = transport.git().run(folder, &["rev-list", "--objects", "--missing=print", "HEAD"]).await;
     text.lines().filter(|line| line.starts_with('?')).count()
 }
 
 async fn objects_that_were_left_out_come_when_they_are_needed(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), filled(door, "partial").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), filled(transport, "partial").await);
         git.run("", &["clone", "-q", &target.url, "work"]).await;
         git.commit("work", "large.txt", &"a line of it\n".repeat(1000)).await;
         git.run("work", &["push", "-q", "origin", "main"]).await;
@@ -91,14 +94,14 @@ async fn objects_that_were_left_out_come_when_they_are_needed(cluster: &Cluster)
                 let folder = format!("{}-{version}", filter.replace([':', '='], "-"));
                 git.run("", &["-c", &protocol, "clone", "-q", "--no-checkout", &argument, &target.url, &folder]).await;
                 git.run(&folder, &["config", "protocol.version", version]).await;
-                let before = missing(door, &folder).await;
+                let before = missing(transport, &folder).await;
                 assert!(left_out.contains(&before) && (filter != "blob:limit=1k" || before == 1), "{filter}: {before}");
                 git.run(&folder, &["checkout", "-q", "main"]).await;
                 assert_eq!(std::fs::read(git.path().join(&folder).join("large.txt")).unwrap().len(), 13_000);
                 assert!(git.path().join(&folder).join("run.sh").exists());
                 assert_eq!(git.run(&folder, &log).await, whole, "{filter}");
                 if filter != "blob:limit=1k" {
-                    assert!(missing(door, &folder).await > 0, "{filter}: all of it came");
+                    assert!(missing(transport, &folder).await > 0, "{filter}: all of it came");
                 }
             }
         }

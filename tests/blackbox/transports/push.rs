@@ -1,4 +1,4 @@
-//! What is pushed: refs of every kind, in every manner, and what is said along with them.
+//! Pushes: refs of every kind, atomic pushes and mirrors, and push options.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use ferrite_proto::events::{Event, RefsUpdated, event::Fact};
 use prost::Message as _;
 use serde_json::json;
 
-use super::{Door, through_both};
+use super::{Transport, over_both};
 use crate::harness::{Cluster, Role};
 
 on_profiles! {
     both {
         branches_and_tags_are_made_moved_and_deleted
         an_atomic_push_moves_all_refs_or_none
-        options_are_told_with_the_update
+        push_options_are_part_of_the_event
     }
     embedded {
         refs_that_are_not_open_are_refused_with_a_reason
-        options_beyond_the_limits_are_refused_beside_every_ref
+        push_options_beyond_the_limits_refuse_every_ref
     }
     production {
         a_mirror_is_kept_the_same
@@ -26,24 +26,25 @@ on_profiles! {
 }
 
 async fn branches_and_tags_are_made_moved_and_deleted(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("refs").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("refs").await);
         let url = target.url.as_str();
         git.small("work").await;
         git.run("work", &["tag", "light"]).await;
         git.run("work", &["tag", "-a", "heavy", "-m", "One"]).await;
-        git.run("work", &["push", "-q", url, "main", "main:side/way", "light", "heavy", "main:refs/notes/n"]).await;
-        let repository = door.user.eventually(&door.user.repo(&target.name, ""), |repo| repo["empty"] == false).await;
+        git.run("work", &["push", "-q", url, "main", "main:side/kind", "light", "heavy", "main:refs/notes/n"]).await;
+        let repository =
+            transport.user.eventually(&transport.user.repo(&target.name, ""), |repo| repo["empty"] == false).await;
         assert_eq!(repository["default_branch"], "main");
         git.run("", &["clone", "-q", "--mirror", url, "copy"]).await;
         assert_eq!(git.run("copy", &["cat-file", "-t", "heavy"]).await, "tag");
         let old = git.run("work", &["rev-parse", "main"]).await;
         git.commit("work", "second", "2").await;
-        git.run("work", &["push", "-q", url, "main", "main:light", ":heavy", ":side/way", "--force"]).await;
+        git.run("work", &["push", "-q", url, "main", "main:light", ":heavy", ":side/kind", "--force"]).await;
         git.run("work", &["reset", "-q", "--hard", &old]).await;
         git.commit("work", "other", "3").await;
-        let told = git.fails("work", &["push", url, "main"]).await;
-        assert!(told.contains("[rejected]") && told.contains("non-fast-forward"), "{told}");
+        let stderr = git.fails("work", &["push", url, "main"]).await;
+        assert!(stderr.contains("[rejected]") && stderr.contains("non-fast-forward"), "{stderr}");
         git.fails("work", &["push", &format!("--force-with-lease=main:{old}"), url, "main"]).await;
         git.run("work", &["push", "-q", "--force", url, "main"]).await;
         git.run("copy", &["fetch", "-q", "--prune"]).await;
@@ -57,21 +58,21 @@ async fn branches_and_tags_are_made_moved_and_deleted(cluster: &Cluster) {
 }
 
 async fn an_atomic_push_moves_all_refs_or_none(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("whole").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("whole").await);
         let url = target.url.as_str();
         git.small("work").await;
         let list = ["main:refs/heads/good-1", "main:refs/pull/1/head", "main:refs/heads/good-2"];
-        let told = git.fails("work", &[&["push", "--atomic", url], &list[..]].concat()).await;
-        assert!(told.contains("rejected"), "{told}");
+        let stderr = git.fails("work", &[&["push", "--atomic", url], &list[..]].concat()).await;
+        assert!(stderr.contains("rejected"), "{stderr}");
         assert_eq!(git.run("work", &["ls-remote", url]).await, "");
         git.fails("work", &[&["push", url], &list[..]].concat()).await;
         assert_eq!(git.run("work", &["ls-remote", "--heads", url]).await.lines().count(), 2);
         git.run("work", &["push", "-q", "--atomic", url, "main", "main:side", ":good-2"]).await;
         let before = git.run("work", &["ls-remote", url]).await;
         git.commit("work", "next", "next").await;
-        let told = git.fails("work", &["push", "--atomic", url, "main:side", "main:other", ":main", ":good-1"]).await;
-        assert_eq!(told.matches("rejected]").count(), 4, "{told}");
+        let stderr = git.fails("work", &["push", "--atomic", url, "main:side", "main:other", ":main", ":good-1"]).await;
+        assert_eq!(stderr.matches("rejected]").count(), 4, "{stderr}");
         assert_eq!(git.run("work", &["ls-remote", url]).await, before);
         git.run("work", &["push", "-q", "--atomic", url, "main:side", "main:other", "main"]).await;
     })
@@ -79,8 +80,8 @@ async fn an_atomic_push_moves_all_refs_or_none(cluster: &Cluster) {
 }
 
 async fn refs_that_are_not_open_are_refused_with_a_reason(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("closed").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("closed").await);
         let url = target.url.as_str();
         git.small("work").await;
         git.run("work", &["push", "-q", url, "main"]).await;
@@ -95,8 +96,8 @@ async fn refs_that_are_not_open_are_refused_with_a_reason(cluster: &Cluster) {
             ("main:refs/heads/--upload-pack=x", "this name is not open to pushes"),
             ("main:refs/heads/HEAD", "this name is not open to pushes"),
         ] {
-            let told = git.fails("work", &["push", url, name]).await;
-            assert!(told.contains("[remote rejected]") && told.contains(reason), "{name}: {told}");
+            let stderr = git.fails("work", &["push", url, name]).await;
+            assert!(stderr.contains("[remote rejected]") && stderr.contains(reason), "{name}: {stderr}");
         }
         assert_eq!(git.run("work", &["ls-remote", "--refs", url]).await.lines().count(), 1);
     })
@@ -104,8 +105,8 @@ async fn refs_that_are_not_open_are_refused_with_a_reason(cluster: &Cluster) {
 }
 
 async fn a_mirror_is_kept_the_same(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("mirror").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("mirror").await);
         git.large("origin.git", 220).await;
         git.run("origin.git", &["push", "-q", "--mirror", &target.url]).await;
         git.run("", &["clone", "-q", "--mirror", &target.url, "copy"]).await;
@@ -122,8 +123,8 @@ async fn a_mirror_is_kept_the_same(cluster: &Cluster) {
 }
 
 async fn annotated_tags_follow_their_commits(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("follow").await);
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("follow").await);
         git.small("work").await;
         git.run("work", &["tag", "-a", "v1", "-m", "One"]).await;
         git.run("work", &["tag", "light"]).await;
@@ -140,7 +141,7 @@ async fn annotated_tags_follow_their_commits(cluster: &Cluster) {
     .await;
 }
 
-/// The updates of a repository, oldest first, once there are `count`.
+/// Waits for `count` events of a repository and returns them, oldest first.
 async fn updates(cluster: &Cluster, repository: i64, count: usize) -> Vec<RefsUpdated> {
     let query = format!("SELECT payload FROM outbox WHERE repository_id = {repository} ORDER BY id");
     for _ in 0..400 {
@@ -159,15 +160,15 @@ async fn updates(cluster: &Cluster, repository: i64, count: usize) -> Vec<RefsUp
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    panic!("{count} updates of {repository} are not told");
+    panic!("no {count} events of {repository}");
 }
 
-async fn options_are_told_with_the_update(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("options").await);
+async fn push_options_are_part_of_the_event(cluster: &Cluster) {
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("options").await);
         git.small("work").await;
-        let said = ["ci.skip", "reviewer=Z\u{f6}e \u{4e16}", "", " spaces ", "--upload-pack=x; $(id)"];
-        let options: Vec<_> = said.iter().flat_map(|option| ["-o", option]).collect();
+        let sent = ["ci.skip", "reviewer=Z\u{f6}e \u{4e16}", "", " spaces ", "--upload-pack=x; $(id)"];
+        let options: Vec<_> = sent.iter().flat_map(|option| ["-o", option]).collect();
         for version in ["0", "1", "2"] {
             let (protocol, name) = (format!("protocol.version={version}"), format!("main:refs/heads/v{version}"));
             let push = ["-c", protocol.as_str(), "push", "-q"];
@@ -175,15 +176,16 @@ async fn options_are_told_with_the_update(cluster: &Cluster) {
         }
         git.run("work", &["push", "-q", "--atomic", "-o", "deleted", &target.url, ":v1", ":v1-too"]).await;
         git.run("work", &["push", "-q", &target.url, "main"]).await;
-        let told = updates(cluster, target.id, 5).await;
-        for update in &told[..3] {
-            assert_eq!(update.push_options, said);
+        let events = updates(cluster, target.id, 5).await;
+        for update in &events[..3] {
+            assert_eq!(update.push_options, sent);
             assert_eq!(update.updates.len(), 2);
         }
-        assert_eq!(told[3].push_options, ["deleted"]);
-        assert!(told[4].push_options.is_empty());
-        door.user
-            .put(&door.user.repo(&target.name, "/contents/x"), &json!({"message": "m", "content": ""}))
+        assert_eq!(events[3].push_options, ["deleted"]);
+        assert!(events[4].push_options.is_empty());
+        transport
+            .user
+            .put(&transport.user.repo(&target.name, "/contents/x"), &json!({"message": "m", "content": ""}))
             .await
             .expect(201);
         assert!(updates(cluster, target.id, 6).await[5].push_options.is_empty());
@@ -191,9 +193,9 @@ async fn options_are_told_with_the_update(cluster: &Cluster) {
     .await;
 }
 
-async fn options_beyond_the_limits_are_refused_beside_every_ref(cluster: &Cluster) {
-    through_both(cluster, async |door: &Door| {
-        let (git, target) = (door.git(), door.empty("limits").await);
+async fn push_options_beyond_the_limits_refuse_every_ref(cluster: &Cluster) {
+    over_both(cluster, async |transport: &Transport| {
+        let (git, target) = (transport.git(), transport.empty("limits").await);
         git.small("work").await;
         let long = "x".repeat(1025);
         let large = "x".repeat(1000);
@@ -206,9 +208,9 @@ async fn options_beyond_the_limits_are_refused_beside_every_ref(cluster: &Cluste
         ] {
             let options: Vec<_> = options.into_iter().flat_map(|option| ["-o", option]).collect();
             let push = [&["push"], &options[..], &[target.url.as_str(), "main", "main:side"]].concat();
-            let told = git.fails("work", &push).await;
-            let lines: Vec<_> = told.lines().filter(|line| line.starts_with(" ! [remote rejected]")).collect();
-            assert!(lines.len() == 2 && lines.iter().all(|line| line.contains(reason)), "{told}");
+            let stderr = git.fails("work", &push).await;
+            let lines: Vec<_> = stderr.lines().filter(|line| line.starts_with(" ! [remote rejected]")).collect();
+            assert!(lines.len() == 2 && lines.iter().all(|line| line.contains(reason)), "{stderr}");
         }
         assert_eq!(git.run("work", &["ls-remote", &target.url]).await, "");
         let most: Vec<_> = std::iter::repeat_n(["-o", "y"], 64).flatten().collect();

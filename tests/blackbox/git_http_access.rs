@@ -1,4 +1,4 @@
-//! Who may fetch and push over HTTP, and what everybody else is told.
+//! Access to git over HTTP: who may fetch and push, and the answers to all others.
 
 use reqwest::Method;
 use serde_json::json;
@@ -7,11 +7,11 @@ use crate::harness::{Answer, Cluster, Git, User};
 
 on_profiles! {
     both {
-        every_form_of_credential_opens_the_door
+        every_form_of_credential_is_accepted
     }
     embedded {
         anonymous_callers_fetch_what_is_public
-        strangers_cannot_tell_hidden_from_missing
+        outsiders_get_the_same_answer_for_hidden_and_missing
         only_writers_push
         requests_that_are_not_git_are_refused
         advertisements_are_not_cached
@@ -24,23 +24,23 @@ fn refs(user: &User, owner: &User, name: &str, service: &str) -> reqwest::Reques
 }
 
 async fn anonymous_callers_fetch_what_is_public(cluster: &Cluster) {
-    let (ada, nobody) = (cluster.user("ada").await, cluster.anonymous());
+    let (ada, anonymous) = (cluster.user("ada").await, cluster.anonymous());
     ada.new_repository("open", json!({"auto_init": true})).await;
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
-    Answer::of(refs(&nobody, &ada, "open", "upload-pack")).await.expect(200);
+    Answer::of(refs(&anonymous, &ada, "open", "upload-pack")).await.expect(200);
     for (name, service) in
         [("hidden", "upload-pack"), ("absent", "upload-pack"), ("open", "receive-pack"), ("hidden", "receive-pack")]
     {
-        let asked = Answer::of(refs(&nobody, &ada, name, service)).await.expect(401);
+        let asked = Answer::of(refs(&anonymous, &ada, name, service)).await.expect(401);
         assert!(asked.header("www-authenticate").starts_with("Basic realm="), "{:?}", asked.headers);
         assert!(asked.header("content-type").starts_with("text/plain"));
     }
     let git = Git::new();
-    git.run("", &["clone", "-q", &nobody.git_url(&ada.name, "open"), "work"]).await;
-    git.fails("", &["clone", "-q", &nobody.git_url(&ada.name, "hidden"), "no"]).await;
+    git.run("", &["clone", "-q", &anonymous.git_url(&ada.name, "open"), "work"]).await;
+    git.fails("", &["clone", "-q", &anonymous.git_url(&ada.name, "hidden"), "no"]).await;
 }
 
-async fn every_form_of_credential_opens_the_door(cluster: &Cluster) {
+async fn every_form_of_credential_is_accepted(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
     let token = ada.token.clone().unwrap();
@@ -57,7 +57,7 @@ async fn every_form_of_credential_opens_the_door(cluster: &Cluster) {
         Answer::of(request).await.expect(200);
     }
     for (user, password) in
-        [(ada.name.as_str(), "wrong"), ("nobody-at-all", "wrong"), (&ada.name, ""), ("", ""), ("", &ada.password)]
+        [(ada.name.as_str(), "wrong"), ("no-such-user", "wrong"), (&ada.name, ""), ("", ""), ("", &ada.password)]
     {
         let request = refs(&ada, &ada, "hidden", "upload-pack").basic_auth(user, Some(password));
         let asked = Answer::of(request).await.expect(401);
@@ -68,7 +68,7 @@ async fn every_form_of_credential_opens_the_door(cluster: &Cluster) {
     }
 }
 
-async fn strangers_cannot_tell_hidden_from_missing(cluster: &Cluster) {
+async fn outsiders_get_the_same_answer_for_hidden_and_missing(cluster: &Cluster) {
     let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
     for service in ["upload-pack", "receive-pack"] {
@@ -80,7 +80,7 @@ async fn strangers_cannot_tell_hidden_from_missing(cluster: &Cluster) {
         }
         assert_eq!(answers[0], answers[1]);
     }
-    let unknown = outsider.raw(Method::GET, "/nobody-at-all/x.git/info/refs?service=git-upload-pack");
+    let unknown = outsider.raw(Method::GET, "/no-such-user/x.git/info/refs?service=git-upload-pack");
     Answer::of(unknown.basic_auth(&outsider.name, outsider.token.as_ref())).await.expect(404);
     let git = Git::new();
     git.small("work").await;

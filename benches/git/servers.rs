@@ -1,4 +1,4 @@
-//! Both servers with the same repositories, and work that is measured on one after the other.
+//! Ferrite and plain git with the same repositories, and measurements on both in turn.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -9,18 +9,18 @@ use crate::Failure;
 use crate::command::{self, finish, git};
 use crate::daemon::Daemon;
 use crate::report::{Sample, Series};
-use crate::server::{EAGER, Ferrite};
+use crate::server::{EAGER_MAINTENANCE, Ferrite};
 use crate::usage::Processes;
 
 /// The name of the repository that most rows are about.
 pub(crate) const LARGE: &str = "large";
-/// Refs that are pushed to prepare a repository.
-const AT_ONCE: usize = 5_000;
-/// A round that takes longer is repeated less often.
-const LONG: Duration = Duration::from_secs(5);
-const VERY_LONG: Duration = Duration::from_secs(15);
+/// A repository with more refs is not pushed whole; see [`push_all`].
+const MAX_PUSHED_REFS: usize = 5_000;
+/// Rows whose rounds take longer have fewer rounds.
+const LONG_ROUND: Duration = Duration::from_secs(5);
+const VERY_LONG_ROUND: Duration = Duration::from_secs(15);
 
-/// Whom a piece of work is done with.
+/// The server that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Ferrite.
@@ -29,51 +29,51 @@ pub(crate) enum Side {
     Git,
 }
 
-/// How much is measured.
+/// Sizes of the measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
-    /// Rounds of a row.
+    /// Rounds of each row.
     pub(crate) rounds: u32,
-    /// Short calls of a round.
+    /// Short calls in a round.
     pub(crate) calls: u32,
-    /// Pushes that a repository has to stand.
+    /// Pushes to the repository that gets many.
     pub(crate) pushes: u32,
     /// Clones at once.
     pub(crate) clones: u32,
-    /// Clones at once while git-svc's memory is looked at.
+    /// Clones at once while git-svc's memory is measured.
     pub(crate) memory_clones: u32,
-    /// MiB of the push while it is looked at.
+    /// MiB of the push while git-svc's memory is measured.
     pub(crate) heavy_mib: u32,
     /// Branches of the repository with many.
     pub(crate) refs: u32,
-    /// Files of the trees that a file is written to.
+    /// Numbers of files in the trees that a file is added to.
     pub(crate) trees: Vec<u32>,
 }
 
-/// A repository to be served by both.
+/// A repository that both servers get a copy of.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct Source {
     pub(crate) name: String,
-    pub(crate) source: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
-/// What is known of the large repository.
+/// Facts about the large repository.
 #[derive(Debug)]
 pub(crate) struct Large {
-    /// Where it was copied from.
+    /// The path that it was copied from.
     pub(crate) source: PathBuf,
     /// Its default branch.
     pub(crate) branch: String,
-    /// Commits of that branch, the newest first.
+    /// Commits of that branch, newest first.
     pub(crate) commits: Vec<String>,
-    /// What its refs point to.
+    /// Objects that its refs point to.
     pub(crate) tips: Vec<String>,
     /// A file of a few KB on that branch.
     pub(crate) file: String,
 }
 
 impl Large {
-    pub(crate) async fn look(source: &Path) -> Result<Self, Failure> {
+    pub(crate) async fn inspect(source: &Path) -> Result<Self, Failure> {
         let branch = command::text(source, &["symbolic-ref", "--short", "HEAD"]).await?;
         let commits = command::text(source, &["rev-list", "--first-parent", "-n", "5000", &branch]).await?;
         let tips =
@@ -95,7 +95,7 @@ impl Large {
     }
 }
 
-/// The path of an ordinary file of 2 to 8 KB, from a line of `ls-tree -l`.
+/// Returns the path of an ordinary file of 2 to 8 KB from a line of `ls-tree -l`.
 fn readable(line: &str) -> Option<&str> {
     let (about, path) = line.split_once('\t')?;
     let (mut fields, is_plain) =
@@ -105,30 +105,30 @@ fn readable(line: &str) -> Option<&str> {
 }
 
 /// Both servers.
-pub(crate) struct Site {
+pub(crate) struct Servers {
     pub(crate) ferrite: Ferrite,
     pub(crate) daemon: Daemon,
     pub(crate) large: Large,
     pub(crate) scale: Scale,
     work: PathBuf,
-    nudges: Cell<usize>,
+    branches: Cell<usize>,
     folders: Cell<u32>,
 }
 
-impl Site {
-    /// Starts both in the folder `work`, with these repositories, packed by the service's own upkeep and by git.
-    pub(crate) async fn start(work: &Path, wanted: &[Wanted], large: Large, scale: Scale) -> Result<Self, Failure> {
+impl Servers {
+    /// Starts both servers in the folder `work` with these repositories, which Ferrite's maintenance and git have packed.
+    pub(crate) async fn start(work: &Path, sources: &[Source], large: Large, scale: Scale) -> Result<Self, Failure> {
         let daemon = Daemon::start(work).await?;
         let data = work.join("data");
-        let eager = Ferrite::start(&data, EAGER).await?;
-        // Files for when no service runs.
+        let eager = Ferrite::start(&data, EAGER_MAINTENANCE).await?;
+        // Files to copy while Ferrite does not run.
         let mut later = Vec::new();
-        for Wanted { name, source } in wanted {
+        for Source { name, path: source } in sources {
             let begin = Instant::now();
             let id = eager.new_repository(name).await?;
             let is_all = push_all(&eager, source, name).await?;
             daemon.add(name, source)?;
-            eager.packed(id).await?;
+            eager.wait_until_packed(id).await?;
             if !is_all {
                 later.push((source.join("packed-refs"), eager.path(id)?.join("packed-refs")));
             }
@@ -140,21 +140,21 @@ impl Site {
         }
         let ferrite = Ferrite::start(&data, &[]).await?;
         let work = work.to_owned();
-        Ok(Self { ferrite, daemon, large, scale, work, nudges: Cell::new(0), folders: Cell::new(0) })
+        Ok(Self { ferrite, daemon, large, scale, work, branches: Cell::new(0), folders: Cell::new(0) })
     }
 
-    /// The folder for everything.
+    /// The folder of the bench.
     pub(crate) fn work(&self) -> &Path {
         &self.work
     }
 
-    /// A name for a new folder.
+    /// The path of a new folder, which does not exist yet.
     pub(crate) fn folder(&self) -> PathBuf {
         self.folders.set(self.folders.get() + 1);
         self.work.join(format!("folder-{}", self.folders.get()))
     }
 
-    /// The processes of a side's server.
+    /// The processes of a server.
     pub(crate) fn processes(&self, side: Side) -> &Processes {
         match side {
             Side::Ours => self.ferrite.processes(),
@@ -162,7 +162,7 @@ impl Site {
         }
     }
 
-    /// Where to fetch from.
+    /// The URL for fetching.
     pub(crate) fn url(&self, side: Side, name: &str) -> String {
         match side {
             Side::Ours => self.ferrite.url(name),
@@ -170,7 +170,7 @@ impl Site {
         }
     }
 
-    /// Where to push to.
+    /// The URL for pushing.
     pub(crate) fn push_url(&self, side: Side, name: &str) -> String {
         match side {
             Side::Ours => self.ferrite.push_url(name),
@@ -178,7 +178,7 @@ impl Site {
         }
     }
 
-    /// Does a piece of work and measures it.
+    /// Measures `work` on a server.
     pub(crate) async fn measure(
         &self,
         side: Side,
@@ -192,7 +192,7 @@ impl Site {
         Ok(Sample { wall, cpu: processes.settled().await.saturating_sub(before) })
     }
 
-    /// Does work with ours and git in turn.
+    /// Measures `work` on Ferrite and git in turn.
     pub(crate) async fn alternate(
         &self,
         work: impl AsyncFn(Side, u32) -> Result<(), Failure>,
@@ -208,12 +208,12 @@ impl Site {
             }
             round += 1;
         }
-        self.tell_where(&before, ours.len());
+        self.print_cpu_by_process(&before, ours.len());
         Ok((ours, git))
     }
 
-    /// Says which of our processes the CPU time went to.
-    fn tell_where(&self, before: &[(String, Duration)], rounds: usize) {
+    /// Prints the CPU time of Ferrite by process.
+    fn print_cpu_by_process(&self, before: &[(String, Duration)], rounds: usize) {
         let spent = self.ferrite.processes().each();
         let spent = before.iter().zip(&spent).map(|((name, before), (_, now))| (name, now.saturating_sub(*before)));
         let shown: Vec<_> = spent
@@ -223,16 +223,16 @@ impl Site {
         eprintln!("CPU ms of our {rounds} rounds: {}", shown.join(", "));
     }
 
-    /// How many rounds there are of something that took so long.
+    /// Returns the number of rounds, given the longest one so far.
     pub(crate) fn rounds(&self, longest: Duration) -> u32 {
         match longest {
-            _ if longest > VERY_LONG => self.scale.rounds.min(3),
-            _ if longest > LONG => self.scale.rounds.min(5),
+            _ if longest > VERY_LONG_ROUND => self.scale.rounds.min(3),
+            _ if longest > LONG_ROUND => self.scale.rounds.min(5),
             _ => self.scale.rounds,
         }
     }
 
-    /// A clone without a work tree, thrown away.
+    /// Makes a bare clone and removes it.
     pub(crate) async fn clone(&self, side: Side, name: &str) -> Result<(), Failure> {
         let to = self.folder();
         let url = self.url(side, name);
@@ -243,29 +243,28 @@ impl Site {
         outcome.map(drop)
     }
 
-    /// Changes what a clone of the repository asks for: a new branch, at a commit that has none. What was packed for others is of no
-    /// use then.
-    pub(crate) async fn nudge(&self, name: &str) -> Result<(), Failure> {
-        let number = self.nudges.get() + 1;
-        self.nudges.set(number);
+    /// Adds a branch at a commit that has none, so that a clone needs a pack that is not cached.
+    pub(crate) async fn add_branch(&self, name: &str) -> Result<(), Failure> {
+        let number = self.branches.get() + 1;
+        self.branches.set(number);
         let commits = &self.large.commits;
         let commit = &commits[(number * 37 + 5) % commits.len()];
-        let branch = format!("refs/heads/bench/nudge-{number}");
+        let branch = format!("refs/heads/bench/branch-{number}");
         command::run(&self.daemon.path(name), &["update-ref", &branch, commit]).await?;
         let url = self.ferrite.push_url(name);
         command::run(&self.large.source, &["push", "-q", &url, &format!("{commit}:{branch}")]).await.map(drop)
     }
 }
 
-/// Pushes branches and tags; whether all of them.
+/// Pushes branches and tags, and returns whether these are all refs.
 ///
-/// Over HTTP git compares every ref it pushes with all others: of very many only the default branch is pushed, which has to have all
-/// objects.
+/// Over HTTP git compares every ref it pushes with all others. So of very many refs only the default branch is pushed, if it contains
+/// all objects.
 async fn push_all(ferrite: &Ferrite, source: &Path, name: &str) -> Result<bool, Failure> {
     let url = ferrite.push_url(name);
     let refs = command::text(source, &["for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"]).await?;
     let beside = ["rev-list", "--objects", "--max-count=1", "--branches", "--tags", "--not", "HEAD"];
-    if refs.lines().count() <= AT_ONCE || !command::text(source, &beside).await?.is_empty() {
+    if refs.lines().count() <= MAX_PUSHED_REFS || !command::text(source, &beside).await?.is_empty() {
         let all = ["push", "-q", &url, "refs/heads/*:refs/heads/*", "refs/tags/*:refs/tags/*"];
         return command::run(source, &all).await.map(|_| true);
     }
