@@ -1,3 +1,5 @@
+//! `ChangeFiles`: several files in one commit.
+
 use ferrite_proto::git::{self, ChangeFilesRequest, ChangeFilesResponse, FileOperation};
 use tonic::Request;
 

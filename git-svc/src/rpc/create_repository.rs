@@ -1,3 +1,5 @@
+//! `CreateRepository`: a bare repository on this store, with its first commit if the request asks for one.
+
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     git::{self, CreateRepositoryRequest, CreateRepositoryResponse},

@@ -1,3 +1,5 @@
+//! `DeleteRepository`, and the removal of repositories that were deleted shortly before a crash.
+
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     events::Event,

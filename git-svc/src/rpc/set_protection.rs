@@ -1,3 +1,5 @@
+//! `SetProtection`: a rule about branches, made or replaced.
+
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
     git::{SetProtectionRequest, SetProtectionResponse},

@@ -1,3 +1,5 @@
+//! Tests of the webhook store, on both databases.
+
 use ferrite_kit::db::{Db, Tx};
 use ferrite_kit::page::Page;
 use ferrite_kit::{Secret, args};

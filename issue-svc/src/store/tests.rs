@@ -1,3 +1,5 @@
+//! Tests of the issue store, on both databases.
+
 use ferrite_kit::db::Db;
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};

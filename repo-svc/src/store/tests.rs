@@ -1,3 +1,5 @@
+//! Tests of the stores of repo-svc, on both databases: accounts and repositories here, the rest in files of their own.
+
 mod organizations;
 mod people;
 mod teams;

@@ -1,3 +1,5 @@
+//! Tests of the limiter: fairness between clients and repositories, queues, and the keys of clients.
+
 use super::*;
 
 fn limiter_with_short_timeout(store: usize, per_repository: usize) -> Limiter {

@@ -1,3 +1,5 @@
+//! Tests of the folders of a store: the lock, creation, deletion, and leftovers of processes that ended.
+
 use super::*;
 
 async fn store(folder: &Path) -> RepositoryStore {

@@ -1,3 +1,5 @@
+//! Tests of the measured disk usage: what is counted, and when it is measured again.
+
 use super::*;
 
 fn write(path: &Path, bytes: usize) {

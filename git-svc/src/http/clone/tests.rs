@@ -1,3 +1,5 @@
+//! Tests of plain clones: which requests are recognized, and how the pack is cut into packets.
+
 use std::io::Write as _;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `ls-refs`: the responses are compared with git's own, byte by byte.
+
 use std::{path::PathBuf, process::Command, time::Duration};
 
 use ferrite_proto::git_transport::GitProtocol;

@@ -1,3 +1,5 @@
+//! Tests of the plan: which task a repository is due for, and when.
+
 use clap::Parser as _;
 
 use super::*;

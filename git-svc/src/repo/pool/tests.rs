@@ -1,3 +1,5 @@
+//! Tests of the pool: bounded handles and queues, panics that end one job only, deleted repositories.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;

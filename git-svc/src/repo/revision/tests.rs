@@ -1,3 +1,5 @@
+//! Tests of revisions: exact lookup, and what is refused.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! `ListCommits`: a page of the log of a revision, or of a path in it.
+
 use std::time::Duration;
 
 use ferrite_kit::auth::Caller;

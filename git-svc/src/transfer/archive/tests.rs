@@ -1,3 +1,5 @@
+//! Tests of archives: their bytes against `git archive` and other programs, their limits, and the cache.
+
 use std::{
     io::{Read as _, Write as _},
     path::Path,

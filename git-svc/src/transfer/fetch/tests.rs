@@ -1,3 +1,5 @@
+//! Tests of the pack cache: hits, misses, joins, eviction and deletion.
+
 use std::{fs, path::Path, time::Duration};
 
 use ferrite_proto::id::RepositoryId;

@@ -1,3 +1,5 @@
+//! Tests of paths: accepted and refused forms.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of the throttle: counts by account and address, and their windows.
+
 use ferrite_kit::redis::RedisClient;
 use ferrite_kit::testing::setting;
 use ferrite_kit::{Clock, Secret};

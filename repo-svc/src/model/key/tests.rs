@@ -1,3 +1,5 @@
+//! Tests of SSH public keys: accepted forms, refused types and sizes.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of the collaborator store, on both databases.
+
 use std::time::Duration;
 
 use ferrite_kit::args;

@@ -1,3 +1,5 @@
+//! Tests of the deploy key store, on both databases.
+
 use std::time::Duration;
 
 use ferrite_kit::Lifecycle;

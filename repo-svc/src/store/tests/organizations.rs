@@ -1,3 +1,5 @@
+//! Tests of the organization store, on both databases.
+
 use ferrite_proto::repo::CreateOrganizationRequest;
 
 use super::*;

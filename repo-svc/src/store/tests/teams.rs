@@ -1,3 +1,5 @@
+//! Tests of the team store, on both databases.
+
 use ferrite_kit::auth::AuthError;
 use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{CreateTeamRequest, UpdateTeamRequest};

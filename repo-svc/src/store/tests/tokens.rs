@@ -1,3 +1,5 @@
+//! Tests of the token store, on both databases.
+
 use std::collections::{BTreeSet, HashMap};
 
 use ferrite_kit::auth::TokenHash;

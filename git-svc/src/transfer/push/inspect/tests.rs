@@ -1,3 +1,5 @@
+//! Tests of the inspector: limits are found wherever the stream is cut.
+
 use proptest::prelude::*;
 
 use super::*;
