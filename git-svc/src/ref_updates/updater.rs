@@ -50,7 +50,7 @@ const PREFERRED_DEFAULT_BRANCHES: &[&[u8]] = &[b"main", b"master"];
 pub(crate) struct IdempotentResponse<'a, A> {
     /// The caller's key.
     pub(crate) key: &'a IdempotencyKey,
-    /// What was answered.
+    /// The response that a repeated call gets.
     pub(crate) message: &'a A,
 }
 

@@ -3,8 +3,8 @@
 //! SQL is a `const &str` with `$1` placeholders and portable columns only (`BIGINT`, `TEXT`, `BOOLEAN`, bytes); rows come back
 //! through `#[derive(sqlx::FromRow)]`. Where the dialects differ, [`Db::pick`] chooses between two constants.
 //!
-//! What runs a statement returns a boxed future: the body of an `async fn` is compiled in every crate that polls it, and behind
-//! these stand the drivers of both databases.
+//! Functions that run a statement return a boxed future: the body of an `async fn` is compiled in every crate that polls it, and with
+//! it the drivers of both databases.
 //!
 //! Not here: an ORM, and any table of a service.
 

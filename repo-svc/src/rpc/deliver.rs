@@ -1,3 +1,5 @@
+//! `Deliver`: events of the other services about sizes, branches, issues and branch protection.
+
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::{self, Apply, DeliveryError};
 use ferrite_proto::events::event::Fact;

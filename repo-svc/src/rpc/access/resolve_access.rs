@@ -1,3 +1,5 @@
+//! `ResolveAccess`: the repository, and a grant for one operation on it, for a token, a password, or an SSH key.
+
 use ferrite_kit::auth::AuthError;
 use ferrite_proto::grant::{Grant, GrantUser};
 use ferrite_proto::operation;

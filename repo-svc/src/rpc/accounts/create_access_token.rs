@@ -1,3 +1,5 @@
+//! `CreateAccessToken`: a token with scopes, expiry and repositories; its text is in the response and nowhere else.
+
 use std::collections::HashMap;
 
 use ferrite_kit::auth::TokenHash;

@@ -1,3 +1,5 @@
+//! `ListAuditEvents`: a page of the audit log, narrowed by actor, target, action and time.
+
 use ferrite_kit::page::Page;
 use ferrite_kit::timestamp;
 use ferrite_proto::error::FieldViolation;

@@ -1,3 +1,5 @@
+//! `UpdateUser`: an administrator changes an account; disabling it revokes what other processes have cached of it.
+
 use std::sync::Arc;
 
 use ferrite_kit::Secret;

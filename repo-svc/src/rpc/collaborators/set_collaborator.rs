@@ -1,3 +1,5 @@
+//! `SetCollaborator`: a permission on a repository, at most the caller's own.
+
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::Permission;

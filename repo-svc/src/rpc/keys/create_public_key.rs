@@ -1,3 +1,5 @@
+//! `CreatePublicKey`: an SSH key of the caller, or of the account that an administrator names.
+
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{CreatePublicKeyRequest, CreatePublicKeyResponse};

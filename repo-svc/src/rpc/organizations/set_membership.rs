@@ -1,3 +1,5 @@
+//! `SetMembership`: a member of an organization, as an owner or not.
+
 use ferrite_kit::db::Tx;
 use ferrite_kit::idempotency::{IdempotencyKey, once};
 use ferrite_proto::id::UserId;

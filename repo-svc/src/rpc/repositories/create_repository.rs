@@ -1,3 +1,5 @@
+//! `CreateRepository`: the row, the folder on the git store, and the row again with what the store made.
+
 use std::sync::Arc;
 use std::time::Duration;
 

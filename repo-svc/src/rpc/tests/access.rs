@@ -1,3 +1,5 @@
+//! Tests of access: levels, scopes, grants, and which calls tell hidden from missing.
+
 use ferrite_kit::args;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;

@@ -1,3 +1,5 @@
+//! Tests of accounts: sign-in by password, search, and the fields that each caller sees.
+
 use ferrite_kit::Secret;
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::Channel;

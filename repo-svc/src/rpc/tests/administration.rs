@@ -1,3 +1,5 @@
+//! Tests of administration: accounts made, changed and deleted, and the audit log.
+
 use std::time::Duration;
 
 use ferrite_kit::auth::{TokenCache, TokenHash};

@@ -1,3 +1,5 @@
+//! Tests of collaborators.
+
 use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;

@@ -1,3 +1,5 @@
+//! Tests of deploy keys.
+
 use ferrite_kit::args;
 use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::violations;

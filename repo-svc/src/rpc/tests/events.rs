@@ -1,3 +1,5 @@
+//! Tests of events: those that are delivered to repo-svc, and those that it sends.
+
 use ferrite_kit::outbox;
 use ferrite_kit::page::Page;
 use ferrite_proto::error::violations;

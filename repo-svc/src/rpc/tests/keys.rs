@@ -1,3 +1,5 @@
+//! Tests of public keys.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_proto::error::violations;

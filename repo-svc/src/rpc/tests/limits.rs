@@ -1,3 +1,5 @@
+//! Tests of the limits on creation and on repositories of one account.
+
 use ferrite_kit::grpc::Channel;
 use ferrite_kit::testing::setting;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;

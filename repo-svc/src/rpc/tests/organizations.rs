@@ -1,3 +1,5 @@
+//! Tests of organizations and their members.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Tests of profiles: e-mail addresses and follows.
+
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::*;
 use tonic::{Code, Status};

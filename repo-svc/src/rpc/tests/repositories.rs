@@ -1,3 +1,5 @@
+//! Tests of repositories: creation with a store that fails, deletion, lists and search.
+
 use std::collections::HashSet;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Tests of access by SSH key.
+
 use ferrite_kit::args;
 use ferrite_proto::repo::{
     RepositoryName, RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, ResolveKeyRequest, repository_ref,

@@ -1,3 +1,5 @@
+//! Tests of teams, their members and repositories.
+
 use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::team_service_client::TeamServiceClient;

@@ -1,3 +1,5 @@
+//! Tests of access tokens: scopes, expiry, limits to repositories, revocation.
+
 use std::sync::Arc;
 use std::time::Duration;
 
