@@ -1,4 +1,4 @@
-//! `Deliver`: events of the other services about sizes, branches, issues and branch protection.
+//! `Deliver`: events of the other services, about refs, sizes, open issues and branch protection.
 
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::{self, Apply, DeliveryError};

@@ -1,4 +1,4 @@
-//! Tests of events: those that are delivered to repo-svc, and those that it sends.
+//! Tests of events that other services deliver to repo-svc.
 
 use ferrite_kit::outbox;
 use ferrite_kit::page::Page;

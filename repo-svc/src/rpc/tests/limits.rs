@@ -1,4 +1,4 @@
-//! Tests of the limits on creation and on repositories of one account.
+//! Tests of limits: wrong passwords, and creations per hour.
 
 use ferrite_kit::grpc::Channel;
 use ferrite_kit::testing::setting;
