@@ -159,7 +159,8 @@ fn signals_stop_everything_in_order_and_it_starts_again() {
         let status = up.process.ended_within(PROCESS_TIMEOUT).expect("it stops within the grace period");
         assert_eq!(status.code(), Some(0));
         assert!(children.iter().all(|id| !runs(*id)), "{children:?}");
-        let stopped: Vec<_> = up.log.all().into_iter().filter(|line| line.contains("child stopped")).collect();
+        let mut stopped = up.log.all_after_end(PROCESS_TIMEOUT);
+        stopped.retain(|line| line.contains("child stopped"));
         let place = |role: &str| {
             stopped.iter().position(|line| line.contains(role)).unwrap_or_else(|| panic!("{role}: {stopped:#?}"))
         };

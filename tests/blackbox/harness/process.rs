@@ -7,23 +7,43 @@ use std::time::{Duration, Instant};
 
 /// Lines that processes wrote, in the order they arrived.
 #[derive(Clone, Default)]
-pub(crate) struct Lines(Arc<(Mutex<Vec<String>>, Condvar)>);
+pub(crate) struct Lines(Arc<(Mutex<Collected>, Condvar)>);
+
+#[derive(Default)]
+struct Collected {
+    lines: Vec<String>,
+    /// Pipes that some process still holds open, or that are not read to their end yet.
+    open_pipes: usize,
+}
 
 impl Lines {
     fn collect(&self, source: impl Read + Send + 'static) {
-        let lines = self.clone();
+        let own = self.clone();
+        own.0.0.lock().unwrap().open_pipes += 1;
         std::thread::spawn(move || {
             for line in BufReader::new(source).lines() {
                 let Ok(line) = line else { break };
-                lines.0.0.lock().unwrap().push(line);
-                lines.0.1.notify_all();
+                own.0.0.lock().unwrap().lines.push(line);
+                own.0.1.notify_all();
             }
+            own.0.0.lock().unwrap().open_pipes -= 1;
+            own.0.1.notify_all();
         });
     }
 
     /// All lines so far.
     pub(crate) fn all(&self) -> Vec<String> {
-        self.0.0.lock().unwrap().clone()
+        self.0.0.lock().unwrap().lines.clone()
+    }
+
+    /// All lines, when every process that could write more has ended: a process is seen to end before its last lines are read.
+    #[track_caller]
+    pub(crate) fn all_after_end(&self, timeout: Duration) -> Vec<String> {
+        let collected = self.0.0.lock().unwrap();
+        let (collected, wait) =
+            self.0.1.wait_timeout_while(collected, timeout, |collected| collected.open_pipes > 0).unwrap();
+        assert!(!wait.timed_out(), "the output has no end: {:#?}", collected.lines);
+        collected.lines.clone()
     }
 
     /// Lines of level ERROR, and of panics.
@@ -35,13 +55,13 @@ impl Lines {
     /// Waits for a line that `wanted` accepts; `None` after `timeout`.
     pub(crate) fn wait_for(&self, timeout: Duration, wanted: impl Fn(&str) -> bool) -> Option<String> {
         let deadline = Instant::now() + timeout;
-        let mut lines = self.0.0.lock().unwrap();
+        let mut collected = self.0.0.lock().unwrap();
         loop {
-            if let Some(line) = lines.iter().find(|line| wanted(line)) {
+            if let Some(line) = collected.lines.iter().find(|line| wanted(line)) {
                 return Some(line.clone());
             }
             let left = deadline.checked_duration_since(Instant::now())?;
-            lines = self.0.1.wait_timeout(lines, left).unwrap().0;
+            collected = self.0.1.wait_timeout(collected, left).unwrap().0;
         }
     }
 }
