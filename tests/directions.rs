@@ -19,7 +19,7 @@ const ORDER: &[(&str, &str)] = &[
          lifecycle secret clock",
     ),
     ("repo-svc", "admin rpc state background auth creation_limit config store access model error"),
-    ("issue-svc", "config rpc store error model"),
+    ("issue-svc", "config rpc commits upstream writer store error model"),
     ("hook-svc", "config rpc store error model"),
     ("git-svc", "config rpc http state caches maintenance transfer ref_updates admission db repo disk git types"),
     ("gateway", "state config docs api ssh git auth dto upstream http"),

@@ -38,7 +38,6 @@ use std::{sync::Arc, time::SystemTime};
 
 use ferrite_kit::{
     Clock, Lifecycle,
-    grpc::Channel,
     net::Listener,
     outbox::{Relay, Subscribers},
     server::{ListenerLimits, serve_all, watch_readiness},
@@ -55,7 +54,7 @@ use self::{
     disk::repositories::RepositoryStore,
     git::command::{Git, GitOptions},
     maintenance::{MaintenanceParts, MaintenanceService},
-    ref_updates::{RefUpdater, protection::BranchProtection},
+    ref_updates::{ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
     repo::{
         pool::{Pool, PoolOptions},
         read::PathLogCache,
@@ -93,7 +92,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let clock = Clock::system();
     let trust = config.trust.load("git-svc", &clock)?;
     let repo = trust.channel(&config.repo_address);
-    let (state, socket, relay) = assemble(&config, &clock, trust.access(&repo), &repo, &life).await?;
+    let subscribers = Subscribers::from([(REPO_SVC, repo.clone()), (ISSUE_SVC, trust.channel(&config.issue_address))]);
+    let (state, socket, relay) = assemble(&config, &clock, trust.access(&repo), subscribers, &life).await?;
     ref_updates::recover_at_start(&state.updater).await.map_err(start_error)?;
     rpc::remove_deleted(&state).await.map_err(start_error)?;
     relay.start(&life);
@@ -122,7 +122,7 @@ async fn assemble(
     config: &Config,
     clock: &Clock,
     access: ferrite_kit::auth::Access,
-    repo: &Channel,
+    subscribers: Subscribers,
     life: &Lifecycle,
 ) -> Result<(AppState, HookSocket, Relay), StartError> {
     let git = Arc::new(find_git(config).await.map_err(start_error)?);
@@ -139,7 +139,7 @@ async fn assemble(
     let hooks = install_hooks(store.root(), &program.canonicalize()?).map_err(start_error)?;
     let socket = HookSocket::bind(store.root()).map_err(start_error)?;
     let sessions = socket.sessions(config.max_push_refs);
-    let relay = Relay::new(db.clone(), clock.clone(), Subscribers::from([("repo-svc", repo.clone())]));
+    let relay = Relay::new(db.clone(), clock.clone(), subscribers);
     let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git))
         .with_cache_bytes(config.ref_table_bytes)
         .with_deadline(config.limits.refs);

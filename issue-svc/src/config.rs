@@ -25,4 +25,8 @@ pub struct Config {
     /// Address of repo-svc: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = config::address)]
     pub repo_address: Address,
+
+    /// Address of git-svc, for the messages of commits.
+    #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
+    pub git_address: Address,
 }

@@ -2,6 +2,7 @@
 //!
 //! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
 
+use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::DbError;
 use ferrite_kit::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
@@ -16,6 +17,27 @@ pub(crate) enum IssueError {
     /// The repository has no such issue.
     #[error("issue {number} does not exist")]
     NotFound { number: i64 },
+    /// The repository or issue has no such comment.
+    #[error("comment does not exist")]
+    CommentNotFound,
+    /// The repository has no such label.
+    #[error("label does not exist")]
+    LabelNotFound,
+    /// The repository has no such milestone.
+    #[error("milestone does not exist")]
+    MilestoneNotFound,
+    /// The repository has a label of that name.
+    #[error("label `{name}` already exists")]
+    LabelExists { name: String },
+    /// The repository has as many labels as it may.
+    #[error("a repository has at most 1,000 labels")]
+    TooManyLabels,
+    /// The repository has as many milestones as it may.
+    #[error("a repository has at most 10,000 milestones")]
+    TooManyMilestones,
+    /// The caller may not do this, or that cannot be found out.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
     /// The repository's issue tracker is switched off.
     #[error("issues are switched off")]
     Disabled,
@@ -34,7 +56,15 @@ impl ServiceError for IssueError {
     fn kind(&self) -> Kind {
         match self {
             Self::Invalid(_) => Kind::InvalidArgument,
-            Self::NotFound { .. } | Self::Disabled | Self::RepositoryDeleted => Kind::NotFound,
+            Self::NotFound { .. }
+            | Self::CommentNotFound
+            | Self::LabelNotFound
+            | Self::MilestoneNotFound
+            | Self::Disabled
+            | Self::RepositoryDeleted => Kind::NotFound,
+            Self::LabelExists { .. } => Kind::AlreadyExists,
+            Self::TooManyLabels | Self::TooManyMilestones => Kind::FailedPrecondition,
+            Self::Auth(error) => error.kind(),
             Self::Store(_) => Kind::Internal,
             Self::Idempotency(error) => error.kind(),
         }
@@ -44,6 +74,13 @@ impl ServiceError for IssueError {
         match self {
             Self::Invalid(_) => "INVALID_REQUEST",
             Self::NotFound { .. } => "ISSUE_NOT_FOUND",
+            Self::CommentNotFound => "COMMENT_NOT_FOUND",
+            Self::LabelNotFound => "LABEL_NOT_FOUND",
+            Self::MilestoneNotFound => "MILESTONE_NOT_FOUND",
+            Self::LabelExists { .. } => "LABEL_ALREADY_EXISTS",
+            Self::TooManyLabels => "TOO_MANY_LABELS",
+            Self::TooManyMilestones => "TOO_MANY_MILESTONES",
+            Self::Auth(error) => error.reason(),
             Self::Disabled => "ISSUES_DISABLED",
             Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
             Self::Store(_) => "INTERNAL",
@@ -59,7 +96,8 @@ impl ServiceError for IssueError {
         match self {
             Self::Invalid(violations) => violations.clone(),
             Self::Idempotency(error) => error.violations(),
-            Self::NotFound { .. } | Self::Disabled | Self::RepositoryDeleted | Self::Store(_) => Vec::new(),
+            Self::LabelExists { .. } => vec![FieldViolation::new("name", "taken", self.to_string())],
+            _ => Vec::new(),
         }
     }
 }
@@ -67,8 +105,10 @@ impl ServiceError for IssueError {
 impl From<IssueError> for Status {
     fn from(error: IssueError) -> Self {
         // Converted by the kit, so that all services report them alike.
-        if let IssueError::Idempotency(error) = error {
-            return error.into();
+        match error {
+            IssueError::Idempotency(error) => return error.into(),
+            IssueError::Auth(error) => return error.into(),
+            _ => {}
         }
         if let IssueError::Store(cause) = &error {
             tracing::error!(error = cause as &dyn std::error::Error, "issue store failed");

@@ -1,12 +1,14 @@
 //! issue-svc: the only writer of issues.
 //!
-//! Numbers issues per repository, counts the open ones, and sends the counts to repo-svc as events.
+//! Keeps issues, comments, labels and milestones, closes issues by the messages of pushed commits, counts the open ones of a
+//! repository, and sends the counts to repo-svc as events.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `store`, `model`, `error`,
-//! `config`.
+//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `commits`, `upstream`, `writer`,
+//! `store`, `model`, `error`, `config`.
 //!
 //! Not here: decisions about access, which arrive in grants.
 
+mod commits;
 mod config;
 mod error;
 mod model;
@@ -14,6 +16,8 @@ mod rpc;
 mod store;
 #[cfg(test)]
 mod testing;
+mod upstream;
+mod writer;
 
 use std::collections::HashMap;
 
@@ -24,11 +28,17 @@ use ferrite_kit::server::{GrpcServer, ListenerLimits, MAX_MESSAGE_BYTES, serve_a
 use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::events::event_sink_server::EventSinkServer;
+use ferrite_proto::issue::comment_service_server::CommentServiceServer;
 use ferrite_proto::issue::issue_service_server::IssueServiceServer;
+use ferrite_proto::issue::label_service_server::LabelServiceServer;
+use ferrite_proto::issue::milestone_service_server::MilestoneServiceServer;
 
+use commits::{CommitScanner, ScanQueue};
 pub use config::Config;
 use rpc::IssueRpc;
 use store::IssueStore;
+use upstream::RepoClient;
+use writer::IssueWriter;
 
 /// The name of this service in credentials, logs and rows.
 pub const ROLE: &str = "issue-svc";
@@ -53,12 +63,22 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let db = config.database.open(&migrations()).await?;
     let repo = trust.channel(&config.repo_address);
 
-    let relay = Relay::new(db.clone(), clock.clone(), HashMap::from([(rpc::SUBSCRIBER, repo.clone())]));
+    let relay = Relay::new(db.clone(), clock.clone(), HashMap::from([(writer::SUBSCRIBER, repo.clone())]));
     relay.start(&life);
 
-    let rpc = IssueRpc { store: IssueStore::new(db.clone()), access: trust.access(&repo), relay, clock };
+    let store = IssueStore::new(db.clone());
+    let writer = IssueWriter { store: store.clone(), relay, clock: clock.clone() };
+    life.spawn("purges", writer::run_purges(writer.clone(), life.clone()));
+    let scans = ScanQueue::new(db.clone());
+    let git = trust.channel(&config.git_address);
+    CommitScanner::new(scans.clone(), git, repo.clone(), writer.clone(), clock).start(&life);
+
+    let rpc = IssueRpc { store, writer, scans, access: trust.access(&repo), repo: RepoClient::new(repo.clone()) };
     let router = GrpcServer::default()
         .add(IssueServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(CommentServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(LabelServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(MilestoneServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::jwt::BadKey;
 
 use crate::Permission;
+use crate::events;
 use crate::id::{RepositoryId, UserId};
 use crate::jwt;
 
@@ -43,6 +44,34 @@ pub struct Grant {
     pub store: String,
     /// Epoch of the placement. A store refuses grants with an epoch older than the newest it knows.
     pub epoch: i64,
+    /// Where the messages of commits may close and open issues. [`IssueReach::None`] for operations that move no refs, and in grants
+    /// without this claim.
+    #[serde(default)]
+    pub issue_reach: IssueReach,
+}
+
+/// The repositories whose issues the messages of commits may close and open, as far as the credential of the caller reaches. The
+/// caller's level there is checked as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IssueReach {
+    /// None: the caller is no user, or its token lacks the scope for issues.
+    #[default]
+    None,
+    /// The repository of the commits: the token is limited to repositories.
+    Repository,
+    /// All of the user's.
+    All,
+}
+
+impl From<IssueReach> for events::IssueReach {
+    fn from(reach: IssueReach) -> Self {
+        match reach {
+            IssueReach::None => Self::None,
+            IssueReach::Repository => Self::Repository,
+            IssueReach::All => Self::All,
+        }
+    }
 }
 
 /// The user of a grant, with the name and address for commits.

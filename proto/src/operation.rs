@@ -49,6 +49,46 @@ operations! {
     GET_ISSUE = "ferrite.issue.v1.IssueService/GetIssue";
     /// Open an issue.
     CREATE_ISSUE = "ferrite.issue.v1.IssueService/CreateIssue";
+    /// Change an issue.
+    UPDATE_ISSUE = "ferrite.issue.v1.IssueService/UpdateIssue";
+    /// See the changes of an issue.
+    LIST_TIMELINE = "ferrite.issue.v1.IssueService/ListTimeline";
+    /// See the issues assigned to oneself.
+    LIST_USER_ISSUES = "ferrite.issue.v1.IssueService/ListUserIssues";
+    /// See comments.
+    LIST_COMMENTS = "ferrite.issue.v1.CommentService/ListComments";
+    /// See one comment.
+    GET_COMMENT = "ferrite.issue.v1.CommentService/GetComment";
+    /// Comment on an issue.
+    CREATE_COMMENT = "ferrite.issue.v1.CommentService/CreateComment";
+    /// Change a comment.
+    UPDATE_COMMENT = "ferrite.issue.v1.CommentService/UpdateComment";
+    /// Remove a comment.
+    DELETE_COMMENT = "ferrite.issue.v1.CommentService/DeleteComment";
+    /// See the labels of a repository.
+    LIST_LABELS = "ferrite.issue.v1.LabelService/ListLabels";
+    /// See one label.
+    GET_LABEL = "ferrite.issue.v1.LabelService/GetLabel";
+    /// Add a label to a repository.
+    CREATE_LABEL = "ferrite.issue.v1.LabelService/CreateLabel";
+    /// Change a label.
+    UPDATE_LABEL = "ferrite.issue.v1.LabelService/UpdateLabel";
+    /// Remove a label from a repository.
+    DELETE_LABEL = "ferrite.issue.v1.LabelService/DeleteLabel";
+    /// See the labels of an issue.
+    LIST_ISSUE_LABELS = "ferrite.issue.v1.LabelService/ListIssueLabels";
+    /// Change the labels of an issue.
+    CHANGE_ISSUE_LABELS = "ferrite.issue.v1.LabelService/ChangeIssueLabels";
+    /// See the milestones of a repository.
+    LIST_MILESTONES = "ferrite.issue.v1.MilestoneService/ListMilestones";
+    /// See one milestone.
+    GET_MILESTONE = "ferrite.issue.v1.MilestoneService/GetMilestone";
+    /// Add a milestone to a repository.
+    CREATE_MILESTONE = "ferrite.issue.v1.MilestoneService/CreateMilestone";
+    /// Change a milestone.
+    UPDATE_MILESTONE = "ferrite.issue.v1.MilestoneService/UpdateMilestone";
+    /// Remove a milestone from a repository.
+    DELETE_MILESTONE = "ferrite.issue.v1.MilestoneService/DeleteMilestone";
     /// See the webhooks of a repository.
     LIST_HOOKS = "ferrite.hook.v1.HookService/ListHooks";
     /// Add a webhook.

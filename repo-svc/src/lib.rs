@@ -29,7 +29,7 @@ use ferrite_kit::server::{GrpcServer, ListenerLimits, serve_all, watch_readiness
 use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::Permission;
-use ferrite_proto::grant::{Grant, Signer};
+use ferrite_proto::grant::{Grant, IssueReach, Signer};
 
 pub use config::Config;
 pub use error::RepoError;
@@ -85,6 +85,7 @@ fn signer(config: &Config, trust: &ServiceCredentials, clock: &Clock) -> Result<
         is_mirror: false,
         store: String::new(),
         epoch: 0,
+        issue_reach: IssueReach::None,
     };
     let token = signer.sign(grant, clock.now_secs(), Duration::from_secs(60));
     match trust.verifier.verify(&token) {

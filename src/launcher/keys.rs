@@ -77,7 +77,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
 
-    use ferrite_proto::grant::{Grant, Signer, Verifier};
+    use ferrite_proto::grant::{Grant, IssueReach, Signer, Verifier};
 
     use super::*;
 
@@ -101,6 +101,7 @@ mod tests {
             is_mirror: false,
             store: "default".into(),
             epoch: 1,
+            issue_reach: IssueReach::None,
         };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let token = Signer::from_pem(&first[0]).unwrap().sign(grant.clone(), now, Duration::from_secs(30));

@@ -61,10 +61,10 @@ impl Plan {
         let git_over_ssh = strings(&["--ssh-listen", &ssh.to_string(), "--ssh-host-key-folder", KEY_FOLDER]);
         let all = address_flags(&["repo", "issue", "hook", "git"]);
         let gateway = builder.spec("gateway", &http.to_string(), [all, builder.urls(), git_over_ssh]);
-        let issue = builder.service("issue-svc", "issue", [address_flags(&["repo"]), database("issue")]);
+        let issue = builder.service("issue-svc", "issue", [address_flags(&["repo", "git"]), database("issue")]);
         let hook = builder.service("hook-svc", "hook", [address_flags(&["repo"]), database("hook")]);
         let store = strings(&["--store-path", "git", "--store", "default"]);
-        let git = builder.service("git-svc", "git", [address_flags(&["repo"]), database("git"), store]);
+        let git = builder.service("git-svc", "git", [address_flags(&["repo", "issue"]), database("git"), store]);
         let signing = vec!["--grant-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::GRANT_KEY_FILE)];
         let store = strings(&["--store", "default", "--database-url", REPO_DATABASE_URL]);
         let peers = address_flags(&["issue", "hook", "git"]);

@@ -11,6 +11,9 @@ on_profiles! {
     both {
         a_search_for_wildcards_alone_finds_everything
     }
+    embedded {
+        the_go_client_sends_null_and_zero_for_every_unset_field
+    }
     production {
         a_token_in_the_query_is_ignored
         every_list_has_pages_and_ends
@@ -131,8 +134,12 @@ async fn every_list_has_pages_and_ends(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let name = ada.new_organization("acme").await;
     let team = ada.new_team(&name, "crew", "read").await;
-    ada.new_repository("listed", json!({"auto_init": true})).await;
-    let repo = ada.repo("listed", "");
+    let repo = ada.new_tracker("listed", json!({"auto_init": true})).await;
+    ada.new_issue(&repo, "One", json!({"assignee": ada.name})).await;
+    ada.new_comment(&repo, 1, "Text").await;
+    ada.new_label(&repo, "bug").await;
+    ada.new_milestone(&repo, "One").await;
+    ada.edit_issue(&repo, 1, json!({"title": "First"})).await;
     let lists = [
         "/user/repos".to_owned(),
         "/user/emails".to_owned(),
@@ -155,6 +162,13 @@ async fn every_list_has_pages_and_ends(cluster: &Cluster) {
         format!("{repo}/keys"),
         format!("{repo}/hooks"),
         format!("{repo}/issues"),
+        format!("{repo}/issues/comments"),
+        format!("{repo}/issues/1/comments"),
+        format!("{repo}/issues/1/timeline"),
+        format!("{repo}/labels"),
+        format!("{repo}/milestones"),
+        "/user/issues".to_owned(),
+        "/issues".to_owned(),
     ];
     for path in lists {
         let first = ada.get(&path).await.expect(200);
@@ -214,4 +228,37 @@ async fn put_without_a_body_or_content_type_is_accepted(cluster: &Cluster) {
         let typed = ada.request(Method::PUT, &path).header("content-type", "application/json");
         Answer::of(typed).await.empty(204);
     }
+}
+
+async fn the_go_client_sends_null_and_zero_for_every_unset_field(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = ada.new_tracker("tracker", json!({})).await;
+    // Its options for creation have values, those for edits pointers, and lists are null where nothing is set.
+    let made =
+        ada.post(&format!("{repo}/labels"), &json!({"name": "bug", "color": "#e11d21"})).await.expect(201).json();
+    let label = format!("{repo}/labels/{}", made["id"]);
+    assert_eq!(ada.patch(&label, &json!({"name": null, "color": null})).await.expect(200).json(), made);
+    let due = json!("2030-01-01T00:00:00Z");
+    let body = json!({"title": "v1", "description": "", "due_on": due});
+    let milestone = ada.post(&format!("{repo}/milestones"), &body).await.expect(201).json();
+    let path = format!("{repo}/milestones/{}", milestone["id"]);
+    let unset = json!({"title": "", "description": null, "state": null, "due_on": null});
+    assert_eq!(ada.patch(&path, &unset).await.expect(200).json(), milestone);
+    let body = json!({"title": "v2", "description": "", "due_on": null});
+    assert_eq!(ada.post(&format!("{repo}/milestones"), &body).await.expect(201).json()["due_on"], Value::Null);
+    let unset = json!({"title": "One", "body": "", "assignee": "", "milestone": 0, "labels": null, "closed": false});
+    let issue = ada.post(&format!("{repo}/issues"), &unset).await.expect(201).json();
+    assert_eq!((&issue["state"], &issue["labels"], &issue["milestone"]), (&json!("open"), &json!([]), &Value::Null));
+    let path = format!("{repo}/issues/1");
+    let set =
+        json!({"title": "", "body": "Text", "assignee": ada.name, "milestone": milestone["id"], "state": "closed"});
+    let set = ada.patch(&path, &set).await.expect(200).json();
+    let unset = json!({"title": "", "body": null, "assignee": null, "milestone": null, "state": null});
+    assert_eq!(ada.patch(&path, &unset).await.expect(200).json(), set);
+    assert_eq!((&set["title"], &set["body"], &set["state"]), (&json!("One"), &json!("Text"), &json!("closed")));
+    let labels = format!("{path}/labels");
+    ada.post(&labels, &json!({"labels": [made["id"]]})).await.expect(200);
+    assert_eq!(ada.post(&labels, &json!({"labels": null})).await.expect(200).json(), json!([made]));
+    assert_eq!(ada.put(&labels, &json!({"labels": null})).await.expect(200).text(), "[]");
+    ada.post(&format!("{path}/comments"), &json!({"body": "Text"})).await.expect(201);
 }

@@ -116,6 +116,9 @@ async fn services_describe_themselves(cluster: &Cluster) {
     for (role, service, call) in [
         (Role::Repo, "ferrite.repo.v1.AccountService", "GetAuthenticatedUser"),
         (Role::Issue, "ferrite.issue.v1.IssueService", "CreateIssue"),
+        (Role::Issue, "ferrite.issue.v1.CommentService", "CreateComment"),
+        (Role::Issue, "ferrite.issue.v1.LabelService", "ChangeIssueLabels"),
+        (Role::Issue, "ferrite.issue.v1.MilestoneService", "CreateMilestone"),
         (Role::Hook, "ferrite.hook.v1.HookService", "CreateHook"),
         (Role::Git, "ferrite.git.v1.GitService", "PutContents"),
     ] {

@@ -15,6 +15,8 @@ on_profiles! {
 
 /// Reads of a row before a test gives up, one every 50 ms.
 const MAX_POLLS: u32 = 200;
+/// Tables of issue-svc with rows of one repository.
+const TRACKER_TABLES: [&str; 5] = ["issues", "comments", "labels", "milestones", "mentions"];
 
 /// Waits until `query` on a role's database returns `wanted`.
 async fn wait_for(cluster: &Cluster, role: Role, query: String, wanted: i64) {
@@ -38,29 +40,45 @@ async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
         .await;
     ada.put(&ada.repo("recorded", "/contents/x"), &json!({"message": "m", "content": ""})).await.expect(201);
     let events = format!("FROM outbox WHERE repository_id = {id} AND kind = 'refs.updated'");
-    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events} AND delivered_us IS NOT NULL"), 2).await;
-    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 2).await;
+    // Both move the default branch, which issue-svc is told too.
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events} AND delivered_us IS NOT NULL"), 4).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 4).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(DISTINCT event_id) {events}"), 2).await;
     let journal = format!("FROM ref_journal WHERE repository_id = {id} AND state");
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {journal} = 'confirmed'"), 4).await;
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {journal} <> 'confirmed'"), 0).await;
     let delivered = format!("SELECT COUNT(*) FROM inbox WHERE repository_id = {id} AND kind = 'refs.updated'");
-    wait_for(cluster, Role::Repo, delivered, 2).await;
+    wait_for(cluster, Role::Repo, delivered.clone(), 2).await;
+    wait_for(cluster, Role::Issue, delivered.clone(), 2).await;
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "recorded"), "main:other"]).await;
+    wait_for(cluster, Role::Repo, delivered.clone(), 3).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 5).await;
+    wait_for(cluster, Role::Issue, delivered, 2).await;
 }
 
 async fn a_deletion_reaches_every_service(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let id = ada.new_repository("gone", json!({"auto_init": true})).await["id"].as_i64().unwrap();
-    ada.post(&ada.repo("gone", "/issues"), &json!({"title": "one"})).await.expect(201);
+    let repo = ada.repo("gone", "");
+    ada.new_issue(&repo, "one", json!({"body": format!("@{}", ada.name)})).await;
+    ada.new_comment(&repo, 1, "Text").await;
+    ada.new_label(&repo, "bug").await;
+    ada.new_milestone(&repo, "One").await;
     let hook = json!({"type": "gogs", "config": {"url": "https://example.com", "content_type": "json"}});
     ada.post(&ada.repo("gone", "/hooks"), &hook).await.expect(201);
-    wait_for(cluster, Role::Issue, format!("SELECT COUNT(*) FROM issues WHERE repository_id = {id}"), 1).await;
+    let rows = |table: &str| format!("SELECT COUNT(*) FROM {table} WHERE repository_id = {id}");
+    for table in TRACKER_TABLES {
+        wait_for(cluster, Role::Issue, rows(table), 1).await;
+    }
     wait_for(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE repository_id = {id}"), 1).await;
     ada.delete(&ada.repo("gone", "")).await.expect(204);
     for role in [Role::Issue, Role::Hook, Role::Git] {
         let query = format!("SELECT COUNT(*) FROM inbox WHERE repository_id = {id} AND kind = 'repository.deleted'");
         wait_for(cluster, role, query, 1).await;
     }
-    wait_for(cluster, Role::Issue, format!("SELECT COUNT(*) FROM issues WHERE repository_id = {id}"), 0).await;
+    for table in TRACKER_TABLES {
+        wait_for(cluster, Role::Issue, rows(table), 0).await;
+    }
     wait_for(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE repository_id = {id}"), 0).await;
     let name = format!("{id}.git");
     let repos = cluster.store().join("repos");

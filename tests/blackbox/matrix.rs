@@ -20,8 +20,8 @@ on_profiles! {
     }
 }
 
-/// Operations on a repository, and the status that a reader gets for each.
-const OPERATIONS: [(Method, &str, u16); 13] = [
+/// Operations on a repository with one issue, and the status that a reader gets for each.
+const OPERATIONS: [(Method, &str, u16); 32] = [
     (Method::GET, "", 200),
     (Method::GET, "/branches", 200),
     (Method::GET, "/branches/main", 200),
@@ -34,6 +34,25 @@ const OPERATIONS: [(Method, &str, u16); 13] = [
     (Method::GET, "/hooks", 403),
     (Method::POST, "/hooks", 403),
     (Method::POST, "/issues", 400),
+    (Method::GET, "/issues/1", 200),
+    (Method::PATCH, "/issues/1", 403),
+    (Method::GET, "/issues/1/timeline", 200),
+    (Method::GET, "/issues/comments", 200),
+    (Method::GET, "/issues/1/comments", 200),
+    (Method::POST, "/issues/1/comments", 400),
+    (Method::PATCH, "/issues/1/comments/999999999", 400),
+    (Method::DELETE, "/issues/1/comments/999999999", 404),
+    (Method::GET, "/issues/1/labels", 200),
+    (Method::POST, "/issues/1/labels", 403),
+    (Method::PUT, "/issues/1/labels", 403),
+    (Method::DELETE, "/issues/1/labels", 403),
+    (Method::GET, "/labels", 200),
+    (Method::POST, "/labels", 403),
+    (Method::PATCH, "/labels/1", 403),
+    (Method::GET, "/milestones", 200),
+    (Method::POST, "/milestones", 403),
+    (Method::DELETE, "/milestones/1", 403),
+    (Method::PATCH, "/issue-tracker", 403),
     (Method::DELETE, "", 403),
 ];
 
@@ -45,6 +64,9 @@ async fn every_operation_answers_each_caller_by_the_matrix(cluster: &Cluster) {
     let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
     ada.new_repository("open", json!({"auto_init": true})).await;
     ada.new_repository("hidden", json!({"auto_init": true, "private": true})).await;
+    for name in ["open", "hidden"] {
+        ada.new_issue(&ada.repo(name, ""), "One", json!({})).await;
+    }
     let (anonymous, invalid) = (cluster.anonymous(), outsider.with_token(Some(&"0".repeat(40))));
     for (method, rest, reader) in OPERATIONS {
         // Rights are checked before the body is read.
@@ -111,7 +133,7 @@ fn reads(user: &User, name: &str) -> Vec<String> {
     let below =
         OPERATIONS.iter().filter(|(method, _, _)| method == Method::GET).map(|(_, rest, _)| user.repo(name, rest));
     paths.extend(below);
-    paths.push(user.repo(name, "/issues/1"));
+    paths.extend(["/user/issues".to_owned(), "/issues".to_owned()]);
     paths
 }
 

@@ -12,6 +12,7 @@ on_profiles! {
     both {
         bodies_over_the_limit_are_refused
         a_write_with_a_key_happens_once
+        writes_of_the_issue_tracker_with_a_key_happen_once
         malformed_requests_get_a_client_error
     }
     embedded {
@@ -126,8 +127,9 @@ async fn bodies_that_are_not_json_are_refused(cluster: &Cluster) {
 async fn bodies_over_the_limit_are_refused(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("big", json!({"auto_init": true})).await;
-    let body = json!({"title": "t", "body": "b".repeat(5 << 20)});
+    let body = json!({"title": "t", "body": "b".repeat(8 << 20)});
     ada.post(&ada.repo("big", "/issues"), &body).await.refused(413);
+    ada.post(&ada.repo("big", "/labels"), &json!({"name": "b".repeat(5 << 20)})).await.refused(413);
     let fits = json!({"title": "t", "body": "b".repeat(2 << 20)});
     ada.post(&ada.repo("big", "/issues"), &fits).await.refused_fields(&[("body", "too_long")]);
     let content = "QUFB".repeat(3 << 20);
@@ -161,7 +163,8 @@ async fn every_answer_has_a_request_id(cluster: &Cluster) {
 async fn reads_have_an_entity_tag(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("tagged", json!({"auto_init": true})).await;
-    for rest in ["", "/branches", "/contents/README.md", "/commits/main", "/issues"] {
+    ada.new_issue(&ada.repo("tagged", ""), "One", json!({})).await;
+    for rest in ["", "/branches", "/contents/README.md", "/commits/main", "/issues", "/issues/1", "/issues/comments"] {
         let path = ada.repo("tagged", rest);
         let first = ada.get(&path).await.expect(200);
         let tag = first.header(ETAG.as_str());
@@ -204,6 +207,43 @@ async fn a_write_with_a_key_happens_once(cluster: &Cluster) {
     post(&ada, Method::PUT, file, "k1", json!({"message": "m", "content": "eQ=="})).await.refused(422);
     let long = "k".repeat(2000);
     post(&ada, Method::POST, issues, &long, json!({"title": "one"})).await.refused_any(&[400, 422]);
+}
+
+async fn writes_of_the_issue_tracker_with_a_key_happen_once(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = ada.new_tracker("once", json!({})).await;
+    let (first, second) = (ada.new_label(&repo, "first").await, ada.new_label(&repo, "second").await);
+    ada.new_issue(&repo, "One", json!({})).await;
+    let send = async |method: &Method, path: &str, body: &serde_json::Value| {
+        let request = ada.request(method.clone(), &format!("{repo}{path}")).header("idempotency-key", "k1").json(body);
+        Answer::of(request).await
+    };
+    for (method, path, body, other) in [
+        (Method::POST, "/issues/1/comments", json!({"body": "x"}), json!({"body": "y"})),
+        (Method::POST, "/labels", json!({"name": "x", "color": "#000000"}), json!({"name": "y", "color": "#000000"})),
+        (Method::POST, "/milestones", json!({"title": "x"}), json!({"title": "y"})),
+        (Method::PATCH, "/issues/1", json!({"title": "x"}), json!({"title": "y"})),
+        (Method::POST, "/issues/1/labels", json!({"labels": [first]}), json!({"labels": [second]})),
+    ] {
+        let done = send(&method, path, &body).await;
+        assert!(done.status.is_success(), "{method} {path}: {}", done.text());
+        let again = send(&method, path, &body).await;
+        assert_eq!((done.status, done.text()), (again.status, again.text()), "{method} {path}");
+        send(&method, path, &other).await.refused(422);
+    }
+    let path = format!("/labels/{second}");
+    for _ in 0..2 {
+        send(&Method::DELETE, &path, &json!({})).await.empty(204);
+    }
+    ada.delete(&format!("{repo}{path}")).await.refused(404);
+    let issue = ada.issue(&repo, 1).await;
+    assert_eq!(
+        (&issue["title"], &issue["comments"], &issue["labels"][0]["id"]),
+        (&json!("x"), &json!(1), &json!(first))
+    );
+    assert_eq!(ada.get(&format!("{repo}/labels")).await.expect(200).each("name"), ["first", "x"]);
+    assert_eq!(ada.get(&format!("{repo}/milestones")).await.expect(200).each("title"), ["x"]);
+    assert_eq!(ada.actions(&repo, 1).await, ["renamed", "labeled"]);
 }
 
 async fn pages_are_numbers_or_the_first(cluster: &Cluster) {

@@ -17,6 +17,7 @@ on_profiles! {
         a_written_file_is_shown_as_it_is_read
         hooks_have_every_field
         issues_have_every_field
+        comments_labels_milestones_and_timelines_have_every_field
         dates_that_cannot_be_written_become_the_nearest
     }
 }
@@ -354,6 +355,8 @@ async fn issues_have_every_field(cluster: &Cluster) {
                 ("comments", "int"),
                 ("created_at", "time"),
                 ("updated_at", "time"),
+                ("closed_at", "null"),
+                ("html_url", "url"),
             ],
         );
         shaped(&made["user"], USER);
@@ -380,6 +383,52 @@ async fn issues_have_every_field(cluster: &Cluster) {
     for wrong in ["0", "-1", "abc", "1.5", "99", "99999999999999999999", "comments"] {
         ada.get(&format!("{path}/{wrong}")).await.refused(404);
     }
+}
+
+async fn comments_labels_milestones_and_timelines_have_every_field(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = ada.new_tracker("tracker", json!({})).await;
+    let body = json!({"title": "One", "due_on": "2030-01-01T00:00:00Z"});
+    let milestone = ada.post(&format!("{repo}/milestones"), &body).await.expect(201).json();
+    let label = ada.new_label(&repo, "bug").await;
+    let more = json!({"assignee": ada.name, "milestone": milestone["id"], "closed": true});
+    ada.new_issue(&repo, "Full", more).await;
+    ada.put(&format!("{repo}/issues/1/labels"), &json!({"labels": [label]})).await.expect(200);
+    ada.new_comment(&repo, 1, "Text").await;
+    let issue = ada.issue(&repo, 1).await;
+    assert!(is_a(&issue["closed_at"], "time"), "{issue}");
+    shaped(&issue["assignee"], USER);
+    shaped(&issue["labels"][0], &[("id", "int"), ("name", "str"), ("color", "str"), ("url", "url")]);
+    let closed = ada.patch(&format!("{repo}/milestones/{}", milestone["id"]), &json!({"state": "closed"})).await;
+    for (shown, closed_at) in
+        [(&issue["milestone"], "null"), (&milestone, "null"), (&closed.expect(200).json(), "time")]
+    {
+        let fields = [
+            ("id", "int"),
+            ("title", "str"),
+            ("description", "str"),
+            ("state", "str"),
+            ("open_issues", "int"),
+            ("closed_issues", "int"),
+            ("closed_at", closed_at),
+            ("due_on", "time"),
+        ];
+        shaped(shown, &fields);
+    }
+    let comments = ada.get(&format!("{repo}/issues/1/comments")).await.expect(200).json();
+    let fields = [
+        ("id", "int"),
+        ("html_url", "url"),
+        ("user", "map"),
+        ("body", "str"),
+        ("created_at", "time"),
+        ("updated_at", "time"),
+    ];
+    shaped(&comments[0], &fields);
+    shaped(&comments[0]["user"], USER);
+    let timeline = ada.timeline(&repo, 1).await;
+    let fields = [("id", "int"), ("action", "str"), ("user", "map"), ("created_at", "time"), ("label", "map")];
+    shaped(timeline.last().unwrap(), &fields);
 }
 
 async fn dates_that_cannot_be_written_become_the_nearest(cluster: &Cluster) {

@@ -13,6 +13,7 @@ use crate::harness::{Cluster, Options, User};
 
 on_own_installations! {
     reads_of_one_repository_and_of_many_take_one_hop(Options { otlp: Some(collector()), ..Options::default() })
+    lists_of_issues_take_one_call_for_all_accounts(Options { otlp: Some(collector()), ..Options::default() })
 }
 
 /// A span that was exported.
@@ -101,20 +102,58 @@ async fn reads_of_one_repository_and_of_many_take_one_hop(cluster: &Cluster) {
         (ada.clone(), ada.repo("traced", "/collaborators"), "CollaboratorService/ListCollaborators"),
     ];
     for ((caller, path, rpc), number) in reads.into_iter().zip((base..).step_by(2)) {
-        let trace = traced(&caller, &path, number).await;
-        // Processes send their spans in order: when those of a later request are there, no earlier one is missing.
-        let later = traced(&caller, &path, number + 1).await;
-        for _ in 0..200 {
-            if servers(&later).len() >= 2 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        let spans = servers(&trace);
+        let spans = spans_of(&caller, &path, number, 2).await;
         let calls: Vec<_> = spans.iter().filter(|span| !span.service.contains("gateway")).collect();
         assert_eq!(spans.len(), 2, "{spans:?}");
         assert_eq!(calls.len(), 1, "{spans:?}");
         assert!(calls[0].name.ends_with(rpc), "{calls:?}");
         assert!(calls[0].service.contains("repo-svc"), "{calls:?}");
+    }
+}
+
+/// Sends a request in a trace of this number, and returns the spans of servers when `count` of them are there.
+async fn spans_of(caller: &User, path: &str, number: u8, count: usize) -> Vec<Span> {
+    let trace = traced(caller, path, number).await;
+    // Processes send their spans in order: when those of a later request are there, no earlier one is missing.
+    let later = traced(caller, path, number + 1).await;
+    for _ in 0..200 {
+        if servers(&later).len() >= count {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    servers(&trace)
+}
+
+async fn lists_of_issues_take_one_call_for_all_accounts(cluster: &Cluster) {
+    let base = if cluster.profile == crate::harness::Profile::Embedded { 0xa0 } else { 0xd0 };
+    let (ada, bob, cy) = (cluster.user("ada").await, cluster.user("bob").await, cluster.user("cy").await);
+    let (repo, empty) = (ada.new_tracker("tracker", json!({})).await, ada.new_tracker("empty", json!({})).await);
+    let (label, milestone) = (ada.new_label(&repo, "bug").await, ada.new_milestone(&repo, "One").await);
+    for user in [&ada, &bob, &cy] {
+        user.new_issue(&repo, "Mine", json!({})).await;
+        let more = json!({"labels": [label], "milestone": milestone, "assignee": user.name});
+        ada.new_issue(&repo, "Assigned", more).await;
+        user.new_comment(&repo, 1, "Text").await;
+    }
+    let of_repository = |rpc| vec!["AccessService/ResolveAccess", "AccountService/GetUsers", rpc];
+    let without_accounts = |rpc| vec!["AccessService/ResolveAccess", rpc];
+    for ((path, expected), number) in [
+        (format!("{repo}/issues?state=all&limit=50"), of_repository("IssueService/ListIssues")),
+        (format!("{repo}/issues/2"), of_repository("IssueService/GetIssue")),
+        (format!("{repo}/issues/1/comments"), of_repository("CommentService/ListComments")),
+        (format!("{repo}/issues/comments"), of_repository("CommentService/ListComments")),
+        (format!("{empty}/issues"), without_accounts("IssueService/ListIssues")),
+        (format!("{repo}/labels"), without_accounts("LabelService/ListLabels")),
+        (format!("{repo}/milestones"), without_accounts("MilestoneService/ListMilestones")),
+    ]
+    .into_iter()
+    .zip((base..).step_by(2))
+    {
+        let spans = spans_of(&ada, &path, number, expected.len() + 1).await;
+        let calls = spans.iter().filter(|span| !span.service.contains("gateway"));
+        let mut calls: Vec<_> = calls.map(|span| span.name.rsplit('.').next().unwrap_or_default()).collect();
+        calls.sort_unstable();
+        assert_eq!(calls, expected, "{path}: {spans:?}");
     }
 }

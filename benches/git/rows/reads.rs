@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ferrite_proto::grant::{Grant, Signer};
+use ferrite_proto::grant::{Grant, IssueReach, Signer};
 use ferrite_proto::{Permission, metadata, operation};
 use reqwest::Method;
 
@@ -49,6 +49,7 @@ async fn direct(servers: &Servers) -> Result<Series, Failure> {
         is_mirror: false,
         store: "default".into(),
         epoch: 1,
+        issue_reach: IssueReach::None,
     };
     let path = format!("{}/{}", servers.large.branch, servers.large.file).replace('/', "%2F");
     let mut series = Series::default();

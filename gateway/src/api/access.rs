@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_proto::Permission;
 use ferrite_proto::git::Commit;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{
@@ -32,8 +31,9 @@ pub(crate) struct Access {
     pub(crate) name: String,
     /// Grant for the service that carries out the operation.
     pub(crate) grant: String,
-    pub(crate) permission: Permission,
     pub(crate) urls: RepositoryLinks,
+    /// The caller's account.
+    caller: Option<repo::User>,
 }
 
 /// The operation and target of a request, for which repo-svc checks the permission of the caller.
@@ -102,7 +102,7 @@ impl ApiState {
             id: repository.id,
             name: repository.name.clone(),
             grant: answer.grant,
-            permission: Permission::from(repository.permission()),
+            caller: answer.identity.map(user_of),
             urls: self.urls(repository)?,
         })
     }
@@ -224,6 +224,22 @@ impl ApiState {
         self.accounts(context, requests).await
     }
 
+    /// Looks up the accounts with the given ids, as [`Self::accounts_by_id`], except that of the caller, which `access` has.
+    pub(crate) async fn accounts_beside_caller(
+        &self,
+        context: &RequestContext,
+        access: &Access,
+        ids: impl IntoIterator<Item = i64>,
+    ) -> Result<Accounts, ApiError> {
+        let caller_id = access.caller.as_ref().map_or(0, |caller| caller.id);
+        let others: Vec<_> = ids.into_iter().filter(|id| *id != caller_id).collect();
+        let mut accounts = self.accounts_by_id(context, others).await?;
+        if let Some(caller) = &access.caller {
+            accounts.insert(caller.clone(), &self.links);
+        }
+        Ok(accounts)
+    }
+
     async fn accounts(
         &self,
         context: &RequestContext,
@@ -235,5 +251,17 @@ impl ApiState {
             accounts.add(found, &self.links);
         }
         Ok(accounts)
+    }
+}
+
+/// Returns the account behind an identity.
+fn user_of(identity: Identity) -> repo::User {
+    repo::User {
+        id: identity.user_id,
+        username: identity.username,
+        full_name: identity.full_name,
+        email: identity.email,
+        is_organization: false,
+        is_admin: identity.is_admin,
     }
 }

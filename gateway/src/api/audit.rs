@@ -10,8 +10,7 @@ use super::operation;
 use super::state::ApiState;
 use crate::auth::Authenticated;
 use crate::dto::AuditEvent;
-use crate::http::error::{ApiError, FieldError};
-use crate::http::fields::{MUST_BE_RFC_3339, parse_time};
+use crate::http::error::ApiError;
 use crate::http::json;
 use crate::http::page::PageLimits;
 use crate::http::query::Query;
@@ -56,17 +55,10 @@ async fn list(
 fn period(query: &Query) -> Result<(Option<Timestamp>, Option<Timestamp>), ApiError> {
     let mut errors = Vec::new();
     let mut time = |name: &str| {
-        let text = query.text(name).filter(|text| !text.is_empty())?;
-        // A `+` that was not encoded was decoded to a blank.
-        let time = parse_time(&text.replace(' ', "+"));
-        if time.is_none() {
-            errors.push(FieldError {
-                field: name.to_owned(),
-                code: "invalid".into(),
-                message: MUST_BE_RFC_3339.to_owned(),
-            });
-        }
-        time
+        query.time(name).unwrap_or_else(|error| {
+            errors.push(error);
+            None
+        })
     };
     let period = (time("since"), time("until"));
     if errors.is_empty() { Ok(period) } else { Err(ApiError::invalid(errors)) }
@@ -77,19 +69,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_any_offset_and_their_plus_may_be_a_blank() {
+    fn a_period_has_two_times_or_every_mistake_in_them() {
         let (since, until) =
             period(&Query::new("/", "since=2026-01-02T03:04:05+02:00&until=2026-01-02T01:04:05.5Z")).unwrap();
         assert_eq!(since, Some(Timestamp { seconds: 1_767_315_845, nanos: 0 }));
         assert_eq!(until, Some(Timestamp { seconds: 1_767_315_845, nanos: 500_000_000 }));
         assert_eq!(period(&Query::new("/", "since=&x=1")).unwrap(), (None, None));
-    }
-
-    #[test]
-    fn a_malformed_time_names_its_parameter() {
-        for wrong in ["2026-01-02", "now", "2026-13-02T00:00:00Z", "2026-01-02T00:00:00", "1767315845", "%00"] {
-            let error = period(&Query::new("/", &format!("until={wrong}"))).unwrap_err();
-            assert_eq!(error.status.as_u16(), 422, "{wrong}");
-        }
+        let error = period(&Query::new("/", "since=now&until=2026-01-02")).unwrap_err();
+        assert_eq!(error.status.as_u16(), 422);
     }
 }

@@ -1,6 +1,6 @@
 //! REST v1: one file per resource, each with its own routes.
 //!
-//! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `access`, `git_response` → `state`,
+//! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `access`, `git_response`, `tracker` → `state`,
 //! `operation`. Uses `auth`, `dto`, `upstream` and `http`.
 
 mod access;
@@ -10,6 +10,7 @@ mod archive;
 mod audit;
 mod branches;
 mod collaborators;
+mod comments;
 mod commits;
 mod contents;
 mod deploy_keys;
@@ -18,9 +19,13 @@ mod follows;
 mod git_data;
 mod git_response;
 mod hooks;
+mod issue_labels;
+mod issue_tracker;
 mod issues;
 mod keys;
+mod labels;
 mod members;
+mod milestones;
 mod operation;
 mod orgs;
 mod protections;
@@ -29,6 +34,7 @@ mod repos;
 mod state;
 mod teams;
 mod tokens;
+mod tracker;
 
 use axum::Router;
 
@@ -50,8 +56,8 @@ macro_rules! groups {
 }
 
 groups! {
-    accounts admin archive audit branches collaborators commits contents deploy_keys emails follows git_data hooks issues keys
-    members orgs protections raw repos teams tokens
+    accounts admin archive audit branches collaborators comments commits contents deploy_keys emails follows git_data hooks
+    issue_labels issue_tracker issues keys labels members milestones orgs protections raw repos teams tokens
 }
 
 #[cfg(test)]

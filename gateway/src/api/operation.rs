@@ -59,6 +59,7 @@ operations! {
     LIST_REPOSITORIES = RepositoryService / "ListRepositories";
     SEARCH_REPOSITORIES = RepositoryService / "SearchRepositories";
     DELETE_REPOSITORY = RepositoryService / "DeleteRepository";
+    UPDATE_ISSUE_TRACKER = RepositoryService / "UpdateIssueTracker";
     LIST_COLLABORATORS = CollaboratorService / "ListCollaborators";
     GET_COLLABORATOR = CollaboratorService / "GetCollaborator";
     SET_COLLABORATOR = CollaboratorService / "SetCollaborator";

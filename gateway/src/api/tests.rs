@@ -33,11 +33,16 @@ use crate::upstream::git_client::GitHttpClient;
 
 mod archives;
 mod bodies;
+mod comments;
 mod git;
 mod git_data;
+mod issue_checks;
+mod issues;
+mod labels;
 mod operations;
 mod script;
 mod tokens;
+mod tracker;
 
 const GOOD: &str = "token good";
 const BAD: &str = "token bad";
@@ -124,6 +129,14 @@ impl AccessService for FakeRepoService {
         Ok(Response::new(repo::CheckAccessResponse {}))
     }
 
+    async fn resolve_issue_access(
+        &self,
+        request: tonic::Request<repo::ResolveIssueAccessRequest>,
+    ) -> Answer<repo::ResolveIssueAccessResponse> {
+        self.record(&request)?;
+        Err(Status::unimplemented("for other services"))
+    }
+
     async fn resolve_key(&self, request: tonic::Request<repo::ResolveKeyRequest>) -> Answer<repo::ResolveKeyResponse> {
         self.record(&request)?;
         Err(AuthError::BadCredentials.into())
@@ -175,6 +188,14 @@ impl RepositoryService for FakeRepoService {
     ) -> Answer<repo::DeleteRepositoryResponse> {
         self.record(&request)?;
         Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Owner }.into())
+    }
+
+    async fn update_issue_tracker(
+        &self,
+        request: tonic::Request<repo::UpdateIssueTrackerRequest>,
+    ) -> Answer<repo::UpdateIssueTrackerResponse> {
+        self.record(&request)?;
+        Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Admin }.into())
     }
 }
 
@@ -359,8 +380,6 @@ async fn errors_in_bodies_name_their_field() {
         ("POST", "/repos/bob/admin/branch_protections", "{}", "pattern"),
         ("PUT", "/repos/bob/admin/branch_protections/%ff", "{}", "pattern"),
         ("PUT", "/repos/bob/admin/branch_protections/a/b", r#"{"push_users":"ada"}"#, "push_users"),
-        ("POST", "/repos/bob/read/issues", r#"{"title":""}"#, "title"),
-        ("POST", "/repos/bob/write/issues", r#"{"title":"t","labels":[1]}"#, "labels"),
         ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs"}"#, "config"),
         ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs","config":{"url":1}}"#, "config.url"),
     ];
@@ -371,22 +390,6 @@ async fn errors_in_bodies_name_their_field() {
         assert_eq!(value["errors"][0]["field"], field, "{path} {body}");
         assert_eq!(gateway.status(method, path, GOOD, BROKEN).await, 400, "{path}");
     }
-}
-
-#[tokio::test]
-async fn labels_of_a_caller_without_write_permission_are_ignored() {
-    let gateway = TestGateway::new().await;
-    let body = r#"{"title":"t","labels":[7],"assignee":"nobody","milestone":9}"#;
-    // There is no issue-svc here: a request that passes all checks gets 503.
-    assert_eq!(gateway.status("POST", "/repos/bob/read/issues", GOOD, body).await, 503);
-    let names = r#"{"title":"t","labels":["x"]}"#;
-    assert_eq!(
-        gateway.status("POST", "/repos/bob/read/issues", GOOD, names).await,
-        422,
-        "a wrong type is an error for every caller"
-    );
-    let zeros = r#"{"title":"t","labels":null,"assignee":"","milestone":0}"#;
-    assert_eq!(gateway.status("POST", "/repos/bob/write/issues", GOOD, zeros).await, 503);
 }
 
 #[tokio::test]

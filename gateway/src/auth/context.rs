@@ -64,6 +64,13 @@ impl RequestContext {
         request
     }
 
+    /// Makes a call with a grant that checks something and changes nothing. It has no idempotency key: that one belongs to the write.
+    pub(crate) fn check_with_grant<T>(&self, grant: &str, message: T) -> tonic::Request<T> {
+        let mut request = self.request_with_grant(grant, message);
+        request.metadata_mut().remove(metadata::IDEMPOTENCY_KEY);
+        request
+    }
+
     /// Makes a call without the client's token, as the gateway itself.
     pub(crate) fn request_without_token<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);

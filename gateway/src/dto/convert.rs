@@ -1,8 +1,9 @@
-//! Conversions that several shapes use: required fields, times, and bytes as text.
+//! Conversions that several shapes use: required fields, times, states, and bytes as text.
 
 use std::ops::RangeInclusive;
 
 use chrono::DateTime;
+use ferrite_proto::issue::IssueState;
 use prost_types::Timestamp;
 
 use crate::http::error::ApiError;
@@ -39,6 +40,26 @@ pub(super) fn time(timestamp: Option<Timestamp>, name: &'static str) -> Result<S
     let seconds = require(timestamp, name)?.seconds.clamp(*RFC_3339_SECONDS.start(), *RFC_3339_SECONDS.end());
     let time = DateTime::from_timestamp(seconds, 0).ok_or(MissingField(name))?;
     Ok(time.format("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// Formats a time that may be absent, as [`time`].
+///
+/// # Errors
+/// When the time cannot be formatted.
+pub(super) fn optional_time(timestamp: Option<Timestamp>, name: &'static str) -> Result<Option<String>, MissingField> {
+    timestamp.map(|timestamp| time(Some(timestamp), name)).transpose()
+}
+
+/// Returns the word for the state of an issue or milestone.
+///
+/// # Errors
+/// When the state is not set.
+pub(super) fn state(state: IssueState) -> Result<&'static str, MissingField> {
+    match state {
+        IssueState::Open => Ok("open"),
+        IssueState::Closed => Ok("closed"),
+        IssueState::Unspecified => Err(MissingField("state")),
+    }
 }
 
 /// Converts bytes of git to text. Invalid UTF-8 becomes U+FFFD.

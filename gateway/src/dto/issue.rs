@@ -1,11 +1,15 @@
-use ferrite_proto::issue::{self, IssueState};
+//! Issues, which are pull requests too.
+
+use ferrite_proto::issue;
 use serde::Serialize;
 
-use super::convert::{MissingField, time};
+use super::convert::{MissingField, optional_time, state, time};
+use super::label::Label;
+use super::milestone::Milestone;
 use super::user::{Accounts, User};
-use crate::http::links::Links;
+use crate::http::links::RepositoryLinks;
 
-/// An issue.
+/// An issue, or a pull request.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Issue {
     id: i64,
@@ -13,36 +17,103 @@ pub(crate) struct Issue {
     user: User,
     title: String,
     body: String,
-    // There are no operations for labels, milestones and assignees yet, so no issue has one.
-    labels: [(); 0],
-    milestone: Option<()>,
-    assignee: Option<()>,
+    labels: Vec<Label>,
+    milestone: Option<Milestone>,
+    assignee: Option<User>,
     state: &'static str,
     comments: i64,
     created_at: String,
     updated_at: String,
+    closed_at: Option<String>,
+    html_url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pull_request: Option<PullRequest>,
+}
+
+/// The mark of a pull request.
+#[derive(Clone, Debug, Serialize)]
+struct PullRequest {
+    merged: bool,
+    merged_at: Option<String>,
+}
+
+impl PullRequest {
+    fn new(pull: &issue::PullRequest) -> Result<Self, MissingField> {
+        Ok(Self { merged: pull.is_merged, merged_at: optional_time(pull.merge_time, "merge_time")? })
+    }
 }
 
 impl Issue {
-    pub(crate) fn new(issue: issue::Issue, accounts: &Accounts, links: &Links) -> Result<Self, MissingField> {
-        let state = match issue.state() {
-            IssueState::Open => "open",
-            IssueState::Closed => "closed",
-            IssueState::Unspecified => return Err(MissingField("state")),
-        };
+    /// Returns the accounts that `issue` names.
+    pub(crate) fn account_ids(issue: &issue::Issue) -> impl Iterator<Item = i64> + use<> {
+        [issue.user_id, issue.assignee_id].into_iter().filter(|id| *id != 0)
+    }
+
+    pub(crate) fn new(issue: issue::Issue, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+        let state = state(issue.state())?;
+        let user = |id| accounts.by_id(id, urls.site());
+        let pull_request = issue.pull_request.as_ref().map(PullRequest::new).transpose()?;
         Ok(Self {
             id: issue.id,
             number: issue.number,
-            user: accounts.by_id(issue.user_id, links),
+            user: user(issue.user_id),
             title: issue.title,
             body: issue.body,
-            labels: [],
-            milestone: None,
-            assignee: None,
+            labels: issue.labels.into_iter().map(|label| Label::new(label, urls)).collect(),
+            milestone: issue.milestone.map(Milestone::new).transpose()?,
+            assignee: Some(issue.assignee_id).filter(|id| *id != 0).map(user),
             state,
             comments: issue.comment_count,
             created_at: time(issue.create_time, "create_time")?,
             updated_at: time(issue.update_time, "update_time")?,
+            closed_at: optional_time(issue.close_time, "close_time")?,
+            html_url: urls.issue_html(issue.number, pull_request.is_some()),
+            pull_request,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_kit::timestamp;
+    use ferrite_proto::issue::IssueState;
+    use ferrite_proto::repo;
+    use serde_json::json;
+
+    use super::*;
+    use crate::http::links::Links;
+
+    #[test]
+    fn only_a_pull_request_has_the_key_of_one() {
+        let links = Links::new("http://h", "h:22");
+        let urls = links.repository("bob", "demo");
+        let mut accounts = Accounts::default();
+        let bob = repo::User { id: 3, username: "bob".into(), ..Default::default() };
+        accounts.insert(bob, &links);
+        let plain = issue::Issue {
+            number: 2,
+            user_id: 3,
+            assignee_id: 4,
+            state: IssueState::Closed.into(),
+            create_time: Some(timestamp(0)),
+            update_time: Some(timestamp(0)),
+            close_time: Some(timestamp(1_000_000)),
+            ..Default::default()
+        };
+        assert_eq!(Issue::account_ids(&plain).collect::<Vec<_>>(), [3, 4]);
+        let shown = serde_json::to_value(Issue::new(plain.clone(), &accounts, &urls).unwrap()).unwrap();
+        assert_eq!((&shown["user"]["username"], &shown["assignee"]["username"]), (&json!("bob"), &json!("ghost")));
+        assert_eq!(
+            (&shown["state"], &shown["closed_at"], &shown["html_url"]),
+            (&json!("closed"), &json!("1970-01-01T00:00:01Z"), &json!("http://h/bob/demo/issues/2"))
+        );
+        assert_eq!(shown.get("pull_request"), None);
+        for (merge_time, merged_at) in [(None, json!(null)), (Some(timestamp(0)), json!("1970-01-01T00:00:00Z"))] {
+            let pull_request = issue::PullRequest { is_merged: merge_time.is_some(), merge_time, ..Default::default() };
+            let pull = issue::Issue { pull_request: Some(pull_request), ..plain.clone() };
+            let shown = serde_json::to_value(Issue::new(pull, &accounts, &urls).unwrap()).unwrap();
+            assert_eq!(shown["pull_request"], json!({"merged": !merged_at.is_null(), "merged_at": merged_at}));
+            assert_eq!(shown["html_url"], "http://h/bob/demo/pulls/2");
+        }
     }
 }

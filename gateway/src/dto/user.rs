@@ -48,6 +48,11 @@ impl Accounts {
         self.id_by_email.extend(found.user_id_by_email);
     }
 
+    /// Adds one account.
+    pub(crate) fn insert(&mut self, user: repo::User, links: &Links) {
+        self.by_id.insert(user.id, User::new(user, links));
+    }
+
     pub(crate) fn by_id(&self, id: i64, links: &Links) -> User {
         self.by_id.get(&id).cloned().unwrap_or_else(|| User::ghost(id, links))
     }

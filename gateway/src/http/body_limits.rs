@@ -9,6 +9,8 @@ use super::error::ApiError;
 
 /// Largest ordinary JSON body, in bytes. A larger one holds a [`LargeBodyPermit`].
 pub(crate) const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
+/// Largest JSON body that carries a text of up to 1 MiB, of which each byte may be escaped, in bytes.
+pub(crate) const MAX_TEXT_BODY_BYTES: usize = 8 * 1024 * 1024;
 /// Largest JSON body that carries files, in bytes.
 pub(crate) const MAX_FILE_BODY_BYTES: usize = 96 * 1024 * 1024;
 

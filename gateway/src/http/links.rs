@@ -65,6 +65,16 @@ pub(crate) struct RepositoryLinks {
 }
 
 impl RepositoryLinks {
+    /// Returns the maker of URLs outside of the repository.
+    pub(crate) fn site(&self) -> &Links {
+        &self.links
+    }
+
+    /// Returns `owner/name`, of which no character needs an encoding.
+    pub(crate) fn full_name(&self) -> &str {
+        &self.path
+    }
+
     pub(crate) fn html(&self) -> String {
         format!("{}/{}", self.links.root, self.path)
     }
@@ -86,6 +96,19 @@ impl RepositoryLinks {
 
     pub(crate) fn deploy_key(&self, id: i64) -> String {
         format!("{}/keys/{id}", self.api())
+    }
+
+    pub(crate) fn label(&self, id: i64) -> String {
+        format!("{}/labels/{id}", self.api())
+    }
+
+    /// Returns the URL of an issue, or of a pull request.
+    pub(crate) fn issue_html(&self, number: i64, is_pull_request: bool) -> String {
+        format!("{}/{}/{number}", self.html(), if is_pull_request { "pulls" } else { "issues" })
+    }
+
+    pub(crate) fn comment_html(&self, number: i64, is_pull_request: bool, id: i64) -> String {
+        format!("{}#issuecomment-{id}", self.issue_html(number, is_pull_request))
     }
 
     pub(crate) fn commit(&self, id: &str) -> String {

@@ -2,7 +2,7 @@
 //! `upstream`.
 //!
 //! Order of the files, each using those to its right: `middleware` → `query_token`, `client_address`, `error`; `etag` →
-//! `error`; `body` → `fields` → `json_value`, `body_limits` → `error` → `json`, `links`; `page` → `query` → `path`. Not here:
+//! `error`; `body` → `fields` → `json_value`, `body_limits` → `error` → `json`, `links`; `page` → `query` → `fields`, `path`. Not here:
 //! the operations, and the services that carry them out.
 
 pub(crate) mod body;

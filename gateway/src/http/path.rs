@@ -99,6 +99,11 @@ impl Params {
     pub(crate) fn id(&self, parameter: &str) -> i64 {
         number(self.raw(parameter).as_bytes()).unwrap_or(i64::MAX)
     }
+
+    /// Returns a parameter as an id; zero if the route has no such parameter.
+    pub(crate) fn id_or_zero(&self, parameter: &str) -> i64 {
+        if self.0.iter().any(|(name, _)| name == parameter) { self.id(parameter) } else { 0 }
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
@@ -150,6 +155,10 @@ mod tests {
         for wrong in ["0", "-1", "x", "%37", "99999999999999999999"] {
             assert_eq!(team(wrong).id("id"), i64::MAX, "{wrong}");
         }
+        assert_eq!(
+            (team("x").id_or_zero("id"), team("7").id_or_zero("id"), team("7").id_or_zero("index")),
+            (i64::MAX, 7, 0)
+        );
         for wrong in ["%ff", "a%0Ab", ""] {
             assert_eq!(team(wrong).name("id"), unparsable_name(), "{wrong}");
         }

@@ -4,7 +4,10 @@ use std::convert::Infallible;
 
 use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::request::Parts;
+use prost_types::Timestamp;
 
+use super::error::FieldError;
+use super::fields::{MUST_BE_RFC_3339, parse_time};
 use super::path::decode;
 
 /// The path and query of a request, as the client wrote them.
@@ -61,6 +64,37 @@ impl Query {
         }
         Some(text.parse().unwrap_or(if text.starts_with('-') { i64::MIN } else { i64::MAX }))
     }
+
+    /// Returns the first value of a parameter as a time by RFC 3339; `None` when it is absent or empty.
+    ///
+    /// # Errors
+    /// The error of the parameter, for another text.
+    pub(crate) fn time(&self, name: &str) -> Result<Option<Timestamp>, FieldError> {
+        let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        // A `+` that was not encoded was decoded to a blank.
+        let time = parse_time(&text.replace(' ', "+"));
+        time.map(Some).ok_or_else(|| FieldError {
+            field: name.to_owned(),
+            code: "invalid".into(),
+            message: MUST_BE_RFC_3339.to_owned(),
+        })
+    }
+
+    /// Returns the meaning of the first value of a parameter, one of `words`; `None` when it is absent or empty.
+    ///
+    /// # Errors
+    /// The error of the parameter, for another word.
+    pub(crate) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, FieldError> {
+        let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        match words.iter().find(|(word, _)| *word == text) {
+            Some((_, meaning)) => Ok(Some(*meaning)),
+            None => {
+                let known: Vec<_> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+                let message = format!("must be one of {}", known.join(", "));
+                Err(FieldError { field: name.to_owned(), code: "unknown".into(), message })
+            }
+        }
+    }
 }
 
 /// Returns whether `key`, as it stands in a query, is the parameter `name`.
@@ -79,5 +113,32 @@ mod tests {
         assert_eq!(query.bytes("ref"), Some(vec![0xff]));
         assert_eq!(query.bytes("empty"), Some(Vec::new()));
         assert_eq!(query.bytes("other"), None);
+    }
+
+    #[test]
+    fn times_have_any_offset_and_their_plus_may_be_a_blank() {
+        let time = |text: &str| Query::new("/", text).time("since").map_err(|error| (error.field, error.code));
+        let expected = Some(Timestamp { seconds: 1_767_315_845, nanos: 0 });
+        for text in ["2026-01-02T03:04:05%2B02:00", "2026-01-02T03:04:05+02:00", "2026-01-02T01:04:05Z"] {
+            assert_eq!(time(&format!("since={text}")), Ok(expected), "{text}");
+        }
+        assert_eq!((time("since="), time("until=x")), (Ok(None), Ok(None)));
+        for wrong in ["2026-01-02", "now", "2026-13-02T00:00:00Z", "2026-01-02T00:00:00", "1767315845", "%00", "%ff"] {
+            assert_eq!(time(&format!("since={wrong}")), Err(("since".to_owned(), "invalid".into())), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_word_is_one_of_those_that_are_known() {
+        let word = |query: &str| Query::new("/", query).word("sort", &[("up", 1), ("down", 2)]);
+        assert_eq!((word("sort=down").unwrap(), word("sort=").unwrap(), word("").unwrap()), (Some(2), None, None));
+        for wrong in ["sort=Down", "sort=%00", "sort=up+", "sort=x&sort=up"] {
+            let error = word(wrong).unwrap_err();
+            assert_eq!(
+                (error.field.as_str(), error.message.as_str()),
+                ("sort", "must be one of `up`, `down`"),
+                "{wrong}"
+            );
+        }
     }
 }

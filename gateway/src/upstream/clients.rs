@@ -7,7 +7,10 @@ use ferrite_proto::git::git_data_service_client::GitDataServiceClient;
 use ferrite_proto::git::git_service_client::GitServiceClient;
 use ferrite_proto::git::protection_service_client::ProtectionServiceClient;
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
+use ferrite_proto::issue::comment_service_client::CommentServiceClient;
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
+use ferrite_proto::issue::label_service_client::LabelServiceClient;
+use ferrite_proto::issue::milestone_service_client::MilestoneServiceClient;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::administration_service_client::AdministrationServiceClient;
@@ -26,7 +29,7 @@ use tonic_health::pb::health_client::HealthClient;
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(20);
 /// Deadline of a call that makes a commit or a repository.
 pub(crate) const LONG_CALL_DEADLINE: Duration = Duration::from_secs(30);
-/// Largest response of a service, in bytes: a directory with 8 MiB of content, or a page of long commits.
+/// Largest response of a service, in bytes: 50 issues of 1 MiB each, a directory with 8 MiB of content, or a page of long commits.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Channels to the services; cheap to clone.
@@ -81,6 +84,18 @@ impl Clients {
 
     pub(crate) fn issues(&self) -> IssueServiceClient<Channel> {
         IssueServiceClient::new(self.issue.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn comments(&self) -> CommentServiceClient<Channel> {
+        CommentServiceClient::new(self.issue.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn labels(&self) -> LabelServiceClient<Channel> {
+        LabelServiceClient::new(self.issue.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn milestones(&self) -> MilestoneServiceClient<Channel> {
+        MilestoneServiceClient::new(self.issue.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn hooks(&self) -> HookServiceClient<Channel> {

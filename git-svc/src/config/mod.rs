@@ -38,6 +38,10 @@ pub struct Config {
     #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = address)]
     pub repo_address: Address,
 
+    /// Address of issue-svc, for events.
+    #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
+    pub issue_address: Address,
+
     /// The folder that holds the repositories; created if it is missing.
     #[arg(long, env = "FERRITE_GIT_STORE_PATH")]
     pub store_path: PathBuf,

@@ -6,7 +6,7 @@ use ferrite_kit::{
     db::{Db, DbError, Query, Tx},
     idempotency,
 };
-use ferrite_proto::{events::RefsUpdateKind, id::RepositoryId};
+use ferrite_proto::{events::RefsUpdateKind, grant::IssueReach, id::RepositoryId};
 use git2::Oid;
 use uuid::Uuid;
 
@@ -19,8 +19,8 @@ pub(crate) const ZERO: &str = "0000000000000000000000000000000000000000";
 /// Rows inserted by one statement.
 const ROWS_PER_STATEMENT: usize = 200;
 
-const OPEN: &str = "SELECT id, batch_id, number, ref_name, old_id, new_id, user_id, kind, created_us, push_options FROM ref_journal \
-     WHERE repository_id = $1 AND state = 'open' ORDER BY id";
+const OPEN: &str = "SELECT id, batch_id, number, ref_name, old_id, new_id, user_id, kind, created_us, push_options, issue_reach \
+     FROM ref_journal WHERE repository_id = $1 AND state = 'open' ORDER BY id";
 const OPEN_REPOSITORIES: &str = "SELECT DISTINCT j.repository_id FROM ref_journal j JOIN repositories r ON r.repository_id = j.repository_id \
      WHERE j.state = 'open' AND r.store = $1 ORDER BY j.repository_id";
 /// Counts later changes of the ref that started at this change's new id.
@@ -81,6 +81,8 @@ pub(crate) struct RefTransaction {
     pub(crate) kind: UpdateKind,
     /// Id of the user who asked for the update; 0 if none.
     pub(crate) user: i64,
+    /// Repositories whose issues the commit messages may change.
+    pub(crate) issue_reach: IssueReach,
     /// Changes of single refs.
     pub(crate) edits: Vec<RefEdit>,
     /// Push options (`git push -o`).
@@ -90,9 +92,10 @@ pub(crate) struct RefTransaction {
 }
 
 impl RefTransaction {
-    /// Creates an update without push options and without objects to sync.
+    /// Creates an update that changes no issues, without push options and without objects to sync.
     pub(crate) fn new(kind: UpdateKind, user: i64, edits: Vec<RefEdit>) -> Self {
-        Self { kind, user, edits, options: PushOptions::default(), objects: Vec::new() }
+        let (issue_reach, options) = (IssueReach::None, PushOptions::default());
+        Self { kind, user, issue_reach, edits, options, objects: Vec::new() }
     }
 }
 
@@ -119,6 +122,8 @@ pub(crate) struct JournalEntry {
     pub(crate) created_us: i64,
     /// Push options of the update; stored on one of its rows.
     pub(crate) options: Option<PushOptions>,
+    /// Repositories whose issues the commit messages may change.
+    pub(crate) issue_reach: IssueReach,
 }
 
 #[derive(sqlx::FromRow)]
@@ -133,6 +138,7 @@ struct EntryRow {
     kind: String,
     created_us: i64,
     push_options: Option<String>,
+    issue_reach: String,
 }
 
 /// An update whose intent was recorded.
@@ -172,7 +178,7 @@ impl Journal {
         let mut options = change.options.to_row();
         for edits in change.edits.chunks(ROWS_PER_STATEMENT) {
             let mut query = Query::new(
-                "INSERT INTO ref_journal (batch_id, repository_id, number, ref_name, old_id, new_id, user_id, kind, state, created_us, receipt, push_options) VALUES ",
+                "INSERT INTO ref_journal (batch_id, repository_id, number, ref_name, old_id, new_id, user_id, kind, state, created_us, receipt, push_options, issue_reach) VALUES ",
             );
             for (index, edit) in edits.iter().enumerate() {
                 query.push(if index == 0 { "(" } else { ", (" });
@@ -194,6 +200,8 @@ impl Journal {
                     .bind(receipt)
                     .push(", ")
                     .bind(options.take())
+                    .push(", ")
+                    .bind(reach_name(change.issue_reach))
                     .push(")");
             }
             tx.execute(query.sql(), query.args()).await?;
@@ -261,8 +269,24 @@ impl JournalEntry {
             kind,
             created_us: row.created_us,
             options: row.push_options.as_deref().map(PushOptions::of_row),
+            issue_reach: parse_reach(&row.issue_reach),
         })
     }
+}
+
+/// Returns the name of a reach in rows of the journal.
+fn reach_name(reach: IssueReach) -> &'static str {
+    match reach {
+        IssueReach::None => "none",
+        IssueReach::Repository => "repository",
+        IssueReach::All => "all",
+    }
+}
+
+/// Parses the result of [`reach_name`]; other text is no reach.
+fn parse_reach(name: &str) -> IssueReach {
+    let reaches = [IssueReach::Repository, IssueReach::All];
+    reaches.into_iter().find(|reach| reach_name(*reach) == name).unwrap_or_default()
 }
 
 fn hex(id: Option<Oid>) -> String {

@@ -4,11 +4,13 @@ mod locks;
 pub(crate) mod protection;
 mod protection_rules;
 mod recovery;
+mod subscribers;
 mod updater;
 
 pub(crate) use self::{
     protection_rules::AuditContext,
     recovery::{purge_in_background, recover_at_start, recover_in_background},
+    subscribers::{ISSUE_SVC, REPO_SVC},
     updater::{DeliveryWait, IdempotentResponse, RefUpdater, WriteGuard},
 };
 

@@ -8,7 +8,10 @@ use ferrite_proto::{
 };
 use tonic::metadata::MetadataMap;
 
-use super::updater::{DeliveryWait, RefUpdater, SUBSCRIBERS, WriteGuard};
+use super::{
+    subscribers::subscribers,
+    updater::{DeliveryWait, RefUpdater, WriteGuard},
+};
 use crate::{
     db::ProtectionTable,
     types::{error::GitError, protection::Rule, rpc_error::RpcError},
@@ -92,9 +95,10 @@ impl RefUpdater {
     ) -> Result<DeliveryWait, RpcError> {
         let inner = self.inner();
         let now = inner.clock.now_us();
+        let receivers = subscribers(&fact);
         let event = outbox::event(guard.id, now, fact);
-        outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
-        let flush = inner.relay.flush(&event, SUBSCRIBERS.len());
+        outbox::append(&mut tx, &event, receivers, now).await?;
+        let flush = inner.relay.flush(&event, receivers.len());
         tx.commit().await?;
         Ok(Box::pin(async move { flush.wait().await }))
     }

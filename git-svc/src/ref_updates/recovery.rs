@@ -121,7 +121,8 @@ impl RefUpdater {
         }
         let batch = NewBatch { id: first.batch.clone(), number: first.number };
         let options = entries.iter().find_map(|entry| entry.options.clone()).unwrap_or_default();
-        let outcome = BatchOutcome { batch, kind: first.kind, user: first.user, options, done, dropped };
+        let JournalEntry { kind, user, issue_reach, .. } = *first;
+        let outcome = BatchOutcome { batch, kind, user, issue_reach, options, done, dropped };
         drop(self.confirm(guard, outcome).await?);
         inner.relay.wake();
         Ok(())

@@ -6,14 +6,15 @@ use ferrite_kit::{
     idempotency::{IdempotencyError, IdempotencyKey},
 };
 use ferrite_proto::{
-    events::{Event, RefsUpdated, event::Fact},
+    events::{Event, IssueReach as Reach, RefsUpdated, event::Fact},
     git::{PutContentsRequest, PutContentsResponse},
+    grant::IssueReach,
 };
 use git2::Oid;
 use prost::Message as _;
 
 use super::{
-    IdempotentResponse, RefUpdater, recover_at_start,
+    ISSUE_SVC, IdempotentResponse, REPO_SVC, RefUpdater, recover_at_start,
     updater::{BatchOutcome, WriteGuard},
 };
 use crate::{
@@ -109,10 +110,14 @@ async fn states(db: &Db) -> Vec<String> {
     rows.into_iter().map(|(state,)| state).collect()
 }
 
-/// Returns the events in the outbox, oldest first.
+/// Returns the events for repo-svc in the outbox, oldest first.
 async fn events(db: &Db) -> Vec<RefsUpdated> {
+    events_for(db, REPO_SVC).await
+}
+
+async fn events_for(db: &Db, subscriber: &str) -> Vec<RefsUpdated> {
     let rows: Vec<(Vec<u8>,)> =
-        db.all("SELECT payload FROM outbox WHERE subscriber = $1 ORDER BY id", &args!["repo-svc"]).await.unwrap();
+        db.all("SELECT payload FROM outbox WHERE subscriber = $1 ORDER BY id", &args![subscriber]).await.unwrap();
     rows.into_iter()
         .map(|(payload,)| match Event::decode(payload.as_slice()).unwrap().fact {
             Some(Fact::RefsUpdated(fact)) => fact,
@@ -216,6 +221,55 @@ async fn push_options_outlive_a_crash() {
         apply(&test_repo, &updater, vec![edit("without-options", None, Some(one))]).await.unwrap();
         let sent: Vec<_> = events(&test_repo.db).await.into_iter().map(|event| event.push_options).collect();
         assert_eq!(sent, [lines.map(str::to_owned).to_vec(), lines.map(str::to_owned).to_vec(), Vec::new()]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_issue_reach_outlives_a_crash() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (one, updater) = (test_repo.commit("1"), test_repo.updater());
+        for (branch, issue_reach) in
+            [("main", IssueReach::Repository), ("all", IssueReach::All), ("none", IssueReach::None)]
+        {
+            // The row that comes first is of the edit that is not applied.
+            let edits = vec![edit(&format!("dropped-{branch}"), None, Some(one)), edit(branch, None, Some(one))];
+            let change = RefTransaction { issue_reach, ..RefTransaction::new(UpdateKind::Push, 7, edits) };
+            let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
+            updater.record_intent::<PutContentsResponse>(&guard, &change, None).await.unwrap();
+            test_repo.refs.transact(test_repo.id, &change.edits[1..]).await.unwrap();
+        }
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        let reaches: Vec<_> = events(&test_repo.db).await.iter().map(RefsUpdated::issue_reach).collect();
+        assert_eq!(reaches, [Reach::Repository, Reach::All, Reach::None]);
+        // Recovery sends the events to the same services as an update without a crash.
+        assert_eq!(events_for(&test_repo.db, ISSUE_SVC).await, events(&test_repo.db).await[..1]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_the_event_with_the_default_branch_goes_to_issue_svc() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
+        let mut edits: Vec<_> = (0..1200).map(|index| edit(&format!("branch-{index}"), None, Some(one))).collect();
+        edits.insert(1000, edit("main", None, Some(one)));
+        let change = RefTransaction::new(UpdateKind::Push, 7, edits.clone());
+        let batch = record_intent(&test_repo, &updater, &edits).await;
+        // One file instead of one per ref, which would take long.
+        std::fs::write(test_repo.store.path(test_repo.id).join("packed-refs"), format!("{one} refs/heads/main\n"))
+            .unwrap();
+        let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
+        drop(updater.confirm(&guard, BatchOutcome::of(batch, &change)).await.unwrap());
+        drop(guard);
+        let (all, of_issues) = (events(&test_repo.db).await, events_for(&test_repo.db, ISSUE_SVC).await);
+        assert!(all.len() > 1 && of_issues.len() == 1, "{} {}", all.len(), of_issues.len());
+        assert!(names(&of_issues[0]).contains(&"refs/heads/main".to_owned()));
+        updater.publish_size(&updater.lock(test_repo.id).await.unwrap()).await.unwrap();
+        apply(&test_repo, &updater, vec![edit("main", Some(one), Some(test_repo.commit("2")))]).await.unwrap();
+        assert_eq!(events_for(&test_repo.db, ISSUE_SVC).await.len(), 2);
     })
     .await;
 }

@@ -14,14 +14,15 @@ use ferrite_kit::{
     outbox::{self, Relay},
 };
 use ferrite_proto::{
-    events::{RefUpdate, RefsUpdated, SizeChanged, event::Fact},
+    events::{self, RefUpdate, RefsUpdated, SizeChanged, event::Fact},
+    grant::IssueReach,
     id::RepositoryId,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use prost::Message;
 use tokio::sync::OwnedMutexGuard;
 
-use super::locks::Locks;
+use super::{locks::Locks, subscribers::subscribers};
 use crate::{
     db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO},
     disk::{durable::sync_objects, repositories::RepositoryStore},
@@ -37,8 +38,6 @@ use crate::{
     },
 };
 
-/// Services that receive the events.
-pub(super) const SUBSCRIBERS: &[&str] = &["repo-svc"];
 /// Approximate maximum size of one event, in bytes: several are delivered in one gRPC message of limited size.
 const MAX_EVENT_BYTES: usize = 48 << 10;
 /// Branches that HEAD is pointed to in preference to others when the branch it names does not exist.
@@ -102,6 +101,7 @@ pub(super) struct BatchOutcome {
     pub(super) batch: NewBatch,
     pub(super) kind: UpdateKind,
     pub(super) user: i64,
+    pub(super) issue_reach: IssueReach,
     pub(super) options: PushOptions,
     pub(super) done: Vec<AppliedEdit>,
     /// Journal rows of the batch whose edit was not applied.
@@ -226,10 +226,11 @@ impl RefUpdater {
         }
         MaintenanceTable::changed(&mut tx, guard.id, number, now).await?;
         let mut flush = None;
-        for fact in facts.events {
-            let event = outbox::event(guard.id, now, Fact::RefsUpdated(fact));
-            outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
-            flush = Some(inner.relay.flush(&event, SUBSCRIBERS.len()));
+        for fact in facts.events.into_iter().map(Fact::RefsUpdated) {
+            let receivers = subscribers(&fact);
+            let event = outbox::event(guard.id, now, fact);
+            outbox::append(&mut tx, &event, receivers, now).await?;
+            flush = Some(inner.relay.flush(&event, receivers.len()));
         }
         tx.commit().await?;
         Ok(async move {
@@ -248,8 +249,9 @@ impl RefUpdater {
         let Some(row) = inner.repositories.find(id).await?.filter(|row| !row.deleted) else { return Ok(size) };
         let (now, size_bytes) = (inner.clock.now_us(), i64::try_from(size).unwrap_or(i64::MAX));
         let fact = Fact::SizeChanged(SizeChanged { size_bytes, number: row.last_number });
+        let receivers = subscribers(&fact);
         let mut tx = inner.db.begin().await?;
-        outbox::append(&mut tx, &outbox::event(id, now, fact), SUBSCRIBERS, now).await?;
+        outbox::append(&mut tx, &outbox::event(id, now, fact), receivers, now).await?;
         tx.commit().await?;
         inner.relay.wake();
         Ok(size)
@@ -313,6 +315,7 @@ impl Inner {
             is_empty,
             default_branch: branch.as_bytes().to_vec(),
             push_options: outcome.options.lines().to_vec(),
+            issue_reach: events::IssueReach::from(outcome.issue_reach).into(),
         };
         let taken = whole.encoded_len();
         let events = split_into_events(outcome.done, taken)
@@ -354,8 +357,8 @@ impl BatchOutcome {
             new: hex(edit.new),
         };
         let done = change.edits.iter().map(done).collect();
-        let options = change.options.clone();
-        Self { batch, kind: change.kind, user: change.user, options, done, dropped: Vec::new() }
+        let RefTransaction { kind, user, issue_reach, .. } = *change;
+        Self { batch, kind, user, issue_reach, options: change.options.clone(), done, dropped: Vec::new() }
     }
 }
 

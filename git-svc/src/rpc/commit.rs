@@ -122,8 +122,8 @@ where
         if let Some(denial) = denied.into_iter().flatten().next() {
             return Err(GitError::BranchProtected { denial }.into());
         }
-        let (objects, user) = (prepared.written.clone(), context.actor.user);
-        let change = RefTransaction { objects, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
+        let (objects, Actor { user, issue_reach, .. }) = (prepared.written.clone(), context.actor);
+        let change = RefTransaction { objects, issue_reach, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
         let response = respond(prepared);
         let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response });
         tries -= 1;
@@ -158,12 +158,14 @@ pub(super) fn branch(field: &str, name: &str) -> Result<Option<BranchName>, GitE
 
 /// Parses the blob id in `field`; `None` if it is empty.
 pub(super) fn blob(field: &str, id: &str) -> Result<Option<Oid>, GitError> {
-    if id.is_empty() {
-        return Ok(None);
-    }
+    if id.is_empty() { Ok(None) } else { object_id(field, id).map(Some) }
+}
+
+/// Parses the object id in `field`.
+pub(super) fn object_id(field: &str, id: &str) -> Result<Oid, GitError> {
     // libgit2 would accept a shorter id, which may be ambiguous.
     let id = Some(id).filter(|id| id.len() == 40).and_then(|id| Oid::from_str(id).ok());
-    id.map(Some).ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
+    id.ok_or_else(|| GitError::invalid(field, "invalid", "must be 40 hexadecimal digits"))
 }
 
 fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64) -> Result<Author, GitError> {

@@ -16,6 +16,7 @@ mod get_contents;
 mod get_protection;
 mod list_branches;
 mod list_protections;
+mod list_pushed_commits;
 mod put_contents;
 mod set_protection;
 
@@ -30,8 +31,9 @@ use ferrite_proto::{
         DeleteContentsRequest, DeleteContentsResponse, DeleteProtectionRequest, DeleteProtectionResponse,
         DeleteRepositoryRequest, DeleteRepositoryResponse, GetBranchRequest, GetBranchResponse, GetCommitRequest,
         GetCommitResponse, GetContentsRequest, GetContentsResponse, GetProtectionRequest, GetProtectionResponse,
-        ListBranchesRequest, ListBranchesResponse, ListProtectionsRequest, ListProtectionsResponse, PutContentsRequest,
-        PutContentsResponse, SetProtectionRequest, SetProtectionResponse,
+        ListBranchesRequest, ListBranchesResponse, ListProtectionsRequest, ListProtectionsResponse,
+        ListPushedCommitsRequest, ListPushedCommitsResponse, PutContentsRequest, PutContentsResponse,
+        SetProtectionRequest, SetProtectionResponse,
         git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
         protection_service_server::{ProtectionService, ProtectionServiceServer},
@@ -131,6 +133,13 @@ impl StorageService for Rpc {
         request: Request<DeleteRepositoryRequest>,
     ) -> RpcResult<DeleteRepositoryResponse> {
         Ok(Response::new(delete_repository::delete_repository(&self.0, request).await?))
+    }
+
+    async fn list_pushed_commits(
+        &self,
+        request: Request<ListPushedCommitsRequest>,
+    ) -> RpcResult<ListPushedCommitsResponse> {
+        Ok(Response::new(list_pushed_commits::list_pushed_commits(&self.0, request).await?))
     }
 }
 

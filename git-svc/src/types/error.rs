@@ -20,6 +20,9 @@ pub enum GitError {
     /// The revision names no commit.
     #[error("revision not found")]
     RevisionNotFound,
+    /// No commit has this id.
+    #[error("commit not found")]
+    CommitNotFound,
     /// The ref does not exist.
     #[error("ref not found")]
     RefNotFound,
@@ -211,6 +214,7 @@ impl ServiceError for GitError {
             Self::RepositoryNotFound
             | Self::BranchNotFound
             | Self::RevisionNotFound
+            | Self::CommitNotFound
             | Self::RefNotFound
             | Self::ObjectNotFound
             | Self::PathNotFound
@@ -245,6 +249,7 @@ impl ServiceError for GitError {
             Self::RepositoryNotFound => "REPOSITORY_NOT_FOUND",
             Self::BranchNotFound => "BRANCH_NOT_FOUND",
             Self::RevisionNotFound => "REVISION_NOT_FOUND",
+            Self::CommitNotFound => "COMMIT_NOT_FOUND",
             Self::RefNotFound => "REF_NOT_FOUND",
             Self::ObjectNotFound => "OBJECT_NOT_FOUND",
             Self::PathNotFound => "PATH_NOT_FOUND",
@@ -294,6 +299,7 @@ impl ServiceError for GitError {
             Self::RepositoryNotFound
             | Self::BranchNotFound
             | Self::RevisionNotFound
+            | Self::CommitNotFound
             | Self::PathNotFound
             | Self::RefNotFound
             | Self::ObjectNotFound

@@ -1,6 +1,9 @@
 //! Branch protection rules of one repository, and the effective rule of a branch and an account. Plain values; no database.
 
-use ferrite_proto::{Permission, grant::Grant};
+use ferrite_proto::{
+    Permission,
+    grant::{Grant, IssueReach},
+};
 
 use super::{denial::Denial, error::GitError, name::BranchName};
 
@@ -138,12 +141,18 @@ pub(crate) struct Actor {
     pub(crate) user: i64,
     /// The account's permission on the repository.
     pub(crate) permission: Permission,
+    /// Repositories whose issues the account may change by commit messages, as far as its credential reaches.
+    pub(crate) issue_reach: IssueReach,
 }
 
 impl Actor {
     /// Returns the account of a grant.
     pub(crate) fn of(grant: &Grant) -> Self {
-        Self { user: grant.user_id().map_or(0, |user| user.0), permission: grant.permission }
+        Self {
+            user: grant.user_id().map_or(0, |user| user.0),
+            permission: grant.permission,
+            issue_reach: grant.issue_reach,
+        }
     }
 
     /// Returns whether `users` lists this account; owners count as listed.
@@ -187,7 +196,7 @@ mod tests {
     #[test]
     fn the_exact_rule_stands_alone_and_others_add_up() {
         let rules = Rules::new(vec![rule("*", false, &[]), rule("dev*", true, &[7]), rule("develop", true, &[])]);
-        let actor = |user, permission| Actor { user, permission };
+        let actor = |user, permission| Actor { user, permission, issue_reach: IssueReach::None };
         let exact = rules.effective(b"develop", &actor(1, Permission::Write)).unwrap();
         assert!(exact.allow_force && exact.admits);
         let both = rules.effective(b"dev-1", &actor(1, Permission::Admin)).unwrap();

@@ -1,4 +1,4 @@
-//! Starts git-svc and a repo-svc that only receives events. Clients, grants and requests for the tests.
+//! Starts git-svc, and a repo-svc and an issue-svc that only receive events. Clients, grants and requests for the tests.
 
 use std::{
     path::{Path, PathBuf},
@@ -34,14 +34,14 @@ use ferrite_proto::{
         CreateRepositoryRequest, PutContentsRequest, git_data_service_client::GitDataServiceClient,
         git_service_client::GitServiceClient, storage_service_client::StorageServiceClient,
     },
-    grant::{Grant, GrantUser, Signer},
+    grant::{Grant, GrantUser, IssueReach, Signer},
     metadata,
     repo::Identity,
 };
 use git_svc::Config;
 use tonic::{Request, Response, Status};
 
-/// A running git-svc with its subscriber. Both stop when dropped.
+/// A running git-svc with its subscribers. All stop when dropped.
 pub(crate) struct Service {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) address: Address,
@@ -50,6 +50,8 @@ pub(crate) struct Service {
     life: Lifecycle,
     done: Option<tokio::task::JoinHandle<()>>,
     subscriber: Subscriber,
+    /// The subscriber in the place of issue-svc.
+    issues: Subscriber,
     next: AtomicI64,
     others: Lifecycle,
     /// Flags in addition to those of `config`.
@@ -59,6 +61,29 @@ pub(crate) struct Service {
 /// Stores the events that it receives.
 #[derive(Clone, Default)]
 struct Subscriber(Arc<Mutex<Vec<Event>>>);
+
+impl Subscriber {
+    /// Starts a subscriber that serves until `life` stops.
+    async fn serve(address: &Address, trust: &ServiceCredentials, life: &Lifecycle) -> Self {
+        let subscriber = Self::default();
+        let listener = address.bind().await.unwrap();
+        let server = GrpcServer::default().add(EventSinkServer::new(subscriber.clone()));
+        let router = server.into_router(trust.layer_with(None, Arc::new(NoTokens)), axum::Router::new(), life);
+        let own = life.clone();
+        life.spawn(
+            "subscriber",
+            async move { serve_all(vec![listener], router, ListenerLimits::default(), &own).await },
+        );
+        subscriber
+    }
+
+    /// Returns the update events of a repository, in the order of their arrival.
+    fn updates(&self, repository: i64) -> Vec<RefsUpdated> {
+        let events = self.0.lock().unwrap().clone();
+        let of = events.into_iter().filter(|event| event.repository_id == repository);
+        of.filter_map(|event| if let Some(Fact::RefsUpdated(fact)) = event.fact { Some(fact) } else { None }).collect()
+    }
+}
 
 #[tonic::async_trait]
 impl EventSink for Subscriber {
@@ -86,6 +111,7 @@ fn config(folder: &Path, more: &[String]) -> Config {
         ("--service-key-file", file("service.key")),
         ("--grant-public-key-file", file("grant.pub.pem")),
         ("--repo-address", format!("unix:{}", file("repo.sock"))),
+        ("--issue-address", format!("unix:{}", file("issue.sock"))),
         ("--store-path", file("store")),
         ("--store", "s1".to_owned()),
         ("--max-push-bytes", (16 << 20).to_string()),
@@ -121,20 +147,14 @@ impl Service {
         let signer = write_keys(folder.path());
         let settings = config(folder.path(), &flags);
         let trust = settings.trust.load("gateway", &Clock::system()).unwrap();
-        let subscriber = Subscriber::default();
         let others = Lifecycle::new(Duration::from_secs(5));
-        let listener = settings.repo_address.bind().await.unwrap();
-        let server = GrpcServer::default().add(EventSinkServer::new(subscriber.clone()));
-        let router = server.into_router(trust.layer_with(None, Arc::new(NoTokens)), axum::Router::new(), &others);
-        let life = others.clone();
-        others.spawn(
-            "repo-svc",
-            async move { serve_all(vec![listener], router, ListenerLimits::default(), &life).await },
-        );
+        let subscriber = Subscriber::serve(&settings.repo_address, &trust, &others).await;
+        let issues = Subscriber::serve(&settings.issue_address, &trust, &others).await;
         let address = settings.serve.listen[0].clone();
         let life = Lifecycle::new(Duration::from_secs(5));
         let next = AtomicI64::new(1);
-        let mut service = Self { folder, address, signer, trust, life, done: None, subscriber, next, others, flags };
+        let mut service =
+            Self { folder, address, signer, trust, life, done: None, subscriber, issues, next, others, flags };
         service.launch().await;
         service
     }
@@ -211,7 +231,7 @@ impl Service {
         id
     }
 
-    /// Returns a grant with write permission for user 7, named ada.
+    /// Returns a grant with write permission for user 7, named ada, whose commits may close issues everywhere.
     pub(crate) fn grant(&self, repository: i64, operation: &str) -> Grant {
         let user = GrantUser {
             id: 7,
@@ -228,6 +248,7 @@ impl Service {
             is_mirror: false,
             store: "s1".to_owned(),
             epoch: 1,
+            issue_reach: IssueReach::All,
         }
     }
 
@@ -258,16 +279,17 @@ impl Service {
 
     /// Waits until `count` update events of a repository have arrived, and returns them.
     pub(crate) async fn updates(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
+        Self::wait_for_updates(&self.subscriber, repository, count).await
+    }
+
+    /// As [`Service::updates`], of the events that issue-svc receives.
+    pub(crate) async fn updates_for_issues(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
+        Self::wait_for_updates(&self.issues, repository, count).await
+    }
+
+    async fn wait_for_updates(subscriber: &Subscriber, repository: i64, count: usize) -> Vec<RefsUpdated> {
         for _ in 0..500 {
-            let events = self.subscriber.0.lock().unwrap().clone();
-            let facts: Vec<_> = events
-                .into_iter()
-                .filter(|event| event.repository_id == repository)
-                .filter_map(|event| match event.fact {
-                    Some(Fact::RefsUpdated(fact)) => Some(fact),
-                    _ => None,
-                })
-                .collect();
+            let facts = subscriber.updates(repository);
             if facts.len() >= count {
                 assert_eq!(facts.len(), count, "{facts:?}");
                 return facts;

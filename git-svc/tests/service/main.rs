@@ -17,6 +17,8 @@ mod grants;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod issues;
+#[cfg(test)]
 mod packs;
 #[cfg(test)]
 mod protection;

@@ -8,6 +8,7 @@ use ferrite_kit::{
     net::{Address, Listener, Stream},
 };
 use ferrite_proto::{
+    events::IssueReach,
     operation::{RECEIVE_PACK, UPLOAD_PACK},
     session::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, UPGRADE_PROTOCOL},
 };
@@ -150,6 +151,7 @@ async fn a_session_serves_every_service_of_git() {
     git(&work, &["push", &remote, "main", "v1"]).await;
     let updates = daemon.service.updates(id, 1).await;
     assert_eq!((updates[0].user_id, updates[0].updates.len()), (7, 2));
+    assert_eq!(updates[0].issue_reach(), IssueReach::All);
     for version in ["0", "1", "2"] {
         let setting = format!("protocol.version={version}");
         let copy = format!("copy{version}");

@@ -1,8 +1,34 @@
+//! Issues, pull requests, comments, labels and milestones as they are stored, and the classes of issues.
+
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 
 use super::text::{Body, Title};
 
-/// An issue.
+/// The class of an issue, by which lists are kept apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Class {
+    pub(crate) is_pull_request: bool,
+    pub(crate) is_closed: bool,
+}
+
+impl Class {
+    /// Returns the number that stands for the class in tables.
+    pub(crate) fn number(self) -> i64 {
+        i64::from(self.is_pull_request) * 2 + i64::from(self.is_closed)
+    }
+
+    /// Returns the class of a number in tables.
+    pub(crate) fn from_number(number: i64) -> Self {
+        Self { is_pull_request: number & 2 != 0, is_closed: number & 1 != 0 }
+    }
+
+    /// Returns the number of open plain issues that one issue of this class is.
+    pub(crate) fn open_issues(self) -> i64 {
+        i64::from(!self.is_pull_request && !self.is_closed)
+    }
+}
+
+/// An issue or pull request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub(crate) id: IssueId,
@@ -12,10 +38,24 @@ pub(crate) struct Issue {
     pub(crate) author: UserId,
     pub(crate) title: String,
     pub(crate) body: String,
-    pub(crate) is_closed: bool,
+    pub(crate) class: Class,
+    pub(crate) assignee: Option<UserId>,
+    /// The milestone's id; zero for none. It may have been deleted a moment ago.
+    pub(crate) milestone_id: i64,
     pub(crate) comment_count: i64,
     pub(crate) created_us: i64,
     pub(crate) updated_us: i64,
+    pub(crate) closed_us: Option<i64>,
+}
+
+/// An issue with everything that shows in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FullIssue {
+    pub(crate) issue: Issue,
+    /// By name.
+    pub(crate) labels: Vec<Label>,
+    pub(crate) milestone: Option<Milestone>,
+    pub(crate) pull_request: Option<PullRequest>,
 }
 
 /// An issue that has no number yet.
@@ -26,13 +66,94 @@ pub(crate) struct NewIssue {
     pub(crate) title: Title,
     pub(crate) body: Body,
     pub(crate) is_closed: bool,
+    pub(crate) assignee: Option<UserId>,
+    /// Zero for none.
+    pub(crate) milestone_id: i64,
+    /// Without duplicates.
+    pub(crate) label_ids: Vec<i64>,
+    /// Makes it a pull request.
+    pub(crate) pull_request: Option<NewPullRequest>,
 }
 
-/// The counters of a repository's issues. Each change increments `version`, so that a receiver can drop older ones.
+/// The branches of a pull request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewPullRequest {
+    pub(crate) head_repository: RepositoryId,
+    pub(crate) head_branch: String,
+    pub(crate) base_branch: String,
+}
+
+/// What a pull request has beside its issue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PullRequest {
+    pub(crate) head_repository_id: i64,
+    pub(crate) head_branch: String,
+    pub(crate) base_branch: String,
+    pub(crate) merged_us: Option<i64>,
+}
+
+/// A change of an issue. `None` leaves a field as it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IssueChange {
+    pub(crate) title: Option<Title>,
+    pub(crate) body: Option<Body>,
+    /// The inner `None` removes the assignee.
+    pub(crate) assignee: Option<Option<UserId>>,
+    /// Zero removes the milestone.
+    pub(crate) milestone_id: Option<i64>,
+    pub(crate) is_closed: Option<bool>,
+}
+
+/// The counters of a repository. Each change of the count of open issues increments `version`, so that a receiver can drop older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counter {
+pub(crate) struct Counters {
     /// The number assigned last.
     pub(crate) last_number: i64,
     pub(crate) open_count: i64,
     pub(crate) version: i64,
+    /// The sequence number of the comment written last.
+    pub(crate) last_comment: i64,
+    pub(crate) label_count: i64,
+    pub(crate) milestone_count: i64,
+}
+
+/// A comment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Comment {
+    pub(crate) id: i64,
+    pub(crate) repository: RepositoryId,
+    pub(crate) issue_id: i64,
+    pub(crate) issue_number: i64,
+    pub(crate) is_pull_request: bool,
+    /// Place among the comments of the repository.
+    pub(crate) sequence: i64,
+    pub(crate) author: UserId,
+    pub(crate) body: String,
+    pub(crate) created_us: i64,
+    pub(crate) updated_us: i64,
+}
+
+/// A label of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) id: i64,
+    pub(crate) repository: RepositoryId,
+    pub(crate) name: String,
+    /// Six hexadecimal digits.
+    pub(crate) color: String,
+}
+
+/// A milestone of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Milestone {
+    pub(crate) id: i64,
+    pub(crate) repository: RepositoryId,
+    pub(crate) title: String,
+    pub(crate) description: String,
+    pub(crate) is_closed: bool,
+    pub(crate) due_us: Option<i64>,
+    pub(crate) closed_us: Option<i64>,
+    pub(crate) created_us: i64,
+    pub(crate) open_count: i64,
+    pub(crate) closed_count: i64,
 }

@@ -1,7 +1,12 @@
 //! Issues and their parts, which are checked when they are constructed.
 
 mod issue;
+pub(crate) mod references;
 mod text;
 
-pub(crate) use issue::{Counter, Issue, NewIssue};
-pub(crate) use text::{Body, Title};
+#[cfg(test)]
+pub(crate) use issue::NewPullRequest;
+pub(crate) use issue::{
+    Class, Comment, Counters, FullIssue, Issue, IssueChange, Label, Milestone, NewIssue, PullRequest,
+};
+pub(crate) use text::{Body, Color, Description, LabelName, MilestoneTitle, Title};

@@ -1,32 +1,53 @@
-//! Titles and bodies of issues.
+//! Texts of issues, comments, labels and milestones, which are checked when they are constructed.
 
 use ferrite_proto::error::FieldViolation;
 
 const MAX_TITLE_CHARS: usize = 255;
 const MAX_BODY_BYTES: usize = 1024 * 1024;
+const MAX_LABEL_NAME_CHARS: usize = 50;
+const MAX_MILESTONE_TITLE_CHARS: usize = 50;
+const MAX_DESCRIPTION_BYTES: usize = 64 * 1024;
+const COLOR_DIGITS: usize = 6;
 
-/// An issue's title: not blank, without white space around it, at most 255 code points, no NUL.
+/// Checks one line of text and removes white space around it. Tabs and ends of lines in it become spaces.
+fn line(field: &str, text: &str, max_chars: usize) -> Result<String, FieldViolation> {
+    let refuse = |code, message: String| Err(FieldViolation::new(field, code, message));
+    let text: String =
+        text.trim().chars().map(|char| if matches!(char, '\t' | '\r' | '\n') { ' ' } else { char }).collect();
+    if text.is_empty() {
+        return refuse("required", "must not be blank".to_owned());
+    }
+    if text.chars().any(char::is_control) {
+        return refuse("invalid", "must not contain control characters".to_owned());
+    }
+    if text.chars().nth(max_chars).is_some() {
+        return refuse("too_long", format!("must have at most {max_chars} characters"));
+    }
+    Ok(text)
+}
+
+/// Checks a text of several lines.
+fn paragraphs(field: &str, text: String, max_bytes: usize) -> Result<String, FieldViolation> {
+    if text.len() > max_bytes {
+        return Err(FieldViolation::new(field, "too_long", format!("must have at most {} KiB", max_bytes / 1024)));
+    }
+    if text.contains('\0') {
+        return Err(FieldViolation::new(field, "invalid", "must not contain NUL"));
+    }
+    Ok(text)
+}
+
+/// An issue's title: one line, not blank, without white space around it, at most 255 code points, no control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Title(String);
 
 impl Title {
-    /// Checks a title and removes white space around it.
+    /// Checks a title, removes white space around it, and turns tabs and ends of lines into spaces.
     ///
     /// # Errors
     /// The violation of the first broken rule.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
-        let refuse = |code, message| Err(FieldViolation::new("title", code, message));
-        let text = text.trim();
-        if text.is_empty() {
-            return refuse("required", "must not be blank");
-        }
-        if text.contains('\0') {
-            return refuse("invalid", "must not contain NUL");
-        }
-        if text.chars().nth(MAX_TITLE_CHARS).is_some() {
-            return refuse("too_long", "must have at most 255 characters");
-        }
-        Ok(Self(text.to_owned()))
+        line("title", text, MAX_TITLE_CHARS).map(Self)
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -39,18 +60,108 @@ impl Title {
 pub(crate) struct Body(String);
 
 impl Body {
-    /// Checks a text.
+    /// Checks the text of an issue.
     ///
     /// # Errors
     /// The violation of the first broken rule.
     pub(crate) fn parse(text: String) -> Result<Self, FieldViolation> {
-        if text.len() > MAX_BODY_BYTES {
-            return Err(FieldViolation::new("body", "too_long", "must have at most 1 MiB"));
+        paragraphs("body", text, MAX_BODY_BYTES).map(Self)
+    }
+
+    /// Checks the text of a comment, which must not be blank.
+    ///
+    /// # Errors
+    /// The violation of the first broken rule.
+    pub(crate) fn parse_comment(text: String) -> Result<Self, FieldViolation> {
+        if text.trim().is_empty() {
+            return Err(FieldViolation::new("body", "required", "must not be blank"));
         }
-        if text.contains('\0') {
-            return Err(FieldViolation::new("body", "invalid", "must not contain NUL"));
+        Self::parse(text)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name of a label: one line, not blank, at most 50 code points, no control characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LabelName(String);
+
+impl LabelName {
+    /// Checks a name and removes white space around it.
+    ///
+    /// # Errors
+    /// The violation of the first broken rule.
+    pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
+        line("name", text, MAX_LABEL_NAME_CHARS).map(Self)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the form by which names are compared, without regard to case.
+    pub(crate) fn key(&self) -> String {
+        self.0.to_lowercase()
+    }
+}
+
+/// The colour of a label: six hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Color(String);
+
+impl Color {
+    /// Checks a colour, which is sent with `#` in front and kept without.
+    ///
+    /// # Errors
+    /// The violation of the first broken rule.
+    pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
+        if text.is_empty() {
+            return Err(FieldViolation::new("color", "required", "is required"));
         }
-        Ok(Self(text))
+        match text.strip_prefix('#') {
+            Some(digits) if digits.len() == COLOR_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                Ok(Self(digits.to_owned()))
+            }
+            _ => Err(FieldViolation::new("color", "invalid", "must be `#` and six hexadecimal digits")),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The title of a milestone: one line, not blank, at most 50 code points, no control characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MilestoneTitle(String);
+
+impl MilestoneTitle {
+    /// Checks a title and removes white space around it.
+    ///
+    /// # Errors
+    /// The violation of the first broken rule.
+    pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
+        line("title", text, MAX_MILESTONE_TITLE_CHARS).map(Self)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The description of a milestone, possibly empty: at most 64 KiB, no NUL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Description(String);
+
+impl Description {
+    /// Checks a description.
+    ///
+    /// # Errors
+    /// The violation of the first broken rule.
+    pub(crate) fn parse(text: String) -> Result<Self, FieldViolation> {
+        paragraphs("description", text, MAX_DESCRIPTION_BYTES).map(Self)
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -64,23 +175,26 @@ mod tests {
 
     use super::*;
 
-    fn refusal(title: &str) -> (String, &'static str) {
-        let violation = Title::parse(title).unwrap_err();
+    fn refusal<T: std::fmt::Debug>(outcome: Result<T, FieldViolation>) -> (String, &'static str) {
+        let violation = outcome.unwrap_err();
         (violation.field, violation.code)
     }
 
     #[test]
     fn a_blank_title_is_refused() {
         for blank in ["", "   ", "\t\n", "\u{2003}"] {
-            assert_eq!(refusal(blank), ("title".to_owned(), "required"), "{blank:?}");
+            assert_eq!(refusal(Title::parse(blank)), ("title".to_owned(), "required"), "{blank:?}");
         }
     }
 
     #[test]
-    fn a_title_has_at_most_255_code_points_not_bytes() {
+    fn a_title_is_one_line_of_at_most_255_code_points_not_bytes() {
         assert_eq!(Title::parse(&"é".repeat(255)).unwrap().as_str().len(), 510);
-        assert_eq!(refusal(&"é".repeat(256)), ("title".to_owned(), "too_long"));
-        assert_eq!(refusal("a\0b"), ("title".to_owned(), "invalid"));
+        assert_eq!(refusal(Title::parse(&"é".repeat(256))), ("title".to_owned(), "too_long"));
+        assert_eq!(Title::parse(" a\tb\r\nc ").unwrap().as_str(), "a b  c");
+        for control in ["a\0b", "a\u{1b}b", "a\u{7f}b", "a\u{85}b"] {
+            assert_eq!(refusal(Title::parse(control)), ("title".to_owned(), "invalid"), "{control:?}");
+        }
     }
 
     #[test]
@@ -89,17 +203,36 @@ mod tests {
         assert_eq!(Body::parse("x".repeat(1024 * 1024 + 1)).unwrap_err().code, "too_long");
         assert_eq!(Body::parse("\0".to_owned()).unwrap_err().code, "invalid");
         assert_eq!(Body::parse(String::new()).unwrap().as_str(), "");
+        assert_eq!(refusal(Body::parse_comment(" \n".to_owned())), ("body".to_owned(), "required"));
+    }
+
+    #[test]
+    fn a_colour_has_a_hash_and_six_digits() {
+        assert_eq!(Color::parse("#e11D21").unwrap().as_str(), "e11D21");
+        assert_eq!(refusal(Color::parse("")), ("color".to_owned(), "required"));
+        for wrong in ["e11d21", "#e11d2", "#e11d211", "#e11d2g", "#é11d2", "##11d21"] {
+            assert_eq!(refusal(Color::parse(wrong)), ("color".to_owned(), "invalid"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_of_labels_and_titles_of_milestones_have_at_most_50_code_points() {
+        assert_eq!(LabelName::parse(&format!(" {} ", "É".repeat(50))).unwrap().key(), "é".repeat(50));
+        assert_eq!(refusal(LabelName::parse(&"x".repeat(51))), ("name".to_owned(), "too_long"));
+        assert_eq!(refusal(MilestoneTitle::parse(&"x".repeat(51))), ("title".to_owned(), "too_long"));
+        assert_eq!(refusal(MilestoneTitle::parse(" ")), ("title".to_owned(), "required"));
     }
 
     proptest! {
         #[test]
         fn a_title_is_accepted_exactly_when_it_follows_the_rules(text in "\\PC{0,260}|[ \\t]{0,3}.{0,3}\\x00?") {
             let trimmed = text.trim();
-            let is_valid = !trimmed.is_empty() && !trimmed.contains('\0') && trimmed.chars().count() <= 255;
+            let is_allowed = |char: char| !char.is_control() || matches!(char, '\t' | '\r' | '\n');
+            let is_valid = !trimmed.is_empty() && trimmed.chars().all(is_allowed) && trimmed.chars().count() <= 255;
             match Title::parse(&text) {
                 Ok(title) => {
                     prop_assert!(is_valid);
-                    prop_assert_eq!(title.as_str(), trimmed);
+                    prop_assert_eq!(title.as_str().chars().count(), trimmed.chars().count());
                     prop_assert_eq!(Title::parse(title.as_str()).unwrap(), title);
                 }
                 Err(violation) => {

@@ -9,20 +9,21 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;
 
 use super::service::IssueRpc;
+use crate::store::Deleted;
+use crate::writer::purge_first_batch;
 
 impl Apply for IssueRpc {
-    async fn apply(&self, tx: &mut Tx, event: &Event, _now_us: i64) -> Result<(), DbError> {
+    async fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> Result<(), DbError> {
+        let repository = RepositoryId(event.repository_id);
         match &event.fact {
             Some(Fact::RepositoryDeleted(_)) => {
-                let count = self.store.purge(tx, RepositoryId(event.repository_id)).await?;
-                tracing::info!(repo.id = event.repository_id, count, "removed the issues of a deleted repository");
+                self.store.mark_deleted(tx, repository).await?;
+                purge_first_batch(&self.store, tx, Deleted::Repository(repository), now_us).await?;
+                tracing::info!(repo.id = repository.0, "removing the issues of a deleted repository");
             }
+            Some(Fact::RefsUpdated(updated)) => self.scans.record(tx, repository, updated, now_us).await?,
             Some(
-                Fact::RepositoryCreated(_)
-                | Fact::RefsUpdated(_)
-                | Fact::IssueChanged(_)
-                | Fact::SizeChanged(_)
-                | Fact::ProtectionChanged(_),
+                Fact::RepositoryCreated(_) | Fact::IssueChanged(_) | Fact::SizeChanged(_) | Fact::ProtectionChanged(_),
             )
             | None => {}
         }
@@ -53,7 +54,7 @@ mod tests {
     async fn count(service: &Service, repository_id: i64) -> i64 {
         let caller = TestCaller::anonymous(Permission::Read).of_repository(repository_id);
         let state = IssueState::Unspecified.into();
-        let request = ListIssuesRequest { repository_id, state, page: 1, page_size: 1 };
+        let request = ListIssuesRequest { repository_id, state, page: 1, page_size: 1, ..Default::default() };
         service.list(&caller, request).await.unwrap().total_count
     }
 

@@ -1,46 +1,40 @@
 //! The RPCs of issue-svc, one per file, and the dispatch to them.
 //!
-//! Not here: SQL, and the rules of titles and bodies.
+//! Not here: SQL, the rows that change together, and the rules of texts.
 
-mod create_issue;
+mod comments;
 mod deliver;
 mod encode;
-mod get_issue;
-mod list_issues;
+mod issues;
+mod labels;
+mod milestones;
 mod service;
 
 use ferrite_kit::outbox;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
-use ferrite_proto::issue::issue_service_server::IssueService;
-use ferrite_proto::issue::{
-    CreateIssueRequest, CreateIssueResponse, GetIssueRequest, GetIssueResponse, ListIssuesRequest, ListIssuesResponse,
-};
 use tonic::{Request, Response, Status};
 
-pub(crate) use service::{IssueRpc, SUBSCRIBER};
+pub(crate) use service::IssueRpc;
 
-#[tonic::async_trait]
-impl IssueService for IssueRpc {
-    async fn create_issue(
-        &self,
-        request: Request<CreateIssueRequest>,
-    ) -> Result<Response<CreateIssueResponse>, Status> {
-        create_issue::create_issue(self, request).await.map(Response::new)
-    }
-
-    async fn list_issues(&self, request: Request<ListIssuesRequest>) -> Result<Response<ListIssuesResponse>, Status> {
-        list_issues::list_issues(self, request).await.map(Response::new)
-    }
-
-    async fn get_issue(&self, request: Request<GetIssueRequest>) -> Result<Response<GetIssueResponse>, Status> {
-        get_issue::get_issue(self, request).await.map(Response::new)
-    }
+/// Implements a service by one function for each call, in a module of the call's name.
+macro_rules! dispatch {
+    ($service:ident { $($call:ident($request:ident) -> $response:ident;)* }) => {
+        #[tonic::async_trait]
+        impl $service for IssueRpc {
+            $(async fn $call(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
+                $call::$call(self, request).await.map(Response::new)
+            })*
+        }
+    };
 }
+use dispatch;
 
 #[tonic::async_trait]
 impl EventSink for IssueRpc {
     async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
-        Ok(Response::new(outbox::deliver(self, self.store.db(), self.clock.now_us(), request).await?))
+        let answer = outbox::deliver(self, self.store.db(), self.writer.clock.now_us(), request).await?;
+        self.scans.wake();
+        Ok(Response::new(answer))
     }
 }

@@ -1,37 +1,85 @@
+//! The state of the RPCs, and the parts that all of them share: the grant, the right to change what others wrote.
+
 use std::sync::Arc;
 
-use ferrite_kit::Clock;
-use ferrite_kit::auth::{Access, Caller};
-use ferrite_kit::outbox::Relay;
+use ferrite_kit::auth::{Access, AuthError, Caller};
+use ferrite_proto::Permission;
 use ferrite_proto::grant::Grant;
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::id::{RepositoryId, UserId};
 use tonic::{Request, Status};
 
+use crate::commits::ScanQueue;
 use crate::error::IssueError;
+use crate::model::references::markdown;
 use crate::store::IssueStore;
-
-/// Name of the service that subscribes to the events of this one.
-pub(crate) const SUBSCRIBER: &str = "repo-svc";
+use crate::upstream::RepoClient;
+use crate::writer::{IssueWriter, TextTargets};
 
 /// The services that every RPC uses.
 #[derive(Clone, Debug)]
 pub(crate) struct IssueRpc {
     pub(crate) store: IssueStore,
+    pub(crate) writer: IssueWriter,
+    pub(crate) scans: ScanQueue,
     pub(crate) access: Access,
-    pub(crate) relay: Relay,
-    pub(crate) clock: Clock,
+    pub(crate) repo: RepoClient,
 }
 
 impl IssueRpc {
-    /// Returns the caller's grant for the operation of `request` on a repository.
+    /// Returns the caller's grant for the operation of `request` on the issues of a repository.
     ///
     /// # Errors
     /// [`IssueError::Disabled`] if the repository's issue tracker is switched off, or those of [`Access::authorize`].
     pub(super) async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, Status> {
-        let grant = self.access.authorize(&Caller::of(request), RepositoryId(repository)).await?;
+        let grant = self.authorize_settings(request, repository).await?;
         if !grant.issues_enabled {
             return Err(IssueError::Disabled.into());
         }
         Ok(grant)
     }
+
+    /// Returns the caller's grant for the operation of `request` on the labels or milestones of a repository, which are there while its
+    /// issue tracker is switched off, too.
+    ///
+    /// # Errors
+    /// Those of [`Access::authorize`].
+    pub(super) async fn authorize_settings<T>(
+        &self,
+        request: &Request<T>,
+        repository: i64,
+    ) -> Result<Arc<Grant>, Status> {
+        Ok(self.access.authorize(&Caller::of(request), RepositoryId(repository)).await?)
+    }
+
+    /// Finds what a text of `author` in a repository mentions and refers to.
+    ///
+    /// # Errors
+    /// When repo-svc, which knows other repositories, does not answer.
+    pub(super) async fn targets(
+        &self,
+        repository: RepositoryId,
+        author: UserId,
+        text: &str,
+    ) -> Result<TextTargets, IssueError> {
+        self.repo.targets(repository, author, markdown::parse(text)).await
+    }
+}
+
+/// Returns the user of a grant.
+///
+/// # Errors
+/// [`AuthError::CredentialsRequired`] for callers who are no user.
+pub(super) fn user(grant: &Grant) -> Result<UserId, AuthError> {
+    grant.user_id().ok_or(AuthError::CredentialsRequired)
+}
+
+/// Checks that the caller wrote something or has a level that may change what others wrote.
+///
+/// # Errors
+/// [`AuthError::PermissionRequired`].
+pub(super) fn require_author_or(grant: &Grant, author: UserId, needed: Permission) -> Result<(), IssueError> {
+    if grant.user_id() == Some(author) || grant.permission >= needed {
+        return Ok(());
+    }
+    Err(AuthError::PermissionRequired { needed }.into())
 }

@@ -52,6 +52,7 @@ impl Service {
             &format!("--service-key-file={}", path("service.key")),
             &format!("--grant-public-key-file={}", path("grant.pem")),
             &format!("--repo-address={address}"),
+            &format!("--git-address={address}"),
         ])
         .unwrap();
 

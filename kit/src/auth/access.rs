@@ -4,14 +4,13 @@
 
 use std::sync::Arc;
 
-use ferrite_proto::error::reason;
 use ferrite_proto::grant::{Grant, Verifier};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest, repository_ref};
 use futures_util::future::BoxFuture;
-use tonic::{Request, Status};
+use tonic::Request;
 
 use super::caller::Caller;
 use super::error::AuthError;
@@ -91,24 +90,7 @@ impl Access {
         let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
         request.metadata_mut().insert(AUTHORIZATION, bearer);
         let answer = AccessServiceClient::new(self.authority.clone()).resolve_access(request).await;
-        let grant = answer.map_err(|status| refusal(&status))?.into_inner().grant;
+        let grant = answer.map_err(|status| AuthError::from_authority(&status))?.into_inner().grant;
         self.verifier.verify(&grant).map(|(grant, _)| grant).map_err(|_| AuthError::BadGrant)
-    }
-}
-
-/// Converts a failure of repo-svc to the error for the caller. A reason that is not about the caller is a fault of this installation
-/// and becomes [`AuthError::Unavailable`].
-fn refusal(status: &Status) -> AuthError {
-    let refused = |reason| AuthError::Refused { reason, message: status.message().to_owned() };
-    match reason(status).as_deref() {
-        Some("REPOSITORY_NOT_FOUND") => AuthError::RepositoryNotFound,
-        Some("CREDENTIALS_REQUIRED") => AuthError::CredentialsRequired,
-        Some("BAD_CREDENTIALS") => AuthError::BadCredentials,
-        Some("PERMISSION_REQUIRED") => refused("PERMISSION_REQUIRED"),
-        Some("INSUFFICIENT_SCOPE") => refused("INSUFFICIENT_SCOPE"),
-        other => {
-            tracing::warn!(code = ?status.code(), reason = other, "cannot ask repo-svc about a caller");
-            AuthError::Unavailable
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Refusals of requests, with their kinds and reasons.
 
-use ferrite_proto::error::{Kind, ServiceError, to_status};
+use ferrite_proto::error::{Kind, ServiceError, reason, to_status};
 use ferrite_proto::{Permission, Scope};
 use tonic::Status;
 
@@ -48,6 +48,26 @@ pub enum AuthError {
     /// The credentials cannot be checked because repo-svc does not respond.
     #[error("credentials cannot be checked now")]
     Unavailable,
+}
+
+impl AuthError {
+    /// Converts a failure of repo-svc to the error for the caller. A reason that is not about the caller is a fault of this installation
+    /// and becomes [`AuthError::Unavailable`].
+    #[must_use]
+    pub fn from_authority(status: &Status) -> Self {
+        let refused = |reason| Self::Refused { reason, message: status.message().to_owned() };
+        match reason(status).as_deref() {
+            Some("REPOSITORY_NOT_FOUND") => Self::RepositoryNotFound,
+            Some("CREDENTIALS_REQUIRED") => Self::CredentialsRequired,
+            Some("BAD_CREDENTIALS") => Self::BadCredentials,
+            Some("PERMISSION_REQUIRED") => refused("PERMISSION_REQUIRED"),
+            Some("INSUFFICIENT_SCOPE") => refused("INSUFFICIENT_SCOPE"),
+            other => {
+                tracing::warn!(code = ?status.code(), reason = other, "cannot ask repo-svc about a caller");
+                Self::Unavailable
+            }
+        }
+    }
 }
 
 impl ServiceError for AuthError {

@@ -251,6 +251,12 @@ impl Query {
         self
     }
 
+    /// Puts constant parts around what there is, to make a subquery of it.
+    pub fn wrap(&mut self, before: &'static str, after: &'static str) -> &mut Self {
+        self.sql.insert_str(0, before);
+        self.push(after)
+    }
+
     /// Returns the text of the statement.
     #[must_use]
     pub fn sql(&self) -> &str {

@@ -6,7 +6,7 @@ use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
 use ferrite_proto::Permission;
-use ferrite_proto::grant::{Grant, GrantUser, MAX_GRANT_LIFETIME, Signer};
+use ferrite_proto::grant::{Grant, GrantUser, IssueReach, MAX_GRANT_LIFETIME, Signer};
 use ferrite_proto::metadata;
 
 use crate::clock::Clock;
@@ -52,6 +52,7 @@ impl TestCaller {
             is_mirror: false,
             store: "default".to_owned(),
             epoch: 1,
+            issue_reach: IssueReach::None,
         };
         Self { grant: Some(grant), key: SIGNING_KEY, age: Duration::ZERO, idempotency_key: None, operation: None }
     }

@@ -9,7 +9,7 @@ use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
 use ferrite_proto::Permission;
-use ferrite_proto::grant::{Grant, GrantUser, Signer, Verifier};
+use ferrite_proto::grant::{Grant, GrantUser, IssueReach, Signer, Verifier};
 use ferrite_proto::repo::Identity;
 use tempfile::TempDir;
 
@@ -114,6 +114,7 @@ impl TestEnv {
             is_mirror: false,
             store: "default".into(),
             epoch: 1,
+            issue_reach: IssueReach::None,
         }
     }
 }

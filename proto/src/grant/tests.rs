@@ -56,6 +56,7 @@ fn grant() -> Grant {
         is_mirror: false,
         store: "default".into(),
         epoch: 3,
+        issue_reach: IssueReach::All,
     }
 }
 
@@ -178,6 +179,17 @@ fn every_claim_is_required_and_checked() {
         changed.as_object_mut().unwrap().remove(name);
         assert_eq!(keys.verifier().verify_at(&keys.forge(&changed), NOW), Err(BadGrant), "without {name}");
     }
+}
+
+#[test]
+fn a_grant_without_a_reach_reaches_no_issues() {
+    let keys = Keys::new(1);
+    let mut changed = claims();
+    changed.as_object_mut().unwrap().remove("issue_reach");
+    let expected = Grant { issue_reach: IssueReach::None, ..grant() };
+    assert_eq!(keys.verifier().verify_at(&keys.forge(&changed), NOW), Ok((expected, NOW + 60)));
+    changed["issue_reach"] = json!("everywhere");
+    assert_eq!(keys.verifier().verify_at(&keys.forge(&changed), NOW), Err(BadGrant));
 }
 
 #[test]

@@ -99,6 +99,8 @@ const ORG_OWNER: Rule = Rule::Organization(RequiredRole::Owner, Scope::Org);
 const READ: Rule = on(Unit::Repository, Permission::Read);
 const WRITE: Rule = on(Unit::Repository, Permission::Write);
 const ADMIN: Rule = on(Unit::Repository, Permission::Admin);
+const READ_ISSUES: Rule = on(Unit::Issues, Permission::Read);
+const WRITE_ISSUES: Rule = on(Unit::Issues, Permission::Write);
 const OPEN: Rule = Rule::Repository { unit: Unit::Repository, level: Permission::Read, anonymous: true };
 
 /// All operations, by service.
@@ -107,6 +109,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.AccessService/Authenticate", Rule::Service),
     op("ferrite.repo.v1.AccessService/CheckAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveAccess", Rule::Service),
+    op("ferrite.repo.v1.AccessService/ResolveIssueAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveKey", Rule::Service),
     // Accounts
     op("ferrite.repo.v1.AccountService/GetAuthenticatedUser", ANY_TOKEN),
@@ -180,6 +183,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.RepositoryService/ListRepositories", Rule::User(Some(Scope::RepoRead))),
     op("ferrite.repo.v1.RepositoryService/SearchRepositories", Rule::Anyone),
     op("ferrite.repo.v1.RepositoryService/DeleteRepository", on(Unit::Repository, Permission::Owner)),
+    op("ferrite.repo.v1.RepositoryService/UpdateIssueTracker", ADMIN),
     op("ferrite.repo.v1.CollaboratorService/ListCollaborators", ADMIN),
     op("ferrite.repo.v1.CollaboratorService/GetCollaborator", ADMIN),
     op("ferrite.repo.v1.CollaboratorService/SetCollaborator", ADMIN),
@@ -191,6 +195,7 @@ pub const OPERATIONS: &[Operation] = &[
     // git-svc
     op("ferrite.git.v1.StorageService/CreateRepository", Rule::Service),
     op("ferrite.git.v1.StorageService/DeleteRepository", Rule::Service),
+    op("ferrite.git.v1.StorageService/ListPushedCommits", Rule::Service),
     op(operation::LIST_BRANCHES, READ),
     op(operation::GET_BRANCH, READ),
     op(operation::GET_COMMIT, READ),
@@ -214,9 +219,30 @@ pub const OPERATIONS: &[Operation] = &[
     op(operation::UPLOAD_PACK, OPEN),
     op(operation::RECEIVE_PACK, WRITE),
     // issue-svc
-    op(operation::LIST_ISSUES, on(Unit::Issues, Permission::Read)),
-    op(operation::GET_ISSUE, on(Unit::Issues, Permission::Read)),
-    op(operation::CREATE_ISSUE, on(Unit::Issues, Permission::Read)),
+    op(operation::LIST_ISSUES, READ_ISSUES),
+    op(operation::LIST_USER_ISSUES, Rule::User(Some(Scope::Issue))),
+    op(operation::GET_ISSUE, READ_ISSUES),
+    op(operation::CREATE_ISSUE, READ_ISSUES),
+    // Of others' issues and comments: see the rules in issue-svc.
+    op(operation::UPDATE_ISSUE, READ_ISSUES),
+    op(operation::LIST_TIMELINE, READ_ISSUES),
+    op(operation::LIST_COMMENTS, READ_ISSUES),
+    op(operation::GET_COMMENT, READ_ISSUES),
+    op(operation::CREATE_COMMENT, READ_ISSUES),
+    op(operation::UPDATE_COMMENT, READ_ISSUES),
+    op(operation::DELETE_COMMENT, READ_ISSUES),
+    op(operation::LIST_LABELS, READ_ISSUES),
+    op(operation::GET_LABEL, READ_ISSUES),
+    op(operation::CREATE_LABEL, WRITE_ISSUES),
+    op(operation::UPDATE_LABEL, WRITE_ISSUES),
+    op(operation::DELETE_LABEL, WRITE_ISSUES),
+    op(operation::LIST_ISSUE_LABELS, READ_ISSUES),
+    op(operation::CHANGE_ISSUE_LABELS, WRITE_ISSUES),
+    op(operation::LIST_MILESTONES, READ_ISSUES),
+    op(operation::GET_MILESTONE, READ_ISSUES),
+    op(operation::CREATE_MILESTONE, WRITE_ISSUES),
+    op(operation::UPDATE_MILESTONE, WRITE_ISSUES),
+    op(operation::DELETE_MILESTONE, WRITE_ISSUES),
     // hook-svc
     op(operation::LIST_HOOKS, on(Unit::Hooks, Permission::Admin)),
     op(operation::CREATE_HOOK, on(Unit::Hooks, Permission::Admin)),

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ferrite_proto::grant::IssueReach;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::Identity;
 use ferrite_proto::{Permission, Scope, Scopes};
@@ -56,6 +57,12 @@ impl Viewer {
         Self { scopes, deploy: Some(Arc::from(repositories)), ..Self::of(None) }
     }
 
+    /// Returns the viewer for an account with all its roles, whatever its tokens may be used for.
+    pub(crate) fn account(user: UserId, is_admin: bool) -> Self {
+        let site = if is_admin { SiteRole::Owner } else { SiteRole::None };
+        Self { user: Some(user), site, scopes: Scopes::all(), only: None, deploy: None }
+    }
+
     /// Returns the viewer for an identity that uses git: a site administrator may read every repository, but not push to it.
     pub(crate) fn for_git(identity: &Identity) -> Self {
         let viewer = Self::of(Some(identity));
@@ -105,6 +112,14 @@ impl Viewer {
     /// Returns the ids of the only private repositories that the token opens; `None` if it is not limited to some.
     pub(crate) fn only_repositories(&self) -> Option<&[i64]> {
         self.only.as_deref()
+    }
+
+    /// Returns the repositories whose issues the messages of the caller's commits may change, as far as its credential decides.
+    pub(crate) fn issue_reach(&self) -> IssueReach {
+        if self.user.is_none() || !self.scopes.contain(Scope::Issue) {
+            return IssueReach::None;
+        }
+        if self.only.is_some() { IssueReach::Repository } else { IssueReach::All }
     }
 
     /// Returns whether the token may be used for this repository beyond what is public.

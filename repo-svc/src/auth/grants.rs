@@ -47,6 +47,7 @@ mod tests {
 
     use ed25519_dalek::{SigningKey, pkcs8::EncodePrivateKey as _, pkcs8::spki::der::pem::LineEnding};
     use ferrite_proto::Permission;
+    use ferrite_proto::grant::IssueReach;
 
     use super::*;
 
@@ -65,6 +66,7 @@ mod tests {
             is_mirror: false,
             store: "store".to_owned(),
             epoch: 1,
+            issue_reach: IssueReach::None,
         }
     }
 

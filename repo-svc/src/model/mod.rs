@@ -4,6 +4,7 @@
 
 mod account;
 mod collaborator;
+mod issue_tracker;
 mod key;
 mod name;
 mod organization;
@@ -11,10 +12,12 @@ mod profile;
 mod text;
 mod token;
 mod violations;
+mod web_address;
 
 pub(crate) use account::CheckedUser;
 pub use account::{NewUser, User};
 pub(crate) use collaborator::{level_named, parse_level};
+pub(crate) use issue_tracker::{IssueTracker, IssueTrackerChange, TrackerStyle};
 pub(crate) use key::{KeyTitle, SshKey};
 pub(crate) use name::{RepoName, TokenName, lookup_key};
 pub(crate) use organization::{CheckedOrganization, CheckedTeam, OrganizationChange, TeamChange};

@@ -11,6 +11,7 @@ use super::name::check_plain;
 use super::text::check_length;
 use super::text::{Description, FullName};
 use super::violations::Violations;
+use super::web_address::is_web_address;
 use crate::error::RepoError;
 
 const MAX_WEBSITE_CHARS: usize = 100;
@@ -187,24 +188,6 @@ fn website(text: &str, field: &str) -> Result<String, FieldViolation> {
         return Ok(text.to_owned());
     }
     Err(FieldViolation::new(field, "invalid", "must be an absolute http or https URL"))
-}
-
-fn is_web_address(text: &str) -> bool {
-    let is_forbidden =
-        |char: char| char.is_whitespace() || char.is_control() || matches!(char, '<' | '>' | '"' | '\\' | '`');
-    let Some((scheme, rest)) = text.split_once("://") else { return false };
-    if text.chars().any(is_forbidden) || !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-        return false;
-    }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.ends_with(']') => (host, port),
-        _ => (authority, "80"),
-    };
-    let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
-    let is_bracketed = host.starts_with('[') && host.ends_with(']');
-    // Credentials before the host are refused, because they make a URL look like that of another host.
-    is_port && !host.is_empty() && !host.contains('@') && (is_bracketed || !host.contains([':', '[', ']']))
 }
 
 #[cfg(test)]

@@ -25,6 +25,18 @@ pub(super) fn user(user: User, viewer: &Viewer) -> repo::User {
     }
 }
 
+/// Encodes an authenticated user, who sees all of its account.
+pub(super) fn identity(identity: &repo::Identity) -> repo::User {
+    repo::User {
+        id: identity.user_id,
+        username: identity.username.clone(),
+        full_name: identity.full_name.clone(),
+        email: identity.email.clone(),
+        is_organization: false,
+        is_admin: identity.is_admin,
+    }
+}
+
 /// Encodes a repository as `viewer` sees it; the row must have been read for the same viewer.
 pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
     let permission = row.level(viewer);

@@ -185,12 +185,9 @@ impl Permit {
         let Rule::Repository { unit, level, anonymous } = self.operation.rule else {
             return Err(self.unlisted());
         };
-        let key = match by.and_then(|reference| reference.by) {
-            Some(repository_ref::By::Id(id)) => Some(RepositoryKey::Id(RepositoryId(id))),
-            Some(repository_ref::By::Name(name)) => RepositoryKey::of(&name.owner, &name.name),
-            None => return Err(RepoError::field("repository", "required", "is required")),
-        };
-        let found = match key {
+        let by = by.and_then(|reference| reference.by);
+        let by = by.ok_or_else(|| RepoError::field("repository", "required", "is required"))?;
+        let found = match repository_key(&by) {
             Some(key) => repositories.find(&key, &self.viewer).await?,
             None => None,
         };
@@ -264,6 +261,14 @@ impl Permit {
     /// The error of a lookup that the operation's rule does not provide for.
     fn unlisted(&self) -> RepoError {
         RepoError::UnlistedOperation { operation: self.operation.name.to_owned() }
+    }
+}
+
+/// Returns the key of a repository; `None` if no repository can have this name.
+pub(crate) fn repository_key(by: &repository_ref::By) -> Option<RepositoryKey> {
+    match by {
+        repository_ref::By::Id(id) => Some(RepositoryKey::Id(RepositoryId(*id))),
+        repository_ref::By::Name(name) => RepositoryKey::of(&name.owner, &name.name),
     }
 }
 

@@ -36,6 +36,9 @@ const SEARCH_COLUMNS: SearchColumns = SearchColumns {
     short_sqlite: [" AND (instr(name_key, ", ") > 0 OR instr(full_name_key, ", ") > 0)"],
 };
 const FIND: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE name_key = $1";
+const FIND_ACTIVE: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE id = $1 AND is_active";
+const FIND_ACTIVE_USER: &str =
+    "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE name_key = $1 AND is_active AND kind = 'user'";
 const FIND_MANY: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE id IN ";
 const LOGIN: &str = "SELECT id, kind, name, full_name, email, is_admin, is_active, password_hash FROM users \
      WHERE (name_key = $1 OR id = (SELECT user_id FROM emails WHERE email_key = $1)) AND kind = 'user'";
@@ -205,6 +208,16 @@ impl AccountStore {
     /// Returns the account with the folded name `key`.
     pub(crate) async fn find(&self, key: &str) -> Result<Option<User>, DbError> {
         Ok(self.db.optional::<UserRow>(FIND, &args![key]).await?.map(User::from))
+    }
+
+    /// Returns the user or organization with this id; `None` also for a disabled one.
+    pub(crate) async fn find_active(&self, id: UserId) -> Result<Option<User>, DbError> {
+        Ok(self.db.optional::<UserRow>(FIND_ACTIVE, &args![id]).await?.map(User::from))
+    }
+
+    /// Returns the user with the folded name `key`; `None` also for a disabled one and for an organization.
+    pub(crate) async fn find_active_user(&self, key: &str) -> Result<Option<User>, DbError> {
+        Ok(self.db.optional::<UserRow>(FIND_ACTIVE_USER, &args![key]).await?.map(User::from))
     }
 
     /// Returns the accounts that `wanted` names.

@@ -149,6 +149,8 @@ actions! {
     TeamRepositoryRemove = "team_repository.remove";
     /// A repository was created.
     RepositoryCreate = "repository.create";
+    /// Settings of a repository were changed; the details name the fields.
+    RepositoryUpdate = "repository.update";
     /// A repository was deleted.
     RepositoryDelete = "repository.delete";
     /// A collaborator was added, or its permission changed.

@@ -17,6 +17,7 @@ use crate::error::RepoError;
 use crate::model::{Description, RepoName, lookup_key};
 
 const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_private, r.is_mirror, r.is_empty, r.is_issues_enabled, \
+     r.is_external_tracker, \
      r.default_branch, r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.created_us, r.updated_us, \
      r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, u.email AS owner_email, u.kind AS owner_kind, \
      u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator, ";
@@ -77,7 +78,8 @@ pub(crate) struct Repository {
     pub(crate) is_private: bool,
     pub(crate) is_mirror: bool,
     pub(crate) is_empty: bool,
-    pub(crate) is_issues_enabled: bool,
+    is_issues_enabled: bool,
+    is_external_tracker: bool,
     pub(crate) default_branch: String,
     pub(crate) size_bytes: i64,
     pub(crate) star_count: i64,
@@ -113,6 +115,11 @@ impl Repository {
             collaborator: level_from_str(self.collaborator.as_deref()),
             team: level_from_number(self.team_level),
         }
+    }
+
+    /// Returns whether the issue tracker can be used: it is switched on, and no external one is.
+    pub(crate) fn has_issues(&self) -> bool {
+        self.is_issues_enabled && !self.is_external_tracker
     }
 
     /// Returns the level on content and settings; `viewer` must be the one that the row was read for.

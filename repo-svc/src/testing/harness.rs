@@ -91,6 +91,13 @@ impl StorageService for FakePeer {
         self.0.made.lock().unwrap().remove(&request.get_ref().repository_id);
         Ok(Response::new(git::DeleteRepositoryResponse {}))
     }
+
+    async fn list_pushed_commits(
+        &self,
+        _: Request<git::ListPushedCommitsRequest>,
+    ) -> Result<Response<git::ListPushedCommitsResponse>, Status> {
+        Err(Status::unimplemented("repo-svc does not call it"))
+    }
 }
 
 #[tonic::async_trait]
@@ -104,6 +111,7 @@ impl EventSink for FakePeer {
 /// repo-svc on a Unix socket with a database of its own, and a fake of its peers.
 pub(crate) struct Harness {
     folder: tempfile::TempDir,
+    database_url: Secret,
     life: Lifecycle,
     peer: FakePeer,
     trust: ServiceCredentials,
@@ -128,12 +136,12 @@ fn write_keys(folder: &Path) {
     std::fs::write(folder.join("service.key"), hex::encode(rand::random::<[u8; 32]>())).unwrap();
 }
 
-fn config(folder: &Path, extra: &[&str]) -> Config {
+fn config(folder: &Path, database_url: &Secret, extra: &[&str]) -> Config {
     let file = |name: &str| folder.join(name).display().to_string();
     let socket = |name: &str| format!("unix:{}", file(name));
     let flags = [
         ("--listen", socket("repo.sock")),
-        ("--database-url", format!("sqlite://{}", file("repo.db"))),
+        ("--database-url", database_url.expose().to_owned()),
         ("--service-key-file", file("service.key")),
         ("--grant-public-key-file", file("grant.pub.pem")),
         ("--grant-key-file", file("grant.pem")),
@@ -155,8 +163,18 @@ impl Harness {
 
     pub(crate) async fn start_with(extra: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let database_url = Secret::new(format!("sqlite://{}", folder.path().join("repo.db").display()));
+        Self::start_in(folder, database_url, extra).await
+    }
+
+    /// Starts the service on an empty database, of either kind.
+    pub(crate) async fn start_on(database_url: Secret) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), database_url, &[]).await
+    }
+
+    async fn start_in(folder: tempfile::TempDir, database_url: Secret, extra: &[&str]) -> Self {
         write_keys(folder.path());
-        let config = config(folder.path(), extra);
+        let config = config(folder.path(), &database_url, extra);
         let life = Lifecycle::new(Duration::from_secs(5));
         let peer = FakePeer(Arc::new(FakePeerState {
             mode: Mutex::new(StoreMode::Works),
@@ -181,13 +199,12 @@ impl Harness {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let (service, unauthenticated) = (trust.channel(&address), channel(&address, None));
-        Self { folder, life, peer, trust, accounts, service, unauthenticated }
+        Self { folder, database_url, life, peer, trust, accounts, service, unauthenticated }
     }
 
     /// Opens the database, for rows that no RPC writes or shows.
     pub(crate) async fn db(&self) -> Db {
-        let url = format!("sqlite://{}", self.folder.path().join("repo.db").display());
-        Db::open(&Secret::new(url), 2).await.unwrap()
+        Db::open(&self.database_url, 2).await.unwrap()
     }
 
     /// Builds a second application state over the same database, for work that no RPC starts.
@@ -197,7 +214,7 @@ impl Harness {
 
     /// As [`Harness::state`] with further flags: another replica.
     pub(crate) async fn state_with(&self, extra: &[&str]) -> AppState {
-        let config = config(self.folder.path(), extra);
+        let config = config(self.folder.path(), &self.database_url, extra);
         let trust = config.trust.load("repo-svc", &Clock::system()).unwrap();
         let signer = crate::signer(&config, &trust, &Clock::system()).unwrap();
         AppState::new(config, &trust, signer, self.db().await, Clock::system(), self.life.clone())

@@ -229,7 +229,9 @@ impl Cluster {
         let links: &[Role] = match role {
             Role::Gateway => &Role::ALL[..4],
             Role::Repo => &[Role::Issue, Role::Hook, Role::Git],
-            Role::Issue | Role::Hook | Role::Git => &[Role::Repo],
+            Role::Issue => &[Role::Repo, Role::Git],
+            Role::Git => &[Role::Repo, Role::Issue],
+            Role::Hook => &[Role::Repo],
         };
         for link in links {
             command.args([format!("--{}-address", link.name()), format!("{host}:{}", link.port())]);

@@ -14,6 +14,7 @@ pub(crate) mod process;
 pub(crate) mod rows;
 pub(crate) mod servers;
 pub(crate) mod ssh;
+pub(crate) mod tracker;
 pub(crate) mod tree;
 
 use std::future::Future;

@@ -13,6 +13,8 @@ use crate::harness::{Cluster, Profile, User};
 
 /// Lifetime of the token that has expired when the tests begin.
 const EXPIRES_AFTER: Duration = Duration::from_secs(2);
+/// An id that nothing has.
+pub(super) const ABSENT_ID: i64 = 999_999_999;
 
 /// The kind of a repository's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,20 @@ pub(super) enum Owner {
     User,
     Organization,
 }
+
+/// Things of a repository's issue tracker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tracker {
+    /// Of an issue whose poster is no caller, as that of its comment.
+    pub(super) issue_number: i64,
+    pub(super) comment_id: i64,
+    pub(super) label_id: i64,
+    pub(super) milestone_id: i64,
+}
+
+/// Things that do not exist.
+pub(super) const NO_TRACKER: Tracker =
+    Tracker { issue_number: ABSENT_ID, comment_id: ABSENT_ID, label_id: ABSENT_ID, milestone_id: ABSENT_ID };
 
 /// A repository, or one that was deleted.
 #[derive(Clone, Debug)]
@@ -31,6 +47,7 @@ pub(super) struct Repo {
     pub(super) id: i64,
     /// `None` if the repository was deleted.
     pub(super) private: Option<bool>,
+    pub(super) tracker: Tracker,
 }
 
 /// All callers and what their requests are about. No test changes it.
@@ -88,7 +105,7 @@ impl Fixture {
             owner,
             org_owner,
         };
-        fixture.make_repos().await;
+        fixture.make_repos(&cluster.user("poster").await).await;
         fixture.make_collaborators(cluster).await;
         fixture.make_members(cluster).await;
         fixture.make_tokens(cluster, &expired).await;
@@ -108,7 +125,21 @@ impl Fixture {
             Owner::User => self.owner.name.clone(),
             Owner::Organization => self.organization.clone(),
         };
-        Repo { owner_name, name: name.to_owned(), owner, id, private: Some(private) }
+        Repo { owner_name, name: name.to_owned(), owner, id, private: Some(private), tracker: NO_TRACKER }
+    }
+
+    /// Makes an issue, a comment, a label and a milestone in a repository. The first two are of a user who is no caller.
+    async fn fill_tracker(&self, repo: &mut Repo, poster: &User) {
+        let path = format!("/repos/{}/{}", repo.owner_name, repo.name);
+        let owner = match repo.owner {
+            Owner::User => &self.owner,
+            Owner::Organization => &self.org_owner,
+        };
+        owner.share(&path, poster, "read").await;
+        let issue_number = poster.new_issue(&path, "Issue", json!({})).await["number"].as_i64().unwrap();
+        let comment_id = poster.new_comment(&path, issue_number, "Comment").await;
+        let (label_id, milestone_id) = (owner.new_label(&path, "label").await, owner.new_milestone(&path, "One").await);
+        repo.tracker = Tracker { issue_number, comment_id, label_id, milestone_id };
     }
 
     /// Makes a repository like `repo` for a caller that deletes it.
@@ -116,14 +147,16 @@ impl Fixture {
         self.new_repo(repo.owner, &unique("disposable"), repo.private == Some(true)).await
     }
 
-    async fn make_repos(&mut self) {
+    async fn make_repos(&mut self, poster: &User) {
         for owner in [Owner::User, Owner::Organization] {
             for (name, private) in [("open", false), ("hidden", true)] {
-                let repo = self.new_repo(owner, name, private).await;
+                let mut repo = self.new_repo(owner, name, private).await;
+                self.fill_tracker(&mut repo, poster).await;
                 self.repos.push(repo);
             }
         }
-        let gone = self.new_repo(Owner::User, "gone", false).await;
+        let mut gone = self.new_repo(Owner::User, "gone", false).await;
+        self.fill_tracker(&mut gone, poster).await;
         self.owner.delete(&self.owner.repo("gone", "")).await.expect(204);
         self.repos.push(Repo { private: None, ..gone });
     }

@@ -10,13 +10,12 @@ use tonic::{Code, Request, Status};
 
 use super::callers::{Caller, Credential};
 use super::expected::{Expected, of_rule};
-use super::fixture::{Fixture, Repo};
+use super::fixture::{ABSENT_ID, Fixture, NO_TRACKER, Repo};
 use super::{AT_ONCE, Question, Selection, questions};
 use crate::harness::concurrent::for_each;
 use crate::harness::{Cluster, Role};
 
 const ABSENT: &str = "never-was";
-const ABSENT_ID: i64 = 999_999_999;
 
 /// Messages as they are on the wire.
 #[derive(Clone, Copy, Default)]
@@ -112,6 +111,8 @@ impl Services {
 
     /// A request that names its target and has no other fields.
     fn message(&self, operation: &Operation, fixture: &Fixture, repo: Option<&Repo>, exists: bool) -> Vec<u8> {
+        let tracker = repo.map_or(NO_TRACKER, |repo| repo.tracker);
+        let of_tracker = |service: &str| operation.name.starts_with(&format!("ferrite.issue.v1.{service}Service/"));
         let mut message = DynamicMessage::new(self.method(operation.name).input());
         let fields: Vec<_> = message.descriptor().fields().collect();
         for field in fields {
@@ -125,6 +126,12 @@ impl Services {
                 ("repository_id", Kind::Int64) => Value::I64(repo.map_or(0, |repo| repo.id)),
                 ("team_id", _) => Value::I64(if exists { fixture.owners_team } else { ABSENT_ID }),
                 ("key_id", _) => Value::I64(ABSENT_ID),
+                ("number" | "issue_number", Kind::Int64) => Value::I64(tracker.issue_number),
+                ("comment_id", _) => Value::I64(tracker.comment_id),
+                ("label_id", _) => Value::I64(tracker.label_id),
+                ("label", Kind::String) => Value::String(tracker.label_id.to_string()),
+                // Elsewhere it is what an issue is to get.
+                ("milestone_id", _) if of_tracker("Milestone") => Value::I64(tracker.milestone_id),
                 ("organization", _) => Value::String(organization.to_owned()),
                 ("owner", _) if operation.capacity == Capacity::Organization => Value::String(organization.to_owned()),
                 // A key for another user is refused for another reason.
@@ -225,6 +232,9 @@ impl Call<'_> {
         let expected = direct(caller, question.expected);
         let is_deletion = self.operation.name.ends_with("/DeleteRepository") && expected == Expected::Allowed;
         let repo = if is_deletion { &self.fixture.disposable(repo).await } else { repo };
+        // Who may delete something is asked about what does not exist, so that it stays for the others.
+        let is_spared = self.operation.name.contains("/Delete") && expected == Expected::Allowed;
+        let repo = if is_spared { &Repo { tracker: NO_TRACKER, ..repo.clone() } } else { repo };
         let outcome = self.send(caller, Some(repo), true).await;
         let what = format!("{} by {} on {}/{}", self.operation.name, caller.title, repo.owner_name, repo.name);
         check(&outcome, expected, self.operation.rule, &what);

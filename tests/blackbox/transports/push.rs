@@ -143,7 +143,9 @@ async fn annotated_tags_follow_their_commits(cluster: &Cluster) {
 
 /// Waits for `count` events of a repository and returns them, oldest first.
 async fn updates(cluster: &Cluster, repository: i64, count: usize) -> Vec<RefsUpdated> {
-    let query = format!("SELECT payload FROM outbox WHERE repository_id = {repository} ORDER BY id");
+    let query = format!(
+        "SELECT payload FROM outbox WHERE repository_id = {repository} AND subscriber = 'repo-svc' ORDER BY id"
+    );
     for _ in 0..400 {
         let facts: Vec<_> = cluster
             .bytes(Role::Git, query.clone())

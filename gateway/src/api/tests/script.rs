@@ -1,13 +1,13 @@
-//! A fake of repo-svc and git-svc that sends the responses of a test and records the requests.
+//! A fake of the services that sends the responses of a test and records the requests.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use ferrite_kit::auth::AuthError;
-use ferrite_proto::metadata::AUTHORIZATION;
+use ferrite_proto::metadata::{AUTHORIZATION, IDEMPOTENCY_KEY};
 use ferrite_proto::repo;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body::Frame;
@@ -35,6 +35,8 @@ pub(super) struct Script(Arc<Mutex<Inner>>);
 struct Inner {
     responses: HashMap<String, Result<Vec<u8>, Status>>,
     requests: HashMap<String, Vec<u8>>,
+    /// Methods whose last request had an idempotency key.
+    keyed: HashSet<String>,
 }
 
 impl Script {
@@ -44,7 +46,8 @@ impl Script {
         script.respond("AccessService/CheckAccess", &repo::CheckAccessResponse {});
         let services = axum::Router::new().fallback(served).with_state(script.clone());
         let mut gateway = TestGateway::of(services).await;
-        gateway.state.clients.git = gateway.state.clients.repo.clone();
+        let channel = &gateway.state.clients.repo;
+        (gateway.state.clients.git, gateway.state.clients.issue) = (channel.clone(), channel.clone());
         (gateway, script)
     }
 
@@ -61,6 +64,11 @@ impl Script {
         let bytes = self.0.lock().unwrap().requests.remove(full_name(method).as_str())?;
         Some(M::decode(bytes.as_slice()).unwrap())
     }
+
+    /// Returns whether the last request of a method had an idempotency key.
+    pub(super) fn had_idempotency_key(&self, method: &str) -> bool {
+        self.0.lock().unwrap().keyed.contains(full_name(method).as_str())
+    }
 }
 
 async fn served(State(script): State<Script>, request: Request) -> Response<Body> {
@@ -71,6 +79,11 @@ async fn served(State(script): State<Script>, request: Request) -> Response<Body
         return Status::from(AuthError::BadCredentials).into_http();
     }
     let mut inner = script.0.lock().unwrap();
+    if parts.headers.contains_key(IDEMPOTENCY_KEY) {
+        inner.keyed.insert(method.clone());
+    } else {
+        inner.keyed.remove(&method);
+    }
     inner.requests.insert(method.clone(), bytes[PREFIX_BYTES..].to_vec());
     match inner.responses.get(&method) {
         Some(Ok(message)) => framed(message),

@@ -67,6 +67,7 @@ fn addresses_are_trusted_from_services_only() {
         is_mirror: false,
         store: String::new(),
         epoch: 1,
+        issue_reach: ferrite_proto::grant::IssueReach::None,
     };
     let mut headers = HeaderMap::new();
     headers.insert(metadata::CLIENT, "192.0.2.1".parse().unwrap());

@@ -7,6 +7,7 @@ pub mod entry;
 pub mod log;
 pub mod object;
 mod path_logs;
+pub mod pushed;
 pub mod raw;
 pub mod submodule;
 pub mod tree;
@@ -19,6 +20,7 @@ pub use self::{
     entry::EntryKind,
     log::{LogPage, log, log_of_path},
     object::{RefPage, TagObject, TagPage, blob, reference, references, tag_object, tag_refs, tags},
+    pushed::{MAX_PUSHED_COMMITS, PushedCommit, pushed_commits},
     raw::{RawFile, raw},
     tree::{TreeListing, tree},
 };

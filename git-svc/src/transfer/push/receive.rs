@@ -196,6 +196,7 @@ async fn change_part(
         let edits = part.iter().map(|wanted| wanted.edit.clone()).collect();
         let change = RefTransaction {
             options: options.clone(),
+            issue_reach: push.actor.issue_reach,
             ..RefTransaction::new(UpdateKind::Push, push.actor.user, edits)
         };
         let error = match service.updater.apply::<()>(&guard, &change, None).await {

@@ -220,14 +220,20 @@ impl Drop for HookSession {
 
 #[cfg(test)]
 mod tests {
+    use ferrite_proto::{Permission, grant::IssueReach};
+
     use super::*;
+
+    fn writer() -> Actor {
+        Actor { user: 4, permission: Permission::Write, issue_reach: IssueReach::None }
+    }
 
     #[tokio::test]
     async fn a_session_ends_with_its_push() {
         let folder = tempfile::tempdir().unwrap();
         let socket = HookSocket::bind(folder.path()).unwrap();
         let sessions = socket.sessions(10);
-        let actor = Actor { user: 4, permission: ferrite_proto::Permission::Write };
+        let actor = writer();
         let session = sessions.open(Push::new(RepositoryId(3), actor));
         let id = session.id.clone();
         let found = sessions.find(id.as_bytes());
@@ -245,7 +251,7 @@ mod tests {
     async fn the_last_of_several_pushes_sweeps_for_all() {
         let folder = tempfile::tempdir().unwrap();
         let sessions = HookSocket::bind(folder.path()).unwrap().sessions(10);
-        let actor = Actor { user: 4, permission: ferrite_proto::Permission::Write };
+        let actor = writer();
         let id = RepositoryId(3);
         let (long, short) = (sessions.open(Push::new(id, actor)), sessions.open(Push::new(id, actor)));
         assert!(sessions.aborted_before(id).is_none());

@@ -10,7 +10,8 @@ use ferrite_proto::grant::MAX_GRANT_LIFETIME;
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, Identity, ResolveAccessRequest,
-    ResolveAccessResponse, ResolveKeyRequest, ResolveKeyResponse, repository_ref,
+    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
+    ResolveKeyResponse, repository_ref,
 };
 use tonic::{Request, Response, Status};
 
@@ -125,5 +126,12 @@ impl AccessService for Authority {
 
     async fn resolve_key(&self, _: Request<ResolveKeyRequest>) -> Result<Response<ResolveKeyResponse>, Status> {
         unreachable!("only the gateway asks this")
+    }
+
+    async fn resolve_issue_access(
+        &self,
+        _: Request<ResolveIssueAccessRequest>,
+    ) -> Result<Response<ResolveIssueAccessResponse>, Status> {
+        unreachable!("only issue-svc asks this")
     }
 }

@@ -120,4 +120,12 @@ impl RepositoryService for Repositories {
         self.enter(&request)?;
         std::future::pending().await
     }
+
+    async fn update_issue_tracker(
+        &self,
+        request: Request<UpdateIssueTrackerRequest>,
+    ) -> Result<Response<UpdateIssueTrackerResponse>, Status> {
+        self.enter(&request)?;
+        Ok(Response::new(UpdateIssueTrackerResponse {}))
+    }
 }

@@ -3,12 +3,14 @@
 mod authenticate;
 mod check_access;
 mod resolve_access;
+mod resolve_issue_access;
 mod resolve_key;
 
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, ResolveAccessRequest,
-    ResolveAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
+    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
+    ResolveKeyResponse,
 };
 
 use super::dispatch::service;
@@ -17,5 +19,6 @@ service!(AccessService {
     authenticate(AuthenticateRequest) -> AuthenticateResponse;
     check_access(CheckAccessRequest) -> CheckAccessResponse;
     resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
+    resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
     resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;
 });

@@ -1,7 +1,7 @@
 //! `ResolveAccess`: the repository, and a grant for one operation on it, for a token, a password, or an SSH key.
 
 use ferrite_kit::auth::AuthError;
-use ferrite_proto::grant::{Grant, GrantUser};
+use ferrite_proto::grant::{Grant, GrantUser, IssueReach};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{Identity, ResolveAccessRequest, ResolveAccessResponse};
 use tonic::Request;
@@ -12,6 +12,10 @@ use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{KeyHolder, Repository, key_holder};
+
+/// Operations that move refs, so that the messages of commits may close issues.
+const OPERATIONS_ON_REFS: [&str; 4] =
+    [operation::RECEIVE_PACK, operation::PUT_CONTENTS, operation::DELETE_CONTENTS, operation::CHANGE_FILES];
 
 /// For services only: a grant is valid for up to a minute after its token was revoked, so users never get one.
 pub(super) async fn handle(
@@ -59,9 +63,18 @@ fn grant(permit: &Permit, repository: &Repository) -> Grant {
         repository: repository.id,
         operation: permit.operation().to_owned(),
         permission: permit.level(repository),
-        issues_enabled: repository.is_issues_enabled,
+        issues_enabled: repository.has_issues(),
         is_mirror: repository.is_mirror,
         store: repository.store.clone(),
         epoch: repository.epoch,
+        issue_reach: issue_reach(permit),
+    }
+}
+
+/// Returns where the messages of commits that the operation brings may close and open issues.
+fn issue_reach(permit: &Permit) -> IssueReach {
+    match OPERATIONS_ON_REFS.contains(&permit.operation()) {
+        true => permit.viewer().issue_reach(),
+        false => IssueReach::None,
     }
 }

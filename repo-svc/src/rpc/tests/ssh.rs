@@ -11,9 +11,9 @@ use super::{refusal, refused};
 use crate::store::{KeyHolder, key_holder};
 use crate::testing::{Harness, basic, on_both};
 
-const USER: &str = "INSERT INTO public_keys (user_id, fingerprint, content, title, title_key, created_us) \
+pub(super) const ADD_USER_KEY: &str = "INSERT INTO public_keys (user_id, fingerprint, content, title, title_key, created_us) \
      SELECT id, $2, $2, $2, $2, 0 FROM users WHERE name_key = $1";
-const DEPLOY: &str = "INSERT INTO deploy_keys \
+pub(super) const ADD_DEPLOY_KEY: &str = "INSERT INTO deploy_keys \
      (repository_id, fingerprint, content, title, title_key, is_read_only, created_us) VALUES ($1, $2, $2, $2, $2, $3, 0)";
 
 async fn resolve(
@@ -47,8 +47,8 @@ async fn a_users_key_authenticates_the_user_until_it_is_disabled() {
     harness.user("root", true).await;
     harness.create(&ada, "demo", true).await.unwrap();
     let db = harness.db().await;
-    db.execute(USER, &args!["ada", "SHA256:ada"]).await.unwrap();
-    db.execute(USER, &args!["root", "SHA256:root"]).await.unwrap();
+    db.execute(ADD_USER_KEY, &args!["ada", "SHA256:ada"]).await.unwrap();
+    db.execute(ADD_USER_KEY, &args!["root", "SHA256:root"]).await.unwrap();
     let key = ResolveKeyRequest { fingerprint: "SHA256:ada".into() };
     let identity = harness.access().resolve_key(key.clone()).await.unwrap().into_inner().identity.unwrap();
     assert_eq!((identity.username.as_str(), identity.token_id), ("ada", 0));
@@ -74,8 +74,8 @@ async fn a_deploy_key_reads_its_repositories_and_public_ones() {
         ids.push(harness.create(&ada, name, is_private).await.unwrap().id);
     }
     let db = harness.db().await;
-    db.execute(DEPLOY, &args![ids[0], "SHA256:bot", false]).await.unwrap();
-    db.execute(DEPLOY, &args![ids[1], "SHA256:bot", true]).await.unwrap();
+    db.execute(ADD_DEPLOY_KEY, &args![ids[0], "SHA256:bot", false]).await.unwrap();
+    db.execute(ADD_DEPLOY_KEY, &args![ids[1], "SHA256:bot", true]).await.unwrap();
     let key = ResolveKeyRequest { fingerprint: "SHA256:bot".into() };
     assert_eq!(harness.access().resolve_key(key).await.unwrap().into_inner().identity, None);
     let (missing, denied) = (Err("REPOSITORY_NOT_FOUND".to_owned()), Err("PERMISSION_REQUIRED".to_owned()));
@@ -99,7 +99,7 @@ async fn an_unknown_key_is_refused_and_no_key_calls_the_api() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "open", false).await.unwrap();
-    harness.db().await.execute(USER, &args!["ada", "SHA256:ada"]).await.unwrap();
+    harness.db().await.execute(ADD_USER_KEY, &args!["ada", "SHA256:ada"]).await.unwrap();
     let long = "x".repeat(10_000);
     for unknown in ["", "SHA256:", "SHA256:ada ", "sha256:ada", "SHA256:a\0b", &long] {
         let found = outcome(&harness, unknown, operation::UPLOAD_PACK, "open").await;
@@ -122,7 +122,7 @@ async fn the_lookup_is_the_same_in_both_databases() {
         let sql = "INSERT INTO users (kind, name, name_key, full_name, email, is_admin, is_active, created_us) \
              VALUES ('user', 'Ada', 'ada', '', 'a', $1, $2, 0)";
         db.execute(sql, &args![false, true]).await.unwrap();
-        db.execute(USER, &args!["ada", "SHA256:ada"]).await.unwrap();
+        db.execute(ADD_USER_KEY, &args!["ada", "SHA256:ada"]).await.unwrap();
         let found = key_holder(&db, "SHA256:ada").await.unwrap();
         assert!(matches!(found, Some(KeyHolder::User(user)) if user.username == "Ada"));
         assert_eq!(key_holder(&db, "SHA256:other").await.unwrap(), None);

@@ -1,69 +1,73 @@
 //! RPC `CreateIssue`: numbers and stores an issue, and sends the counts of its repository as an event.
 
-use ferrite_kit::auth::AuthError;
 use ferrite_kit::idempotency::{IdempotencyKey, once};
-use ferrite_kit::outbox;
-use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{IssueAction, IssueChanged};
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::Permission;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::grant::Grant;
+use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{CreateIssueRequest, CreateIssueResponse};
 use tonic::{Request, Status};
 
-use super::encode::encode;
-use super::service::{IssueRpc, SUBSCRIBER};
 use crate::error::IssueError;
 use crate::model::{Body, NewIssue, Title};
+use crate::rpc::service::user;
+use crate::rpc::{IssueRpc, encode};
+use crate::writer::MAX_ISSUE_LABELS;
 
 pub(super) async fn create_issue(
     service: &IssueRpc,
     request: Request<CreateIssueRequest>,
 ) -> Result<CreateIssueResponse, Status> {
     let grant = service.authorize(&request, request.get_ref().repository_id).await?;
-    let author = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
-    let key = IdempotencyKey::of(&request, author.0, "CreateIssue")?;
-    let work = async {
-        let new = decode(author, request.into_inner())?;
-        open(service, &new, key.as_ref()).await
-    };
+    let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateIssue")?;
+    let work = create(service, &grant, request.into_inner(), key.as_ref());
     Ok(once(service.store.db(), key.as_ref(), work).await?)
 }
 
-fn decode(author: UserId, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {
-    let repository = RepositoryId(request.repository_id);
-    match (Title::parse(&request.title), Body::parse(request.body)) {
-        (Ok(title), Ok(body)) => Ok(NewIssue { repository, author, title, body, is_closed: request.is_closed }),
-        (title, body) => Err(IssueError::Invalid([title.err(), body.err()].into_iter().flatten().collect())),
-    }
-}
-
-async fn open(
+async fn create(
     service: &IssueRpc,
-    new: &NewIssue,
+    grant: &Grant,
+    request: CreateIssueRequest,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateIssueResponse, IssueError> {
-    let mut tx = service.store.db().begin().await?;
-    let counter = service.store.next_number(&mut tx, new).await?.ok_or(IssueError::RepositoryDeleted)?;
-    // Read after the number was assigned, under its lock, so that a higher number never has an earlier time.
-    let now_us = service.clock.now_us();
-    let issue = service.store.insert(&mut tx, new, counter.last_number, now_us).await?;
-    let changed = IssueChanged {
-        action: IssueAction::Opened.into(),
-        issue_id: issue.id.0,
-        number: issue.number,
-        user_id: issue.author.0,
-        open_issue_count: counter.open_count,
-        version: counter.version,
+    let new = decode(service, grant, request).await?;
+    let targets = service.targets(new.repository, new.author, new.body.as_str()).await?;
+    let mut write = service.writer.begin_open(&new).await?;
+    let issue = write.open(&new, &targets).await?;
+    write.commit(key, CreateIssueResponse { issue: Some(encode::issue(issue)) }).await
+}
+
+async fn decode(service: &IssueRpc, grant: &Grant, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {
+    let (title, body) = match (Title::parse(&request.title), Body::parse(request.body)) {
+        (Ok(title), Ok(body)) => (title, body),
+        (title, body) => return Err(IssueError::Invalid([title.err(), body.err()].into_iter().flatten().collect())),
     };
-    let event = outbox::event(issue.repository, now_us, Fact::IssueChanged(changed));
-    outbox::append(&mut tx, &event, &[SUBSCRIBER], now_us).await?;
-    let answer = CreateIssueResponse { issue: Some(encode(issue)) };
-    if let Some(key) = key {
-        key.store(&mut tx, &answer, now_us).await?;
+    let mut new = NewIssue {
+        repository: RepositoryId(request.repository_id),
+        author: user(grant)?,
+        title,
+        body,
+        is_closed: request.is_closed,
+        assignee: None,
+        milestone_id: 0,
+        label_ids: Vec::new(),
+        pull_request: None,
+    };
+    // For others the values are ignored, so that they do not learn what exists.
+    if grant.permission >= Permission::Write {
+        new.milestone_id = request.milestone_id;
+        new.label_ids = request.label_ids;
+        new.label_ids.sort_unstable();
+        new.label_ids.dedup();
+        if new.label_ids.len() > MAX_ISSUE_LABELS {
+            let violation = FieldViolation::new("labels", "too_many", "an issue has at most 100 labels");
+            return Err(IssueError::Invalid(vec![violation]));
+        }
+        if !request.assignee.is_empty() {
+            new.assignee = Some(service.repo.assignee(new.repository, &request.assignee).await?);
+        }
     }
-    let flush = service.relay.flush(&event, 1);
-    tx.commit().await?;
-    flush.wait().await;
-    Ok(answer)
+    Ok(new)
 }
 
 #[cfg(test)]
@@ -85,7 +89,7 @@ mod tests {
             repository_id: REPOSITORY,
             title: title.to_owned(),
             body: "text".to_owned(),
-            is_closed: false,
+            ..CreateIssueRequest::default()
         }
     }
 

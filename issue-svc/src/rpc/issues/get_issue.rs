@@ -1,20 +1,26 @@
+//! RPC `GetIssue`.
+
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{GetIssueRequest, GetIssueResponse};
 use tonic::{Request, Status};
 
-use super::encode::encode;
-use super::service::IssueRpc;
 use crate::error::IssueError;
+use crate::rpc::{IssueRpc, encode};
 
 pub(super) async fn get_issue(
     service: &IssueRpc,
     request: Request<GetIssueRequest>,
 ) -> Result<GetIssueResponse, Status> {
     service.authorize(&request, request.get_ref().repository_id).await?;
-    let GetIssueRequest { repository_id, number } = request.into_inner();
-    let issue = service.store.find(RepositoryId(repository_id), number).await.map_err(IssueError::from)?;
-    let issue = issue.ok_or(IssueError::NotFound { number })?;
-    Ok(GetIssueResponse { issue: Some(encode(issue)) })
+    Ok(get(service, request.into_inner()).await?)
+}
+
+async fn get(service: &IssueRpc, request: GetIssueRequest) -> Result<GetIssueResponse, IssueError> {
+    let GetIssueRequest { repository_id, number } = request;
+    let store = &service.store;
+    let issue = store.find(&mut store.reader(), RepositoryId(repository_id), number).await?;
+    let issue = store.complete_one(&mut store.reader(), issue.ok_or(IssueError::NotFound { number })?).await?;
+    Ok(GetIssueResponse { issue: Some(encode::issue(issue)) })
 }
 
 #[cfg(test)]

@@ -1,0 +1,125 @@
+//! The list of a repository's issues, and its filters.
+
+use axum::extract::State;
+use axum::response::Response;
+use ferrite_proto::issue::assignee_filter::Condition;
+use ferrite_proto::issue::{AssigneeFilter, IssueKind, IssueSort, IssueState, ListIssuesRequest};
+use ferrite_proto::operation;
+use ferrite_proto::repo::GetUsersRequest;
+
+use crate::api::state::ApiState;
+use crate::api::tracker::{list_error, list_headers, listed_state, prefer_refusal};
+use crate::auth::{Authenticated, RequestContext};
+use crate::dto::Issue;
+use crate::http::error::{ApiError, FieldError};
+use crate::http::json;
+use crate::http::page::{Page, PageLimits};
+use crate::http::path::RepoPath;
+use crate::http::query::Query;
+
+/// An id that no account has, in place of the id of an unknown name: no issue matches it.
+const NO_USER: i64 = i64::MAX;
+
+pub(super) async fn list(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: RepoPath,
+    query: Query,
+) -> Result<Response, ApiError> {
+    let access = api.access(&context, &path, operation::LIST_ISSUES).await?;
+    let page = query.page(PageLimits::LARGE_LIST);
+    let filters = match decode(&query, access.id, page) {
+        Ok(filters) => filters,
+        Err(error) => {
+            let check = ListIssuesRequest { repository_id: access.id, page: 1, page_size: 1, ..Default::default() };
+            let check = api.clients.issues().list_issues(context.check_with_grant(&access.grant, check)).await;
+            return Err(prefer_refusal(check, error, &[]));
+        }
+    };
+    let (assignee, creator_id) = accounts_of_filters(&api, &context, &query).await?;
+    let request = ListIssuesRequest { assignee, creator_id, ..filters };
+    let request = context.request_with_grant(&access.grant, request);
+    let answer = api.clients.issues().list_issues(request).await.map_err(list_error)?.into_inner();
+    let accounts =
+        api.accounts_beside_caller(&context, &access, answer.issues.iter().flat_map(Issue::account_ids)).await?;
+    let issues = answer.issues.into_iter().map(|issue| Issue::new(issue, &accounts, &access.urls));
+    let issues = issues.collect::<Result<Vec<_>, _>>()?;
+    Ok(json::page(issues, list_headers(&query, page, answer.total_count, answer.is_partial, &api.links)))
+}
+
+/// Returns the filters of a query, without those that name accounts.
+///
+/// # Errors
+/// 422 with every parameter that cannot be read.
+fn decode(query: &Query, repository_id: i64, page: Page) -> Result<ListIssuesRequest, ApiError> {
+    let kinds = [("issues", IssueKind::Issue), ("pulls", IssueKind::PullRequest), ("all", IssueKind::Any)];
+    let sorts = [("created", IssueSort::Created), ("updated", IssueSort::Updated), ("comments", IssueSort::Comments)];
+    let directions = [("asc", true), ("desc", false)];
+    let mut errors = Vec::new();
+    let kind = value(query.word("type", &kinds), &mut errors);
+    let sort = value(query.word("sort", &sorts), &mut errors);
+    let is_ascending = value(query.word("direction", &directions), &mut errors);
+    let since = value(query.time("since"), &mut errors);
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(errors));
+    }
+    let labels = query.filter("labels");
+    Ok(ListIssuesRequest {
+        repository_id,
+        state: listed_state(query, IssueState::Open).into(),
+        page: page.number,
+        page_size: page.size,
+        kind: kind.unwrap_or(IssueKind::Issue).into(),
+        labels: labels.split(',').map(str::trim).filter(|label| !label.is_empty()).map(str::to_owned).collect(),
+        assignee: None,
+        creator_id: 0,
+        mentioned: query.filter("mentioned"),
+        milestone: query.filter("milestone"),
+        query: query.filter("q"),
+        since,
+        sort: sort.unwrap_or(IssueSort::Created).into(),
+        is_ascending: is_ascending.unwrap_or(false),
+    })
+}
+
+/// Returns the value of a parameter; notes its error.
+fn value<T>(parameter: Result<Option<T>, FieldError>, errors: &mut Vec<FieldError>) -> Option<T> {
+    parameter.unwrap_or_else(|error| {
+        errors.push(error);
+        None
+    })
+}
+
+/// Returns the filters by `assignee` and `creator`, whose names are looked up by one call.
+async fn accounts_of_filters(
+    api: &ApiState,
+    context: &RequestContext,
+    query: &Query,
+) -> Result<(Option<AssigneeFilter>, i64), ApiError> {
+    let (assignee, creator) = (query.filter("assignee"), query.filter("creator"));
+    let is_name = !matches!(assignee.as_str(), "" | "none" | "*");
+    let usernames: Vec<_> = Some(&assignee)
+        .filter(|_| is_name)
+        .into_iter()
+        .chain(Some(&creator).filter(|name| !name.is_empty()))
+        .cloned()
+        .collect();
+    let users = if usernames.is_empty() {
+        Vec::new()
+    } else {
+        let request = GetUsersRequest { usernames, ..Default::default() };
+        api.clients.accounts().get_users(context.request(request)).await?.into_inner().users
+    };
+    let id_of = |name: &str| {
+        let key = name.to_lowercase();
+        users.iter().find(|user| user.username.to_lowercase() == key).map_or(NO_USER, |user| user.id)
+    };
+    let condition = match assignee.as_str() {
+        "" => None,
+        "none" => Some(Condition::None(true)),
+        "*" => Some(Condition::Any(true)),
+        name => Some(Condition::UserId(id_of(name))),
+    };
+    let assignee = condition.map(|condition| AssigneeFilter { condition: Some(condition) });
+    Ok((assignee, if creator.is_empty() { 0 } else { id_of(&creator) }))
+}

@@ -1,0 +1,294 @@
+//! Issues: the gRPC request of each operation, and the JSON of its response.
+
+use ferrite_kit::timestamp;
+use ferrite_proto::issue::assignee_filter::Condition;
+use ferrite_proto::issue::{self, AssigneeFilter, IssueKind, IssueSort, IssueState, ListIssuesRequest, TimelineAction};
+use ferrite_proto::repo::GetUsersRequest;
+use serde_json::json;
+
+use super::GOOD;
+use super::tracker::{ISSUES, Tracker, bob, label, open_issue, shown_bob, shown_label};
+
+const PATH: &str = "/repos/bob/demo/issues";
+
+fn list() -> String {
+    format!("{ISSUES}/ListIssues")
+}
+
+fn first_page() -> ListIssuesRequest {
+    ListIssuesRequest {
+        repository_id: 7,
+        state: IssueState::Open.into(),
+        page: 1,
+        page_size: 10,
+        kind: IssueKind::Issue.into(),
+        sort: IssueSort::Created.into(),
+        ..Default::default()
+    }
+}
+
+fn by(condition: Condition) -> Option<AssigneeFilter> {
+    Some(AssigneeFilter { condition: Some(condition) })
+}
+
+#[tokio::test]
+async fn an_issue_has_the_shape_of_the_contract() {
+    let tracker = Tracker::new().await;
+    let milestone = issue::Milestone {
+        id: 9,
+        title: "v1".into(),
+        state: IssueState::Closed.into(),
+        open_issue_count: 1,
+        closed_issue_count: 2,
+        due_time: Some(timestamp(1_000_000)),
+        close_time: Some(timestamp(2_000_000)),
+        ..Default::default()
+    };
+    let full = issue::Issue {
+        assignee_id: 4,
+        milestone: Some(milestone),
+        labels: vec![label()],
+        comment_count: 6,
+        ..open_issue()
+    };
+    let expected = issue::GetIssueRequest { repository_id: 7, number: 2 };
+    let answer = issue::GetIssueResponse { issue: Some(full) };
+    let request = ("GET", "/repos/bob/demo/issues/2", "");
+    let (status, shown) = tracker.check(request, &format!("{ISSUES}/GetIssue"), expected, answer).await;
+    let ghost = json!({
+        "id": 4, "username": "ghost", "login": "ghost", "full_name": "", "email": "",
+        "avatar_url": "http://git.example.com/avatars/4",
+    });
+    let milestone = json!({
+        "id": 9, "title": "v1", "description": "", "state": "closed", "open_issues": 1, "closed_issues": 2,
+        "closed_at": "1970-01-01T00:00:02Z", "due_on": "1970-01-01T00:00:01Z",
+    });
+    let expected = json!({
+        "id": 11, "number": 2, "user": shown_bob(), "title": "t", "body": "", "labels": [shown_label()],
+        "milestone": milestone, "assignee": ghost, "state": "open", "comments": 6,
+        "created_at": "1970-01-01T00:00:00Z", "updated_at": "1970-01-01T00:00:00Z", "closed_at": null,
+        "html_url": "http://git.example.com/Bob/Demo/issues/2",
+    });
+    assert_eq!((status, shown), (200, expected));
+    assert_eq!(tracker.lookup().unwrap().user_ids, [3, 4]);
+    for wrong in ["abc", "0", "-1", "1.5", "99999999999999999999"] {
+        let expected = issue::GetIssueRequest { repository_id: 7, number: i64::MAX };
+        let answer = issue::GetIssueResponse { issue: Some(open_issue()) };
+        let path = format!("{PATH}/{wrong}");
+        tracker.check(("GET", &path, ""), &format!("{ISSUES}/GetIssue"), expected, answer).await;
+    }
+}
+
+#[tokio::test]
+async fn the_callers_own_account_needs_no_call() {
+    let tracker = Tracker::new().await;
+    tracker.sign_in_bob();
+    let answer = issue::CreateIssueResponse { issue: Some(open_issue()) };
+    tracker.script.respond(&format!("{ISSUES}/CreateIssue"), &answer);
+    let (status, shown) = tracker.send("POST", PATH, r#"{"title":"t"}"#).await;
+    assert_eq!((status, &shown["user"], tracker.lookup()), (201, &shown_bob(), None));
+    let answer = issue::ListIssuesResponse {
+        issues: vec![open_issue(), issue::Issue { user_id: 4, assignee_id: 3, ..open_issue() }],
+        total_count: 2,
+        is_partial: false,
+    };
+    tracker.script.respond(&list(), &answer);
+    let shown = tracker.send("GET", PATH, "").await.1;
+    assert_eq!((&shown[0]["user"], &shown[1]["assignee"]), (&shown_bob(), &shown_bob()));
+    assert_eq!(tracker.lookup().unwrap().user_ids, [4]);
+}
+
+#[tokio::test]
+async fn every_filter_of_a_list_is_passed_on() {
+    let tracker = Tracker::new().await;
+    let query = "state=closed&labels=bug,%20ui%20,,12&assignee=BOB&creator=nobody&mentioned=eve&milestone=v%201&q=a+b\
+                 &since=2026-01-02T02:04:05+01:00&sort=comments&direction=asc&type=all&page=3&limit=99";
+    let expected = ListIssuesRequest {
+        state: IssueState::Closed.into(),
+        page: 3,
+        page_size: 50,
+        kind: IssueKind::Any.into(),
+        labels: ["bug", "ui", "12"].map(str::to_owned).into(),
+        assignee: by(Condition::UserId(3)),
+        creator_id: i64::MAX,
+        mentioned: "eve".into(),
+        milestone: "v 1".into(),
+        query: "a b".into(),
+        since: Some(timestamp(1_767_315_845_000_000)),
+        sort: IssueSort::Comments.into(),
+        is_ascending: true,
+        ..first_page()
+    };
+    let path = format!("{PATH}?{query}");
+    let answer = issue::ListIssuesResponse::default();
+    assert_eq!(tracker.check(("GET", &path, ""), &list(), expected, answer).await, (200, json!([])));
+    let usernames = ["BOB", "nobody"].map(str::to_owned).into();
+    assert_eq!(tracker.lookup(), Some(GetUsersRequest { usernames, ..Default::default() }));
+}
+
+#[tokio::test]
+async fn a_list_has_defaults_and_words_without_an_account() {
+    let tracker = Tracker::new().await;
+    let all = IssueState::Unspecified.into();
+    for (query, expected) in [
+        ("", first_page()),
+        ("state=x&labels=&assignee=&creator=&sort=&direction=&type=&since=", first_page()),
+        ("state=all&direction=desc", ListIssuesRequest { state: all, ..first_page() }),
+        ("assignee=none", ListIssuesRequest { assignee: by(Condition::None(true)), ..first_page() }),
+        ("assignee=*", ListIssuesRequest { assignee: by(Condition::Any(true)), ..first_page() }),
+        ("type=pulls", ListIssuesRequest { kind: IssueKind::PullRequest.into(), ..first_page() }),
+        ("sort=updated", ListIssuesRequest { sort: IssueSort::Updated.into(), ..first_page() }),
+        ("q=%00", ListIssuesRequest { query: "\u{fffd}".into(), ..first_page() }),
+    ] {
+        let path = format!("{PATH}?{query}");
+        let answer = issue::ListIssuesResponse::default();
+        assert_eq!(tracker.check(("GET", &path, ""), &list(), expected, answer).await, (200, json!([])));
+        assert_eq!(tracker.lookup(), None, "an empty page has no accounts");
+    }
+}
+
+#[tokio::test]
+async fn a_list_joins_its_accounts_by_one_call_and_links_to_its_pages() {
+    let tracker = Tracker::new().await;
+    let issues = vec![open_issue(), issue::Issue { assignee_id: 4, ..open_issue() }, open_issue()];
+    for (is_partial, total, links) in [
+        (
+            false,
+            Some("25"),
+            "<http://git.example.com/api/v1/repos/bob/demo/issues?q=a&page=2>; rel=\"next\",\
+                             <http://git.example.com/api/v1/repos/bob/demo/issues?q=a&page=3>; rel=\"last\"",
+        ),
+        (true, None, "<http://git.example.com/api/v1/repos/bob/demo/issues?q=a&page=2>; rel=\"next\""),
+    ] {
+        let answer = issue::ListIssuesResponse { issues: issues.clone(), total_count: 25, is_partial };
+        tracker.script.respond(&list(), &answer);
+        let (status, headers, _) = tracker.gateway.send("GET", &format!("{PATH}?q=a"), Some(GOOD), "").await;
+        assert_eq!((status, headers["link"].to_str().unwrap()), (200, links));
+        assert_eq!(headers.get("x-total-count").map(|count| count.to_str().unwrap()), total);
+        assert_eq!(tracker.lookup().unwrap().user_ids, [3, 4]);
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_long_issues_is_answered() {
+    let tracker = Tracker::new().await;
+    let issue = issue::Issue { body: "x".repeat(1 << 20), ..open_issue() };
+    let answer = issue::ListIssuesResponse { issues: vec![issue; 5], total_count: 5, is_partial: false };
+    tracker.script.respond(&list(), &answer);
+    let (status, shown) = tracker.send("GET", PATH, "").await;
+    assert_eq!((status, shown.as_array().unwrap().len()), (200, 5));
+}
+
+#[tokio::test]
+async fn a_new_issue_is_what_its_body_says() {
+    let tracker = Tracker::new().await;
+    let rpc = format!("{ISSUES}/CreateIssue");
+    let answer = issue::CreateIssueResponse { issue: Some(open_issue()) };
+    let plain = issue::CreateIssueRequest { repository_id: 7, title: "t".into(), ..Default::default() };
+    for body in [
+        r#"{"title":"t"}"#,
+        r#"{"title":"t","body":null,"assignee":null,"milestone":null,"labels":null,"closed":null}"#,
+        r#"{"title":"t","body":"","assignee":"","milestone":0,"labels":[],"closed":false,"state":"closed"}"#,
+    ] {
+        let (status, shown) = tracker.check(("POST", PATH, body), &rpc, plain.clone(), answer.clone()).await;
+        assert_eq!((status, &shown["user"]), (201, &shown_bob()));
+    }
+    let expected = issue::CreateIssueRequest {
+        body: "b".into(),
+        is_closed: true,
+        assignee: "eve".into(),
+        milestone_id: 9,
+        label_ids: vec![5, 6],
+        ..plain
+    };
+    let body = r#"{"title":"t","body":"b","assignee":"eve","milestone":9,"labels":[5,6],"closed":true}"#;
+    tracker.check(("POST", PATH, body), &rpc, expected, answer).await;
+}
+
+#[tokio::test]
+async fn an_issue_is_changed_only_where_the_body_says_so() {
+    let tracker = Tracker::new().await;
+    let (path, rpc) = (format!("{PATH}/2"), format!("{ISSUES}/UpdateIssue"));
+    let unchanged = issue::UpdateIssueRequest { repository_id: 7, number: 2, ..Default::default() };
+    let empty = || Some(String::new());
+    for (body, expected) in [
+        ("", unchanged.clone()),
+        (r#"{"title":"","state":"","body":null,"assignee":null,"milestone":null,"labels":["x"]}"#, unchanged.clone()),
+        (r#"{"title":" \t "}"#, unchanged.clone()),
+        (
+            r#"{"body":"","assignee":"","milestone":0}"#,
+            issue::UpdateIssueRequest { body: empty(), assignee: empty(), milestone_id: Some(0), ..unchanged.clone() },
+        ),
+        (
+            r#"{"title":"n","body":"b","assignee":"eve","milestone":9,"state":"closed"}"#,
+            issue::UpdateIssueRequest {
+                title: Some("n".into()),
+                body: Some("b".into()),
+                assignee: Some("eve".into()),
+                milestone_id: Some(9),
+                state: IssueState::Closed.into(),
+                ..unchanged.clone()
+            },
+        ),
+        (r#"{"state":"open"}"#, issue::UpdateIssueRequest { state: IssueState::Open.into(), ..unchanged.clone() }),
+    ] {
+        let answer = issue::UpdateIssueResponse { issue: Some(open_issue()) };
+        let (status, shown) = tracker.check(("PATCH", &path, body), &rpc, expected, answer).await;
+        assert_eq!((status, &shown["number"]), (200, &json!(2)), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_timeline_names_who_did_what() {
+    let tracker = Tracker::new().await;
+    let entry = |id, action: TimelineAction| issue::TimelineEntry {
+        id,
+        action: action.into(),
+        user_id: 3,
+        create_time: Some(timestamp(0)),
+        ..Default::default()
+    };
+    let own =
+        issue::TimelineEntry { source_repository_id: 7, source_number: 1, ..entry(2, TimelineAction::Referenced) };
+    let answer = issue::ListTimelineResponse {
+        entries: vec![issue::TimelineEntry { assignee_id: 4, ..entry(1, TimelineAction::Assigned) }, own],
+        total_count: 2,
+        repositories: Vec::new(),
+    };
+    let expected = issue::ListTimelineRequest { repository_id: 7, number: 2, page: 2, page_size: 1000 };
+    let path = format!("{PATH}/2/timeline?page=2");
+    let (status, shown) = tracker.check(("GET", &path, ""), &format!("{ISSUES}/ListTimeline"), expected, answer).await;
+    assert_eq!((status, &shown[0]["action"], &shown[0]["user"]), (200, &json!("assigned"), &shown_bob()));
+    assert_eq!(shown[0]["assignee"]["username"], "ghost");
+    let issue = json!({
+        "repository": "Bob/Demo", "number": 1, "html_url": "http://git.example.com/Bob/Demo/issues/1",
+    });
+    assert_eq!(shown[1]["issue"], issue);
+    assert_eq!(tracker.lookup().unwrap().user_ids, [3, 4]);
+}
+
+#[tokio::test]
+async fn the_callers_issues_are_of_the_repositories_in_the_answer() {
+    let tracker = Tracker::new().await;
+    let rpc = format!("{ISSUES}/ListUserIssues");
+    let named = issue::NamedRepository { repository_id: 8, owner: bob().username, name: "Lib".into() };
+    let answer = issue::ListUserIssuesResponse {
+        issues: vec![issue::Issue { repository_id: 8, assignee_id: 3, ..open_issue() }],
+        total_count: 1,
+        repositories: vec![named],
+    };
+    for (path, state, page_size) in [
+        ("/user/issues", IssueState::Open, 10),
+        ("/issues?state=closed&limit=50", IssueState::Closed, 50),
+        ("/issues?state=all&limit=51", IssueState::Unspecified, 50),
+    ] {
+        let expected = issue::ListUserIssuesRequest { state: state.into(), page: 1, page_size };
+        let (status, shown) = tracker.check(("GET", path, ""), &rpc, expected, answer.clone()).await;
+        assert_eq!((status, &shown[0]["assignee"]), (200, &shown_bob()));
+        assert_eq!(shown[0]["html_url"], "http://git.example.com/Bob/Lib/issues/2");
+        assert_eq!(tracker.lookup().unwrap().user_ids, [3]);
+    }
+    let nameless = issue::ListUserIssuesResponse { repositories: Vec::new(), ..answer };
+    tracker.script.respond(&rpc, &nameless);
+    assert_eq!(tracker.send("GET", "/issues", "").await.0, 500);
+}

@@ -1,0 +1,139 @@
+//! A gateway in front of a scripted issue-svc, and what its tests have in common.
+
+use std::fmt::Debug;
+
+use ferrite_kit::timestamp;
+use ferrite_proto::error::{Kind, ServiceError, to_status};
+use ferrite_proto::issue::{self, IssueState};
+use ferrite_proto::repo;
+use prost::Message;
+use serde_json::{Value, json};
+
+use super::script::Script;
+use super::{GOOD, TestGateway};
+
+pub(super) const ISSUES: &str = "ferrite.issue.v1.IssueService";
+pub(super) const COMMENTS: &str = "ferrite.issue.v1.CommentService";
+pub(super) const LABELS: &str = "ferrite.issue.v1.LabelService";
+pub(super) const MILESTONES: &str = "ferrite.issue.v1.MilestoneService";
+pub(super) const GET_USERS: &str = "AccountService/GetUsers";
+
+/// The repository `Bob/Demo` with id 7, to which the token `good` has access.
+pub(super) struct Tracker {
+    pub(super) gateway: TestGateway,
+    pub(super) script: Script,
+}
+
+/// An error of a service, of a kind and with a reason.
+#[derive(Debug, thiserror::Error)]
+#[error("text of the service")]
+struct ScriptedError(Kind, &'static str);
+
+impl ServiceError for ScriptedError {
+    fn kind(&self) -> Kind {
+        self.0
+    }
+
+    fn reason(&self) -> &'static str {
+        self.1
+    }
+
+    fn domain(&self) -> &'static str {
+        "test"
+    }
+}
+
+/// Returns the status of an error.
+pub(super) fn failure(kind: Kind, reason: &'static str) -> tonic::Status {
+    to_status(&ScriptedError(kind, reason))
+}
+
+pub(super) fn bob() -> repo::User {
+    repo::User { id: 3, username: "Bob".into(), email: "bob@example.com".into(), ..Default::default() }
+}
+
+/// The JSON of [`bob`].
+pub(super) fn shown_bob() -> Value {
+    json!({
+        "id": 3, "username": "Bob", "login": "Bob", "full_name": "", "email": "bob@example.com",
+        "avatar_url": "http://git.example.com/avatars/3",
+    })
+}
+
+/// Issue 2 of [`bob`].
+pub(super) fn open_issue() -> issue::Issue {
+    issue::Issue {
+        id: 11,
+        repository_id: 7,
+        number: 2,
+        user_id: 3,
+        title: "t".into(),
+        state: IssueState::Open.into(),
+        create_time: Some(timestamp(0)),
+        update_time: Some(timestamp(0)),
+        ..Default::default()
+    }
+}
+
+pub(super) fn label() -> issue::Label {
+    issue::Label { id: 5, repository_id: 7, name: "bug".into(), color: "e11d21".into() }
+}
+
+/// The JSON of [`label`].
+pub(super) fn shown_label() -> Value {
+    let url = "http://git.example.com/api/v1/repos/Bob/Demo/labels/5";
+    json!({"id": 5, "name": "bug", "color": "e11d21", "url": url})
+}
+
+fn access(identity: Option<repo::Identity>) -> repo::ResolveAccessResponse {
+    let repository = repo::Repository { id: 7, owner: Some(bob()), name: "Demo".into(), ..Default::default() };
+    repo::ResolveAccessResponse { repository: Some(repository), grant: "grant".into(), identity }
+}
+
+impl Tracker {
+    pub(super) async fn new() -> Self {
+        let (gateway, script) = Script::gateway().await;
+        script.respond("AccessService/ResolveAccess", &access(None));
+        script.respond(GET_USERS, &repo::GetUsersResponse { users: vec![bob()], ..Default::default() });
+        Self { gateway, script }
+    }
+
+    /// Makes [`bob`] the caller of the requests to come.
+    pub(super) fn sign_in_bob(&self) {
+        let bob = bob();
+        let identity = repo::Identity {
+            user_id: bob.id,
+            username: bob.username,
+            full_name: bob.full_name,
+            email: bob.email,
+            ..Default::default()
+        };
+        self.script.respond("AccessService/ResolveAccess", &access(Some(identity)));
+    }
+
+    /// Sends a request and returns the status and the JSON of the response.
+    pub(super) async fn send(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let (status, _, text) = self.gateway.send(method, path, Some(GOOD), body).await;
+        (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() })
+    }
+
+    /// Sends a request, checks that the service got `expected`, and returns the status and the JSON of the response.
+    pub(super) async fn check<Q: Message + Default + PartialEq + Debug>(
+        &self,
+        request: (&str, &str, &str),
+        rpc: &str,
+        expected: Q,
+        answer: impl Message,
+    ) -> (u16, Value) {
+        self.script.respond(rpc, &answer);
+        let (method, path, body) = request;
+        let (status, shown) = self.send(method, path, body).await;
+        assert_eq!(self.script.take_request::<Q>(rpc), Some(expected), "{method} {path} {body} {shown}");
+        (status, shown)
+    }
+
+    /// Returns the request of the last lookup of accounts, if there was one.
+    pub(super) fn lookup(&self) -> Option<repo::GetUsersRequest> {
+        self.script.take_request(GET_USERS)
+    }
+}

@@ -1,0 +1,150 @@
+//! Helpers that the operations of the issue tracker share: the order of refusals and mistakes, words for states, and limits.
+
+use axum::http::HeaderMap;
+use ferrite_proto::error::reason;
+use ferrite_proto::issue::IssueState;
+use tonic::{Code, Status};
+
+use crate::http::body::JsonBody;
+use crate::http::body_limits::{BodyLimits, LargeBodyPermit, MAX_TEXT_BODY_BYTES};
+use crate::http::error::{ApiError, FieldError};
+use crate::http::fields::FieldReader;
+use crate::http::links::Links;
+use crate::http::page::Page;
+use crate::http::query::Query;
+
+/// Longest text that is passed on to issue-svc, in bytes: none of its fields may be longer, and a whole message has a limit of its own.
+const MAX_TEXT_BYTES: usize = 1024 * 1024;
+
+/// Decodes a JSON body with texts of up to 1 MiB. The caller holds the permit until the request is done.
+///
+/// # Errors
+/// 4xx for mistakes in the body, 503 when too many large bodies are in memory.
+pub(super) async fn decode_text_body<T>(
+    body: JsonBody,
+    limits: &BodyLimits,
+    decode: impl FnOnce(&mut FieldReader) -> T,
+) -> Result<(T, LargeBodyPermit), ApiError> {
+    let mut fields = body.fields(limits, MAX_TEXT_BODY_BYTES).await?;
+    let decoded = decode(&mut fields);
+    Ok((decoded, fields.finish()?))
+}
+
+/// Returns the error of a request in which the mistake `error` was found, given the response to `check`, a call that changes nothing:
+/// an error of that call comes first, unless it is about fields or has one of the reasons in `later`.
+pub(super) fn prefer_refusal<T>(check: Result<T, Status>, error: ApiError, later: &[&str]) -> ApiError {
+    match check {
+        Err(status) if status.code() != Code::InvalidArgument => {
+            let is_later = reason(&status).is_some_and(|reason| later.contains(&reason.as_str()));
+            if is_later { error } else { status.into() }
+        }
+        Ok(_) | Err(_) => error,
+    }
+}
+
+/// Converts a status of a list whose entries may have long texts. A response beyond the limit of messages is a page too large.
+pub(super) fn list_error(status: Status) -> ApiError {
+    if status.code() != Code::OutOfRange {
+        return status.into();
+    }
+    let message = "the texts of this page are too long together, ask for fewer entries";
+    ApiError::invalid(vec![FieldError { field: "limit".into(), code: "too_long".into(), message: message.into() }])
+}
+
+/// Returns the headers for `page` of a list that may have been counted in part.
+pub(super) fn list_headers(query: &Query, page: Page, total: i64, is_partial: bool, links: &Links) -> HeaderMap {
+    let has_more = i64::from(page.number).saturating_mul(i64::from(page.size)) < total;
+    query.headers_of_uncounted(page, Some(total).filter(|_| !is_partial), has_more, links)
+}
+
+/// Returns the state that `state` of a query asks for. `all` asks for both, other words for `default`.
+pub(super) fn listed_state(query: &Query, default: IssueState) -> IssueState {
+    match query.text("state").as_deref() {
+        Some("open") => IssueState::Open,
+        Some("closed") => IssueState::Closed,
+        Some("all") => IssueState::Unspecified,
+        _ => default,
+    }
+}
+
+/// Reads the new `state` of an issue or milestone; absent and empty stand for no change.
+pub(super) fn new_state(fields: &mut FieldReader) -> IssueState {
+    match fields.optional_non_empty("state").as_deref() {
+        None => IssueState::Unspecified,
+        Some("open") => IssueState::Open,
+        Some("closed") => IssueState::Closed,
+        Some(_) => {
+            fields.add_error("state", "unknown", "must be `open` or `closed`");
+            IssueState::Unspecified
+        }
+    }
+}
+
+/// Returns `text`, or notes a mistake in the field `name` if it is longer than any field may be.
+pub(super) fn limit_text(fields: &mut FieldReader, name: &str, text: String) -> String {
+    if text.len() <= MAX_TEXT_BYTES {
+        return text;
+    }
+    fields.add_error(name, "too_long", "must have at most 1 MiB");
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_kit::auth::AuthError;
+    use ferrite_proto::Permission;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_comes_before_a_mistake_and_a_missing_target_after_it() {
+        let prefer = |check: Result<(), Status>, later: &[&str]| {
+            prefer_refusal(check, ApiError::bad_request("mistake"), later).status.as_u16()
+        };
+        let forbidden = || Err(AuthError::PermissionRequired { needed: Permission::Write }.into());
+        let missing = || Err(Status::from(AuthError::RepositoryNotFound));
+        assert_eq!((prefer(Ok(()), &[]), prefer(forbidden(), &[]), prefer(missing(), &[])), (400, 403, 404));
+        assert_eq!(prefer(missing(), &["REPOSITORY_NOT_FOUND"]), 400);
+        assert_eq!(prefer(missing(), &["ISSUE_NOT_FOUND"]), 404);
+        assert_eq!(prefer(Err(Status::invalid_argument("field")), &[]), 400);
+        assert_eq!(prefer(Err(Status::unavailable("away")), &["ISSUE_NOT_FOUND"]), 503);
+    }
+
+    #[test]
+    fn a_list_counted_in_part_has_a_next_page_and_no_last_one() {
+        let links = Links::new("http://h", "h:22");
+        let headers = |page: i32, is_partial| {
+            let query = Query::new("/x", &format!("page={page}"));
+            let headers = list_headers(&query, Page { number: page, size: 10 }, 25, is_partial, &links);
+            let link = headers.get("link").map_or("", |link| link.to_str().unwrap()).to_owned();
+            let relations: Vec<_> = ["next", "last", "first", "prev"].map(|name| link.contains(name)).into();
+            (relations, headers.contains_key("x-total-count"))
+        };
+        assert_eq!(headers(1, true), (vec![true, false, false, false], false));
+        assert_eq!(headers(2, true), (vec![true, false, true, true], false));
+        assert_eq!(headers(3, true), (vec![false, false, true, true], false));
+        assert_eq!(headers(2, false), (vec![true, true, true, true], true));
+        assert_eq!(headers(i32::MAX, true).0, [false, false, true, true]);
+    }
+
+    #[test]
+    fn states_of_lists_are_words_and_others_are_the_default() {
+        let state = |query: &str| listed_state(&Query::new("/", query), IssueState::Open);
+        for (query, expected) in [
+            ("", IssueState::Open),
+            ("state=open", IssueState::Open),
+            ("state=closed", IssueState::Closed),
+            ("state=all", IssueState::Unspecified),
+            ("state=CLOSED", IssueState::Open),
+            ("state=%00", IssueState::Open),
+        ] {
+            assert_eq!(state(query), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn a_page_beyond_the_limit_of_messages_names_the_limit() {
+        assert_eq!(list_error(Status::out_of_range("decoded message length too large")).status.as_u16(), 422);
+        assert_eq!(list_error(AuthError::RepositoryNotFound.into()).status.as_u16(), 404);
+    }
+}

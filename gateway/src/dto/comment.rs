@@ -1,0 +1,34 @@
+use ferrite_proto::issue;
+use serde::Serialize;
+
+use super::convert::{MissingField, time};
+use super::user::{Accounts, User};
+use crate::http::links::RepositoryLinks;
+
+/// A comment on an issue or pull request.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Comment {
+    id: i64,
+    html_url: String,
+    user: User,
+    body: String,
+    created_at: String,
+    updated_at: String,
+}
+
+impl Comment {
+    pub(crate) fn new(
+        comment: issue::Comment,
+        accounts: &Accounts,
+        urls: &RepositoryLinks,
+    ) -> Result<Self, MissingField> {
+        Ok(Self {
+            id: comment.id,
+            html_url: urls.comment_html(comment.issue_number, comment.is_pull_request, comment.id),
+            user: accounts.by_id(comment.user_id, urls.site()),
+            body: comment.body,
+            created_at: time(comment.create_time, "create_time")?,
+            updated_at: time(comment.update_time, "update_time")?,
+        })
+    }
+}

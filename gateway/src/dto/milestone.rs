@@ -1,0 +1,32 @@
+use ferrite_proto::issue;
+use serde::Serialize;
+
+use super::convert::{MissingField, optional_time, state};
+
+/// A milestone of a repository.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Milestone {
+    id: i64,
+    title: String,
+    description: String,
+    state: &'static str,
+    open_issues: i64,
+    closed_issues: i64,
+    closed_at: Option<String>,
+    due_on: Option<String>,
+}
+
+impl Milestone {
+    pub(crate) fn new(milestone: issue::Milestone) -> Result<Self, MissingField> {
+        Ok(Self {
+            id: milestone.id,
+            state: state(milestone.state())?,
+            open_issues: milestone.open_issue_count,
+            closed_issues: milestone.closed_issue_count,
+            closed_at: optional_time(milestone.close_time, "close_time")?,
+            due_on: optional_time(milestone.due_time, "due_time")?,
+            title: milestone.title,
+            description: milestone.description,
+        })
+    }
+}

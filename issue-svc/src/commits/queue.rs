@@ -1,0 +1,177 @@
+//! The table `commit_scans`: updates of default branches whose commit messages are still to be read.
+//!
+//! A row is claimed for a lease, so that another replica takes over the rows of a process that died. Of one repository only the oldest
+//! row can be claimed: commits act in the order of their pushes.
+//!
+//! Not here: calls to other services.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Tx, Value};
+use ferrite_proto::events::{IssueReach, RefUpdate, RefsUpdated};
+use ferrite_proto::id::{RepositoryId, UserId};
+use sqlx::FromRow;
+use tokio::sync::Notify;
+
+/// Duration of a claim: longer than one step of a scan, and the delay of scans whose process was killed.
+const CLAIM_LEASE: Duration = Duration::from_secs(30);
+/// Longest delay before the next attempt.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+
+const RECORD: &str = "INSERT INTO commit_scans (repository_id, old_id, new_id, user_id, issue_reach, created_us, next_attempt_us, \
+     claimed_until_us, epoch, attempts) VALUES ($1, $2, $3, $4, $5, $6, $6, 0, 0, 0)";
+/// The oldest scan that is due, if its repository has no older one.
+const NEXT: &str = "SELECT s.id, s.epoch FROM commit_scans s WHERE s.claimed_until_us < $1 AND s.next_attempt_us <= $1 \
+     AND NOT EXISTS (SELECT 1 FROM commit_scans e WHERE e.repository_id = s.repository_id AND e.id < s.id) ORDER BY s.id LIMIT 1";
+const CLAIM: &str = "UPDATE commit_scans SET claimed_until_us = $3, epoch = epoch + 1 WHERE id = $1 AND epoch = $2 \
+     RETURNING id, epoch, attempts, repository_id, old_id, new_id, user_id, issue_reach";
+const EXTEND: &str = "UPDATE commit_scans SET claimed_until_us = $3 WHERE id = $1 AND epoch = $2";
+const FINISH: &str = "DELETE FROM commit_scans WHERE id = $1 AND epoch = $2";
+const RETRY: &str =
+    "UPDATE commit_scans SET claimed_until_us = 0, attempts = $3, next_attempt_us = $4 WHERE id = $1 AND epoch = $2";
+
+/// The queue of scans. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct ScanQueue {
+    db: Db,
+    added: Arc<Notify>,
+}
+
+/// A claimed scan: one update of the default branch of one repository.
+#[derive(Clone, Debug)]
+pub(super) struct Scan {
+    id: i64,
+    epoch: i64,
+    attempts: i64,
+    pub(super) repository: RepositoryId,
+    pub(super) old_id: String,
+    pub(super) new_id: String,
+    /// The user who pushed the commits.
+    pub(super) user: UserId,
+    pub(super) reach: IssueReach,
+}
+
+#[derive(FromRow)]
+struct ScanRow {
+    id: i64,
+    epoch: i64,
+    attempts: i64,
+    repository_id: i64,
+    old_id: String,
+    new_id: String,
+    user_id: i64,
+    issue_reach: i64,
+}
+
+impl From<ScanRow> for Scan {
+    fn from(row: ScanRow) -> Self {
+        let reach = i32::try_from(row.issue_reach).ok().and_then(|reach| IssueReach::try_from(reach).ok());
+        Self {
+            id: row.id,
+            epoch: row.epoch,
+            attempts: row.attempts,
+            repository: RepositoryId(row.repository_id),
+            old_id: row.old_id,
+            new_id: row.new_id,
+            user: UserId(row.user_id),
+            reach: reach.unwrap_or(IssueReach::None),
+        }
+    }
+}
+
+impl ScanQueue {
+    /// Creates the queue over `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db, added: Arc::default() }
+    }
+
+    /// Adds a scan if `updated` moved the default branch for a user whose credential reaches issues. Call [`ScanQueue::wake`] after the
+    /// commit.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn record(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        updated: &RefsUpdated,
+        now_us: i64,
+    ) -> Result<(), DbError> {
+        let reach = updated.issue_reach();
+        let may_act = updated.user_id != 0 && matches!(reach, IssueReach::Repository | IssueReach::All);
+        let Some(update) = default_branch_update(updated).filter(|_| may_act) else { return Ok(()) };
+        let (old_id, new_id) = (update.old_id.as_str(), update.new_id.as_str());
+        let args = args![repository, old_id, new_id, updated.user_id, i32::from(reach), now_us];
+        tx.execute(RECORD, &args).await.map(|_| ())
+    }
+
+    /// Makes the scanner look for scans now instead of at its next poll.
+    pub(crate) fn wake(&self) {
+        self.added.notify_one();
+    }
+
+    /// Waits for the next call of [`ScanQueue::wake`], or returns at once if there was one since the last wait.
+    pub(super) async fn woken(&self) {
+        self.added.notified().await;
+    }
+
+    /// Claims a scan. Claims and the marks below need not survive a crash of the machine: after it the commits are read again, and
+    /// have no second effect.
+    pub(super) async fn claim(&self, now_us: i64) -> Result<Option<Scan>, DbError> {
+        // A read first: a poll without rows must not occupy the single writer of SQLite.
+        let next: Option<(i64, i64)> = self.db.optional(NEXT, &args![now_us]).await?;
+        let Some((id, epoch)) = next else { return Ok(None) };
+        let mut tx = self.db.begin_relaxed().await?;
+        // The epoch is another one if a replica was faster.
+        let row: Option<ScanRow> = tx.optional(CLAIM, &args![id, epoch, now_us + micros(CLAIM_LEASE)]).await?;
+        tx.commit().await?;
+        Ok(row.map(Scan::from))
+    }
+
+    /// Begins the lease of a claim again. Returns false if the scan is not this claim's any more: another one has replaced it, or the
+    /// repository was deleted.
+    pub(super) async fn extend(&self, scan: &Scan, now_us: i64) -> Result<bool, DbError> {
+        Ok(self.mark(EXTEND, &args![scan.id, scan.epoch, now_us + micros(CLAIM_LEASE)]).await? > 0)
+    }
+
+    /// Removes a scan that has ended. This and the next two have no effect if another claim has replaced that of `scan`.
+    pub(super) async fn finish(&self, scan: &Scan) -> Result<(), DbError> {
+        self.mark(FINISH, &args![scan.id, scan.epoch]).await.map(|_| ())
+    }
+
+    /// Releases a scan that has failed, for another attempt after a delay that grows with each failure.
+    pub(super) async fn fail(&self, scan: &Scan, now_us: i64) -> Result<(), DbError> {
+        let next_us = now_us + micros(backoff(scan.attempts));
+        self.mark(RETRY, &args![scan.id, scan.epoch, scan.attempts + 1, next_us]).await.map(|_| ())
+    }
+
+    /// Releases a scan that was interrupted.
+    pub(super) async fn release(&self, scan: &Scan, now_us: i64) -> Result<(), DbError> {
+        self.mark(RETRY, &args![scan.id, scan.epoch, scan.attempts, now_us]).await.map(|_| ())
+    }
+
+    async fn mark(&self, sql: &'static str, args: &[Value]) -> Result<u64, DbError> {
+        let mut tx = self.db.begin_relaxed().await?;
+        let rows = tx.execute(sql, args).await?;
+        tx.commit().await?;
+        Ok(rows)
+    }
+}
+
+/// Returns the change of the default branch, unless the branch was deleted.
+fn default_branch_update(updated: &RefsUpdated) -> Option<&RefUpdate> {
+    let name = [b"refs/heads/", updated.default_branch.as_slice()].concat();
+    updated.updates.iter().find(|update| update.name == name && !update.new_id.bytes().all(|byte| byte == b'0'))
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Returns the delay before the next attempt: 100 ms, doubled by each failed attempt, at most [`MAX_BACKOFF`].
+fn backoff(attempts: i64) -> Duration {
+    let doublings = u32::try_from(attempts.clamp(0, 10)).unwrap_or(10);
+    (Duration::from_millis(100) * 2_u32.pow(doublings)).min(MAX_BACKOFF)
+}

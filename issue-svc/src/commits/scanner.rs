@@ -1,0 +1,209 @@
+//! The background task that reads the messages of pushed commits and applies what they say about issues.
+//!
+//! Not here: SQL (`queue`, the store), and the grouping of references (`targets`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_kit::grpc::Channel;
+use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::error::reason;
+use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_proto::git::{ListPushedCommitsRequest, PushedCommit};
+use ferrite_proto::repo::resolve_issue_access_request::Account;
+use ferrite_proto::repo::{IssueAccess, RepositoryRef};
+use tokio::sync::Semaphore;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+use tonic::{Code, Request, Status};
+
+use super::ApplyReferences;
+use super::queue::{Scan, ScanQueue};
+use super::targets::{ScannedReferences, Target};
+use crate::error::IssueError;
+use crate::upstream::RepoClient;
+
+/// Commits of one update whose messages are read, the newest.
+pub(super) const MAX_SCANNED_COMMITS: i32 = 1_000;
+/// References that are applied before the claim is extended.
+pub(super) const MAX_STEP_REFERENCES: usize = 100;
+/// Scans of one process at once.
+const MAX_CONCURRENT_SCANS: usize = 4;
+/// Deadline of each step of a scan: a call, or the application of some references. Less than a claim.
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between two looks for scans without a wake-up.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reads the commits of the queue's scans and applies their references.
+#[derive(Clone, Debug)]
+pub(crate) struct CommitScanner<W> {
+    queue: ScanQueue,
+    git: Channel,
+    repo: RepoClient,
+    writer: W,
+    clock: Clock,
+}
+
+/// The end of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// References were handed to the store.
+    Applied,
+    /// No commit refers to an issue that the pusher may see.
+    Empty,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ScanError {
+    /// The repository, the commit or the user does not exist any more.
+    #[error("{0} is gone")]
+    Gone(String),
+    #[error("{service} failed with code {code:?}")]
+    Call { service: &'static str, code: Code },
+    #[error("the store failed")]
+    Apply(#[from] IssueError),
+    #[error("deadline exceeded")]
+    TimedOut(#[from] Elapsed),
+    /// Another process scans, or the repository was deleted.
+    #[error("the claim is lost")]
+    ClaimLost,
+}
+
+impl ScanError {
+    fn of(service: &'static str, status: &Status) -> Self {
+        match reason(status) {
+            Some(reason) if status.code() == Code::NotFound => Self::Gone(reason),
+            _ => Self::Call { service, code: status.code() },
+        }
+    }
+
+    fn log(&self, scan: &Scan) {
+        let error = self as &dyn std::error::Error;
+        tracing::warn!(error, repo.id = %scan.repository, "commit scan failed; trying again later");
+    }
+}
+
+impl<W: ApplyReferences> CommitScanner<W> {
+    /// Creates a scanner of `queue` that asks git-svc and repo-svc, at the other ends of `git` and `repo`.
+    pub(crate) fn new(queue: ScanQueue, git: Channel, repo: Channel, writer: W, clock: Clock) -> Self {
+        Self { queue, git, repo: RepoClient::new(repo), writer, clock }
+    }
+
+    /// Starts to scan, until `life` stops.
+    pub(crate) fn start(self, life: &Lifecycle) {
+        let life2 = life.clone();
+        life.spawn("commit scans", async move { self.run(life2).await });
+    }
+
+    async fn run(self, life: Lifecycle) {
+        let running = Arc::new(Semaphore::new(MAX_CONCURRENT_SCANS));
+        while !life.is_stopping() {
+            let permit = tokio::select! {
+                () = life.stopping() => return,
+                permit = Arc::clone(&running).acquire_owned() => permit,
+            };
+            match self.queue.claim(self.clock.now_us()).await {
+                Ok(Some(scan)) => {
+                    let (scanner, life2) = (self.clone(), life.clone());
+                    life.spawn("commit scan", async move {
+                        scanner.process(&scan, &life2).await;
+                        drop(permit);
+                        // The next scan of the repository was held back by this one.
+                        scanner.queue.wake();
+                    });
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "cannot claim commit scans; trying again later"),
+            }
+            tokio::select! {
+                () = life.stopping() => {}
+                () = self.queue.woken() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Runs a claimed scan and marks it.
+    async fn process(&self, scan: &Scan, life: &Lifecycle) {
+        let ended = tokio::select! {
+            ended = self.scan(scan) => ended,
+            () = life.stopping() => {
+                if let Err(error) = self.queue.release(scan, self.clock.now_us()).await {
+                    tracing::warn!(%error, repo.id = %scan.repository, "an interrupted commit scan was not released");
+                }
+                return;
+            }
+        };
+        let (result, marked) = match ended {
+            Ok(Outcome::Applied) => ("applied", self.queue.finish(scan).await),
+            Ok(Outcome::Empty) => ("empty", self.queue.finish(scan).await),
+            Err(ScanError::Gone(reason)) => {
+                tracing::info!(reason, repo.id = %scan.repository, "dropped a commit scan: what it needs is gone");
+                ("dropped", self.queue.finish(scan).await)
+            }
+            Err(ScanError::ClaimLost) => {
+                tracing::info!(repo.id = %scan.repository, "a commit scan is not ours any more");
+                ("lost", Ok(()))
+            }
+            Err(error) => {
+                error.log(scan);
+                ("failed", self.queue.fail(scan, self.clock.now_us()).await)
+            }
+        };
+        metrics::counter!("ferrite_issue_commit_scans_total", "result" => result).increment(1);
+        if let Err(error) = marked {
+            tracing::warn!(%error, repo.id = %scan.repository, "the end of a commit scan was not stored; it runs again");
+        }
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<Outcome, ScanError> {
+        let commits = self.list_commits(scan).await?;
+        let references = ScannedReferences::parse(scan, &commits);
+        if references.is_empty() {
+            return Ok(Outcome::Empty);
+        }
+        let accesses = self.resolve(scan, references.repositories()).await?;
+        let targets = references.targets(&accesses);
+        for target in &targets {
+            self.apply(scan, target).await?;
+        }
+        Ok(if targets.is_empty() { Outcome::Empty } else { Outcome::Applied })
+    }
+
+    /// Asks git-svc for the commits of a scan, oldest first.
+    async fn list_commits(&self, scan: &Scan) -> Result<Vec<PushedCommit>, ScanError> {
+        let mut request = Request::new(ListPushedCommitsRequest {
+            repository_id: scan.repository.0,
+            old_id: scan.old_id.clone(),
+            new_id: scan.new_id.clone(),
+            limit: MAX_SCANNED_COMMITS,
+        });
+        request.set_timeout(STEP_TIMEOUT);
+        let listed = StorageServiceClient::new(self.git.clone()).list_pushed_commits(request).await;
+        Ok(listed.map_err(|status| ScanError::of("git-svc", &status))?.into_inner().commits)
+    }
+
+    /// Asks repo-svc what the pusher may do to the issues of repositories.
+    async fn resolve(&self, scan: &Scan, repositories: Vec<RepositoryRef>) -> Result<Vec<IssueAccess>, ScanError> {
+        let resolved = self.repo.access_of(Account::UserId(scan.user.0), repositories);
+        let resolved = timeout(STEP_TIMEOUT, resolved).await?;
+        Ok(resolved.map_err(|status| ScanError::of("repo-svc", &status))?.accesses)
+    }
+
+    /// Applies the references to one repository. If that is interrupted, the next attempt skips those that are applied.
+    async fn apply(&self, scan: &Scan, target: &Target) -> Result<(), ScanError> {
+        for references in target.references.chunks(MAX_STEP_REFERENCES) {
+            if !self.queue.extend(scan, self.clock.now_us()).await.map_err(IssueError::from)? {
+                return Err(ScanError::ClaimLost);
+            }
+            let applied = self.writer.apply(target.repository, references, scan.user, target.permission);
+            match timeout(STEP_TIMEOUT, applied).await? {
+                Ok(()) => {}
+                Err(IssueError::RepositoryDeleted) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}

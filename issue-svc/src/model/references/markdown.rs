@@ -1,0 +1,303 @@
+//! Mentions and references in Markdown texts: bodies of issues and comments.
+//!
+//! Texts are CommonMark. Scanned is the text that a reader sees as text, that of links included; not scanned are code, HTML, destinations
+//! of links, descriptions of images, and addresses that stand for themselves.
+//!
+//! Not here: rendering.
+
+use std::collections::HashSet;
+
+use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream};
+
+use super::IssueRef;
+use super::scan::{Scanner, Token};
+
+/// Most mentions of one text; later ones are dropped.
+const MAX_MENTIONS: usize = 100;
+/// Most references of one text; later ones are dropped.
+const MAX_REFERENCES: usize = 100;
+/// HTML elements whose text is code.
+const CODE_ELEMENTS: [&str; 5] = ["code", "kbd", "pre", "samp", "tt"];
+
+/// The mentions and references of a text, each once, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TextReferences {
+    /// Names of users as repo-svc folds them for a lookup, at most 100.
+    pub(crate) mentions: Vec<String>,
+    /// At most 100.
+    pub(crate) issues: Vec<IssueRef>,
+}
+
+/// Returns the mentions and references of a Markdown text.
+pub(crate) fn parse(text: &str) -> TextReferences {
+    let mut collector = Collector::default();
+    // An entity (`&#64;`, `&commat;`) may stand for a sign.
+    if !text.contains(['@', '#', '&']) {
+        return collector.found;
+    }
+    let mut visibility = Visibility::default();
+    for event in TextMergeStream::new(Parser::new_ext(text, Options::empty())) {
+        match event {
+            Event::Start(tag) => visibility.start(&tag),
+            Event::End(tag) => visibility.end(tag),
+            Event::InlineHtml(tag) => visibility.html_tag(&tag),
+            Event::Text(text) if visibility.is_visible() => collector.add(&text),
+            _ => {}
+        }
+        if collector.is_full() {
+            break;
+        }
+    }
+    collector.found
+}
+
+/// Keeps track of the elements whose text is not scanned.
+#[derive(Default)]
+struct Visibility {
+    /// Elements that are open, from the outermost hidden one inwards.
+    hidden_depth: usize,
+    /// Code elements in HTML tags that are open in the current block.
+    code_depth: usize,
+}
+
+impl Visibility {
+    fn is_visible(&self) -> bool {
+        self.hidden_depth == 0 && self.code_depth == 0
+    }
+
+    fn start(&mut self, tag: &Tag<'_>) {
+        if self.hidden_depth > 0 || is_hidden(tag) {
+            self.hidden_depth += 1;
+        }
+        if !is_inline(&tag.to_end()) {
+            self.code_depth = 0;
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        self.hidden_depth = self.hidden_depth.saturating_sub(1);
+        if !is_inline(&tag) {
+            self.code_depth = 0;
+        }
+    }
+
+    fn html_tag(&mut self, tag: &str) {
+        let is_closing = tag.starts_with("</");
+        let rest = tag.trim_start_matches(['<', '/']);
+        let name = rest.split(|next: char| !next.is_ascii_alphanumeric()).next().unwrap_or_default();
+        if !CODE_ELEMENTS.iter().any(|element| element.eq_ignore_ascii_case(name)) {
+            return;
+        }
+        self.code_depth = if is_closing { self.code_depth.saturating_sub(1) } else { self.code_depth + 1 };
+    }
+}
+
+fn is_hidden(tag: &Tag<'_>) -> bool {
+    match tag {
+        Tag::CodeBlock(_) | Tag::HtmlBlock | Tag::Image { .. } => true,
+        Tag::Link { link_type, .. } => matches!(link_type, LinkType::Autolink | LinkType::Email),
+        _ => false,
+    }
+}
+
+/// Returns whether an element is part of the text of a block.
+fn is_inline(tag: &TagEnd) -> bool {
+    matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Link | TagEnd::Image)
+}
+
+/// Gathers the tokens of texts.
+#[derive(Default)]
+struct Collector {
+    found: TextReferences,
+    seen_mentions: HashSet<String>,
+    seen_issues: HashSet<IssueRef>,
+}
+
+impl Collector {
+    fn add(&mut self, text: &str) {
+        for token in Scanner::new(text) {
+            match token {
+                Token::Mention(name) => {
+                    if self.found.mentions.len() < MAX_MENTIONS && self.seen_mentions.insert(name.clone()) {
+                        self.found.mentions.push(name);
+                    }
+                }
+                Token::Issue { issue, .. } => {
+                    if self.found.issues.len() < MAX_REFERENCES && self.seen_issues.insert(issue.clone()) {
+                        self.found.issues.push(issue);
+                    }
+                }
+            }
+            if self.is_full() {
+                return;
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.found.mentions.len() >= MAX_MENTIONS && self.found.issues.len() >= MAX_REFERENCES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    /// The mentions, then the references of a text, written as text.
+    fn found(text: &str) -> String {
+        let references = parse(text);
+        let mut written = String::new();
+        for name in references.mentions {
+            write!(written, "@{name} ").unwrap();
+        }
+        for IssueRef { repository, number } in references.issues {
+            let (owner, name) = repository.unwrap_or_default();
+            let slash = if owner.is_empty() { "" } else { "/" };
+            write!(written, "{owner}{slash}{name}#{number} ").unwrap();
+        }
+        written.trim_end().to_owned()
+    }
+
+    #[test]
+    fn the_text_of_a_document_is_scanned() {
+        for (text, expected) in [
+            ("", ""),
+            ("plain", ""),
+            ("See #12 and ada/site#3, @Ada!", "@ada #12 ada/site#3"),
+            ("@ada @Ada @ADA #1 #1 A/b#1 a/B#1", "@ada #1 a/b#1"),
+            ("# Heading @ada\n\n- item #1\n  1. @bob\n\n> quote #2\n> > @cy\n", "@ada @bob @cy #1 #2"),
+            ("**@ada** *#1* __a/b#2__ **x #3**", "@ada #1 a/b#2 #3"),
+            ("line\n@ada\n#1 no heading  \n#2\\\n#3", "@ada #1 #2 #3"),
+            ("@snake_case_name and @_b", "@snake_case_name @_b"),
+            ("\\@ada \\#1 &#64;bob &commat;cy &#35;2", "@ada @bob @cy #1 #2"),
+            ("| a | b |\n|---|---|\n| @ada | #1 |\n\n- [ ] #2\n- [x] #3", "@ada #1 #2 #3"),
+            ("#1\u{a0}#2\u{3000}#3\u{200b}#4", "#1 #2 #3 #4"),
+            ("a@b.c x#1 #1a", ""),
+            ("@ada\r\n\r\n#1\r\n", "@ada #1"),
+        ] {
+            assert_eq!(found(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn code_html_and_addresses_are_not_scanned() {
+        for text in [
+            "`@ada` `` #1 ` a/b#1 ``",
+            "```\n@ada\n#1\n```",
+            "~~~ @ada #1\n#2\n~~~",
+            "```\nunclosed #1",
+            "    #1\n    @ada",
+            "> ```\n> #1\n> ```",
+            "- a\n\n      #1",
+            "<div title=\"#1\">\n@ada\n</div>",
+            "<!-- #1 @ada -->",
+            "a <!-- #1 --> b",
+            "a <b title='@ada #1'>b</b>",
+            "a <code>#1</code> <KBD class=x>@ada</KBD> <pre>*#2*</pre>",
+            "[text](https://example.org/#1 '@ada #2')",
+            "[text][a]\n\n[a]: https://example.org/#1 \"@ada\"",
+            "![@ada #1](a.png)",
+            "[![#1](a.png)](/b)",
+            "<https://example.org/@ada/#1> <ada@example.org>",
+            "https://example.org/@ada/#1 http://a/b#1",
+            "#<!-- -->1 @<!-- -->ada",
+        ] {
+            assert_eq!(found(text), "", "{text}");
+        }
+    }
+
+    #[test]
+    fn text_beside_what_is_hidden_is_scanned() {
+        for (text, expected) in [
+            ("`code` #1 `code` @ada", "@ada #1"),
+            ("```\n#1\n```\n#2", "#2"),
+            ("[#1 and @ada](https://example.org/#2)", "@ada #1"),
+            ("[#1]: #2\n\n[#1] [@ada][#1] [#3] [@bob][no]", "@ada @bob #1 #3"),
+            ("<b>@ada</b> <code>#1</code> #2 </code> #3", "@ada #2 #3"),
+            ("<code>#1 without an end\n\n#2 in the next block", "#2"),
+            ("- <code>#1\n- #2", "#2"),
+            ("<div>#1</div>\n\n#2", "#2"),
+            ("![#1](a.png) #2 <https://example.org> #3", "#2 #3"),
+            ("``unbalanced #1 `", "#1"),
+            ("https://example.org #1", "#1"),
+        ] {
+            assert_eq!(found(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_has_at_most_100_mentions_and_100_references() {
+        let mut text = String::new();
+        for index in 1..=150 {
+            write!(text, "@user{index} #{index} ").unwrap();
+        }
+        let references = parse(&text);
+        assert_eq!((references.mentions.len(), references.issues.len()), (100, 100));
+        assert_eq!((references.mentions[99].as_str(), references.issues[99].number), ("user100", 100));
+        let references = parse(&format!("{text}{text}").replace('#', ""));
+        assert_eq!((references.mentions.len(), references.issues.len()), (100, 0));
+    }
+
+    /// Pieces of hostile texts, separated by spaces. A raised dot is a space, an arrow is the end of a line.
+    const UNITS: &str = "[ ] ![ [a]( [a][ [a]:·b↵ [](< ( ` `·``· * _ *a_· **a·*b· > >· >↵ -· 1.· -↵ ··-·a↵ < </ <a· <!-- <!--·a <? \
+         <![CDATA[ <!A & &# \\ \\[ \t · ↵ ·↵ a↵ # #· #1 #1· @ @a @a· @a/ a/ a/b#1 :// a:// a: é ~~~↵ ```a↵ ---↵ ===↵ a↵=↵ <a@b \
+         http:// | |- [^1] \0 [[]() ![[]() [a](<b \"[a](b·\" <x·y='";
+    /// Pairs of pieces, the first of which fill the first half of a text.
+    const PAIRS: &str = "[ ] [ ](a) ![ ](a) [ ][a] -· ↵ -· ·↵ -· a↵ >· ↵ >· >·↵ >-· ↵> 1.· ↵↵ -·>· ↵·↵ * * *a· a*· ** _ ( ) <a· > \
+         ` a` a·**b· c*· [a]:·b·'c↵ #1↵";
+
+    fn pieces(text: &str) -> Vec<String> {
+        text.split(' ').map(|piece| piece.replace('·', " ").replace('↵', "\n")).collect()
+    }
+
+    fn repeated(piece: &str, bytes: usize) -> String {
+        piece.repeat(bytes / piece.len())
+    }
+
+    #[test]
+    fn hostile_texts_of_one_mebibyte_take_linear_time() {
+        // The reference at the beginning makes sure that the text is parsed.
+        let mut texts: Vec<_> = pieces(UNITS).iter().map(|unit| format!("#1 {}", repeated(unit, MIB))).collect();
+        for pair in pieces(PAIRS).chunks(2) {
+            texts.push(format!("{}{}#1", repeated(&pair[0], MIB / 2), repeated(&pair[1], MIB / 2)));
+        }
+        // Runs of backticks of growing length, and lists nested by indentation, before many blank lines.
+        texts.push((1..1400).map(|length| format!("{} #1", "`".repeat(length))).collect());
+        let nested: String = (0..700).map(|depth| format!("{}- a\n", "  ".repeat(depth))).collect();
+        for blank in ["\n", " \n", "\t\n", "> \n"] {
+            texts.push(format!("{nested}{}#1", repeated(blank, MIB / 2)));
+        }
+        for text in texts {
+            let started = Instant::now();
+            parse(&text);
+            let taken = started.elapsed();
+            let beginning: String = text.chars().take(20).collect();
+            // Quadratic time would be minutes.
+            assert!(taken < Duration::from_secs(5), "{beginning:?} took {taken:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_parsed(text in "([@#/a1 `*_\\[\\]()<>!&;\n\t>-]|```|#1|@a|\\PC){0,80}") {
+            let references = parse(&text);
+            for name in &references.mentions {
+                prop_assert_eq!(&name.to_ascii_lowercase(), name);
+            }
+            prop_assert!(references.issues.iter().all(|issue| issue.number > 0));
+        }
+
+        #[test]
+        fn code_hides_references_whatever_is_in_it(text in "[@#a1 ./_*<>&\\[\\]-]{1,60}") {
+            prop_assert_eq!(found(&format!("```\n{text}\n```")), "");
+            prop_assert_eq!(found(&format!("a ``{text} ``")), "");
+        }
+    }
+}

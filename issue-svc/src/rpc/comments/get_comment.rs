@@ -1,0 +1,20 @@
+//! RPC `GetComment`.
+
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue::{GetCommentRequest, GetCommentResponse};
+use tonic::{Request, Status};
+
+use crate::error::IssueError;
+use crate::rpc::{IssueRpc, encode};
+
+pub(super) async fn get_comment(
+    service: &IssueRpc,
+    request: Request<GetCommentRequest>,
+) -> Result<GetCommentResponse, Status> {
+    service.authorize(&request, request.get_ref().repository_id).await?;
+    let GetCommentRequest { repository_id, issue_number, comment_id } = request.into_inner();
+    let store = &service.store;
+    let comment = store.comment(&mut store.reader(), RepositoryId(repository_id), issue_number, comment_id).await;
+    let comment = comment.map_err(IssueError::from)?.ok_or(IssueError::CommentNotFound)?;
+    Ok(GetCommentResponse { comment: Some(encode::comment(comment)) })
+}

@@ -1,0 +1,24 @@
+//! Comments on issues.
+
+mod create_comment;
+mod delete_comment;
+mod get_comment;
+mod list_comments;
+mod update_comment;
+
+use ferrite_proto::issue::comment_service_server::CommentService;
+use ferrite_proto::issue::{
+    CreateCommentRequest, CreateCommentResponse, DeleteCommentRequest, DeleteCommentResponse, GetCommentRequest,
+    GetCommentResponse, ListCommentsRequest, ListCommentsResponse, UpdateCommentRequest, UpdateCommentResponse,
+};
+use tonic::{Request, Response, Status};
+
+use super::{IssueRpc, dispatch};
+
+dispatch! { CommentService {
+    list_comments(ListCommentsRequest) -> ListCommentsResponse;
+    get_comment(GetCommentRequest) -> GetCommentResponse;
+    create_comment(CreateCommentRequest) -> CreateCommentResponse;
+    update_comment(UpdateCommentRequest) -> UpdateCommentResponse;
+    delete_comment(DeleteCommentRequest) -> DeleteCommentResponse;
+} }

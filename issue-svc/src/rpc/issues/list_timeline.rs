@@ -1,0 +1,52 @@
+//! RPC `ListTimeline`.
+
+use ferrite_kit::auth::Caller;
+use ferrite_kit::page::Page;
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue::{ListTimelineRequest, ListTimelineResponse, NamedRepository};
+use ferrite_proto::repo::IssueAccess;
+use tonic::{Request, Status};
+
+use crate::error::IssueError;
+use crate::rpc::{IssueRpc, encode};
+
+const MAX_PAGE_SIZE: i32 = 1000;
+
+pub(super) async fn list_timeline(
+    service: &IssueRpc,
+    request: Request<ListTimelineRequest>,
+) -> Result<ListTimelineResponse, Status> {
+    service.authorize(&request, request.get_ref().repository_id).await?;
+    let caller = Caller::of(&request);
+    Ok(list(service, &caller, request.into_inner()).await?)
+}
+
+async fn list(
+    service: &IssueRpc,
+    caller: &Caller,
+    request: ListTimelineRequest,
+) -> Result<ListTimelineResponse, IssueError> {
+    let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
+    let (store, repository, number) = (&service.store, RepositoryId(request.repository_id), request.number);
+    let issue = store.find(&mut store.reader(), repository, number).await?;
+    let issue = issue.ok_or(IssueError::NotFound { number })?;
+    let sources = store.sources(issue.id, repository).await?;
+    // Most issues are referred to from their own repository alone, which the caller may see. Without a token of its own nothing else is
+    // known of the caller.
+    let accesses = if sources.is_empty() || caller.token.is_none() {
+        Vec::new()
+    } else {
+        service.repo.access_of_caller(caller, &sources).await?.accesses
+    };
+    let visible: Vec<_> =
+        accesses.iter().map(|access| RepositoryId(access.repository_id)).chain([repository]).collect();
+    let (entries, total_count) = store.timeline(issue.id, &visible, page).await?;
+    let repositories = accesses.into_iter().map(named).collect();
+    let entries = entries.into_iter().map(|entry| encode::entry(entry, repository.0)).collect();
+    Ok(ListTimelineResponse { entries, total_count, repositories })
+}
+
+/// Converts an access to the name of its repository.
+pub(super) fn named(access: IssueAccess) -> NamedRepository {
+    NamedRepository { repository_id: access.repository_id, owner: access.owner, name: access.name }
+}

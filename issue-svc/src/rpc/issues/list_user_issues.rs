@@ -1,0 +1,67 @@
+//! RPC `ListUserIssues`.
+
+use std::collections::HashMap;
+
+use ferrite_kit::auth::Caller;
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::issue::{ListUserIssuesRequest, ListUserIssuesResponse};
+use tonic::{Request, Status};
+
+use super::list_timeline::named;
+use crate::error::IssueError;
+use crate::model::Class;
+use crate::rpc::{IssueRpc, encode};
+use crate::upstream::MAX_QUESTION_REPOSITORIES;
+
+const MAX_PAGE_SIZE: i32 = 50;
+/// Repositories whose issues one list has. Others may assign issues to a user without asking, so their number needs a bound.
+const MAX_LISTED_REPOSITORIES: i64 = 10_000;
+
+pub(super) async fn list_user_issues(
+    service: &IssueRpc,
+    request: Request<ListUserIssuesRequest>,
+) -> Result<ListUserIssuesResponse, Status> {
+    let caller = Caller::of(&request);
+    let user = UserId(caller.require_user()?.user_id);
+    Ok(list(service, &caller, user, request.into_inner()).await?)
+}
+
+async fn list(
+    service: &IssueRpc,
+    caller: &Caller,
+    user: UserId,
+    request: ListUserIssuesRequest,
+) -> Result<ListUserIssuesResponse, IssueError> {
+    let is_closed = encode::is_closed(request.state).map_err(|violation| IssueError::Invalid(vec![violation]))?;
+    let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
+    let states = is_closed.map_or(vec![false, true], |is_closed| vec![is_closed]);
+    let classes: Vec<_> = states.into_iter().map(|is_closed| Class { is_pull_request: false, is_closed }).collect();
+    let store = &service.store;
+    let assigned = store.assigned_repositories(user, &classes, MAX_LISTED_REPOSITORIES).await?;
+    let mut visible = HashMap::new();
+    // Asked without repositories too: the answer is the check of the token.
+    let mut rest: &[(RepositoryId, i64)] = &assigned;
+    loop {
+        let (chunk, more) = rest.split_at(rest.len().min(MAX_QUESTION_REPOSITORIES));
+        let ids: Vec<_> = chunk.iter().map(|(id, _)| *id).collect();
+        let answer = service.repo.access_of_caller(caller, &ids).await?;
+        visible.extend(answer.accesses.into_iter().map(|access| (access.repository_id, access)));
+        rest = more;
+        if rest.is_empty() {
+            break;
+        }
+    }
+    let (shown, hidden): (Vec<_>, Vec<_>) = assigned.iter().partition(|(id, _)| visible.contains_key(&id.0));
+    let total_count: i64 = shown.iter().map(|(_, count)| count).sum();
+    let shown: Vec<_> = shown.into_iter().map(|(id, _)| id).collect();
+    let is_all = hidden.is_empty() && i64::try_from(assigned.len()).is_ok_and(|count| count < MAX_LISTED_REPOSITORIES);
+    let issues = if page.offset() < total_count {
+        store.list_assigned(user, &classes, (!is_all).then_some(shown.as_slice()), page).await?
+    } else {
+        Vec::new()
+    };
+    let repositories = issues.iter().filter_map(|issue| visible.remove(&issue.repository.0)).map(named).collect();
+    let issues = store.complete(&mut store.reader(), issues).await?;
+    Ok(ListUserIssuesResponse { issues: issues.into_iter().map(encode::issue).collect(), total_count, repositories })
+}

@@ -1,0 +1,89 @@
+//! RPC `UpdateIssue`.
+
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::Permission;
+use ferrite_proto::grant::Grant;
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue::{UpdateIssueRequest, UpdateIssueResponse};
+use tonic::{Request, Status};
+
+use crate::error::IssueError;
+use crate::model::{Body, IssueChange, Title};
+use crate::rpc::service::{require_author_or, user};
+use crate::rpc::{IssueRpc, encode};
+use crate::store::CounterChange;
+use crate::writer::TextTargets;
+
+pub(super) async fn update_issue(
+    service: &IssueRpc,
+    request: Request<UpdateIssueRequest>,
+) -> Result<UpdateIssueResponse, Status> {
+    let grant = service.authorize(&request, request.get_ref().repository_id).await?;
+    let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateIssue")?;
+    let request = request.into_inner();
+    if request.check_only {
+        check(service, &grant, &request).await?;
+        return Ok(UpdateIssueResponse { issue: None });
+    }
+    Ok(once(service.store.db(), key.as_ref(), update(service, &grant, request, key.as_ref())).await?)
+}
+
+/// Checks that the issue exists and that the caller may change it.
+async fn check(service: &IssueRpc, grant: &Grant, request: &UpdateIssueRequest) -> Result<(), IssueError> {
+    let (repository, number) = (RepositoryId(request.repository_id), request.number);
+    let issue = service.store.find(&mut service.store.reader(), repository, number).await?;
+    require_author_or(grant, issue.ok_or(IssueError::NotFound { number })?.author, Permission::Write)
+}
+
+async fn update(
+    service: &IssueRpc,
+    grant: &Grant,
+    request: UpdateIssueRequest,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateIssueResponse, IssueError> {
+    let (change, targets) = match decode(service, grant, &request).await {
+        Ok(decoded) => decoded,
+        Err(error) => {
+            check(service, grant, &request).await?;
+            return Err(error);
+        }
+    };
+    let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+    let issue = write.issue(request.number).await?;
+    require_author_or(grant, issue.author, Permission::Write)?;
+    let issue = write.change(issue, change, &targets, user(grant)?).await?;
+    write.commit(key, UpdateIssueResponse { issue: Some(encode::issue(issue)) }).await
+}
+
+/// Returns the change, and what its body refers to.
+async fn decode(
+    service: &IssueRpc,
+    grant: &Grant,
+    request: &UpdateIssueRequest,
+) -> Result<(IssueChange, TextTargets), IssueError> {
+    let (repository, actor) = (RepositoryId(request.repository_id), user(grant)?);
+    let title = request.title.as_deref().map(Title::parse).transpose();
+    let body = request.body.clone().map(Body::parse).transpose();
+    let is_closed = encode::is_closed(request.state);
+    let (title, body, is_closed) = match (title, body, is_closed) {
+        (Ok(title), Ok(body), Ok(is_closed)) => (title, body, is_closed),
+        (title, body, is_closed) => {
+            let violations = [title.err(), body.err(), is_closed.err()];
+            return Err(IssueError::Invalid(violations.into_iter().flatten().collect()));
+        }
+    };
+    let mut change = IssueChange { title, body, is_closed, ..IssueChange::default() };
+    if grant.permission >= Permission::Write {
+        change.milestone_id = request.milestone_id;
+        change.assignee = match request.assignee.as_deref() {
+            None => None,
+            Some("") => Some(None),
+            Some(name) => Some(Some(service.repo.assignee(repository, name).await?)),
+        };
+    }
+    let targets = match &change.body {
+        Some(body) => service.targets(repository, actor, body.as_str()).await?,
+        None => TextTargets::default(),
+    };
+    Ok((change, targets))
+}

@@ -1,0 +1,31 @@
+//! RPC `DeleteLabel`.
+
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue::{DeleteLabelRequest, DeleteLabelResponse};
+use tonic::{Request, Status};
+
+use crate::error::IssueError;
+use crate::rpc::IssueRpc;
+use crate::rpc::service::user;
+use crate::store::CounterChange;
+
+pub(super) async fn delete_label(
+    service: &IssueRpc,
+    request: Request<DeleteLabelRequest>,
+) -> Result<DeleteLabelResponse, Status> {
+    let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    let key = IdempotencyKey::of(&request, user(&grant)?.0, "DeleteLabel")?;
+    let work = delete(service, request.into_inner(), key.as_ref());
+    Ok(once(service.store.db(), key.as_ref(), work).await?)
+}
+
+async fn delete(
+    service: &IssueRpc,
+    request: DeleteLabelRequest,
+    key: Option<&IdempotencyKey>,
+) -> Result<DeleteLabelResponse, IssueError> {
+    let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+    write.delete_label(request.label_id).await?;
+    write.commit(key, DeleteLabelResponse {}).await
+}

@@ -1,0 +1,29 @@
+//! Labels of repositories and issues.
+
+mod change_issue_labels;
+mod create_label;
+mod delete_label;
+mod get_label;
+mod list_issue_labels;
+mod list_labels;
+mod update_label;
+
+use ferrite_proto::issue::label_service_server::LabelService;
+use ferrite_proto::issue::{
+    ChangeIssueLabelsRequest, ChangeIssueLabelsResponse, CreateLabelRequest, CreateLabelResponse, DeleteLabelRequest,
+    DeleteLabelResponse, GetLabelRequest, GetLabelResponse, ListIssueLabelsRequest, ListIssueLabelsResponse,
+    ListLabelsRequest, ListLabelsResponse, UpdateLabelRequest, UpdateLabelResponse,
+};
+use tonic::{Request, Response, Status};
+
+use super::{IssueRpc, dispatch};
+
+dispatch! { LabelService {
+    list_labels(ListLabelsRequest) -> ListLabelsResponse;
+    get_label(GetLabelRequest) -> GetLabelResponse;
+    create_label(CreateLabelRequest) -> CreateLabelResponse;
+    update_label(UpdateLabelRequest) -> UpdateLabelResponse;
+    delete_label(DeleteLabelRequest) -> DeleteLabelResponse;
+    list_issue_labels(ListIssueLabelsRequest) -> ListIssueLabelsResponse;
+    change_issue_labels(ChangeIssueLabelsRequest) -> ChangeIssueLabelsResponse;
+} }

@@ -1,0 +1,37 @@
+//! RPC `CreateMilestone`.
+
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue::{CreateMilestoneRequest, CreateMilestoneResponse};
+use tonic::{Request, Status};
+
+use crate::error::IssueError;
+use crate::model::{Description, MilestoneTitle};
+use crate::rpc::service::user;
+use crate::rpc::{IssueRpc, encode};
+use crate::store::CounterChange;
+
+pub(super) async fn create_milestone(
+    service: &IssueRpc,
+    request: Request<CreateMilestoneRequest>,
+) -> Result<CreateMilestoneResponse, Status> {
+    let grant = service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateMilestone")?;
+    let work = create(service, request.into_inner(), key.as_ref());
+    Ok(once(service.store.db(), key.as_ref(), work).await?)
+}
+
+async fn create(
+    service: &IssueRpc,
+    request: CreateMilestoneRequest,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateMilestoneResponse, IssueError> {
+    let (title, text) = match (MilestoneTitle::parse(&request.title), Description::parse(request.description)) {
+        (Ok(title), Ok(text)) => (title, text),
+        (title, text) => return Err(IssueError::Invalid([title.err(), text.err()].into_iter().flatten().collect())),
+    };
+    let change = CounterChange { milestones: 1, ..CounterChange::default() };
+    let mut write = service.writer.begin(RepositoryId(request.repository_id), change).await?;
+    let milestone = write.add_milestone(&title, &text, request.due_time.map(encode::micros)).await?;
+    write.commit(key, CreateMilestoneResponse { milestone: Some(encode::milestone(milestone)) }).await
+}

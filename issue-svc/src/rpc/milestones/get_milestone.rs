@@ -1,0 +1,20 @@
+//! RPC `GetMilestone`.
+
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue::{GetMilestoneRequest, GetMilestoneResponse};
+use tonic::{Request, Status};
+
+use crate::error::IssueError;
+use crate::rpc::{IssueRpc, encode};
+
+pub(super) async fn get_milestone(
+    service: &IssueRpc,
+    request: Request<GetMilestoneRequest>,
+) -> Result<GetMilestoneResponse, Status> {
+    service.authorize_settings(&request, request.get_ref().repository_id).await?;
+    let GetMilestoneRequest { repository_id, milestone_id } = request.into_inner();
+    let store = &service.store;
+    let milestone = store.milestone(&mut store.reader(), RepositoryId(repository_id), milestone_id).await;
+    let milestone = milestone.map_err(IssueError::from)?.ok_or(IssueError::MilestoneNotFound)?;
+    Ok(GetMilestoneResponse { milestone: Some(encode::milestone(milestone)) })
+}

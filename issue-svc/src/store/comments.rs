@@ -1,0 +1,177 @@
+//! Comments. The list of a repository is counted by blocks of its sequence, as lists of issues are; the list of one issue by the issue.
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{RepositoryId, UserId};
+use sqlx::FromRow;
+
+use super::IssueStore;
+use super::list::MAX_UNCOUNTED_ROWS;
+use super::reader::Reader;
+use super::tallies::{BLOCK_NUMBERS, COMMENT_CLASS, List};
+use crate::model::{Body, Class, Comment, Issue};
+
+const SELECT: &str = "SELECT comments.id, comments.repository_id, comments.issue_id, issues.number, issues.class, comments.sequence, \
+     comments.user_id, comments.body, comments.created_us, comments.updated_us FROM comments \
+     JOIN issues ON issues.id = comments.issue_id";
+const INSERT: &str = "INSERT INTO comments (repository_id, issue_id, sequence, user_id, body, created_us, updated_us) \
+     VALUES ($1, $2, $3, $4, $5, $6, $6) RETURNING id";
+const UPDATE: &str = "UPDATE comments SET body = $2, updated_us = $3 WHERE id = $1";
+const DELETE: &str = "DELETE FROM comments WHERE id = $1";
+
+#[derive(FromRow)]
+struct CommentRow {
+    id: i64,
+    repository_id: i64,
+    issue_id: i64,
+    number: i64,
+    class: i64,
+    sequence: i64,
+    user_id: i64,
+    body: String,
+    created_us: i64,
+    updated_us: i64,
+}
+
+impl From<CommentRow> for Comment {
+    fn from(row: CommentRow) -> Self {
+        Self {
+            id: row.id,
+            repository: RepositoryId(row.repository_id),
+            issue_id: row.issue_id,
+            issue_number: row.number,
+            is_pull_request: Class::from_number(row.class).is_pull_request,
+            sequence: row.sequence,
+            author: UserId(row.user_id),
+            body: row.body,
+            created_us: row.created_us,
+            updated_us: row.updated_us,
+        }
+    }
+}
+
+/// A page of comments.
+#[derive(Debug)]
+pub(crate) struct CommentPage {
+    /// Oldest first.
+    pub(crate) comments: Vec<Comment>,
+    /// In all pages, or as many as were counted.
+    pub(crate) total: i64,
+    /// True if there are more than were counted.
+    pub(crate) is_partial: bool,
+}
+
+impl IssueStore {
+    /// Inserts a comment with the sequence that [`IssueStore::advance`] assigned in the same transaction.
+    pub(crate) async fn insert_comment(
+        &self,
+        tx: &mut Tx,
+        issue: &Issue,
+        author: UserId,
+        body: &Body,
+        sequence: i64,
+        now_us: i64,
+    ) -> Result<Comment, DbError> {
+        let args = args![issue.repository, issue.id, sequence, author, body.as_str(), now_us];
+        let (id,): (i64,) = tx.one(INSERT, &args).await?;
+        Ok(Comment {
+            id,
+            repository: issue.repository,
+            issue_id: issue.id.0,
+            issue_number: issue.number,
+            is_pull_request: issue.class.is_pull_request,
+            sequence,
+            author,
+            body: body.as_str().to_owned(),
+            created_us: now_us,
+            updated_us: now_us,
+        })
+    }
+
+    /// Writes the text of a comment.
+    pub(crate) async fn update_comment(&self, tx: &mut Tx, id: i64, body: &Body, now_us: i64) -> Result<(), DbError> {
+        tx.execute(UPDATE, &args![id, body.as_str(), now_us]).await.map(|_| ())
+    }
+
+    /// Deletes a comment.
+    pub(crate) async fn delete_comment(&self, tx: &mut Tx, id: i64) -> Result<(), DbError> {
+        tx.execute(DELETE, &args![id]).await.map(|_| ())
+    }
+
+    /// Returns a comment of the repository, and of the issue with `number` unless that is zero.
+    pub(crate) async fn comment(
+        &self,
+        reader: &mut Reader<'_>,
+        repository: RepositoryId,
+        number: i64,
+        id: i64,
+    ) -> Result<Option<Comment>, DbError> {
+        let mut query = Query::new(SELECT);
+        query.push(" WHERE comments.id = ").bind(id).push(" AND comments.repository_id = ").bind(repository);
+        let row: Option<CommentRow> = reader.optional(query.sql(), query.args()).await?;
+        Ok(row.map(Comment::from).filter(|comment| number == 0 || comment.issue_number == number))
+    }
+
+    /// Returns a page of the comments of one issue, oldest first.
+    pub(crate) async fn list_issue_comments(
+        &self,
+        issue: &Issue,
+        since_us: Option<i64>,
+        page: Page,
+    ) -> Result<CommentPage, DbError> {
+        let mut query = Query::new(SELECT);
+        query.push(" WHERE comments.issue_id = ").bind(issue.id);
+        if let Some(since_us) = since_us {
+            query.push(" AND comments.updated_us >= ").bind(since_us);
+        }
+        query.push(" ORDER BY comments.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        let comments = self.comments(&query).await?;
+        let Some(since_us) = since_us else {
+            return Ok(CommentPage { comments, total: issue.comment_count, is_partial: false });
+        };
+        let sql = "SELECT COUNT(*) FROM comments WHERE issue_id = $1 AND updated_us >= $2";
+        let (total,): (i64,) = self.db.one(sql, &args![issue.id, since_us]).await?;
+        Ok(CommentPage { comments, total, is_partial: false })
+    }
+
+    /// Returns a page of the comments of a repository, oldest first. With `since_us`, the pages end after [`MAX_UNCOUNTED_ROWS`].
+    pub(crate) async fn list_repository_comments(
+        &self,
+        repository: RepositoryId,
+        since_us: Option<i64>,
+        page: Page,
+    ) -> Result<CommentPage, DbError> {
+        let mut query = Query::new(SELECT);
+        query.push(" WHERE comments.repository_id = ").bind(repository);
+        let Some(since_us) = since_us else {
+            let total =
+                self.totals(repository, &[List::Comments], &[COMMENT_CLASS]).await?.first().copied().unwrap_or(0);
+            let place = self.locate(repository, List::Comments, &[COMMENT_CLASS], true, page.offset()).await?;
+            let Some(place) = place else { return Ok(CommentPage { comments: Vec::new(), total, is_partial: false }) };
+            query.push(" AND comments.sequence >= ").bind(place.block * BLOCK_NUMBERS);
+            query.push(" ORDER BY comments.sequence LIMIT ").bind(page.size()).push(" OFFSET ").bind(place.skipped);
+            return Ok(CommentPage { comments: self.comments(&query).await?, total, is_partial: false });
+        };
+        let count = "SELECT COUNT(*) FROM (SELECT 1 FROM comments WHERE repository_id = $1 AND updated_us >= $2 LIMIT $3) AS found";
+        let (found,): (i64,) = self.db.one(count, &args![repository, since_us, MAX_UNCOUNTED_ROWS + 1]).await?;
+        let (total, is_partial) = (found.min(MAX_UNCOUNTED_ROWS), found > MAX_UNCOUNTED_ROWS);
+        if page.offset() >= total {
+            return Ok(CommentPage { comments: Vec::new(), total, is_partial });
+        }
+        // Few are found by the index of times and sorted; among many the first of the sequence come soon.
+        query.push(if is_partial { " AND +comments.updated_us >= " } else { " AND comments.updated_us >= " });
+        query.bind(since_us).push(if is_partial {
+            " ORDER BY comments.sequence"
+        } else {
+            " ORDER BY +comments.sequence"
+        });
+        query.push(" LIMIT ").bind(page.size().min(total - page.offset())).push(" OFFSET ").bind(page.offset());
+        Ok(CommentPage { comments: self.comments(&query).await?, total, is_partial })
+    }
+
+    async fn comments(&self, query: &Query) -> Result<Vec<Comment>, DbError> {
+        let rows: Vec<CommentRow> = self.db.all(query.sql(), query.args()).await?;
+        Ok(rows.into_iter().map(Comment::from).collect())
+    }
+}

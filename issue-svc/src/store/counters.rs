@@ -1,0 +1,74 @@
+//! The counters of a repository: one row that gives out numbers and, locked, puts all writes to a repository's issues in one order.
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Tx};
+use ferrite_proto::id::RepositoryId;
+use sqlx::FromRow;
+
+use super::IssueStore;
+use crate::model::Counters;
+
+/// Locks the row until the transaction ends, so that writes to one repository, and their events, have one order.
+const ADVANCE: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted, last_comment, \
+     label_count, milestone_count) VALUES ($1, $2, $3, $4, FALSE, $5, $6, $7) ON CONFLICT (repository_id) DO UPDATE SET \
+     last_number = issue_counters.last_number + excluded.last_number, \
+     open_count = issue_counters.open_count + excluded.open_count, version = issue_counters.version + excluded.version, \
+     last_comment = issue_counters.last_comment + excluded.last_comment, \
+     label_count = issue_counters.label_count + excluded.label_count, \
+     milestone_count = issue_counters.milestone_count + excluded.milestone_count \
+     RETURNING last_number, open_count, version, is_deleted, last_comment, label_count, milestone_count";
+const MARK_DELETED: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted) \
+     VALUES ($1, 0, 0, 1, TRUE) ON CONFLICT (repository_id) DO UPDATE SET open_count = 0, \
+     version = issue_counters.version + 1, is_deleted = TRUE";
+
+/// By how much the counters of a repository change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CounterChange {
+    pub(crate) numbers: i64,
+    pub(crate) open: i64,
+    pub(crate) comments: i64,
+    pub(crate) labels: i64,
+    pub(crate) milestones: i64,
+}
+
+#[derive(FromRow)]
+struct CounterRow {
+    last_number: i64,
+    open_count: i64,
+    version: i64,
+    is_deleted: bool,
+    last_comment: i64,
+    label_count: i64,
+    milestone_count: i64,
+}
+
+impl IssueStore {
+    /// Changes the counters of a repository and returns them; `None` if the repository was deleted. Other writers of this repository
+    /// wait until the transaction ends, so everything that is read after this call stays as it is.
+    pub(crate) async fn advance(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        change: CounterChange,
+    ) -> Result<Option<Counters>, DbError> {
+        let versions = i64::from(change.numbers != 0 || change.open != 0);
+        let CounterChange { numbers, open, comments, labels, milestones } = change;
+        let args = args![repository, numbers, open, versions, comments, labels, milestones];
+        let row: CounterRow = tx.one(ADVANCE, &args).await?;
+        let counters = Counters {
+            last_number: row.last_number,
+            open_count: row.open_count,
+            version: row.version,
+            last_comment: row.last_comment,
+            label_count: row.label_count,
+            milestone_count: row.milestone_count,
+        };
+        Ok((!row.is_deleted).then_some(counters))
+    }
+
+    /// Marks a repository as deleted for good, because ids are never reused. Waits for writers before it, whose rows are seen after
+    /// this call; later writers find the mark.
+    pub(crate) async fn mark_deleted(&self, tx: &mut Tx, repository: RepositoryId) -> Result<(), DbError> {
+        tx.execute(MARK_DELETED, &args![repository]).await.map(|_| ())
+    }
+}

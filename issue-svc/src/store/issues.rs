@@ -1,0 +1,233 @@
+//! Rows of issues and pull requests, and what shows in them: labels, milestone, branches. The parts of a page come with one query for
+//! each kind.
+
+use std::collections::HashMap;
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_proto::id::{IssueId, RepositoryId, UserId};
+use sqlx::FromRow;
+
+use super::IssueStore;
+use super::labels::LabelRow;
+use super::reader::Reader;
+use crate::model::{Class, FullIssue, Issue, Label, Milestone, NewIssue, PullRequest};
+
+pub(super) const COLUMNS: &str = "issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, issues.body, \
+     issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
+     issues.closed_us";
+const INSERT: &str = "INSERT INTO issues (repository_id, number, user_id, title, body, class, assignee_id, milestone_id, \
+     comment_count, created_us, updated_us, closed_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $9, $10) RETURNING id";
+const UPDATE: &str =
+    "UPDATE issues SET class = $2, assignee_id = $3, milestone_id = $4, updated_us = $5, closed_us = $6 WHERE id = $1";
+const UPDATE_TEXTS: &str = "UPDATE issues SET title = $2, body = $3 WHERE id = $1";
+const TOUCH: &str = "UPDATE issues SET comment_count = comment_count + $2, updated_us = $3 WHERE id = $1";
+const INSERT_PULL_REQUEST: &str = "INSERT INTO pull_requests (issue_id, head_repository_id, head_branch, base_branch) \
+     VALUES ($1, $2, $3, $4)";
+
+#[derive(FromRow)]
+pub(super) struct IssueRow {
+    id: i64,
+    repository_id: i64,
+    number: i64,
+    user_id: i64,
+    title: String,
+    body: String,
+    class: i64,
+    assignee_id: i64,
+    milestone_id: i64,
+    comment_count: i64,
+    created_us: i64,
+    updated_us: i64,
+    closed_us: Option<i64>,
+}
+
+impl From<IssueRow> for Issue {
+    fn from(row: IssueRow) -> Self {
+        Self {
+            id: IssueId(row.id),
+            repository: RepositoryId(row.repository_id),
+            number: row.number,
+            author: UserId(row.user_id),
+            title: row.title,
+            body: row.body,
+            class: Class::from_number(row.class),
+            assignee: (row.assignee_id != 0).then_some(UserId(row.assignee_id)),
+            milestone_id: row.milestone_id,
+            comment_count: row.comment_count,
+            created_us: row.created_us,
+            updated_us: row.updated_us,
+            closed_us: row.closed_us,
+        }
+    }
+}
+
+#[derive(FromRow)]
+struct PullRequestRow {
+    issue_id: i64,
+    head_repository_id: i64,
+    head_branch: String,
+    base_branch: String,
+    merged_us: Option<i64>,
+}
+
+impl IssueStore {
+    /// Inserts `new` with a number that [`IssueStore::advance`] assigned in the same transaction, without its labels.
+    pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewIssue, number: i64, now_us: i64) -> Result<Issue, DbError> {
+        let class = Class { is_pull_request: new.pull_request.is_some(), is_closed: new.is_closed };
+        let issue = Issue {
+            id: IssueId(0),
+            repository: new.repository,
+            number,
+            author: new.author,
+            title: new.title.as_str().to_owned(),
+            body: new.body.as_str().to_owned(),
+            class,
+            assignee: new.assignee,
+            milestone_id: new.milestone_id,
+            comment_count: 0,
+            created_us: now_us,
+            updated_us: now_us,
+            closed_us: new.is_closed.then_some(now_us),
+        };
+        let assignee = issue.assignee.map_or(0, |user| user.0);
+        let (title, body) = (issue.title.as_str(), issue.body.as_str());
+        let args = args![
+            issue.repository,
+            number,
+            issue.author,
+            title,
+            body,
+            class.number(),
+            assignee,
+            issue.milestone_id,
+            now_us,
+            issue.closed_us
+        ];
+        let (id,): (i64,) = tx.one(INSERT, &args).await?;
+        if let Some(pull) = &new.pull_request {
+            let args = args![id, pull.head_repository, pull.head_branch.as_str(), pull.base_branch.as_str()];
+            tx.execute(INSERT_PULL_REQUEST, &args).await?;
+        }
+        Ok(Issue { id: IssueId(id), ..issue })
+    }
+
+    /// Writes the fields of an issue that can change, but for its texts and its number of comments.
+    pub(crate) async fn update(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
+        let assignee = issue.assignee.map_or(0, |user| user.0);
+        let args =
+            args![issue.id, issue.class.number(), assignee, issue.milestone_id, issue.updated_us, issue.closed_us];
+        tx.execute(UPDATE, &args).await.map(|_| ())
+    }
+
+    /// Writes title and body of an issue.
+    pub(crate) async fn update_texts(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
+        tx.execute(UPDATE_TEXTS, &args![issue.id, issue.title.as_str(), issue.body.as_str()]).await.map(|_| ())
+    }
+
+    /// Notes a change of what shows in an issue, and `comments` more of these.
+    pub(crate) async fn touch(&self, tx: &mut Tx, issue: IssueId, comments: i64, now_us: i64) -> Result<(), DbError> {
+        tx.execute(TOUCH, &args![issue, comments, now_us]).await.map(|_| ())
+    }
+
+    /// Returns the issue with this number.
+    pub(crate) async fn find(
+        &self,
+        reader: &mut Reader<'_>,
+        repository: RepositoryId,
+        number: i64,
+    ) -> Result<Option<Issue>, DbError> {
+        let mut query = Query::new("SELECT ");
+        query.push(COLUMNS).push(" FROM issues WHERE repository_id = ").bind(repository);
+        query.push(" AND number = ").bind(number);
+        let row: Option<IssueRow> = reader.optional(query.sql(), query.args()).await?;
+        Ok(row.map(Issue::from))
+    }
+
+    /// Returns the ids of those issues, named by repository and number, that exist.
+    pub(crate) async fn ids(&self, tx: &mut Tx, issues: &[(RepositoryId, i64)]) -> Result<Vec<IssueId>, DbError> {
+        let mut query = Query::new("SELECT id FROM issues WHERE (repository_id, number) IN (VALUES ");
+        for (place, (repository, number)) in issues.iter().enumerate() {
+            query.push(if place == 0 { "(" } else { ", (" }).bind(*repository).push(", ").bind(*number).push(")");
+        }
+        query.push(")");
+        let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
+        Ok(rows.into_iter().map(|(id,)| IssueId(id)).collect())
+    }
+
+    /// Adds what shows in issues of one or several repositories, with one query for each kind of thing, and none where the rows tell
+    /// that there is nothing.
+    pub(crate) async fn complete(
+        &self,
+        reader: &mut Reader<'_>,
+        issues: Vec<Issue>,
+    ) -> Result<Vec<FullIssue>, DbError> {
+        let mut labels = self.labels_of(reader, &issues).await?;
+        let milestones = self.milestones_of(reader, &issues).await?;
+        let mut pull_requests = self.pull_requests_of(reader, &issues).await?;
+        let complete = |issue: Issue| FullIssue {
+            labels: labels.remove(&issue.id.0).unwrap_or_default(),
+            milestone: milestones.iter().find(|milestone| milestone.id == issue.milestone_id).cloned(),
+            pull_request: pull_requests.remove(&issue.id.0),
+            issue,
+        };
+        Ok(issues.into_iter().map(complete).collect())
+    }
+
+    /// Adds what shows in one issue, as [`IssueStore::complete`].
+    pub(crate) async fn complete_one(&self, reader: &mut Reader<'_>, issue: Issue) -> Result<FullIssue, DbError> {
+        let mut issues = self.complete(reader, vec![issue]).await?;
+        issues.pop().ok_or(DbError::from(sqlx::Error::RowNotFound))
+    }
+
+    async fn labels_of(&self, reader: &mut Reader<'_>, issues: &[Issue]) -> Result<HashMap<i64, Vec<Label>>, DbError> {
+        #[derive(FromRow)]
+        struct OwnedLabelRow {
+            issue_id: i64,
+            #[sqlx(flatten)]
+            label: LabelRow,
+        }
+        let mut labels: HashMap<i64, Vec<Label>> = HashMap::new();
+        if issues.is_empty() {
+            return Ok(labels);
+        }
+        let mut query = Query::new(
+            "SELECT issue_labels.issue_id, labels.id, labels.repository_id, labels.name, labels.color FROM issue_labels \
+             JOIN labels ON labels.id = issue_labels.label_id WHERE issue_labels.issue_id IN ",
+        );
+        query.bind_list(issues.iter().map(|issue| issue.id)).push(" ORDER BY labels.name_key, labels.id");
+        let rows: Vec<OwnedLabelRow> = reader.all(query.sql(), query.args()).await?;
+        for row in rows {
+            labels.entry(row.issue_id).or_default().push(row.label.into());
+        }
+        Ok(labels)
+    }
+
+    async fn milestones_of(&self, reader: &mut Reader<'_>, issues: &[Issue]) -> Result<Vec<Milestone>, DbError> {
+        let mut ids: Vec<_> = issues.iter().map(|issue| issue.milestone_id).filter(|id| *id != 0).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.is_empty() { Ok(Vec::new()) } else { self.milestones_by_id(reader, &ids).await }
+    }
+
+    async fn pull_requests_of(
+        &self,
+        reader: &mut Reader<'_>,
+        issues: &[Issue],
+    ) -> Result<HashMap<i64, PullRequest>, DbError> {
+        let ids: Vec<_> = issues.iter().filter(|issue| issue.class.is_pull_request).map(|issue| issue.id).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let mut query = Query::new(
+            "SELECT issue_id, head_repository_id, head_branch, base_branch, merged_us FROM pull_requests WHERE issue_id IN ",
+        );
+        query.bind_list(ids);
+        let rows: Vec<PullRequestRow> = reader.all(query.sql(), query.args()).await?;
+        let convert = |row: PullRequestRow| {
+            let PullRequestRow { issue_id, head_repository_id, head_branch, base_branch, merged_us } = row;
+            (issue_id, PullRequest { head_repository_id, head_branch, base_branch, merged_us })
+        };
+        Ok(rows.into_iter().map(convert).collect())
+    }
+}

@@ -1,0 +1,148 @@
+//! Labels of repositories, and the labels of issues.
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::RepositoryId;
+use sqlx::FromRow;
+
+use super::IssueStore;
+use super::reader::Reader;
+use crate::model::{Color, Issue, Label, LabelName};
+
+const INSERT: &str = "INSERT INTO labels (repository_id, name, name_key, color) VALUES ($1, $2, $3, $4) \
+     ON CONFLICT (repository_id, name_key) DO NOTHING RETURNING id";
+const UPDATE: &str = "UPDATE labels SET name = $3, name_key = $4, color = $5 WHERE repository_id = $1 AND id = $2";
+const FIND: &str = "SELECT id, repository_id, name, color FROM labels WHERE repository_id = $1 AND id = $2";
+const FIND_NAMED: &str = "SELECT id, repository_id, name, color FROM labels WHERE repository_id = $1 AND name_key = $2";
+const LIST: &str =
+    "SELECT id, repository_id, name, color FROM labels WHERE repository_id = $1 ORDER BY name_key LIMIT $2 OFFSET $3";
+const COUNT: &str = "SELECT COUNT(*) FROM labels WHERE repository_id = $1";
+const DELETE: &str = "DELETE FROM labels WHERE repository_id = $1 AND id = $2";
+
+#[derive(FromRow)]
+pub(super) struct LabelRow {
+    id: i64,
+    repository_id: i64,
+    name: String,
+    color: String,
+}
+
+impl From<LabelRow> for Label {
+    fn from(row: LabelRow) -> Self {
+        Self { id: row.id, repository: RepositoryId(row.repository_id), name: row.name, color: row.color }
+    }
+}
+
+impl IssueStore {
+    /// Inserts a label; `None` if the repository has one of that name.
+    pub(crate) async fn insert_label(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        name: &LabelName,
+        color: &Color,
+    ) -> Result<Option<Label>, DbError> {
+        let args = args![repository, name.as_str(), name.key(), color.as_str()];
+        let row: Option<(i64,)> = tx.optional(INSERT, &args).await?;
+        let (name, color) = (name.as_str().to_owned(), color.as_str().to_owned());
+        Ok(row.map(|(id,)| Label { id, repository, name, color }))
+    }
+
+    /// Writes name and colour of a label.
+    ///
+    /// # Errors
+    /// A unique violation if another label has the name, besides failures of the database.
+    pub(crate) async fn update_label(&self, tx: &mut Tx, label: &Label) -> Result<(), DbError> {
+        let key = label.name.to_lowercase();
+        let args = args![label.repository, label.id, label.name.as_str(), key, label.color.as_str()];
+        tx.execute(UPDATE, &args).await.map(|_| ())
+    }
+
+    /// Returns a label of the repository.
+    pub(crate) async fn label(
+        &self,
+        reader: &mut Reader<'_>,
+        repository: RepositoryId,
+        id: i64,
+    ) -> Result<Option<Label>, DbError> {
+        let row: Option<LabelRow> = reader.optional(FIND, &args![repository, id]).await?;
+        Ok(row.map(Label::from))
+    }
+
+    /// Returns the label of the repository that has a name, compared without regard to case.
+    pub(crate) async fn label_named(
+        &self,
+        reader: &mut Reader<'_>,
+        repository: RepositoryId,
+        name: &str,
+    ) -> Result<Option<Label>, DbError> {
+        let row: Option<LabelRow> = reader.optional(FIND_NAMED, &args![repository, name.to_lowercase()]).await?;
+        Ok(row.map(Label::from))
+    }
+
+    /// Returns those labels of the repository that have one of the ids or names, by name.
+    pub(crate) async fn labels_matching(
+        &self,
+        reader: &mut Reader<'_>,
+        repository: RepositoryId,
+        ids: &[i64],
+        names: &[String],
+    ) -> Result<Vec<Label>, DbError> {
+        let mut query = Query::new("SELECT id, repository_id, name, color FROM labels WHERE repository_id = ");
+        query.bind(repository).push(" AND (id IN ").bind_list(ids.iter().copied());
+        query.push(" OR name_key IN ").bind_list(names.iter().map(|name| name.to_lowercase()));
+        query.push(") ORDER BY name_key");
+        let rows: Vec<LabelRow> = reader.all(query.sql(), query.args()).await?;
+        Ok(rows.into_iter().map(Label::from).collect())
+    }
+
+    /// Returns a page of the repository's labels by name, and their total number.
+    pub(crate) async fn list_labels(&self, repository: RepositoryId, page: Page) -> Result<(Vec<Label>, i64), DbError> {
+        let rows: Vec<LabelRow> = self.db.all(LIST, &args![repository, page.size(), page.offset()]).await?;
+        let (total,): (i64,) = self.db.one(COUNT, &args![repository]).await?;
+        Ok((rows.into_iter().map(Label::from).collect(), total))
+    }
+
+    /// Deletes a label from its repository. It shows in no issue from now on; the rows that tie it to them are removed by
+    /// [`IssueStore::purge_label`]. Returns false if there is none.
+    pub(crate) async fn delete_label(&self, tx: &mut Tx, repository: RepositoryId, id: i64) -> Result<bool, DbError> {
+        Ok(tx.execute(DELETE, &args![repository, id]).await? > 0)
+    }
+
+    /// Ties labels to an issue that has none of them.
+    pub(crate) async fn add_labels(&self, tx: &mut Tx, issue: &Issue, labels: &[i64]) -> Result<(), DbError> {
+        if labels.is_empty() {
+            return Ok(());
+        }
+        let mut query = Query::new("INSERT INTO issue_labels (issue_id, label_id, class, number) VALUES ");
+        for (place, label) in labels.iter().enumerate() {
+            query.push(if place == 0 { "(" } else { ", (" }).bind(issue.id).push(", ").bind(*label).push(", ");
+            query.bind(issue.class.number()).push(", ").bind(issue.number).push(")");
+        }
+        tx.execute(query.sql(), query.args()).await.map(|_| ())
+    }
+
+    /// Removes labels from an issue.
+    pub(crate) async fn remove_labels(&self, tx: &mut Tx, issue: &Issue, labels: &[i64]) -> Result<(), DbError> {
+        if labels.is_empty() {
+            return Ok(());
+        }
+        let mut query = Query::new("DELETE FROM issue_labels WHERE issue_id = ");
+        query.bind(issue.id).push(" AND label_id IN ").bind_list(labels.iter().copied());
+        tx.execute(query.sql(), query.args()).await.map(|_| ())
+    }
+
+    /// Notes the class of an issue in the rows of its labels.
+    pub(crate) async fn reclassify_labels(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
+        let sql = "UPDATE issue_labels SET class = $2 WHERE issue_id = $1";
+        tx.execute(sql, &args![issue.id, issue.class.number()]).await.map(|_| ())
+    }
+
+    /// Returns the ids of all labels that are tied to an issue, those of deleted labels too, which are still counted.
+    pub(crate) async fn tied_labels(&self, tx: &mut Tx, issue: &Issue) -> Result<Vec<i64>, DbError> {
+        let sql = "SELECT label_id FROM issue_labels WHERE issue_id = $1";
+        let rows: Vec<(i64,)> = tx.all(sql, &args![issue.id]).await?;
+        Ok(rows.into_iter().map(|(id,)| id).collect())
+    }
+}

@@ -1,0 +1,156 @@
+//! Milestones of repositories. Their counts of issues are those of their lists.
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::RepositoryId;
+use sqlx::FromRow;
+
+use super::IssueStore;
+use super::reader::Reader;
+use crate::model::Milestone;
+
+/// The counts are sums of single rows: open and closed issues, open and closed pull requests.
+const SELECT: &str = "SELECT milestones.id, milestones.repository_id, title, description, is_closed, due_us, closed_us, created_us, \
+     COALESCE((SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id \
+     AND list = 3 AND list_id = milestones.id AND block = -1 AND class IN (0, 2)), 0) AS open_count, \
+     COALESCE((SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id \
+     AND list = 3 AND list_id = milestones.id AND block = -1 AND class IN (1, 3)), 0) AS closed_count FROM milestones";
+const INSERT: &str = "INSERT INTO milestones (repository_id, title, description, is_closed, due_us, created_us) \
+     VALUES ($1, $2, $3, FALSE, $4, $5) RETURNING id";
+const UPDATE: &str = "UPDATE milestones SET title = $2, description = $3, is_closed = $4, due_us = $5, closed_us = $6 \
+     WHERE id = $1";
+const DELETE: &str = "DELETE FROM milestones WHERE repository_id = $1 AND id = $2";
+
+#[derive(FromRow)]
+struct MilestoneRow {
+    id: i64,
+    repository_id: i64,
+    title: String,
+    description: String,
+    is_closed: bool,
+    due_us: Option<i64>,
+    closed_us: Option<i64>,
+    created_us: i64,
+    open_count: i64,
+    closed_count: i64,
+}
+
+impl From<MilestoneRow> for Milestone {
+    fn from(row: MilestoneRow) -> Self {
+        Self {
+            id: row.id,
+            repository: RepositoryId(row.repository_id),
+            title: row.title,
+            description: row.description,
+            is_closed: row.is_closed,
+            due_us: row.due_us,
+            closed_us: row.closed_us,
+            created_us: row.created_us,
+            open_count: row.open_count,
+            closed_count: row.closed_count,
+        }
+    }
+}
+
+impl IssueStore {
+    /// Inserts an open milestone without issues.
+    pub(crate) async fn insert_milestone(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        title: &str,
+        description: &str,
+        due_us: Option<i64>,
+        now_us: i64,
+    ) -> Result<Milestone, DbError> {
+        let (id,): (i64,) = tx.one(INSERT, &args![repository, title, description, due_us, now_us]).await?;
+        let (title, description) = (title.to_owned(), description.to_owned());
+        Ok(Milestone {
+            id,
+            repository,
+            title,
+            description,
+            is_closed: false,
+            due_us,
+            closed_us: None,
+            created_us: now_us,
+            open_count: 0,
+            closed_count: 0,
+        })
+    }
+
+    /// Writes the fields of a milestone that can change.
+    pub(crate) async fn update_milestone(&self, tx: &mut Tx, milestone: &Milestone) -> Result<(), DbError> {
+        let Milestone { id, title, description, is_closed, due_us, closed_us, .. } = milestone;
+        let args = args![*id, title.as_str(), description.as_str(), *is_closed, *due_us, *closed_us];
+        tx.execute(UPDATE, &args).await.map(|_| ())
+    }
+
+    /// Returns a milestone of the repository.
+    pub(crate) async fn milestone(
+        &self,
+        reader: &mut Reader<'_>,
+        repository: RepositoryId,
+        id: i64,
+    ) -> Result<Option<Milestone>, DbError> {
+        let mut query = Query::new(SELECT);
+        query.push(" WHERE milestones.repository_id = ").bind(repository).push(" AND milestones.id = ").bind(id);
+        let row: Option<MilestoneRow> = reader.optional(query.sql(), query.args()).await?;
+        Ok(row.map(Milestone::from))
+    }
+
+    /// Returns the ids of the milestones of the repository that have a title or an id.
+    pub(crate) async fn milestones_matching(&self, repository: RepositoryId, text: &str) -> Result<Vec<i64>, DbError> {
+        let sql = "SELECT id FROM milestones WHERE repository_id = $1 AND (id = $2 OR title = $3) ORDER BY id";
+        let id: i64 = text.parse().unwrap_or_default();
+        let rows: Vec<(i64,)> = self.db.all(sql, &args![repository, id, text]).await?;
+        Ok(rows.into_iter().map(|(id,)| id).collect())
+    }
+
+    /// Returns milestones by id.
+    pub(super) async fn milestones_by_id(
+        &self,
+        reader: &mut Reader<'_>,
+        ids: &[i64],
+    ) -> Result<Vec<Milestone>, DbError> {
+        let mut query = Query::new(SELECT);
+        query.push(" WHERE milestones.id IN ").bind_list(ids.iter().copied());
+        let rows: Vec<MilestoneRow> = reader.all(query.sql(), query.args()).await?;
+        Ok(rows.into_iter().map(Milestone::from).collect())
+    }
+
+    /// Returns a page of the repository's milestones by id, all or the closed or open ones, and their total number.
+    pub(crate) async fn list_milestones(
+        &self,
+        repository: RepositoryId,
+        is_closed: Option<bool>,
+        page: Page,
+    ) -> Result<(Vec<Milestone>, i64), DbError> {
+        let filtered = |sql| {
+            let mut query = Query::new(sql);
+            query.push(" WHERE milestones.repository_id = ").bind(repository);
+            if let Some(is_closed) = is_closed {
+                query.push(" AND is_closed = ").bind(is_closed);
+            }
+            query
+        };
+        let mut list = filtered(SELECT);
+        list.push(" ORDER BY milestones.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        let rows: Vec<MilestoneRow> = self.db.all(list.sql(), list.args()).await?;
+        let count = filtered("SELECT COUNT(*) FROM milestones");
+        let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
+        Ok((rows.into_iter().map(Milestone::from).collect(), total))
+    }
+
+    /// Deletes a milestone. It shows in no issue from now on; the rows that name it are changed by [`IssueStore::purge_milestone`].
+    /// Returns false if there is none.
+    pub(crate) async fn delete_milestone(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        id: i64,
+    ) -> Result<bool, DbError> {
+        Ok(tx.execute(DELETE, &args![repository, id]).await? > 0)
+    }
+}

@@ -1,0 +1,85 @@
+//! What is found in texts when they are written: words for the search, and names of users that are mentioned.
+//!
+//! Not here: parsing (`model::references`).
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_proto::id::IssueId;
+
+use super::IssueStore;
+use crate::model::Issue;
+use crate::model::references::words;
+
+const INSERT_WORDS_SQLITE: &str = "INSERT INTO issue_words (rowid, words) VALUES ($1, $2)";
+const UPDATE_WORDS_SQLITE: &str = "UPDATE issue_words SET words = $2 WHERE rowid = $1";
+const INSERT_WORDS_POSTGRES: &str = "INSERT INTO issue_words (issue_id, words) \
+     VALUES ($1, array_to_tsvector(string_to_array($2, ' ')))";
+const UPDATE_WORDS_POSTGRES: &str = "INSERT INTO issue_words (issue_id, words) \
+     VALUES ($1, array_to_tsvector(string_to_array($2, ' '))) ON CONFLICT (issue_id) DO UPDATE SET words = excluded.words";
+
+/// The text that mentions names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MentionSource {
+    /// The body of the issue.
+    Body,
+    /// A comment.
+    Comment(i64),
+}
+
+impl MentionSource {
+    fn comment_id(self) -> i64 {
+        match self {
+            Self::Body => 0,
+            Self::Comment(id) => id,
+        }
+    }
+}
+
+impl IssueStore {
+    /// Adds the words of a new issue to the search index.
+    pub(crate) async fn insert_words(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
+        let sql = tx.pick(INSERT_WORDS_POSTGRES, INSERT_WORDS_SQLITE);
+        self.write_words(tx, sql, issue).await
+    }
+
+    /// Replaces the words of an issue in the search index.
+    pub(crate) async fn update_words(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
+        let sql = tx.pick(UPDATE_WORDS_POSTGRES, UPDATE_WORDS_SQLITE);
+        self.write_words(tx, sql, issue).await
+    }
+
+    async fn write_words(&self, tx: &mut Tx, sql: &'static str, issue: &Issue) -> Result<(), DbError> {
+        let words = words::indexed_text(issue.repository, &issue.title, &issue.body);
+        tx.execute(sql, &args![issue.id, words]).await.map(|_| ())
+    }
+
+    /// Adds the names that a new text mentions, in the form of keys and without duplicates.
+    pub(crate) async fn insert_mentions(
+        &self,
+        tx: &mut Tx,
+        issue: &Issue,
+        source: MentionSource,
+        names: &[String],
+    ) -> Result<(), DbError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut query = Query::new("INSERT INTO mentions (issue_id, comment_id, name_key, repository_id) VALUES ");
+        for (place, name) in names.iter().enumerate() {
+            query.push(if place == 0 { "(" } else { ", (" }).bind(issue.id).push(", ").bind(source.comment_id());
+            query.push(", ").bind(name).push(", ").bind(issue.repository).push(")");
+        }
+        tx.execute(query.sql(), query.args()).await.map(|_| ())
+    }
+
+    /// Removes the mentions of a text.
+    pub(crate) async fn delete_mentions(
+        &self,
+        tx: &mut Tx,
+        issue: IssueId,
+        source: MentionSource,
+    ) -> Result<(), DbError> {
+        let sql = "DELETE FROM mentions WHERE issue_id = $1 AND comment_id = $2";
+        tx.execute(sql, &args![issue, source.comment_id()]).await.map(|_| ())
+    }
+}

@@ -1,0 +1,133 @@
+//! The history of issues: changes, and references by commits and other issues.
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{IssueId, RepositoryId, UserId};
+use ferrite_proto::issue::TimelineAction;
+use sqlx::FromRow;
+
+use super::IssueStore;
+
+const COLUMNS: &str = "action, user_id, created_us, assignee_id, label_id, label_color, old_text, new_text, commit_id, \
+     source_repository_id, source_issue_id, source_number";
+/// Entries in one statement.
+const MAX_STATEMENT_ROWS: usize = 500;
+/// Repositories whose references to one issue are shown.
+const MAX_SOURCES: i64 = 1000;
+
+/// One entry of a timeline. Fields that its action does not use are zero or empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, FromRow)]
+pub(crate) struct TimelineEntry {
+    pub(crate) id: i64,
+    pub(crate) action: i64,
+    pub(crate) user_id: i64,
+    pub(crate) created_us: i64,
+    pub(crate) assignee_id: i64,
+    pub(crate) label_id: i64,
+    pub(crate) label_color: String,
+    /// The title before, or the name of the label, or the title of the milestone.
+    pub(crate) old_text: String,
+    /// The title after.
+    pub(crate) new_text: String,
+    pub(crate) commit_id: String,
+    pub(crate) source_repository_id: i64,
+    pub(crate) source_issue_id: i64,
+    pub(crate) source_number: i64,
+}
+
+impl TimelineEntry {
+    /// Returns the entry of an action without its particulars.
+    pub(crate) fn new(action: TimelineAction, actor: UserId, now_us: i64) -> Self {
+        Self { action: i64::from(i32::from(action)), user_id: actor.0, created_us: now_us, ..Self::default() }
+    }
+}
+
+impl IssueStore {
+    /// Adds entries to the timeline of an issue, in their order.
+    pub(crate) async fn add_entries(
+        &self,
+        tx: &mut Tx,
+        issue: IssueId,
+        entries: &[TimelineEntry],
+    ) -> Result<(), DbError> {
+        for entries in entries.chunks(MAX_STATEMENT_ROWS) {
+            let mut query = insertion();
+            for (place, entry) in entries.iter().enumerate() {
+                push_row(&mut query, place, issue, entry);
+            }
+            tx.execute(query.sql(), query.args()).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds one reference to the timelines of issues, except where the same commit or issue refers to one already. Returns how many
+    /// were added.
+    pub(crate) async fn add_references(
+        &self,
+        tx: &mut Tx,
+        issues: &[IssueId],
+        entry: &TimelineEntry,
+    ) -> Result<u64, DbError> {
+        if issues.is_empty() {
+            return Ok(0);
+        }
+        let mut query = insertion();
+        for (place, issue) in issues.iter().enumerate() {
+            push_row(&mut query, place, *issue, entry);
+        }
+        query.push(" ON CONFLICT (issue_id, commit_id, source_issue_id) WHERE action = 11 DO NOTHING");
+        tx.execute(query.sql(), query.args()).await
+    }
+
+    /// Returns the repositories other than `own` from which commits or issues refer to an issue.
+    pub(crate) async fn sources(&self, issue: IssueId, own: RepositoryId) -> Result<Vec<RepositoryId>, DbError> {
+        let sql = "SELECT DISTINCT source_repository_id FROM timeline WHERE issue_id = $1 AND source_repository_id <> 0 \
+             AND source_repository_id <> $2 ORDER BY source_repository_id LIMIT $3";
+        let rows: Vec<(i64,)> = self.db.all(sql, &args![issue, own, MAX_SOURCES]).await?;
+        Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
+    }
+
+    /// Returns a page of the timeline of an issue, oldest first, and the total number of entries. Of references, those from `visible`
+    /// repositories.
+    pub(crate) async fn timeline(
+        &self,
+        issue: IssueId,
+        visible: &[RepositoryId],
+        page: Page,
+    ) -> Result<(Vec<TimelineEntry>, i64), DbError> {
+        let filtered = |mut query: Query| {
+            query.push(" FROM timeline WHERE issue_id = ").bind(issue).push(" AND (source_repository_id = 0");
+            query.push(" OR source_repository_id IN ").bind_list(visible.iter().copied()).push(")");
+            query
+        };
+        let mut list = Query::new("SELECT id, ");
+        list.push(COLUMNS);
+        let mut list = filtered(list);
+        list.push(" ORDER BY id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        let entries = self.db.all(list.sql(), list.args()).await?;
+        let count = filtered(Query::new("SELECT COUNT(*)"));
+        let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
+        Ok((entries, total))
+    }
+}
+
+fn insertion() -> Query {
+    let mut query = Query::new("INSERT INTO timeline (issue_id, ");
+    query.push(COLUMNS).push(") VALUES ");
+    query
+}
+
+fn push_row(query: &mut Query, place: usize, issue: IssueId, entry: &TimelineEntry) {
+    query.push(if place == 0 { "(" } else { ", (" }).bind(issue);
+    for value in [entry.action, entry.user_id, entry.created_us, entry.assignee_id, entry.label_id] {
+        query.push(", ").bind(value);
+    }
+    for text in [&entry.label_color, &entry.old_text, &entry.new_text, &entry.commit_id] {
+        query.push(", ").bind(text);
+    }
+    for value in [entry.source_repository_id, entry.source_issue_id, entry.source_number] {
+        query.push(", ").bind(value);
+    }
+    query.push(")");
+}

@@ -1,0 +1,135 @@
+//! Questions to repo-svc: what accounts may do to the issues of repositories.
+//!
+//! Not here: the caller's own access to one repository, which its grant tells.
+
+use ferrite_kit::auth::{AuthError, Caller};
+use ferrite_kit::grpc::Channel;
+use ferrite_proto::error::{FieldViolation, reason};
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::metadata::AUTHORIZATION;
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_proto::repo::resolve_issue_access_request::Account;
+use ferrite_proto::repo::{
+    RepositoryName, RepositoryRef, ResolveIssueAccessRequest, ResolveIssueAccessResponse, repository_ref,
+};
+use tonic::{Code, Request, Status};
+
+use crate::error::IssueError;
+use crate::model::references::IssueRef;
+use crate::model::references::markdown::TextReferences;
+use crate::writer::TextTargets;
+
+/// Repositories in one question.
+pub(crate) const MAX_QUESTION_REPOSITORIES: usize = 1000;
+
+/// A client of repo-svc.
+#[derive(Clone, Debug)]
+pub(crate) struct RepoClient(Channel);
+
+impl RepoClient {
+    /// Returns a client that calls over `channel`.
+    pub(crate) fn new(channel: Channel) -> Self {
+        Self(channel)
+    }
+
+    /// Returns what an account may do to the issues of repositories, by their place in `repositories`.
+    ///
+    /// # Errors
+    /// The status of repo-svc.
+    pub(crate) async fn access_of(
+        &self,
+        account: Account,
+        repositories: Vec<RepositoryRef>,
+    ) -> Result<ResolveIssueAccessResponse, Status> {
+        let request = ResolveIssueAccessRequest { repositories, account: Some(account) };
+        let answer = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// Returns what the caller may do to the issues of repositories, by its token.
+    ///
+    /// # Errors
+    /// [`AuthError`] for a caller without a token of scope `issue`.
+    pub(crate) async fn access_of_caller(
+        &self,
+        caller: &Caller,
+        repositories: &[RepositoryId],
+    ) -> Result<ResolveIssueAccessResponse, IssueError> {
+        let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
+        let repositories = repositories.iter().map(|id| by_id(*id)).collect();
+        let mut request = Request::new(ResolveIssueAccessRequest { repositories, account: None });
+        let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
+        request.metadata_mut().insert(AUTHORIZATION, bearer);
+        let answer = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await;
+        Ok(answer.map_err(|status| AuthError::from_authority(&status))?.into_inner())
+    }
+
+    /// Returns the user of a name, who must be able to read the issues of the repository.
+    ///
+    /// # Errors
+    /// [`IssueError::Invalid`] for another name.
+    pub(crate) async fn assignee(&self, repository: RepositoryId, name: &str) -> Result<UserId, IssueError> {
+        let refuse = |code, message: &str| IssueError::Invalid(vec![FieldViolation::new("assignee", code, message)]);
+        let account = Account::Username(name.to_owned());
+        let answer = match self.access_of(account, vec![by_id(repository)]).await {
+            Ok(answer) => answer,
+            Err(status) if status.code() == Code::NotFound => return Err(refuse("unknown", "there is no such user")),
+            Err(status) => return Err(unavailable(&status)),
+        };
+        match answer.user {
+            Some(user) if !answer.accesses.is_empty() => Ok(UserId(user.id)),
+            _ => Err(refuse("no_access", "the user may not read the repository")),
+        }
+    }
+
+    /// Returns those issues that a text of `author` names in repositories whose issues it may read. `own` is known to be one.
+    ///
+    /// # Errors
+    /// When repo-svc does not answer.
+    pub(crate) async fn targets(
+        &self,
+        own: RepositoryId,
+        author: UserId,
+        found: TextReferences,
+    ) -> Result<TextTargets, IssueError> {
+        let mut names: Vec<(String, String)> =
+            found.issues.iter().filter_map(|issue| issue.repository.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let accesses = if names.is_empty() {
+            Vec::new()
+        } else {
+            let answer = self.access_of(Account::UserId(author.0), names.iter().map(by_name).collect()).await;
+            answer.map_err(|status| unavailable(&status))?.accesses
+        };
+        let repository = |issue: &IssueRef| match &issue.repository {
+            None => Some(own),
+            Some(name) => {
+                let place = names.binary_search(name).ok()?;
+                let access = accesses.iter().find(|access| usize::try_from(access.index) == Ok(place))?;
+                Some(RepositoryId(access.repository_id))
+            }
+        };
+        let mut issues: Vec<_> =
+            found.issues.iter().filter_map(|issue| Some((repository(issue)?, issue.number))).collect();
+        issues.sort_unstable_by_key(|(repository, number)| (repository.0, *number));
+        issues.dedup();
+        Ok(TextTargets { mentions: found.mentions, issues })
+    }
+}
+
+/// Names a repository by id.
+pub(crate) fn by_id(id: RepositoryId) -> RepositoryRef {
+    RepositoryRef { by: Some(repository_ref::By::Id(id.0)) }
+}
+
+/// Names a repository by owner and name.
+pub(crate) fn by_name((owner, name): &(String, String)) -> RepositoryRef {
+    let name = RepositoryName { owner: owner.clone(), name: name.clone() };
+    RepositoryRef { by: Some(repository_ref::By::Name(name)) }
+}
+
+fn unavailable(status: &Status) -> IssueError {
+    tracing::warn!(code = ?status.code(), reason = reason(status), "cannot ask repo-svc about an account");
+    AuthError::Unavailable.into()
+}

@@ -1,0 +1,84 @@
+//! Comments on issues.
+
+use ferrite_proto::id::{IssueId, UserId};
+
+use super::{TextTargets, Write};
+use crate::error::IssueError;
+use crate::model::{Body, Comment, Issue};
+use crate::store::{COMMENT_CLASS, List, MentionSource, Reader, TallyChanges};
+
+impl Write<'_> {
+    /// Adds a comment to an issue. The write must have begun with one comment more.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub(crate) async fn add_comment(
+        &mut self,
+        issue: &Issue,
+        author: UserId,
+        body: &Body,
+        targets: &TextTargets,
+    ) -> Result<Comment, IssueError> {
+        let (sequence, now_us) = (self.counters.last_comment, self.now_us);
+        let store = &self.writer.store;
+        let comment = store.insert_comment(&mut self.tx, issue, author, body, sequence, now_us).await?;
+        store.touch(&mut self.tx, issue.id, 1, now_us).await?;
+        let mut changes = TallyChanges::default();
+        changes.add(List::Comments, COMMENT_CLASS, sequence, 1);
+        store.tally(&mut self.tx, self.repository, changes).await?;
+        let source = MentionSource::Comment(comment.id);
+        store.insert_mentions(&mut self.tx, issue, source, &targets.mentions).await?;
+        self.refer(issue, targets, author).await?;
+        Ok(comment)
+    }
+
+    /// Replaces the text of a comment. The same text again is no change.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub(crate) async fn change_comment(
+        &mut self,
+        comment: Comment,
+        body: &Body,
+        targets: &TextTargets,
+        actor: UserId,
+    ) -> Result<Comment, IssueError> {
+        if comment.body == body.as_str() {
+            return Ok(comment);
+        }
+        let issue = self.issue(comment.issue_number).await?;
+        let store = &self.writer.store;
+        store.update_comment(&mut self.tx, comment.id, body, self.now_us).await?;
+        store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        let source = MentionSource::Comment(comment.id);
+        store.delete_mentions(&mut self.tx, issue.id, source).await?;
+        store.insert_mentions(&mut self.tx, &issue, source, &targets.mentions).await?;
+        self.refer(&issue, targets, actor).await?;
+        Ok(Comment { body: body.as_str().to_owned(), updated_us: self.now_us, ..comment })
+    }
+
+    /// Deletes a comment.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub(crate) async fn delete_comment(&mut self, comment: &Comment) -> Result<(), IssueError> {
+        let store = &self.writer.store;
+        store.delete_comment(&mut self.tx, comment.id).await?;
+        store.touch(&mut self.tx, IssueId(comment.issue_id), -1, self.now_us).await?;
+        let mut changes = TallyChanges::default();
+        changes.add(List::Comments, COMMENT_CLASS, comment.sequence, -1);
+        store.tally(&mut self.tx, self.repository, changes).await?;
+        store.delete_mentions(&mut self.tx, IssueId(comment.issue_id), MentionSource::Comment(comment.id)).await?;
+        Ok(())
+    }
+
+    /// Returns a comment of the repository, and of the issue with `number` unless that is zero.
+    ///
+    /// # Errors
+    /// [`IssueError::CommentNotFound`], or a failure of the database.
+    pub(crate) async fn comment(&mut self, number: i64, id: i64) -> Result<Comment, IssueError> {
+        let mut reader = Reader::Tx(&mut self.tx);
+        let comment = self.writer.store.comment(&mut reader, self.repository, number, id).await?;
+        comment.ok_or(IssueError::CommentNotFound)
+    }
+}

@@ -1,0 +1,229 @@
+//! Opening and changing issues.
+
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::events::IssueAction;
+use ferrite_proto::id::UserId;
+use ferrite_proto::issue::TimelineAction;
+
+use super::references::TextTargets;
+use super::{IssueWriter, Write};
+use crate::error::IssueError;
+use crate::model::{Class, FullIssue, Issue, IssueChange, NewIssue};
+use crate::store::{CounterChange, List, MentionSource, Reader, TallyChanges, TimelineEntry};
+
+/// The commit by which an issue is closed or opened again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CommitSource {
+    pub(super) repository_id: i64,
+    pub(super) commit_id: String,
+}
+
+impl IssueWriter {
+    /// Begins a write that opens `new`: its number is assigned.
+    ///
+    /// # Errors
+    /// As [`IssueWriter::begin`].
+    pub(crate) async fn begin_open(&self, new: &NewIssue) -> Result<Write<'_>, IssueError> {
+        let class = Class { is_pull_request: new.pull_request.is_some(), is_closed: new.is_closed };
+        let change = CounterChange { numbers: 1, open: class.open_issues(), ..CounterChange::default() };
+        self.begin(new.repository, change).await
+    }
+}
+
+/// Returns the lists that an issue is on.
+pub(super) fn lists(issue: &Issue, labels: &[i64]) -> Vec<List> {
+    let fixed =
+        [List::All, List::Creator(issue.author), List::Assignee(issue.assignee), List::Milestone(issue.milestone_id)];
+    fixed.into_iter().chain(labels.iter().map(|id| List::Label(*id))).collect()
+}
+
+fn unknown(field: &str, message: &str) -> IssueError {
+    IssueError::Invalid(vec![FieldViolation::new(field, "unknown", message)])
+}
+
+impl Write<'_> {
+    /// Opens an issue under the number that [`IssueWriter::begin_open`] assigned. `targets` is found in its body.
+    ///
+    /// # Errors
+    /// [`IssueError::Invalid`] for labels and milestones that the repository has not, or a failure of the database.
+    pub(crate) async fn open(&mut self, new: &NewIssue, targets: &TextTargets) -> Result<FullIssue, IssueError> {
+        self.check_labels(&new.label_ids).await?;
+        self.check_milestone(new.milestone_id).await?;
+        let store = &self.writer.store;
+        let issue = store.insert(&mut self.tx, new, self.counters.last_number, self.now_us).await?;
+        store.add_labels(&mut self.tx, &issue, &new.label_ids).await?;
+        store.insert_words(&mut self.tx, &issue).await?;
+        let mut changes = TallyChanges::default();
+        for list in lists(&issue, &new.label_ids) {
+            changes.add(list, issue.class, issue.number, 1);
+        }
+        store.tally(&mut self.tx, self.repository, changes).await?;
+        store.insert_mentions(&mut self.tx, &issue, MentionSource::Body, &targets.mentions).await?;
+        self.refer(&issue, targets, new.author).await?;
+        if !issue.class.is_pull_request {
+            self.tell(IssueAction::Opened, &issue, new.author);
+        }
+        if new.label_ids.is_empty() && issue.milestone_id == 0 && !issue.class.is_pull_request {
+            return Ok(FullIssue { issue, labels: Vec::new(), milestone: None, pull_request: None });
+        }
+        self.complete(issue).await
+    }
+
+    /// Changes an issue and returns it. `targets` is found in the new body. A change to what is there already is none.
+    ///
+    /// # Errors
+    /// [`IssueError::Invalid`] for a milestone that the repository has not, or a failure of the database.
+    pub(crate) async fn change(
+        &mut self,
+        old: Issue,
+        change: IssueChange,
+        targets: &TextTargets,
+        actor: UserId,
+    ) -> Result<FullIssue, IssueError> {
+        if let Some(id) = change.milestone_id.filter(|id| *id != old.milestone_id) {
+            self.check_milestone(id).await?;
+        }
+        let mut new = old.clone();
+        if let Some(title) = &change.title {
+            title.as_str().clone_into(&mut new.title);
+        }
+        if let Some(body) = &change.body {
+            body.as_str().clone_into(&mut new.body);
+        }
+        new.assignee = change.assignee.unwrap_or(old.assignee);
+        new.milestone_id = change.milestone_id.unwrap_or(old.milestone_id);
+        new.class.is_closed = change.is_closed.unwrap_or(old.class.is_closed);
+        let issue = self.replace(&old, new, actor, &CommitSource::default()).await?;
+        if issue.body != old.body {
+            let store = &self.writer.store;
+            store.delete_mentions(&mut self.tx, issue.id, MentionSource::Body).await?;
+            store.insert_mentions(&mut self.tx, &issue, MentionSource::Body, &targets.mentions).await?;
+            self.refer(&issue, targets, actor).await?;
+        }
+        self.complete(issue).await
+    }
+
+    /// Writes the differences between two states of an issue: the row, counts, search index, timeline and event.
+    pub(super) async fn replace(
+        &mut self,
+        old: &Issue,
+        mut new: Issue,
+        actor: UserId,
+        commit: &CommitSource,
+    ) -> Result<Issue, IssueError> {
+        if new == *old {
+            return Ok(new);
+        }
+        new.updated_us = self.now_us.max(old.updated_us);
+        let is_state_changed = new.class != old.class;
+        if is_state_changed {
+            new.closed_us = new.class.is_closed.then_some(self.now_us);
+        }
+        let entries = self.differences(old, &new, actor, commit).await?;
+        let store = &self.writer.store;
+        store.update(&mut self.tx, &new).await?;
+        if (&new.title, &new.body) != (&old.title, &old.body) {
+            store.update_texts(&mut self.tx, &new).await?;
+            store.update_words(&mut self.tx, &new).await?;
+        }
+        let labels = if is_state_changed { store.tied_labels(&mut self.tx, old).await? } else { Vec::new() };
+        let mut changes = TallyChanges::default();
+        for (issue, by) in [(old, -1), (&new, 1)] {
+            for list in lists(issue, &labels) {
+                changes.add(list, issue.class, issue.number, by);
+            }
+        }
+        store.tally(&mut self.tx, self.repository, changes).await?;
+        if !labels.is_empty() {
+            store.reclassify_labels(&mut self.tx, &new).await?;
+        }
+        store.add_entries(&mut self.tx, new.id, &entries).await?;
+        self.count_open(old, &new, actor).await?;
+        Ok(new)
+    }
+
+    /// Counts an issue that was closed or opened again.
+    async fn count_open(&mut self, old: &Issue, new: &Issue, actor: UserId) -> Result<(), IssueError> {
+        let open = new.class.open_issues() - old.class.open_issues();
+        if open != 0 {
+            let change = CounterChange { open, ..CounterChange::default() };
+            let counters = self.writer.store.advance(&mut self.tx, self.repository, change).await?;
+            self.counters = counters.ok_or(IssueError::RepositoryDeleted)?;
+            self.tell(if open < 0 { IssueAction::Closed } else { IssueAction::Reopened }, new, actor);
+        }
+        Ok(())
+    }
+
+    /// Returns the entries of the timeline that tell the differences between two states of an issue.
+    async fn differences(
+        &mut self,
+        old: &Issue,
+        new: &Issue,
+        actor: UserId,
+        commit: &CommitSource,
+    ) -> Result<Vec<TimelineEntry>, IssueError> {
+        let now_us = self.now_us;
+        let entry = |action| TimelineEntry::new(action, actor, now_us);
+        let mut entries = Vec::new();
+        if old.title != new.title {
+            let (old_text, new_text) = (old.title.clone(), new.title.clone());
+            entries.push(TimelineEntry { old_text, new_text, ..entry(TimelineAction::Renamed) });
+        }
+        if old.body != new.body {
+            entries.push(entry(TimelineAction::Edited));
+        }
+        if old.assignee != new.assignee {
+            let change = |action, user: UserId| TimelineEntry { assignee_id: user.0, ..entry(action) };
+            entries.extend(old.assignee.map(|user| change(TimelineAction::Unassigned, user)));
+            entries.extend(new.assignee.map(|user| change(TimelineAction::Assigned, user)));
+        }
+        if old.milestone_id != new.milestone_id {
+            for (id, action) in
+                [(old.milestone_id, TimelineAction::Demilestoned), (new.milestone_id, TimelineAction::Milestoned)]
+            {
+                let store = &self.writer.store;
+                let mut reader = Reader::Tx(&mut self.tx);
+                if let Some(milestone) = store.milestone(&mut reader, self.repository, id).await? {
+                    entries.push(TimelineEntry { old_text: milestone.title, ..entry(action) });
+                }
+            }
+        }
+        if old.class != new.class {
+            let action = if new.class.is_closed { TimelineAction::Closed } else { TimelineAction::Reopened };
+            let (commit_id, source_repository_id) = (commit.commit_id.clone(), commit.repository_id);
+            entries.push(TimelineEntry { commit_id, source_repository_id, ..entry(action) });
+        }
+        Ok(entries)
+    }
+
+    /// Adds what shows in an issue.
+    pub(super) async fn complete(&mut self, issue: Issue) -> Result<FullIssue, IssueError> {
+        let mut reader = Reader::Tx(&mut self.tx);
+        Ok(self.writer.store.complete_one(&mut reader, issue).await?)
+    }
+
+    async fn check_milestone(&mut self, id: i64) -> Result<(), IssueError> {
+        if id == 0 {
+            return Ok(());
+        }
+        let mut reader = Reader::Tx(&mut self.tx);
+        match self.writer.store.milestone(&mut reader, self.repository, id).await? {
+            Some(_) => Ok(()),
+            None => Err(unknown("milestone", "the repository has no such milestone")),
+        }
+    }
+
+    /// Checks that the repository has all of these labels.
+    pub(super) async fn check_labels(&mut self, ids: &[i64]) -> Result<(), IssueError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut reader = Reader::Tx(&mut self.tx);
+        let found = self.writer.store.labels_matching(&mut reader, self.repository, ids, &[]).await?;
+        if found.len() == ids.len() {
+            Ok(())
+        } else {
+            Err(unknown("labels", "the repository has not all of these labels"))
+        }
+    }
+}

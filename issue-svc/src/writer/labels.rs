@@ -1,0 +1,151 @@
+//! Labels of repositories, and changes of the labels of issues.
+
+use std::collections::BTreeSet;
+
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::id::UserId;
+use ferrite_proto::issue::{LabelChange, TimelineAction};
+
+use super::Write;
+use crate::error::IssueError;
+use crate::model::{Color, Issue, Label, LabelName};
+use crate::store::{CounterChange, Deleted, List, Reader, TallyChanges, TimelineEntry};
+
+/// Labels that one repository may have.
+pub(crate) const MAX_REPOSITORY_LABELS: i64 = 1000;
+/// Labels that one issue may have.
+pub(crate) const MAX_ISSUE_LABELS: usize = 100;
+
+impl Write<'_> {
+    /// Adds a label to the repository. The write must have begun with one label more.
+    ///
+    /// # Errors
+    /// [`IssueError::TooManyLabels`], [`IssueError::LabelExists`], or a failure of the database.
+    pub(crate) async fn add_label(&mut self, name: &LabelName, color: &Color) -> Result<Label, IssueError> {
+        if self.counters.label_count > MAX_REPOSITORY_LABELS {
+            return Err(IssueError::TooManyLabels);
+        }
+        let label = self.writer.store.insert_label(&mut self.tx, self.repository, name, color).await?;
+        label.ok_or_else(|| IssueError::LabelExists { name: name.as_str().to_owned() })
+    }
+
+    /// Changes name and colour of a label.
+    ///
+    /// # Errors
+    /// [`IssueError::LabelNotFound`], [`IssueError::LabelExists`], or a failure of the database.
+    pub(crate) async fn change_label(
+        &mut self,
+        id: i64,
+        name: Option<&LabelName>,
+        color: Option<&Color>,
+    ) -> Result<Label, IssueError> {
+        let store = &self.writer.store;
+        let mut reader = Reader::Tx(&mut self.tx);
+        let label = store.label(&mut reader, self.repository, id).await?.ok_or(IssueError::LabelNotFound)?;
+        let new = Label {
+            name: name.map_or(label.name, |name| name.as_str().to_owned()),
+            color: color.map_or(label.color, |color| color.as_str().to_owned()),
+            ..label
+        };
+        if let Some(name) = name {
+            let same = store.label_named(&mut reader, self.repository, name.as_str()).await?;
+            if same.is_some_and(|same| same.id != id) {
+                return Err(IssueError::LabelExists { name: name.as_str().to_owned() });
+            }
+        }
+        store.update_label(&mut self.tx, &new).await?;
+        Ok(new)
+    }
+
+    /// Deletes a label from the repository and from its issues.
+    ///
+    /// # Errors
+    /// [`IssueError::LabelNotFound`], or a failure of the database.
+    pub(crate) async fn delete_label(&mut self, id: i64) -> Result<(), IssueError> {
+        if !self.writer.store.delete_label(&mut self.tx, self.repository, id).await? {
+            return Err(IssueError::LabelNotFound);
+        }
+        let change = CounterChange { labels: -1, ..CounterChange::default() };
+        self.writer.store.advance(&mut self.tx, self.repository, change).await?;
+        self.purge_first_batch(Deleted::Label(self.repository, id)).await
+    }
+
+    /// Changes the labels of an issue and returns all that it has then, by name.
+    ///
+    /// # Errors
+    /// [`IssueError::Invalid`] for labels that the repository has not and for more than [`MAX_ISSUE_LABELS`],
+    /// [`IssueError::LabelNotFound`] for one to be removed, or a failure of the database.
+    pub(crate) async fn change_labels(
+        &mut self,
+        issue: &Issue,
+        change: LabelChange,
+        ids: &BTreeSet<i64>,
+        actor: UserId,
+    ) -> Result<Vec<Label>, IssueError> {
+        let store = &self.writer.store;
+        let tied: BTreeSet<i64> = store.tied_labels(&mut self.tx, issue).await?.into_iter().collect();
+        let mentioned: Vec<i64> = tied.union(ids).copied().collect();
+        let mut reader = Reader::Tx(&mut self.tx);
+        let known = store.labels_matching(&mut reader, self.repository, &mentioned, &[]).await?;
+        if !ids.iter().all(|id| known.iter().any(|label| label.id == *id)) {
+            return Err(match change {
+                LabelChange::Remove => IssueError::LabelNotFound,
+                _ => invalid("unknown", "the repository has not all of these labels"),
+            });
+        }
+        let (added, removed): (Vec<i64>, Vec<i64>) = match change {
+            LabelChange::Add => (ids.difference(&tied).copied().collect(), Vec::new()),
+            LabelChange::Remove => (Vec::new(), ids.intersection(&tied).copied().collect()),
+            LabelChange::Replace | LabelChange::Unspecified => {
+                (ids.difference(&tied).copied().collect(), tied.difference(ids).copied().collect())
+            }
+        };
+        let is_left =
+            |label: &Label| (tied.contains(&label.id) || added.contains(&label.id)) && !removed.contains(&label.id);
+        let left: Vec<Label> = known.iter().filter(|label| is_left(label)).cloned().collect();
+        if left.len() > MAX_ISSUE_LABELS {
+            return Err(invalid("too_many", "an issue has at most 100 labels"));
+        }
+        if !added.is_empty() || !removed.is_empty() {
+            self.tie(issue, &added, &removed).await?;
+            let entries = entries(&known, &added, &removed, actor, self.now_us);
+            self.writer.store.add_entries(&mut self.tx, issue.id, &entries).await?;
+        }
+        Ok(left)
+    }
+
+    async fn tie(&mut self, issue: &Issue, added: &[i64], removed: &[i64]) -> Result<(), IssueError> {
+        let store = &self.writer.store;
+        store.remove_labels(&mut self.tx, issue, removed).await?;
+        store.add_labels(&mut self.tx, issue, added).await?;
+        let mut changes = TallyChanges::default();
+        for (ids, by) in [(added, 1), (removed, -1)] {
+            for id in ids {
+                changes.add(List::Label(*id), issue.class, issue.number, by);
+            }
+        }
+        store.tally(&mut self.tx, self.repository, changes).await?;
+        store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        Ok(())
+    }
+}
+
+/// Returns the entries of the timeline about labels. Deleted labels, which are removed silently, have none.
+fn entries(known: &[Label], added: &[i64], removed: &[i64], actor: UserId, now_us: i64) -> Vec<TimelineEntry> {
+    let entry = |label: &Label, action| TimelineEntry {
+        label_id: label.id,
+        label_color: label.color.clone(),
+        old_text: label.name.clone(),
+        ..TimelineEntry::new(action, actor, now_us)
+    };
+    let of = |ids: &[i64], action| -> Vec<TimelineEntry> {
+        known.iter().filter(|label| ids.contains(&label.id)).map(|label| entry(label, action)).collect()
+    };
+    let mut entries = of(removed, TimelineAction::Unlabeled);
+    entries.extend(of(added, TimelineAction::Labeled));
+    entries
+}
+
+fn invalid(code: &'static str, message: &str) -> IssueError {
+    IssueError::Invalid(vec![FieldViolation::new("labels", code, message)])
+}

@@ -1,0 +1,112 @@
+//! Writes: which rows change together when an issue, comment, label or milestone does. A write is one transaction, which begins by
+//! locking the counters of its repository and ends with the event and the answer for a repeat.
+//!
+//! Not here: who may write (`rpc`), and SQL (`store`).
+
+mod comments;
+mod commits;
+mod issues;
+mod labels;
+mod milestones;
+mod purge;
+mod references;
+#[cfg(test)]
+mod tests;
+
+use ferrite_kit::Clock;
+use ferrite_kit::db::Tx;
+use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::outbox::{self, Relay};
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{Event, IssueAction, IssueChanged};
+use ferrite_proto::id::{RepositoryId, UserId};
+use prost::Message;
+
+use crate::error::IssueError;
+use crate::model::{Counters, Issue};
+use crate::store::{CounterChange, IssueStore, Reader};
+
+pub(crate) use labels::MAX_ISSUE_LABELS;
+pub(crate) use milestones::MilestoneChange;
+pub(crate) use purge::{purge_first_batch, run_purges};
+pub(crate) use references::TextTargets;
+
+/// Name of the service that subscribes to the events of this one.
+pub(crate) const SUBSCRIBER: &str = "repo-svc";
+
+/// Makes writes.
+#[derive(Clone, Debug)]
+pub(crate) struct IssueWriter {
+    pub(crate) store: IssueStore,
+    pub(crate) relay: Relay,
+    pub(crate) clock: Clock,
+}
+
+impl IssueWriter {
+    /// Begins a write to a repository's issues and changes its counters.
+    ///
+    /// # Errors
+    /// [`IssueError::RepositoryDeleted`], or a failure of the database.
+    pub(crate) async fn begin(&self, repository: RepositoryId, change: CounterChange) -> Result<Write<'_>, IssueError> {
+        let mut tx = self.store.db().begin().await?;
+        let counters = self.store.advance(&mut tx, repository, change).await?.ok_or(IssueError::RepositoryDeleted)?;
+        // Read under the lock, so that what comes later in a repository never has an earlier time.
+        let now_us = self.clock.now_us();
+        Ok(Write { writer: self, tx, repository, counters, now_us, event: None })
+    }
+}
+
+/// A write that is not committed yet. Dropped, it changes nothing.
+pub(crate) struct Write<'a> {
+    writer: &'a IssueWriter,
+    tx: Tx,
+    repository: RepositoryId,
+    counters: Counters,
+    now_us: i64,
+    event: Option<Event>,
+}
+
+impl Write<'_> {
+    /// Returns an issue of the repository.
+    ///
+    /// # Errors
+    /// [`IssueError::NotFound`], or a failure of the database.
+    pub(crate) async fn issue(&mut self, number: i64) -> Result<Issue, IssueError> {
+        let mut reader = Reader::Tx(&mut self.tx);
+        let issue = self.writer.store.find(&mut reader, self.repository, number).await?;
+        issue.ok_or(IssueError::NotFound { number })
+    }
+
+    /// Notes the event of a change in the number of open issues.
+    fn tell(&mut self, action: IssueAction, issue: &Issue, actor: UserId) {
+        let changed = IssueChanged {
+            action: action.into(),
+            issue_id: issue.id.0,
+            number: issue.number,
+            user_id: actor.0,
+            open_issue_count: self.counters.open_count,
+            version: self.counters.version,
+        };
+        self.event = Some(outbox::event(self.repository, self.now_us, Fact::IssueChanged(changed)));
+    }
+
+    /// Commits the write together with its event, and with `answer` for a request that is repeated with the same key. Waits a moment
+    /// for the delivery of the event, so that who writes and then reads sees the new count.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub(crate) async fn commit<A: Message>(mut self, key: Option<&IdempotencyKey>, answer: A) -> Result<A, IssueError> {
+        if let Some(event) = &self.event {
+            outbox::append(&mut self.tx, event, &[SUBSCRIBER], self.now_us).await?;
+        }
+        if let Some(key) = key {
+            key.store(&mut self.tx, &answer, self.now_us).await?;
+        }
+        let flush = self.event.as_ref().map(|event| self.writer.relay.flush(event, 1));
+        self.tx.commit().await?;
+        if let Some(flush) = flush {
+            flush.wait().await;
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,77 @@
+//! Removal of the rows of deleted repositories, labels and milestones: the first batch at once, the rest in the background.
+
+use std::time::Duration;
+
+use ferrite_kit::Lifecycle;
+use ferrite_kit::db::{DbError, Tx};
+use tokio::sync::Notify;
+
+use super::{IssueWriter, Write};
+use crate::error::IssueError;
+use crate::store::{CounterChange, Deleted, IssueStore};
+
+/// Time between two looks for rows that are left, without a wake-up.
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// Pause after a batch, in which others write.
+const BATCH_PAUSE: Duration = Duration::from_millis(20);
+/// Pause after a failure.
+const FAILURE_PAUSE: Duration = Duration::from_secs(5);
+
+/// Wakes the background task.
+static WAKE: Notify = Notify::const_new();
+
+impl Write<'_> {
+    /// Removes the first batch of the rows of a deleted thing, and notes if there may be more.
+    pub(super) async fn purge_first_batch(&mut self, deleted: Deleted) -> Result<(), IssueError> {
+        Ok(purge_first_batch(&self.writer.store, &mut self.tx, deleted, self.now_us).await?)
+    }
+}
+
+/// Removes the first batch of the rows of a deleted thing in `tx`, and notes if there may be more.
+///
+/// # Errors
+/// A failure of the database.
+pub(crate) async fn purge_first_batch(
+    store: &IssueStore,
+    tx: &mut Tx,
+    deleted: Deleted,
+    now_us: i64,
+) -> Result<(), DbError> {
+    if store.purge(tx, deleted, now_us).await? {
+        store.note_purge(tx, deleted).await?;
+        WAKE.notify_one();
+    }
+    Ok(())
+}
+
+/// Removes what is left of deleted things, until `life` stops.
+pub(crate) async fn run_purges(writer: IssueWriter, life: Lifecycle) {
+    loop {
+        let pause = match purge_batch(&writer).await {
+            Ok(true) => BATCH_PAUSE,
+            Ok(false) => POLL_INTERVAL,
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove rows of what was deleted");
+                FAILURE_PAUSE
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = WAKE.notified(), if pause == POLL_INTERVAL => {}
+            () = life.stopping() => return,
+        }
+    }
+}
+
+/// Removes one batch. Returns false if nothing was left.
+async fn purge_batch(writer: &IssueWriter) -> Result<bool, IssueError> {
+    let Some((note, deleted)) = writer.store.next_purge().await? else { return Ok(false) };
+    let mut tx = writer.store.db().begin().await?;
+    // Locks the counters; those of a deleted repository too, where nothing is counted any more.
+    writer.store.advance(&mut tx, deleted.repository(), CounterChange::default()).await?;
+    if !writer.store.purge(&mut tx, deleted, writer.clock.now_us()).await? {
+        writer.store.end_purge(&mut tx, note).await?;
+    }
+    tx.commit().await?;
+    Ok(true)
+}

@@ -1,0 +1,61 @@
+//! Tests of writes and of the lists that they fill, on both databases.
+
+mod lists;
+mod model;
+mod writes;
+
+use ferrite_kit::Clock;
+use ferrite_kit::db::Db;
+use ferrite_kit::outbox::{Relay, Subscribers};
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use super::{IssueWriter, TextTargets, Write};
+use crate::model::{Body, FullIssue, Issue, IssueChange, NewIssue, Title};
+use crate::store::IssueStore;
+
+const REPOSITORY: RepositoryId = RepositoryId(1);
+
+fn writer(db: &Db) -> IssueWriter {
+    let clock = Clock::system();
+    let relay = Relay::new(db.clone(), clock.clone(), Subscribers::new());
+    IssueWriter { store: IssueStore::new(db.clone()), relay, clock }
+}
+
+fn issue(title: &str, body: &str) -> NewIssue {
+    NewIssue {
+        repository: REPOSITORY,
+        author: UserId(3),
+        title: Title::parse(title).unwrap(),
+        body: Body::parse(body.to_owned()).unwrap(),
+        is_closed: false,
+        assignee: None,
+        milestone_id: 0,
+        label_ids: Vec::new(),
+        pull_request: None,
+    }
+}
+
+/// Commits without waiting for a delivery, as there is no subscriber.
+async fn commit(write: Write<'_>) {
+    write.tx.commit().await.unwrap();
+}
+
+async fn open(writer: &IssueWriter, new: &NewIssue) -> FullIssue {
+    let mut write = writer.begin_open(new).await.unwrap();
+    let issue = write.open(new, &TextTargets::default()).await.unwrap();
+    commit(write).await;
+    issue
+}
+
+async fn change(writer: &IssueWriter, number: i64, change: IssueChange) -> FullIssue {
+    let mut write = writer.begin(REPOSITORY, super::CounterChange::default()).await.unwrap();
+    let old = write.issue(number).await.unwrap();
+    let issue = write.change(old, change, &TextTargets::default(), UserId(3)).await.unwrap();
+    commit(write).await;
+    issue
+}
+
+async fn find(writer: &IssueWriter, number: i64) -> Issue {
+    let store = &writer.store;
+    store.find(&mut store.reader(), REPOSITORY, number).await.unwrap().unwrap()
+}

@@ -1,0 +1,76 @@
+//! `ResolveIssueAccess`: the level of one account on the issues of many repositories.
+
+use std::collections::HashMap;
+
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::resolve_issue_access_request::Account;
+use ferrite_proto::repo::{IssueAccess, ResolveIssueAccessRequest, ResolveIssueAccessResponse};
+use ferrite_proto::{Permission, operation};
+use tonic::Request;
+
+use super::super::encode;
+use crate::access::{Capacity, Unit, Viewer};
+use crate::error::RepoError;
+use crate::model::{User, lookup_key};
+use crate::rpc::permit::{Permit, repository_key};
+use crate::state::AppState;
+use crate::store::{IssueRepository, RepositoryKey};
+
+const MAX_REPOSITORIES_PER_REQUEST: usize = 1_000;
+
+pub(super) async fn handle(
+    state: &AppState,
+    _: Permit,
+    request: Request<ResolveIssueAccessRequest>,
+) -> Result<ResolveIssueAccessResponse, RepoError> {
+    if request.get_ref().repositories.len() > MAX_REPOSITORIES_PER_REQUEST {
+        let message = "at most 1,000 repositories can be asked for at once";
+        return Err(RepoError::field("repositories", "too_long", message));
+    }
+    let caller = Permit::for_operation(&request, operation::LIST_USER_ISSUES, Capacity::Own)?;
+    let ResolveIssueAccessRequest { repositories, account } = request.into_inner();
+    let (user, viewer) = match account {
+        None => {
+            caller.check_caller()?;
+            (encode::identity(caller.identity()?), caller.viewer().clone())
+        }
+        Some(account) => {
+            let user = named(state, account).await?;
+            let viewer = Viewer::account(user.id, user.is_admin);
+            (encode::user(user, caller.viewer()), viewer)
+        }
+    };
+    // Names that no repository can have are left out like those that none has.
+    let keys: Vec<_> = repositories.iter().map(|wanted| repository_key(wanted.by.as_ref()?)).collect();
+    let found = state.repositories.find_with_issues(keys.iter().flatten(), &viewer).await?;
+    Ok(ResolveIssueAccessResponse { accesses: accesses(&keys, &found, &viewer), user: Some(user) })
+}
+
+/// Returns the account that a request names.
+async fn named(state: &AppState, account: Account) -> Result<User, RepoError> {
+    let found = match account {
+        Account::UserId(id) => state.accounts.find_active(UserId(id)).await?,
+        Account::Username(name) => match lookup_key(&name) {
+            Some(key) => state.accounts.find_active_user(&key).await?,
+            None => None,
+        },
+    };
+    found.ok_or(RepoError::UserNotFound)
+}
+
+/// Returns the levels of a viewer on the issues of those repositories that it may read, by the places of their keys.
+fn accesses(keys: &[Option<RepositoryKey>], found: &[IssueRepository], viewer: &Viewer) -> Vec<IssueAccess> {
+    let by_key: HashMap<_, _> = found.iter().flat_map(|row| row.keys().map(|key| (key, row))).collect();
+    let access = |(index, key): (u32, &Option<RepositoryKey>)| {
+        let row = by_key.get(key.as_ref()?)?;
+        let level = row.access().level(viewer, Unit::Issues);
+        (level >= Permission::Read).then(|| IssueAccess {
+            index,
+            repository_id: row.id,
+            owner: row.owner_name.clone(),
+            name: row.name.clone(),
+            permission: ferrite_proto::repo::Permission::from(level).into(),
+        })
+    };
+    (0..).zip(keys).filter_map(access).collect()
+}

@@ -1,0 +1,112 @@
+//! Lookup of many repositories at once, for decisions about access to their issues.
+//!
+//! Not here: single repositories (`repositories`), and the settings of issue trackers (`issue_trackers`).
+
+use std::collections::BTreeSet;
+
+use ferrite_kit::db::{DbError, Query};
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use super::level::{level_from_number, level_from_str};
+use super::repositories::{RepositoryKey, RepositoryStore};
+use super::visibility;
+use crate::access::{RepositoryAccess, Viewer};
+
+/// Begins a query by names; the pairs of them follow.
+const WANTED: &str = "WITH wanted (owner_key, name_key) AS (VALUES ";
+const COLUMNS: &str = "SELECT r.id, r.name, r.name_key, r.owner_id, r.is_private, u.name AS owner_name, u.name_key AS owner_key, \
+     c.permission AS collaborator, ";
+/// The viewer's id follows. `CROSS JOIN` makes SQLite join in this order.
+const FROM_WANTED: &str = " AS team_level FROM wanted w CROSS JOIN users u CROSS JOIN repositories r \
+     LEFT JOIN collaborators c ON c.repository_id = r.id AND c.user_id = ";
+const FROM: &str = " AS team_level FROM repositories r JOIN users u ON u.id = r.owner_id \
+     LEFT JOIN collaborators c ON c.repository_id = r.id AND c.user_id = ";
+const WITH_ISSUES: &str = " WHERE r.state = 'ready' AND r.is_issues_enabled AND NOT r.is_external_tracker";
+const IS_WANTED: &str = " AND u.name_key = w.owner_key AND r.owner_id = u.id AND r.name_key = w.name_key";
+
+/// A repository whose issue tracker can be used, with the roles of one viewer.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct IssueRepository {
+    pub(crate) id: i64,
+    pub(crate) owner_name: String,
+    pub(crate) name: String,
+    owner_key: String,
+    name_key: String,
+    owner_id: i64,
+    is_private: bool,
+    collaborator: Option<String>,
+    team_level: Option<i64>,
+}
+
+impl IssueRepository {
+    /// Returns the two keys by which the repository may have been asked for.
+    pub(crate) fn keys(&self) -> [RepositoryKey; 2] {
+        let by_name = RepositoryKey::Name { owner: self.owner_key.clone(), name: self.name_key.clone() };
+        [RepositoryKey::Id(RepositoryId(self.id)), by_name]
+    }
+
+    /// Returns the facts that decide about the access of the viewer that the row was read for.
+    pub(crate) fn access(&self) -> RepositoryAccess {
+        RepositoryAccess {
+            repository: RepositoryId(self.id),
+            owner: UserId(self.owner_id),
+            is_private: self.is_private,
+            collaborator: level_from_str(self.collaborator.as_deref()),
+            team: level_from_number(self.team_level),
+        }
+    }
+}
+
+fn rows(mut query: Query, from: &'static str, viewer: &Viewer) -> Query {
+    query.push(COLUMNS);
+    visibility::team_level(&mut query, viewer);
+    query.push(from).bind(viewer.user().map_or(0, |user| user.0)).push(WITH_ISSUES);
+    query
+}
+
+fn by_ids(ids: BTreeSet<i64>, viewer: &Viewer) -> Query {
+    let mut query = rows(Query::default(), FROM, viewer);
+    query.push(" AND r.id IN ").bind_list(ids);
+    query
+}
+
+/// Joins with the pairs instead of comparing names with lists: the latter tries every owner with every name.
+fn by_names(names: BTreeSet<(&str, &str)>, viewer: &Viewer) -> Query {
+    let mut query = Query::new(WANTED);
+    for (place, (owner, name)) in names.into_iter().enumerate() {
+        query.push(if place == 0 { "(" } else { ", (" }).bind(owner).push(", ").bind(name).push(")");
+    }
+    query.push(") ");
+    let mut query = rows(query, FROM_WANTED, viewer);
+    query.push(IS_WANTED);
+    query
+}
+
+impl RepositoryStore {
+    /// Returns those of the repositories that exist and whose issue tracker can be used, read for `viewer`, by one query for ids and
+    /// one for names. The caller limits their number and checks whether the viewer may see them. One that is asked for by id and by
+    /// name is returned twice.
+    pub(crate) async fn find_with_issues(
+        &self,
+        keys: impl Iterator<Item = &RepositoryKey>,
+        viewer: &Viewer,
+    ) -> Result<Vec<IssueRepository>, DbError> {
+        let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+        for key in keys {
+            match key {
+                RepositoryKey::Id(id) => drop(ids.insert(id.0)),
+                RepositoryKey::Name { owner, name } => drop(names.insert((owner.as_str(), name.as_str()))),
+            }
+        }
+        let mut found = Vec::new();
+        if !ids.is_empty() {
+            let query = by_ids(ids, viewer);
+            found = self.db.all(query.sql(), query.args()).await?;
+        }
+        if !names.is_empty() {
+            let query = by_names(names, viewer);
+            found.extend(self.db.all::<IssueRepository>(query.sql(), query.args()).await?);
+        }
+        Ok(found)
+    }
+}
