@@ -43,7 +43,7 @@ async fn write(user: &User, method: Method, path: &str, key: &str, body: &Value)
     panic!("{key} is never acknowledged")
 }
 
-/// What a writer was told about one of its issues.
+/// An issue as its writer was told of it.
 struct Acknowledged {
     number: i64,
     title: String,

@@ -10,6 +10,7 @@ on_profiles! {
     }
     embedded {
         get_issues_links_keep_the_filters
+        a_page_of_the_longest_issues_is_answered
     }
 }
 
@@ -78,4 +79,20 @@ async fn get_issues_links_keep_the_filters(cluster: &Cluster) {
         assert_eq!(link(9).await, [to(1, "first"), to(3, "prev")].join(","));
     }
     assert_eq!(ada.get(&format!("{path}?state=closed")).await.expect(200).header("link"), "");
+}
+
+async fn a_page_of_the_longest_issues_is_answered(cluster: &Cluster) {
+    const ISSUES: usize = 50;
+    const MAX_BODY_BYTES: usize = 1 << 20;
+    let ada = cluster.user("ada").await;
+    let repo = ada.new_tracker("long", json!({})).await;
+    let body = json!({"body": "long ".repeat(MAX_BODY_BYTES / 5)});
+    for _ in 0..ISSUES {
+        ada.new_issue(&repo, "Long", body.clone()).await;
+    }
+    for query in ["limit=50", "limit=50&q=long"] {
+        let listed = ada.get(&format!("{repo}/issues?{query}")).await.expect(200);
+        assert_eq!(listed.ids("number").len(), ISSUES, "{query}");
+        assert!(listed.body.len() > ISSUES * (MAX_BODY_BYTES - 5), "{query}");
+    }
 }

@@ -140,7 +140,8 @@ async fn lists_of_issues_take_one_call_for_all_accounts(cluster: &Cluster) {
     let without_accounts = |rpc| vec!["AccessService/ResolveAccess", rpc];
     for ((path, expected), number) in [
         (format!("{repo}/issues?state=all&limit=50"), of_repository("IssueService/ListIssues")),
-        (format!("{repo}/issues/2"), of_repository("IssueService/GetIssue")),
+        (format!("{repo}/issues/1"), without_accounts("IssueService/GetIssue")),
+        (format!("{repo}/issues/3"), of_repository("IssueService/GetIssue")),
         (format!("{repo}/issues/1/comments"), of_repository("CommentService/ListComments")),
         (format!("{repo}/issues/comments"), of_repository("CommentService/ListComments")),
         (format!("{empty}/issues"), without_accounts("IssueService/ListIssues")),

@@ -97,7 +97,7 @@ impl IssueStore {
         page: Page,
     ) -> Result<(Vec<TimelineEntry>, i64), DbError> {
         let filtered = |mut query: Query| {
-            query.push(" FROM timeline WHERE issue_id = ").bind(issue).push(" AND (source_repository_id = 0");
+            query.push(" FROM timeline WHERE issue_id = ").bind(issue).push(" AND (action <> 11");
             query.push(" OR source_repository_id IN ").bind_list(visible.iter().copied()).push(")");
             query
         };

@@ -167,7 +167,7 @@ async fn ask(fixture: &Fixture, case: &Case<'_>, question: Question<'_>) {
         Case { target: Target::Repo(&disposable), ..*case }.send(fixture).await.expect(204);
         return;
     }
-    // Who may delete something is asked about what does not exist, so that it stays for the others.
+    // A deletion that is allowed names something that does not exist, so that the fixture stays whole.
     let spared = Repo { tracker: NO_TRACKER, ..repo.clone() };
     let is_deletion = case.method == "DELETE" && expected == Expected::Allowed;
     let case = Case { target: Target::Repo(if is_deletion { &spared } else { repo }), ..*case };

@@ -232,7 +232,7 @@ impl Call<'_> {
         let expected = direct(caller, question.expected);
         let is_deletion = self.operation.name.ends_with("/DeleteRepository") && expected == Expected::Allowed;
         let repo = if is_deletion { &self.fixture.disposable(repo).await } else { repo };
-        // Who may delete something is asked about what does not exist, so that it stays for the others.
+        // A deletion that is allowed names something that does not exist, so that the fixture stays whole.
         let is_spared = self.operation.name.contains("/Delete") && expected == Expected::Allowed;
         let repo = if is_spared { &Repo { tracker: NO_TRACKER, ..repo.clone() } } else { repo };
         let outcome = self.send(caller, Some(repo), true).await;

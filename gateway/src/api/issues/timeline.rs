@@ -27,7 +27,8 @@ pub(super) async fn list(
         page: page.number,
         page_size: page.size,
     };
-    let request = context.request_with_grant(&access.grant, request);
+    // With the token as well: it tells which other repositories the caller may see.
+    let request = context.request_with_grant_and_token(&access.grant, request);
     let answer = api.clients.issues().list_timeline(request).await?.into_inner();
     let accounts = api
         .accounts_beside_caller(&context, &access, answer.entries.iter().flat_map(TimelineEntry::account_ids))

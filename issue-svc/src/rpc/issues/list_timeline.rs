@@ -9,6 +9,7 @@ use tonic::{Request, Status};
 
 use crate::error::IssueError;
 use crate::rpc::{IssueRpc, encode};
+use crate::store::TimelineEntry;
 
 const MAX_PAGE_SIZE: i32 = 1000;
 
@@ -42,7 +43,15 @@ async fn list(
         accesses.iter().map(|access| RepositoryId(access.repository_id)).chain([repository]).collect();
     let (entries, total_count) = store.timeline(issue.id, &visible, page).await?;
     let repositories = accesses.into_iter().map(named).collect();
-    let entries = entries.into_iter().map(|entry| encode::entry(entry, repository.0)).collect();
+    let show = |mut entry: TimelineEntry| {
+        // An issue that was closed is closed for all, by which commit only for those who may see that.
+        if entry.source_repository_id != 0 && !visible.contains(&RepositoryId(entry.source_repository_id)) {
+            entry.commit_id.clear();
+            entry.source_repository_id = 0;
+        }
+        encode::entry(entry, repository.0)
+    };
+    let entries = entries.into_iter().map(show).collect();
     Ok(ListTimelineResponse { entries, total_count, repositories })
 }
 

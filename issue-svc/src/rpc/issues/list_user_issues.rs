@@ -33,8 +33,17 @@ async fn list(
     user: UserId,
     request: ListUserIssuesRequest,
 ) -> Result<ListUserIssuesResponse, IssueError> {
-    let is_closed = encode::is_closed(request.state).map_err(|violation| IssueError::Invalid(vec![violation]))?;
-    let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
+    let decoded = encode::is_closed(request.state)
+        .map_err(|violation| vec![violation])
+        .and_then(|is_closed| Ok((is_closed, Page::parse(request.page, request.page_size, MAX_PAGE_SIZE)?)));
+    let (is_closed, page) = match decoded {
+        Ok(decoded) => decoded,
+        Err(violations) => {
+            // A caller who may not ask is not told of mistakes.
+            service.repo.access_of_caller(caller, &[]).await?;
+            return Err(IssueError::Invalid(violations));
+        }
+    };
     let states = is_closed.map_or(vec![false, true], |is_closed| vec![is_closed]);
     let classes: Vec<_> = states.into_iter().map(|is_closed| Class { is_pull_request: false, is_closed }).collect();
     let store = &service.store;
