@@ -35,6 +35,9 @@ pub(crate) enum IssueError {
     /// The repository has as many milestones as it may.
     #[error("a repository has at most 10,000 milestones")]
     TooManyMilestones,
+    /// The texts of a page are too large together.
+    #[error("the page is too large: ask for fewer rows")]
+    PageTooLarge,
     /// The caller may not do this, or that cannot be found out.
     #[error(transparent)]
     Auth(#[from] AuthError),
@@ -64,6 +67,7 @@ impl ServiceError for IssueError {
             | Self::RepositoryDeleted => Kind::NotFound,
             Self::LabelExists { .. } => Kind::AlreadyExists,
             Self::TooManyLabels | Self::TooManyMilestones => Kind::FailedPrecondition,
+            Self::PageTooLarge => Kind::TooLarge,
             Self::Auth(error) => error.kind(),
             Self::Store(_) => Kind::Internal,
             Self::Idempotency(error) => error.kind(),
@@ -80,6 +84,7 @@ impl ServiceError for IssueError {
             Self::LabelExists { .. } => "LABEL_ALREADY_EXISTS",
             Self::TooManyLabels => "TOO_MANY_LABELS",
             Self::TooManyMilestones => "TOO_MANY_MILESTONES",
+            Self::PageTooLarge => "PAGE_TOO_LARGE",
             Self::Auth(error) => error.reason(),
             Self::Disabled => "ISSUES_DISABLED",
             Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",

@@ -65,7 +65,8 @@ impl Kind {
 pub struct FieldViolation {
     /// Name of the field in the contract, such as `name` or `config.url`.
     pub field: String,
-    /// Code of the violation, for programs: `required`, `invalid`, `too_long`, `too_short`, `unknown`, `reserved`, `type`.
+    /// Code of the violation, for programs: `required`, `invalid`, `too_long`, `too_short`, `too_many`, `taken`, `unknown`, `no_access`,
+    /// `reserved`, `type`.
     pub code: &'static str,
     /// Description of the violation, for people.
     pub message: String,

@@ -101,6 +101,8 @@ async fn post_milestones_names_the_field_that_is_wrong(cluster: &Cluster) {
         ada.post(&path, &json!({"title": "x", "due_on": wrong})).await.refused_field("due_on");
     }
     ada.post(&path, &json!({"title": "x", "description": "\u{0}"})).await.refused_field("description");
+    let long = json!({"title": "x", "description": "d".repeat((64 << 10) + 1)});
+    ada.post(&path, &long).await.refused_fields(&[("description", "too_long")]);
     let broken = ada.request(Method::POST, &path).header("content-type", "application/json").body("{\"title\":");
     Answer::of(broken).await.refused(400);
     assert_eq!(ada.get(&path).await.expect(200).text(), "[]");

@@ -51,11 +51,16 @@ impl From<CommentRow> for Comment {
     }
 }
 
+/// Texts of all comments of one page together, in bytes. A response may have 64 MiB.
+const MAX_PAGE_BYTES: i64 = 50 * 1024 * 1024;
+/// Comments whose texts cannot have more than [`MAX_PAGE_BYTES`].
+const ALWAYS_SMALL_ROWS: i64 = 50;
+
 /// A page of comments.
 #[derive(Debug)]
 pub(crate) struct CommentPage {
-    /// Oldest first.
-    pub(crate) comments: Vec<Comment>,
+    /// Oldest first; `None` if their texts are too large for one page.
+    pub(crate) comments: Option<Vec<Comment>>,
     /// In all pages, or as many as were counted.
     pub(crate) total: i64,
     /// True if there are more than were counted.
@@ -126,7 +131,7 @@ impl IssueStore {
             query.push(" AND comments.updated_us >= ").bind(since_us);
         }
         query.push(" ORDER BY comments.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
-        let comments = self.comments(&query).await?;
+        let comments = self.comments(query, page).await?;
         let Some(since_us) = since_us else {
             return Ok(CommentPage { comments, total: issue.comment_count, is_partial: false });
         };
@@ -148,16 +153,16 @@ impl IssueStore {
             let total =
                 self.totals(repository, &[List::Comments], &[COMMENT_CLASS]).await?.first().copied().unwrap_or(0);
             let place = self.locate(repository, List::Comments, &[COMMENT_CLASS], true, page.offset()).await?;
-            let Some(place) = place else { return Ok(CommentPage { comments: Vec::new(), total, is_partial: false }) };
+            let Some(place) = place else { return Ok(CommentPage { comments: Some(Vec::new()), total, is_partial: false }) };
             query.push(" AND comments.sequence >= ").bind(place.block * BLOCK_NUMBERS);
             query.push(" ORDER BY comments.sequence LIMIT ").bind(page.size()).push(" OFFSET ").bind(place.skipped);
-            return Ok(CommentPage { comments: self.comments(&query).await?, total, is_partial: false });
+            return Ok(CommentPage { comments: self.comments(query, page).await?, total, is_partial: false });
         };
         let count = "SELECT COUNT(*) FROM (SELECT 1 FROM comments WHERE repository_id = $1 AND updated_us >= $2 LIMIT $3) AS found";
         let (found,): (i64,) = self.db.one(count, &args![repository, since_us, MAX_UNCOUNTED_ROWS + 1]).await?;
         let (total, is_partial) = (found.min(MAX_UNCOUNTED_ROWS), found > MAX_UNCOUNTED_ROWS);
         if page.offset() >= total {
-            return Ok(CommentPage { comments: Vec::new(), total, is_partial });
+            return Ok(CommentPage { comments: Some(Vec::new()), total, is_partial });
         }
         // Few are found by the index of times and sorted; among many the first of the sequence come soon.
         query.push(if is_partial { " AND +comments.updated_us >= " } else { " AND comments.updated_us >= " });
@@ -167,11 +172,20 @@ impl IssueStore {
             " ORDER BY +comments.sequence"
         });
         query.push(" LIMIT ").bind(page.size().min(total - page.offset())).push(" OFFSET ").bind(page.offset());
-        Ok(CommentPage { comments: self.comments(&query).await?, total, is_partial })
+        Ok(CommentPage { comments: self.comments(query, page).await?, total, is_partial })
     }
 
-    async fn comments(&self, query: &Query) -> Result<Vec<Comment>, DbError> {
+    /// Reads the rows of a page, unless their texts are too large together.
+    async fn comments(&self, query: Query, page: Page) -> Result<Option<Vec<Comment>>, DbError> {
+        if page.size() > ALWAYS_SMALL_ROWS {
+            let mut size = query.clone();
+            size.wrap("SELECT CAST(COALESCE(SUM(OCTET_LENGTH(body)), 0) AS BIGINT) FROM (", ") AS page");
+            let (bytes,): (i64,) = self.db.one(size.sql(), size.args()).await?;
+            if bytes > MAX_PAGE_BYTES {
+                return Ok(None);
+            }
+        }
         let rows: Vec<CommentRow> = self.db.all(query.sql(), query.args()).await?;
-        Ok(rows.into_iter().map(Comment::from).collect())
+        Ok(Some(rows.into_iter().map(Comment::from).collect()))
     }
 }

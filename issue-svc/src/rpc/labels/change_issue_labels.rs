@@ -49,7 +49,6 @@ async fn change(
     }
     let ids: BTreeSet<i64> = request.label_ids.iter().copied().collect();
     if ids.len() > MAX_ISSUE_LABELS {
-        check(service, request).await?;
         return Err(invalid("labels", "too_many", "an issue has at most 100 labels"));
     }
     let repository = RepositoryId(request.repository_id);

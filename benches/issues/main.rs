@@ -1,0 +1,3 @@
+//! Times of the issue tracker by the number of issues.
+
+fn main() {}
