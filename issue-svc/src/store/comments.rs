@@ -153,7 +153,9 @@ impl IssueStore {
             let total =
                 self.totals(repository, &[List::Comments], &[COMMENT_CLASS]).await?.first().copied().unwrap_or(0);
             let place = self.locate(repository, List::Comments, &[COMMENT_CLASS], true, page.offset()).await?;
-            let Some(place) = place else { return Ok(CommentPage { comments: Some(Vec::new()), total, is_partial: false }) };
+            let Some(place) = place else {
+                return Ok(CommentPage { comments: Some(Vec::new()), total, is_partial: false });
+            };
             query.push(" AND comments.sequence >= ").bind(place.block * BLOCK_NUMBERS);
             query.push(" ORDER BY comments.sequence LIMIT ").bind(page.size()).push(" OFFSET ").bind(place.skipped);
             return Ok(CommentPage { comments: self.comments(query, page).await?, total, is_partial: false });

@@ -13,6 +13,8 @@ mod references;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use ferrite_kit::Clock;
 use ferrite_kit::db::Tx;
 use ferrite_kit::idempotency::IdempotencyKey;
@@ -31,6 +33,9 @@ pub(crate) use milestones::MilestoneChange;
 pub(crate) use purge::{purge_first_batch, run_purges};
 pub(crate) use references::TextTargets;
 
+/// Longest time that a change of the number of open issues waits until repo-svc has it, which shows it. Under load a delivery takes
+/// longer than the usual moment.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Name of the service that subscribes to the events of this one.
 pub(crate) const SUBSCRIBER: &str = "repo-svc";
 
@@ -90,8 +95,8 @@ impl Write<'_> {
         self.event = Some(outbox::event(self.repository, self.now_us, Fact::IssueChanged(changed)));
     }
 
-    /// Commits the write together with its event, and with `answer` for a request that is repeated with the same key. Waits a moment
-    /// for the delivery of the event, so that who writes and then reads sees the new count.
+    /// Commits the write together with its event, and with `answer` for a request that is repeated with the same key. Waits for
+    /// the delivery of the event, so that a client that writes and then reads sees the new count.
     ///
     /// # Errors
     /// A failure of the database.
@@ -105,7 +110,7 @@ impl Write<'_> {
         let flush = self.event.as_ref().map(|event| self.writer.relay.flush(event, 1));
         self.tx.commit().await?;
         if let Some(flush) = flush {
-            flush.wait().await;
+            flush.wait_at_most(COUNT_TIMEOUT).await;
         }
         Ok(answer)
     }

@@ -229,14 +229,19 @@ impl Relay {
 impl FlushHandle {
     /// Wakes the relay and waits until every subscriber has accepted the event, at most 50 ms. After that the relay goes on delivering
     /// the event without the caller.
-    pub async fn wait(mut self) {
+    pub async fn wait(self) {
+        self.wait_at_most(FLUSH_TIMEOUT).await;
+    }
+
+    /// Waits as [`FlushHandle::wait`], but at most `limit`: for an effect that the next request of the same client must see.
+    pub async fn wait_at_most(mut self, limit: Duration) {
         self.relay.wake();
         let all = async {
             for delivered in self.delivered.drain(..) {
                 let _ = delivered.await;
             }
         };
-        let _ = tokio::time::timeout(FLUSH_TIMEOUT, all).await;
+        let _ = tokio::time::timeout(limit, all).await;
     }
 }
 
