@@ -1,3 +1,142 @@
-//! Times of the issue tracker by the number of issues.
+//! Times of the issue tracker by the number of issues in a repository, on both databases.
+//!
+//!   tests/servers.sh cargo bench --bench issues -- 1000 1000000
+//!
+//! The service is the shipped binary: `ferrite up` on SQLite, and five processes on new databases of the PostgreSQL server that
+//! FERRITE_TEST_POSTGRES_URL names. Each size has an installation of its own, with one repository that is filled by SQL; requests go over
+//! REST to all of them in turn. Without `--bench`, as `cargo test --benches` runs it, every request is made a few times on few issues: a
+//! test that it works.
 
-fn main() {}
+mod databases;
+mod reads;
+mod seed;
+mod server;
+mod usage;
+mod writes;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Parser;
+
+use databases::Databases;
+use reads::Site;
+use server::Installation;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+const SIZES: [i64; 2] = [1_000, 1_000_000];
+const TEST_SIZES: [i64; 2] = [200, 400];
+
+/// Measures the issue tracker.
+#[derive(Debug, Parser)]
+struct Args {
+    /// Numbers of issues, each in an installation of its own; the last one is compared with the first.
+    #[arg(value_parser = clap::value_parser!(i64).range(200..))]
+    sizes: Vec<i64>,
+
+    /// Measurements of each read.
+    #[arg(long, default_value_t = 200)]
+    calls: u32,
+
+    /// Leave SQLite out.
+    #[arg(long)]
+    no_sqlite: bool,
+
+    /// Leave the databases and data folders, to look at plans.
+    #[arg(long)]
+    keep: bool,
+
+    /// Passed by `cargo bench`, but not by `cargo test`.
+    #[arg(long, hide = true)]
+    bench: bool,
+
+    /// A PostgreSQL server to make databases on; left out if there is none.
+    #[arg(long, env = "FERRITE_TEST_POSTGRES_URL", hide_env_values = true)]
+    postgres: Option<String>,
+}
+
+/// How often things are measured.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    calls: u32,
+    concurrent_issues: u32,
+    cpu_issues: u32,
+}
+
+impl Args {
+    fn sizes(&self) -> Vec<i64> {
+        match (self.sizes.as_slice(), self.bench) {
+            ([], true) => SIZES.to_vec(),
+            ([], false) => TEST_SIZES.to_vec(),
+            (sizes, _) => sizes.to_vec(),
+        }
+    }
+
+    fn scale(&self) -> Scale {
+        if self.bench {
+            Scale { calls: self.calls, concurrent_issues: 2_000, cpu_issues: 500 }
+        } else {
+            Scale { calls: 2, concurrent_issues: 40, cpu_issues: 5 }
+        }
+    }
+}
+
+/// Starts an installation and fills its repository.
+async fn filled(database: &str, databases: Databases, folder: &Path, place: u8, size: i64) -> Result<Site, Failure> {
+    let mut installation = Installation::new(databases, folder, place).await?;
+    installation.stop();
+    let begin = Instant::now();
+    seed::fill(&installation, size).await?;
+    eprintln!(
+        "{database}: {size} issues and {} comments made in {:.1} s",
+        size * seed::ISSUE_COMMENTS,
+        begin.elapsed().as_secs_f64()
+    );
+    installation.start().await?;
+    Ok(Site { installation, size })
+}
+
+/// Measures one kind of database.
+async fn round(database: &str, server: Option<&str>, folder: &Path, args: &Args) -> Result<(), Failure> {
+    let mut sites = Vec::new();
+    for (place, size) in (0_u8..).zip(args.sizes()) {
+        let folder = folder.join(format!("{}-{place}", database.to_lowercase()));
+        let databases = match server {
+            Some(server) => Databases::on_server(server).await?,
+            None => Databases::in_folder(&folder),
+        };
+        sites.push(filled(database, databases, &folder, place, size).await?);
+    }
+    let scale = args.scale();
+    reads::measure(database, &sites, scale.calls).await?;
+    println!();
+    for site in sites.into_iter().map(Arc::new) {
+        writes::open_at_once(database, &site, scale.concurrent_issues).await?;
+        writes::cpu_of_one(database, &site, scale.cpu_issues).await?;
+        if args.keep {
+            eprintln!("{database}, {} issues: {}", site.size, site.installation.issue_database()?.expose());
+        } else {
+            site.installation.databases().drop_all().await?;
+        }
+    }
+    Ok(())
+}
+
+async fn run(args: &Args, folder: &Path) -> Result<(), Failure> {
+    if !args.no_sqlite {
+        round("SQLite", None, folder, args).await?;
+    }
+    if let Some(postgres) = &args.postgres {
+        round("PostgreSQL", Some(postgres), folder, args).await?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Failure> {
+    let args = Args::parse();
+    let mut folder = tempfile::Builder::new().prefix("ferrite-bench-").tempdir()?;
+    folder.disable_cleanup(args.keep);
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(&args, folder.path()))
+}

@@ -1,3 +1,5 @@
+//! Users, and the accounts that the rows of a page name.
+
 use std::collections::HashMap;
 
 use ferrite_proto::repo;

@@ -1,5 +1,6 @@
 //! Queue and scanner on both databases, with stand-ins for git-svc, repo-svc and the store.
 
+mod issues;
 mod peers;
 
 use std::future::Future;
@@ -18,7 +19,7 @@ use ferrite_proto::repo::resolve_issue_access_request::Account;
 use self::peers::{Applied, Failure, Peers, Writer, commit_id};
 use super::scanner::MAX_STEP_REFERENCES;
 use super::targets::{MAX_SCANNED_REFERENCES, MAX_TARGET_REPOSITORIES};
-use super::{CommitScanner, ScanQueue};
+use super::{ApplyReferences, CommitScanner, ScanQueue};
 use crate::model::references::commit::{Action, CommitAction};
 use crate::testing::on_each_schema;
 
@@ -46,9 +47,12 @@ impl Setup {
     }
 
     fn start_scanner(&self) {
+        self.start_scanner_of(self.writer.clone());
+    }
+
+    fn start_scanner_of(&self, writer: impl ApplyReferences) {
         let (git, repo) = (self.peers.channel.clone(), self.peers.channel.clone());
-        let (queue, writer) = (self.queue.clone(), self.writer.clone());
-        CommitScanner::new(queue, git, repo, writer, self.clock.clone()).start(&self.peers.life);
+        CommitScanner::new(self.queue.clone(), git, repo, writer, self.clock.clone()).start(&self.peers.life);
     }
 
     async fn record(&self, repository: i64, updated: &RefsUpdated) {

@@ -83,7 +83,7 @@ pub(crate) struct NewPullRequest {
     pub(crate) base_branch: String,
 }
 
-/// What a pull request has beside its issue.
+/// The part of a pull request that an issue does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PullRequest {
     pub(crate) head_repository_id: i64,

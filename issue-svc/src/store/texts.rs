@@ -1,4 +1,4 @@
-//! What is found in texts when they are written: words for the search, and names of users that are mentioned.
+//! Tables of what texts contain, filled when they are written: words for the search, and names of users that are mentioned.
 //!
 //! Not here: parsing (`model::references`).
 

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream};
 
 use super::IssueRef;
+use super::bounds::bounded;
 use super::scan::{Scanner, Token};
 
 /// Most mentions of one text; later ones are dropped.
@@ -35,8 +36,9 @@ pub(crate) fn parse(text: &str) -> TextReferences {
     if !text.contains(['@', '#', '&']) {
         return collector.found;
     }
+    let text = bounded(text);
     let mut visibility = Visibility::default();
-    for event in TextMergeStream::new(Parser::new_ext(text, Options::empty())) {
+    for event in TextMergeStream::new(Parser::new_ext(&text, Options::empty())) {
         match event {
             Event::Start(tag) => visibility.start(&tag),
             Event::End(tag) => visibility.end(tag),
@@ -142,10 +144,11 @@ impl Collector {
 #[cfg(test)]
 mod tests {
     use std::fmt::Write;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use proptest::prelude::*;
 
+    use super::super::timing::assert_within;
     use super::*;
 
     const MIB: usize = 1024 * 1024;
@@ -253,6 +256,10 @@ mod tests {
     const PAIRS: &str = "[ ] [ ](a) ![ ](a) [ ][a] -· ↵ -· ·↵ -· a↵ >· ↵ >· >·↵ >-· ↵> 1.· ↵↵ -·>· ↵·↵ * * *a· a*· ** _ ( ) <a· > \
          ` a` a·**b· c*· [a]:·b·'c↵ #1↵";
 
+    /// Beginnings of texts whose other lines, separated by spaces, are read more than once.
+    const OPENINGS: &str = "[a](b·\" [a](b·( [a](< [a `` <a·b='";
+    const LINES: &str = "a↵ a\r \t>a↵ \u{a0}↵";
+
     fn pieces(text: &str) -> Vec<String> {
         text.split(' ').map(|piece| piece.replace('·', " ").replace('↵', "\n")).collect()
     }
@@ -261,26 +268,40 @@ mod tests {
         piece.repeat(bytes / piece.len())
     }
 
+    /// Parses a text within a time that is long for linear work, and short for quadratic work.
+    fn parse_in_time(text: &str) {
+        let limit = if text.len() > MIB / 2 { Duration::from_secs(20) } else { Duration::from_secs(3) };
+        assert_within(limit, text, || parse(&format!("{text} #1")));
+    }
+
     #[test]
-    fn hostile_texts_of_one_mebibyte_take_linear_time() {
-        // The reference at the beginning makes sure that the text is parsed.
-        let mut texts: Vec<_> = pieces(UNITS).iter().map(|unit| format!("#1 {}", repeated(unit, MIB))).collect();
+    fn hostile_texts_take_linear_time() {
+        const BYTES: usize = 128 * 1024;
+        for unit in pieces(UNITS) {
+            parse_in_time(&repeated(&unit, BYTES));
+        }
         for pair in pieces(PAIRS).chunks(2) {
-            texts.push(format!("{}{}#1", repeated(&pair[0], MIB / 2), repeated(&pair[1], MIB / 2)));
+            parse_in_time(&format!("{}{}", repeated(&pair[0], BYTES / 2), repeated(&pair[1], BYTES / 2)));
         }
-        // Runs of backticks of growing length, and lists nested by indentation, before many blank lines.
-        texts.push((1..1400).map(|length| format!("{} #1", "`".repeat(length))).collect());
+        for (opening, line) in
+            pieces(OPENINGS).iter().flat_map(|opening| pieces(LINES).into_iter().map(move |line| (opening, line)))
+        {
+            parse_in_time(&format!("{opening}{}", repeated(&line, BYTES)));
+        }
+    }
+
+    #[test]
+    fn the_worst_texts_of_one_mebibyte_take_linear_time() {
+        parse_in_time(&format!("[a](b \"{}", repeated("a\n", MIB)));
+        parse_in_time(&format!("[a](b ({}", repeated("a\r", MIB)));
+        parse_in_time(&format!("{}{}", repeated("- ", MIB / 2), repeated("a\n", MIB / 2)));
+        parse_in_time(&format!("{}{}", repeated("> ", MIB / 2), repeated(">\n", MIB / 2)));
+        parse_in_time(&repeated("[](<", MIB));
+        parse_in_time(&(1..1400).map(|length| format!("{} ", "`".repeat(length))).collect::<String>());
+        // Lists nested by indentation, before many lines that continue them.
         let nested: String = (0..700).map(|depth| format!("{}- a\n", "  ".repeat(depth))).collect();
-        for blank in ["\n", " \n", "\t\n", "> \n"] {
-            texts.push(format!("{nested}{}#1", repeated(blank, MIB / 2)));
-        }
-        for text in texts {
-            let started = Instant::now();
-            parse(&text);
-            let taken = started.elapsed();
-            let beginning: String = text.chars().take(20).collect();
-            // Quadratic time would be minutes.
-            assert!(taken < Duration::from_secs(5), "{beginning:?} took {taken:?}");
+        for line in ["\n", "a\n", "> \n"] {
+            parse_in_time(&format!("{nested}{}", repeated(line, MIB / 2)));
         }
     }
 

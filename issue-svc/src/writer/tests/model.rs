@@ -26,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// What filters see of an issue.
+/// The fields of an issue that filters see.
 #[derive(Clone, Debug)]
 pub(super) struct ModelIssue {
     pub(super) number: i64,

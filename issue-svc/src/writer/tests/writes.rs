@@ -1,4 +1,4 @@
-//! What writes change, and what they leave.
+//! Effects of writes: the rows that change, and those that stay.
 
 use std::collections::BTreeSet;
 

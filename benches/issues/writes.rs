@@ -1,0 +1,108 @@
+//! Opening issues: from many clients at once, and the CPU time of one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::Failure;
+use crate::reads::Site;
+use crate::server::{self, repository};
+use crate::usage::{self, Processes};
+
+const CLIENTS: u32 = 32;
+/// CPU time that opening one issue may cost.
+const CPU_BAR: Duration = Duration::from_millis(2);
+const TITLE: &str = "The page of a list is empty when the last issue on it was closed meanwhile";
+const BODY: &str = "Open the last page in one window, close its only issue in another, and load the first again.";
+
+/// Opens one issue and returns its number.
+async fn open(site: &Site, client: &Client, number: u32) -> Result<i64, Failure> {
+    let body = json!({ "title": format!("{TITLE} ({number})"), "body": BODY });
+    let request = site.installation.request(client, Method::POST, &repository("/issues")).json(&body);
+    let made: Value = server::json_of(request).await?;
+    made["number"].as_i64().ok_or_else(|| "no number in the answer".into())
+}
+
+/// Opens `issues` issues from [`CLIENTS`] clients at once, and prints the rate.
+///
+/// # Errors
+/// If a number is left out or given out twice, besides failures of requests.
+pub(crate) async fn open_at_once(database: &str, site: &Arc<Site>, issues: u32) -> Result<(), Failure> {
+    let first = open(site, &server::client()?, 0).await? + 1;
+    let next = Arc::new(AtomicU32::new(0));
+    let begin = Instant::now();
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (site, next, client) = (Arc::clone(site), Arc::clone(&next), server::client()?);
+        clients.spawn(async move {
+            let mut numbers = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= issues {
+                    return Ok::<_, Failure>(numbers);
+                }
+                numbers.push(open(&site, &client, number).await?);
+            }
+        });
+    }
+    let mut numbers = Vec::new();
+    while let Some(done) = clients.join_next().await {
+        numbers.extend(done??);
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    numbers.sort_unstable();
+    if !numbers.iter().copied().eq(first..first + i64::from(issues)) {
+        return Err(format!("{database}: numbers have gaps or collide: {numbers:?}").into());
+    }
+    println!(
+        "{database}, {} issues: {issues} more from {CLIENTS} clients at once in {seconds:.1} s, {:.0} a second, no gap and no \
+         collision",
+        site.size,
+        f64::from(issues) / seconds
+    );
+    Ok(())
+}
+
+/// Opens `issues` issues over one connection, and prints the mean CPU time of one over all processes.
+///
+/// # Errors
+/// Failures of requests.
+pub(crate) async fn cpu_of_one(database: &str, site: &Site, issues: u32) -> Result<(), Failure> {
+    let client = server::client()?;
+    for number in 0..issues / 5 {
+        open(site, &client, number).await?;
+    }
+    let own = usage::with_children(&site.installation.process_ids());
+    let server = site.installation.databases().server_processes().await?;
+    let server: Processes = server.into_iter().map(|id| (id, "PostgreSQL".to_owned())).collect();
+    let all = own.iter().chain(&server).map(|(id, name)| (*id, name.clone())).collect();
+    let before = usage::settled(&all).await;
+    let begin = Instant::now();
+    for number in 0..issues {
+        open(site, &client, number).await?;
+    }
+    let wall = begin.elapsed();
+    let after = usage::settled(&all).await;
+    let mut by_name: BTreeMap<&str, Duration> = BTreeMap::new();
+    for (id, time) in &after {
+        let time = before.get(id).map_or(Duration::ZERO, |before| time.saturating_sub(*before));
+        *by_name.entry(&all[id]).or_default() += time;
+    }
+    let each = |time: Duration| time.as_secs_f64() * 1e3 / f64::from(issues.max(1));
+    let ours: Duration = by_name.iter().filter(|(name, _)| **name != "PostgreSQL").map(|(_, time)| *time).sum();
+    let parts: Vec<_> = by_name.iter().map(|(name, time)| format!("{name} {:.2}", each(*time))).collect();
+    println!(
+        "{database}, {} issues: one issue opened costs {:.2} ms of CPU over Ferrite's processes{} and takes {:.2} ms ({})",
+        site.size,
+        each(ours),
+        if each(ours) > each(CPU_BAR * issues) { ", over the bar," } else { "" },
+        each(wall),
+        parts.join(", ")
+    );
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! Time limits of tests with hostile texts.
+
+use std::time::{Duration, Instant};
+
+/// Runs `work` and panics if it takes more than `limit` of the processor, whatever else the machine does. `text` names the case.
+pub(super) fn assert_within<T>(limit: Duration, text: &str, work: impl FnOnce() -> T) -> T {
+    let (started, cpu_before) = (Instant::now(), cpu_time());
+    let result = work();
+    let taken = match (cpu_before, cpu_time()) {
+        (Some(before), Some(after)) => after - before,
+        _ => started.elapsed(),
+    };
+    let beginning: String = text.chars().take(20).collect();
+    assert!(taken < limit, "{beginning:?} took {taken:?}");
+    result
+}
+
+/// Processor time of this thread, where the system tells it.
+fn cpu_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    stat.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}
