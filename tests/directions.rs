@@ -18,6 +18,7 @@ const ORDER: &[(&str, &str)] = &[
         "credentials startup server outbox idempotency auth grpc telemetry rate_limit redis service_key db config net page \
          lifecycle secret clock",
     ),
+    ("rest", "issue comment repository milestone label user convert links"),
     ("repo-svc", "admin rpc state background auth creation_limit config store access model error"),
     ("issue-svc", "config rpc commits upstream writer store error model"),
     ("hook-svc", "config rpc store error model"),

@@ -10,12 +10,12 @@ use crate::api::ApiState;
 use crate::config::Config;
 use crate::git::GitHttpState;
 use crate::http::body_limits::BodyLimits;
-use crate::http::links::Links;
 use crate::http::middleware::MiddlewareState;
 use crate::ssh::{ConnectionLimits, SshState};
 use crate::upstream::capabilities::CapabilitiesCache;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
+use ferrite_rest::links::Links;
 
 /// Most large request bodies in memory at once.
 const MAX_LARGE_BODIES: usize = 8;

@@ -20,13 +20,13 @@ use prost::Message;
 use tower::ServiceExt;
 
 use crate::http::body_limits::BodyLimits;
-use crate::http::links::Links;
 use crate::http::{etag, json, middleware};
 use crate::state::AppState;
 use crate::upstream::capabilities::CapabilitiesCache;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
 use crate::{Capacity, operations, router, routes};
+use ferrite_rest::links::Links;
 
 const TOKEN: (&str, &str) = ("authorization", "token 0123456789012345678901234567890123456789");
 /// `ada:secret`

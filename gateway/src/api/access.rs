@@ -17,8 +17,8 @@ use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
 use crate::http::error::ApiError;
 use crate::http::fields::FieldReader;
-use crate::http::links::RepositoryLinks;
 use crate::http::path::RepoPath;
+use ferrite_rest::links::RepositoryLinks;
 
 /// Most ids or e-mail addresses in one lookup.
 const MAX_LOOKUP_ITEMS: usize = 1000;

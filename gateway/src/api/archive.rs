@@ -21,10 +21,10 @@ use super::git_response::{
 use super::state::ApiState;
 use crate::auth::Authenticated;
 use crate::http::error::{ApiError, FieldError};
-use crate::http::links::encode;
 use crate::http::middleware::HeadRequest;
 use crate::http::path::RepoPath;
 use crate::http::routes::routes;
+use ferrite_rest::links::encode;
 
 /// Deadline for the headers of an archive. git-svc sends them once the archive is complete, and has a shorter deadline itself.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(160);

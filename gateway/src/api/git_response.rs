@@ -9,8 +9,8 @@ use hyper::body::Incoming;
 
 use super::access::Access;
 use crate::http::error::ApiError;
-use crate::http::links::encode;
 use crate::upstream::git_client::GitHttpClient;
+use ferrite_rest::links::encode;
 
 pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 

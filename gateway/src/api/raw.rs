@@ -21,11 +21,11 @@ use super::git_response::{
 use super::state::ApiState;
 use crate::auth::Authenticated;
 use crate::http::error::ApiError;
-use crate::http::links::encode;
 use crate::http::middleware::HeadRequest;
 use crate::http::path::{RepoPath, decode};
 use crate::http::routes::routes;
 use crate::upstream::clients::CALL_DEADLINE;
+use ferrite_rest::links::encode;
 
 const NOT_FOUND: &str = "file does not exist";
 

@@ -1,9 +1,9 @@
 //! State of the API's handlers.
 
 use crate::http::body_limits::BodyLimits;
-use crate::http::links::Links;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
+use ferrite_rest::links::Links;
 
 /// State of the API's handlers; cheap to clone.
 #[derive(Clone, Debug)]

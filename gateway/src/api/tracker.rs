@@ -9,9 +9,9 @@ use crate::http::body::JsonBody;
 use crate::http::body_limits::{BodyLimits, LargeBodyPermit, MAX_TEXT_BODY_BYTES};
 use crate::http::error::{ApiError, FieldError};
 use crate::http::fields::FieldReader;
-use crate::http::links::Links;
 use crate::http::page::Page;
 use crate::http::query::Query;
+use ferrite_rest::links::Links;
 
 /// Longest text that is passed on to issue-svc, in bytes: none of its fields may be longer, and a whole message has a limit of its own.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;

@@ -3,8 +3,8 @@
 use ferrite_proto::{Scopes, repo};
 use serde::Serialize;
 
-use super::convert::{MissingField, time};
-use crate::http::links::{Links, RepositoryLinks};
+use ferrite_rest::convert::{MissingField, time};
+use ferrite_rest::links::{Links, RepositoryLinks};
 
 /// An access token: its name, and its value when it was just created, else a digest.
 #[derive(Clone, Debug, Serialize)]

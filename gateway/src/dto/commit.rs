@@ -3,9 +3,9 @@
 use ferrite_proto::git;
 use serde::Serialize;
 
-use super::convert::{MissingField, require, text, time};
-use super::user::{Accounts, User};
-use crate::http::links::RepositoryLinks;
+use ferrite_rest::convert::{MissingField, require, text, time};
+use ferrite_rest::links::RepositoryLinks;
+use ferrite_rest::{Accounts, User};
 
 /// A commit.
 #[derive(Clone, Debug, Serialize)]
@@ -151,7 +151,7 @@ mod tests {
     use ferrite_proto::repo;
 
     use super::*;
-    use crate::http::links::Links;
+    use ferrite_rest::links::Links;
 
     fn signature(email: &[u8]) -> Option<git::CommitSignature> {
         let time = Some(prost_types::Timestamp { seconds: 1_767_315_845, nanos: 0 });

@@ -6,8 +6,8 @@ use ferrite_proto::git;
 use serde::Serialize;
 
 use super::commit::Commit;
-use super::convert::{MissingField, require, text};
-use crate::http::links::RepositoryLinks;
+use ferrite_rest::convert::{MissingField, require, text};
+use ferrite_rest::links::RepositoryLinks;
 
 /// A file, directory, symbolic link or submodule.
 #[derive(Clone, Debug, Serialize)]
@@ -136,7 +136,7 @@ pub(crate) struct FilesChanged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::links::Links;
+    use ferrite_rest::links::Links;
 
     fn entry(kind: git::EntryKind, content: Option<&[u8]>) -> git::TreeEntry {
         git::TreeEntry {

@@ -6,8 +6,8 @@ use ferrite_proto::git::{self, ObjectType};
 use serde::Serialize;
 
 use super::commit::Signature;
-use super::convert::{MissingField, require, text};
-use crate::http::links::RepositoryLinks;
+use ferrite_rest::convert::{MissingField, require, text};
+use ferrite_rest::links::RepositoryLinks;
 
 /// The entries of a tree.
 #[derive(Clone, Debug, Serialize)]
@@ -153,7 +153,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::http::links::Links;
+    use ferrite_rest::links::Links;
 
     fn urls() -> RepositoryLinks {
         Links::new("http://h", "h:22").repository("bob", "demo")

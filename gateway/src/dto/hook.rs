@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use ferrite_proto::hook;
 use serde::Serialize;
 
-use super::convert::{MissingField, time};
+use ferrite_rest::convert::{MissingField, time};
 
 /// A webhook. Its secret is never part of it.
 #[derive(Clone, Debug, Serialize)]

@@ -4,10 +4,10 @@ use ferrite_proto::Permission;
 use ferrite_proto::repo::{self, MembershipRole};
 use serde::Serialize;
 
-use super::convert::{MissingField, require};
-use super::repository::Permissions;
-use super::user::User;
-use crate::http::links::Links;
+use ferrite_rest::Permissions;
+use ferrite_rest::User;
+use ferrite_rest::convert::{MissingField, require};
+use ferrite_rest::links::Links;
 
 /// An organization.
 #[derive(Clone, Debug, Serialize)]

@@ -1,9 +1,9 @@
 use ferrite_proto::git;
 use serde::Serialize;
 
-use super::convert::{MissingField, time};
-use super::user::Accounts;
-use crate::http::links::Links;
+use ferrite_rest::Accounts;
+use ferrite_rest::convert::{MissingField, time};
+use ferrite_rest::links::Links;
 
 /// A rule about branches.
 #[derive(Clone, Debug, Serialize)]

@@ -3,11 +3,11 @@
 use ferrite_proto::issue::{self, TimelineAction};
 use serde::Serialize;
 
-use super::convert::{MissingField, time};
-use super::label::Label;
 use super::repository_urls::RepositoryUrls;
-use super::user::{Accounts, User};
-use crate::http::links::RepositoryLinks;
+use ferrite_rest::Label;
+use ferrite_rest::convert::{MissingField, time};
+use ferrite_rest::links::RepositoryLinks;
+use ferrite_rest::{Accounts, User};
 
 /// One change of an issue, or one reference to it. A key that says nothing about the action is left out.
 #[derive(Clone, Debug, Serialize)]
@@ -127,7 +127,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::http::links::Links;
+    use ferrite_rest::links::Links;
 
     const SHA: &str = "0123456789012345678901234567890123456789";
 

@@ -14,7 +14,8 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
 use super::json;
-use super::links::Links;
+use ferrite_rest::convert::MissingField;
+use ferrite_rest::links::Links;
 
 /// Value of `WWW-Authenticate`.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");
@@ -132,6 +133,13 @@ fn http_status(code: Code, reason: &str) -> StatusCode {
         (Code::Aborted, _) => StatusCode::CONFLICT,
         (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => StatusCode::SERVICE_UNAVAILABLE,
         (Code::Unknown | Code::Unimplemented | Code::Internal | Code::DataLoss, _) => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl From<MissingField> for ApiError {
+    fn from(error: MissingField) -> Self {
+        tracing::error!("a service's answer cannot be used: {error}");
+        Self::internal()
     }
 }
 

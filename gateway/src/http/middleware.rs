@@ -17,9 +17,9 @@ use http_body::Body as _;
 
 use super::client_address::client_address;
 use super::error::{ApiError, render};
-use super::links::Links;
 use super::path::decode;
 use super::query_token::take_token_from_query;
+use ferrite_rest::links::Links;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
 const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);

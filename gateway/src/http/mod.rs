@@ -1,8 +1,8 @@
-//! HTTP on the client's side: requests, JSON bodies, queries, pages, links, routes and errors of the API. Lowest room, beside
+//! HTTP on the client's side: requests, JSON bodies, queries, pages, routes and errors of the API. Lowest room, beside
 //! `upstream`.
 //!
 //! Order of the files, each using those to its right: `middleware` → `query_token`, `client_address`, `error`; `etag` →
-//! `error`; `body` → `fields` → `json_value`, `body_limits` → `error` → `json`, `links`; `page` → `query` → `fields`, `path`. Not here:
+//! `error`; `body` → `fields` → `json_value`, `body_limits` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here:
 //! the operations, and the services that carry them out.
 
 pub(crate) mod body;
@@ -13,7 +13,6 @@ pub(crate) mod etag;
 pub(crate) mod fields;
 pub(crate) mod json;
 mod json_value;
-pub(crate) mod links;
 pub(crate) mod middleware;
 pub(crate) mod page;
 pub(crate) mod path;

@@ -3,8 +3,8 @@
 use axum::http::header::LINK;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::links::Links;
 use super::query::{Query, is_named};
+use ferrite_rest::links::Links;
 
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 

@@ -132,7 +132,7 @@ CREATE TABLE pull_requests (
 
 -- The words of titles and bodies: the index alone, by the id of the issue. A word begins with the id of its repository.
 CREATE VIRTUAL TABLE issue_words USING fts5(
-    words, content='', contentless_delete=1, detail=none, tokenize='unicode61 remove_diacritics 0'
+    words, content='', contentless_delete=1, detail=none, tokenize='ascii'
 );
 INSERT INTO issue_words (rowid, words) SELECT id, '' FROM issues;
 

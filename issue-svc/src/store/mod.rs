@@ -21,9 +21,9 @@ mod timeline;
 use ferrite_kit::db::Db;
 
 pub(crate) use counters::CounterChange;
-#[cfg(test)]
-pub(crate) use list::MAX_UNCOUNTED_ROWS;
 pub(crate) use list::{Condition, IssueFilter, IssuePage, Order, Sort};
+#[cfg(test)]
+pub(crate) use list::{MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS};
 pub(crate) use purge::Deleted;
 pub(crate) use reader::Reader;
 pub(crate) use tallies::{COMMENT_CLASS, List, TallyChanges};

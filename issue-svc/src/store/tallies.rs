@@ -121,23 +121,20 @@ impl IssueStore {
         struct TotalRow {
             list: i64,
             list_id: i64,
-            class: i64,
             count: i64,
         }
-        let mut query = Query::new("SELECT list, list_id, class, count FROM issue_tallies WHERE repository_id = ");
-        query.bind(repository).push(" AND block = -1 AND (");
-        for (place, list) in lists.iter().enumerate() {
+        // A statement for each list, so that each is looked up by the whole key: an OR would scan the counts of all blocks on SQLite.
+        let mut query = Query::default();
+        for (place, list) in lists.iter().enumerate().filter(|(place, list)| !lists[..*place].contains(list)) {
             let (kind, id) = list.key();
-            query.push(if place == 0 { "(list = " } else { " OR (list = " }).bind(kind);
-            query.push(" AND list_id = ").bind(id).push(")");
+            query.push(if place == 0 { "SELECT " } else { " UNION ALL SELECT " });
+            query.push("list, list_id, count FROM issue_tallies WHERE repository_id = ").bind(repository);
+            query.push(" AND list = ").bind(kind).push(" AND list_id = ").bind(id);
+            query.push(" AND class IN ").bind_list(classes.iter().map(|class| class.number())).push(" AND block = -1");
         }
-        query.push(")");
         let rows: Vec<TotalRow> = self.db.all(query.sql(), query.args()).await?;
-        let is_wanted = |class: i64| classes.iter().any(|wanted| wanted.number() == class);
-        let total = |list: &List| {
-            let found = rows.iter().filter(|row| (row.list, row.list_id) == list.key() && is_wanted(row.class));
-            found.map(|row| row.count).sum()
-        };
+        let total =
+            |list: &List| rows.iter().filter(|row| (row.list, row.list_id) == list.key()).map(|row| row.count).sum();
         Ok(lists.iter().map(total).collect())
     }
 

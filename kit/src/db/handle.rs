@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
-use sqlx::{Connection, FromRow, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{Connection, Executor, FromRow, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
 
 use super::error::DbError;
 use super::lock;
@@ -30,6 +30,9 @@ const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
 const SQLITE_DURABLE: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
 const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
 const POSTGRES_RELAXED: &str = "SET LOCAL synchronous_commit TO OFF";
+
+/// Settings of a PostgreSQL connection. Compiling a plan and starting workers for it takes longer than any of our statements.
+const POSTGRES_SESSION: &str = "SET jit = off; SET max_parallel_workers_per_gather = 0";
 
 /// A row that both drivers can decode. Every type that derives [`FromRow`] implements it.
 pub trait Row: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
@@ -83,6 +86,12 @@ impl Db {
                         connection.ping().await?;
                     }
                     Ok(true)
+                })
+            });
+            let pool = pool.after_connect(|connection, _| {
+                Box::pin(async move {
+                    connection.execute(POSTGRES_SESSION).await?;
+                    Ok(())
                 })
             });
             let pool = pool.connect_with(options).await?;

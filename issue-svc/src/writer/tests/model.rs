@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
 use crate::model::Class;
-use crate::store::{Condition, IssueFilter, MAX_UNCOUNTED_ROWS, Order, Sort};
+use crate::store::{Condition, IssueFilter, MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS, Order, Sort};
 
 /// Numbers that look random and are the same in every run.
 pub(super) struct Numbers(u64);
@@ -78,6 +79,16 @@ impl ModelFilter<'_> {
             + usize::from(filter.creator.is_some())
             + usize::from(filter.milestone.is_some());
         lists <= 1 && !any && filter.mentioned.is_none() && filter.words.is_none() && filter.since_us.is_none()
+    }
+
+    /// Returns how many issues are counted for a page.
+    pub(super) fn counted(&self, order: Order, page: Page) -> usize {
+        let ahead = page.offset() + page.size() + MAX_ROWS_COUNTED_AHEAD;
+        match order.sort {
+            _ if self.is_counted() => usize::MAX,
+            Sort::Number => usize::try_from(ahead.min(MAX_UNCOUNTED_ROWS)).unwrap(),
+            Sort::Updated | Sort::Comments => usize::try_from(MAX_UNCOUNTED_ROWS).unwrap(),
+        }
     }
 
     /// Returns the numbers of all issues of the list, in order, and whether there are more.

@@ -1,3 +1,5 @@
+//! Milestones.
+
 use ferrite_proto::issue;
 use serde::Serialize;
 
@@ -5,7 +7,7 @@ use super::convert::{MissingField, optional_time, state};
 
 /// A milestone of a repository.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Milestone {
+pub struct Milestone {
     id: i64,
     title: String,
     description: String,
@@ -17,7 +19,11 @@ pub(crate) struct Milestone {
 }
 
 impl Milestone {
-    pub(crate) fn new(milestone: issue::Milestone) -> Result<Self, MissingField> {
+    /// Converts a milestone.
+    ///
+    /// # Errors
+    /// When its state is not set, or its time of creation is not valid.
+    pub fn new(milestone: issue::Milestone) -> Result<Self, MissingField> {
         Ok(Self {
             id: milestone.id,
             state: state(milestone.state())?,

@@ -1,11 +1,13 @@
+//! Labels.
+
 use ferrite_proto::issue;
 use serde::Serialize;
 
-use crate::http::links::RepositoryLinks;
+use crate::links::RepositoryLinks;
 
 /// A label of a repository.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Label {
+pub struct Label {
     id: i64,
     name: String,
     /// Without `#`, which it has in requests.
@@ -14,7 +16,9 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    pub(crate) fn new(label: issue::Label, urls: &RepositoryLinks) -> Self {
+    /// Converts a label.
+    #[must_use]
+    pub fn new(label: issue::Label, urls: &RepositoryLinks) -> Self {
         Self { url: urls.label(label.id), id: label.id, name: label.name, color: label.color }
     }
 }

@@ -5,11 +5,11 @@ use serde::Serialize;
 
 use super::convert::{MissingField, require, time};
 use super::user::User;
-use crate::http::links::Links;
+use crate::links::Links;
 
 /// The caller of a response, as far as its shape depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Viewer {
+pub enum Viewer {
     /// A caller without credentials: e-mail addresses are blank.
     Anonymous,
     /// A caller with credentials.
@@ -18,7 +18,7 @@ pub(crate) enum Viewer {
 
 /// A repository as one caller sees it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Repository {
+pub struct Repository {
     id: i64,
     owner: User,
     name: String,
@@ -48,7 +48,7 @@ pub(crate) struct Repository {
 
 /// Permissions of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Permissions {
+pub struct Permissions {
     admin: bool,
     push: bool,
     pull: bool,
@@ -65,7 +65,11 @@ impl From<Permission> for Permissions {
 }
 
 impl Repository {
-    pub(crate) fn new(repository: repo::Repository, viewer: Viewer, links: &Links) -> Result<Self, MissingField> {
+    /// Converts a repository.
+    ///
+    /// # Errors
+    /// When the owner or a time is missing.
+    pub fn new(repository: repo::Repository, viewer: Viewer, links: &Links) -> Result<Self, MissingField> {
         let permission = Permission::from(repository.permission());
         let mut owner = require(repository.owner, "owner")?;
         if viewer == Viewer::Anonymous {
@@ -108,7 +112,8 @@ impl Repository {
     }
 
     /// Removes `permissions`, which search results do not have.
-    pub(crate) fn without_permissions(self) -> Self {
+    #[must_use]
+    pub fn without_permissions(self) -> Self {
         Self { permissions: None, ..self }
     }
 }

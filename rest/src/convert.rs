@@ -1,4 +1,4 @@
-//! Conversions that several shapes use: required fields, times, states, and bytes as text.
+//! Conversions that many shapes use: required fields, times, states, and bytes as text.
 
 use std::ops::RangeInclusive;
 
@@ -6,25 +6,16 @@ use chrono::DateTime;
 use ferrite_proto::issue::IssueState;
 use prost_types::Timestamp;
 
-use crate::http::error::ApiError;
-
 /// A field that a response of a service must have is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an answer lacks `{0}`")]
-pub(crate) struct MissingField(pub(crate) &'static str);
-
-impl From<MissingField> for ApiError {
-    fn from(error: MissingField) -> Self {
-        tracing::error!("a service's answer cannot be used: {error}");
-        Self::internal()
-    }
-}
+pub struct MissingField(pub &'static str);
 
 /// Returns a required field of a response.
 ///
 /// # Errors
 /// When the field is missing.
-pub(crate) fn require<T>(field: Option<T>, name: &'static str) -> Result<T, MissingField> {
+pub fn require<T>(field: Option<T>, name: &'static str) -> Result<T, MissingField> {
     field.ok_or(MissingField(name))
 }
 
@@ -36,7 +27,7 @@ const RFC_3339_SECONDS: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 ///
 /// # Errors
 /// When the field is missing.
-pub(super) fn time(timestamp: Option<Timestamp>, name: &'static str) -> Result<String, MissingField> {
+pub fn time(timestamp: Option<Timestamp>, name: &'static str) -> Result<String, MissingField> {
     let seconds = require(timestamp, name)?.seconds.clamp(*RFC_3339_SECONDS.start(), *RFC_3339_SECONDS.end());
     let time = DateTime::from_timestamp(seconds, 0).ok_or(MissingField(name))?;
     Ok(time.format("%Y-%m-%dT%H:%M:%SZ").to_string())
@@ -46,7 +37,7 @@ pub(super) fn time(timestamp: Option<Timestamp>, name: &'static str) -> Result<S
 ///
 /// # Errors
 /// When the time cannot be formatted.
-pub(super) fn optional_time(timestamp: Option<Timestamp>, name: &'static str) -> Result<Option<String>, MissingField> {
+pub fn optional_time(timestamp: Option<Timestamp>, name: &'static str) -> Result<Option<String>, MissingField> {
     timestamp.map(|timestamp| time(Some(timestamp), name)).transpose()
 }
 
@@ -54,7 +45,7 @@ pub(super) fn optional_time(timestamp: Option<Timestamp>, name: &'static str) ->
 ///
 /// # Errors
 /// When the state is not set.
-pub(super) fn state(state: IssueState) -> Result<&'static str, MissingField> {
+pub fn state(state: IssueState) -> Result<&'static str, MissingField> {
     match state {
         IssueState::Open => Ok("open"),
         IssueState::Closed => Ok("closed"),
@@ -63,7 +54,8 @@ pub(super) fn state(state: IssueState) -> Result<&'static str, MissingField> {
 }
 
 /// Converts bytes of git to text. Invalid UTF-8 becomes U+FFFD.
-pub(super) fn text(bytes: &[u8]) -> String {
+#[must_use]
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 

@@ -1,13 +1,15 @@
+//! Comments on issues.
+
 use ferrite_proto::issue;
 use serde::Serialize;
 
 use super::convert::{MissingField, time};
 use super::user::{Accounts, User};
-use crate::http::links::RepositoryLinks;
+use crate::links::RepositoryLinks;
 
 /// A comment on an issue or pull request.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Comment {
+pub struct Comment {
     id: i64,
     html_url: String,
     user: User,
@@ -17,11 +19,11 @@ pub(crate) struct Comment {
 }
 
 impl Comment {
-    pub(crate) fn new(
-        comment: issue::Comment,
-        accounts: &Accounts,
-        urls: &RepositoryLinks,
-    ) -> Result<Self, MissingField> {
+    /// Converts a comment.
+    ///
+    /// # Errors
+    /// When a time is missing.
+    pub fn new(comment: issue::Comment, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         Ok(Self {
             id: comment.id,
             html_url: urls.comment_html(comment.issue_number, comment.is_pull_request, comment.id),

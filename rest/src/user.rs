@@ -5,21 +5,26 @@ use std::collections::HashMap;
 use ferrite_proto::repo;
 use serde::Serialize;
 
-use crate::http::links::Links;
+use crate::links::Links;
 
 /// A user, or an organization as an owner.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct User {
-    pub(crate) id: i64,
-    pub(crate) username: String,
+pub struct User {
+    /// The account.
+    pub id: i64,
+    /// The name in URLs.
+    pub username: String,
     login: String,
     full_name: String,
-    pub(crate) email: String,
+    /// The primary address; empty for callers who may not see it.
+    pub email: String,
     avatar_url: String,
 }
 
 impl User {
-    pub(crate) fn new(user: repo::User, links: &Links) -> Self {
+    /// Converts an account.
+    #[must_use]
+    pub fn new(user: repo::User, links: &Links) -> Self {
         Self {
             id: user.id,
             login: user.username.clone(),
@@ -38,28 +43,32 @@ impl User {
 
 /// Accounts that were looked up for one response.
 #[derive(Debug, Default)]
-pub(crate) struct Accounts {
+pub struct Accounts {
     by_id: HashMap<i64, User>,
     id_by_email: HashMap<String, i64>,
 }
 
 impl Accounts {
     /// Adds the accounts of one lookup.
-    pub(crate) fn add(&mut self, found: repo::GetUsersResponse, links: &Links) {
+    pub fn add(&mut self, found: repo::GetUsersResponse, links: &Links) {
         self.by_id.extend(found.users.into_iter().map(|user| (user.id, User::new(user, links))));
         self.id_by_email.extend(found.user_id_by_email);
     }
 
     /// Adds one account.
-    pub(crate) fn insert(&mut self, user: repo::User, links: &Links) {
+    pub fn insert(&mut self, user: repo::User, links: &Links) {
         self.by_id.insert(user.id, User::new(user, links));
     }
 
-    pub(crate) fn by_id(&self, id: i64, links: &Links) -> User {
+    /// Returns an account; the placeholder of a deleted one if it was not found.
+    #[must_use]
+    pub fn by_id(&self, id: i64, links: &Links) -> User {
         self.by_id.get(&id).cloned().unwrap_or_else(|| User::ghost(id, links))
     }
 
-    pub(crate) fn by_email(&self, email: &[u8]) -> Option<&User> {
+    /// Returns the account that an address belongs to.
+    #[must_use]
+    pub fn by_email(&self, email: &[u8]) -> Option<&User> {
         let email = std::str::from_utf8(email).ok()?;
         self.by_id.get(self.id_by_email.get(email)?)
     }

@@ -7,11 +7,11 @@ use super::convert::{MissingField, optional_time, state, time};
 use super::label::Label;
 use super::milestone::Milestone;
 use super::user::{Accounts, User};
-use crate::http::links::RepositoryLinks;
+use crate::links::RepositoryLinks;
 
 /// An issue, or a pull request.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Issue {
+pub struct Issue {
     id: i64,
     number: i64,
     user: User,
@@ -45,11 +45,15 @@ impl PullRequest {
 
 impl Issue {
     /// Returns the accounts that `issue` names.
-    pub(crate) fn account_ids(issue: &issue::Issue) -> impl Iterator<Item = i64> + use<> {
+    pub fn account_ids(issue: &issue::Issue) -> impl Iterator<Item = i64> + use<> {
         [issue.user_id, issue.assignee_id].into_iter().filter(|id| *id != 0)
     }
 
-    pub(crate) fn new(issue: issue::Issue, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+    /// Converts an issue. `accounts` has those of [`Issue::account_ids`]; one that it has not is shown as deleted.
+    ///
+    /// # Errors
+    /// When the state or a time is missing.
+    pub fn new(issue: issue::Issue, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let state = state(issue.state())?;
         let user = |id| accounts.by_id(id, urls.site());
         let pull_request = issue.pull_request.as_ref().map(PullRequest::new).transpose()?;
@@ -81,7 +85,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::http::links::Links;
+    use crate::links::Links;
 
     #[test]
     fn only_a_pull_request_has_the_key_of_one() {

@@ -1,0 +1,203 @@
+//! Lists of issues: from filters to the cheapest way to read one page.
+//!
+//! A list with at most one filter that counts are kept for is *counted*: its length is exact, and a page by number is found by the
+//! counts of blocks, however deep. Any other list is *uncounted*: it is read from the index of its narrowest filter, newest first, with
+//! the other filters as conditions, and ends after [`MAX_UNCOUNTED_ROWS`]. Its length is told if it ends soon after the page.
+//!
+//! Not here: names of labels and milestones, which are resolved to ids before.
+
+mod filter;
+mod statement;
+
+use ferrite_kit::db::{DbError, Query};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use self::filter::{NEWEST, Source};
+use self::statement::ListStatement;
+use super::IssueStore;
+use super::issues::{COLUMNS, IssueRow};
+use super::tallies::List;
+use crate::model::{Class, Issue};
+
+pub(crate) use self::filter::{Condition, IssueFilter, Order, Sort};
+
+/// Rows of a list that no count is kept of: later ones are not counted and on no page.
+#[cfg(not(test))]
+pub(crate) const MAX_UNCOUNTED_ROWS: i64 = 10_000;
+#[cfg(test)]
+pub(crate) const MAX_UNCOUNTED_ROWS: i64 = 60;
+/// Rows behind a page of a list without a count that are counted, to tell the list's length if it has no more.
+#[cfg(not(test))]
+pub(crate) const MAX_ROWS_COUNTED_AHEAD: i64 = 500;
+#[cfg(test)]
+pub(crate) const MAX_ROWS_COUNTED_AHEAD: i64 = 25;
+
+/// A page of a list.
+#[derive(Debug, Default)]
+pub(crate) struct IssuePage {
+    pub(crate) issues: Vec<Issue>,
+    /// In all pages; with `is_partial` those that were counted.
+    pub(crate) total: i64,
+    /// True if there are more issues than were counted.
+    pub(crate) is_partial: bool,
+}
+
+impl IssueStore {
+    /// Returns a page of the issues of a repository.
+    pub(crate) async fn list(
+        &self,
+        repository: RepositoryId,
+        filter: &IssueFilter,
+        order: Order,
+        page: Page,
+    ) -> Result<IssuePage, DbError> {
+        let columns = order.sort.columns();
+        let statement = ListStatement { store: self, repository, filter, columns };
+        match filter.counted() {
+            Some(list) => {
+                let total =
+                    self.totals(repository, &[list], &filter.classes).await?.first().copied().unwrap_or_default();
+                let issues = if page.offset() >= total {
+                    Vec::new()
+                } else if order.sort == Sort::Number {
+                    statement.counted_page(list, order, page).await?
+                } else {
+                    statement.sorted_page(list, total, order, page).await?
+                };
+                Ok(IssuePage { issues, total, is_partial: false })
+            }
+            None => statement.uncounted_page(order, page).await,
+        }
+    }
+
+    /// Returns a page of the issues that are assigned to a user, newest first: all, or those of some repositories.
+    pub(crate) async fn list_assigned(
+        &self,
+        user: UserId,
+        classes: &[Class],
+        repositories: Option<&[RepositoryId]>,
+        page: Page,
+    ) -> Result<Vec<Issue>, DbError> {
+        let mut query = Query::new("SELECT ");
+        query.push(COLUMNS).push(" FROM issues JOIN (");
+        for (place, class) in classes.iter().enumerate() {
+            query.push(if place == 0 { "SELECT * FROM (" } else { " UNION ALL SELECT * FROM (" });
+            query.push("SELECT id FROM issues WHERE assignee_id = ").bind(user);
+            query.push(" AND assignee_id <> 0 AND class = ").bind(class.number());
+            if let Some(repositories) = repositories {
+                query.push(" AND repository_id IN ").bind_list(repositories.iter().copied());
+            }
+            query.push(" ORDER BY id DESC LIMIT ").bind(page.offset().saturating_add(page.size())).push(") AS one");
+        }
+        query.push(" ORDER BY id DESC LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        query.push(") AS page ON page.id = issues.id ORDER BY issues.id DESC");
+        let rows: Vec<IssueRow> = self.db.all(query.sql(), query.args()).await?;
+        Ok(rows.into_iter().map(Issue::from).collect())
+    }
+}
+
+impl ListStatement<'_> {
+    /// Reads a page of a counted list in the order of numbers.
+    async fn counted_page(&self, list: List, order: Order, page: Page) -> Result<Vec<Issue>, DbError> {
+        let classes = &self.filter.classes;
+        let place = if page.offset() == 0 {
+            None
+        } else {
+            let place = self.store.locate(self.repository, list, classes, order.is_ascending, page.offset()).await?;
+            let Some(place) = place else { return Ok(Vec::new()) };
+            Some(place)
+        };
+        let (size, skipped) = (page.size(), place.map_or(0, |place| place.skipped));
+        let rows = self.union(Source::List(list), order, place, size + skipped);
+        self.page(rows, order, size, skipped).await
+    }
+
+    /// Reads a page of a counted list in another order, from the end that is nearer.
+    async fn sorted_page(&self, list: List, total: i64, order: Order, page: Page) -> Result<Vec<Issue>, DbError> {
+        // Few issues are read and sorted. Of many the index of the order is read, in which those of the list come soon.
+        let source = if total <= MAX_UNCOUNTED_ROWS { list } else { List::All };
+        let size = page.size().min(total - page.offset());
+        if page.offset() <= total / 2 {
+            let rows = self.union(Source::List(source), order, None, page.offset() + size);
+            return self.page(rows, order, size, page.offset()).await;
+        }
+        let skipped = total - page.offset() - size;
+        let rows = self.union(Source::List(source), order.reversed(), None, skipped + size);
+        let mut issues = self.page(rows, order.reversed(), size, skipped).await?;
+        issues.reverse();
+        Ok(issues)
+    }
+
+    /// Reads a page of a list without a count, of its first [`MAX_UNCOUNTED_ROWS`] by number.
+    async fn uncounted_page(&self, order: Order, page: Page) -> Result<IssuePage, DbError> {
+        let source = self.narrowest().await?;
+        let (inner, counted) = match order.sort {
+            Sort::Number => (order, page.offset().saturating_add(page.size() + MAX_ROWS_COUNTED_AHEAD)),
+            Sort::Updated | Sort::Comments => (NEWEST, MAX_UNCOUNTED_ROWS),
+        };
+        let counted = counted.min(MAX_UNCOUNTED_ROWS);
+        let mut rows = Vec::new();
+        if source == Source::Words && order == NEWEST && self.store.db.pick(true, false) {
+            rows = self.newest_with_words(counted + 1).await?;
+        }
+        if rows.len() <= usize::try_from(counted).unwrap_or(usize::MAX) {
+            rows = self.first_rows(source, inner, order, counted + 1).await?;
+        }
+        let is_partial = rows.len() > usize::try_from(counted).unwrap_or(usize::MAX);
+        if is_partial {
+            // The one row too many is the last in the order in which they were read.
+            let last =
+                rows.iter().map(|(_, number)| *number).reduce(if inner.is_ascending { i64::max } else { i64::min });
+            rows.retain(|(_, number)| Some(*number) != last);
+        }
+        let total = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+        let skipped = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+        let size = usize::try_from(page.size()).unwrap_or_default();
+        let ids: Vec<i64> = rows.into_iter().skip(skipped).take(size).map(|(id, _)| id).collect();
+        if ids.is_empty() {
+            return Ok(IssuePage { issues: Vec::new(), total, is_partial });
+        }
+        let mut query = Query::new("SELECT * FROM issues WHERE id IN ");
+        query.bind_list(ids).push(order.clause());
+        let rows: Vec<IssueRow> = self.store.db.all(query.sql(), query.args()).await?;
+        Ok(IssuePage { issues: rows.into_iter().map(Issue::from).collect(), total, is_partial })
+    }
+
+    /// Returns the filter that the fewest issues match, as far as counts are kept.
+    async fn narrowest(&self) -> Result<Source, DbError> {
+        if self.filter.words.is_some() {
+            return Ok(Source::Words);
+        }
+        if self.filter.mentioned.is_some() {
+            return Ok(Source::Mentions);
+        }
+        let mut lists = self.filter.lists();
+        lists.extend([List::All, List::Assignee(None), List::Milestone(0)]);
+        let totals = self.store.totals(self.repository, &lists, &self.filter.classes).await?;
+        let total = |list| lists.iter().zip(&totals).find(|(other, _)| **other == list).map_or(0, |(_, total)| *total);
+        let mut sources: Vec<_> =
+            self.filter.lists().into_iter().map(|list| (Source::List(list), total(list))).collect();
+        sources.push((Source::List(List::All), total(List::All)));
+        // Not in the order of numbers, so they have to be sorted.
+        let assigned = total(List::All) - total(List::Assignee(None));
+        if self.filter.assignee == Some(Condition::Any) && assigned <= MAX_UNCOUNTED_ROWS {
+            sources.push((Source::AnyAssignee, assigned));
+        }
+        let planned = total(List::All) - total(List::Milestone(0));
+        if self.filter.milestone == Some(Condition::Any) && planned <= MAX_UNCOUNTED_ROWS {
+            sources.push((Source::AnyMilestone, planned));
+        }
+        if self.filter.since_us.is_some() {
+            let mut count = Query::new("SELECT COUNT(*) FROM (");
+            self.push_changes(&mut count);
+            count.push(" LIMIT ").bind(MAX_UNCOUNTED_ROWS + 1).push(") AS changed");
+            let (changed,): (i64,) = self.store.db.one(count.sql(), count.args()).await?;
+            if changed <= MAX_UNCOUNTED_ROWS {
+                sources.push((Source::Changes, changed));
+            }
+        }
+        let narrowest = sources.into_iter().min_by_key(|(_, count)| *count);
+        Ok(narrowest.map_or(Source::List(List::All), |(source, _)| source))
+    }
+}

@@ -1,0 +1,240 @@
+//! Statements of lists: the rows of one list from the index of a source, with the other filters as conditions.
+
+use ferrite_kit::db::{DbError, Query};
+use ferrite_proto::id::RepositoryId;
+
+use super::filter::{Condition, IssueFilter, NEWEST, Order, Sort, Source};
+use crate::model::{Class, Issue};
+use crate::store::IssueStore;
+use crate::store::issues::IssueRow;
+use crate::store::tallies::{BLOCK_NUMBERS, List, Place};
+
+/// Newest issues of a repository in which frequent words are looked for.
+const MAX_PROBED_ROWS: i64 = 2_000;
+
+/// The statements of one list.
+pub(super) struct ListStatement<'a> {
+    pub(super) store: &'a IssueStore,
+    pub(super) repository: RepositoryId,
+    pub(super) filter: &'a IssueFilter,
+    /// The columns by which rows are found and ordered.
+    pub(super) columns: &'static str,
+}
+
+impl ListStatement<'_> {
+    /// Returns id and number of the first `limit` rows by `inner`, in the order `order`.
+    pub(super) async fn first_rows(
+        &self,
+        source: Source,
+        inner: Order,
+        order: Order,
+        limit: i64,
+    ) -> Result<Vec<(i64, i64)>, DbError> {
+        let mut query = Query::new("SELECT id, number FROM (SELECT * FROM (");
+        self.push_union(&mut query, source, inner, None, limit);
+        query.push(") AS rows_found").push(inner.clause()).push(" LIMIT ").bind(limit);
+        query.push(") AS first_rows").push(order.clause());
+        self.store.db.all(query.sql(), query.args()).await
+    }
+
+    /// Returns id and number of at most `limit` issues that match all filters, words among them, of the newest [`MAX_PROBED_ROWS`] of the
+    /// repository. On PostgreSQL this finds frequent words sooner than their index, which has to be read to its end.
+    pub(super) async fn newest_with_words(&self, limit: i64) -> Result<Vec<(i64, i64)>, DbError> {
+        let mut query = Query::new("SELECT issues.id, issues.number FROM (SELECT * FROM issues WHERE repository_id = ");
+        query.bind(self.repository).push(" AND class IN ");
+        query.bind_list(self.filter.classes.iter().map(|class| class.number()));
+        query.push(NEWEST.clause()).push(" LIMIT ").bind(MAX_PROBED_ROWS);
+        query.push(") AS issues JOIN issue_words ON issue_words.issue_id = issues.id WHERE issue_words.words @@ CAST(");
+        query.bind(self.filter.words.as_deref().unwrap_or_default()).push(" AS tsquery)");
+        self.push_conditions(&mut query, Source::Words);
+        query.push(NEWEST.joined_clause()).push(" LIMIT ").bind(limit);
+        self.store.db.all(query.sql(), query.args()).await
+    }
+
+    /// Reads the issues of a page of `rows`, which have ids and the values that lists are ordered by.
+    pub(super) async fn page(&self, rows: Query, order: Order, size: i64, skipped: i64) -> Result<Vec<Issue>, DbError> {
+        let mut query = rows;
+        query.wrap("SELECT id FROM (", ") AS rows_found");
+        query.push(order.clause()).push(" LIMIT ").bind(size).push(" OFFSET ").bind(skipped);
+        query.wrap("SELECT * FROM issues WHERE id IN (", ")");
+        query.push(order.clause());
+        let rows: Vec<IssueRow> = self.store.db.all(query.sql(), query.args()).await?;
+        Ok(rows.into_iter().map(Issue::from).collect())
+    }
+
+    pub(super) fn union(&self, source: Source, order: Order, place: Option<Place>, limit: i64) -> Query {
+        let mut query = Query::default();
+        self.push_union(&mut query, source, order, place, limit);
+        query
+    }
+
+    /// Appends the first `limit` rows of each class, each read in order from the index of `source`.
+    pub(super) fn push_union(&self, query: &mut Query, source: Source, order: Order, place: Option<Place>, limit: i64) {
+        let classes = &self.filter.classes;
+        // These indexes do not have the class: one pass for all.
+        let groups: Vec<&[Class]> = match source {
+            Source::Words | Source::Mentions => vec![classes],
+            Source::List(_) | Source::AnyAssignee | Source::AnyMilestone | Source::Changes => {
+                classes.chunks(1).collect()
+            }
+        };
+        for (index, group) in groups.into_iter().enumerate() {
+            query.push(if index == 0 { "SELECT * FROM (" } else { " UNION ALL SELECT * FROM (" });
+            query.push("SELECT ").push(self.columns).push(" FROM ");
+            self.push_source(query, source, order.is_ascending);
+            let (class, number) = match source {
+                Source::List(List::Label(_)) => ("issue_labels.class", "issue_labels.number"),
+                // The plus sign keeps these columns out of the choice of an index on SQLite: the words select the rows.
+                Source::Words => {
+                    self.store.db.pick(("issues.class", "issues.number"), ("+issues.class", "+issues.number"))
+                }
+                _ => ("issues.class", "issues.number"),
+            };
+            query.push(" AND ").push(class).push(" IN ").bind_list(group.iter().map(|class| class.number()));
+            if let Some(place) = place {
+                let (comparison, bound) = if order.is_ascending {
+                    (" >= ", place.block * BLOCK_NUMBERS)
+                } else {
+                    (" < ", (place.block + 1) * BLOCK_NUMBERS)
+                };
+                query.push(" AND ").push(number).push(comparison).bind(bound);
+            }
+            self.push_conditions(query, source);
+            match source {
+                Source::List(List::Label(_)) if order.sort == Sort::Number => {
+                    query.push(if order.is_ascending {
+                        " ORDER BY issue_labels.number"
+                    } else {
+                        " ORDER BY issue_labels.number DESC"
+                    });
+                }
+                // The search index gives issues in the order of ids, which is that of numbers.
+                Source::Words => {
+                    let (ascending, descending) = self.store.db.pick(
+                        (" ORDER BY matched.place", " ORDER BY matched.place DESC"),
+                        (" ORDER BY issue_words.rowid", " ORDER BY issue_words.rowid DESC"),
+                    );
+                    query.push(if order.is_ascending { ascending } else { descending });
+                }
+                _ => {
+                    query.push(order.joined_clause());
+                }
+            }
+            query.push(" LIMIT ").bind(limit).push(") AS class_rows");
+        }
+    }
+
+    /// Appends the tables of a source and the condition that selects its rows. `is_ascending` is the order of words.
+    pub(super) fn push_source(&self, query: &mut Query, source: Source, is_ascending: bool) {
+        let repository = self.repository;
+        match source {
+            Source::List(List::All | List::Comments) => {
+                query.push("issues WHERE issues.repository_id = ").bind(repository);
+            }
+            Source::List(List::Creator(user)) => {
+                query.push("issues WHERE issues.repository_id = ").bind(repository);
+                query.push(" AND issues.user_id = ").bind(user);
+            }
+            Source::List(List::Assignee(user)) => {
+                query.push("issues WHERE issues.repository_id = ").bind(repository);
+                query.push(" AND issues.assignee_id = ").bind(user.map_or(0, |user| user.0));
+            }
+            Source::List(List::Milestone(id)) => {
+                query.push("issues WHERE issues.repository_id = ").bind(repository);
+                query.push(" AND issues.milestone_id = ").bind(id);
+            }
+            Source::List(List::Label(id)) => {
+                query.push(
+                    "issue_labels JOIN issues ON issues.id = issue_labels.issue_id WHERE issue_labels.label_id = ",
+                );
+                query.bind(id);
+            }
+            Source::AnyAssignee => {
+                query.push("issues WHERE issues.repository_id = ").bind(repository).push(" AND issues.assignee_id > 0");
+            }
+            Source::AnyMilestone => {
+                query
+                    .push("issues WHERE issues.repository_id = ")
+                    .bind(repository)
+                    .push(" AND issues.milestone_id > 0");
+            }
+            Source::Mentions => {
+                query.push("(SELECT DISTINCT issue_id FROM mentions WHERE repository_id = ").bind(repository);
+                query.push(" AND name_key = ").bind(self.filter.mentioned.as_deref().unwrap_or_default());
+                query.push(") AS mentioned JOIN issues ON issues.id = mentioned.issue_id WHERE TRUE");
+            }
+            Source::Words => {
+                let words = self.filter.words.as_deref().unwrap_or_default();
+                if self.store.db.pick(true, false) {
+                    // The index is read and sorted first, and issues are read in order until there are enough. The sum keeps PostgreSQL from
+                    // reading all issues in this order instead of the index.
+                    query
+                        .push("(SELECT issue_id, issue_id + 0 AS place FROM issue_words WHERE words @@ CAST(")
+                        .bind(words);
+                    query.push(" AS tsquery) ORDER BY issue_id + 0").push(if is_ascending { "" } else { " DESC" });
+                    query.push(" OFFSET 0) AS matched JOIN issues ON issues.id = matched.issue_id");
+                    query.push(" WHERE issues.repository_id = ").bind(repository);
+                } else {
+                    query
+                        .push("issue_words JOIN issues ON issues.id = issue_words.rowid WHERE issue_words MATCH CAST(");
+                    query.bind(words).push(" AS TEXT) AND +issues.repository_id = ").bind(repository);
+                }
+            }
+            Source::Changes => {
+                query.push("issues WHERE issues.repository_id = ").bind(repository);
+                query.push(" AND issues.updated_us >= ").bind(self.filter.since_us.unwrap_or_default());
+            }
+        }
+    }
+
+    /// Appends the filters that the source does not select by. The plus sign keeps their columns out of the choice of an index.
+    pub(super) fn push_conditions(&self, query: &mut Query, source: Source) {
+        let filter = self.filter;
+        for id in filter.label_ids.iter().filter(|id| source != Source::List(List::Label(**id))) {
+            query.push(
+                " AND EXISTS (SELECT 1 FROM issue_labels AS tied WHERE tied.issue_id = issues.id AND tied.label_id = ",
+            );
+            query.bind(*id).push(")");
+        }
+        if let Some(user) = filter.creator.filter(|user| source != Source::List(List::Creator(*user))) {
+            query.push(" AND +issues.user_id = ").bind(user);
+        }
+        match filter.assignee {
+            Some(Condition::Is(user)) if source != Source::List(List::Assignee(Some(user))) => {
+                query.push(" AND +issues.assignee_id = ").bind(user);
+            }
+            Some(Condition::None) if source != Source::List(List::Assignee(None)) => {
+                query.push(" AND +issues.assignee_id = 0");
+            }
+            Some(Condition::Any) if source != Source::AnyAssignee => {
+                query.push(" AND +issues.assignee_id > 0");
+            }
+            _ => {}
+        }
+        match filter.milestone {
+            Some(Condition::Is(id)) if source != Source::List(List::Milestone(id)) => {
+                query.push(" AND +issues.milestone_id = ").bind(id);
+            }
+            Some(Condition::None) if source != Source::List(List::Milestone(0)) => {
+                query.push(" AND +issues.milestone_id = 0");
+            }
+            Some(Condition::Any) if source != Source::AnyMilestone => {
+                query.push(" AND +issues.milestone_id > 0");
+            }
+            _ => {}
+        }
+        if let Some(name) = filter.mentioned.as_deref().filter(|_| source != Source::Mentions) {
+            query.push(" AND EXISTS (SELECT 1 FROM mentions WHERE mentions.repository_id = ").bind(self.repository);
+            query.push(" AND mentions.name_key = ").bind(name).push(" AND mentions.issue_id = issues.id)");
+        }
+        if let Some(since_us) = filter.since_us.filter(|_| source != Source::Changes) {
+            query.push(" AND +issues.updated_us >= ").bind(since_us);
+        }
+    }
+
+    pub(super) fn push_changes(&self, query: &mut Query) {
+        query.push("SELECT 1 FROM issues WHERE repository_id = ").bind(self.repository).push(" AND class IN ");
+        query.bind_list(self.filter.classes.iter().map(|class| class.number()));
+        query.push(" AND updated_us >= ").bind(self.filter.since_us.unwrap_or_default());
+    }
+}

@@ -1,0 +1,23 @@
+//! JSON shapes and URLs that responses of REST v1 (gateway) and payloads of webhooks (hook-svc) share.
+//!
+//! Shapes are types of their own, so a field that a service adds to a message changes no response.
+//!
+//! Order of the modules, upper to lower: `issue`, `comment`, `repository`, `milestone`, `label`, `user`, `convert`, `links`.
+//!
+//! Not here: requests, and shapes that only responses have (`gateway::dto`).
+
+mod comment;
+pub mod convert;
+mod issue;
+mod label;
+pub mod links;
+mod milestone;
+mod repository;
+mod user;
+
+pub use comment::Comment;
+pub use issue::Issue;
+pub use label::Label;
+pub use milestone::Milestone;
+pub use repository::{Permissions, Repository, Viewer};
+pub use user::{Accounts, User};
