@@ -8,6 +8,8 @@ const PROTOS: &[&str] = &[
     "ferrite/git/v1/git.proto",
     "ferrite/git/v1/protection.proto",
     "ferrite/git/v1/storage.proto",
+    "ferrite/hook/v1/delivery.proto",
+    "ferrite/hook/v1/feed.proto",
     "ferrite/hook/v1/hook.proto",
     "ferrite/issue/v1/comment.proto",
     "ferrite/issue/v1/issue.proto",

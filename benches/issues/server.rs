@@ -148,16 +148,19 @@ impl Installation {
         let peers: &[&str] = match role {
             "gateway" => &["repo-svc", "issue-svc", "hook-svc", "git-svc"],
             "repo-svc" => &["issue-svc", "hook-svc", "git-svc"],
-            "issue-svc" => &["repo-svc", "git-svc"],
-            "git-svc" => &["repo-svc", "issue-svc"],
-            _ => &["repo-svc"],
+            "issue-svc" => &["repo-svc", "hook-svc", "git-svc"],
+            "git-svc" => &["repo-svc", "issue-svc", "hook-svc"],
+            _ => &["repo-svc", "git-svc"],
         };
         for (peer, port) in PORTS.iter().filter(|(name, _)| peers.contains(name)) {
             let flag = format!("--{}-address", peer.trim_end_matches("-svc"));
             command.args([flag, format!("{host}:{port}")]);
         }
         let ssh = format!("{host}:{SSH_PORT}");
-        if matches!(role, "gateway" | "repo-svc") {
+        if role == "hook-svc" {
+            command.args(["--secret-key-file", "secret.key"]);
+        }
+        if matches!(role, "gateway" | "repo-svc" | "hook-svc") {
             command.args(["--public-url", &self.url, "--ssh", &ssh]);
         }
         match role {
@@ -303,6 +306,8 @@ fn write_keys(folder: &Path) -> Result<(), Failure> {
     let key = SigningKey::from_bytes(&rand::random());
     std::fs::write(folder.join("grant.pem"), key.to_pkcs8_pem(Default::default())?)?;
     std::fs::write(folder.join("grant.pub.pem"), key.verifying_key().to_public_key_pem(Default::default())?)?;
-    std::fs::write(folder.join("service.key"), hex::encode(rand::random::<[u8; 32]>()))?;
+    for name in ["service.key", "secret.key"] {
+        std::fs::write(folder.join(name), hex::encode(rand::random::<[u8; 32]>()))?;
+    }
     Ok(())
 }

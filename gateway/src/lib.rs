@@ -53,7 +53,7 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
-    let state = AppState::new(&config, &Clock::system())?;
+    let state = AppState::new(&config, &Clock::system(), &life)?;
     let probed = state.clients.clone();
     let probe = move || {
         let clients = probed.clone();

@@ -32,6 +32,7 @@ pub(crate) struct AppState {
     /// True if the API accepts a token in the query.
     pub(crate) allow_query_token: bool,
     pub(crate) body_limits: BodyLimits,
+    pub(crate) life: Lifecycle,
 }
 
 impl AppState {
@@ -39,7 +40,7 @@ impl AppState {
     ///
     /// # Errors
     /// When a key file cannot be used.
-    pub(crate) fn new(config: &Config, clock: &Clock) -> Result<Self, StartError> {
+    pub(crate) fn new(config: &Config, clock: &Clock, life: &Lifecycle) -> Result<Self, StartError> {
         let trust = config.trust.load("gateway", clock)?;
         let clients = Clients {
             repo: trust.channel(&config.repo_address),
@@ -55,6 +56,7 @@ impl AppState {
             reauthorize_interval: Duration::from_secs(config.recheck_seconds.into()),
             allow_query_token: config.allow_query_token,
             body_limits: BodyLimits::new(MAX_LARGE_BODIES, config.body_pause),
+            life: life.clone(),
         })
     }
 
@@ -65,6 +67,7 @@ impl AppState {
             git_client: self.git_client.clone(),
             links: self.links.clone(),
             body_limits: self.body_limits.clone(),
+            life: self.life.clone(),
         }
     }
 

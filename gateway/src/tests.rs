@@ -10,10 +10,10 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
-use ferrite_kit::Clock;
 use ferrite_kit::grpc::channel;
 use ferrite_kit::net::Address;
 use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
+use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::operation;
 use http::{HeaderMap, Request, Response, StatusCode};
 use prost::Message;
@@ -46,6 +46,7 @@ pub(crate) fn unreachable_services() -> AppState {
         reauthorize_interval: Duration::from_secs(30),
         allow_query_token: false,
         body_limits: BodyLimits::new(1, Duration::from_secs(30)),
+        life: Lifecycle::new(Duration::from_secs(1)),
     }
 }
 

@@ -54,7 +54,7 @@ use self::{
     disk::repositories::RepositoryStore,
     git::command::{Git, GitOptions},
     maintenance::{MaintenanceParts, MaintenanceService},
-    ref_updates::{ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
+    ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
     repo::{
         pool::{Pool, PoolOptions},
         read::PathLogCache,
@@ -92,11 +92,15 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let clock = Clock::system();
     let trust = config.trust.load("git-svc", &clock)?;
     let repo = trust.channel(&config.repo_address);
-    let subscribers = Subscribers::from([(REPO_SVC, repo.clone()), (ISSUE_SVC, trust.channel(&config.issue_address))]);
+    let subscribers = Subscribers::from([
+        (REPO_SVC, repo.clone()),
+        (ISSUE_SVC, trust.channel(&config.issue_address)),
+        (HOOK_SVC, trust.channel(&config.hook_address)),
+    ]);
     let (state, socket, relay) = assemble(&config, &clock, trust.access(&repo), subscribers, &life).await?;
     ref_updates::recover_at_start(&state.updater).await.map_err(start_error)?;
     rpc::remove_deleted(&state).await.map_err(start_error)?;
-    relay.start(&life);
+    relay.start(config.database.event_retention, &life);
     let server = HookServer::new(state.sessions.clone(), state.pushes.clone(), state.fetches.clone(), life.clone());
     life.spawn("hooks", server.run(socket));
     life.spawn("sweeper", ref_updates::recover_in_background(state.updater.clone(), life.clone()));

@@ -17,7 +17,7 @@ use crate::{
     db::{RepositoryTable, migrations},
     disk::repositories::RepositoryStore,
     git::command::{Git, GitOptions},
-    ref_updates::{ISSUE_SVC, REPO_SVC, RefUpdater},
+    ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater},
     repo::{
         pool::{Pool, PoolOptions},
         refs::Refs,
@@ -53,7 +53,7 @@ impl TestRepo {
     /// Creates an updater as a starting process does: it has no state but what is on disk.
     pub(crate) fn updater(&self) -> RefUpdater {
         let subscriber = channel(&Address::Unix("/nonexistent/socket".into()), None);
-        let subscribers = Subscribers::from([REPO_SVC, ISSUE_SVC].map(|name| (name, subscriber.clone())));
+        let subscribers = Subscribers::from([REPO_SVC, ISSUE_SVC, HOOK_SVC].map(|name| (name, subscriber.clone())));
         let relay = Relay::new(self.db.clone(), Clock::system(), subscribers);
         let (store, pool) = (Arc::clone(&self.store), self.pool.clone());
         RefUpdater::new(self.db.clone(), Clock::system(), relay, store, pool, self.refs.clone())

@@ -1,6 +1,12 @@
+use std::path::PathBuf;
+
 use clap::Parser;
 use ferrite_kit::config::{self, CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Address;
+use ferrite_outbound::OutboundArgs;
+
+use crate::feed::FeedArgs;
+use crate::sender::DeliveryArgs;
 
 /// Settings of `hook-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
@@ -18,6 +24,10 @@ pub struct Config {
     #[command(flatten)]
     pub trust: CredentialArgs,
 
+    /// File of the key that seals URLs and secrets of webhooks in the database: 64 hexadecimal digits. Without this key they are lost.
+    #[arg(long, env = "FERRITE_SECRET_KEY_FILE")]
+    pub secret_key_file: PathBuf,
+
     /// The database of webhooks.
     #[command(flatten)]
     pub database: DatabaseArgs,
@@ -25,4 +35,32 @@ pub struct Config {
     /// Address of repo-svc: `HOST:PORT` or `unix:PATH`.
     #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = config::address)]
     pub repo_address: Address,
+
+    /// Address of git-svc.
+    #[arg(long, env = "FERRITE_GIT_ADDRESS", value_parser = config::address)]
+    pub git_address: Address,
+
+    /// The URL by which clients reach the site: every link in a payload begins with it.
+    #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000")]
+    pub public_url: String,
+
+    /// Host and port in SSH URLs.
+    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222")]
+    pub ssh: String,
+
+    /// Addresses that webhooks may have.
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
+
+    /// Deliveries of webhooks.
+    #[command(flatten)]
+    pub delivery: DeliveryArgs,
+
+    /// Feeds of events.
+    #[command(flatten)]
+    pub feed: FeedArgs,
+
+    /// Most webhooks of one repository, of one organization, and of the site.
+    #[arg(long, env = "FERRITE_HOOK_OWNER_LIMIT", default_value_t = 100, value_parser = clap::value_parser!(i64).range(0..=1000))]
+    pub owner_limit: i64,
 }

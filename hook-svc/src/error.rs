@@ -2,10 +2,13 @@
 //!
 //! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
 
+use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::DbError;
 use ferrite_kit::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use tonic::Status;
+
+use crate::secrets::SealError;
 
 /// Errors of this service, with a kind and a stable reason each.
 #[derive(Debug, thiserror::Error)]
@@ -16,9 +19,30 @@ pub(crate) enum HookError {
     /// The repository was deleted since the grant was signed.
     #[error("repository does not exist")]
     RepositoryDeleted,
+    /// The organization does not exist.
+    #[error("organization does not exist")]
+    OrganizationNotFound,
+    /// The owner has no hook with this id.
+    #[error("webhook does not exist")]
+    HookNotFound,
+    /// The hook has no delivery with this id.
+    #[error("delivery does not exist")]
+    DeliveryNotFound,
+    /// The owner has as many hooks as it may have.
+    #[error("there are {limit} webhooks already, which is the limit")]
+    TooManyHooks {
+        /// The limit.
+        limit: i64,
+    },
+    /// The caller may not do this.
+    #[error(transparent)]
+    Auth(#[from] AuthError),
     /// A row has a value that this version does not know.
     #[error("hook {id} cannot be read: its {column} is not known")]
     Unreadable { id: i64, column: &'static str },
+    /// A sealed value cannot be made or opened.
+    #[error("sealed value")]
+    Sealed(#[from] SealError),
     /// A repeated write whose response cannot be given.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
@@ -31,8 +55,12 @@ impl ServiceError for HookError {
     fn kind(&self) -> Kind {
         match self {
             Self::Invalid(_) => Kind::InvalidArgument,
-            Self::RepositoryDeleted => Kind::NotFound,
-            Self::Unreadable { .. } | Self::Store(_) => Kind::Internal,
+            Self::RepositoryDeleted | Self::OrganizationNotFound | Self::HookNotFound | Self::DeliveryNotFound => {
+                Kind::NotFound
+            }
+            Self::TooManyHooks { .. } => Kind::FailedPrecondition,
+            Self::Unreadable { .. } | Self::Sealed(_) | Self::Store(_) => Kind::Internal,
+            Self::Auth(error) => error.kind(),
             Self::Idempotency(error) => error.kind(),
         }
     }
@@ -41,7 +69,12 @@ impl ServiceError for HookError {
         match self {
             Self::Invalid(_) => "INVALID_REQUEST",
             Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
-            Self::Unreadable { .. } | Self::Store(_) => "INTERNAL",
+            Self::OrganizationNotFound => "ORGANIZATION_NOT_FOUND",
+            Self::HookNotFound => "HOOK_NOT_FOUND",
+            Self::DeliveryNotFound => "DELIVERY_NOT_FOUND",
+            Self::TooManyHooks { .. } => "TOO_MANY_HOOKS",
+            Self::Unreadable { .. } | Self::Sealed(_) | Self::Store(_) => "INTERNAL",
+            Self::Auth(error) => error.reason(),
             Self::Idempotency(error) => error.reason(),
         }
     }
@@ -54,7 +87,15 @@ impl ServiceError for HookError {
         match self {
             Self::Invalid(violations) => violations.clone(),
             Self::Idempotency(error) => error.violations(),
-            Self::RepositoryDeleted | Self::Unreadable { .. } | Self::Store(_) => Vec::new(),
+            Self::RepositoryDeleted
+            | Self::OrganizationNotFound
+            | Self::HookNotFound
+            | Self::DeliveryNotFound
+            | Self::TooManyHooks { .. }
+            | Self::Auth(_)
+            | Self::Unreadable { .. }
+            | Self::Sealed(_)
+            | Self::Store(_) => Vec::new(),
         }
     }
 }
@@ -62,9 +103,11 @@ impl ServiceError for HookError {
 impl From<HookError> for Status {
     fn from(error: HookError) -> Self {
         // Converted by the kit, so that all services report them alike.
-        if let HookError::Idempotency(error) = error {
-            return error.into();
-        }
+        let error = match error {
+            HookError::Idempotency(error) => return error.into(),
+            HookError::Auth(error) => return error.into(),
+            error => error,
+        };
         if error.kind() == Kind::Internal {
             tracing::error!(error = &error as &dyn std::error::Error, "hook store failed");
         }

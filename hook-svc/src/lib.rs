@@ -1,37 +1,58 @@
 //! hook-svc: the only writer of webhooks.
 //!
-//! Checks and stores them. Secrets are written and never returned.
+//! Checks and stores them. URLs and secrets are sealed in the database; secrets are never returned.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `store`, `model`, `error`,
-//! `config`.
+//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `config`, `rpc`, `feed`, `sender`, `dispatch`,
+//! `payload`, `upstream`, `store`, `error`, `secrets`, `model`.
 //!
 //! Not here: decisions about access, which arrive in grants.
 
 mod config;
+mod dispatch;
 mod error;
+mod feed;
 mod model;
+mod payload;
 mod rpc;
+mod secrets;
+mod sender;
 mod store;
 #[cfg(test)]
 mod testing;
+mod upstream;
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
-use ferrite_kit::db::Migrations;
+use ferrite_kit::db::{Db, Migrations};
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
 use ferrite_kit::server::{GrpcServer, ListenerLimits, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
 use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
+use ferrite_outbound::{AllowList, Client, Policy};
 use ferrite_proto::events::event_sink_server::EventSinkServer;
+use ferrite_proto::hook::delivery_service_server::DeliveryServiceServer;
+use ferrite_proto::hook::feed_service_server::FeedServiceServer;
 use ferrite_proto::hook::hook_service_server::HookServiceServer;
 
 pub use config::Config;
-use rpc::HookRpc;
+use dispatch::{Dispatcher, Renderer};
+use error::HookError;
+use feed::{Feed, FeedWaiters};
+use ferrite_rest::links::Links;
+use rpc::{FeedRpc, HookRpc, Intake};
+use secrets::{SealError, Sealer};
+use sender::Sender;
 use store::HookStore;
+use store::events::EventStore;
+use upstream::Upstream;
 
 /// The name of this service in credentials, logs and rows.
 pub const ROLE: &str = "hook-svc";
+
+/// Largest delivery of events: 64 of them, each with an issue, a comment and two texts of before, of 64 KiB each at most.
+const MAX_EVENTS_BYTES: usize = 32 * 1024 * 1024;
 
 /// Returns the migrations of this service's schema.
 #[must_use]
@@ -53,13 +74,36 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let db = config.database.open(&migrations()).await?;
     let repo = trust.channel(&config.repo_address);
 
-    // This service has no subscribers: the relay only removes old rows from the inbox.
-    Relay::new(db.clone(), clock.clone(), HashMap::new()).start(&life);
+    let policy = config.outbound.policy();
+    let store = open_store(&db, &config).await?;
+    let relay = Relay::new(db.clone(), clock.clone(), HashMap::from([(rpc::SUBSCRIBER, repo.clone())]));
+    relay.start(config.database.event_retention, &life);
 
-    let rpc = HookRpc { store: HookStore::new(db.clone()), access: trust.access(&repo), clock };
+    let client = Client::new(policy.clone());
+    let sender = Sender::new(store.clone(), client, clock.clone(), &config.delivery);
+    sender.start(&life);
+    let events = EventStore::new(db.clone());
+    let upstream = Upstream::new(repo.clone(), trust.channel(&config.git_address));
+    let links = Links::new(config.public_url.trim_end_matches('/'), &config.ssh);
+    let renderer = Renderer::new(events.clone(), upstream, links);
+    let wake = sender.clone();
+    let dispatcher = Dispatcher::new(events.clone(), renderer.clone(), clock.clone(), move || wake.wake());
+    dispatcher.start(&life);
+    let feeds = FeedWaiters::default();
+    let feed = Feed::new(events, renderer.clone(), feeds.clone(), life.clone());
+    feed.start(clock.clone(), &config.feed);
+
+    let access = trust.access(&repo);
+    let intake = Intake { db: db.clone(), dispatcher, feeds, clock: clock.clone() };
+    let feed = FeedRpc { feed, access: access.clone() };
+    let repo2 = repo.clone();
+    let owner_limit = config.owner_limit;
+    let rpc = HookRpc { store, access, repo: repo2, relay, policy, owner_limit, renderer, sender, clock };
     let router = GrpcServer::default()
         .add(HookServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
-        .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(DeliveryServiceServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(FeedServiceServer::new(feed).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(EventSinkServer::new(intake).max_decoding_message_size(MAX_EVENTS_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 
     let probe = move || {
@@ -69,4 +113,25 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     life.spawn("readiness", watch_readiness(probe, life.clone()));
     serve_all(listeners, router, ListenerLimits::default(), &life).await;
     Ok(())
+}
+
+/// Opens the store with the key of the installation, and seals the rows of before there was one.
+async fn open_store(db: &Db, config: &Config) -> Result<HookStore, StartError> {
+    let sealer = Sealer::read(&config.secret_key_file)?;
+    let store = HookStore::new(db.clone(), sealer);
+    let failed = |error: HookError| match error {
+        HookError::Store(error) => StartError::Database(error),
+        HookError::Sealed(SealError::Unopenable) => {
+            let file = config.secret_key_file.display();
+            StartError::Other(format!("secret key file `{file}`: not the key that sealed the webhooks in the database"))
+        }
+        error => StartError::Other(error.to_string()),
+    };
+    store.check_key().await.map_err(failed)?;
+    let any_address = AllowList::from_str("0.0.0.0/0,::/0").map_err(|error| StartError::Other(error.to_string()))?;
+    let sealed = store.seal_rows(&Policy::new(any_address)).await.map_err(failed)?;
+    if sealed > 0 {
+        tracing::info!(sealed, "sealed URLs and secrets of webhooks");
+    }
+    Ok(store)
 }

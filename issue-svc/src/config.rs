@@ -26,6 +26,10 @@ pub struct Config {
     #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = config::address)]
     pub repo_address: Address,
 
+    /// Address of hook-svc, for events.
+    #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
+    pub hook_address: Address,
+
     /// Address of git-svc, for the messages of commits.
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
     pub git_address: Address,

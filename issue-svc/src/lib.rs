@@ -1,15 +1,16 @@
 //! issue-svc: the only writer of issues.
 //!
 //! Keeps issues, comments, labels and milestones, closes issues by the messages of pushed commits, counts the open ones of a
-//! repository, and sends the counts to repo-svc as events.
+//! repository, and sends the counts to repo-svc and all changes to hook-svc as events.
 //!
 //! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `commits`, `upstream`, `writer`,
-//! `store`, `model`, `error`, `config`.
+//! `encode`, `store`, `model`, `error`, `config`.
 //!
 //! Not here: decisions about access, which arrive in grants.
 
 mod commits;
 mod config;
+mod encode;
 mod error;
 mod model;
 mod rpc;
@@ -63,8 +64,10 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let db = config.database.open(&migrations()).await?;
     let repo = trust.channel(&config.repo_address);
 
-    let relay = Relay::new(db.clone(), clock.clone(), HashMap::from([(writer::SUBSCRIBER, repo.clone())]));
-    relay.start(&life);
+    let subscribers =
+        HashMap::from([(writer::REPO_SVC, repo.clone()), (writer::HOOK_SVC, trust.channel(&config.hook_address))]);
+    let relay = Relay::new(db.clone(), clock.clone(), subscribers);
+    relay.start(config.database.event_retention, &life);
 
     let store = IssueStore::new(db.clone());
     let writer = IssueWriter { store: store.clone(), relay, clock: clock.clone() };

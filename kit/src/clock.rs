@@ -45,6 +45,12 @@ impl Clock {
     }
 }
 
+/// Returns the whole microseconds of a duration.
+#[must_use]
+pub fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// Converts a time in microseconds since 1970 to protobuf.
 #[must_use]
 pub fn timestamp(micros: i64) -> prost_types::Timestamp {

@@ -10,6 +10,9 @@ use clap::Args;
 use crate::net::{Address, BadAddress};
 use crate::secret::Secret;
 
+/// Shortest time for which events stay after their delivery.
+const MIN_EVENT_RETENTION: Duration = Duration::from_secs(60);
+
 /// Listeners, shutdown and threads of a process.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
@@ -70,6 +73,11 @@ pub struct DatabaseArgs {
     #[arg(long, env = "FERRITE_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub database_connections: u32,
 
+    /// Seconds for which events stay in the database after their delivery, at least 60. An event that another process delivers again
+    /// after that time is applied again.
+    #[arg(long, env = "FERRITE_EVENT_RETENTION_SECONDS", default_value = "1800", value_parser = retention_seconds)]
+    pub event_retention: Duration,
+
     /// Do not migrate the schema at start; refuse to start when it is behind.
     #[arg(long, env = "FERRITE_NO_MIGRATE")]
     pub no_migrate: bool,
@@ -102,6 +110,15 @@ pub struct CredentialArgs {
 /// When `text` is not a number of 64 bits.
 pub fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
     text.parse().map(Duration::from_secs)
+}
+
+/// Parses the retention of events: longer than deliveries are repeated after a crash.
+fn retention_seconds(text: &str) -> Result<Duration, String> {
+    let retention = seconds(text).map_err(|error| error.to_string())?;
+    if retention < MIN_EVENT_RETENTION {
+        return Err(format!("must be at least {}", MIN_EVENT_RETENTION.as_secs()));
+    }
+    Ok(retention)
 }
 
 /// Parses an address; a `value_parser` for fields of type [`Address`].
@@ -140,14 +157,20 @@ mod tests {
         let settings = parse(&["--grace", "3"]).unwrap();
         assert_eq!((settings.serve.listen.len(), settings.serve.grace), (2, Duration::from_secs(3)));
         assert_eq!(settings.database.database_connections, 16);
+        assert_eq!(settings.database.event_retention, Duration::from_secs(1800));
         assert_eq!(settings.trust.token_cache, Duration::from_secs(5));
         assert!(!format!("{settings:?}").contains("hunter2"));
     }
 
     #[test]
     fn invalid_settings_are_refused_at_start() {
-        for bad in [["--grace", "-1"], ["--grace", "x"], ["--database-connections", "0"], ["--admin-listen", "nowhere"]]
-        {
+        for bad in [
+            ["--grace", "-1"],
+            ["--grace", "x"],
+            ["--database-connections", "0"],
+            ["--event-retention", "59"],
+            ["--admin-listen", "nowhere"],
+        ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
     }

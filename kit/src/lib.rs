@@ -45,6 +45,6 @@ pub mod telemetry;
 #[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 pub mod testing;
 
-pub use clock::{Clock, timestamp};
+pub use clock::{Clock, micros, timestamp};
 pub use lifecycle::Lifecycle;
 pub use secret::Secret;

@@ -34,6 +34,12 @@ macro_rules! generated {
                 tonic::include_proto!($package);
             }
             pub use generated::*;
+
+            /// The package by its full path, by which messages of other packages name its types.
+            #[doc(hidden)]
+            pub mod v1 {
+                pub use super::generated::*;
+            }
         }
     };
 }

@@ -93,6 +93,26 @@ operations! {
     LIST_HOOKS = "ferrite.hook.v1.HookService/ListHooks";
     /// Add a webhook.
     CREATE_HOOK = "ferrite.hook.v1.HookService/CreateHook";
+    /// See one webhook.
+    GET_HOOK = "ferrite.hook.v1.HookService/GetHook";
+    /// Change a webhook.
+    UPDATE_HOOK = "ferrite.hook.v1.HookService/UpdateHook";
+    /// Remove a webhook.
+    DELETE_HOOK = "ferrite.hook.v1.HookService/DeleteHook";
+    /// See the deliveries of a webhook.
+    LIST_DELIVERIES = "ferrite.hook.v1.DeliveryService/ListDeliveries";
+    /// See one delivery of a webhook.
+    GET_DELIVERY = "ferrite.hook.v1.DeliveryService/GetDelivery";
+    /// Send a delivery again.
+    REDELIVER = "ferrite.hook.v1.DeliveryService/Redeliver";
+    /// Send the deliveries of a time again.
+    REPLAY_DELIVERIES = "ferrite.hook.v1.DeliveryService/ReplayDeliveries";
+    /// Test a webhook.
+    TEST_HOOK = "ferrite.hook.v1.DeliveryService/TestHook";
+    /// See the events of a repository.
+    LIST_EVENTS = "ferrite.hook.v1.FeedService/ListEvents";
+    /// Follow the events of a repository.
+    WATCH_EVENTS = "ferrite.hook.v1.FeedService/WatchEvents";
     /// Fetch, by git's own protocol.
     UPLOAD_PACK = "git/upload-pack";
     /// Push, by git's own protocol.

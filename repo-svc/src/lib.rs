@@ -53,7 +53,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let state = Arc::new(AppState::new(config, &trust, signer, db.clone(), clock, life.clone()));
     state.repositories.add_store(&state.config.store, state.clock.now_us()).await?;
 
-    state.relay.start(&life);
+    state.relay.start(state.config.database.event_retention, &life);
     Sweeper::new(state.repositories.clone(), state.storage.clone(), state.clock.clone()).start(&life);
     let last_use_writer = LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone());
     last_use_writer.clone().start(&life);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use ferrite_kit::Secret;
 use ferrite_kit::config::TelemetryArgs;
+use ferrite_outbound::{AllowList, AllowListError};
 
 /// Settings of `ferrite up`.
 #[derive(Args, Clone, Debug)]
@@ -29,6 +30,12 @@ pub(crate) struct UpArgs {
     /// The URL under which clients reach this installation; by default the HTTP address.
     #[arg(long, env = "FERRITE_PUBLIC_URL")]
     pub(super) public_url: Option<String>,
+
+    /// Destinations of webhooks, migrations and mirrors that are permitted although they are not public, separated by commas: networks
+    /// (`10.0.0.0/8`), addresses and host names, each with an optional `:port`. To try webhooks out on this machine:
+    /// `127.0.0.1,::1`.
+    #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", default_value = "", value_parser = outbound_allow)]
+    pub(super) outbound_allow: String,
 
     /// Opens the loopback ports 7001 to 7004 for gRPC, for internal consumers and debugging.
     #[arg(long, env = "FERRITE_GRPC_TCP")]
@@ -61,4 +68,9 @@ pub(crate) struct UpArgs {
 
     #[command(flatten)]
     pub(super) telemetry: TelemetryArgs,
+}
+
+/// Checks a list of destinations, which the services get as it is.
+fn outbound_allow(text: &str) -> Result<String, AllowListError> {
+    text.parse::<AllowList>().map(|_| text.to_owned())
 }

@@ -21,6 +21,8 @@ pub(super) const GRANT_KEY_FILE: &str = "grant.pem";
 pub(super) const GRANT_PUBLIC_KEY_FILE: &str = "grant.pub.pem";
 /// File of the secret key that the processes of one installation share.
 pub(super) const SERVICE_KEY_FILE: &str = "service.key";
+/// File of the secret key that seals secrets of users in databases. Without it they are lost.
+pub(super) const SECRET_KEY_FILE: &str = "secret.key";
 
 /// Generates the keys that are missing in `folder`.
 pub(super) fn ensure(folder: &Path) -> Result<(), String> {
@@ -31,8 +33,10 @@ pub(super) fn ensure(folder: &Path) -> Result<(), String> {
     if std::fs::read_to_string(folder.join(GRANT_PUBLIC_KEY_FILE)).ok().as_deref() != Some(&public) {
         write(folder, GRANT_PUBLIC_KEY_FILE, public.as_bytes()).map_err(failed)?;
     }
-    if !folder.join(SERVICE_KEY_FILE).exists() {
-        write(folder, SERVICE_KEY_FILE, hex::encode(random()?).as_bytes()).map_err(failed)?;
+    for name in [SERVICE_KEY_FILE, SECRET_KEY_FILE] {
+        if !folder.join(name).exists() {
+            write(folder, name, hex::encode(random()?).as_bytes()).map_err(failed)?;
+        }
     }
     Ok(())
 }
@@ -86,10 +90,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         ensure(folder.path()).unwrap();
         let read = |name| std::fs::read(folder.path().join(name)).unwrap();
-        let first: Vec<_> = [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE].map(read).into();
+        let first: Vec<_> = [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE, SECRET_KEY_FILE].map(read).into();
         ensure(folder.path()).unwrap();
-        assert_eq!(first, Vec::from([GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE].map(read)));
-        for name in [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE] {
+        assert_eq!(
+            first,
+            Vec::from([GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE, SECRET_KEY_FILE].map(read))
+        );
+        for name in [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE, SECRET_KEY_FILE] {
             assert_eq!(folder.path().join(name).metadata().unwrap().permissions().mode() & 0o777, 0o600, "{name}");
         }
         let grant = Grant {

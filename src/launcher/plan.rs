@@ -20,8 +20,9 @@ pub(super) const GRPC_ADDRESSES: &[(&str, &str)] = &[
     ("hook-svc", "127.0.0.1:7003"),
     ("git-svc", "127.0.0.1:7004"),
 ];
-/// Environment variables that children inherit from the launcher; all settings are on their command lines.
-const INHERITED_VARIABLES: &[&str] = &["PATH", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE"];
+/// Environment variables that children inherit from the launcher; their other settings are on their command lines.
+const INHERITED_VARIABLES: &[&str] =
+    &["PATH", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE", "FERRITE_EVENT_RETENTION_SECONDS"];
 
 /// One process.
 #[derive(Clone, Debug)]
@@ -61,10 +62,14 @@ impl Plan {
         let git_over_ssh = strings(&["--ssh-listen", &ssh.to_string(), "--ssh-host-key-folder", KEY_FOLDER]);
         let all = address_flags(&["repo", "issue", "hook", "git"]);
         let gateway = builder.spec("gateway", &http.to_string(), [all, builder.urls(), git_over_ssh]);
-        let issue = builder.service("issue-svc", "issue", [address_flags(&["repo", "git"]), database("issue")]);
-        let hook = builder.service("hook-svc", "hook", [address_flags(&["repo"]), database("hook")]);
+        let issue = builder.service("issue-svc", "issue", [address_flags(&["repo", "hook", "git"]), database("issue")]);
+        let secrets = vec!["--secret-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::SECRET_KEY_FILE)];
+        let outbound = vec![format!("--outbound-allow={}", args.outbound_allow)];
+        let peers = address_flags(&["repo", "git"]);
+        let hook = builder.service("hook-svc", "hook", [peers, database("hook"), builder.urls(), secrets, outbound]);
         let store = strings(&["--store-path", "git", "--store", "default"]);
-        let git = builder.service("git-svc", "git", [address_flags(&["repo", "issue"]), database("git"), store]);
+        let git =
+            builder.service("git-svc", "git", [address_flags(&["repo", "issue", "hook"]), database("git"), store]);
         let signing = vec!["--grant-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::GRANT_KEY_FILE)];
         let store = strings(&["--store", "default", "--database-url", REPO_DATABASE_URL]);
         let peers = address_flags(&["issue", "hook", "git"]);

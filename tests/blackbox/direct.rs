@@ -7,8 +7,8 @@ use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
 use ferrite_proto::git::git_service_client::GitServiceClient;
 use ferrite_proto::git::{ListBranchesRequest, storage_service_client::StorageServiceClient};
 use ferrite_proto::grant::{Grant, Signer, Verifier};
-use ferrite_proto::hook::ListHooksRequest;
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
+use ferrite_proto::hook::{HookOwner, ListHooksRequest, hook_owner};
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::issue::{CreateIssueRequest, ListIssuesRequest};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -53,7 +53,8 @@ pub(crate) async fn list(
             IssueServiceClient::new(channel).list_issues(proof.on(message)).await.map(drop)
         }
         Role::Hook => {
-            let message = ListHooksRequest { repository_id, page: 1, page_size: 10 };
+            let owner = HookOwner { owner: Some(hook_owner::Owner::RepositoryId(repository_id)) };
+            let message = ListHooksRequest { owner: Some(owner), page: 1, page_size: 10 };
             HookServiceClient::new(channel).list_hooks(proof.on(message)).await.map(drop)
         }
         Role::Git => {

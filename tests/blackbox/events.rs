@@ -40,9 +40,9 @@ async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
         .await;
     ada.put(&ada.repo("recorded", "/contents/x"), &json!({"message": "m", "content": ""})).await.expect(201);
     let events = format!("FROM outbox WHERE repository_id = {id} AND kind = 'refs.updated'");
-    // Both move the default branch, which issue-svc is told too.
-    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events} AND delivered_us IS NOT NULL"), 4).await;
-    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 4).await;
+    // Both move the default branch, which is told to repo-svc, hook-svc and issue-svc.
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events} AND delivered_us IS NOT NULL"), 6).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 6).await;
     wait_for(cluster, Role::Git, format!("SELECT COUNT(DISTINCT event_id) {events}"), 2).await;
     let journal = format!("FROM ref_journal WHERE repository_id = {id} AND state");
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {journal} = 'confirmed'"), 4).await;
@@ -52,7 +52,8 @@ async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
     wait_for(cluster, Role::Issue, delivered.clone(), 2).await;
     git.run("work", &["push", "-q", &ada.git_url(&ada.name, "recorded"), "main:other"]).await;
     wait_for(cluster, Role::Repo, delivered.clone(), 3).await;
-    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 5).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 8).await;
+    wait_for(cluster, Role::Hook, delivered.clone(), 3).await;
     wait_for(cluster, Role::Issue, delivered, 2).await;
 }
 
@@ -70,7 +71,8 @@ async fn a_deletion_reaches_every_service(cluster: &Cluster) {
     for table in TRACKER_TABLES {
         wait_for(cluster, Role::Issue, rows(table), 1).await;
     }
-    wait_for(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE repository_id = {id}"), 1).await;
+    wait_for(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE owner_kind = 2 AND owner_id = {id}"), 1)
+        .await;
     ada.delete(&ada.repo("gone", "")).await.expect(204);
     for role in [Role::Issue, Role::Hook, Role::Git] {
         let query = format!("SELECT COUNT(*) FROM inbox WHERE repository_id = {id} AND kind = 'repository.deleted'");
@@ -79,7 +81,8 @@ async fn a_deletion_reaches_every_service(cluster: &Cluster) {
     for table in TRACKER_TABLES {
         wait_for(cluster, Role::Issue, rows(table), 0).await;
     }
-    wait_for(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE repository_id = {id}"), 0).await;
+    wait_for(cluster, Role::Hook, format!("SELECT COUNT(*) FROM hooks WHERE owner_kind = 2 AND owner_id = {id}"), 0)
+        .await;
     let name = format!("{id}.git");
     let repos = cluster.store().join("repos");
     let is_there = folders_below(&repos).iter().any(|path| path.ends_with(&name));

@@ -28,7 +28,7 @@ const MAX_ATTEMPTS: u32 = 600;
 
 /// Repeats a write until it is acknowledged. The idempotency key makes this safe: if the process died between the change and its answer,
 /// the repeat gets that answer.
-async fn write(user: &User, method: Method, path: &str, key: &str, body: &Value) -> Answer {
+pub(crate) async fn write(user: &User, method: Method, path: &str, key: &str, body: &Value) -> Answer {
     for _ in 0..MAX_ATTEMPTS {
         let request = user.request(method.clone(), path).header("idempotency-key", key).json(body);
         match Answer::try_of(request.timeout(Duration::from_secs(20))).await {

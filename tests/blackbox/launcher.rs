@@ -236,14 +236,17 @@ fn only_the_public_ports_are_open() {
     let port = up.url.rsplit_once(':').unwrap().1.parse().unwrap();
     assert_eq!(listening(&ids), HashSet::from([port, 2222]));
     assert_eq!(up.data.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-    for name in ["grant.pem", "grant.pub.pem", "service.key", "ssh_host_ed25519_key", "ssh_host_rsa_key"] {
+    let hosts = ["ssh_host_ed25519_key", "ssh_host_rsa_key"];
+    for name in ["grant.pem", "grant.pub.pem", "service.key", "secret.key"].into_iter().chain(hosts) {
         let mode = up.data.join("keys").join(name).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     for id in ids {
         let arguments = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap();
-        let key = std::fs::read_to_string(up.data.join("keys/service.key")).unwrap();
-        assert!(!arguments.contains(key.trim()), "a key is on a command line");
+        for name in ["service.key", "secret.key"] {
+            let key = std::fs::read_to_string(up.data.join("keys").join(name)).unwrap();
+            assert!(!arguments.contains(key.trim()), "a key is on a command line");
+        }
     }
 }
 

@@ -66,3 +66,5 @@ mod traces;
 mod transports;
 mod user_issues;
 mod users;
+mod webhook_durability;
+mod webhooks;

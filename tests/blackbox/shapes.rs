@@ -301,7 +301,7 @@ async fn hooks_have_every_field(cluster: &Cluster) {
     let mut discord = slack.clone();
     discord.as_object_mut().unwrap().remove("channel");
     let plain = json!({"url": url, "content_type": "form"});
-    let all = ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release"];
+    let all = ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release", "repository"];
     let backwards: Vec<_> = all.iter().rev().collect();
     for (kind, config, events, expected) in [
         ("slack", &slack, json!([]), json!(["push"])),

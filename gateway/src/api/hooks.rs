@@ -1,62 +1,123 @@
-//! Webhooks of a repository.
+//! Webhooks of a repository, of an organization, and of the site. Those of the last two are an extension of this API.
 
 use axum::extract::State;
-use axum::response::Response;
-use ferrite_proto::hook::{CreateHookRequest, ListHooksRequest};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use ferrite_proto::hook::{CreateHookRequest, DeleteHookRequest, GetHookRequest, ListHooksRequest, UpdateHookRequest};
 use ferrite_proto::operation;
 
+use super::hook_owner::HookOwnerPath;
 use super::state::ApiState;
 use crate::auth::Authenticated;
 use crate::dto::{Hook, require};
 use crate::http::body::JsonBody;
-use crate::http::body_limits::{LargeBodyPermit, MAX_JSON_BYTES};
 use crate::http::error::ApiError;
-use crate::http::fields::FieldReader;
 use crate::http::json;
 use crate::http::page::PageLimits;
-use crate::http::path::RepoPath;
+use crate::http::path::Params;
 use crate::http::query::Query;
-use crate::http::routes::routes;
+use crate::http::routes::{administrator, organization, routes};
 
 routes! { ApiState:
     "/api/v1/repos/{owner}/{repo}/hooks" => get list as operation::LIST_HOOKS, post create as operation::CREATE_HOOK;
+    "/api/v1/repos/{owner}/{repo}/hooks/{id}" =>
+        get get as operation::GET_HOOK,
+        patch update as operation::UPDATE_HOOK,
+        delete remove as operation::DELETE_HOOK;
+    "/api/v1/orgs/{org}/hooks" =>
+        get list as organization(operation::LIST_HOOKS),
+        post create as organization(operation::CREATE_HOOK);
+    "/api/v1/orgs/{org}/hooks/{id}" =>
+        get get as organization(operation::GET_HOOK),
+        patch update as organization(operation::UPDATE_HOOK),
+        delete remove as organization(operation::DELETE_HOOK);
+    "/api/v1/admin/hooks" =>
+        get list as administrator(operation::LIST_HOOKS),
+        post create as administrator(operation::CREATE_HOOK);
+    "/api/v1/admin/hooks/{id}" =>
+        get get as administrator(operation::GET_HOOK),
+        patch update as administrator(operation::UPDATE_HOOK),
+        delete remove as administrator(operation::DELETE_HOOK);
 }
 
 async fn list(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
-    path: RepoPath,
+    path: HookOwnerPath,
     query: Query,
 ) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::LIST_HOOKS).await?;
+    let access = api.hook_access(&context, &path, operation::LIST_HOOKS).await?;
     let page = query.page(PageLimits::WHOLE_LIST);
-    let request = ListHooksRequest { repository_id: access.id, page: page.number, page_size: page.size };
-    let answer = api.clients.hooks().list_hooks(context.request_with_grant(&access.grant, request)).await?.into_inner();
+    let request = ListHooksRequest { owner: access.owner(), page: page.number, page_size: page.size };
+    let answer = api.clients.hooks().list_hooks(access.request(&context, request)).await?.into_inner();
     let hooks = answer.hooks.into_iter().map(Hook::new).collect::<Result<Vec<_>, _>>()?;
     Ok(json::page(hooks, query.headers(page, answer.total_count, &api.links)))
+}
+
+async fn get(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: HookOwnerPath,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let access = api.hook_access(&context, &path, operation::GET_HOOK).await?;
+    let request = GetHookRequest { owner: access.owner(), hook_id: params.id("id") };
+    let answer = api.clients.hooks().get_hook(access.request(&context, request)).await?.into_inner();
+    Ok(json::ok(Hook::new(require(answer.hook, "hook")?)?))
 }
 
 async fn create(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
-    path: RepoPath,
+    path: HookOwnerPath,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
-    let access = api.access(&context, &path, operation::CREATE_HOOK).await?;
-    let fields = body.fields(&api.body_limits, MAX_JSON_BYTES).await?;
-    let (request, _permit) = decode(fields, access.id)?;
-    let answer =
-        api.clients.hooks().create_hook(context.request_with_grant(&access.grant, request)).await?.into_inner();
+    let decode = api.hook_body(&context, &path, operation::CREATE_HOOK, body, |fields| CreateHookRequest {
+        owner: None,
+        r#type: fields.required_non_empty("type"),
+        config: fields.required_map("config"),
+        events: fields.texts("events"),
+        is_active: fields.flag("active"),
+    });
+    let (access, request) = decode.await?;
+    let request = CreateHookRequest { owner: access.owner(), ..request };
+    let answer = api.clients.hooks().create_hook(access.request(&context, request)).await?.into_inner();
     Ok(json::created(Hook::new(require(answer.hook, "hook")?)?))
 }
 
-fn decode(mut fields: FieldReader, repository_id: i64) -> Result<(CreateHookRequest, LargeBodyPermit), ApiError> {
-    let request = CreateHookRequest {
-        repository_id,
-        r#type: fields.required_non_empty("type"),
-        config: fields.required_map("config").into_iter().collect(),
-        events: fields.texts("events"),
-        is_active: fields.flag("active"),
-    };
-    Ok((request, fields.finish()?))
+async fn update(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: HookOwnerPath,
+    params: Params,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let decode = api.hook_body(&context, &path, operation::UPDATE_HOOK, body, |fields| {
+        let events = fields.optional_texts("events");
+        UpdateHookRequest {
+            owner: None,
+            hook_id: params.id("id"),
+            config: fields.required_map("config"),
+            has_events: events.is_some(),
+            events: events.unwrap_or_default(),
+            is_active: fields.optional_flag("active"),
+            drop_previous_secret: fields.flag("drop_previous_secret"),
+        }
+    });
+    let (access, request) = decode.await?;
+    let request = UpdateHookRequest { owner: access.owner(), ..request };
+    let answer = api.clients.hooks().update_hook(access.request(&context, request)).await?.into_inner();
+    Ok(json::ok(Hook::new(require(answer.hook, "hook")?)?))
+}
+
+async fn remove(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: HookOwnerPath,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let access = api.hook_access(&context, &path, operation::DELETE_HOOK).await?;
+    let request = DeleteHookRequest { owner: access.owner(), hook_id: params.id("id") };
+    api.clients.hooks().delete_hook(access.request(&context, request)).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -1,7 +1,7 @@
 //! REST v1: one file per resource, each with its own routes.
 //!
-//! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `access`, `git_response`, `tracker` → `state`,
-//! `operation`. Uses `auth`, `dto`, `upstream` and `http`.
+//! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `hook_owner` → `access`, `git_response`,
+//! `tracker` → `state`, `operation`. Uses `auth`, `dto`, `upstream` and `http`.
 
 mod access;
 mod accounts;
@@ -13,11 +13,14 @@ mod collaborators;
 mod comments;
 mod commits;
 mod contents;
+mod deliveries;
 mod deploy_keys;
 mod emails;
+mod events;
 mod follows;
 mod git_data;
 mod git_response;
+mod hook_owner;
 mod hooks;
 mod issue_labels;
 mod issue_tracker;
@@ -56,7 +59,7 @@ macro_rules! groups {
 }
 
 groups! {
-    accounts admin archive audit branches collaborators comments commits contents deploy_keys emails follows git_data hooks
+    accounts admin archive audit branches collaborators comments commits contents deliveries deploy_keys emails events follows git_data hooks
     issue_labels issue_tracker issues keys labels members milestones orgs protections raw repos teams tokens
 }
 

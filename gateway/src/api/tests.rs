@@ -16,8 +16,8 @@ use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
 use ferrite_kit::{Clock, Lifecycle, timestamp};
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::operation::{
-    CHANGE_FILES, CREATE_HOOK, DELETE_CONTENTS, DELETE_PROTECTION, GET_PROTECTION, LIST_HOOKS, LIST_PROTECTIONS,
-    PUT_CONTENTS, SET_PROTECTION,
+    CHANGE_FILES, CREATE_HOOK, DELETE_CONTENTS, DELETE_HOOK, DELETE_PROTECTION, GET_HOOK, GET_PROTECTION, LIST_HOOKS,
+    LIST_PROTECTIONS, PUT_CONTENTS, SET_PROTECTION, UPDATE_HOOK,
 };
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::repository_service_server::{RepositoryService, RepositoryServiceServer};
@@ -34,8 +34,10 @@ use crate::upstream::git_client::GitHttpClient;
 mod archives;
 mod bodies;
 mod comments;
+mod deliveries;
 mod git;
 mod git_data;
+mod hooks;
 mod issue_checks;
 mod issues;
 mod labels;
@@ -106,9 +108,8 @@ impl AccessService for FakeRepoService {
         let repository = repository(request.repository)?;
         let needed = match request.operation.as_str() {
             PUT_CONTENTS | DELETE_CONTENTS | CHANGE_FILES => ferrite_proto::Permission::Write,
-            LIST_HOOKS | CREATE_HOOK | LIST_PROTECTIONS | GET_PROTECTION | SET_PROTECTION | DELETE_PROTECTION => {
-                ferrite_proto::Permission::Admin
-            }
+            LIST_HOOKS | CREATE_HOOK | GET_HOOK | UPDATE_HOOK | DELETE_HOOK | LIST_PROTECTIONS | GET_PROTECTION
+            | SET_PROTECTION | DELETE_PROTECTION => ferrite_proto::Permission::Admin,
             _ => ferrite_proto::Permission::Read,
         };
         if ferrite_proto::Permission::from(repository.permission()) < needed {
@@ -126,7 +127,15 @@ impl AccessService for FakeRepoService {
         if request.get_ref().operation.starts_with("ferrite.repo.v1.AdministrationService/") {
             return Err(AuthError::AdminRequired.into());
         }
-        Ok(Response::new(repo::CheckAccessResponse {}))
+        Ok(Response::new(repo::CheckAccessResponse::default()))
+    }
+
+    async fn describe_repositories(
+        &self,
+        request: tonic::Request<repo::DescribeRepositoriesRequest>,
+    ) -> Answer<repo::DescribeRepositoriesResponse> {
+        self.record(&request)?;
+        Err(Status::unimplemented("for other services"))
     }
 
     async fn resolve_issue_access(
@@ -332,6 +341,9 @@ async fn a_hidden_repository_is_404_and_a_missing_permission_403_before_the_body
         ("PUT", "branch_protections/main", "write"),
         ("POST", "hooks", "write"),
         ("GET", "hooks", "write"),
+        ("GET", "hooks/1", "write"),
+        ("PATCH", "hooks/1", "write"),
+        ("DELETE", "hooks/1", "write"),
     ] {
         let missing = gateway.send(method, &format!("/repos/bob/none/{operation}"), Some(GOOD), BROKEN).await;
         assert_eq!(missing.0, 404);
@@ -382,6 +394,10 @@ async fn errors_in_bodies_name_their_field() {
         ("PUT", "/repos/bob/admin/branch_protections/a/b", r#"{"push_users":"ada"}"#, "push_users"),
         ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs"}"#, "config"),
         ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs","config":{"url":1}}"#, "config.url"),
+        ("PATCH", "/repos/bob/admin/hooks/1", "{}", "config"),
+        ("PATCH", "/repos/bob/admin/hooks/1", r#"{"config":{},"events":"push"}"#, "events"),
+        ("POST", "/orgs/acme/hooks", r#"{"type":"gogs"}"#, "config"),
+        ("PATCH", "/admin/hooks/1", r#"{"config":{},"active":1}"#, "active"),
     ];
     for (method, path, body, field) in cases {
         let (status, _, answer) = gateway.send(method, path, Some(GOOD), body).await;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use ferrite_rest::convert::{MissingField, time};
 
-/// A webhook. Its secret is never part of it.
+/// A webhook. Its secret is never part of it, and `***` stands for the password in its URL.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Hook {
     id: i64,
@@ -14,6 +14,9 @@ pub(crate) struct Hook {
     config: BTreeMap<String, String>,
     events: Vec<String>,
     active: bool,
+    /// The reason for which deliveries wait; absent if they do not.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    paused: String,
     updated_at: String,
     created_at: String,
 }
@@ -29,6 +32,7 @@ impl Hook {
             config,
             events: hook.events,
             active: hook.is_active,
+            paused: hook.paused_reason,
             updated_at: time(hook.update_time, "update_time")?,
             created_at: time(hook.create_time, "create_time")?,
         })

@@ -8,6 +8,8 @@ mod account;
 mod audit;
 mod commit;
 mod content;
+mod delivery;
+mod event;
 mod git_data;
 mod hook;
 mod organization;
@@ -24,6 +26,8 @@ pub(crate) use account::{AccessToken, DeployKey, Email, ListedToken, NewToken, P
 pub(crate) use audit::AuditEvent;
 pub(crate) use commit::{Branch, Commit, Tag};
 pub(crate) use content::{Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged};
+pub(crate) use delivery::{Delivery, DeliveryWithAttempts, ReplayCount};
+pub(crate) use event::{FeedEvent, FeedPage};
 pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
 pub(crate) use hook::Hook;
 pub(crate) use organization::{Collaborator, Membership, Organization, Team};

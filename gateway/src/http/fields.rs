@@ -199,16 +199,20 @@ impl FieldReader {
         self.optional_number(name).unwrap_or_default()
     }
 
-    /// Reads a list of texts, empty when absent.
-    pub(crate) fn texts(&mut self, name: &str) -> Vec<String> {
-        match self.take(name) {
-            Some(Value::List(items)) => items.into_iter().filter_map(|item| self.text_of(name, item)).collect(),
-            None => Vec::new(),
-            Some(_) => {
+    /// Reads an optional list of texts.
+    pub(crate) fn optional_texts(&mut self, name: &str) -> Option<Vec<String>> {
+        match self.take(name)? {
+            Value::List(items) => Some(items.into_iter().filter_map(|item| self.text_of(name, item)).collect()),
+            _ => {
                 self.add_type_error(name, "a list of strings");
-                Vec::new()
+                None
             }
         }
+    }
+
+    /// Reads a list of texts, empty when absent.
+    pub(crate) fn texts(&mut self, name: &str) -> Vec<String> {
+        self.optional_texts(name).unwrap_or_default()
     }
 
     /// Reads a required list of texts that is not empty.

@@ -59,6 +59,11 @@ pub(crate) fn created<T: Serialize>(value: T) -> Response {
     Json(StatusCode::CREATED, value).into_response()
 }
 
+/// Returns 202 with a value.
+pub(crate) fn accepted<T: Serialize>(value: T) -> Response {
+    Json(StatusCode::ACCEPTED, value).into_response()
+}
+
 /// Returns 200 with a page of a list and the headers of the page.
 pub(crate) fn page<T: Serialize>(value: T, headers: HeaderMap) -> Response {
     let mut response = ok(value);

@@ -6,6 +6,8 @@ use ferrite_kit::grpc::Channel;
 use ferrite_proto::git::git_data_service_client::GitDataServiceClient;
 use ferrite_proto::git::git_service_client::GitServiceClient;
 use ferrite_proto::git::protection_service_client::ProtectionServiceClient;
+use ferrite_proto::hook::delivery_service_client::DeliveryServiceClient;
+use ferrite_proto::hook::feed_service_client::FeedServiceClient;
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
 use ferrite_proto::issue::comment_service_client::CommentServiceClient;
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
@@ -100,6 +102,14 @@ impl Clients {
 
     pub(crate) fn hooks(&self) -> HookServiceClient<Channel> {
         HookServiceClient::new(self.hook.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn feeds(&self) -> FeedServiceClient<Channel> {
+        FeedServiceClient::new(self.hook.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn deliveries(&self) -> DeliveryServiceClient<Channel> {
+        DeliveryServiceClient::new(self.hook.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn git(&self) -> GitServiceClient<Channel> {

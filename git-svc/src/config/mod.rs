@@ -42,6 +42,10 @@ pub struct Config {
     #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
     pub issue_address: Address,
 
+    /// Address of hook-svc, for events.
+    #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
+    pub hook_address: Address,
+
     /// The folder that holds the repositories; created if it is missing.
     #[arg(long, env = "FERRITE_GIT_STORE_PATH")]
     pub store_path: PathBuf,

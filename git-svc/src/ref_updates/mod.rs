@@ -10,7 +10,7 @@ mod updater;
 pub(crate) use self::{
     protection_rules::AuditContext,
     recovery::{purge_in_background, recover_at_start, recover_in_background},
-    subscribers::{ISSUE_SVC, REPO_SVC},
+    subscribers::{HOOK_SVC, ISSUE_SVC, REPO_SVC},
     updater::{DeliveryWait, IdempotentResponse, RefUpdater, WriteGuard},
 };
 

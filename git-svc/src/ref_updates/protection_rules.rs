@@ -97,8 +97,8 @@ impl RefUpdater {
         let now = inner.clock.now_us();
         let receivers = subscribers(&fact);
         let event = outbox::event(guard.id, now, fact);
-        outbox::append(&mut tx, &event, receivers, now).await?;
-        let flush = inner.relay.flush(&event, receivers.len());
+        outbox::append(&mut tx, &event, receivers.all, now).await?;
+        let flush = inner.relay.flush(&event, receivers.awaited);
         tx.commit().await?;
         Ok(Box::pin(async move { flush.wait().await }))
     }

@@ -68,7 +68,7 @@ impl WriteGuard {
     }
 }
 
-/// Waits for the delivery of an event to all subscribers, at most 50 ms. A late event is still delivered.
+/// Waits for the delivery of an event to the subscribers that its writer waits for, at most 50 ms. A late event is still delivered.
 pub(crate) type DeliveryWait = BoxFuture<'static, ()>;
 
 /// Changes refs under the journal. Clones share one state.
@@ -229,8 +229,8 @@ impl RefUpdater {
         for fact in facts.events.into_iter().map(Fact::RefsUpdated) {
             let receivers = subscribers(&fact);
             let event = outbox::event(guard.id, now, fact);
-            outbox::append(&mut tx, &event, receivers, now).await?;
-            flush = Some(inner.relay.flush(&event, receivers.len()));
+            outbox::append(&mut tx, &event, receivers.all, now).await?;
+            flush = Some(inner.relay.flush(&event, receivers.awaited));
         }
         tx.commit().await?;
         Ok(async move {
@@ -251,7 +251,7 @@ impl RefUpdater {
         let fact = Fact::SizeChanged(SizeChanged { size_bytes, number: row.last_number });
         let receivers = subscribers(&fact);
         let mut tx = inner.db.begin().await?;
-        outbox::append(&mut tx, &outbox::event(id, now, fact), receivers, now).await?;
+        outbox::append(&mut tx, &outbox::event(id, now, fact), receivers.all, now).await?;
         tx.commit().await?;
         inner.relay.wake();
         Ok(size)

@@ -24,14 +24,7 @@ async fn apply(state: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
             Some(Fact::RepositoryDeleted(_)) => {
                 delete(state, RepositoryId(event.repository_id), std::slice::from_ref(&event)).await?;
             }
-            Some(
-                Fact::RepositoryCreated(_)
-                | Fact::RefsUpdated(_)
-                | Fact::IssueChanged(_)
-                | Fact::SizeChanged(_)
-                | Fact::ProtectionChanged(_),
-            )
-            | None => {
+            _ => {
                 let mut tx = state.db.begin().await?;
                 outbox::first_seen(&mut tx, &event, state.clock.now_us()).await?;
                 tx.commit().await?;

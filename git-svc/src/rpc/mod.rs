@@ -8,6 +8,7 @@ mod delete_contents;
 mod delete_protection;
 mod delete_repository;
 mod deliver;
+mod describe_updates;
 mod encode;
 mod finish;
 mod get_branch;
@@ -29,11 +30,11 @@ use ferrite_proto::{
     git::{
         ChangeFilesRequest, ChangeFilesResponse, CreateRepositoryRequest, CreateRepositoryResponse,
         DeleteContentsRequest, DeleteContentsResponse, DeleteProtectionRequest, DeleteProtectionResponse,
-        DeleteRepositoryRequest, DeleteRepositoryResponse, GetBranchRequest, GetBranchResponse, GetCommitRequest,
-        GetCommitResponse, GetContentsRequest, GetContentsResponse, GetProtectionRequest, GetProtectionResponse,
-        ListBranchesRequest, ListBranchesResponse, ListProtectionsRequest, ListProtectionsResponse,
-        ListPushedCommitsRequest, ListPushedCommitsResponse, PutContentsRequest, PutContentsResponse,
-        SetProtectionRequest, SetProtectionResponse,
+        DeleteRepositoryRequest, DeleteRepositoryResponse, DescribeUpdatesRequest, DescribeUpdatesResponse,
+        GetBranchRequest, GetBranchResponse, GetCommitRequest, GetCommitResponse, GetContentsRequest,
+        GetContentsResponse, GetProtectionRequest, GetProtectionResponse, ListBranchesRequest, ListBranchesResponse,
+        ListProtectionsRequest, ListProtectionsResponse, ListPushedCommitsRequest, ListPushedCommitsResponse,
+        PutContentsRequest, PutContentsResponse, SetProtectionRequest, SetProtectionResponse,
         git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
         protection_service_server::{ProtectionService, ProtectionServiceServer},
@@ -140,6 +141,10 @@ impl StorageService for Rpc {
         request: Request<ListPushedCommitsRequest>,
     ) -> RpcResult<ListPushedCommitsResponse> {
         Ok(Response::new(list_pushed_commits::list_pushed_commits(&self.0, request).await?))
+    }
+
+    async fn describe_updates(&self, request: Request<DescribeUpdatesRequest>) -> RpcResult<DescribeUpdatesResponse> {
+        Ok(Response::new(describe_updates::describe_updates(&self.0, request).await?))
     }
 }
 

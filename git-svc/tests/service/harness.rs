@@ -52,6 +52,8 @@ pub(crate) struct Service {
     subscriber: Subscriber,
     /// The subscriber in the place of issue-svc.
     issues: Subscriber,
+    /// The subscriber in the place of hook-svc.
+    webhooks: Subscriber,
     next: AtomicI64,
     others: Lifecycle,
     /// Flags in addition to those of `config`.
@@ -112,6 +114,7 @@ fn config(folder: &Path, more: &[String]) -> Config {
         ("--grant-public-key-file", file("grant.pub.pem")),
         ("--repo-address", format!("unix:{}", file("repo.sock"))),
         ("--issue-address", format!("unix:{}", file("issue.sock"))),
+        ("--hook-address", format!("unix:{}", file("hook.sock"))),
         ("--store-path", file("store")),
         ("--store", "s1".to_owned()),
         ("--max-push-bytes", (16 << 20).to_string()),
@@ -150,11 +153,24 @@ impl Service {
         let others = Lifecycle::new(Duration::from_secs(5));
         let subscriber = Subscriber::serve(&settings.repo_address, &trust, &others).await;
         let issues = Subscriber::serve(&settings.issue_address, &trust, &others).await;
+        let webhooks = Subscriber::serve(&settings.hook_address, &trust, &others).await;
         let address = settings.serve.listen[0].clone();
         let life = Lifecycle::new(Duration::from_secs(5));
         let next = AtomicI64::new(1);
-        let mut service =
-            Self { folder, address, signer, trust, life, done: None, subscriber, issues, next, others, flags };
+        let mut service = Self {
+            folder,
+            address,
+            signer,
+            trust,
+            life,
+            done: None,
+            subscriber,
+            issues,
+            webhooks,
+            next,
+            others,
+            flags,
+        };
         service.launch().await;
         service
     }
@@ -285,6 +301,11 @@ impl Service {
     /// As [`Service::updates`], of the events that issue-svc receives.
     pub(crate) async fn updates_for_issues(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
         Self::wait_for_updates(&self.issues, repository, count).await
+    }
+
+    /// As [`Service::updates`], of the events that hook-svc receives.
+    pub(crate) async fn updates_for_hooks(&self, repository: i64, count: usize) -> Vec<RefsUpdated> {
+        Self::wait_for_updates(&self.webhooks, repository, count).await
     }
 
     async fn wait_for_updates(subscriber: &Subscriber, repository: i64, count: usize) -> Vec<RefsUpdated> {

@@ -23,7 +23,7 @@ async fn pushed(service: &Service, request: ListPushedCommitsRequest) -> Result<
 }
 
 #[tokio::test]
-async fn updates_of_the_default_branch_go_to_both_subscribers_and_others_to_one() {
+async fn updates_of_the_default_branch_go_to_all_subscribers_and_others_not_to_issue_svc() {
     let gateway = Gateway::start().await;
     let service = &gateway.service;
     let id = service.create().await;
@@ -37,6 +37,7 @@ async fn updates_of_the_default_branch_go_to_both_subscribers_and_others_to_one(
     service.put(id, "a.txt", b"a").await;
     let (all, of_issues) = (service.updates(id, 4).await, service.updates_for_issues(id, 2).await);
     assert_eq!(of_issues, [all[0].clone(), all[3].clone()]);
+    assert_eq!(service.updates_for_hooks(id, 4).await, all);
     assert_eq!(of_issues[0].default_branch, b"main");
     assert_eq!(of_issues[1].kind(), RefsUpdateKind::Api);
 }
@@ -77,6 +78,7 @@ async fn events_tell_the_reach_of_the_grant() {
     service.storage().create_repository(request).await.unwrap();
     let first = &service.updates(77, 1).await[0];
     assert_eq!((first.kind(), first.issue_reach()), (RefsUpdateKind::Init, Reach::None));
+    assert_eq!(service.updates_for_hooks(77, 1).await[0], *first);
 }
 
 #[tokio::test]

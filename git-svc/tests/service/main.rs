@@ -11,6 +11,8 @@ mod bombs;
 #[cfg(test)]
 mod data;
 #[cfg(test)]
+mod describe;
+#[cfg(test)]
 mod fetch;
 #[cfg(test)]
 mod grants;

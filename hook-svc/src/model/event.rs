@@ -3,13 +3,13 @@
 use ferrite_proto::error::FieldViolation;
 
 /// Names of all events, in the order in which responses list them.
-const EVENT_NAMES: [&str; 8] =
-    ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release"];
+const EVENT_NAMES: [&str; 9] =
+    ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release", "repository"];
 const DEFAULT_EVENT: &str = "push";
 
 /// The events that trigger a hook, at least one, as a bit set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HookEvents(u8);
+pub(crate) struct HookEvents(u16);
 
 impl HookEvents {
     /// Parses the names of events; no names mean `push`.
@@ -37,14 +37,19 @@ impl HookEvents {
         self.names().collect::<Vec<_>>().join(",")
     }
 
+    /// Returns whether the event of this name is one of them.
+    pub(crate) fn contains(self, name: &str) -> bool {
+        bit(name).is_some_and(|bit| self.0 & bit != 0)
+    }
+
     /// Returns the names in their fixed order.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
-        EVENT_NAMES.into_iter().filter(move |name| bit(name).is_some_and(|bit| self.0 & bit != 0))
+        EVENT_NAMES.into_iter().filter(move |name| self.contains(name))
     }
 }
 
 /// Returns the bit of an event.
-fn bit(name: &str) -> Option<u8> {
+fn bit(name: &str) -> Option<u16> {
     EVENT_NAMES.iter().position(|known| *known == name).map(|index| 1 << index)
 }
 
@@ -72,7 +77,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_names_in_any_order_come_back_once_in_the_fixed_order(
-            wanted in subsequence(EVENT_NAMES.to_vec(), 1..=8),
+            wanted in subsequence(EVENT_NAMES.to_vec(), 1..=9),
             repeats in proptest::collection::vec(select(EVENT_NAMES.to_vec()), 0..8),
         ) {
             let mut sent: Vec<_> = repeats.into_iter().filter(|name| wanted.contains(name)).collect();

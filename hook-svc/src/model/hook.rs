@@ -1,11 +1,11 @@
 use ferrite_kit::Secret;
-use ferrite_proto::id::{HookId, RepositoryId};
+use ferrite_outbound::OutboundUrl;
 
 use super::event::HookEvents;
 use super::kind::{ContentType, HookType};
-use super::url::HookUrl;
+use super::owner::Owner;
 
-/// Display options of deliveries to chat services. An option that the hook's type does not have is `None`.
+/// Display options of deliveries to chat services. In a hook, an option that its type does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChatOptions {
     pub(crate) channel: Option<String>,
@@ -14,30 +14,55 @@ pub(crate) struct ChatOptions {
     pub(crate) color: Option<String>,
 }
 
-/// A webhook, without its secret, which is never read back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hook {
-    pub(crate) id: HookId,
-    pub(crate) repository: RepositoryId,
-    pub(crate) kind: HookType,
-    pub(crate) url: String,
-    pub(crate) content_type: ContentType,
-    pub(crate) options: ChatOptions,
-    pub(crate) events: HookEvents,
-    pub(crate) is_active: bool,
-    pub(crate) created_us: i64,
-    pub(crate) updated_us: i64,
+impl ChatOptions {
+    /// Replaces the options that `changed` has.
+    pub(crate) fn merge(&mut self, changed: Self) {
+        let merge = |option: &mut Option<String>, changed: Option<String>| {
+            if changed.is_some() {
+                *option = changed;
+            }
+        };
+        merge(&mut self.channel, changed.channel);
+        merge(&mut self.username, changed.username);
+        merge(&mut self.icon_url, changed.icon_url);
+        merge(&mut self.color, changed.color);
+    }
 }
 
 /// A webhook that has no id yet.
 #[derive(Clone, Debug)]
 pub(crate) struct NewHook {
-    pub(crate) repository: RepositoryId,
+    pub(crate) owner: Owner,
     pub(crate) kind: HookType,
-    pub(crate) url: HookUrl,
+    pub(crate) url: OutboundUrl,
     pub(crate) content_type: ContentType,
     pub(crate) secret: Option<Secret>,
     pub(crate) options: ChatOptions,
     pub(crate) events: HookEvents,
     pub(crate) is_active: bool,
+}
+
+/// A change of a webhook's secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SecretChange {
+    /// The secret stays.
+    #[default]
+    Keep,
+    /// Deliveries are signed no longer.
+    Remove,
+    /// Deliveries are signed with this secret.
+    Set(Secret),
+}
+
+/// A change of a webhook. What is `None` stays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HookChange {
+    pub(crate) url: Option<OutboundUrl>,
+    pub(crate) content_type: Option<ContentType>,
+    pub(crate) secret: SecretChange,
+    /// True if the secret before the present one ends at once.
+    pub(crate) drops_previous_secret: bool,
+    pub(crate) options: ChatOptions,
+    pub(crate) events: Option<HookEvents>,
+    pub(crate) is_active: Option<bool>,
 }

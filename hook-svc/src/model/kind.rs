@@ -41,19 +41,54 @@ macro_rules! string_enum {
 }
 
 string_enum! {
-    /// The format of deliveries. Responses repeat the name that the client sent, so `native` and `gogs` are two values of one
-    /// format.
-    HookType("type", "`native`, `gogs`, `slack`, `discord` or `dingtalk`") {
+    /// The type of a webhook. Responses repeat the name that the client sent, so several types have one format.
+    HookType(
+        "type",
+        "`native`, `gogs`, `gitea`, `slack`, `discord`, `dingtalk`, `chat_a`, `chat_b` or `chat_c`"
+    ) {
         /// Ferrite's format.
         Native = "native",
-        /// Ferrite's format, by the name that existing clients send.
+        /// Ferrite's format, by the name that clients of Gogs send.
         Gogs = "gogs",
+        /// Ferrite's format, by the name that clients of Gitea send.
+        Gitea = "gitea",
         /// The format of Slack.
         Slack = "slack",
         /// The format of Discord.
         Discord = "discord",
         /// The format of DingTalk.
         Dingtalk = "dingtalk",
+        /// The format of Slack, by a neutral name.
+        ChatA = "chat_a",
+        /// The format of Discord, by a neutral name.
+        ChatB = "chat_b",
+        /// The format of DingTalk, by a neutral name.
+        ChatC = "chat_c",
+    }
+}
+
+/// The format of deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Ferrite's own.
+    Native,
+    /// Slack's.
+    Slack,
+    /// Discord's.
+    Discord,
+    /// DingTalk's.
+    Dingtalk,
+}
+
+impl HookType {
+    /// Returns the format of this type.
+    pub(crate) fn format(self) -> Format {
+        match self {
+            Self::Native | Self::Gogs | Self::Gitea => Format::Native,
+            Self::Slack | Self::ChatA => Format::Slack,
+            Self::Discord | Self::ChatB => Format::Discord,
+            Self::Dingtalk | Self::ChatC => Format::Dingtalk,
+        }
     }
 }
 
@@ -75,7 +110,7 @@ mod tests {
 
     #[test]
     fn names_are_exact() {
-        for word in ["native", "gogs", "slack", "discord", "dingtalk"] {
+        for word in ["native", "gogs", "gitea", "slack", "discord", "dingtalk", "chat_a", "chat_b", "chat_c"] {
             assert_eq!(HookType::parse(word).unwrap().as_str(), word);
             assert_eq!(HookType::parse(&word.to_uppercase()).unwrap_err().code, "unknown");
             assert_eq!(HookType::parse(&format!("{word} ")).unwrap_err().code, "unknown");

@@ -3,9 +3,12 @@
 mod event;
 mod hook;
 mod kind;
-mod url;
+mod owner;
+mod secret;
+pub(crate) mod url;
 
 pub(crate) use event::HookEvents;
-pub(crate) use hook::{ChatOptions, Hook, NewHook};
-pub(crate) use kind::{ContentType, HookType};
-pub(crate) use url::HookUrl;
+pub(crate) use hook::{ChatOptions, HookChange, NewHook, SecretChange};
+pub(crate) use kind::{ContentType, Format, HookType};
+pub(crate) use owner::Owner;
+pub(crate) use secret::standard_webhooks_key;

@@ -1,55 +1,160 @@
-//! The effects of events: webhooks are deleted with their repository.
+//! The intake of events: each fact is split into the events that hooks and feeds tell, in the transaction that receives it. Webhooks are
+//! deleted with their repository.
+//!
+//! No other service is asked here: payloads are made later.
 //!
 //! Not here: authentication, deduplication and the transaction of a delivery, which are part of the kit.
 
-use ferrite_kit::db::{DbError, Tx};
-use ferrite_kit::outbox::Apply;
-use ferrite_proto::events::Event;
+use ferrite_kit::Clock;
+use ferrite_kit::db::{Db, DbError, Tx};
+use ferrite_kit::outbox::{self, Apply};
 use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::event_sink_server::EventSink;
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::id::RepositoryId;
+use tonic::{Request, Response, Status};
 
-use super::service::HookRpc;
+use super::split::split;
+use crate::dispatch::Dispatcher;
+use crate::feed::FeedWaiters;
+use crate::store::{events, repositories};
 
-impl Apply for HookRpc {
-    async fn apply(&self, tx: &mut Tx, event: &Event, _now_us: i64) -> Result<(), DbError> {
-        match &event.fact {
-            Some(Fact::RepositoryDeleted(_)) => {
-                let count = self.store.purge(tx, RepositoryId(event.repository_id)).await?;
-                tracing::info!(repo.id = event.repository_id, count, "removed the webhooks of a deleted repository");
+/// The receiver of events.
+#[derive(Clone, Debug)]
+pub(crate) struct Intake {
+    pub(crate) db: Db,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) feeds: FeedWaiters,
+    pub(crate) clock: Clock,
+}
+
+#[tonic::async_trait]
+impl EventSink for Intake {
+    async fn deliver(&self, mut request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
+        let events = &mut request.get_mut().events;
+        // Transactions lock repositories in one order; the order of the events of one repository stays.
+        events.sort_by_key(|event| if event.repository_id > 0 { event.repository_id } else { i64::MAX });
+        let repositories: Vec<_> = events.iter().map(|event| RepositoryId(event.repository_id)).collect();
+        let response = outbox::deliver(self, &self.db, self.clock.now_us(), request).await?;
+        self.dispatcher.wake();
+        self.feeds.notify(&repositories);
+        Ok(Response::new(response))
+    }
+}
+
+impl Apply for Intake {
+    async fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> Result<(), DbError> {
+        let repository = RepositoryId(event.repository_id);
+        let mut told = split(event);
+        if let Some(Fact::RepositoryDeleted(deleted)) = &event.fact {
+            let count = repositories::purge(tx, repository, now_us).await?;
+            if let Some(snapshot) = &deleted.repository {
+                events::keep_snapshot(tx, repository, snapshot).await?;
             }
-            Some(
-                Fact::RepositoryCreated(_)
-                | Fact::RefsUpdated(_)
-                | Fact::IssueChanged(_)
-                | Fact::SizeChanged(_)
-                | Fact::ProtectionChanged(_),
-            )
-            | None => {}
+            tracing::info!(repo.id = event.repository_id, count, "removed the webhooks of a deleted repository");
         }
-        Ok(())
+        if told.is_empty() {
+            return Ok(());
+        }
+        events::lock_repository(tx, repository).await?;
+        let is_wanted = events::is_wanted(tx, repository).await?;
+        for new in &mut told {
+            new.is_dispatched = !is_wanted;
+        }
+        events::insert(tx, &told, now_us).await.map(drop)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ferrite_kit::args;
     use ferrite_kit::outbox::event;
     use ferrite_proto::Permission;
     use ferrite_proto::error::violations;
-    use ferrite_proto::events::{RefsUpdated, RepositoryDeleted};
+    use ferrite_proto::events::{RefUpdate, RefsUpdated, RepositoryDeleted};
     use ferrite_proto::hook::CreateHookRequest;
+    use ferrite_rest::links::Links;
     use tonic::Code;
 
     use super::*;
-    use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
+    use crate::dispatch::Renderer;
+    use crate::store::events::EventStore;
+    use crate::testing::{
+        FakePeers, REPOSITORY, Service, TestCaller, on_each_schema, on_each_url, reason, repository, repository_owner,
+    };
+    use crate::upstream::Upstream;
 
     fn hook(repository_id: i64) -> CreateHookRequest {
         let config = [("url", "http://a/"), ("content_type", "json"), ("secret", "s")];
         let config = config.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        CreateHookRequest { repository_id, r#type: "native".to_owned(), config, ..Default::default() }
+        CreateHookRequest {
+            owner: repository_owner(repository_id),
+            r#type: "native".to_owned(),
+            config,
+            ..Default::default()
+        }
     }
 
     fn deleted(repository: i64) -> Event {
-        event(RepositoryId(repository), 1, Fact::RepositoryDeleted(RepositoryDeleted {}))
+        event(RepositoryId(repository), 1, Fact::RepositoryDeleted(RepositoryDeleted::default()))
+    }
+
+    /// Applies facts like a delivery, and returns the names of all events and whether they wait for the dispatcher.
+    async fn apply(db: &Db, facts: Vec<Fact>) -> Vec<(String, bool)> {
+        let peers = FakePeers::start().await;
+        let store = EventStore::new(db.clone());
+        let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone());
+        let renderer = Renderer::new(store.clone(), upstream, Links::new("http://h", "h:22"));
+        let dispatcher = Dispatcher::new(store, renderer, Clock::fixed(1), || {});
+        let intake = Intake { db: db.clone(), dispatcher, feeds: FeedWaiters::default(), clock: Clock::fixed(1) };
+        let mut tx = db.begin().await.unwrap();
+        for fact in facts {
+            intake.apply(&mut tx, &event(RepositoryId(REPOSITORY), 1, fact), 1).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        let sql = "SELECT name, NOT is_dispatched FROM events ORDER BY id";
+        db.all(sql, &[]).await.unwrap()
+    }
+
+    fn pushed() -> Fact {
+        let update = RefUpdate { name: b"refs/heads/new".to_vec(), old_id: "0".repeat(40), new_id: "1".repeat(40) };
+        Fact::RefsUpdated(RefsUpdated { updates: vec![update], ..Default::default() })
+    }
+
+    async fn add_hook(db: &Db, owner_kind: i64, owner_id: i64) {
+        let sql = "INSERT INTO hooks (owner_kind, owner_id, type, url, shown_url, content_type, events, is_active, created_us, \
+             updated_us) VALUES ($1, $2, 'native', $3, '', 'json', 'push', TRUE, 1, 1)";
+        db.execute(sql, &args![owner_kind, owner_id, vec![1_u8]]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn facts_become_events_that_wait_only_if_a_hook_may_want_them() {
+        on_each_schema(&crate::migrations(), |db| async move {
+            add_hook(&db, 2, REPOSITORY + 1).await;
+            let told = |name: &str, waits| (name.to_owned(), waits);
+            let expected = [told("create", false), told("push", false)];
+            assert_eq!(apply(&db, vec![pushed()]).await, expected);
+            add_hook(&db, 2, REPOSITORY).await;
+            let expected = [&expected[..], &[told("create", true), told("push", true)]].concat();
+            assert_eq!(apply(&db, vec![pushed()]).await, expected);
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn the_deletion_of_a_repository_is_told_to_hooks_that_are_not_its_own() {
+        on_each_schema(&crate::migrations(), |db| async move {
+            add_hook(&db, 2, REPOSITORY).await;
+            let deleted = |repository| Fact::RepositoryDeleted(RepositoryDeleted { repository, user_id: 7 });
+            let snapshot = Some(repository(REPOSITORY, Some(9)));
+            assert_eq!(apply(&db, vec![deleted(snapshot.clone())]).await, [("repository".to_owned(), false)]);
+            add_hook(&db, 1, 9).await;
+            let events = apply(&db, vec![deleted(snapshot.clone())]).await;
+            assert_eq!(events[1], ("repository".to_owned(), true));
+            let found = EventStore::new(db.clone()).snapshots(&[RepositoryId(REPOSITORY)]).await.unwrap();
+            assert_eq!(found.get(&RepositoryId(REPOSITORY)), snapshot.as_ref());
+        })
+        .await;
     }
 
     #[tokio::test]

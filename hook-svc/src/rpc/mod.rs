@@ -2,36 +2,16 @@
 //!
 //! Not here: SQL, and the rules of URLs, types and events.
 
-mod create_hook;
-mod decode;
+mod audit;
+mod authorize;
 mod deliver;
-mod encode;
-mod list_hooks;
+mod deliveries;
+mod feed;
+mod hooks;
 mod service;
+mod split;
 
-use ferrite_kit::outbox;
-use ferrite_proto::events::event_sink_server::EventSink;
-use ferrite_proto::events::{DeliverRequest, DeliverResponse};
-use ferrite_proto::hook::hook_service_server::HookService;
-use ferrite_proto::hook::{CreateHookRequest, CreateHookResponse, ListHooksRequest, ListHooksResponse};
-use tonic::{Request, Response, Status};
-
+pub(crate) use audit::SUBSCRIBER;
+pub(crate) use deliver::Intake;
+pub(crate) use feed::FeedRpc;
 pub(crate) use service::HookRpc;
-
-#[tonic::async_trait]
-impl HookService for HookRpc {
-    async fn create_hook(&self, request: Request<CreateHookRequest>) -> Result<Response<CreateHookResponse>, Status> {
-        create_hook::create_hook(self, request).await.map(Response::new)
-    }
-
-    async fn list_hooks(&self, request: Request<ListHooksRequest>) -> Result<Response<ListHooksResponse>, Status> {
-        list_hooks::list_hooks(self, request).await.map(Response::new)
-    }
-}
-
-#[tonic::async_trait]
-impl EventSink for HookRpc {
-    async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
-        Ok(Response::new(outbox::deliver(self, self.store.db(), self.clock.now_us(), request).await?))
-    }
-}

@@ -1,11 +1,11 @@
-use std::sync::Arc;
-
 use ferrite_kit::Clock;
-use ferrite_kit::auth::{Access, Caller};
-use ferrite_proto::grant::Grant;
-use ferrite_proto::id::RepositoryId;
-use tonic::{Request, Status};
+use ferrite_kit::auth::Access;
+use ferrite_kit::grpc::Channel;
+use ferrite_kit::outbox::Relay;
+use ferrite_outbound::Policy;
 
+use crate::dispatch::Renderer;
+use crate::sender::Sender;
 use crate::store::HookStore;
 
 /// The services that every RPC uses.
@@ -13,15 +13,15 @@ use crate::store::HookStore;
 pub(crate) struct HookRpc {
     pub(crate) store: HookStore,
     pub(crate) access: Access,
+    /// repo-svc.
+    pub(crate) repo: Channel,
+    pub(crate) relay: Relay,
+    /// Addresses that URLs may have.
+    pub(crate) policy: Policy,
+    /// Most webhooks of one owner.
+    pub(crate) owner_limit: i64,
+    /// Makes the payloads of tests.
+    pub(crate) renderer: Renderer,
+    pub(crate) sender: Sender,
     pub(crate) clock: Clock,
-}
-
-impl HookRpc {
-    /// Returns the caller's grant for the operation of `request` on a repository.
-    ///
-    /// # Errors
-    /// Those of [`Access::authorize`].
-    pub(super) async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, Status> {
-        Ok(self.access.authorize(&Caller::of(request), RepositoryId(repository)).await?)
-    }
 }

@@ -1,6 +1,10 @@
-//! Fixtures of this crate's tests, beside those of the kit: the service on a real socket.
+//! Fixtures of this crate's tests, beside those of the kit: the service on a real socket, and stand-ins for repo-svc and git-svc.
 
+mod fake_repo;
+mod peers;
 mod service;
 
+pub(crate) use fake_repo::{ADMINISTRATOR_TOKEN, ORGANIZATION, ORGANIZATION_ID, OUTSIDER_TOKEN, OWNER_TOKEN};
 pub(crate) use ferrite_kit::testing::{REPOSITORY, TestCaller, on_each_schema, on_each_url, reason};
-pub(crate) use service::Service;
+pub(crate) use peers::{FakePeers, repository};
+pub(crate) use service::{Service, organization_owner, repository_owner, sealer, site_owner, with_token};

@@ -13,21 +13,59 @@ use ferrite_kit::testing::public_key_pem;
 use ferrite_kit::{Clock, Lifecycle, Secret, args};
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{DeliverRequest, Event};
+use ferrite_proto::hook::delivery_service_client::DeliveryServiceClient;
 use ferrite_proto::hook::hook_service_client::HookServiceClient;
-use ferrite_proto::hook::{CreateHookRequest, Hook, ListHooksRequest, ListHooksResponse};
+use ferrite_proto::hook::{CreateHookRequest, Hook, HookOwner, ListHooksRequest, ListHooksResponse, hook_owner};
+use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::operation;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tonic::Status;
 
 use super::TestCaller;
+use super::fake_repo::FakeRepo;
 use crate::Config;
+use crate::secrets::Sealer;
 
+/// The key that seals URLs and secrets.
+const SECRET_KEY: [u8; 32] = [9; 32];
 const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
-/// The service on a Unix socket. It works without repo-svc, because callers send grants.
+/// Returns a sealer with the key of the service.
+pub(crate) fn sealer() -> Sealer {
+    Sealer::new(&SECRET_KEY)
+}
+
+/// Names a repository as the owner of webhooks.
+#[expect(clippy::unnecessary_wraps, reason = "as the fields of requests have it")]
+pub(crate) fn repository_owner(id: i64) -> Option<HookOwner> {
+    Some(HookOwner { owner: Some(hook_owner::Owner::RepositoryId(id)) })
+}
+
+/// Names an organization as the owner of webhooks.
+#[expect(clippy::unnecessary_wraps, reason = "as the fields of requests have it")]
+pub(crate) fn organization_owner(name: &str) -> Option<HookOwner> {
+    Some(HookOwner { owner: Some(hook_owner::Owner::Organization(name.to_owned())) })
+}
+
+/// Names the site as the owner of webhooks.
+#[expect(clippy::unnecessary_wraps, reason = "as the fields of requests have it")]
+pub(crate) fn site_owner() -> Option<HookOwner> {
+    Some(HookOwner { owner: Some(hook_owner::Owner::Site(true)) })
+}
+
+/// Makes a request with an access token.
+pub(crate) fn with_token<T>(token: &str, message: T) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    request.metadata_mut().insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+    request
+}
+
+/// The service on a Unix socket, beside a stand-in for repo-svc.
 pub(crate) struct Service {
+    /// The stand-in for repo-svc.
+    pub(crate) repo: FakeRepo,
     channel: Channel,
     service_channel: Channel,
     db: Db,
@@ -42,18 +80,23 @@ impl Service {
         let path = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(path("service.key"), SERVICE_KEY).unwrap();
         std::fs::write(path("grant.pem"), public_key_pem()).unwrap();
-        let address = format!("unix:{}", path("service.sock"));
+        std::fs::write(path("secret.key"), hex::encode(SECRET_KEY)).unwrap();
+        let (address, repo_address) = (format!("unix:{}", path("service.sock")), format!("unix:{}", path("repo.sock")));
         let config = Config::try_parse_from([
             "service",
             &format!("--listen={address}"),
             &format!("--database-url={}", url.expose()),
             &format!("--service-key-file={}", path("service.key")),
             &format!("--grant-public-key-file={}", path("grant.pem")),
-            &format!("--repo-address={address}"),
+            &format!("--secret-key-file={}", path("secret.key")),
+            &format!("--repo-address={repo_address}"),
+            &format!("--git-address={repo_address}"),
+            "--owner-limit=4",
         ])
         .unwrap();
 
         let life = Lifecycle::new(Duration::from_secs(5));
+        let repo = FakeRepo::start(&repo_address.parse().unwrap(), &life).await;
         let listeners = config.serve.bind().await.unwrap();
         let task = life.spawn("service", crate::run(config, listeners, life.clone()));
         while !life.is_ready() {
@@ -64,6 +107,7 @@ impl Service {
         let key = ServiceKey::new(SERVICE_KEY).unwrap();
         let credential = ServiceTokenSource::new(key, "repo-svc", Clock::system());
         Self {
+            repo,
             channel: channel(&address, None),
             service_channel: channel(&address, Some(Arc::new(credential))),
             db: Db::open(url, 2).await.unwrap(),
@@ -80,10 +124,18 @@ impl Service {
         self.task.await.unwrap().unwrap();
     }
 
+    /// Returns a client that sends no credentials of its own.
+    pub(crate) fn hooks(&self) -> HookServiceClient<Channel> {
+        HookServiceClient::new(self.channel.clone())
+    }
+
+    /// As [`Service::hooks`], of deliveries.
+    pub(crate) fn deliveries(&self) -> DeliveryServiceClient<Channel> {
+        DeliveryServiceClient::new(self.channel.clone())
+    }
+
     pub(crate) async fn create(&self, caller: &TestCaller, request: CreateHookRequest) -> Result<Hook, Status> {
-        let answer = HookServiceClient::new(self.channel.clone())
-            .create_hook(caller.request(operation::CREATE_HOOK, request))
-            .await?;
+        let answer = self.hooks().create_hook(caller.request(operation::CREATE_HOOK, request)).await?;
         Ok(answer.into_inner().hook.unwrap())
     }
 
@@ -92,16 +144,19 @@ impl Service {
         caller: &TestCaller,
         request: ListHooksRequest,
     ) -> Result<ListHooksResponse, Status> {
-        let answer = HookServiceClient::new(self.channel.clone())
-            .list_hooks(caller.request(operation::LIST_HOOKS, request))
-            .await?;
+        let answer = self.hooks().list_hooks(caller.request(operation::LIST_HOOKS, request)).await?;
         Ok(answer.into_inner())
     }
 
-    /// Returns the secrets of all hooks, ordered by id.
+    /// Returns the sealed secrets of all hooks, ordered by id.
     pub(crate) async fn secrets(&self) -> Vec<Option<Vec<u8>>> {
         let rows: Vec<(Option<Vec<u8>>,)> = self.db.all("SELECT secret FROM hooks ORDER BY id", &[]).await.unwrap();
         rows.into_iter().map(|(secret,)| secret).collect()
+    }
+
+    /// Returns the database.
+    pub(crate) fn db(&self) -> &Db {
+        &self.db
     }
 
     /// Delivers events like repo-svc.

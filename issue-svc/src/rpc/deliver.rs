@@ -22,10 +22,7 @@ impl Apply for IssueRpc {
                 tracing::info!(repo.id = repository.0, "removing the issues of a deleted repository");
             }
             Some(Fact::RefsUpdated(updated)) => self.scans.record(tx, repository, updated, now_us).await?,
-            Some(
-                Fact::RepositoryCreated(_) | Fact::IssueChanged(_) | Fact::SizeChanged(_) | Fact::ProtectionChanged(_),
-            )
-            | None => {}
+            _ => {}
         }
         Ok(())
     }
@@ -48,7 +45,7 @@ mod tests {
     }
 
     fn deleted(repository: i64) -> Event {
-        event(RepositoryId(repository), 1, Fact::RepositoryDeleted(RepositoryDeleted {}))
+        event(RepositoryId(repository), 1, Fact::RepositoryDeleted(RepositoryDeleted::default()))
     }
 
     async fn count(service: &Service, repository_id: i64) -> i64 {

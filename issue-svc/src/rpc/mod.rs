@@ -4,7 +4,6 @@
 
 mod comments;
 mod deliver;
-mod encode;
 mod issues;
 mod labels;
 mod milestones;
@@ -15,6 +14,7 @@ use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse};
 use tonic::{Request, Response, Status};
 
+use crate::encode;
 pub(crate) use service::IssueRpc;
 
 /// Implements a service by one function for each call, in a module of the call's name.

@@ -152,7 +152,8 @@ impl IssueStore {
         let Some(since_us) = since_us else {
             let total =
                 self.totals(repository, &[List::Comments], &[COMMENT_CLASS]).await?.first().copied().unwrap_or(0);
-            let place = self.locate(repository, List::Comments, &[COMMENT_CLASS], true, page.offset()).await?;
+            let place = (page.offset(), total);
+            let place = self.locate(repository, List::Comments, &[COMMENT_CLASS], true, place).await?;
             let Some(place) = place else {
                 return Ok(CommentPage { comments: Some(Vec::new()), total, is_partial: false });
             };

@@ -16,6 +16,11 @@ use crate::model::Class;
 pub(super) const BLOCK_NUMBERS: i64 = 1024;
 #[cfg(test)]
 pub(super) const BLOCK_NUMBERS: i64 = 16;
+/// Blocks in which a page is looked for before all are read.
+#[cfg(not(test))]
+const NEAR_BLOCKS: i64 = 64;
+#[cfg(test)]
+const NEAR_BLOCKS: i64 = 2;
 /// The row of a list as a whole, in the place of a block.
 const WHOLE_LIST: i64 = -1;
 /// Rows in one statement. PostgreSQL takes 65,535 arguments, SQLite 32,766.
@@ -82,6 +87,29 @@ pub(crate) struct Place {
     pub(super) skipped: i64,
 }
 
+/// Returns the place after `offset` entries of blocks.
+fn place_after(blocks: &[BlockRow], offset: i64) -> Option<Place> {
+    let mut skipped = offset;
+    for row in blocks {
+        if skipped < row.entries {
+            return Some(Place { block: row.block, skipped });
+        }
+        skipped -= row.entries;
+    }
+    None
+}
+
+/// Returns the place at which `left` entries begin, of blocks from the end of a list.
+fn place_before(blocks: &[BlockRow], mut left: i64) -> Option<Place> {
+    for row in blocks {
+        if left <= row.entries {
+            return Some(Place { block: row.block, skipped: row.entries - left }).filter(|_| left > 0);
+        }
+        left -= row.entries;
+    }
+    None
+}
+
 impl IssueStore {
     /// Writes changes of counts. The counters of the repository must be locked.
     pub(crate) async fn tally(
@@ -138,33 +166,44 @@ impl IssueStore {
         Ok(lists.iter().map(total).collect())
     }
 
-    /// Returns the place of the entry after `offset` others in a list, by number in the given direction; `None` past its end.
+    /// Returns the place of the entry after `offset` others in a list of `total`, by number in the given direction; `None` past its end.
     pub(super) async fn locate(
         &self,
         repository: RepositoryId,
         list: List,
         classes: &[Class],
         is_ascending: bool,
-        offset: i64,
+        (offset, total): (i64, i64),
     ) -> Result<Option<Place>, DbError> {
+        // From the end that is nearer, and only some blocks at first: most pages that are asked for are the first ones and the last.
+        let is_near_end = offset > total / 2;
+        for limit in [NEAR_BLOCKS, i64::MAX] {
+            let blocks = self.blocks(repository, list, classes, is_ascending != is_near_end, limit).await?;
+            let place = if is_near_end { place_before(&blocks, total - offset) } else { place_after(&blocks, offset) };
+            if place.is_some() {
+                return Ok(place);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the counts of at most `limit` blocks of a list, in order.
+    async fn blocks(
+        &self,
+        repository: RepositoryId,
+        list: List,
+        classes: &[Class],
+        is_ascending: bool,
+        limit: i64,
+    ) -> Result<Vec<BlockRow>, DbError> {
         let (kind, id) = list.key();
         let mut query =
             Query::new("SELECT block, CAST(SUM(count) AS BIGINT) AS entries FROM issue_tallies WHERE repository_id = ");
         query.bind(repository).push(" AND list = ").bind(kind).push(" AND list_id = ").bind(id);
         query.push(" AND class IN ").bind_list(classes.iter().map(|class| class.number()));
-        query.push(" AND block >= 0 GROUP BY block ORDER BY block");
-        let mut rows: Vec<BlockRow> = self.db.all(query.sql(), query.args()).await?;
-        if !is_ascending {
-            rows.reverse();
-        }
-        let mut skipped = offset;
-        for row in rows {
-            if skipped < row.entries {
-                return Ok(Some(Place { block: row.block, skipped }));
-            }
-            skipped -= row.entries;
-        }
-        Ok(None)
+        query.push(" AND block >= 0 GROUP BY block ORDER BY block").push(if is_ascending { "" } else { " DESC" });
+        query.push(" LIMIT ").bind(limit);
+        self.db.all(query.sql(), query.args()).await
     }
 
     /// Returns the repositories in which issues of the given classes are assigned to a user, with their number, by id: at most `limit`.

@@ -28,7 +28,7 @@ use crate::Config;
 const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
-/// The service on a Unix socket. It subscribes to its own events in the place of repo-svc, and ignores them.
+/// The service on a Unix socket. It subscribes to its own events in the place of repo-svc and hook-svc, and ignores them.
 pub(crate) struct Service {
     channel: Channel,
     service_channel: Channel,
@@ -52,6 +52,7 @@ impl Service {
             &format!("--service-key-file={}", path("service.key")),
             &format!("--grant-public-key-file={}", path("grant.pem")),
             &format!("--repo-address={address}"),
+            &format!("--hook-address={address}"),
             &format!("--git-address={address}"),
         ])
         .unwrap();

@@ -1,6 +1,7 @@
 //! Comments on issues.
 
-use ferrite_proto::id::{IssueId, UserId};
+use ferrite_proto::events::CommentAction;
+use ferrite_proto::id::UserId;
 
 use super::{TextTargets, Write};
 use crate::error::IssueError;
@@ -29,6 +30,8 @@ impl Write<'_> {
         let source = MentionSource::Comment(comment.id);
         store.insert_mentions(&mut self.tx, issue, source, &targets.mentions).await?;
         self.refer(issue, targets, author).await?;
+        let issue = Issue { comment_count: issue.comment_count + 1, updated_us: now_us, ..issue.clone() };
+        self.tell_comment(CommentAction::Created, issue, comment.clone(), None, author).await?;
         Ok(comment)
     }
 
@@ -54,22 +57,27 @@ impl Write<'_> {
         store.delete_mentions(&mut self.tx, issue.id, source).await?;
         store.insert_mentions(&mut self.tx, &issue, source, &targets.mentions).await?;
         self.refer(&issue, targets, actor).await?;
-        Ok(Comment { body: body.as_str().to_owned(), updated_us: self.now_us, ..comment })
+        let issue = Issue { updated_us: self.now_us, ..issue };
+        let changed = Comment { body: body.as_str().to_owned(), updated_us: self.now_us, ..comment.clone() };
+        self.tell_comment(CommentAction::Edited, issue, changed.clone(), Some(&comment.body), actor).await?;
+        Ok(changed)
     }
 
     /// Deletes a comment.
     ///
     /// # Errors
     /// A failure of the database.
-    pub(crate) async fn delete_comment(&mut self, comment: &Comment) -> Result<(), IssueError> {
+    pub(crate) async fn delete_comment(&mut self, comment: Comment, actor: UserId) -> Result<(), IssueError> {
+        let issue = self.issue(comment.issue_number).await?;
         let store = &self.writer.store;
         store.delete_comment(&mut self.tx, comment.id).await?;
-        store.touch(&mut self.tx, IssueId(comment.issue_id), -1, self.now_us).await?;
+        store.touch(&mut self.tx, issue.id, -1, self.now_us).await?;
         let mut changes = TallyChanges::default();
         changes.add(List::Comments, COMMENT_CLASS, comment.sequence, -1);
         store.tally(&mut self.tx, self.repository, changes).await?;
-        store.delete_mentions(&mut self.tx, IssueId(comment.issue_id), MentionSource::Comment(comment.id)).await?;
-        Ok(())
+        store.delete_mentions(&mut self.tx, issue.id, MentionSource::Comment(comment.id)).await?;
+        let issue = Issue { comment_count: issue.comment_count - 1, updated_us: self.now_us, ..issue };
+        self.tell_comment(CommentAction::Deleted, issue, comment, None, actor).await
     }
 
     /// Returns a comment of the repository, and of the issue with `number` unless that is zero.

@@ -63,6 +63,11 @@ impl Write<'_> {
         let mut new = issue.clone();
         new.class.is_closed = is_closed;
         let source = CommitSource { repository_id: reference.source.0, commit_id: reference.commit_id.clone() };
-        self.replace(&issue, new, actor, &source).await.map(|_| ())
+        let new = self.replace(&issue, new, actor, &source).await?;
+        if new != issue {
+            let new = self.complete(new).await?;
+            self.tell_changes(&issue, &new, actor);
+        }
+        Ok(())
     }
 }

@@ -63,10 +63,13 @@ impl Write<'_> {
         if !issue.class.is_pull_request {
             self.tell(IssueAction::Opened, &issue, new.author);
         }
-        if new.label_ids.is_empty() && issue.milestone_id == 0 && !issue.class.is_pull_request {
-            return Ok(FullIssue { issue, labels: Vec::new(), milestone: None, pull_request: None });
-        }
-        self.complete(issue).await
+        let issue = if new.label_ids.is_empty() && issue.milestone_id == 0 && !issue.class.is_pull_request {
+            FullIssue { issue, labels: Vec::new(), milestone: None, pull_request: None }
+        } else {
+            self.complete(issue).await?
+        };
+        self.tell_opened(&issue);
+        Ok(issue)
     }
 
     /// Changes an issue and returns it. `targets` is found in the new body. A change to what is there already is none.
@@ -100,10 +103,13 @@ impl Write<'_> {
             store.insert_mentions(&mut self.tx, &issue, MentionSource::Body, &targets.mentions).await?;
             self.refer(&issue, targets, actor).await?;
         }
-        self.complete(issue).await
+        let issue = self.complete(issue).await?;
+        self.tell_changes(&old, &issue, actor);
+        Ok(issue)
     }
 
-    /// Writes the differences between two states of an issue: the row, counts, search index, timeline and event.
+    /// Writes the differences between two states of an issue: the row, counts, search index, timeline and the event of the number of
+    /// open issues. hook-svc is told by the caller.
     pub(super) async fn replace(
         &mut self,
         old: &Issue,

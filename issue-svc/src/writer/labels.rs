@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ferrite_proto::error::FieldViolation;
+use ferrite_proto::events::IssueAction;
 use ferrite_proto::id::UserId;
 use ferrite_proto::issue::{LabelChange, TimelineAction};
 
@@ -110,6 +111,10 @@ impl Write<'_> {
             self.tie(issue, &added, &removed).await?;
             let entries = entries(&known, &added, &removed, actor, self.now_us);
             self.writer.store.add_entries(&mut self.tx, issue.id, &entries).await?;
+            let is_cleared = change == LabelChange::Replace && ids.is_empty();
+            let action = if is_cleared { IssueAction::LabelCleared } else { IssueAction::LabelUpdated };
+            let new = self.complete(Issue { updated_us: self.now_us, ..issue.clone() }).await?;
+            self.tell_labels(action, &new, actor);
         }
         Ok(left)
     }

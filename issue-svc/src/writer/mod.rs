@@ -5,6 +5,7 @@
 
 mod comments;
 mod commits;
+mod facts;
 mod issues;
 mod labels;
 mod milestones;
@@ -36,8 +37,10 @@ pub(crate) use references::TextTargets;
 /// Longest time that a change of the number of open issues waits until repo-svc has it, which shows it. Under load a delivery takes
 /// longer than the usual moment.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Name of the service that subscribes to the events of this one.
-pub(crate) const SUBSCRIBER: &str = "repo-svc";
+/// Subscriber to the numbers of open issues.
+pub(crate) const REPO_SVC: &str = "repo-svc";
+/// Subscriber to all changes, for webhooks. No write waits for it.
+pub(crate) const HOOK_SVC: &str = "hook-svc";
 
 /// Makes writes.
 #[derive(Clone, Debug)]
@@ -57,7 +60,7 @@ impl IssueWriter {
         let counters = self.store.advance(&mut tx, repository, change).await?.ok_or(IssueError::RepositoryDeleted)?;
         // Read under the lock, so that what comes later in a repository never has an earlier time.
         let now_us = self.clock.now_us();
-        Ok(Write { writer: self, tx, repository, counters, now_us, event: None })
+        Ok(Write { writer: self, tx, repository, counters, now_us, event: None, facts: Vec::new() })
     }
 }
 
@@ -68,7 +71,10 @@ pub(crate) struct Write<'a> {
     repository: RepositoryId,
     counters: Counters,
     now_us: i64,
+    /// The event of a change in the number of open issues.
     event: Option<Event>,
+    /// What hook-svc is told, in order.
+    facts: Vec<Fact>,
 }
 
 impl Write<'_> {
@@ -95,22 +101,29 @@ impl Write<'_> {
         self.event = Some(outbox::event(self.repository, self.now_us, Fact::IssueChanged(changed)));
     }
 
-    /// Commits the write together with its event, and with `answer` for a request that is repeated with the same key. Waits for
-    /// the delivery of the event, so that a client that writes and then reads sees the new count.
+    /// Commits the write together with its events, and with `answer` for a request that is repeated with the same key. Waits until
+    /// repo-svc has the number of open issues, so that a client that writes and then reads sees the new count.
     ///
     /// # Errors
     /// A failure of the database.
     pub(crate) async fn commit<A: Message>(mut self, key: Option<&IdempotencyKey>, answer: A) -> Result<A, IssueError> {
         if let Some(event) = &self.event {
-            outbox::append(&mut self.tx, event, &[SUBSCRIBER], self.now_us).await?;
+            outbox::append(&mut self.tx, event, &[REPO_SVC], self.now_us).await?;
+        }
+        let is_told = !self.facts.is_empty();
+        for fact in std::mem::take(&mut self.facts) {
+            let event = outbox::event(self.repository, self.now_us, fact);
+            outbox::append(&mut self.tx, &event, &[HOOK_SVC], self.now_us).await?;
         }
         if let Some(key) = key {
             key.store(&mut self.tx, &answer, self.now_us).await?;
         }
-        let flush = self.event.as_ref().map(|event| self.writer.relay.flush(event, 1));
+        let flush = self.event.as_ref().map(|event| self.writer.relay.flush(event, &[REPO_SVC]));
         self.tx.commit().await?;
         if let Some(flush) = flush {
             flush.wait_at_most(COUNT_TIMEOUT).await;
+        } else if is_told {
+            self.writer.relay.wake();
         }
         Ok(answer)
     }

@@ -28,8 +28,8 @@ const MAX_SQLITE_READERS: u32 = 8;
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
 /// Statements that begin a transaction. `synchronous` is a setting of the connection, which outlives the transaction, so each sets it.
 const SQLITE_DURABLE: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
-const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
-const POSTGRES_RELAXED: &str = "SET LOCAL synchronous_commit TO OFF";
+pub(super) const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
+const POSTGRES_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit TO OFF";
 
 /// Settings of a PostgreSQL connection. Compiling a plan and starting workers for it takes longer than any of our statements.
 const POSTGRES_SESSION: &str = "SET jit = off; SET max_parallel_workers_per_gather = 0";
@@ -136,7 +136,7 @@ impl Db {
     }
 
     /// Returns the number of statements that this handle, its clones and their transactions have run, without those that begin or end
-    /// transactions. Tests assert on the number of statements of a call.
+    /// transactions. Statements that are sent together count as one. Tests assert on the number of statements of a call.
     #[must_use]
     pub fn statements(&self) -> u64 {
         self.statements.load(Ordering::Relaxed)
@@ -174,11 +174,7 @@ impl Db {
     pub fn begin_relaxed(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
         Box::pin(async move {
             let kind = match &self.pools {
-                Pools::Postgres(pool) => {
-                    let mut tx = pool.begin().await?;
-                    sqlx::query(POSTGRES_RELAXED).execute(&mut *tx).await?;
-                    TxKind::Postgres(tx)
-                }
+                Pools::Postgres(pool) => TxKind::Postgres(pool.begin_with(POSTGRES_RELAXED).await?),
                 Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with(SQLITE_RELAXED).await?),
             };
             Ok(Tx { kind, statements: Arc::clone(&self.statements) })

@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use futures_util::future::BoxFuture;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query as SqlxQuery;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 
 use super::error::DbError;
-use super::handle::{Db, Pools, Row, Tx, TxKind};
+use super::handle::{Db, Pools, Row, SQLITE_RELAXED, Tx, TxKind};
 use super::value::Value;
 
 macro_rules! bind {
@@ -49,6 +50,21 @@ impl RawRow {
             Self::Postgres(row) => T::from_row(row)?,
             Self::Sqlite(row) => T::from_row(row)?,
         })
+    }
+}
+
+/// The writing connection of SQLite during a script that begins and ends a transaction. After a failure in the middle, or when the
+/// caller is cancelled, the connection is still in the transaction and the driver does not know: it is closed, which rolls back.
+struct ScriptConnection {
+    connection: PoolConnection<Sqlite>,
+    is_committed: bool,
+}
+
+impl Drop for ScriptConnection {
+    fn drop(&mut self) {
+        if !self.is_committed {
+            self.connection.close_on_drop();
+        }
     }
 }
 
@@ -102,6 +118,47 @@ impl Db {
             let rows = tx.execute(sql, args).await?;
             tx.commit().await?;
             Ok(rows)
+        })
+    }
+
+    /// Runs `statements` in one relaxed transaction (see [`Db::begin_relaxed`]) and returns the rows of the last one. They share `args`:
+    /// beside each stands the number of its arguments, counted from the first. Only the last may return rows.
+    ///
+    /// On SQLite they are sent to the connection together with the beginning and the end of the transaction: one change of threads
+    /// instead of two for each statement, and the single writer waits for no task in between.
+    ///
+    /// # Errors
+    /// [`DbError::Violation`] when a statement violates a constraint, or when the database fails. Nothing is committed then.
+    pub async fn all_relaxed<T: Row>(&self, statements: &[(&str, usize)], args: &[Value]) -> Result<Vec<T>, DbError> {
+        self.fetch_relaxed(statements, args).await?.read()
+    }
+
+    fn fetch_relaxed<'a>(
+        &'a self,
+        statements: &'a [(&'a str, usize)],
+        args: &'a [Value],
+    ) -> BoxFuture<'a, Result<RawRows, DbError>> {
+        Box::pin(async move {
+            let Pools::Sqlite { write, .. } = &self.pools else {
+                let mut tx = self.begin_relaxed().await?;
+                let mut rows = RawRows::Postgres(Vec::new());
+                for (sql, count) in statements {
+                    rows = tx.fetch_all(sql, args.get(..*count).unwrap_or(args)).await?;
+                }
+                tx.commit().await?;
+                return Ok(rows);
+            };
+            self.count();
+            let mut script = format!("{SQLITE_RELAXED}; ");
+            for (sql, _) in statements {
+                script.push_str(sql);
+                script.push_str("; ");
+            }
+            script.push_str("COMMIT");
+            let mut connection = ScriptConnection { connection: write.acquire().await?, is_committed: false };
+            let rows = sqlite(&script, args).fetch_all(&mut *connection.connection).await?;
+            connection.is_committed = true;
+            Ok(RawRows::Sqlite(rows))
         })
     }
 

@@ -27,6 +27,7 @@ const ADD_COUNTER: &str = "INSERT INTO counters (id, count) VALUES ($1, $2)";
 const COUNT: &str = "SELECT count FROM counters WHERE id = 1";
 const COUNT_LOCKED: &str = "SELECT count FROM counters WHERE id = 1 FOR UPDATE";
 const SET_COUNT: &str = "UPDATE counters SET count = $1 WHERE id = 1";
+const SET_COUNT_OF_ALL: &str = "UPDATE counters SET count = $3";
 const ADD_PARENT: &str = "INSERT INTO parents (id, name) VALUES ($1, $2)";
 const ADD_CHILD: &str = "INSERT INTO children (id, parent_id) VALUES ($1, $2)";
 
@@ -356,6 +357,29 @@ async fn eight_handles_create_one_sqlite_file_at_once() {
     for db in opened {
         db.unwrap().ping().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn statements_sent_together_are_one_transaction() {
+    const ADD_ANOTHER: &str = "INSERT INTO counters (id, count) VALUES ($1 + 1, $2) RETURNING id";
+    const ALL: &str = "SELECT id, count FROM counters ORDER BY id";
+    on_each(|test| async move {
+        let db = schema(&test).await;
+        let before = db.statements();
+        let rows: Vec<(i64,)> =
+            db.all_relaxed(&[(ADD_COUNTER, 2), (ADD_ANOTHER, 2)], &args![1_i64, 5_i64]).await.unwrap();
+        assert_eq!(rows, [(2,)], "the rows of the last one");
+        assert_eq!(db.statements() - before, db.pick(2, 1));
+        // The second one fails.
+        let both = [(ADD_COUNTER, 2), (SET_COUNT_OF_ALL, 3), (ADD_ANOTHER, 2)];
+        for _ in 0..3 {
+            let error = db.all_relaxed::<(i64,)>(&both, &args![3_i64, 7_i64, -1_i64]).await.unwrap_err();
+            assert!(matches!(error, DbError::Violation(Violation::Check, _)), "{error:?}");
+        }
+        assert_eq!(db.all::<(i64, i64)>(ALL, &[]).await.unwrap(), [(1, 5), (2, 5)]);
+        assert_eq!(db.execute(SET_COUNT, &args![6_i64]).await.unwrap(), 1, "the connection is free again");
+    })
+    .await;
 }
 
 #[tokio::test]

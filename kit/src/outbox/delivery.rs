@@ -5,6 +5,7 @@
 use std::future::Future;
 
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use tonic::{Request, Status};
 
@@ -122,8 +123,10 @@ fn check(events: &[Event]) -> Vec<FieldViolation> {
         if !is_event_id(&event.event_id) {
             violations.push(FieldViolation::new(field("event_id"), "invalid", "must be a UUID"));
         }
-        if event.repository_id < 1 {
-            violations.push(FieldViolation::new(field("repository_id"), "invalid", "must be at least 1"));
+        // The hook of an organization or of the site belongs to no repository.
+        let min = if matches!(event.fact, Some(Fact::HookChanged(_))) { 0 } else { 1 };
+        if event.repository_id < min {
+            violations.push(FieldViolation::new(field("repository_id"), "invalid", format!("must be at least {min}")));
         }
         if event.fact.is_none() {
             violations.push(FieldViolation::new(field("fact"), "unknown", "is not known to this version"));

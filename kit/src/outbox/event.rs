@@ -14,6 +14,9 @@ pub fn kind(event: &Event) -> &'static str {
         Some(Fact::IssueChanged(_)) => "issue.changed",
         Some(Fact::SizeChanged(_)) => "size.changed",
         Some(Fact::ProtectionChanged(_)) => "protection.changed",
+        Some(Fact::IssueUpdated(_)) => "issue.updated",
+        Some(Fact::CommentChanged(_)) => "comment.changed",
+        Some(Fact::HookChanged(_)) => "hook.changed",
         None => "unknown",
     }
 }

@@ -1,15 +1,19 @@
 //! Events between services: written in the transaction of the change, delivered in order per repository, applied once.
 //!
-//! Every service that uses this module has two tables in its migrations (see `docs/events.md`): `outbox`, one row per event and
-//! subscriber, and `inbox`, one row per applied event. Rows stay for a week after the delivery, for inspection.
+//! Every service that uses this module has three tables in its migrations (see `docs/events.md`): `outbox`, one row per event and
+//! subscriber, `outbox_lanes`, one row per subscriber and repository with events that wait, and `inbox`, one row per applied event.
+//! Rows stay for a while after the delivery, for inspection and against repeated deliveries.
 //!
 //! Not here: the effects of an event, which each subscriber implements as [`Apply`].
 
 mod delivery;
 mod event;
 mod inbox;
+mod purge;
 mod relay;
+mod round;
 mod rows;
+mod waiters;
 
 #[cfg(test)]
 mod tests;
@@ -18,4 +22,4 @@ pub use delivery::{Apply, DeliveryError, deliver, delivered};
 pub use event::{event, kind};
 pub use inbox::first_seen;
 pub use relay::{FlushHandle, Relay, Subscribers};
-pub use rows::append;
+pub use rows::{ClaimRequest, Lane, Settlement, append, claim, settle_and_claim};

@@ -1,106 +1,317 @@
-//! The SQL of the tables `outbox` and `inbox`: appending, claiming, marking and purging rows.
+//! The SQL of the tables `outbox` and `outbox_lanes`: appending events, claiming them for delivery, recording deliveries.
 //!
-//! Not here: calls to subscribers, which are in `relay`.
+//! A lane is the queue of one subscriber and repository. Its row counts the events that wait and says when the lane is due; a claim
+//! takes lanes by an index on that time, and then the first events of each. So a claim costs the same however many events wait, and the
+//! order within a repository holds because a lane has one claim at a time. A lane is deleted with its last event.
+//!
+//! `append` and `settle_and_claim` count in the row of the lane, which both lock. A claim has a random id: what a process records after
+//! its claim was replaced has no effect.
+//!
+//! Not here: calls to subscribers, which are in `round`, and the deletion of delivered rows, which is in `purge`.
+
+use std::collections::BTreeMap;
 
 use ferrite_proto::events::Event;
 use prost::Message;
 
 use super::event::kind;
 use crate::args;
-use crate::db::{Db, DbError, Tx};
+use crate::db::{Db, DbError, Query, Tx, Value};
 
-const APPEND: &str = "INSERT INTO outbox (event_id, subscriber, repository_id, kind, payload, created_us, next_attempt_us, claimed_until_us, epoch, attempts) \
-     VALUES ($1, $2, $3, $4, $5, $6, $6, 0, 0, 0)";
-/// Claims rows that are due. A row is left out if an earlier row of its repository is claimed or waits for its next attempt, because
-/// that one must be delivered first. The limit is the largest number of events of a delivery.
-const CLAIM: &str = "UPDATE outbox SET claimed_until_us = $2, epoch = epoch + 1 WHERE id IN (\
-     SELECT o.id FROM outbox o WHERE o.subscriber = $1 AND o.delivered_us IS NULL AND o.claimed_until_us < $3 AND o.next_attempt_us <= $3 \
-     AND NOT EXISTS (SELECT 1 FROM outbox e WHERE e.subscriber = o.subscriber AND e.repository_id = o.repository_id \
-     AND e.delivered_us IS NULL AND e.id < o.id AND (e.claimed_until_us >= $3 OR e.next_attempt_us > $3)) \
-     ORDER BY o.id LIMIT 64) RETURNING id, epoch, attempts, event_id, repository_id, payload";
-/// Makes claims of replicas exclude each other, so that none claims a later row of a repository while another claims an earlier one.
-const CLAIM_LOCK: &str =
-    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.outbox'))) AS locked";
-const DELIVERED: &str = "UPDATE outbox SET delivered_us = $3, claimed_until_us = 0 WHERE id = $1 AND epoch = $2";
-const FAILED: &str = "UPDATE outbox SET claimed_until_us = 0, attempts = attempts + 1, next_attempt_us = $3 WHERE id = $1 AND epoch = $2";
-const PURGE: &str = "DELETE FROM outbox WHERE delivered_us < $1";
-const PURGE_INBOX: &str = "DELETE FROM inbox WHERE received_us < $1";
-const BACKLOG: &str = "SELECT COUNT(*) FROM outbox WHERE subscriber = $1 AND delivered_us IS NULL";
+/// Most events of one claim, and so of one delivery; also the most lanes of a claim.
+pub(super) const MAX_CLAIM_EVENTS: i64 = 64;
 
-/// A claimed row: one event for one subscriber.
-#[derive(Clone, Debug, sqlx::FromRow)]
+const ADD_LANES: &str = "INSERT INTO outbox_lanes \
+     (subscriber, repository_id, waiting_count, due_us, claim_id, attempts, delivered_id) VALUES ";
+const COUNT_LANES: &str =
+    " ON CONFLICT (subscriber, repository_id) DO UPDATE SET waiting_count = outbox_lanes.waiting_count + 1";
+const ADD_ROWS: &str = "INSERT INTO outbox (event_id, subscriber, repository_id, kind, payload, created_us) ";
+
+/// Finds out if a lane is due. A read: a poll without one must not occupy the single writer of SQLite.
+const IS_DUE: &str =
+    "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us <= $2 AND waiting_count > 0 LIMIT 1";
+
+// Arguments of the statements below: $1 subscriber, $2 id of the new claim, $3 now, $4 its end, $5 most events, $6 id of the old claim;
+// from $7 on the settled lanes, as in `SETTLED`.
+const SETTLED: &str = "WITH settled (repository, delivered, first_id, last_id, due_us, attempts) AS (VALUES ";
+/// A lane without waiting events is due at 0: the next claim, in the same transaction, finds and deletes it.
+const SETTLE_LANES: &str = "UPDATE outbox_lanes SET waiting_count = outbox_lanes.waiting_count - s.delivered, claim_id = 0, attempts = s.attempts, \
+     due_us = CASE WHEN outbox_lanes.waiting_count <= s.delivered THEN 0 ELSE s.due_us END, \
+     delivered_id = CASE WHEN s.delivered > 0 THEN s.last_id ELSE outbox_lanes.delivered_id END \
+     FROM settled s WHERE ";
+/// `CROSS JOIN` keeps SQLite to this order of the tables: without statistics it would begin with all rows that wait.
+const SETTLE_ROWS_SQLITE: &str = "UPDATE outbox SET delivered_us = $3 WHERE id IN (SELECT o.id FROM settled s \
+     CROSS JOIN outbox_lanes l ON l.subscriber = $1 AND l.repository_id = s.repository AND l.claim_id = $6 \
+     CROSS JOIN outbox o ON o.subscriber = $1 AND o.repository_id = s.repository AND o.delivered_us IS NULL \
+     AND o.id BETWEEN s.first_id AND s.last_id)";
+/// The same order for [`SETTLE_LANES`]; the `+` keeps SQLite from another index.
+const LANES_SQLITE: &str = "outbox_lanes.rowid IN (SELECT l.rowid FROM settled t CROSS JOIN outbox_lanes l \
+     ON l.subscriber = $1 AND l.repository_id = t.repository AND l.claim_id = $6) AND +outbox_lanes.repository_id = s.repository";
+/// PostgreSQL uses the index for an array, where it would read all lanes for a join.
+const LANES_POSTGRES: &str = "outbox_lanes.subscriber = $1 AND outbox_lanes.repository_id = s.repository AND outbox_lanes.claim_id = $6 \
+     AND outbox_lanes.repository_id = ANY (ARRAY(SELECT repository FROM settled))";
+/// Marks the rows of the lanes that the first part has returned, and of no lane with another claim.
+const SETTLE_ROWS_POSTGRES: &str = " RETURNING outbox_lanes.repository_id, s.first_id, s.last_id) \
+     UPDATE outbox SET delivered_us = $3 FROM lanes l WHERE outbox.subscriber = $1 \
+     AND outbox.repository_id = l.repository_id AND outbox.id BETWEEN l.first_id AND l.last_id AND outbox.delivered_us IS NULL";
+/// Locks the lanes in one order, before they are settled in any, so that two relays that settle several do not block each other.
+const LOCK_LANES: &str = "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND claim_id = $6 \
+     AND repository_id = ANY (ARRAY(SELECT repository FROM settled)) ORDER BY repository_id FOR UPDATE";
+
+/// Arguments of the statements of a claim.
+const CLAIM_ARGS: usize = 5;
+const DELETE_EMPTY: &str = "DELETE FROM outbox_lanes WHERE subscriber = $1 AND due_us = 0 AND waiting_count <= 0";
+const CLAIM_SQLITE: &str = "UPDATE outbox_lanes SET due_us = $4, claim_id = $2 WHERE subscriber = $1 AND repository_id IN (\
+     SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us <= $3 AND waiting_count > 0 ORDER BY due_us LIMIT $5)";
+/// Events of the new claim: as many of each lane as make up the limit, at least one.
+const CLAIMED_SQLITE: &str = "SELECT l.repository_id, l.attempts, o.id, o.event_id, o.payload FROM outbox_lanes l LEFT JOIN outbox o \
+     ON o.id IN (SELECT w.id FROM outbox w WHERE w.subscriber = l.subscriber AND w.repository_id = l.repository_id \
+     AND w.delivered_us IS NULL AND w.id > l.delivered_id ORDER BY w.id LIMIT \
+     (SELECT $5 / COUNT(*) FROM outbox_lanes WHERE subscriber = $1 AND due_us = $4 AND claim_id = $2)) \
+     WHERE l.subscriber = $1 AND l.due_us = $4 AND l.claim_id = $2";
+/// The three statements for SQLite in one. Lanes that another transaction has locked are left out: its process wakes its relay after
+/// the commit.
+const CLAIM_POSTGRES: &str = "WITH empty AS (DELETE FROM outbox_lanes WHERE subscriber = $1 AND due_us = 0 AND waiting_count <= 0), \
+     due AS (SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us <= $3 AND waiting_count > 0 \
+     ORDER BY due_us LIMIT $5 FOR UPDATE SKIP LOCKED), \
+     claimed AS (UPDATE outbox_lanes l SET due_us = $4, claim_id = $2 \
+     WHERE l.subscriber = $1 AND l.repository_id = ANY (ARRAY(SELECT repository_id FROM due)) RETURNING l.repository_id, l.attempts, l.delivered_id) \
+     SELECT c.repository_id, c.attempts, o.id, o.event_id, o.payload FROM claimed c LEFT JOIN LATERAL (\
+     SELECT w.id, w.event_id, w.payload FROM outbox w WHERE w.subscriber = $1 AND w.repository_id = c.repository_id \
+     AND w.delivered_us IS NULL AND w.id > c.delivered_id \
+     ORDER BY w.id LIMIT (SELECT $5 / GREATEST(COUNT(*), 1) FROM claimed)) o ON TRUE";
+
+/// An event that waits for a subscriber.
+#[derive(Clone, Debug)]
 pub(super) struct OutboxRow {
     pub(super) id: i64,
-    pub(super) epoch: i64,
-    pub(super) attempts: i64,
     pub(super) event_id: String,
-    pub(super) repository_id: i64,
     pub(super) payload: Vec<u8>,
+}
+
+/// A claimed lane with its first events, in order.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    pub(super) repository_id: i64,
+    /// Failed attempts to deliver the first event.
+    pub(super) attempts: i64,
+    /// Empty when the events cannot be seen yet, or were deleted by hand.
+    pub(super) rows: Vec<OutboxRow>,
+}
+
+/// The lanes and events to claim.
+#[derive(Clone, Copy, Debug)]
+pub struct ClaimRequest {
+    claim_id: i64,
+    now_us: i64,
+    until_us: i64,
+    max_events: i64,
+}
+
+/// A claimed lane after the attempt to deliver its events.
+#[derive(Clone, Copy, Debug)]
+struct SettledLane {
+    repository_id: i64,
+    delivered: i64,
+    first_id: i64,
+    last_id: i64,
+    due_us: i64,
+    attempts: i64,
+}
+
+/// The outcome of the deliveries of one claim.
+#[derive(Clone, Debug)]
+pub struct Settlement {
+    claim_id: i64,
+    lanes: Vec<SettledLane>,
+}
+
+#[derive(sqlx::FromRow)]
+struct ClaimedRow {
+    repository_id: i64,
+    attempts: i64,
+    id: Option<i64>,
+    event_id: Option<String>,
+    payload: Option<Vec<u8>>,
+}
+
+impl ClaimRequest {
+    /// Claims at most [`MAX_CLAIM_EVENTS`] events until `until_us`, under a new id.
+    #[must_use]
+    pub fn new(now_us: i64, until_us: i64) -> Self {
+        Self { claim_id: rand::random(), now_us, until_us, max_events: MAX_CLAIM_EVENTS }
+    }
+
+    /// Claims nothing; for a settlement alone.
+    #[must_use]
+    pub fn nothing(now_us: i64) -> Self {
+        Self { max_events: 0, ..Self::new(now_us, now_us) }
+    }
+
+    /// The settlement of this claim, to which its lanes are added.
+    #[must_use]
+    pub fn settlement(&self) -> Settlement {
+        Settlement { claim_id: self.claim_id, lanes: Vec::new() }
+    }
+}
+
+impl Settlement {
+    /// Adds a lane whose claimed events were delivered. Further events of the lane are due at once.
+    pub fn delivered(&mut self, lane: &Lane, now_us: i64) {
+        let (Some(first), Some(last)) = (lane.rows.first(), lane.rows.last()) else { return };
+        self.lanes.push(SettledLane {
+            repository_id: lane.repository_id,
+            delivered: lane.rows.len() as i64,
+            first_id: first.id,
+            last_id: last.id,
+            due_us: now_us,
+            attempts: 0,
+        });
+    }
+
+    /// Adds a lane that is due again at `due_us`, with this number of failed attempts.
+    pub(super) fn postponed(&mut self, lane: &Lane, due_us: i64, attempts: i64) {
+        let repository_id = lane.repository_id;
+        self.lanes.push(SettledLane { repository_id, delivered: 0, first_id: 1, last_id: 0, due_us, attempts });
+    }
+
+    /// Returns the statements that record this settlement, and appends their arguments to `args`, of which there are six.
+    pub(super) fn statements(&self, db: &Db, args: &mut Vec<Value>) -> Vec<String> {
+        // The text depends on the number of lanes: few different numbers are few prepared statements.
+        let count = self.lanes.len().next_power_of_two();
+        let missing = SettledLane { repository_id: -1, delivered: 0, first_id: 1, last_id: 0, due_us: 0, attempts: 0 };
+        let lanes = self.lanes.iter().chain(std::iter::repeat(&missing)).take(count);
+        let mut settled = Vec::new();
+        for lane in lanes {
+            let first = args.len() + 1;
+            args.extend(args![
+                lane.repository_id,
+                lane.delivered,
+                lane.first_id,
+                lane.last_id,
+                lane.due_us,
+                lane.attempts
+            ]);
+            settled.push(placeholders(first..=args.len()));
+        }
+        let settled = format!("{SETTLED}{})", settled.join(", "));
+        if db.pick(false, true) {
+            return vec![format!("{settled} {SETTLE_ROWS_SQLITE}"), format!("{settled} {SETTLE_LANES}{LANES_SQLITE}")];
+        }
+        let settle = format!("{settled}, lanes AS ({SETTLE_LANES}{LANES_POSTGRES}{SETTLE_ROWS_POSTGRES}");
+        let lock = format!("{settled} {LOCK_LANES}");
+        if self.lanes.len() > 1 { vec![lock, settle] } else { vec![settle] }
+    }
+}
+
+/// Returns `($first, …, $last)`.
+fn placeholders(numbers: std::ops::RangeInclusive<usize>) -> String {
+    let names: Vec<_> = numbers.map(|number| format!("${number}")).collect();
+    format!("({})", names.join(", "))
 }
 
 /// Writes `event` for each of `subscribers`, in the transaction of the change that the event reports.
 ///
-/// Two transactions that append events of one repository must exclude each other (by a row lock or a lock in memory). Otherwise the
-/// order of their events is undefined.
+/// Two transactions that append events of one repository should exclude each other before (by a row lock or a lock in memory).
+/// Otherwise the order of their events is that of these calls.
 ///
 /// # Errors
 /// When the database fails.
 pub async fn append(tx: &mut Tx, event: &Event, subscribers: &[&str], now_us: i64) -> Result<(), DbError> {
-    let payload = event.encode_to_vec();
-    for subscriber in subscribers {
-        let args =
-            args![event.event_id.as_str(), *subscriber, event.repository_id, kind(event), payload.as_slice(), now_us];
-        tx.execute(APPEND, &args).await?;
+    if subscribers.is_empty() {
+        return Ok(());
     }
+    // All transactions lock the lanes of a repository in the same order.
+    let mut subscribers = subscribers.to_vec();
+    subscribers.sort_unstable();
+    let query = if tx.pick(true, false) {
+        append_postgres(event, &subscribers, now_us)
+    } else {
+        append_sqlite(event, &subscribers, now_us)
+    };
+    tx.execute(query.sql(), query.args()).await?;
     Ok(())
 }
 
-/// Claims and returns the rows to deliver now. Claims and the marks below need not survive a crash of the machine: after it the rows
-/// are delivered again, and applied once.
-pub(super) async fn claim(db: &Db, subscriber: &str, now_us: i64, until_us: i64) -> Result<Vec<OutboxRow>, DbError> {
-    // A read is cheap on SQLite; a poll without rows must not occupy its single writer.
-    if backlog(db, subscriber).await? == 0 {
+fn push_lanes(query: &mut Query, event: &Event, subscribers: &[&str], now_us: i64) {
+    query.push(ADD_LANES);
+    for (index, subscriber) in subscribers.iter().enumerate() {
+        query.push(if index == 0 { "(" } else { ", (" }).bind(*subscriber).push(", ").bind(event.repository_id);
+        query.push(", 1, ").bind(now_us).push(", 0, 0, 0)");
+    }
+    query.push(COUNT_LANES);
+}
+
+/// One statement: a row gets its id when its lane is locked, so that ids of a lane are committed in order.
+fn append_postgres(event: &Event, subscribers: &[&str], now_us: i64) -> Query {
+    let mut query = Query::new("WITH lanes AS (");
+    push_lanes(&mut query, event, subscribers, now_us);
+    query.push(" RETURNING subscriber) ").push(ADD_ROWS);
+    query.push("SELECT ").bind(&event.event_id).push(", subscriber, ").bind(event.repository_id);
+    query.push(", ").bind(kind(event)).push(", ").bind(event.encode_to_vec()).push(", ").bind(now_us);
+    query.push(" FROM lanes");
+    query
+}
+
+/// Two statements that are sent together.
+fn append_sqlite(event: &Event, subscribers: &[&str], now_us: i64) -> Query {
+    let payload = event.encode_to_vec();
+    let mut query = Query::default();
+    push_lanes(&mut query, event, subscribers, now_us);
+    query.push("; ").push(ADD_ROWS).push("VALUES ");
+    for (index, subscriber) in subscribers.iter().enumerate() {
+        query.push(if index == 0 { "(" } else { ", (" }).bind(&event.event_id).push(", ").bind(*subscriber);
+        query.push(", ").bind(event.repository_id).push(", ").bind(kind(event));
+        query.push(", ").bind(payload.as_slice()).push(", ").bind(now_us).push(")");
+    }
+    query
+}
+
+/// Claims lanes that are due, if there are any. The lanes of a claim are due again at its end.
+///
+/// Claims and settlements need not survive a crash of the machine: after it the events are delivered again, and applied once.
+///
+/// # Errors
+/// When the database fails.
+pub async fn claim(db: &Db, subscriber: &str, request: &ClaimRequest) -> Result<Vec<Lane>, DbError> {
+    if db.optional::<(i64,)>(IS_DUE, &args![subscriber, request.now_us]).await?.is_none() {
         return Ok(Vec::new());
     }
-    let mut tx = db.begin_relaxed().await?;
-    // On SQLite the single writer is the lock.
-    if let Some(lock) = tx.pick(Some(CLAIM_LOCK), None) {
-        let _: (i64,) = tx.one(lock, &[]).await?;
+    settle_and_claim(db, subscriber, None, request).await
+}
+
+/// Records the outcome of a claim and claims the next lanes, in one transaction. Lanes of `settlement` whose claim was replaced stay as
+/// they are.
+///
+/// # Errors
+/// When the database fails. Nothing has changed then.
+pub async fn settle_and_claim(
+    db: &Db,
+    subscriber: &str,
+    settlement: Option<&Settlement>,
+    next: &ClaimRequest,
+) -> Result<Vec<Lane>, DbError> {
+    let old_claim = settlement.map_or(0, |settlement| settlement.claim_id);
+    let mut args = args![subscriber, next.claim_id, next.now_us, next.until_us, next.max_events, old_claim].to_vec();
+    let settled = settlement.filter(|settlement| !settlement.lanes.is_empty());
+    let settled = settled.map_or_else(Vec::new, |settlement| settlement.statements(db, &mut args));
+    let mut statements: Vec<_> = settled.iter().map(|sql| (sql.as_str(), args.len())).collect();
+    statements.extend(claim_statements(db).iter().map(|sql| (*sql, CLAIM_ARGS)));
+    Ok(by_lane(db.all_relaxed(&statements, &args).await?))
+}
+
+pub(super) fn claim_statements(db: &Db) -> &'static [&'static str] {
+    db.pick(&[CLAIM_POSTGRES], &[DELETE_EMPTY, CLAIM_SQLITE, CLAIMED_SQLITE])
+}
+
+fn by_lane(mut rows: Vec<ClaimedRow>) -> Vec<Lane> {
+    rows.sort_unstable_by_key(|row| row.id);
+    let mut lanes: BTreeMap<i64, Lane> = BTreeMap::new();
+    for ClaimedRow { repository_id, attempts, id, event_id, payload } in rows {
+        let lane = lanes.entry(repository_id).or_insert_with(|| Lane { repository_id, attempts, rows: Vec::new() });
+        if let (Some(id), Some(event_id), Some(payload)) = (id, event_id, payload) {
+            lane.rows.push(OutboxRow { id, event_id, payload });
+        }
     }
-    let mut rows: Vec<OutboxRow> = tx.all(CLAIM, &args![subscriber, until_us, now_us]).await?;
-    tx.commit().await?;
-    rows.sort_by_key(|row| row.id);
-    Ok(rows)
-}
-
-/// Marks rows as delivered, unless another claim has replaced the one they were read with.
-pub(super) async fn delivered(db: &Db, rows: &[OutboxRow], now_us: i64) -> Result<(), DbError> {
-    let mut tx = db.begin_relaxed().await?;
-    for row in rows {
-        tx.execute(DELIVERED, &args![row.id, row.epoch, now_us]).await?;
-    }
-    tx.commit().await
-}
-
-/// Releases rows for another attempt at `next_attempt_us`.
-pub(super) async fn failed(db: &Db, rows: &[OutboxRow], next_attempt_us: i64) -> Result<(), DbError> {
-    let mut tx = db.begin_relaxed().await?;
-    for row in rows {
-        tx.execute(FAILED, &args![row.id, row.epoch, next_attempt_us]).await?;
-    }
-    tx.commit().await
-}
-
-/// Returns the number of rows that are not delivered.
-pub(super) async fn backlog(db: &Db, subscriber: &str) -> Result<i64, DbError> {
-    let (count,): (i64,) = db.one(BACKLOG, &args![subscriber]).await?;
-    Ok(count)
-}
-
-/// Deletes rows of both tables that were delivered or received before `before_us`.
-pub(super) async fn purge(db: &Db, before_us: i64) -> Result<(), DbError> {
-    let mut tx = db.begin_relaxed().await?;
-    tx.execute(PURGE, &args![before_us]).await?;
-    tx.execute(PURGE_INBOX, &args![before_us]).await?;
-    tx.commit().await
+    lanes.into_values().collect()
 }

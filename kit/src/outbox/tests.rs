@@ -1,5 +1,8 @@
 //! Outbox, relay and inbox with a subscriber on both databases: order, repetition, failures.
 
+mod lanes;
+mod statements;
+
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,7 +28,9 @@ use crate::testing::{TestDb, TestEnv, eventually, on_each, service_tables};
 const EFFECT: &str = "INSERT INTO effects (repository_id, number) VALUES ($1, $2)";
 const EFFECTS: &str = "SELECT number FROM effects WHERE repository_id = $1 ORDER BY id";
 const WAITING: &str = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
+const FAILED: &str = "SELECT COUNT(*) FROM outbox_lanes WHERE attempts > 0";
 const SINK: &str = "sink";
+const RETENTION: Duration = Duration::from_secs(60);
 
 /// A subscriber that stores the number of each event once, as a service does.
 #[derive(Clone)]
@@ -34,10 +39,12 @@ struct Sink {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     /// Repositories whose events the sink refuses.
     refused: HashSet<i64>,
+    /// Number of an event that the sink refuses.
+    refused_number: Option<i64>,
     deliveries: usize,
 }
 
@@ -50,7 +57,12 @@ impl EventSink for Sink {
         {
             let mut state = self.state.lock().unwrap();
             state.deliveries += 1;
-            if events.iter().any(|event| state.refused.contains(&event.repository_id)) {
+            let number = |event: &Event| match &event.fact {
+                Some(Fact::IssueChanged(fact)) => Some(fact.number),
+                _ => None,
+            };
+            let is_refused = |event| state.refused_number.is_some() && number(event) == state.refused_number;
+            if events.iter().any(|event| state.refused.contains(&event.repository_id) || is_refused(event)) {
                 return Err(Status::invalid_argument("refused"));
             }
         }
@@ -125,6 +137,11 @@ async fn write(db: &Db, event: &Event) {
     tx.commit().await.unwrap();
 }
 
+/// Records the outcome of a claim without a new claim.
+async fn settle(db: &Db, settlement: &Settlement) {
+    assert!(settle_and_claim(db, SINK, Some(settlement), &ClaimRequest::nothing(0)).await.unwrap().is_empty());
+}
+
 async fn write_many(db: &Db, repositories: i64, count: i64) {
     let mut writers = JoinSet::new();
     for repository in 1..=repositories {
@@ -149,7 +166,7 @@ async fn events_of_one_repository_arrive_in_order() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         setup.serve().await;
-        setup.relay(&setup.test.db).start(&setup.env.life);
+        setup.relay(&setup.test.db).start(RETENTION, &setup.env.life);
         write_many(&setup.test.db, 4, 25).await;
         setup.until_delivered().await;
         for repository in 1..=4 {
@@ -168,7 +185,7 @@ async fn two_relays_deliver_without_repetition_and_in_order() {
         write_many(&setup.test.db, 3, 40).await;
         let relays = [setup.relay(&setup.test.db), setup.relay(&other)];
         for relay in &relays {
-            relay.start(&setup.env.life);
+            relay.start(RETENTION, &setup.env.life);
         }
         for number in 40..60 {
             write(&other, &issue(1, number)).await;
@@ -210,7 +227,7 @@ async fn a_refused_event_delays_its_own_repository_only() {
             }
         }
         let relay = setup.relay(&setup.test.db);
-        relay.start(&setup.env.life);
+        relay.start(RETENTION, &setup.env.life);
         eventually("the other repositories have their events", || async {
             setup.effects(2).await == in_order(3) && setup.effects(3).await == in_order(3)
         })
@@ -228,19 +245,41 @@ async fn a_refused_event_delays_its_own_repository_only() {
 }
 
 #[tokio::test]
+async fn events_before_a_refused_one_are_delivered_and_later_ones_wait() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        setup.serve().await;
+        setup.sink.state.lock().unwrap().refused_number = Some(3);
+        for number in 0..6 {
+            write(&setup.test.db, &issue(1, number)).await;
+        }
+        let relay = setup.relay(&setup.test.db);
+        relay.start(RETENTION, &setup.env.life);
+        eventually("those before it are delivered", || async { setup.effects(1).await == in_order(3) }).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(setup.effects(1).await, in_order(3));
+        setup.sink.state.lock().unwrap().refused_number = None;
+        setup.until_delivered().await;
+        assert_eq!(setup.effects(1).await, in_order(6));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_event_that_was_delivered_and_not_marked_is_delivered_again_and_applied_once() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::fixed(1_000_000)).await;
         let address = setup.serve().await;
         let event = issue(1, 5);
         write(&setup.test.db, &event).await;
-        // The first relay dies after the delivery: the row stays claimed and is not marked.
-        let claimed = rows::claim(&setup.test.db, SINK, 1_000_000, 61_000_000).await.unwrap();
+        // The first relay dies after the delivery: the lane stays claimed and its event is not marked.
+        let request = ClaimRequest::new(1_000_000, 61_000_000);
+        let claimed = claim(&setup.test.db, SINK, &request).await.unwrap();
         assert_eq!(claimed.len(), 1);
         let mut client = EventSinkClient::new(setup.env.channel(&address));
         client.deliver(DeliverRequest { events: vec![event] }).await.unwrap();
         let relay = setup.relay(&setup.test.db);
-        relay.start(&setup.env.life);
+        relay.start(RETENTION, &setup.env.life);
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(setup.sink.state.lock().unwrap().deliveries, 1, "the claim has not expired");
         setup.env.clock.advance(Duration::from_secs(61));
@@ -248,29 +287,14 @@ async fn an_event_that_was_delivered_and_not_marked_is_delivered_again_and_appli
         setup.until_delivered().await;
         assert_eq!(setup.sink.state.lock().unwrap().deliveries, 2);
         assert_eq!(setup.effects(1).await, [5]);
-        // A late mark of the first relay has no effect, because its claim was replaced.
-        rows::failed(&setup.test.db, &claimed, 99).await.unwrap();
+        // What the first relay records late has no effect, because its claim was replaced.
+        write(&setup.test.db, &issue(1, 6)).await;
+        let mut late = request.settlement();
+        late.delivered(&claimed[0], 99);
+        settle(&setup.test.db, &late).await;
+        relay.wake();
         setup.until_delivered().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_later_event_is_not_claimed_while_an_earlier_one_is_claimed() {
-    on_each(|test| async move {
-        let setup = Setup::new(test, Clock::fixed(0)).await;
-        let db = &setup.test.db;
-        write(db, &issue(1, 0)).await;
-        let first = rows::claim(db, SINK, 10, 100).await.unwrap();
-        assert_eq!(first.len(), 1);
-        write(db, &issue(1, 1)).await;
-        write(db, &issue(2, 0)).await;
-        let others = rows::claim(db, SINK, 10, 100).await.unwrap();
-        assert_eq!(others.iter().map(|row| row.repository_id).collect::<Vec<_>>(), [2]);
-        rows::failed(db, &first, 50).await.unwrap();
-        assert!(rows::claim(db, SINK, 20, 100).await.unwrap().is_empty(), "it waits for its next attempt");
-        let both = rows::claim(db, SINK, 60, 160).await.unwrap();
-        assert_eq!(both.iter().map(|row| row.attempts).collect::<Vec<_>>(), [1, 0], "then both are claimed, in order");
+        assert_eq!(setup.effects(1).await, [5, 6]);
     })
     .await;
 }
@@ -279,10 +303,11 @@ async fn a_later_event_is_not_claimed_while_an_earlier_one_is_claimed() {
 async fn events_wait_for_an_unreachable_subscriber() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
-        setup.relay(&setup.test.db).start(&setup.env.life);
+        setup.relay(&setup.test.db).start(RETENTION, &setup.env.life);
         write_many(&setup.test.db, 2, 3).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert_eq!(setup.test.db.one::<(i64,)>(WAITING, &[]).await.unwrap(), (6,));
+        assert_eq!(setup.test.db.one::<(i64,)>(FAILED, &[]).await.unwrap(), (0,), "that is no fault of the events");
         setup.serve().await;
         setup.until_delivered().await;
         assert_eq!(setup.effects(1).await, in_order(3));
@@ -296,9 +321,9 @@ async fn a_writer_waits_for_its_event_but_not_long() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         let relay = setup.relay(&setup.test.db);
-        relay.start(&setup.env.life);
+        relay.start(RETENTION, &setup.env.life);
         let event = issue(1, 0);
-        let flush = relay.flush(&event, 1);
+        let flush = relay.flush(&event, &[SINK]);
         write(&setup.test.db, &event).await;
         let started = Instant::now();
         flush.wait().await;
@@ -310,7 +335,7 @@ async fn a_writer_waits_for_its_event_but_not_long() {
         setup.until_delivered().await;
         for number in 1..20 {
             let event = issue(1, number);
-            let flush = relay.flush(&event, 1);
+            let flush = relay.flush(&event, &[SINK]);
             write(&setup.test.db, &event).await;
             let started = Instant::now();
             flush.wait().await;
@@ -331,28 +356,10 @@ async fn a_relay_stops_with_its_process() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         setup.serve().await;
-        setup.relay(&setup.test.db).start(&setup.env.life);
+        setup.relay(&setup.test.db).start(RETENTION, &setup.env.life);
         write_many(&setup.test.db, 1, 5).await;
         setup.env.life.stop();
         assert!(setup.env.life.finished().await);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn delivered_rows_are_purged_and_waiting_ones_are_not() {
-    on_each(|test| async move {
-        let setup = Setup::new(test, Clock::fixed(0)).await;
-        let db = &setup.test.db;
-        write(db, &issue(1, 0)).await;
-        write(db, &issue(2, 0)).await;
-        let claimed = rows::claim(db, SINK, 1, 2).await.unwrap();
-        rows::delivered(db, &claimed[..1], 10).await.unwrap();
-        rows::purge(db, 10).await.unwrap();
-        assert_eq!(db.one::<(i64,)>("SELECT COUNT(*) FROM outbox", &[]).await.unwrap(), (2,));
-        rows::purge(db, 11).await.unwrap();
-        assert_eq!(db.one::<(i64,)>("SELECT COUNT(*) FROM outbox", &[]).await.unwrap(), (1,));
-        assert_eq!(rows::backlog(db, SINK).await.unwrap(), 1);
     })
     .await;
 }
@@ -362,7 +369,7 @@ async fn an_event_that_was_rolled_back_is_not_delivered() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         setup.serve().await;
-        setup.relay(&setup.test.db).start(&setup.env.life);
+        setup.relay(&setup.test.db).start(RETENTION, &setup.env.life);
         let mut tx = setup.test.db.begin().await.unwrap();
         append(&mut tx, &issue(1, 0), &[SINK], 0).await.unwrap();
         drop(tx);

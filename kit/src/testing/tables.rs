@@ -21,10 +21,14 @@ const TABLES_POSTGRES: &str = "
 CREATE TABLE outbox (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, event_id TEXT NOT NULL, subscriber TEXT NOT NULL,
     repository_id BIGINT NOT NULL, kind TEXT NOT NULL, payload BYTEA NOT NULL, created_us BIGINT NOT NULL,
-    next_attempt_us BIGINT NOT NULL, claimed_until_us BIGINT NOT NULL, epoch BIGINT NOT NULL, attempts BIGINT NOT NULL,
     delivered_us BIGINT, UNIQUE (event_id, subscriber)
 );
 CREATE INDEX outbox_waiting ON outbox (subscriber, repository_id, id) WHERE delivered_us IS NULL;
+CREATE TABLE outbox_lanes (
+    subscriber TEXT NOT NULL, repository_id BIGINT NOT NULL, waiting_count BIGINT NOT NULL, due_us BIGINT NOT NULL,
+    claim_id BIGINT NOT NULL, attempts BIGINT NOT NULL, delivered_id BIGINT NOT NULL, PRIMARY KEY (subscriber, repository_id)
+);
+CREATE INDEX outbox_lanes_due ON outbox_lanes (subscriber, due_us);
 CREATE TABLE inbox (
     event_id TEXT PRIMARY KEY, repository_id BIGINT NOT NULL, kind TEXT NOT NULL, received_us BIGINT NOT NULL
 );
@@ -39,10 +43,14 @@ const TABLES_SQLITE: &str = "
 CREATE TABLE outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT, event_id TEXT NOT NULL, subscriber TEXT NOT NULL,
     repository_id INTEGER NOT NULL, kind TEXT NOT NULL, payload BLOB NOT NULL, created_us INTEGER NOT NULL,
-    next_attempt_us INTEGER NOT NULL, claimed_until_us INTEGER NOT NULL, epoch INTEGER NOT NULL, attempts INTEGER NOT NULL,
     delivered_us INTEGER, UNIQUE (event_id, subscriber)
 ) STRICT;
 CREATE INDEX outbox_waiting ON outbox (subscriber, repository_id, id) WHERE delivered_us IS NULL;
+CREATE TABLE outbox_lanes (
+    subscriber TEXT NOT NULL, repository_id INTEGER NOT NULL, waiting_count INTEGER NOT NULL, due_us INTEGER NOT NULL,
+    claim_id INTEGER NOT NULL, attempts INTEGER NOT NULL, delivered_id INTEGER NOT NULL, PRIMARY KEY (subscriber, repository_id)
+) STRICT;
+CREATE INDEX outbox_lanes_due ON outbox_lanes (subscriber, due_us);
 CREATE TABLE inbox (
     event_id TEXT PRIMARY KEY, repository_id INTEGER NOT NULL, kind TEXT NOT NULL, received_us INTEGER NOT NULL
 ) STRICT;

@@ -88,6 +88,11 @@ const fn admin(name: &'static str) -> Operation {
     Operation { name, capacity: Capacity::Administrator, rule: Rule::Administrator }
 }
 
+/// An operation in the capacity of an organization's owner; its rule for other capacities is a row of its own.
+const fn of_organization(name: &'static str) -> Operation {
+    Operation { name, capacity: Capacity::Organization, rule: ORG_OWNER }
+}
+
 const fn on(unit: Unit, level: Permission) -> Rule {
     Rule::Repository { unit, level, anonymous: false }
 }
@@ -101,6 +106,7 @@ const WRITE: Rule = on(Unit::Repository, Permission::Write);
 const ADMIN: Rule = on(Unit::Repository, Permission::Admin);
 const READ_ISSUES: Rule = on(Unit::Issues, Permission::Read);
 const WRITE_ISSUES: Rule = on(Unit::Issues, Permission::Write);
+const HOOKS: Rule = on(Unit::Hooks, Permission::Admin);
 const OPEN: Rule = Rule::Repository { unit: Unit::Repository, level: Permission::Read, anonymous: true };
 
 /// All operations, by service.
@@ -108,6 +114,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.events.v1.EventSink/Deliver", Rule::Service),
     op("ferrite.repo.v1.AccessService/Authenticate", Rule::Service),
     op("ferrite.repo.v1.AccessService/CheckAccess", Rule::Service),
+    op("ferrite.repo.v1.AccessService/DescribeRepositories", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveIssueAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveKey", Rule::Service),
@@ -196,6 +203,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.git.v1.StorageService/CreateRepository", Rule::Service),
     op("ferrite.git.v1.StorageService/DeleteRepository", Rule::Service),
     op("ferrite.git.v1.StorageService/ListPushedCommits", Rule::Service),
+    op("ferrite.git.v1.StorageService/DescribeUpdates", Rule::Service),
     op(operation::LIST_BRANCHES, READ),
     op(operation::GET_BRANCH, READ),
     op(operation::GET_COMMIT, READ),
@@ -244,8 +252,38 @@ pub const OPERATIONS: &[Operation] = &[
     op(operation::UPDATE_MILESTONE, WRITE_ISSUES),
     op(operation::DELETE_MILESTONE, WRITE_ISSUES),
     // hook-svc
-    op(operation::LIST_HOOKS, on(Unit::Hooks, Permission::Admin)),
-    op(operation::CREATE_HOOK, on(Unit::Hooks, Permission::Admin)),
+    op(operation::LIST_HOOKS, HOOKS),
+    of_organization(operation::LIST_HOOKS),
+    admin(operation::LIST_HOOKS),
+    op(operation::CREATE_HOOK, HOOKS),
+    of_organization(operation::CREATE_HOOK),
+    admin(operation::CREATE_HOOK),
+    op(operation::GET_HOOK, HOOKS),
+    of_organization(operation::GET_HOOK),
+    admin(operation::GET_HOOK),
+    op(operation::UPDATE_HOOK, HOOKS),
+    of_organization(operation::UPDATE_HOOK),
+    admin(operation::UPDATE_HOOK),
+    op(operation::DELETE_HOOK, HOOKS),
+    of_organization(operation::DELETE_HOOK),
+    admin(operation::DELETE_HOOK),
+    op(operation::LIST_DELIVERIES, HOOKS),
+    of_organization(operation::LIST_DELIVERIES),
+    admin(operation::LIST_DELIVERIES),
+    op(operation::GET_DELIVERY, HOOKS),
+    of_organization(operation::GET_DELIVERY),
+    admin(operation::GET_DELIVERY),
+    op(operation::REDELIVER, HOOKS),
+    of_organization(operation::REDELIVER),
+    admin(operation::REDELIVER),
+    op(operation::REPLAY_DELIVERIES, HOOKS),
+    of_organization(operation::REPLAY_DELIVERIES),
+    admin(operation::REPLAY_DELIVERIES),
+    op(operation::TEST_HOOK, HOOKS),
+    of_organization(operation::TEST_HOOK),
+    admin(operation::TEST_HOOK),
+    op(operation::LIST_EVENTS, READ),
+    op(operation::WATCH_EVENTS, READ),
 ];
 
 impl Operation {

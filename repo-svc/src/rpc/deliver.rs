@@ -1,28 +1,29 @@
-//! `Deliver`: events of the other services, about refs, sizes, open issues and branch protection.
+//! `Deliver`: events of the other services, about refs, sizes, open issues, branch protection and webhooks.
 
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::{self, Apply, DeliveryError};
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, ProtectionChanged};
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookAction, HookChanged, ProtectionChanged};
+use ferrite_proto::id::{RepositoryId, UserId};
 use tonic::Request;
 
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Action, Actor, Entry, RepositoryStore, Target, append};
+use crate::store::{Action, Actor, Entry, OrganizationStore, RepositoryStore, Target, append};
 
 pub(super) async fn handle(
     state: &AppState,
     _: Permit,
     request: Request<DeliverRequest>,
 ) -> Result<DeliverResponse, DeliveryError> {
-    let handler = EventHandler { repositories: &state.repositories };
+    let handler = EventHandler { repositories: &state.repositories, organizations: &state.organizations };
     outbox::deliver(&handler, &state.db, state.clock.now_us(), request).await
 }
 
 /// Applies the events of other services to the repositories they are about.
 struct EventHandler<'a> {
     repositories: &'a RepositoryStore,
+    organizations: &'a OrganizationStore,
 }
 
 impl Apply for EventHandler<'_> {
@@ -39,9 +40,49 @@ impl Apply for EventHandler<'_> {
                 let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
                 record_protection(self.repositories, tx, id, change, time_us).await
             }
-            // Events of this service itself.
-            Some(Fact::RepositoryCreated(_) | Fact::RepositoryDeleted(_)) | None => Ok(()),
+            Some(Fact::HookChanged(change)) => {
+                let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
+                self.record_hook(tx, id, change, time_us).await
+            }
+            // Events of this service itself, and those for others.
+            _ => Ok(()),
         }
+    }
+}
+
+impl EventHandler<'_> {
+    /// Records a change of a webhook in the audit log. If its repository or organization is deleted by now, the entry has the id only.
+    async fn record_hook(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        change: &HookChanged,
+        time_us: i64,
+    ) -> Result<(), DbError> {
+        let action = match change.action() {
+            HookAction::Created => Action::HookCreate,
+            HookAction::Updated => Action::HookUpdate,
+            HookAction::Deleted => Action::HookDelete,
+            HookAction::Unspecified => return Ok(()),
+        };
+        let target = match (change.organization_id, id.0) {
+            (0, 0) => Target::site(),
+            (0, _) => Target::repository_named(id, self.repositories.full_name(tx, id).await?.unwrap_or_default()),
+            (organization, _) => {
+                let organization = UserId(organization);
+                let name = self.organizations.name(tx, organization).await?.unwrap_or_default();
+                Target::organization(organization, &name)
+            }
+        };
+        let actor = Actor {
+            id: change.user_id,
+            name: change.username.clone(),
+            token_id: 0,
+            address: change.address.clone(),
+            request_id: change.request_id.clone(),
+        };
+        let details = [("hook_id", change.hook_id.to_string()), ("url", change.url.clone())];
+        append(tx, Entry { actor: &actor, action, target, details: &details }, time_us).await
     }
 }
 

@@ -39,12 +39,21 @@ pub(super) fn identity(identity: &repo::Identity) -> repo::User {
 
 /// Encodes a repository as `viewer` sees it; the row must have been read for the same viewer.
 pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
-    let permission = row.level(viewer);
+    let permission = repo::Permission::from(row.level(viewer)).into();
+    let mut repository = repo::Repository { permission, ..repository_snapshot(row) };
+    if let Some(owner) = &mut repository.owner {
+        owner.email = visible_email(std::mem::take(&mut owner.email), viewer);
+    }
+    repository
+}
+
+/// Encodes a repository for services, with the address of its owner and without a permission.
+pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
     let owner = repo::User {
         id: row.owner_id,
         username: row.owner_name,
         full_name: row.owner_full_name,
-        email: visible_email(row.owner_email, viewer),
+        email: row.owner_email,
         is_organization: row.owner_kind == "organization",
         is_admin: row.owner_is_admin,
     };
@@ -65,7 +74,7 @@ pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
         open_issue_count: row.open_issue_count,
         create_time: Some(timestamp(row.created_us)),
         update_time: Some(timestamp(row.updated_us)),
-        permission: repo::Permission::from(permission).into(),
+        permission: repo::Permission::Unspecified.into(),
         parent: None,
         is_fork: false,
     }

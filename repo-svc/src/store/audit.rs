@@ -65,6 +65,11 @@ impl Target {
         Self { kind: "team", id: id.0, name: format!("{organization}/{name}") }
     }
 
+    /// The site as a whole.
+    pub(crate) fn site() -> Self {
+        Self { kind: "site", id: 0, name: String::new() }
+    }
+
     /// A repository of which only the id and `owner/name` are at hand.
     pub(crate) fn repository_named(id: RepositoryId, name: String) -> Self {
         Self { kind: "repository", id: id.0, name }
@@ -165,6 +170,12 @@ actions! {
     ProtectionSet = "protection.set";
     /// A branch protection was removed.
     ProtectionRemove = "protection.remove";
+    /// A webhook was created.
+    HookCreate = "hook.create";
+    /// A webhook was changed.
+    HookUpdate = "hook.update";
+    /// A webhook was deleted.
+    HookDelete = "hook.delete";
 }
 
 /// One change, as an entry of the audit log.

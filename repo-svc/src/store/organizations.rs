@@ -13,6 +13,7 @@ use crate::model::{CheckedOrganization, OrganizationChange};
 
 const COLUMNS: &str = "SELECT u.id, u.name, u.full_name, u.description, u.website, u.location, ";
 const COUNT: &str = "SELECT COUNT(*)";
+const NAME: &str = "SELECT name FROM users WHERE id = $1 AND kind = 'organization'";
 const OWNERS_TEAM_NAME: &str = "Owners";
 const INSERT: &str = "INSERT INTO users \
      (kind, name, name_key, full_name, full_name_key, email, is_admin, is_active, created_us, description, website, location) \
@@ -69,6 +70,12 @@ impl OrganizationStore {
     /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db }
+    }
+
+    /// Returns the name of an organization.
+    pub(crate) async fn name(&self, tx: &mut Tx, id: UserId) -> Result<Option<String>, DbError> {
+        let row: Option<(String,)> = tx.optional(NAME, &args![id]).await?;
+        Ok(row.map(|(name,)| name))
     }
 
     /// Returns the organization with the folded name `key`, read for `viewer`.

@@ -219,6 +219,13 @@ impl RepositoryStore {
         self.cache.get_or_query(&self.db, (key.clone(), viewer.user()), query).await
     }
 
+    /// Returns those of the repositories that exist, by id. The rows have the roles of nobody.
+    pub(crate) async fn find_many(&self, ids: &[i64]) -> Result<Vec<Repository>, DbError> {
+        let mut query = rows(&Viewer::of(None));
+        query.push(" AND r.id IN ").bind_list(ids.iter().copied()).push(" ORDER BY r.id");
+        self.db.all(query.sql(), query.args()).await
+    }
+
     /// Locks a repository, and the rows that belong to it, against other changes until the transaction ends. Returns the owning
     /// account; `None` if the repository was deleted.
     pub(crate) async fn lock(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<UserId>, DbError> {

@@ -98,6 +98,13 @@ impl StorageService for FakePeer {
     ) -> Result<Response<git::ListPushedCommitsResponse>, Status> {
         Err(Status::unimplemented("repo-svc does not call it"))
     }
+
+    async fn describe_updates(
+        &self,
+        _: Request<git::DescribeUpdatesRequest>,
+    ) -> Result<Response<git::DescribeUpdatesResponse>, Status> {
+        Err(Status::unimplemented("repo-svc does not call it"))
+    }
 }
 
 #[tonic::async_trait]

@@ -229,14 +229,17 @@ impl Cluster {
         let links: &[Role] = match role {
             Role::Gateway => &Role::ALL[..4],
             Role::Repo => &[Role::Issue, Role::Hook, Role::Git],
-            Role::Issue => &[Role::Repo, Role::Git],
-            Role::Git => &[Role::Repo, Role::Issue],
-            Role::Hook => &[Role::Repo],
+            Role::Issue => &[Role::Repo, Role::Hook, Role::Git],
+            Role::Git => &[Role::Repo, Role::Issue, Role::Hook],
+            Role::Hook => &[Role::Repo, Role::Git],
         };
         for link in links {
             command.args([format!("--{}-address", link.name()), format!("{host}:{}", link.port())]);
         }
-        if matches!(role, Role::Gateway | Role::Repo) {
+        if role == Role::Hook {
+            command.args(["--secret-key-file", "secret.key"]);
+        }
+        if matches!(role, Role::Gateway | Role::Repo | Role::Hook) {
             command.args(["--public-url", &self.url, "--ssh", &self.ssh()]);
         }
         match role {
@@ -384,5 +387,7 @@ fn write_keys(folder: &Path) {
     std::fs::write(folder.join("grant.pem"), key.to_pkcs8_pem(LineEnding::LF).unwrap().as_bytes()).unwrap();
     let public = key.verifying_key().to_public_key_pem(LineEnding::LF).unwrap();
     std::fs::write(folder.join("grant.pub.pem"), public).unwrap();
-    std::fs::write(folder.join("service.key"), hex::encode(rand::random::<[u8; 32]>())).unwrap();
+    for name in ["service.key", "secret.key"] {
+        std::fs::write(folder.join(name), hex::encode(rand::random::<[u8; 32]>())).unwrap();
+    }
 }

@@ -11,6 +11,7 @@ pub(crate) mod git;
 pub(crate) mod grpc;
 pub(crate) mod keys;
 pub(crate) mod process;
+pub(crate) mod receiver;
 pub(crate) mod rows;
 pub(crate) mod servers;
 pub(crate) mod ssh;

@@ -46,8 +46,8 @@ const AT_ONCE: usize = 8;
 /// Routes of static documents, which have no line in the table.
 const OPEN_ROUTES: [(&str, &str); 1] = [("GET", "/docs/api")];
 
-/// Operations that the gateway calls for other ones, and that have no route of their own.
-const WITHOUT_ROUTE: [&str; 1] = ["ferrite.repo.v1.AccountService/GetUsers"];
+/// Operations without a route of their own: one that the gateway calls for others, and a stream whose route lists pages.
+const WITHOUT_ROUTE: [&str; 2] = ["ferrite.repo.v1.AccountService/GetUsers", "ferrite.hook.v1.FeedService/WatchEvents"];
 
 /// A route with its parameters and a slash at its end taken out.
 fn shape(path: &str) -> String {

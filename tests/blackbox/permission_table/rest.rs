@@ -74,7 +74,7 @@ impl Case<'_> {
             "orgs" | "org" if rest.contains("public_members") && !self.caller.user.name.is_empty() => {
                 vec![organization, self.caller.user.name.clone()]
             }
-            "orgs" | "org" => vec![organization, own(ABSENT)],
+            "orgs" | "org" => vec![organization, own(ABSENT), own(ABSENT)],
             "teams" => vec![team, own(ABSENT)],
             "user" if rest.contains("keys") => vec![ABSENT_ID.to_string()],
             "users" if !rest.starts_with("/admin") => vec![fixture.owner.name.clone(), own(ABSENT)],

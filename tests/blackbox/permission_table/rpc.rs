@@ -106,6 +106,10 @@ impl Services {
         let mut client = tonic::client::Grpc::new(channel.clone());
         client.ready().await.unwrap();
         let path = format!("/{name}").parse().unwrap();
+        if self.method(name).is_server_streaming() {
+            // The stream begins once the caller was let in, and need not end.
+            return client.server_streaming(request, path, Bytes).await.map(|_| Vec::new());
+        }
         client.unary(request, path, Bytes).await.map(tonic::Response::into_inner)
     }
 
@@ -122,6 +126,19 @@ impl Services {
                     let mut reference = DynamicMessage::new(kind);
                     reference.set_field_by_name("id", Value::I64(repo.map_or(0, |repo| repo.id)));
                     Value::Message(reference)
+                }
+                ("owner", Kind::Message(kind)) => {
+                    let mut owner = DynamicMessage::new(kind);
+                    match operation.capacity {
+                        Capacity::Own => {
+                            owner.set_field_by_name("repository_id", Value::I64(repo.map_or(0, |repo| repo.id)));
+                        }
+                        Capacity::Organization => {
+                            owner.set_field_by_name("organization", Value::String(organization.to_owned()));
+                        }
+                        Capacity::Administrator => owner.set_field_by_name("site", Value::Bool(true)),
+                    }
+                    Value::Message(owner)
                 }
                 ("repository_id", Kind::Int64) => Value::I64(repo.map_or(0, |repo| repo.id)),
                 ("team_id", _) => Value::I64(if exists { fixture.owners_team } else { ABSENT_ID }),

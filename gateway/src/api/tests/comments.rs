@@ -87,7 +87,7 @@ async fn a_comment_is_found_with_and_without_the_number_of_its_issue() {
         assert_eq!(answer, (200, shown_comment()));
         let rpc = format!("{COMMENTS}/DeleteComment");
         // An empty message has the same encoding for every type.
-        let answer = tracker.check(("DELETE", path, ""), &rpc, remove, CheckAccessResponse {}).await;
+        let answer = tracker.check(("DELETE", path, ""), &rpc, remove, CheckAccessResponse::default()).await;
         assert_eq!(answer, (204, Value::Null));
     }
 }

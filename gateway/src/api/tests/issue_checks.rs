@@ -29,7 +29,7 @@ impl<Q: Message + Default + PartialEq + Debug + Clone> Case<Q> {
         let (mistake, body) = if self.method == "GET" { (422, "") } else { (400, BROKEN) };
         let status = async || tracker.send(self.method, self.path, body).await.0;
         // An empty message has the same encoding for every type.
-        tracker.script.respond(&self.rpc, &ferrite_proto::repo::CheckAccessResponse {});
+        tracker.script.respond(&self.rpc, &ferrite_proto::repo::CheckAccessResponse::default());
         assert_eq!(status().await, mistake, "{}", self.path);
         assert_eq!(tracker.script.take_request(&self.rpc), Some(self.check.clone()), "{}", self.path);
         let (missing, both) = self.missing;
@@ -123,7 +123,9 @@ async fn every_mistake_names_its_field() {
         .chain(["CommentService/ListComments", "CommentService/CreateComment", "CommentService/UpdateComment"])
         .chain(["LabelService/ChangeIssueLabels"])
     {
-        tracker.script.respond(&format!("ferrite.issue.v1.{rpc}"), &ferrite_proto::repo::CheckAccessResponse {});
+        tracker
+            .script
+            .respond(&format!("ferrite.issue.v1.{rpc}"), &ferrite_proto::repo::CheckAccessResponse::default());
     }
     let long = format!(r#"{{"title":"t","body":"{}"}}"#, "x".repeat((1 << 20) + 1));
     for (method, path, body, field, code) in [

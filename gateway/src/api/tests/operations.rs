@@ -73,7 +73,7 @@ impl Case {
         expected: Q,
     ) {
         // An empty message has the same encoding for every type.
-        let answer = self.check((method, path, ""), rpc, expected, repo::CheckAccessResponse {}).await;
+        let answer = self.check((method, path, ""), rpc, expected, repo::CheckAccessResponse::default()).await;
         assert_eq!(answer, (204, Value::Null), "{method} {path}");
     }
 }

@@ -43,11 +43,13 @@ impl Script {
     /// Returns a gateway in front of a fake that permits everything to the token `good`, and has no other responses yet.
     pub(super) async fn gateway() -> (TestGateway, Self) {
         let script = Self::default();
-        script.respond("AccessService/CheckAccess", &repo::CheckAccessResponse {});
+        script.respond("AccessService/CheckAccess", &repo::CheckAccessResponse::default());
         let services = axum::Router::new().fallback(served).with_state(script.clone());
         let mut gateway = TestGateway::of(services).await;
         let channel = &gateway.state.clients.repo;
-        (gateway.state.clients.git, gateway.state.clients.issue) = (channel.clone(), channel.clone());
+        let channel = channel.clone();
+        gateway.state.clients.hook = channel.clone();
+        (gateway.state.clients.git, gateway.state.clients.issue) = (channel.clone(), channel);
         (gateway, script)
     }
 

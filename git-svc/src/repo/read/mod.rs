@@ -1,8 +1,10 @@
 //! Reads of repositories as plain structs, for jobs of the pool. Not here: messages of a protocol.
 
+mod changes;
 pub mod commit;
 pub mod contents;
 pub mod deadline;
+pub mod describe;
 pub mod entry;
 pub mod log;
 pub mod object;
@@ -14,9 +16,14 @@ pub mod tree;
 
 pub(crate) use self::path_logs::{PathLogCache, PathLogKey};
 pub use self::{
+    changes::ChangedPaths,
     commit::{BranchInfo, BranchPage, CommitInfo, Signature, branch, branches, commit, commit_info},
     contents::{Contents, Entry, Target, contents},
     deadline::Deadline,
+    describe::{
+        DescribedCommit, DescribedRef, DescriptionLimits, DescriptionRequest, Descriptions, HeadDescription, Person,
+        UpdateDescription, describe,
+    },
     entry::EntryKind,
     log::{LogPage, log, log_of_path},
     object::{RefPage, TagObject, TagPage, blob, reference, references, tag_object, tag_refs, tags},

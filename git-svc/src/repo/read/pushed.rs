@@ -21,8 +21,8 @@ pub const MAX_PUSHED_COMMITS: usize = 1000;
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Most bytes of all messages of a response of 2 MiB, which has up to 64 bytes of each commit besides.
 const MAX_MESSAGES_BYTES: usize = (2 << 20) - 64 * MAX_PUSHED_COMMITS;
-/// Commits that one walk reads. Those beyond count as missing.
-const MAX_READ_COMMITS: usize = 100_000;
+/// Most commits that one walk reads.
+pub(super) const MAX_READ_COMMITS: usize = 100_000;
 /// Commits that a walk visits after it seems to be complete, for commits whose clocks were behind. As many as in git.
 const SLACK_COMMITS: usize = 5;
 
@@ -51,13 +51,48 @@ pub fn pushed_commits(
     if find(repo, new)?.is_none() {
         return Err(GitError::CommitNotFound);
     }
-    let mut walk = Walk::new(repo, deadline, limit);
+    let mut walk = Walk::new(repo, deadline, limit, MAX_READ_COMMITS);
     walk.push(new, false)?;
     if find(repo, old)?.is_some() {
         walk.push(old, true)?;
     }
     walk.run()?;
     with_messages(repo, &walk.oldest_first())
+}
+
+/// The commits that an update brought to a branch.
+#[derive(Default)]
+pub(super) struct NewCommits {
+    /// The newest of them, each before its parents.
+    pub(super) newest: Vec<Oid>,
+    /// Number of all.
+    pub(super) total: usize,
+    /// Number of commits that the walk read.
+    pub(super) read: usize,
+}
+
+/// Returns the newest `limit` commits that `new` has and none of `old` has, and the number of all, after reading at most `max_read`
+/// commits. `new` and `old` are commits.
+///
+/// # Errors
+/// Those of [`Deadline::check`] and of libgit2.
+pub(super) fn new_commits(
+    repo: &Repository,
+    old: impl IntoIterator<Item = Oid>,
+    new: Oid,
+    (limit, max_read): (usize, usize),
+    deadline: &Deadline,
+) -> Result<NewCommits, GitError> {
+    let mut walk = Walk::new(repo, deadline, usize::MAX, max_read.clamp(1, MAX_READ_COMMITS));
+    walk.push(new, false)?;
+    for id in old {
+        walk.push(id, true)?;
+    }
+    walk.run()?;
+    let mut newest = walk.oldest_first();
+    newest.reverse();
+    newest.truncate(limit);
+    Ok(NewCommits { newest, total: walk.visited_new, read: walk.seen.len() })
 }
 
 /// Returns the commit with this id; `None` if there is no such object, or it is no commit.
@@ -77,6 +112,8 @@ struct Walk<'a> {
     repo: &'a Repository,
     deadline: &'a Deadline,
     limit: usize,
+    /// Commits that the walk reads. Those beyond count as missing.
+    max_read: usize,
     queue: ByTime,
     /// Commits of the queue that the old end has not, as far as known.
     queued_new: usize,
@@ -101,11 +138,12 @@ struct Seen {
 }
 
 impl<'a> Walk<'a> {
-    fn new(repo: &'a Repository, deadline: &'a Deadline, limit: usize) -> Self {
+    fn new(repo: &'a Repository, deadline: &'a Deadline, limit: usize, max_read: usize) -> Self {
         Self {
             repo,
             deadline,
             limit,
+            max_read,
             queue: BinaryHeap::new(),
             queued_new: 0,
             seen: HashMap::new(),
@@ -124,7 +162,7 @@ impl<'a> Walk<'a> {
             }
             return Ok(());
         }
-        if self.seen.len() >= MAX_READ_COMMITS {
+        if self.seen.len() >= self.max_read {
             return Ok(());
         }
         self.deadline.check()?;
@@ -229,8 +267,8 @@ fn with_messages(repo: &Repository, ids: &[Oid]) -> Result<Vec<PushedCommit>, Gi
     Ok(commits)
 }
 
-/// Returns the beginning of a text, at most `max_bytes` and no part of a character.
-fn beginning(text: &[u8], max_bytes: usize) -> String {
+/// Returns the beginning of a text, at most `max_bytes` and no part of a character; bytes that are no UTF-8 are replaced.
+pub(super) fn beginning(text: &[u8], max_bytes: usize) -> String {
     // A character that this cuts begins after `max_bytes`, in the replaced text as well, which is never shorter.
     let text = &text[..text.len().min(max_bytes + 3)];
     let mut text = String::from_utf8_lossy(text).into_owned();

@@ -1,6 +1,7 @@
 //! Tests of reads: branches, contents and raw files.
 
 mod data;
+mod describe;
 mod pushed;
 
 use git2::{Oid, Repository};

@@ -13,15 +13,15 @@ use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
 use ferrite_proto::git::{
     CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
-    ListPushedCommitsRequest, ListPushedCommitsResponse, PushedCommit,
+    DescribeUpdatesRequest, DescribeUpdatesResponse, ListPushedCommitsRequest, ListPushedCommitsResponse, PushedCommit,
 };
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::repository_ref::By;
 use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, IssueAccess,
-    ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
-    ResolveKeyRequest, ResolveKeyResponse,
+    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
+    DescribeRepositoriesResponse, IssueAccess, ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest,
+    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -191,6 +191,13 @@ impl StorageService for Peer {
         let commit = |(place, message)| PushedCommit { id: commit_id(&request.new_id, place), message };
         Ok(Response::new(ListPushedCommitsResponse { commits: messages.into_iter().enumerate().map(commit).collect() }))
     }
+
+    async fn describe_updates(
+        &self,
+        _: Request<DescribeUpdatesRequest>,
+    ) -> Result<Response<DescribeUpdatesResponse>, Status> {
+        Err(Status::unimplemented("not called"))
+    }
 }
 
 #[tonic::async_trait]
@@ -211,6 +218,13 @@ impl AccessService for Peer {
     }
 
     async fn check_access(&self, _: Request<CheckAccessRequest>) -> Result<Response<CheckAccessResponse>, Status> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn describe_repositories(
+        &self,
+        _: Request<DescribeRepositoriesRequest>,
+    ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
         Err(Status::unimplemented("not called"))
     }
 

@@ -31,6 +31,6 @@ async fn delete(
     let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
     let comment = write.comment(request.issue_number, request.comment_id).await?;
     require_author_or(grant, comment.author, Permission::Admin)?;
-    write.delete_comment(&comment).await?;
+    write.delete_comment(comment, user(grant)?).await?;
     write.commit(key, DeleteCommentResponse {}).await
 }

@@ -61,7 +61,7 @@ impl IssueStore {
                 let issues = if page.offset() >= total {
                     Vec::new()
                 } else if order.sort == Sort::Number {
-                    statement.counted_page(list, order, page).await?
+                    statement.counted_page(list, total, order, page).await?
                 } else {
                     statement.sorted_page(list, total, order, page).await?
                 };
@@ -99,12 +99,13 @@ impl IssueStore {
 
 impl ListStatement<'_> {
     /// Reads a page of a counted list in the order of numbers.
-    async fn counted_page(&self, list: List, order: Order, page: Page) -> Result<Vec<Issue>, DbError> {
+    async fn counted_page(&self, list: List, total: i64, order: Order, page: Page) -> Result<Vec<Issue>, DbError> {
         let classes = &self.filter.classes;
         let place = if page.offset() == 0 {
             None
         } else {
-            let place = self.store.locate(self.repository, list, classes, order.is_ascending, page.offset()).await?;
+            let place =
+                self.store.locate(self.repository, list, classes, order.is_ascending, (page.offset(), total)).await?;
             let Some(place) = place else { return Ok(Vec::new()) };
             Some(place)
         };

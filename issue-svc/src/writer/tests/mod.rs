@@ -1,5 +1,6 @@
 //! Tests of writes and of the lists that they fill, on both databases.
 
+mod facts;
 mod lists;
 mod model;
 mod writes;

@@ -10,7 +10,7 @@ use crate::model::{Color, Label, LabelName, MilestoneTitle};
 use crate::store::{CounterChange, IssueFilter, MentionSource, Order, Sort};
 use crate::testing::on_each_schema;
 
-async fn label(writer: &IssueWriter, name: &str) -> Label {
+pub(super) async fn label(writer: &IssueWriter, name: &str) -> Label {
     let mut write = writer.begin(REPOSITORY, CounterChange { labels: 1, ..Default::default() }).await.unwrap();
     let (name, color) = (LabelName::parse(name).unwrap(), Color::parse("#00ff00").unwrap());
     let label = write.add_label(&name, &color).await.unwrap();

@@ -9,9 +9,9 @@ use axum::Router;
 use ferrite_proto::grant::MAX_GRANT_LIFETIME;
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, Identity, ResolveAccessRequest,
-    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
-    ResolveKeyResponse, repository_ref,
+    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
+    DescribeRepositoriesResponse, Identity, ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest,
+    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse, repository_ref,
 };
 use tonic::{Request, Response, Status};
 
@@ -122,6 +122,13 @@ impl AccessService for Authority {
 
     async fn check_access(&self, _: Request<CheckAccessRequest>) -> Result<Response<CheckAccessResponse>, Status> {
         unreachable!("only the gateway asks this")
+    }
+
+    async fn describe_repositories(
+        &self,
+        _: Request<DescribeRepositoriesRequest>,
+    ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
+        unreachable!("only hook-svc asks this")
     }
 
     async fn resolve_key(&self, _: Request<ResolveKeyRequest>) -> Result<Response<ResolveKeyResponse>, Status> {

@@ -3,7 +3,7 @@ use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{CheckAccessRequest, CheckAccessResponse};
 use tonic::Request;
 
-use crate::access::Capacity;
+use crate::access::{Capacity, Operation};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -15,24 +15,30 @@ pub(super) async fn handle(
     request: Request<CheckAccessRequest>,
 ) -> Result<CheckAccessResponse, RepoError> {
     let checked = request.get_ref();
+    let has_row = |capacity| Operation::find(&checked.operation, capacity).is_some();
     let capacity = match (checked.as_administrator, &checked.target) {
         (true, _) => Capacity::Administrator,
-        // The only operation with a row for this capacity.
-        (false, Some(Target::Organization(_))) if checked.operation.ends_with("/CreateRepository") => {
-            Capacity::Organization
-        }
+        (false, Some(Target::Organization(_))) if has_row(Capacity::Organization) => Capacity::Organization,
         (false, _) => Capacity::Own,
     };
     let permit = Permit::for_operation(&request, &checked.operation, capacity)?;
     permit.check_caller()?;
+    let mut answer = CheckAccessResponse::default();
+    if let Ok(identity) = permit.identity() {
+        (answer.user_id, answer.username) = (identity.user_id, identity.username.clone());
+    }
     match request.into_inner().target {
         Some(Target::Repository(repository)) => {
-            permit.repository(&state.repositories, Some(repository)).await.map(|_| ())
+            permit.repository(&state.repositories, Some(repository)).await?;
         }
-        Some(Target::Organization(_) | Target::TeamId(_)) | None if capacity == Capacity::Administrator => Ok(()),
-        Some(Target::Organization(name)) => permit.organization(&state.organizations, &name).await.map(|_| ()),
-        Some(Target::TeamId(id)) => permit.team(&state.teams, TeamId(id)).await.map(|_| ()),
-        None => Ok(()),
-    }?;
-    Ok(CheckAccessResponse {})
+        Some(Target::Organization(_) | Target::TeamId(_)) | None if capacity == Capacity::Administrator => {}
+        Some(Target::Organization(name)) => {
+            answer.organization_id = permit.organization(&state.organizations, &name).await?.id().0;
+        }
+        Some(Target::TeamId(id)) => {
+            permit.team(&state.teams, TeamId(id)).await?;
+        }
+        None => {}
+    }
+    Ok(answer)
 }

@@ -2,15 +2,16 @@
 
 mod authenticate;
 mod check_access;
+mod describe_repositories;
 mod resolve_access;
 mod resolve_issue_access;
 mod resolve_key;
 
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, ResolveAccessRequest,
-    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
-    ResolveKeyResponse,
+    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
+    DescribeRepositoriesResponse, ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest,
+    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
 };
 
 use super::dispatch::service;
@@ -18,6 +19,7 @@ use super::dispatch::service;
 service!(AccessService {
     authenticate(AuthenticateRequest) -> AuthenticateResponse;
     check_access(CheckAccessRequest) -> CheckAccessResponse;
+    describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
     resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
     resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
     resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;

@@ -1,9 +1,10 @@
-use ferrite_proto::repo::{GetUsersRequest, GetUsersResponse};
+use ferrite_kit::auth::Caller;
+use ferrite_proto::repo::{self, GetUsersRequest, GetUsersResponse};
 use tonic::Request;
 
 use super::super::encode;
 use crate::error::RepoError;
-use crate::model::{Email, lookup_key};
+use crate::model::{Email, User, lookup_key};
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::AccountQuery;
@@ -15,6 +16,7 @@ pub(super) async fn handle(
     permit: Permit,
     request: Request<GetUsersRequest>,
 ) -> Result<GetUsersResponse, RepoError> {
+    let with_emails = request.get_ref().with_emails && Caller::of(&request).service.is_some();
     let request = request.into_inner();
     if request.user_ids.len() + request.emails.len() + request.usernames.len() > MAX_USERS_PER_REQUEST {
         return Err(RepoError::field("user_ids", "too_long", "at most 1,000 users can be asked for at once"));
@@ -33,7 +35,11 @@ pub(super) async fn handle(
     let found = state.accounts.find_many(query).await?;
     let owner = |email: &String| found.email_owners.get(&Email::lookup_key(email)).copied();
     let user_id_by_email = request.emails.iter().filter_map(|email| Some((email.clone(), owner(email)?))).collect();
-    let users = found.users.iter().cloned().map(|user| encode::user(user, permit.viewer())).collect();
+    let encode = |user: &User| {
+        let shown = encode::user(user.clone(), permit.viewer());
+        if with_emails { repo::User { email: user.email.clone(), ..shown } } else { shown }
+    };
+    let users = found.users.iter().map(encode).collect();
     Ok(GetUsersResponse { users, user_id_by_email })
 }
 

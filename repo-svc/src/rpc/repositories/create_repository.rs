@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::outbox;
 use ferrite_proto::error::reason;
+use ferrite_proto::events::RepositoryCreated;
+use ferrite_proto::events::event::Fact;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
 use ferrite_proto::git::{self, FirstCommit, Signature};
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -23,6 +26,8 @@ use crate::store::{Action, CreatedOnDisk, NewRepository, Target};
 /// Time for which a repeated request waits for the first one to finish.
 const DUPLICATE_WAIT: Duration = Duration::from_secs(10);
 const DUPLICATE_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Subscribers to new repositories. The response waits for none of them.
+const SUBSCRIBERS: &[&str] = &["hook-svc"];
 
 impl ActsAs for CreateRepositoryRequest {
     fn capacity(&self) -> Capacity {
@@ -151,8 +156,14 @@ async fn finish(
     let target = Target::repository(&repository);
     let details = [("private", repository.is_private.to_string())];
     change::record(&mut tx, permit, Action::RepositoryCreate, target, &details, now).await?;
+    let (owner_id, user_id) = (repository.owner_id, permit.user()?.0);
+    let snapshot = Some(encode::repository_snapshot(repository.clone()));
+    let fact = RepositoryCreated { owner_id, repository: snapshot, user_id };
+    let event = outbox::event(id, now, Fact::RepositoryCreated(fact));
+    outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
     let answer = CreateRepositoryResponse { repository: Some(encode::repository(repository, viewer)) };
     let answer = change::commit(tx, key, answer, now).await?;
+    state.relay.wake();
     tracing::info!(repo.id = %id, user.id = permit.user()?.0, "created repository {id}");
     Ok(answer)
 }

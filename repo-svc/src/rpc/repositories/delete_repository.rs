@@ -6,13 +6,15 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::repo::{DeleteRepositoryRequest, DeleteRepositoryResponse};
 use tonic::Request;
 
-use super::super::change;
+use super::super::{change, encode};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Target};
 
 const SUBSCRIBERS: &[&str] = &["issue-svc", "hook-svc", "git-svc"];
+/// Those of the subscribers whose acceptance the response waits for.
+const AWAITED: &[&str] = &["issue-svc", "git-svc"];
 
 pub(super) async fn handle(
     state: &AppState,
@@ -31,8 +33,10 @@ async fn delete(
 ) -> Result<DeleteRepositoryResponse, RepoError> {
     let repository = permit.repository(&state.repositories, request.repository).await?;
     let now = state.clock.now_us();
-    let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(RepositoryDeleted {}));
-    let flush = state.relay.flush(&event, SUBSCRIBERS.len());
+    let snapshot = encode::repository_snapshot(repository.clone());
+    let fact = RepositoryDeleted { repository: Some(snapshot), user_id: permit.user()?.0 };
+    let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(fact));
+    let flush = state.relay.flush(&event, AWAITED);
     let mut tx = state.db.begin().await?;
     if !state.repositories.delete(&mut tx, repository.id()).await? {
         return Err(AuthError::RepositoryNotFound.into());

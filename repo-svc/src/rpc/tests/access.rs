@@ -1,15 +1,18 @@
 //! Tests of access: levels, scopes, grants, and which calls tell hidden from missing.
 
 use ferrite_kit::args;
+use ferrite_kit::testing::on_each_url;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{
-    AuthenticateRequest, BasicCredential, DeleteAccessTokenRequest, GetRepositoryRequest, RepositoryName,
-    RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, repository_ref,
+    AuthenticateRequest, BasicCredential, CheckAccessRequest, DeleteAccessTokenRequest, GetRepositoryRequest,
+    RepositoryName, RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, repository_ref,
 };
 use ferrite_proto::{Permission, operation};
 use tonic::{Code, Status};
 
+use super::organizations::create;
 use super::{refusal, refused};
 use crate::testing::{Harness, PASSWORD, basic, with_token};
 
@@ -235,4 +238,34 @@ async fn a_disabled_user_is_not_authenticated() {
         let outcome = resolve(&harness, token, credential, "ada", "demo").await;
         assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
     }
+}
+
+#[tokio::test]
+async fn a_check_for_an_organization_uses_its_own_rule_and_names_caller_and_organization() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+        harness.user("root", true).await;
+        let root = harness.token("root", "test").await;
+        let acme = create(&harness, &ada, "Acme").await.id;
+        let check = async |rpc: &str, as_administrator, organization: Option<&str>, token: &str| {
+            let target = organization.map(|name| Target::Organization(name.to_owned()));
+            let request = CheckAccessRequest { operation: format!("ferrite.repo.v1.{rpc}"), as_administrator, target };
+            harness.access().check_access(with_token(request, token)).await.map(tonic::Response::into_inner)
+        };
+        for rpc in ["RepositoryService/CreateRepository", "OrganizationService/UpdateOrganization"] {
+            let answer = check(rpc, false, Some("acme"), &ada).await.unwrap();
+            assert_eq!((answer.username.as_str(), answer.organization_id), ("ada", acme), "{rpc}");
+            assert!(answer.user_id > 0);
+            let outcome = check(rpc, false, Some("acme"), &bob).await;
+            assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ORGANIZATION_OWNER_REQUIRED"), "{rpc}");
+            let outcome = check(rpc, false, Some("nothing"), &ada).await;
+            assert_eq!(refusal(outcome), refused(Code::NotFound, "ORGANIZATION_NOT_FOUND"), "{rpc}");
+        }
+        let answer = check("RepositoryService/CreateRepository", true, None, &root).await.unwrap();
+        assert_eq!((answer.username.as_str(), answer.organization_id), ("root", 0));
+        let outcome = check("RepositoryService/CreateRepository", true, None, &ada).await;
+        assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
+    })
+    .await;
 }

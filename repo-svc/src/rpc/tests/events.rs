@@ -2,14 +2,18 @@
 
 use ferrite_kit::outbox;
 use ferrite_kit::page::Page;
+use ferrite_kit::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
-use ferrite_proto::events::{DeliverRequest, Event, IssueChanged, ProtectionChanged, RefsUpdated, SizeChanged};
+use ferrite_proto::events::{
+    DeliverRequest, Event, HookAction, HookChanged, IssueChanged, ProtectionChanged, RefsUpdated, SizeChanged,
+};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::{GetRepositoryRequest, Repository, RepositoryRef, repository_ref};
 use tonic::Code;
 
+use super::organizations::create;
 use super::{refusal, refused};
 use crate::store::AuditFilter;
 use crate::testing::{Harness, with_token};
@@ -104,6 +108,58 @@ async fn changes_of_branch_protections_are_in_the_audit_log() {
     assert_eq!(first.time_us, 5_000_000);
     let details: Vec<_> = first.details().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(details, ["allow_delete=false", "allow_force=true", "pattern=main", "push_user_ids=7,8"]);
+}
+
+#[tokio::test]
+async fn changes_of_webhooks_are_in_the_audit_log() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let ada = harness.signed_in("ada").await;
+        let made = harness.create(&ada, "demo", false).await.unwrap();
+        let acme = create(&harness, &ada, "Acme").await.id;
+        let change = |action: HookAction, organization_id| HookChanged {
+            action: action.into(),
+            hook_id: 4,
+            organization_id,
+            url: "https://ci.example.com/hook".into(),
+            user_id: 7,
+            username: "Ada".into(),
+            address: "192.0.2.1".into(),
+            request_id: "r1".into(),
+        };
+        let event = |action, organization, id| {
+            outbox::event(RepositoryId(id), 5_000_000, Fact::HookChanged(change(action, organization)))
+        };
+        let events = vec![
+            event(HookAction::Created, 0, made.id),
+            event(HookAction::Updated, acme, 0),
+            event(HookAction::Deleted, 0, 0),
+            event(HookAction::Deleted, 0, 999),
+        ];
+        let mut sink = EventSinkClient::new(harness.service.clone());
+        for _ in 0..2 {
+            sink.deliver(DeliverRequest { events: events.clone() }).await.unwrap();
+        }
+        let filter = AuditFilter { action: Some("hook".into()), ..AuditFilter::default() };
+        let (rows, total) = harness.state().await.audit.list(&filter, Page::nearest(1, 10, 10)).await.unwrap();
+        let seen: Vec<_> = rows
+            .iter()
+            .rev()
+            .map(|row| (row.action.as_str(), row.target_kind.as_str(), row.target.as_str(), row.target_id))
+            .collect();
+        let expected = [
+            ("hook.create", "repository", "ada/demo", made.id),
+            ("hook.update", "organization", "Acme", acme),
+            ("hook.delete", "site", "", 0),
+            ("hook.delete", "repository", "", 999),
+        ];
+        assert_eq!((total, seen), (4, expected.to_vec()));
+        let first = &rows[3];
+        assert_eq!((first.actor_id, first.actor.as_str(), first.address.as_str()), (7, "Ada", "192.0.2.1"));
+        let details: Vec<_> = first.details().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(details, ["hook_id=4", "url=https://ci.example.com/hook"]);
+    })
+    .await;
 }
 
 #[tokio::test]

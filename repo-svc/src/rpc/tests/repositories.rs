@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use ferrite_kit::args;
+use ferrite_kit::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{
-    AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, GetRepositoryRequest, ListRepositoriesRequest,
-    Permission, RepositoryRef, SearchRepositoriesRequest, repository_ref,
+    AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, DescribeRepositoriesRequest, GetRepositoryRequest,
+    ListRepositoriesRequest, Permission, RepositoryRef, SearchRepositoriesRequest, repository_ref,
 };
 use tonic::{Code, Request};
 
@@ -28,6 +30,65 @@ fn keyed<T>(message: T, token: &str, key: &str) -> Request<T> {
     let mut request = with_token(message, token);
     request.metadata_mut().insert("idempotency-key", key.parse().unwrap());
     request
+}
+
+/// Waits until `count` events of a kind have arrived, and returns them with their repositories.
+async fn told<T>(harness: &Harness, count: usize, kind: fn(Fact) -> Option<T>) -> Vec<(i64, T)> {
+    for _ in 0..500 {
+        let events = harness.events().into_iter();
+        let told: Vec<_> = events.filter_map(|event| Some((event.repository_id, kind(event.fact?)?))).collect();
+        if told.len() >= count {
+            return told;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{count} events did not arrive");
+}
+
+#[tokio::test]
+async fn a_new_repository_is_told_to_hook_svc() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let ada = harness.signed_in("ada").await;
+        let made = harness.create(&ada, "demo", true).await.unwrap();
+        let told = told(&harness, 1, |fact| match fact {
+            Fact::RepositoryCreated(fact) => Some(fact),
+            _ => None,
+        });
+        let (id, fact) = told.await.remove(0);
+        let owner = made.owner.as_ref().unwrap();
+        assert_eq!((id, fact.owner_id, fact.user_id), (made.id, owner.id, owner.id));
+        let snapshot = fact.repository.unwrap();
+        assert_eq!((snapshot.name.as_str(), snapshot.is_private, snapshot.size_bytes), ("demo", true, 42));
+        assert_eq!(snapshot.owner.unwrap().email, "ada@example.com");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn services_read_repositories_by_id_whoever_may_see_them() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+        let closed = harness.create(&ada, "closed", true).await.unwrap();
+        let open = harness.create(&bob, "open", false).await.unwrap();
+        let describe = async |ids: Vec<i64>| {
+            let request = DescribeRepositoriesRequest { repository_ids: ids };
+            harness.access().describe_repositories(request).await.map(|answer| answer.into_inner().repositories)
+        };
+        let found = describe(vec![open.id, 999, closed.id, -1, open.id]).await.unwrap();
+        let seen: Vec<_> = found.iter().map(|row| (row.id, row.name.as_str(), row.permission())).collect();
+        assert_eq!(seen, [(closed.id, "closed", Permission::Unspecified), (open.id, "open", Permission::Unspecified)]);
+        let owner = found[0].owner.as_ref().unwrap();
+        assert_eq!((owner.username.as_str(), owner.email.as_str()), ("ada", "ada@example.com"));
+        assert!(describe(Vec::new()).await.unwrap().is_empty());
+        assert_eq!(refusal(describe(vec![1; 1001]).await), refused(Code::InvalidArgument, "INVALID_FIELDS"));
+        let mut stranger = AccessServiceClient::new(harness.unauthenticated.clone());
+        let request = with_token(DescribeRepositoriesRequest { repository_ids: vec![open.id] }, &bob);
+        let outcome = stranger.describe_repositories(request).await;
+        assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -197,19 +258,17 @@ async fn only_the_owner_deletes_and_subscribers_get_the_event() {
     harness.repository().delete_repository(key()).await.unwrap();
     harness.repository().delete_repository(key()).await.unwrap();
     assert_eq!(refusal(delete(open.id, &ada).await), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
-    for _ in 0..500 {
-        if harness.events().len() >= 3 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    let deleted = told(&harness, 3, |fact| match fact {
+        Fact::RepositoryDeleted(fact) => Some(fact),
+        _ => None,
+    });
+    let deleted = deleted.await;
+    assert_eq!(deleted.len(), 3, "one for each of issue-svc, hook-svc and git-svc");
+    for (id, fact) in deleted {
+        assert_eq!((id, fact.user_id), (open.id, open.owner.as_ref().unwrap().id));
+        let snapshot = fact.repository.unwrap();
+        assert_eq!((snapshot.name.as_str(), snapshot.permission()), ("open", Permission::Unspecified));
     }
-    let events = harness.events();
-    assert_eq!(events.len(), 3, "one for each of issue-svc, hook-svc and git-svc");
-    assert!(
-        events
-            .iter()
-            .all(|event| event.repository_id == open.id && matches!(event.fact, Some(Fact::RepositoryDeleted(_))))
-    );
     harness.create(&ada, "open", false).await.unwrap();
 }
 

@@ -1,0 +1,117 @@
+//! Owners of webhooks as paths name them, and the access of callers to them.
+//!
+//! A repository is looked up here, and its grant goes to hook-svc. For an organization and for the site hook-svc asks repo-svc by the
+//! caller's token.
+
+use std::convert::Infallible;
+
+use axum::extract::{FromRequestParts, MatchedPath};
+use axum::http::request::Parts;
+use ferrite_proto::hook::{HookOwner, hook_owner};
+
+use super::access::PermissionCheck;
+use super::state::ApiState;
+use crate::auth::RequestContext;
+use crate::http::body::JsonBody;
+use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::http::error::ApiError;
+use crate::http::fields::FieldReader;
+use crate::http::path::{Params, RepoPath};
+
+/// The owner in a path: `/repos/{owner}/{repo}/hooks…`, `/orgs/{org}/hooks…` or `/admin/hooks…`.
+#[derive(Clone, Debug)]
+pub(crate) enum HookOwnerPath {
+    Repository(RepoPath),
+    Organization(String),
+    Site,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for HookOwnerPath {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let template = parts.extensions.get::<MatchedPath>().map(|template| template.as_str().to_owned());
+        let template = template.unwrap_or_default();
+        if template.starts_with("/api/v1/repos/") {
+            return RepoPath::from_request_parts(parts, state).await.map(Self::Repository);
+        }
+        if template.starts_with("/api/v1/orgs/") {
+            let params = Params::from_request_parts(parts, state).await?;
+            return Ok(Self::Organization(params.name("org")));
+        }
+        Ok(Self::Site)
+    }
+}
+
+/// The owner of webhooks in a call to hook-svc.
+pub(crate) struct HookAccess {
+    owner: HookOwner,
+    /// Grant for the repository; `None` for other owners.
+    grant: Option<String>,
+}
+
+impl HookAccess {
+    /// Returns the owner as requests name it.
+    pub(crate) fn owner(&self) -> Option<HookOwner> {
+        Some(self.owner.clone())
+    }
+
+    /// Makes a call to hook-svc.
+    pub(crate) fn request<T>(&self, context: &RequestContext, message: T) -> tonic::Request<T> {
+        match &self.grant {
+            Some(grant) => context.request_with_grant(grant, message),
+            None => context.request(message),
+        }
+    }
+}
+
+impl ApiState {
+    /// Resolves the owner of a path. For a repository that is the permission of the caller for `operation`; for other owners hook-svc
+    /// checks it.
+    ///
+    /// # Errors
+    /// 401, 403 or 404 of repo-svc.
+    pub(crate) async fn hook_access(
+        &self,
+        context: &RequestContext,
+        path: &HookOwnerPath,
+        operation: &str,
+    ) -> Result<HookAccess, ApiError> {
+        let (owner, grant) = match path {
+            HookOwnerPath::Repository(path) => {
+                let access = self.access(context, path, operation).await?;
+                (hook_owner::Owner::RepositoryId(access.id), Some(access.grant))
+            }
+            HookOwnerPath::Organization(name) => (hook_owner::Owner::Organization(name.clone()), None),
+            HookOwnerPath::Site => (hook_owner::Owner::Site(true), None),
+        };
+        Ok(HookAccess { owner: HookOwner { owner: Some(owner) }, grant })
+    }
+
+    /// Resolves the owner of a path, as [`Self::hook_access`], and decodes the body of the request.
+    ///
+    /// # Errors
+    /// As [`Self::hook_access`]. For mistakes in the body, if the caller has the permission.
+    pub(crate) async fn hook_body<T>(
+        &self,
+        context: &RequestContext,
+        path: &HookOwnerPath,
+        operation: &str,
+        body: JsonBody,
+        decode: impl FnOnce(&mut FieldReader) -> T,
+    ) -> Result<(HookAccess, T), ApiError> {
+        let access = self.hook_access(context, path, operation).await?;
+        let check = match path {
+            HookOwnerPath::Repository(_) => {
+                let mut fields = body.fields(&self.body_limits, MAX_JSON_BYTES).await?;
+                let decoded = decode(&mut fields);
+                let _permit = fields.finish()?;
+                return Ok((access, decoded));
+            }
+            HookOwnerPath::Organization(name) => PermissionCheck::of(operation).on_organization(name),
+            HookOwnerPath::Site => PermissionCheck::of(operation).by_administrator(true),
+        };
+        let decoded = self.decode_body(context, check, body, decode).await?;
+        Ok((access, decoded))
+    }
+}

@@ -1,0 +1,127 @@
+//! Webhooks: each path names its owner, a change names what it changes, and answers have no secrets.
+
+use std::collections::BTreeMap;
+
+use ferrite_kit::timestamp;
+use ferrite_proto::hook::{
+    CreateHookRequest, CreateHookResponse, DeleteHookRequest, DeleteHookResponse, GetHookRequest, GetHookResponse,
+    Hook, HookOwner, ListHooksRequest, ListHooksResponse, UpdateHookRequest, UpdateHookResponse, hook_owner,
+};
+use serde_json::{Value, json};
+
+use super::script::Script;
+use super::{BROKEN, GOOD, TestGateway};
+
+const LIST: &str = "ferrite.hook.v1.HookService/ListHooks";
+const CREATE: &str = "ferrite.hook.v1.HookService/CreateHook";
+const GET: &str = "ferrite.hook.v1.HookService/GetHook";
+const UPDATE: &str = "ferrite.hook.v1.HookService/UpdateHook";
+const DELETE: &str = "ferrite.hook.v1.HookService/DeleteHook";
+
+fn owner(owner: hook_owner::Owner) -> Option<HookOwner> {
+    Some(HookOwner { owner: Some(owner) })
+}
+
+fn hook(paused_reason: &str) -> Hook {
+    Hook {
+        id: 3,
+        r#type: "chat_a".to_owned(),
+        url: "https://ada:***@example.com/".to_owned(),
+        content_type: "json".to_owned(),
+        options: BTreeMap::from([("channel".to_owned(), "#ops".to_owned()), ("secret".to_owned(), "s".to_owned())]),
+        events: vec!["push".to_owned()],
+        is_active: true,
+        create_time: Some(timestamp(0)),
+        update_time: Some(timestamp(0)),
+        paused_reason: paused_reason.to_owned(),
+        has_secret: true,
+        ..Hook::default()
+    }
+}
+
+async fn send(gateway: &TestGateway, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let (status, _, text) = gateway.send(method, path, Some(GOOD), body).await;
+    (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() })
+}
+
+#[tokio::test]
+async fn the_path_names_the_owner() {
+    let (gateway, script) = Script::gateway().await;
+    script.respond(LIST, &ListHooksResponse::default());
+    script.respond(GET, &GetHookResponse { hook: Some(hook("")) });
+    script.respond(CREATE, &CreateHookResponse { hook: Some(hook("")) });
+    script.respond(DELETE, &DeleteHookResponse {});
+    let site = || owner(hook_owner::Owner::Site(true));
+    let acme = || owner(hook_owner::Owner::Organization("acme".to_owned()));
+    for (path, owner) in [("/orgs/acme/hooks", acme()), ("/admin/hooks", site())] {
+        assert_eq!(send(&gateway, "GET", path, "").await, (200, json!([])));
+        let expected = ListHooksRequest { owner: owner.clone(), page: 1, page_size: 1000 };
+        assert_eq!(script.take_request(LIST), Some(expected), "{path}");
+        assert_eq!(send(&gateway, "GET", &format!("{path}/3"), "").await.0, 200);
+        assert_eq!(script.take_request(GET), Some(GetHookRequest { owner: owner.clone(), hook_id: 3 }), "{path}");
+        assert_eq!(send(&gateway, "DELETE", &format!("{path}/x"), "").await, (204, Value::Null));
+        let expected = DeleteHookRequest { owner: owner.clone(), hook_id: i64::MAX };
+        assert_eq!(script.take_request(DELETE), Some(expected), "{path}");
+        let body = r#"{"type":"native","config":{"url":"u"},"events":null,"active":true}"#;
+        assert_eq!(send(&gateway, "POST", path, body).await.0, 201);
+        let config = BTreeMap::from([("url".to_owned(), "u".to_owned())]);
+        let expected =
+            CreateHookRequest { owner, r#type: "native".to_owned(), config, events: vec![], is_active: true };
+        assert_eq!(script.take_request(CREATE), Some(expected), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_tells_absent_parts_from_empty_ones() {
+    let (gateway, script) = Script::gateway().await;
+    script.respond(UPDATE, &UpdateHookResponse { hook: Some(hook("")) });
+    let unchanged = UpdateHookRequest { owner: owner(hook_owner::Owner::Site(true)), hook_id: 3, ..Default::default() };
+    let secret = BTreeMap::from([("secret".to_owned(), String::new())]);
+    let empty = UpdateHookRequest { has_events: true, ..unchanged.clone() };
+    let inactive = UpdateHookRequest { is_active: Some(false), ..unchanged.clone() };
+    for (body, expected) in [
+        (r#"{"config":{}}"#, unchanged.clone()),
+        (r#"{"config":{"url":null},"events":null,"active":null}"#, unchanged.clone()),
+        (r#"{"config":{},"events":[]}"#, empty),
+        (r#"{"config":{},"active":false}"#, inactive),
+        (r#"{"config":{"secret":""}}"#, UpdateHookRequest { config: secret, ..unchanged.clone() }),
+        (
+            r#"{"config":{},"drop_previous_secret":true}"#,
+            UpdateHookRequest { drop_previous_secret: true, ..unchanged.clone() },
+        ),
+    ] {
+        assert_eq!(send(&gateway, "PATCH", "/admin/hooks/3", body).await.0, 200, "{body}");
+        assert_eq!(script.take_request(UPDATE), Some(expected), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_comes_before_a_mistake_in_the_body() {
+    let (gateway, script) = Script::gateway().await;
+    for path in ["/admin/hooks/3", "/orgs/acme/hooks/3"] {
+        assert_eq!(send(&gateway, "PATCH", path, BROKEN).await.0, 400);
+        assert_eq!(send(&gateway, "PATCH", path, "{}").await.0, 422);
+    }
+    script.fail("AccessService/CheckAccess", ferrite_kit::auth::AuthError::AdminRequired);
+    for path in ["/admin/hooks/3", "/orgs/acme/hooks/3"] {
+        assert_eq!(send(&gateway, "PATCH", path, BROKEN).await.0, 403);
+        assert_eq!(send(&gateway, "PATCH", path, "{}").await.0, 403);
+    }
+    assert_eq!(script.take_request::<UpdateHookRequest>(UPDATE), None);
+}
+
+#[tokio::test]
+async fn a_hook_is_shown_without_secrets_and_with_the_reason_of_its_pause() {
+    let (gateway, script) = Script::gateway().await;
+    script.respond(GET, &GetHookResponse { hook: Some(hook("")) });
+    let shown = json!({
+        "id": 3, "type": "chat_a", "events": ["push"], "active": true,
+        "config": {"url": "https://ada:***@example.com/", "content_type": "json", "channel": "#ops"},
+        "created_at": "1970-01-01T00:00:00Z", "updated_at": "1970-01-01T00:00:00Z",
+    });
+    assert_eq!(send(&gateway, "GET", "/admin/hooks/3", "").await, (200, shown.clone()));
+    script.respond(GET, &GetHookResponse { hook: Some(hook("answered 410")) });
+    let mut paused = shown;
+    paused["paused"] = json!("answered 410");
+    assert_eq!(send(&gateway, "GET", "/admin/hooks/3", "").await, (200, paused));
+}

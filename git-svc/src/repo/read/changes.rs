@@ -1,0 +1,133 @@
+//! Compares two trees: the paths of files, links and submodules that were added, removed or changed. A renamed file is removed at its
+//! old path and added at its new one.
+//!
+//! Not here: the changes within files.
+
+use std::collections::BTreeMap;
+
+use git2::{Oid, Repository, Tree, TreeEntry};
+
+use super::deadline::Deadline;
+use crate::types::error::GitError;
+
+/// Depth of folders that are compared; deeper ones count as cut. Each level takes a frame of the worker's stack.
+const MAX_TREE_DEPTH: usize = 256;
+/// Bytes of a path in a message besides its text.
+const PATH_OVERHEAD_BYTES: usize = 4;
+/// Mode of a folder.
+const TREE_MODE: i32 = 0o040_000;
+
+/// The paths that differ between two trees, each list sorted as in git. Bytes that are no UTF-8 are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedPaths {
+    /// Those in the new tree only.
+    pub added: Vec<String>,
+    /// Those in the old tree only.
+    pub removed: Vec<String>,
+    /// Those with another content or mode.
+    pub modified: Vec<String>,
+    /// True if there are more.
+    pub is_cut: bool,
+}
+
+/// A comparison of two trees and its bounds.
+pub(super) struct TreeComparison<'a> {
+    pub(super) repo: &'a Repository,
+    /// Most paths of each list.
+    pub(super) max_paths: usize,
+    /// Bytes that the paths may take in a message.
+    pub(super) bytes_left: &'a mut usize,
+    /// Entries of trees that may be read.
+    pub(super) entries_left: &'a mut usize,
+    pub(super) deadline: &'a Deadline,
+    pub(super) paths: ChangedPaths,
+}
+
+/// Mode and id of an entry.
+type Entry = (i32, Oid);
+/// The entries of two trees that differ, by name: the old and the new one.
+type Differences = BTreeMap<Vec<u8>, (Option<Entry>, Option<Entry>)>;
+
+impl TreeComparison<'_> {
+    /// Compares two trees; `None` is an empty one.
+    ///
+    /// # Errors
+    /// Those of [`Deadline::check`] and of libgit2.
+    pub(super) fn compare(&mut self, old: Option<Oid>, new: Oid) -> Result<(), GitError> {
+        if old != Some(new) {
+            self.trees(&[], old, Some(new), 0)?;
+        }
+        Ok(())
+    }
+
+    fn trees(&mut self, folder: &[u8], old: Option<Oid>, new: Option<Oid>, depth: usize) -> Result<(), GitError> {
+        self.deadline.check()?;
+        if depth > MAX_TREE_DEPTH {
+            self.paths.is_cut = true;
+            return Ok(());
+        }
+        for (name, (old, new)) in self.differing(old, new)? {
+            if self.is_full(old, new) {
+                self.paths.is_cut = true;
+                continue;
+            }
+            let path = if folder.is_empty() { name } else { [folder, &name].join(&b'/') };
+            let is_tree = |entry: &Entry| entry.0 == TREE_MODE;
+            let (old_tree, new_tree) = (old.filter(is_tree), new.filter(is_tree));
+            if old_tree.is_some() || new_tree.is_some() {
+                self.trees(&path, old_tree.map(|(_, id)| id), new_tree.map(|(_, id)| id), depth + 1)?;
+            }
+            let list = match (old.filter(|entry| !is_tree(entry)), new.filter(|entry| !is_tree(entry))) {
+                (Some(_), Some(_)) => &mut self.paths.modified,
+                (Some(_), None) => &mut self.paths.removed,
+                (None, Some(_)) => &mut self.paths.added,
+                (None, None) => continue,
+            };
+            let path = String::from_utf8_lossy(&path).into_owned();
+            match self.bytes_left.checked_sub(path.len() + PATH_OVERHEAD_BYTES) {
+                Some(left) if list.len() < self.max_paths => {
+                    *self.bytes_left = left;
+                    list.push(path);
+                }
+                _ => self.paths.is_cut = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether no list that a difference can belong to has room.
+    fn is_full(&self, old: Option<Entry>, new: Option<Entry>) -> bool {
+        let [added, removed, modified] =
+            [&self.paths.added, &self.paths.removed, &self.paths.modified].map(|list| list.len() >= self.max_paths);
+        match (old, new) {
+            _ if *self.bytes_left <= PATH_OVERHEAD_BYTES || *self.entries_left == 0 => true,
+            (None, _) => added,
+            (_, None) => removed,
+            _ => added && removed && modified,
+        }
+    }
+
+    /// Returns the entries that differ between two trees, by name.
+    fn differing(&mut self, old: Option<Oid>, new: Option<Oid>) -> Result<Differences, GitError> {
+        let entry = |entry: &TreeEntry<'_>| (entry.filemode(), entry.id());
+        let old = old.map(|id| self.repo.find_tree(id)).transpose()?;
+        let new = new.map(|id| self.repo.find_tree(id)).transpose()?;
+        let count = old.as_ref().map_or(0, Tree::len) + new.as_ref().map_or(0, Tree::len);
+        *self.entries_left = self.entries_left.saturating_sub(count);
+        let mut found = Differences::new();
+        for before in old.iter().flatten() {
+            let name = before.name_bytes();
+            let after = new.as_ref().and_then(|tree| tree.get_name_bytes(name)).map(|after| entry(&after));
+            if after != Some(entry(&before)) {
+                found.insert(name.to_vec(), (Some(entry(&before)), after));
+            }
+        }
+        for after in new.iter().flatten() {
+            let name = after.name_bytes();
+            if old.as_ref().is_none_or(|tree| tree.get_name_bytes(name).is_none()) {
+                found.insert(name.to_vec(), (None, Some(entry(&after))));
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,281 @@
+//! Describes updates of branches, for services that tell others about them: the commits that an update brought, with their messages,
+//! authors and changed paths.
+//!
+//! Everything is bounded: the commits that are read for all updates together, the entries of trees that are compared, and the bytes of
+//! the result, of which each commit gets an even share of what those before it left.
+//!
+//! Not here: the walk through history (`pushed`) and the comparison of trees (`changes`).
+
+use git2::{ObjectType, Oid, Repository};
+
+use super::{
+    changes::{ChangedPaths, TreeComparison},
+    commit::{Signature, signature_of},
+    deadline::Deadline,
+    pushed::{MAX_READ_COMMITS, NewCommits, beginning, new_commits},
+};
+use crate::{
+    repo::refs::{self, RefTable},
+    types::{error::GitError, name::BranchName},
+};
+
+/// Most updates of one request.
+pub const MAX_DESCRIBED_UPDATES: usize = 64;
+/// Most commits of one update.
+pub const MAX_DESCRIBED_COMMITS: usize = 20;
+/// Most paths of each kind of a commit.
+pub const MAX_CHANGED_PATHS: usize = 1000;
+/// Most bytes of one message.
+pub const MAX_DESCRIBED_MESSAGE_BYTES: usize = 64 << 10;
+/// Most bytes of a whole response.
+const MAX_DESCRIPTION_BYTES: usize = 2 << 20;
+/// Bytes of a response for each commit besides its texts, and for each update and the head.
+const OVERHEAD_BYTES: usize = 128;
+/// Most bytes of each name and each address.
+const MAX_IDENTITY_BYTES: usize = 256;
+/// Commits that the walk of each update may read, also when the walks before it have read [`MAX_READ_COMMITS`].
+const MIN_READ_COMMITS: usize = 1000;
+/// Branches whose commits a new branch does not bring. With more of them, those with the first names.
+const MAX_OTHER_BRANCHES: usize = 10_000;
+/// Entries of trees that are compared for one request.
+const MAX_COMPARED_ENTRIES: usize = 1_000_000;
+
+/// A ref that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedRef {
+    /// The full name.
+    pub name: Vec<u8>,
+    /// The object before; zero for a ref that was created.
+    pub old: Oid,
+    /// The object after; zero for a ref that was deleted.
+    pub new: Oid,
+}
+
+/// Bounds of descriptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptionLimits {
+    /// Commits of one update.
+    pub commits: usize,
+    /// Paths of each kind of a commit.
+    pub paths: usize,
+    /// Bytes of a message.
+    pub message_bytes: usize,
+}
+
+/// An author or committer, as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    /// The name.
+    pub name: String,
+    /// The address.
+    pub email: String,
+    /// Seconds since 1970.
+    pub seconds: i64,
+}
+
+/// A commit with its changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DescribedCommit {
+    /// The commit's id.
+    pub id: Oid,
+    /// The beginning of the message; bytes that are no UTF-8 are replaced.
+    pub message: String,
+    /// True if the message is longer.
+    pub is_message_cut: bool,
+    /// The author.
+    pub author: Person,
+    /// The committer.
+    pub committer: Person,
+    /// The paths that differ from the parent; none for a merge.
+    pub paths: ChangedPaths,
+}
+
+/// The commits that an update brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpdateDescription {
+    /// The newest of them, each before its parents.
+    pub commits: Vec<DescribedCommit>,
+    /// Number of all.
+    pub total: usize,
+    /// True if objects of the update do not exist any more.
+    pub is_missing: bool,
+}
+
+/// The newest commit of the default branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadDescription {
+    /// The branch.
+    pub branch: BranchName,
+    /// Its newest commit.
+    pub commit: DescribedCommit,
+    /// The first parent of the commit.
+    pub parent: Option<Oid>,
+}
+
+/// Descriptions of several updates of one repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descriptions {
+    /// One of each update, in their order.
+    pub updates: Vec<UpdateDescription>,
+    /// The head if it was asked for and exists.
+    pub head: Option<HeadDescription>,
+}
+
+/// Updates to describe.
+#[derive(Clone, Debug)]
+pub struct DescriptionRequest {
+    /// The refs that changed.
+    pub refs: Vec<DescribedRef>,
+    /// True if the newest commit of the default branch is described, too.
+    pub with_head: bool,
+    /// Bounds of the response.
+    pub limits: DescriptionLimits,
+    /// True if an update whose objects are missing gets an empty description instead of an error.
+    pub allows_missing: bool,
+}
+
+/// Describes updates. `table` has the refs of the repository as they are now.
+///
+/// # Errors
+/// Those of [`Deadline::check`] and of libgit2; also when an object is missing, unless the request allows it.
+pub fn describe(
+    repo: &Repository,
+    table: &RefTable,
+    request: &DescriptionRequest,
+    deadline: &Deadline,
+) -> Result<Descriptions, GitError> {
+    let mut reads_left = MAX_READ_COMMITS;
+    let mut found = Vec::with_capacity(request.refs.len());
+    for index in 0..request.refs.len() {
+        let max_read = reads_left.max(MIN_READ_COMMITS);
+        let commits = request.unless_missing(brought(repo, table, request, index, max_read, deadline))?;
+        reads_left = reads_left.saturating_sub(commits.as_ref().map_or(0, |commits| commits.read));
+        found.push(commits);
+    }
+    let head = if request.with_head { Some(refs::head(repo)?) } else { None };
+    let tip = head.and_then(|head| Some((head.branch, head.tip?)));
+    let commits = found.iter().flatten().map(|commits| commits.newest.len()).sum::<usize>();
+    let mut writer = Writer {
+        repo,
+        limits: request.limits,
+        bytes_left: MAX_DESCRIPTION_BYTES - OVERHEAD_BYTES * (found.len().min(MAX_DESCRIBED_UPDATES) + 1),
+        commits_left: commits + usize::from(tip.is_some()),
+        entries_left: MAX_COMPARED_ENTRIES,
+        deadline,
+    };
+    let mut updates = Vec::with_capacity(found.len());
+    for commits in found {
+        let update = commits.map(|commits| request.unless_missing(writer.update(&commits))).transpose()?.flatten();
+        updates.push(update.unwrap_or(UpdateDescription { is_missing: true, ..UpdateDescription::default() }));
+    }
+    let head = tip.map(|(branch, tip)| request.unless_missing(writer.head(branch, tip))).transpose()?.flatten();
+    Ok(Descriptions { updates, head })
+}
+
+impl DescriptionRequest {
+    /// Returns `None` instead of the error of a missing object, if the request allows it.
+    fn unless_missing<T>(&self, result: Result<T, GitError>) -> Result<Option<T>, GitError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if self.allows_missing && error.is_missing_object() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns the commits that the update at `index` brought; none for the deletion of a ref, and for a ref of anything but commits.
+fn brought(
+    repo: &Repository,
+    table: &RefTable,
+    request: &DescriptionRequest,
+    index: usize,
+    max_read: usize,
+    deadline: &Deadline,
+) -> Result<NewCommits, GitError> {
+    let update = &request.refs[index];
+    let limits = (request.limits.commits, max_read);
+    let Some(new) = commit_of(repo, update.new)? else { return Ok(NewCommits::default()) };
+    if !update.old.is_zero() {
+        let old = commit_of(repo, update.old)?;
+        return new_commits(repo, old, new, limits, deadline);
+    }
+    // Of two branches that are created together, the first brings the commits of both.
+    let is_later = |name: &[u8]| request.refs[index..].iter().any(|other| other.old.is_zero() && other.name == name);
+    let branches = table.rows(table.span(b"refs/heads/")).filter(|branch| branch.kind == ObjectType::Commit);
+    let others = branches.filter(|branch| !is_later(branch.name.as_bytes())).map(|branch| branch.target);
+    let mut commits = new_commits(repo, others.take(MAX_OTHER_BRANCHES), new, limits, deadline)?;
+    if commits.newest.is_empty() {
+        (commits.newest, commits.total) = (vec![new], 1);
+    }
+    Ok(commits)
+}
+
+/// Returns the commit that an object is, or leads to as an annotated tag; `None` for the zero id and for other objects.
+fn commit_of(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
+    if id.is_zero() {
+        return Ok(None);
+    }
+    Ok(repo.find_object(id, None)?.peel_to_commit().ok().map(|commit| commit.id()))
+}
+
+/// Describes commits, and counts what they take of the bounds of the response.
+struct Writer<'a> {
+    repo: &'a Repository,
+    limits: DescriptionLimits,
+    bytes_left: usize,
+    commits_left: usize,
+    entries_left: usize,
+    deadline: &'a Deadline,
+}
+
+impl Writer<'_> {
+    fn update(&mut self, commits: &NewCommits) -> Result<UpdateDescription, GitError> {
+        let described = commits.newest.iter().map(|id| self.commit(*id)).collect::<Result<_, _>>()?;
+        Ok(UpdateDescription { commits: described, total: commits.total, is_missing: false })
+    }
+
+    fn head(&mut self, branch: BranchName, tip: Oid) -> Result<HeadDescription, GitError> {
+        let parent = self.repo.find_commit(tip)?.parent_id(0).ok();
+        Ok(HeadDescription { branch, commit: self.commit(tip)?, parent })
+    }
+
+    fn commit(&mut self, id: Oid) -> Result<DescribedCommit, GitError> {
+        let share = self.bytes_left / self.commits_left.max(1);
+        self.commits_left = self.commits_left.saturating_sub(1);
+        let commit = self.repo.find_commit(id)?;
+        let header = commit.raw_header_bytes();
+        let author = Person::of(&signature_of(header, b"author ", &commit.author()));
+        let committer = Person::of(&signature_of(header, b"committer ", &commit.committer()));
+        let left = share.saturating_sub(OVERHEAD_BYTES + author.bytes() + committer.bytes());
+        let message = beginning(commit.message_raw_bytes(), self.limits.message_bytes.min(left / 2));
+        let is_message_cut = String::from_utf8_lossy(commit.message_raw_bytes()).len() > message.len();
+        let mut left = left - message.len();
+        let mut comparison = TreeComparison {
+            repo: self.repo,
+            max_paths: self.limits.paths,
+            bytes_left: &mut left,
+            entries_left: &mut self.entries_left,
+            deadline: self.deadline,
+            paths: ChangedPaths::default(),
+        };
+        // What a merge brought has been told by the commits that it merged.
+        if commit.parent_count() < 2 {
+            let parent = commit.parents().next().map(|parent| parent.tree_id());
+            comparison.compare(parent, commit.tree_id())?;
+        }
+        let paths = comparison.paths;
+        self.bytes_left = self.bytes_left.saturating_sub(share - left.min(share));
+        Ok(DescribedCommit { id, message, is_message_cut, author, committer, paths })
+    }
+}
+
+impl Person {
+    fn of(signature: &Signature) -> Self {
+        let text = |bytes: &[u8]| beginning(bytes, MAX_IDENTITY_BYTES);
+        Self { name: text(&signature.name), email: text(&signature.email), seconds: signature.seconds }
+    }
+
+    fn bytes(&self) -> usize {
+        self.name.len() + self.email.len()
+    }
+}

@@ -1,0 +1,90 @@
+//! Times before which events are not looked at again after a failure.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ferrite_kit::micros;
+
+use super::render::Stream;
+
+/// Pause after the first failure; doubled with each one, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Longest pause while a service is down.
+const MAX_SERVICE_PAUSE: Duration = Duration::from_secs(5);
+/// Failing streams that are remembered. Beyond them the number of failures of others starts anew.
+const MAX_STREAMS: usize = 10_000;
+
+/// Failures of streams, and of services.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    streams: HashMap<Stream, Failures>,
+    service_failures: u32,
+    git_failures: u32,
+    git_down_until_us: i64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Failures {
+    count: u32,
+    next_us: i64,
+}
+
+fn pause(failures: u32, max: Duration) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.min(16)).min(max)
+}
+
+impl Backoff {
+    /// Returns whether events of the stream are looked at.
+    pub(super) fn is_due(&self, stream: Stream, now_us: i64) -> bool {
+        self.streams.get(&stream).is_none_or(|failures| failures.next_us <= now_us)
+    }
+
+    /// Returns the number of failures of the stream since its last success.
+    pub(super) fn failures(&self, stream: Stream) -> u32 {
+        self.streams.get(&stream).map_or(0, |failures| failures.count)
+    }
+
+    /// Notes a failure of the stream.
+    pub(super) fn add_failure(&mut self, stream: Stream, now_us: i64) {
+        if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&stream) {
+            self.streams.clear();
+        }
+        let failures = self.streams.entry(stream).or_default();
+        failures.next_us = now_us.saturating_add(micros(pause(failures.count, MAX_PAUSE)));
+        failures.count += 1;
+    }
+
+    /// Notes a success of the stream.
+    pub(super) fn forget(&mut self, stream: Stream) {
+        self.streams.remove(&stream);
+    }
+
+    /// Notes a failure of a service that all events need, and returns the pause after it.
+    pub(super) fn service_pause(&mut self) -> Duration {
+        let pause = pause(self.service_failures, MAX_SERVICE_PAUSE);
+        self.service_failures += 1;
+        pause
+    }
+
+    /// Notes that the services that all events need answer.
+    pub(super) fn set_service_up(&mut self) {
+        self.service_failures = 0;
+    }
+
+    /// Notes that git-svc is down.
+    pub(super) fn set_git_down(&mut self, now_us: i64) {
+        self.git_down_until_us = now_us.saturating_add(micros(pause(self.git_failures, MAX_SERVICE_PAUSE)));
+        self.git_failures += 1;
+    }
+
+    /// Returns whether git-svc is not asked now.
+    pub(super) fn is_git_down(&self, now_us: i64) -> bool {
+        now_us < self.git_down_until_us
+    }
+
+    /// Notes that git-svc answers.
+    pub(super) fn set_git_up(&mut self) {
+        self.git_failures = 0;
+    }
+}

@@ -1,0 +1,236 @@
+//! From events to deliveries: a background task makes the payloads of events and queues a delivery for each hook that wants them.
+//!
+//! Events of one repository and source are queued in order. Several processes may dispatch: both may make the same payloads, and the one
+//! that locks the repository first queues the deliveries; the other finds the events marked. A delivery's UUID follows from its event and
+//! hook.
+//!
+//! After a failure the events of the repository and source wait, and later ones behind them. What cannot be looked up after
+//! [`MAX_LOOKUPS`] is left out of the payload; an event is never left out. While a service is down, events wait for it.
+//!
+//! Not here: the split of facts into events (`rpc`), and the sending (`sender`).
+
+mod backoff;
+mod facts;
+mod render;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_kit::db::DbError;
+use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::id::RepositoryId;
+use futures_util::{StreamExt, stream};
+use tokio::sync::Notify;
+
+use backoff::Backoff;
+pub(crate) use render::{RenderError, Renderer};
+use render::{Rendering, Stream, StreamFailure};
+
+use crate::store::events::{self, EventStore, Source, StoredEvent};
+use crate::store::lanes::{self, NewDelivery};
+
+/// Events of one batch.
+const BATCH_EVENTS: i64 = 64;
+/// Repositories whose deliveries are queued at once.
+const MAX_CONCURRENT_REPOSITORIES: usize = 4;
+/// Time between two looks for events without a wake-up.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Failed lookups of one repository and source after which payloads are made of what is known.
+const MAX_LOOKUPS: u32 = 8;
+
+/// Queues deliveries of events.
+#[derive(Clone)]
+pub(crate) struct Dispatcher {
+    store: EventStore,
+    renderer: Renderer,
+    clock: Clock,
+    woken: Arc<Notify>,
+    /// Called when deliveries were queued.
+    on_queued: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for Dispatcher {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Dispatcher").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// The result of one pass through all events.
+#[derive(Debug, Default)]
+struct Pass {
+    dispatched: usize,
+    is_git_down: bool,
+}
+
+impl Dispatcher {
+    /// Creates a dispatcher that calls `on_queued` after deliveries were queued.
+    pub(crate) fn new(
+        store: EventStore,
+        renderer: Renderer,
+        clock: Clock,
+        on_queued: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self { store, renderer, clock, woken: Arc::default(), on_queued: Arc::new(on_queued) }
+    }
+
+    /// Starts to dispatch, until `life` stops.
+    pub(crate) fn start(&self, life: &Lifecycle) {
+        let (dispatcher, life2) = (self.clone(), life.clone());
+        life.spawn("event dispatch", async move {
+            tokio::select! {
+                () = life2.stopping() => {}
+                () = dispatcher.run() => {}
+            }
+        });
+    }
+
+    /// Makes the task look for events at once.
+    pub(crate) fn wake(&self) {
+        self.woken.notify_one();
+    }
+
+    async fn run(self) {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.pass(&mut backoff).await {
+                Ok(pass) => {
+                    backoff.set_service_up();
+                    if pass.is_git_down {
+                        backoff.set_git_down(self.clock.now_us());
+                    }
+                    if pass.dispatched > 0 {
+                        continue;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "events cannot be dispatched; trying again later"
+                    );
+                    // Wake-ups are of no use until the service is back.
+                    tokio::time::sleep(backoff.service_pause()).await;
+                    continue;
+                }
+            }
+            tokio::select! {
+                () = self.woken.notified() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Looks once at all events that wait.
+    async fn pass(&self, backoff: &mut Backoff) -> Result<Pass, RenderError> {
+        let mut pass = Pass::default();
+        let mut after: Option<Stream> = None;
+        loop {
+            let now_us = self.clock.now_us();
+            let without = (pass.is_git_down || backoff.is_git_down(now_us)).then_some(Source::Git);
+            let mut batch = self.store.undispatched(after, without, BATCH_EVENTS).await?;
+            let Some(last) = batch.last() else { return Ok(pass) };
+            after = Some((last.repository, last.source));
+            batch.retain(|event| backoff.is_due((event.repository, event.source), now_us));
+            if batch.is_empty() {
+                continue;
+            }
+            let rendering = self.renderer.render(&batch, |stream| backoff.failures(stream) + 1 >= MAX_LOOKUPS).await?;
+            for (stream, failure) in &rendering.failures {
+                match failure {
+                    StreamFailure::GitUnavailable => pass.is_git_down = true,
+                    StreamFailure::RepositoryUnknown | StreamFailure::Git(_) => {
+                        tracing::warn!(%failure, repo.id = %stream.0, "payloads cannot be made; trying again later");
+                        backoff.add_failure(*stream, now_us);
+                    }
+                }
+            }
+            if batch.iter().any(|event| event.source == Source::Git && rendering.payloads.contains_key(&event.id)) {
+                backoff.set_git_up();
+            }
+            pass.dispatched += self.queue(batch, &rendering, backoff).await;
+        }
+    }
+
+    /// Queues the deliveries of the events that have a payload. Returns the number of events.
+    async fn queue(&self, batch: Vec<StoredEvent>, rendering: &Rendering, backoff: &mut Backoff) -> usize {
+        let mut by_repository: BTreeMap<RepositoryId, Vec<StoredEvent>> = BTreeMap::new();
+        for event in batch.into_iter().filter(|event| rendering.payloads.contains_key(&event.id)) {
+            by_repository.entry(event.repository).or_default().push(event);
+        }
+        let queue = |(repository, events): (RepositoryId, Vec<StoredEvent>)| async move {
+            let streams: HashSet<Stream> = events.iter().map(|event| (event.repository, event.source)).collect();
+            (repository, streams, self.queue_repository(repository, events, rendering).await)
+        };
+        let mut queued = stream::iter(by_repository).map(queue).buffer_unordered(MAX_CONCURRENT_REPOSITORIES);
+        let mut count = 0;
+        while let Some((repository, streams, result)) = queued.next().await {
+            let now_us = self.clock.now_us();
+            match result {
+                Ok(events) => {
+                    count += events;
+                    streams.into_iter().for_each(|stream| backoff.forget(stream));
+                }
+                // The other repositories go on.
+                Err(error) => {
+                    tracing::warn!(%error, repo.id = %repository, "deliveries cannot be queued; trying again later");
+                    streams.into_iter().for_each(|stream| backoff.add_failure(stream, now_us));
+                }
+            }
+        }
+        count
+    }
+
+    /// Queues the deliveries of events of one repository, in one transaction. If a crash of the machine undoes it, it is done again.
+    async fn queue_repository(
+        &self,
+        repository: RepositoryId,
+        events: Vec<StoredEvent>,
+        rendering: &Rendering,
+    ) -> Result<usize, DbError> {
+        let payloads: Vec<_> = events.iter().map(|event| (event.id, payload_of(event, rendering))).collect();
+        let now_us = self.clock.now_us();
+        let mut tx = self.store.db().begin_relaxed().await?;
+        events::lock_repository(&mut tx, repository).await?;
+        let marked = events::mark_dispatched(&mut tx, &payloads).await?;
+        let organization = rendering.organizations.get(&repository).copied();
+        let hooks = events::matching_hooks(&mut tx, repository, organization).await?;
+        let without_payload: HashSet<i64> =
+            payloads.iter().filter(|(_, payload)| payload.is_none()).map(|(id, _)| *id).collect();
+        let told = events.iter().filter(|event| marked.contains(&event.id) && !without_payload.contains(&event.id));
+        let deliveries: Vec<_> = told
+            .flat_map(|event| {
+                let wanting = hooks.iter().filter(|hook| hook.events.contains(&event.name));
+                wanting.map(|hook| NewDelivery {
+                    uuid: events::part_uuid(&event.uuid, hook.id.0).to_string(),
+                    hook: hook.id,
+                    event_id: event.id,
+                    repository,
+                    source: event.source.id(),
+                })
+            })
+            .collect();
+        if !deliveries.is_empty() {
+            lanes::enqueue(&mut tx, &deliveries, now_us).await?;
+        }
+        tx.commit().await?;
+        if !deliveries.is_empty() {
+            (self.on_queued)();
+        }
+        metrics::counter!("ferrite_hook_events_total").increment(marked.len() as u64);
+        Ok(marked.len())
+    }
+}
+
+fn payload_of(event: &StoredEvent, rendering: &Rendering) -> Option<String> {
+    match rendering.payloads.get(&event.id)? {
+        Ok(payload) => Some(payload.clone()),
+        Err(error) => {
+            let error = error as &dyn std::error::Error;
+            tracing::error!(error, event.id, event.name, "an event has no payload and is told to no hook");
+            None
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Lookups of what the payloads of a batch of events need, each service asked once, and the making of the payloads.
+//!
+//! Not here: the shape of payloads (`payload`), and attempts after a failure (`dispatch`).
+
+use std::collections::{BTreeSet, HashMap};
+
+use ferrite_kit::db::DbError;
+use ferrite_proto::git::{DescribeUpdatesResponse, UpdateDescription};
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::repo;
+use ferrite_rest::Accounts;
+use ferrite_rest::links::Links;
+use futures_util::{StreamExt, stream};
+use prost_types::Timestamp;
+use tonic::{Code, Status};
+
+use super::facts;
+use crate::payload::PayloadError;
+use crate::payload::limits::{CUTS, MAX_COMMITS};
+use crate::payload::native::{self, Context};
+use crate::store::events::{EventStore, Source, StoredEvent};
+use crate::upstream::{DescriptionLimits, MAX_QUESTION_UPDATES, Upstream};
+
+/// Questions to git-svc at once.
+const MAX_CONCURRENT_DESCRIPTIONS: usize = 8;
+
+const DESCRIPTION_LIMITS: DescriptionLimits =
+    DescriptionLimits { commits: MAX_COMMITS, paths: CUTS[0].paths, message_bytes: CUTS[0].message_bytes };
+
+/// Events of one repository and source, which are told in order.
+pub(crate) type Stream = (RepositoryId, Source);
+
+/// The error of a batch of which no payload was made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RenderError {
+    /// repo-svc does not say what repositories and accounts are.
+    #[error("repo-svc does not answer")]
+    Repo(#[source] Box<Status>),
+    /// git-svc does not say what commits are.
+    #[error("git-svc does not answer")]
+    Git(#[source] Box<Status>),
+    /// The repository is not known, or not any more.
+    #[error("repository is not known")]
+    RepositoryUnknown,
+    /// A payload cannot be made.
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    /// The database failed.
+    #[error("storage failure")]
+    Store(#[from] DbError),
+}
+
+/// The failure of the events of one stream, which may be made later.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StreamFailure {
+    /// repo-svc does not know the repository, and that it was deleted was not told yet.
+    #[error("repository is not known")]
+    RepositoryUnknown,
+    /// git-svc is down.
+    #[error("git-svc does not answer")]
+    GitUnavailable,
+    /// git-svc cannot describe the updates.
+    #[error("git-svc failed with code {0:?}")]
+    Git(Code),
+}
+
+/// The payloads of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Rendering {
+    /// Organizations that own repositories of the batch.
+    pub(crate) organizations: HashMap<RepositoryId, i64>,
+    /// Payloads by the ids of events; an error where no later attempt makes one.
+    pub(crate) payloads: HashMap<i64, Result<String, PayloadError>>,
+    /// Streams without payloads.
+    pub(crate) failures: HashMap<Stream, StreamFailure>,
+}
+
+/// Makes the native payloads of events.
+#[derive(Clone, Debug)]
+pub(crate) struct Renderer {
+    store: EventStore,
+    upstream: Upstream,
+    links: Links,
+}
+
+/// Descriptions of the pushes of one repository, by the ids of their events.
+type Descriptions = Result<HashMap<i64, UpdateDescription>, Status>;
+
+impl Renderer {
+    /// Returns a renderer whose URLs are those of `links`.
+    pub(crate) fn new(store: EventStore, upstream: Upstream, links: Links) -> Self {
+        Self { store, upstream, links }
+    }
+
+    /// Makes the payloads of events. For the streams for which `is_last` is true they are made of what is known, unless git-svc does not
+    /// answer at all.
+    ///
+    /// # Errors
+    /// When repo-svc or the database does not answer.
+    pub(crate) async fn render(
+        &self,
+        events: &[StoredEvent],
+        is_last: impl Fn(Stream) -> bool,
+    ) -> Result<Rendering, RenderError> {
+        let repositories = self.repositories(events).await?;
+        let descriptions = self.descriptions(events).await;
+        let accounts = self.accounts(events, &descriptions).await?;
+        let mut rendering = Rendering::default();
+        for event in events {
+            let stream = (event.repository, event.source);
+            let known = repositories.get(&event.repository).or_else(|| facts::own_snapshot(event));
+            let repository = match known {
+                Some(repository) => repository.clone(),
+                None if is_last(stream) => unknown_repository(event.repository),
+                None => {
+                    rendering.failures.insert(stream, StreamFailure::RepositoryUnknown);
+                    continue;
+                }
+            };
+            if let Some(owner) = repository.owner.as_ref().filter(|owner| owner.is_organization) {
+                rendering.organizations.insert(event.repository, owner.id);
+            }
+            let description = match describe(event, &descriptions, is_last(stream)) {
+                Ok(description) => description,
+                Err(failure) => {
+                    rendering.failures.insert(stream, failure);
+                    continue;
+                }
+            };
+            let payload = match &event.payload {
+                Some(payload) => Ok(payload.clone()),
+                None => facts::payload(event, repository, &accounts, &self.links, description),
+            };
+            rendering.payloads.insert(event.id, payload);
+        }
+        // A later event of a stream is not told before an earlier one.
+        let Rendering { payloads, failures, .. } = &mut rendering;
+        let held_back = events.iter().filter(|event| failures.contains_key(&(event.repository, event.source)));
+        for event in held_back {
+            payloads.remove(&event.id);
+        }
+        Ok(rendering)
+    }
+
+    /// Returns the name and payload of a test of a repository's hook: a push of the newest commit of the default branch, or a ping.
+    ///
+    /// # Errors
+    /// When the repository does not exist, or a service does not answer.
+    pub(crate) async fn test_payload(
+        &self,
+        repository: RepositoryId,
+        sender_id: i64,
+    ) -> Result<(&'static str, String), RenderError> {
+        let found =
+            self.upstream.repositories(&[repository]).await.map_err(|status| RenderError::Repo(status.into()))?;
+        let found = found.into_values().next().ok_or(RenderError::RepositoryUnknown)?;
+        let described = self.upstream.describe_updates(repository, Vec::new(), DESCRIPTION_LIMITS, true).await;
+        let head = described.map_err(|status| RenderError::Git(status.into()))?.head;
+        let emails = facts::emails(head.iter().filter_map(|head| head.commit.as_ref()));
+        let accounts = self.lookup(&[sender_id], &emails).await?;
+        let context = Context::new(found, sender_id, &accounts, &self.links).map_err(PayloadError::from)?;
+        match head.as_ref().and_then(|head| Some((head, head.commit.as_ref()?))) {
+            Some((head, commit)) => Ok(("push", facts::head_payload(&context, &head.branch, &head.parent_id, commit)?)),
+            None => Ok(("ping", native::ping(&context)?)),
+        }
+    }
+
+    /// Returns the name and payload of a test of a hook that has no repository.
+    ///
+    /// # Errors
+    /// When repo-svc does not answer.
+    pub(crate) async fn site_test_payload(&self, sender_id: i64) -> Result<(&'static str, String), RenderError> {
+        let accounts = self.lookup(&[sender_id], &[]).await?;
+        Ok(("ping", native::site_ping(sender_id, &accounts, &self.links)?))
+    }
+
+    /// Returns the repositories of events, the deleted ones as they were.
+    async fn repositories(
+        &self,
+        events: &[StoredEvent],
+    ) -> Result<HashMap<RepositoryId, repo::Repository>, RenderError> {
+        let ids: BTreeSet<_> = events.iter().map(|event| event.repository).collect();
+        let ids: Vec<_> = ids.into_iter().collect();
+        let mut found = self.upstream.repositories(&ids).await.map_err(|status| RenderError::Repo(status.into()))?;
+        let gone: Vec<_> = ids.into_iter().filter(|id| !found.contains_key(id)).collect();
+        found.extend(self.store.snapshots(&gone).await?);
+        Ok(found)
+    }
+
+    /// Asks git-svc for the commits of the pushes without a payload.
+    async fn descriptions(&self, events: &[StoredEvent]) -> HashMap<RepositoryId, Descriptions> {
+        let mut asked: HashMap<RepositoryId, Vec<_>> = HashMap::new();
+        for event in events.iter().filter(|event| event.payload.is_none()) {
+            if let Some(update) = facts::described_update(event) {
+                asked.entry(event.repository).or_default().push((event.id, update));
+            }
+        }
+        let ask = |(repository, updates): (RepositoryId, Vec<(i64, _)>)| async move {
+            let mut found = HashMap::new();
+            for updates in updates.chunks(MAX_QUESTION_UPDATES) {
+                let (ids, updates): (Vec<_>, Vec<_>) = updates.iter().cloned().unzip();
+                let answer = self.upstream.describe_updates(repository, updates, DESCRIPTION_LIMITS, false).await;
+                match answer {
+                    Ok(DescribeUpdatesResponse { updates, .. }) => found.extend(ids.into_iter().zip(updates)),
+                    Err(status) => return (repository, Err(status)),
+                }
+            }
+            (repository, Ok(found))
+        };
+        stream::iter(asked).map(ask).buffer_unordered(MAX_CONCURRENT_DESCRIPTIONS).collect().await
+    }
+
+    async fn accounts(
+        &self,
+        events: &[StoredEvent],
+        descriptions: &HashMap<RepositoryId, Descriptions>,
+    ) -> Result<Accounts, RenderError> {
+        let ids: BTreeSet<_> = events.iter().flat_map(facts::account_ids).collect();
+        let ids: Vec<_> = ids.into_iter().collect();
+        let described = descriptions.values().flatten().flat_map(HashMap::values);
+        let emails = facts::emails(described.flat_map(|update| &update.commits));
+        self.lookup(&ids, &emails).await
+    }
+
+    async fn lookup(&self, ids: &[i64], emails: &[String]) -> Result<Accounts, RenderError> {
+        let mut accounts = Accounts::default();
+        if ids.is_empty() && emails.is_empty() {
+            return Ok(accounts);
+        }
+        let found = self.upstream.accounts(ids, emails).await.map_err(|status| RenderError::Repo(status.into()))?;
+        for found in found {
+            accounts.add(found, &self.links);
+        }
+        Ok(accounts)
+    }
+}
+
+/// Returns the description of a push; `None` for another event, and for commits that are gone.
+fn describe<'a>(
+    event: &StoredEvent,
+    descriptions: &'a HashMap<RepositoryId, Descriptions>,
+    is_last: bool,
+) -> Result<Option<&'a UpdateDescription>, StreamFailure> {
+    if event.payload.is_some() || facts::described_update(event).is_none() {
+        return Ok(None);
+    }
+    match descriptions.get(&event.repository) {
+        Some(Ok(found)) => Ok(found.get(&event.id)),
+        Some(Err(status)) => match status.code() {
+            Code::NotFound => Ok(None),
+            Code::Unavailable | Code::ResourceExhausted => Err(StreamFailure::GitUnavailable),
+            _ if is_last => Ok(None),
+            code => Err(StreamFailure::Git(code)),
+        },
+        None => Ok(None),
+    }
+}
+
+/// Returns what is known of a repository that no service knows.
+fn unknown_repository(id: RepositoryId) -> repo::Repository {
+    let owner = repo::User { username: "ghost".to_owned(), ..repo::User::default() };
+    let time = Some(Timestamp::default());
+    repo::Repository {
+        id: id.0,
+        owner: Some(owner),
+        name: "deleted".to_owned(),
+        create_time: time,
+        update_time: time,
+        ..repo::Repository::default()
+    }
+}

@@ -1,0 +1,291 @@
+//! The dispatcher on both databases, with stand-ins for repo-svc and git-svc.
+
+use ferrite_kit::args;
+use ferrite_kit::db::Db;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{Event, RefUpdate, RefsUpdated};
+use ferrite_rest::links::Links;
+use serde_json::Value;
+use tonic::Code;
+
+use super::*;
+use crate::store::events::{NewEvent, part_uuid};
+use crate::testing::{FakePeers, on_each_schema, repository};
+use crate::upstream::Upstream;
+
+const REPOSITORY: i64 = 42;
+const ORGANIZATION: i64 = 9;
+const START_US: i64 = 1_000_000_000;
+const ZEROS: &str = "0000000000000000000000000000000000000000";
+
+/// Dispatcher and stand-ins of one test.
+struct Setup {
+    db: Db,
+    peers: FakePeers,
+    clock: Clock,
+}
+
+impl Setup {
+    async fn new(db: Db) -> Self {
+        let peers = FakePeers::start().await;
+        peers.add_repository(REPOSITORY, None);
+        Self { db, peers, clock: Clock::fixed(START_US) }
+    }
+
+    fn renderer(&self) -> Renderer {
+        let upstream = Upstream::new(self.peers.channel.clone(), self.peers.channel.clone());
+        Renderer::new(EventStore::new(self.db.clone()), upstream, Links::new("http://h", "h:22"))
+    }
+
+    fn dispatcher(&self) -> Dispatcher {
+        Dispatcher::new(EventStore::new(self.db.clone()), self.renderer(), self.clock.clone(), || {})
+    }
+
+    /// Looks once at all events, and lets time pass so that those that failed are due again.
+    async fn pass(&self, backoff: &mut Backoff) -> Pass {
+        let pass = self.dispatcher().pass(backoff).await.unwrap();
+        self.clock.advance(Duration::from_secs(60));
+        pass
+    }
+
+    /// Adds a hook and returns its id.
+    async fn hook(&self, (owner_kind, owner_id): (i64, i64), events: &str, is_active: bool) -> i64 {
+        let sql = "INSERT INTO hooks (owner_kind, owner_id, type, url, shown_url, content_type, events, is_active, created_us, \
+             updated_us) VALUES ($1, $2, 'native', $3, 'http://a/', 'json', $4, $5, 1, 1) RETURNING id";
+        let args = args![owner_kind, owner_id, b"sealed".to_vec(), events, is_active];
+        let mut tx = self.db.begin().await.unwrap();
+        let (id,): (i64,) = tx.one(sql, &args).await.unwrap();
+        tx.commit().await.unwrap();
+        id
+    }
+
+    /// Adds an update of a branch as `name`.
+    async fn event(&self, repository: i64, name: &'static str, new_id: &str) {
+        let update =
+            RefUpdate { name: b"refs/heads/main".to_vec(), old_id: ZEROS.to_owned(), new_id: new_id.to_owned() };
+        let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], user_id: 7, ..Default::default() });
+        let event_id = format!("{repository}-{name}-{new_id}");
+        let uuid = part_uuid(&event_id, 0);
+        let repository = RepositoryId(repository);
+        let new = NewEvent {
+            uuid,
+            repository,
+            source: Source::Git,
+            name,
+            fact: Event { event_id, repository_id: repository.0, event_time: None, fact: Some(fact) },
+            payload: None,
+            is_dispatched: false,
+            is_in_feed: true,
+        };
+        let mut tx = self.db.begin().await.unwrap();
+        events::lock_repository(&mut tx, repository).await.unwrap();
+        events::insert(&mut tx, &[new], START_US).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// Returns the deliveries in the order in which they were queued: hook, name of the event, and the id that the event is about.
+    async fn deliveries(&self) -> Vec<(i64, String, String)> {
+        let sql = "SELECT d.hook_id, e.name, COALESCE(e.payload, '{}') FROM deliveries d JOIN events e ON e.id = d.event_id \
+             ORDER BY d.id";
+        let rows: Vec<(i64, String, String)> = self.db.all(sql, &[]).await.unwrap();
+        let shown = |(hook, name, payload): (i64, String, String)| {
+            let payload: Value = serde_json::from_str(&payload).unwrap();
+            (hook, name, payload["after"].as_str().unwrap_or_default().to_owned())
+        };
+        rows.into_iter().map(shown).collect()
+    }
+
+    async fn waiting(&self) -> i64 {
+        let (count,): (i64,) = self.db.one("SELECT COUNT(*) FROM events WHERE NOT is_dispatched", &[]).await.unwrap();
+        count
+    }
+
+    async fn payloads(&self) -> Vec<Value> {
+        let rows: Vec<(Option<String>,)> = self.db.all("SELECT payload FROM events ORDER BY id", &[]).await.unwrap();
+        rows.into_iter().map(|(payload,)| serde_json::from_str(&payload.unwrap()).unwrap()).collect()
+    }
+}
+
+fn of_repository() -> (i64, i64) {
+    (2, REPOSITORY)
+}
+
+#[tokio::test]
+async fn each_hook_that_wants_an_event_gets_it_once_and_in_order() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.peers.add_repository(REPOSITORY, Some(ORGANIZATION));
+        let site = setup.hook((0, 0), "push", true).await;
+        let organization = setup.hook((1, ORGANIZATION), "push,create", true).await;
+        let own = setup.hook(of_repository(), "push", true).await;
+        setup.hook(of_repository(), "issues", true).await;
+        setup.hook(of_repository(), "push", false).await;
+        setup.hook((1, ORGANIZATION + 1), "push", true).await;
+        setup.hook((2, REPOSITORY + 1), "push", true).await;
+        setup.event(REPOSITORY, "create", "1").await;
+        setup.event(REPOSITORY, "push", "1").await;
+        setup.event(REPOSITORY, "push", "2").await;
+        // Two processes at once.
+        let (one, other) = (setup.dispatcher(), setup.dispatcher());
+        let (mut backoff, mut other_backoff) = (Backoff::default(), Backoff::default());
+        let (first, second) = tokio::join!(one.pass(&mut backoff), other.pass(&mut other_backoff));
+        assert_eq!(first.unwrap().dispatched + second.unwrap().dispatched, 3);
+        let told = |hook, name: &str, after: &str| (hook, name.to_owned(), after.to_owned());
+        let expected = [
+            told(organization, "create", ""),
+            told(own, "push", "1"),
+            told(organization, "push", "1"),
+            told(site, "push", "1"),
+            told(own, "push", "2"),
+            told(organization, "push", "2"),
+            told(site, "push", "2"),
+        ];
+        assert_eq!(setup.deliveries().await, expected);
+        assert_eq!(setup.waiting().await, 0);
+        let lanes: Vec<(i64, i64)> =
+            setup.db.all("SELECT hook_id, waiting FROM lanes ORDER BY hook_id", &[]).await.unwrap();
+        assert_eq!(lanes, [(site, 2), (organization, 3), (own, 2)]);
+        let payload = &setup.payloads().await[1];
+        assert_eq!(
+            (&payload["sender"]["username"], &payload["commits"][0]["author"]["username"]),
+            (&"ada".into(), &"ada".into())
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repository_that_cannot_be_described_holds_up_itself_only_and_is_told_in_the_end() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.peers.add_repository(REPOSITORY + 1, None);
+        let site = setup.hook((0, 0), "push,create", true).await;
+        setup.event(REPOSITORY, "push", "1").await;
+        setup.event(REPOSITORY, "create", "1").await;
+        setup.event(REPOSITORY + 1, "push", "2").await;
+        setup.peers.fail_git(REPOSITORY, Some(Code::Internal));
+        let mut backoff = Backoff::default();
+        assert_eq!(setup.pass(&mut backoff).await.dispatched, 1);
+        assert_eq!(setup.deliveries().await, [(site, "push".to_owned(), "2".to_owned())]);
+        for _ in 0..MAX_LOOKUPS - 2 {
+            assert_eq!(setup.pass(&mut backoff).await.dispatched, 0);
+        }
+        assert_eq!(setup.pass(&mut backoff).await.dispatched, 2);
+        let push = &setup.payloads().await[0];
+        assert_eq!((&push["commits"][0]["id"], &push["commits"][0]["truncated"]), (&"1".into(), &true.into()));
+        let names: Vec<_> = setup.deliveries().await.into_iter().map(|(_, name, _)| name).collect();
+        assert_eq!(names, ["push", "push", "create"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_wait_while_a_service_is_down() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.hook((0, 0), "push", true).await;
+        setup.event(REPOSITORY, "push", "1").await;
+        let mut backoff = Backoff::default();
+        setup.peers.fail_git(REPOSITORY, Some(Code::Unavailable));
+        for _ in 0..MAX_LOOKUPS + 2 {
+            let pass = setup.pass(&mut backoff).await;
+            assert!(pass.is_git_down && pass.dispatched == 0, "{pass:?}");
+        }
+        setup.peers.fail_git(REPOSITORY, None);
+        setup.peers.fail_repo(Some(Code::Internal));
+        for _ in 0..MAX_LOOKUPS + 2 {
+            assert!(matches!(setup.dispatcher().pass(&mut backoff).await, Err(RenderError::Repo(_))));
+        }
+        assert_eq!((setup.waiting().await, setup.deliveries().await.len()), (1, 0));
+        setup.peers.fail_repo(None);
+        assert_eq!(setup.pass(&mut backoff).await.dispatched, 1);
+        assert_eq!(setup.payloads().await[0]["commits"][0]["message"], "message of 1\n");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_of_a_deleted_repository_show_it_as_it_was() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let organization = setup.hook((1, ORGANIZATION), "push", true).await;
+        setup.event(REPOSITORY, "push", "1").await;
+        setup.peers.remove_repository(REPOSITORY);
+        setup.peers.fail_git(REPOSITORY, Some(Code::NotFound));
+        let mut backoff = Backoff::default();
+        assert_eq!(setup.pass(&mut backoff).await.dispatched, 0, "its deletion was not told yet");
+        let mut tx = setup.db.begin().await.unwrap();
+        let snapshot = repository(REPOSITORY, Some(ORGANIZATION));
+        events::keep_snapshot(&mut tx, RepositoryId(REPOSITORY), &snapshot).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(setup.pass(&mut backoff).await.dispatched, 1);
+        assert_eq!(setup.deliveries().await, [(organization, "push".to_owned(), "1".to_owned())]);
+        assert_eq!(setup.payloads().await[0]["repository"]["full_name"], "acme/r42");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_asks_each_service_once() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.hook((0, 0), "push", true).await;
+        for place in 0..40 {
+            setup.event(REPOSITORY, "push", &place.to_string()).await;
+        }
+        setup.peers.set_commit_count("39", 70);
+        let before = (setup.peers.calls(), setup.db.statements());
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 40);
+        assert_eq!(setup.peers.calls() - before.0, 3);
+        // Two looks for events; the lock, the mark and the hooks; the lane and the deliveries.
+        assert_eq!(setup.db.statements() - before.1, 7);
+        let last = setup.payloads().await.pop().unwrap();
+        assert_eq!((last["commits"].as_array().unwrap().len(), &last["total_commits"]), (20, &70.into()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_started_dispatcher_is_woken() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        setup.hook((0, 0), "push", true).await;
+        let dispatcher = setup.dispatcher();
+        dispatcher.start(&setup.peers.life);
+        setup.event(REPOSITORY, "push", "1").await;
+        dispatcher.wake();
+        let until_dispatched = async {
+            while setup.waiting().await > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), until_dispatched).await.expect("the event is dispatched");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_test_is_a_push_of_the_newest_commit_or_a_ping() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let (name, payload) = setup.renderer().test_payload(RepositoryId(REPOSITORY), 7).await.unwrap();
+        let payload: Value = serde_json::from_str(&payload).unwrap();
+        assert_eq!((name, &payload["repository"]["full_name"]), ("ping", &"ada/r42".into()));
+        setup.peers.set_head(REPOSITORY, "2", "1");
+        let (name, payload) = setup.renderer().test_payload(RepositoryId(REPOSITORY), 7).await.unwrap();
+        let payload: Value = serde_json::from_str(&payload).unwrap();
+        assert_eq!(
+            (name, &payload["ref"], &payload["before"], &payload["after"]),
+            ("push", &"refs/heads/main".into(), &"1".into(), &"2".into())
+        );
+        let (name, payload) = setup.renderer().site_test_payload(7).await.unwrap();
+        let payload: Value = serde_json::from_str(&payload).unwrap();
+        assert_eq!(
+            (name, &payload["site"], &payload["sender"]["username"]),
+            ("ping", &"http://h".into(), &"ada".into())
+        );
+        let unknown = setup.renderer().test_payload(RepositoryId(1), 7).await;
+        assert!(matches!(unknown, Err(RenderError::RepositoryUnknown)));
+    })
+    .await;
+}

@@ -1,0 +1,58 @@
+//! The background task that takes old events out of feeds.
+
+use std::time::Duration;
+
+use ferrite_kit::db::DbError;
+use ferrite_kit::{Clock, Lifecycle, micros};
+
+use super::waiters::FeedWaiters;
+use crate::store::events::EventStore;
+
+/// Time between two looks for old events.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// Pause between two batches, in which writers go first.
+const BATCH_PAUSE: Duration = Duration::from_millis(50);
+
+/// The events that stay in feeds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retention {
+    pub(super) age: Duration,
+    /// Newest events of one repository.
+    pub(super) events: i64,
+}
+
+pub(super) async fn run(store: EventStore, waiters: FeedWaiters, clock: Clock, retention: Retention, life: Lifecycle) {
+    loop {
+        tokio::select! {
+            () = life.stopping() => return,
+            () = tokio::time::sleep(INTERVAL) => {}
+        }
+        let round = purge(&store, &waiters, &clock, retention);
+        tokio::select! {
+            () = life.stopping() => return,
+            result = round => {
+                if let Err(error) = result {
+                    tracing::warn!(%error, "old events cannot be taken out of feeds; trying again later");
+                }
+            }
+        }
+    }
+}
+
+pub(super) async fn purge(
+    store: &EventStore,
+    waiters: &FeedWaiters,
+    clock: &Clock,
+    retention: Retention,
+) -> Result<(), DbError> {
+    let before_us = clock.now_us().saturating_sub(micros(retention.age));
+    while store.leave_feed_before(before_us).await? {
+        tokio::time::sleep(BATCH_PAUSE).await;
+    }
+    for repository in waiters.take_grown() {
+        while store.leave_feed_beyond(repository, retention.events).await? {
+            tokio::time::sleep(BATCH_PAUSE).await;
+        }
+    }
+    Ok(())
+}

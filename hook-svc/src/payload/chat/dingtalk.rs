@@ -1,0 +1,206 @@
+//! Messages of DingTalk. Their text is Markdown.
+
+use serde::Serialize;
+
+use super::event::{Account, Changed, IssueComment, Issues, Release};
+use super::{ChatEvent, Push, Subject, change_text, first_line, repository_verb, short_id, short_ref, shorten};
+
+/// Title of all messages.
+const TITLE: &str = "Ferrite Notification";
+/// Longest text of a user in a message. DingTalk takes 20,000 bytes in all.
+const MAX_BODY_CHARS: usize = 4_000;
+/// Longest name or first line in a list.
+const MAX_NAME_CHARS: usize = 100;
+
+#[derive(Serialize)]
+struct Message {
+    msgtype: &'static str,
+    at: At,
+    #[serde(rename = "actionCard")]
+    card: Card,
+}
+
+#[derive(Serialize)]
+struct At {
+    #[serde(rename = "atMobiles")]
+    mobiles: Option<[&'static str; 0]>,
+    #[serde(rename = "isAtAll")]
+    is_all: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Card {
+    title: &'static str,
+    text: String,
+    hide_avatar: &'static str,
+    btn_orientation: &'static str,
+    single_title: String,
+    #[serde(rename = "singleURL")]
+    single_url: String,
+}
+
+/// The text of a message, and the title and URL of its button.
+struct Parts {
+    text: String,
+    button: String,
+    url: String,
+}
+
+/// Returns the message of an event as JSON.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub(in crate::payload) fn render(event: &ChatEvent) -> Result<String, serde_json::Error> {
+    let parts = parts(event);
+    serde_json::to_string(&Message {
+        msgtype: "actionCard",
+        at: At { mobiles: None, is_all: false },
+        card: Card {
+            title: TITLE,
+            text: parts.text,
+            hide_avatar: "",
+            btn_orientation: "",
+            single_title: parts.button,
+            single_url: parts.url,
+        },
+    })
+}
+
+fn link(url: &str, text: &str) -> String {
+    format!("[{text}]({url})")
+}
+
+/// Returns a word with a capital at its beginning.
+fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// Returns the full name of an account, or its user name.
+fn display_name(account: &Account) -> &str {
+    if account.full_name.is_empty() { &account.username } else { &account.full_name }
+}
+
+fn body(text: &str) -> String {
+    shorten(text, MAX_BODY_CHARS)
+}
+
+fn parts(event: &ChatEvent) -> Parts {
+    let repo = &event.repository;
+    let repository = link(&repo.html_url, &repo.name);
+    let parts = |text: String, button: &str, url: &str| Parts { text, button: button.to_owned(), url: url.to_owned() };
+    match &event.subject {
+        Subject::Create(created) => {
+            let kind = capital(&created.ref_type);
+            let url = repo.source(&created.name);
+            let name = link(&url, &created.name);
+            let text = format!("# New {kind} Create Event\n- Repo: **{repository}**\n- New {kind}: **{name}**");
+            parts(text, &format!("View {kind}"), &url)
+        }
+        Subject::Delete(deleted) => {
+            let kind = capital(&deleted.ref_type);
+            let text = format!("# {kind} Delete Event\n- Repo: **{repository}**\n- {kind}: **{}**", deleted.name);
+            parts(text, "View Repo", &repo.html_url)
+        }
+        Subject::Push(push) => pushed(event, push),
+        Subject::Issues(issues) => issue(issues),
+        Subject::IssueComment(comment) => commented(comment),
+        Subject::Fork(fork) => {
+            let forkee = link(&fork.forkee.html_url, &fork.forkee.full_name);
+            let text = format!("# Repo Fork Event\n- From Repo: **{repository}**\n- To Repo: **{forkee}**");
+            parts(text, "View Forkee", &fork.forkee.html_url)
+        }
+        Subject::Release(published) => released(event, &published.release),
+        Subject::Repository(changed) => changed_repository(event, changed),
+        Subject::Ping => parts(format!("# Webhook Test Event\n- Repo: **{repository}**"), "View Repo", &repo.html_url),
+    }
+}
+
+fn pushed(event: &ChatEvent, push: &Push) -> Parts {
+    let repo = &event.repository;
+    let branch = short_ref(&push.name);
+    let source = repo.source(branch);
+    let mut text = format!(
+        "# Repo Push Event\n- Repo: **{}**\n- Ref: **{}**\n- Pusher: **{}**\n## Total {} commits(s)\n",
+        link(&repo.html_url, &repo.name),
+        link(&source, branch),
+        display_name(&push.pusher),
+        push.total_commits,
+    );
+    for (index, commit) in push.commits.iter().enumerate() {
+        let id = link(&commit.url, short_id(&commit.id));
+        let author = shorten(&commit.author.name, MAX_NAME_CHARS);
+        let summary = shorten(first_line(&commit.message), MAX_NAME_CHARS);
+        text.push_str(&format!("> {index}. {id} {author} - {summary}\n"));
+    }
+    // A new branch has nothing to be compared with.
+    let url = if push.compare_url.is_empty() { source } else { push.compare_url.clone() };
+    Parts { text, button: "View Changes".to_owned(), url }
+}
+
+fn issue(issues: &Issues) -> Parts {
+    let issue = &issues.issue;
+    let mut text =
+        format!("# Issue Event {}\n- Issue: **{}**", capital(&issues.action), link(&issue.html_url, &issue.name()));
+    match (issues.action.as_str(), &issue.assignee, &issue.milestone) {
+        ("assigned", Some(assignee), _) => {
+            text.push_str(&format!("\n- New Assignee: **{}**", assignee.username));
+        }
+        ("milestoned", _, Some(milestone)) => text.push_str(&format!("\n- New Milestone: **{}**", milestone.title)),
+        ("label_updated", ..) => {
+            let labels: Vec<_> = issue.labels.iter().map(|label| label.name.as_str()).collect();
+            let labels = if labels.is_empty() { "empty".to_owned() } else { labels.join(",") };
+            text.push_str(&format!("\n- Labels: **{}**", body(&labels)));
+        }
+        _ => {}
+    }
+    if !issue.body.is_empty() {
+        text.push_str(&format!("\n> {}", body(&issue.body)));
+    }
+    Parts { text, button: "View Issue".to_owned(), url: issue.html_url.clone() }
+}
+
+fn commented(comment: &IssueComment) -> Parts {
+    let issue = &comment.issue;
+    let is_gone = comment.action == "deleted";
+    let text = format!(
+        "# Issue Comment {}\n- Issue: {}\n- Comment content: \n> {}",
+        capital(&comment.action),
+        link(&issue.html_url, &issue.name()),
+        body(&comment.comment.body),
+    );
+    let url = if is_gone { issue.html_url.clone() } else { comment.comment.html_url.clone() };
+    Parts { text, button: "View Issue Comment".to_owned(), url }
+}
+
+fn released(event: &ChatEvent, release: &Release) -> Parts {
+    let repo = &event.repository;
+    let url = repo.source(&release.tag_name);
+    let text = format!(
+        "# New Release Published\n- Repo: **{}**\n- Tag: **{}**\n- Author: **{}**\n- Draft?: **{}**\n- Pre Release?: **{}**\n\
+         - Title: {}\n- Note: {}",
+        link(&repo.html_url, &repo.name),
+        link(&url, &release.tag_name),
+        display_name(&release.author),
+        release.draft,
+        release.prerelease,
+        release.name,
+        body(&release.body),
+    );
+    Parts { text, button: "View Release".to_owned(), url }
+}
+
+fn changed_repository(event: &ChatEvent, changed: &Changed) -> Parts {
+    let repo = &event.repository;
+    let mut text = format!(
+        "# Repository {}\n- Repo: **{}**\n- By: **{}**",
+        capital(repository_verb(&changed.action)),
+        link(&repo.html_url, &repo.full_name),
+        display_name(&event.sender),
+    );
+    for (name, change) in &changed.changes {
+        text.push_str(&format!("\n- {}: was {}", capital(name), change_text(change)));
+    }
+    Parts { text, button: "View Repo".to_owned(), url: repo.html_url.clone() }
+}

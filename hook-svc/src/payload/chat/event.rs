@@ -1,0 +1,221 @@
+//! The parts of native payloads that messages of chat services show.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::payload::PayloadError;
+
+/// The name that messages without a repository show.
+const PRODUCT: &str = "Ferrite";
+
+/// An event with the parts that every payload has.
+#[derive(Debug)]
+pub(in crate::payload) struct ChatEvent {
+    pub(super) repository: Repo,
+    pub(super) sender: Account,
+    pub(super) subject: Subject,
+}
+
+/// The part that an event is about.
+#[derive(Debug)]
+pub(super) enum Subject {
+    Create(Ref),
+    Delete(Ref),
+    Push(Push),
+    Issues(Issues),
+    IssueComment(IssueComment),
+    Fork(Fork),
+    Release(Published),
+    Repository(Changed),
+    Ping,
+}
+
+#[derive(Debug, Deserialize)]
+struct Base {
+    repository: Repo,
+    sender: Account,
+}
+
+#[derive(Debug, Deserialize)]
+struct Ping {
+    #[serde(default)]
+    site: String,
+    repository: Option<Repo>,
+    sender: Account,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Repo {
+    pub(super) name: String,
+    pub(super) full_name: String,
+    pub(super) html_url: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Account {
+    pub(super) username: String,
+    #[serde(default)]
+    pub(super) full_name: String,
+    #[serde(default)]
+    pub(super) avatar_url: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Ref {
+    #[serde(rename = "ref")]
+    pub(super) name: String,
+    pub(super) ref_type: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Push {
+    #[serde(rename = "ref")]
+    pub(super) name: String,
+    pub(super) compare_url: String,
+    pub(super) commits: Vec<Commit>,
+    #[serde(default)]
+    pub(super) total_commits: i64,
+    pub(super) pusher: Account,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Commit {
+    pub(super) id: String,
+    pub(super) message: String,
+    pub(super) url: String,
+    pub(super) author: Author,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Author {
+    pub(super) name: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Issues {
+    pub(super) action: String,
+    pub(super) issue: Issue,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Issue {
+    pub(super) number: i64,
+    pub(super) title: String,
+    pub(super) body: String,
+    #[serde(default)]
+    pub(super) html_url: String,
+    pub(super) assignee: Option<Account>,
+    pub(super) milestone: Option<Milestone>,
+    pub(super) labels: Vec<Label>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Milestone {
+    pub(super) title: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Label {
+    pub(super) name: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct IssueComment {
+    pub(super) action: String,
+    pub(super) issue: Issue,
+    pub(super) comment: Comment,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Comment {
+    pub(super) html_url: String,
+    pub(super) body: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Fork {
+    pub(super) forkee: Repo,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Published {
+    pub(super) release: Release,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Release {
+    pub(super) tag_name: String,
+    pub(super) name: String,
+    pub(super) body: String,
+    pub(super) draft: bool,
+    pub(super) prerelease: bool,
+    pub(super) author: Account,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Changed {
+    pub(super) action: String,
+    #[serde(default)]
+    pub(super) changes: BTreeMap<String, Change>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Change {
+    pub(super) from: serde_json::Value,
+}
+
+impl ChatEvent {
+    /// Reads the native payload of the event `name`.
+    ///
+    /// # Errors
+    /// When the event is not known, or the payload is not one of it.
+    pub(in crate::payload) fn parse(name: &str, payload: &str) -> Result<Self, PayloadError> {
+        let subject = match name {
+            "create" => Subject::Create(read(payload)?),
+            "delete" => Subject::Delete(read(payload)?),
+            "push" => Subject::Push(read_push(payload)?),
+            "issues" => Subject::Issues(with_page(payload, |issues: &mut Issues| &mut issues.issue)?),
+            "issue_comment" => {
+                Subject::IssueComment(with_page(payload, |comment: &mut IssueComment| &mut comment.issue)?)
+            }
+            "fork" => Subject::Fork(read(payload)?),
+            "release" => Subject::Release(read(payload)?),
+            "repository" => Subject::Repository(read(payload)?),
+            "ping" => Subject::Ping,
+            other => return Err(PayloadError::UnknownEvent(other.to_owned())),
+        };
+        let base = if name == "ping" { read_ping(payload)? } else { read(payload)? };
+        Ok(Self { repository: base.repository, sender: base.sender, subject })
+    }
+}
+
+/// Reads a ping. One of a hook that has no repository shows the site in its place.
+fn read_ping(payload: &str) -> Result<Base, PayloadError> {
+    let ping: Ping = read(payload)?;
+    let site = || Repo { name: PRODUCT.to_owned(), full_name: String::new(), html_url: ping.site };
+    Ok(Base { repository: ping.repository.unwrap_or_else(site), sender: ping.sender })
+}
+
+fn read<T: DeserializeOwned>(payload: &str) -> Result<T, PayloadError> {
+    Ok(serde_json::from_str(payload)?)
+}
+
+/// Reads a push. One without a number of commits, as Gogs sends it, has those that are listed.
+fn read_push(payload: &str) -> Result<Push, PayloadError> {
+    let mut push: Push = read(payload)?;
+    push.total_commits = push.total_commits.max(i64::try_from(push.commits.len()).unwrap_or(i64::MAX));
+    Ok(push)
+}
+
+/// Reads an event of an issue. An issue without a page, as Gogs sends it, has the usual one.
+fn with_page<T: DeserializeOwned>(payload: &str, issue: impl Fn(&mut T) -> &mut Issue) -> Result<T, PayloadError> {
+    let mut event: T = read(payload)?;
+    let issue = issue(&mut event);
+    if issue.html_url.is_empty() {
+        let base: Base = read(payload)?;
+        issue.html_url = format!("{}/issues/{}", base.repository.html_url, issue.number);
+    }
+    Ok(event)
+}

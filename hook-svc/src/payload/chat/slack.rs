@@ -1,0 +1,170 @@
+//! Messages of Slack.
+
+use serde::Serialize;
+
+use super::event::{Changed, IssueComment, Issues, Release};
+use super::{
+    ChatEvent, Push, Subject, change_text, first_line, issue_verb, new_commits, repository_verb, short_id, short_ref,
+    shorten,
+};
+use crate::model::ChatOptions;
+
+/// Longest text of an attachment, before its characters are escaped.
+const MAX_TEXT_CHARS: usize = 8_000;
+
+#[derive(Serialize)]
+struct Message<'a> {
+    channel: &'a str,
+    text: String,
+    username: &'a str,
+    icon_url: &'a str,
+    unfurl_links: u8,
+    link_names: u8,
+    attachments: Option<[Attachment<'a>; 1]>,
+}
+
+#[derive(Serialize)]
+struct Attachment<'a> {
+    fallback: &'static str,
+    color: &'a str,
+    title: String,
+    text: String,
+}
+
+/// The text of a message, and title and text of its attachment.
+struct Parts {
+    text: String,
+    attachment: Option<(String, String)>,
+}
+
+impl From<String> for Parts {
+    fn from(text: String) -> Self {
+        Self { text, attachment: None }
+    }
+}
+
+/// Returns the message of an event as JSON.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub(in crate::payload) fn render(event: &ChatEvent, options: &ChatOptions) -> Result<String, serde_json::Error> {
+    let option = |option: &'_ Option<String>| -> String { option.clone().unwrap_or_default() };
+    let (channel, username) = (option(&options.channel), option(&options.username));
+    let (icon_url, color) = (option(&options.icon_url), option(&options.color));
+    let parts = parts(event);
+    let attachment = |(title, text)| [Attachment { fallback: "", color: &color, title, text }];
+    serde_json::to_string(&Message {
+        channel: &channel,
+        text: parts.text,
+        username: &username,
+        icon_url: &icon_url,
+        unfurl_links: 0,
+        link_names: 0,
+        attachments: parts.attachment.map(attachment),
+    })
+}
+
+/// Escapes the characters that mean something to Slack.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn body(text: &str) -> String {
+    escape(&shorten(text, MAX_TEXT_CHARS))
+}
+
+fn link(url: &str, text: &str) -> String {
+    format!("<{url}|{}>", escape(text))
+}
+
+fn parts(event: &ChatEvent) -> Parts {
+    let repository = link(&event.repository.html_url, &event.repository.name);
+    let sender = escape(&event.sender.username);
+    let source = |name: &str| link(&event.repository.source(name), name);
+    match &event.subject {
+        Subject::Create(created) => {
+            format!("[{repository}:{}] {} created by {sender}", source(&created.name), created.ref_type).into()
+        }
+        Subject::Delete(deleted) => {
+            format!("[{repository}:{}] {} deleted by {sender}", escape(&deleted.name), deleted.ref_type).into()
+        }
+        Subject::Push(push) => pushed(event, push),
+        Subject::Issues(issues) => issue(event, issues),
+        Subject::IssueComment(comment) => commented(event, comment),
+        Subject::Fork(fork) => {
+            format!("{repository} is forked to {}", link(&fork.forkee.html_url, &fork.forkee.full_name)).into()
+        }
+        Subject::Release(published) => {
+            let Release { tag_name, .. } = &published.release;
+            format!("[{repository}] new release {} published by {sender}", source(tag_name)).into()
+        }
+        Subject::Repository(changed) => changed_repository(event, changed),
+        Subject::Ping => format!("[{repository}] webhook tested by {sender}").into(),
+    }
+}
+
+fn pushed(event: &ChatEvent, push: &Push) -> Parts {
+    let repository = link(&event.repository.html_url, &event.repository.name);
+    let branch = short_ref(&push.name);
+    let count = new_commits(push);
+    let count = if push.compare_url.is_empty() { count } else { link(&push.compare_url, &count) };
+    let line = |commit: &super::event::Commit| {
+        let summary = escape(&shorten(first_line(&commit.message), 200));
+        format!(
+            "{}: {summary} - {}",
+            link(&commit.url, short_id(&commit.id)),
+            escape(&shorten(&commit.author.name, 100))
+        )
+    };
+    let lines: Vec<_> = push.commits.iter().map(line).collect();
+    let branch = link(&event.repository.source(branch), branch);
+    Parts {
+        text: format!("[{repository}:{branch}] {count} pushed by {}", escape(&push.pusher.username)),
+        attachment: Some((String::new(), lines.join("\n"))),
+    }
+}
+
+fn issue(event: &ChatEvent, issues: &Issues) -> Parts {
+    let page = |account| link(&event.repository.account_page(account), &account.username);
+    let sender = page(&event.sender);
+    let repository = &event.repository.full_name;
+    let title = link(&issues.issue.html_url, &issues.issue.name());
+    let attachment = match issues.action.as_str() {
+        "opened" => (title.clone(), body(&issues.issue.body)),
+        "edited" => (String::new(), body(&issues.issue.body)),
+        _ => (String::new(), String::new()),
+    };
+    let text = match (issues.action.as_str(), &issues.issue.assignee) {
+        ("opened", _) => format!("[{repository}] New issue created by {sender}"),
+        ("assigned", Some(assignee)) => {
+            format!("[{repository}] Issue assigned to {}: {title} by {sender}", page(assignee))
+        }
+        (action, _) => format!("[{repository}] Issue {}: {title} by {sender}", issue_verb(action)),
+    };
+    Parts { text, attachment: Some(attachment) }
+}
+
+fn commented(event: &ChatEvent, comment: &IssueComment) -> Parts {
+    let sender = link(&event.repository.account_page(&event.sender), &event.sender.username);
+    let verb = match comment.action.as_str() {
+        "created" => "New comment created".to_owned(),
+        action => format!("Comment {action}"),
+    };
+    let url = match comment.action.as_str() {
+        "deleted" => &comment.issue.html_url,
+        _ => &comment.comment.html_url,
+    };
+    Parts {
+        text: format!("[{}] {verb} by {sender}", event.repository.full_name),
+        attachment: Some((link(url, &comment.issue.name()), body(&comment.comment.body))),
+    }
+}
+
+fn changed_repository(event: &ChatEvent, changed: &Changed) -> Parts {
+    let sender = link(&event.repository.account_page(&event.sender), &event.sender.username);
+    let repository = link(&event.repository.html_url, &event.repository.full_name);
+    let lines: Vec<_> =
+        changed.changes.iter().map(|(name, change)| escape(&format!("{name}: was {}", change_text(change)))).collect();
+    let attachment = (!lines.is_empty()).then(|| (String::new(), lines.join("\n")));
+    Parts { text: format!("Repository {repository} {} by {sender}", repository_verb(&changed.action)), attachment }
+}

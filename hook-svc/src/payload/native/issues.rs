@@ -1,0 +1,170 @@
+//! Payloads of `issues` and `issue_comment`.
+
+use ferrite_proto::events::{CommentAction, IssueAction};
+use ferrite_proto::issue;
+use ferrite_rest::convert::MissingField;
+use ferrite_rest::{Comment, Issue, Repository, User};
+use serde::Serialize;
+
+use super::{Context, Payload};
+use crate::payload::limits::{Cut, cut_text, within_limits};
+
+/// A change of an issue.
+#[derive(Clone, Debug)]
+pub(crate) struct IssueEvent {
+    pub(crate) action: IssueAction,
+    /// The issue after the change.
+    pub(crate) issue: issue::Issue,
+    pub(crate) old_title: Option<String>,
+    pub(crate) old_body: Option<String>,
+}
+
+/// A change of a comment.
+#[derive(Clone, Debug)]
+pub(crate) struct CommentEvent {
+    pub(crate) action: CommentAction,
+    /// The issue after the change.
+    pub(crate) issue: issue::Issue,
+    /// The comment, as it was if it was removed.
+    pub(crate) comment: issue::Comment,
+    pub(crate) old_body: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Issues<'a> {
+    action: &'static str,
+    number: i64,
+    issue: Issue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Changes>,
+    repository: &'a Repository,
+    sender: &'a User,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+}
+
+#[derive(Serialize)]
+struct IssueComment<'a> {
+    action: &'static str,
+    issue: Issue,
+    comment: Comment,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Changes>,
+    repository: &'a Repository,
+    sender: &'a User,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+}
+
+/// The values before the change.
+#[derive(Serialize)]
+struct Changes {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<Before>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<Before>,
+}
+
+#[derive(Serialize)]
+struct Before {
+    from: String,
+}
+
+/// Texts that are cut, and whether one was.
+struct Cutter<'a> {
+    cut: &'a Cut,
+    is_cut: bool,
+}
+
+impl Cutter<'_> {
+    fn text(&mut self, text: &mut String) {
+        let (short, is_cut) = cut_text(std::mem::take(text), self.cut.text_bytes);
+        *text = short;
+        self.is_cut |= is_cut;
+    }
+
+    fn issue(&mut self, context: &Context, issue: &issue::Issue) -> Result<Issue, MissingField> {
+        let mut issue = issue.clone();
+        self.text(&mut issue.body);
+        if let Some(milestone) = &mut issue.milestone {
+            self.text(&mut milestone.description);
+        }
+        Issue::new(issue, context.accounts, &context.urls)
+    }
+
+    fn before(&mut self, text: Option<&String>) -> Option<Before> {
+        let mut from = text?.clone();
+        self.text(&mut from);
+        Some(Before { from })
+    }
+}
+
+fn changes(title: Option<Before>, body: Option<Before>) -> Option<Changes> {
+    (title.is_some() || body.is_some()).then_some(Changes { title, body })
+}
+
+/// Returns the payload of `issues`.
+pub(crate) fn issues(context: &Context, event: &IssueEvent) -> Payload {
+    let action = issue_action(event.action)?;
+    within_limits(|cut| {
+        let mut cutter = Cutter { cut, is_cut: false };
+        let issue = cutter.issue(context, &event.issue)?;
+        let title = cutter.before(event.old_title.as_ref());
+        let body = cutter.before(event.old_body.as_ref());
+        Ok(serde_json::to_string(&Issues {
+            action,
+            number: event.issue.number,
+            issue,
+            changes: changes(title, body),
+            repository: &context.repository,
+            sender: &context.sender,
+            truncated: cutter.is_cut,
+        })?)
+    })
+}
+
+/// Returns the payload of `issue_comment`.
+pub(crate) fn issue_comment(context: &Context, event: &CommentEvent) -> Payload {
+    let action = comment_action(event.action)?;
+    within_limits(|cut| {
+        let mut cutter = Cutter { cut, is_cut: false };
+        let issue = cutter.issue(context, &event.issue)?;
+        let mut comment = event.comment.clone();
+        cutter.text(&mut comment.body);
+        let body = cutter.before(event.old_body.as_ref());
+        Ok(serde_json::to_string(&IssueComment {
+            action,
+            issue,
+            comment: Comment::new(comment, context.accounts, &context.urls)?,
+            changes: changes(None, body),
+            repository: &context.repository,
+            sender: &context.sender,
+            truncated: cutter.is_cut,
+        })?)
+    })
+}
+
+fn issue_action(action: IssueAction) -> Result<&'static str, MissingField> {
+    match action {
+        IssueAction::Opened => Ok("opened"),
+        IssueAction::Closed => Ok("closed"),
+        IssueAction::Reopened => Ok("reopened"),
+        IssueAction::Edited => Ok("edited"),
+        IssueAction::Assigned => Ok("assigned"),
+        IssueAction::Unassigned => Ok("unassigned"),
+        IssueAction::LabelUpdated => Ok("label_updated"),
+        IssueAction::LabelCleared => Ok("label_cleared"),
+        IssueAction::Milestoned => Ok("milestoned"),
+        IssueAction::Demilestoned => Ok("demilestoned"),
+        IssueAction::Unspecified => Err(MissingField("action")),
+    }
+}
+
+fn comment_action(action: CommentAction) -> Result<&'static str, MissingField> {
+    match action {
+        CommentAction::Created => Ok("created"),
+        CommentAction::Edited => Ok("edited"),
+        CommentAction::Deleted => Ok("deleted"),
+        CommentAction::Unspecified => Err(MissingField("action")),
+    }
+}

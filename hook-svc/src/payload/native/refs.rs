@@ -1,0 +1,226 @@
+//! Payloads of `create`, `delete` and `push`, and of `ping`.
+
+use ferrite_rest::convert::{MissingField, time};
+use ferrite_rest::links::Links;
+use ferrite_rest::{Accounts, Repository, User};
+use serde::Serialize;
+
+use super::{Context, Payload};
+use crate::payload::limits::{Cut, MAX_COMMITS, cut_text, within_limits};
+
+const BRANCHES: &str = "refs/heads/";
+const TAGS: &str = "refs/tags/";
+
+/// A branch or tag that was created or deleted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RefEvent<'a> {
+    /// The full name.
+    pub(crate) name: &'a str,
+    /// The new object.
+    pub(crate) new_id: &'a str,
+}
+
+/// A branch that has a new commit.
+#[derive(Clone, Debug)]
+pub(crate) struct PushEvent<'a> {
+    /// The full name.
+    pub(crate) name: &'a str,
+    /// The commit before; all zeros for a new branch.
+    pub(crate) old_id: &'a str,
+    /// The commit after.
+    pub(crate) new_id: &'a str,
+    /// New commits, newest first.
+    pub(crate) commits: &'a [Commit],
+    /// The number of new commits, of which `commits` may have a part.
+    pub(crate) total_commits: i64,
+}
+
+/// A commit of a push.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Commit {
+    pub(crate) id: String,
+    pub(crate) message: String,
+    pub(crate) author: Signature,
+    pub(crate) committer: Signature,
+    pub(crate) added: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    pub(crate) modified: Vec<String>,
+    /// True if the message or a list is a part of the whole.
+    pub(crate) is_cut: bool,
+}
+
+/// The author or committer of a commit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Signature {
+    pub(crate) name: String,
+    pub(crate) email: String,
+    pub(crate) time: prost_types::Timestamp,
+}
+
+#[derive(Serialize)]
+struct Create<'a> {
+    #[serde(rename = "ref")]
+    name: &'a str,
+    ref_type: &'static str,
+    sha: &'a str,
+    default_branch: &'a str,
+    repository: &'a Repository,
+    sender: &'a User,
+}
+
+#[derive(Serialize)]
+struct Delete<'a> {
+    #[serde(rename = "ref")]
+    name: &'a str,
+    ref_type: &'static str,
+    pusher_type: &'static str,
+    repository: &'a Repository,
+    sender: &'a User,
+}
+
+#[derive(Serialize)]
+struct Push<'a> {
+    #[serde(rename = "ref")]
+    name: &'a str,
+    before: &'a str,
+    after: &'a str,
+    compare_url: String,
+    commits: Vec<PayloadCommit>,
+    total_commits: i64,
+    repository: &'a Repository,
+    pusher: &'a User,
+    sender: &'a User,
+}
+
+#[derive(Serialize)]
+struct PayloadCommit {
+    id: String,
+    message: String,
+    url: String,
+    author: PayloadSignature,
+    committer: PayloadSignature,
+    added: Vec<String>,
+    removed: Vec<String>,
+    modified: Vec<String>,
+    timestamp: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+}
+
+#[derive(Serialize)]
+struct PayloadSignature {
+    name: String,
+    email: String,
+    username: String,
+}
+
+#[derive(Serialize)]
+struct Ping<'a> {
+    /// The URL of the site.
+    site: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repository: Option<&'a Repository>,
+    sender: &'a User,
+}
+
+/// Returns the kind of a ref and its short name.
+fn short(name: &str) -> (&'static str, &str) {
+    match name.strip_prefix(TAGS) {
+        Some(tag) => ("tag", tag),
+        None => ("branch", name.strip_prefix(BRANCHES).unwrap_or(name)),
+    }
+}
+
+/// Returns the payload of `create`. Its `sha` is empty for a branch, whose `push` follows.
+pub(crate) fn create(context: &Context, event: RefEvent) -> Payload {
+    let (ref_type, name) = short(event.name);
+    Ok(serde_json::to_string(&Create {
+        name,
+        ref_type,
+        sha: if ref_type == "tag" { event.new_id } else { "" },
+        default_branch: &context.default_branch,
+        repository: &context.repository,
+        sender: &context.sender,
+    })?)
+}
+
+/// Returns the payload of `delete`.
+pub(crate) fn delete(context: &Context, event: RefEvent) -> Payload {
+    let (ref_type, name) = short(event.name);
+    Ok(serde_json::to_string(&Delete {
+        name,
+        ref_type,
+        pusher_type: "user",
+        repository: &context.repository,
+        sender: &context.sender,
+    })?)
+}
+
+/// Returns the payload of `push`.
+pub(crate) fn push(context: &Context, event: &PushEvent) -> Payload {
+    let is_new = event.old_id.bytes().all(|byte| byte == b'0');
+    let compare = || format!("{}/compare/{}...{}", context.urls.html(), event.old_id, event.new_id);
+    within_limits(|cut| {
+        let commits: Result<Vec<_>, _> =
+            event.commits.iter().take(MAX_COMMITS).map(|commit| payload_commit(context, commit, cut)).collect();
+        let commits = commits?;
+        Ok(serde_json::to_string(&Push {
+            name: event.name,
+            before: event.old_id,
+            after: event.new_id,
+            compare_url: if is_new { String::new() } else { compare() },
+            total_commits: event.total_commits.max(i64::try_from(commits.len()).unwrap_or(i64::MAX)),
+            commits,
+            repository: &context.repository,
+            pusher: &context.sender,
+            sender: &context.sender,
+        })?)
+    })
+}
+
+/// Returns the payload of `ping`, the test of a hook whose repository has no commit.
+pub(crate) fn ping(context: &Context) -> Payload {
+    let site = context.urls.site().root();
+    Ok(serde_json::to_string(&Ping { site, repository: Some(&context.repository), sender: &context.sender })?)
+}
+
+/// Returns the payload of `ping` for the hook of an organization or of the site, which has no repository of its own.
+pub(crate) fn site_ping(sender_id: i64, accounts: &Accounts, links: &Links) -> Payload {
+    let sender = accounts.by_id(sender_id, links);
+    Ok(serde_json::to_string(&Ping { site: links.root(), repository: None, sender: &sender })?)
+}
+
+fn payload_commit(context: &Context, commit: &Commit, cut: &Cut) -> Result<PayloadCommit, MissingField> {
+    let (message, mut truncated) = cut_text(commit.message.clone(), cut.message_bytes);
+    let mut paths = |paths: &[String]| -> Vec<String> {
+        truncated |= paths.len() > cut.paths;
+        let paths = paths.iter().take(cut.paths);
+        let cut_paths = paths.map(|path| {
+            let (path, is_cut) = cut_text(path.clone(), cut.path_bytes);
+            truncated |= is_cut;
+            path
+        });
+        cut_paths.collect()
+    };
+    Ok(PayloadCommit {
+        added: paths(&commit.added),
+        removed: paths(&commit.removed),
+        modified: paths(&commit.modified),
+        id: commit.id.clone(),
+        message,
+        url: format!("{}/commit/{}", context.urls.html(), commit.id),
+        author: payload_signature(context.accounts, &commit.author, cut),
+        committer: payload_signature(context.accounts, &commit.committer, cut),
+        timestamp: time(Some(commit.committer.time), "commit_time")?,
+        truncated: truncated || commit.is_cut,
+    })
+}
+
+fn payload_signature(accounts: &Accounts, signature: &Signature, cut: &Cut) -> PayloadSignature {
+    let account = accounts.by_email(signature.email.as_bytes());
+    PayloadSignature {
+        name: cut_text(signature.name.clone(), cut.path_bytes).0,
+        email: cut_text(signature.email.clone(), cut.path_bytes).0,
+        username: account.map(|account| account.username.clone()).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,137 @@
+//! Payloads of `fork`, `release` and `repository`.
+
+use ferrite_proto::repo;
+use ferrite_rest::convert::time;
+use ferrite_rest::links::Links;
+use ferrite_rest::{Repository, User, Viewer};
+use prost_types::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{Context, Payload};
+use crate::payload::limits::{cut_text, within_limits};
+
+/// A release that was published.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Release {
+    pub(crate) id: i64,
+    pub(crate) tag_name: String,
+    pub(crate) target: String,
+    pub(crate) name: String,
+    pub(crate) body: String,
+    pub(crate) is_draft: bool,
+    pub(crate) is_prerelease: bool,
+    pub(crate) author_id: i64,
+    pub(crate) create_time: Option<Timestamp>,
+}
+
+/// The kind of a change of a repository.
+#[cfg_attr(not(test), expect(dead_code, reason = "events of most changes of repositories do not exist yet"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RepositoryAction {
+    Created,
+    Deleted,
+    Renamed,
+    Transferred,
+    VisibilityChanged,
+    Archived,
+    Unarchived,
+}
+
+impl RepositoryAction {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Deleted => "deleted",
+            Self::Renamed => "renamed",
+            Self::Transferred => "transferred",
+            Self::VisibilityChanged => "visibility",
+            Self::Archived => "archived",
+            Self::Unarchived => "unarchived",
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Fork<'a> {
+    forkee: Repository,
+    repository: &'a Repository,
+    sender: &'a User,
+}
+
+#[derive(Serialize)]
+struct ReleaseEvent<'a> {
+    action: &'static str,
+    release: PayloadRelease<'a>,
+    repository: &'a Repository,
+    sender: &'a User,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
+}
+
+#[derive(Serialize)]
+struct PayloadRelease<'a> {
+    id: i64,
+    tag_name: &'a str,
+    target_commitish: &'a str,
+    name: &'a str,
+    body: String,
+    draft: bool,
+    prerelease: bool,
+    author: User,
+    created_at: String,
+}
+
+#[derive(Serialize)]
+struct RepositoryEvent<'a> {
+    action: &'static str,
+    repository: &'a Repository,
+    sender: &'a User,
+    changes: Map<String, Value>,
+}
+
+/// Returns the payload of `fork`, which hooks of the forked repository get. `forkee` is the new one.
+#[cfg_attr(not(test), expect(dead_code, reason = "events of forks do not exist yet"))]
+pub(crate) fn fork(context: &Context, forkee: repo::Repository, links: &Links) -> Payload {
+    let forkee = Repository::new(forkee, Viewer::Authenticated, links)?.without_permissions();
+    Ok(serde_json::to_string(&Fork { forkee, repository: &context.repository, sender: &context.sender })?)
+}
+
+/// Returns the payload of `release`.
+#[cfg_attr(not(test), expect(dead_code, reason = "events of releases do not exist yet"))]
+pub(crate) fn release(context: &Context, release: &Release) -> Payload {
+    let created_at = time(release.create_time, "create_time")?;
+    within_limits(|cut| {
+        let (body, truncated) = cut_text(release.body.clone(), cut.text_bytes);
+        Ok(serde_json::to_string(&ReleaseEvent {
+            action: "published",
+            release: PayloadRelease {
+                id: release.id,
+                tag_name: &release.tag_name,
+                target_commitish: &release.target,
+                name: &release.name,
+                body,
+                draft: release.is_draft,
+                prerelease: release.is_prerelease,
+                author: context.accounts.by_id(release.author_id, context.urls.site()),
+                created_at: created_at.clone(),
+            },
+            repository: &context.repository,
+            sender: &context.sender,
+            truncated,
+        })?)
+    })
+}
+
+/// Returns the payload of `repository`. `changes` has the values before the change by the names of their fields, such as
+/// `("name", "old")`; a created or deleted repository has none.
+pub(crate) fn repository(context: &Context, action: RepositoryAction, changes: &[(&str, Value)]) -> Payload {
+    let before = |value: &Value| Value::Object(Map::from_iter([("from".to_owned(), value.clone())]));
+    let changes = changes.iter().map(|(name, value)| ((*name).to_owned(), before(value))).collect();
+    Ok(serde_json::to_string(&RepositoryEvent {
+        action: action.as_str(),
+        repository: &context.repository,
+        sender: &context.sender,
+        changes,
+    })?)
+}

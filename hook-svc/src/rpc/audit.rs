@@ -1,0 +1,74 @@
+//! The event of a change of a webhook, for the audit log of repo-svc.
+
+use ferrite_kit::auth::Caller;
+use ferrite_kit::db::{DbError, Tx};
+use ferrite_kit::outbox;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{Event, HookAction, HookChanged};
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::metadata;
+use tonic::metadata::MetadataMap;
+
+use crate::error::HookError;
+use crate::model::{Owner, url};
+use crate::secrets::Sealer;
+use crate::store::StoredHook;
+
+/// The service that keeps the audit log.
+pub(crate) const SUBSCRIBER: &str = "repo-svc";
+/// Longest client address or request id that is recorded; a longer one is recorded as empty.
+const MAX_AUDIT_TEXT_BYTES: usize = 200;
+
+/// User, client address and request id of a change.
+#[derive(Clone, Debug)]
+pub(crate) struct AuditContext {
+    user_id: i64,
+    username: String,
+    address: String,
+    request_id: String,
+}
+
+impl AuditContext {
+    /// Takes client address and request id from the request's metadata, which is trusted only if the caller is a service of the
+    /// installation.
+    pub(super) fn new(caller: &Caller, user_id: i64, username: &str, request: &MetadataMap) -> Self {
+        let text = |name| {
+            let value = request.get(name).filter(|_| caller.service.is_some()).and_then(|value| value.to_str().ok());
+            value.filter(|value| value.len() <= MAX_AUDIT_TEXT_BYTES).unwrap_or_default().to_owned()
+        };
+        let (address, request_id) = (text(metadata::CLIENT), text(metadata::REQUEST_ID));
+        Self { user_id, username: username.to_owned(), address, request_id }
+    }
+
+    /// Appends the event of a change of `hook` to the outbox and returns it.
+    pub(super) async fn record(
+        self,
+        tx: &mut Tx,
+        sealer: &Sealer,
+        hook: &StoredHook,
+        action: HookAction,
+        now_us: i64,
+    ) -> Result<Event, HookError> {
+        let organization_id = match hook.owner {
+            Owner::Organization(id) => id,
+            Owner::Site | Owner::Repository(_) => 0,
+        };
+        let fact = Fact::HookChanged(HookChanged {
+            action: action.into(),
+            hook_id: hook.id.0,
+            organization_id,
+            url: url::without_secrets(hook.url(sealer)?.expose(), hook.kind),
+            user_id: self.user_id,
+            username: self.username,
+            address: self.address,
+            request_id: self.request_id,
+        });
+        let event = outbox::event(hook.owner.repository().unwrap_or(RepositoryId(0)), now_us, fact);
+        append(tx, &event, now_us).await?;
+        Ok(event)
+    }
+}
+
+async fn append(tx: &mut Tx, event: &Event, now_us: i64) -> Result<(), DbError> {
+    outbox::append(tx, event, &[SUBSCRIBER], now_us).await
+}

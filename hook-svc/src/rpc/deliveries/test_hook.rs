@@ -1,0 +1,96 @@
+//! RPC `TestHook`.
+
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::hook::{TestHookRequest, TestHookResponse};
+use ferrite_proto::id::{HookId, RepositoryId};
+use tonic::{Code, Request, Status};
+use uuid::Uuid;
+
+use super::encode;
+use crate::dispatch::RenderError;
+use crate::error::HookError;
+use crate::model::Owner;
+use crate::rpc::authorize::HookAccess;
+use crate::rpc::service::HookRpc;
+use crate::store::deliveries;
+use crate::store::events::{self, NewEvent, Source};
+use crate::store::lanes::{self, NewDelivery};
+
+/// The event of a test, before it is stored.
+struct Test {
+    name: &'static str,
+    payload: String,
+}
+
+pub(super) async fn test_hook(
+    service: &HookRpc,
+    request: Request<TestHookRequest>,
+) -> Result<TestHookResponse, Status> {
+    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let key = IdempotencyKey::of(&request, access.user.0, "TestHook").map_err(HookError::from)?;
+    let hook = service.store.find(access.owner, HookId(request.get_ref().hook_id)).await?;
+    let rendered = match access.owner {
+        Owner::Repository(repository) => service.renderer.test_payload(repository, access.user.0).await,
+        Owner::Organization(_) | Owner::Site => service.renderer.site_test_payload(access.user.0).await,
+    };
+    let (name, payload) = rendered.map_err(|error| refused(&error))?;
+    let work = queue(service, access, hook.id, Test { name, payload }, key.as_ref());
+    Ok(once(service.store.db(), key.as_ref(), work).await?)
+}
+
+async fn queue(
+    service: &HookRpc,
+    access: HookAccess,
+    hook: HookId,
+    test: Test,
+    key: Option<&IdempotencyKey>,
+) -> Result<TestHookResponse, HookError> {
+    let now_us = service.clock.now_us();
+    let repository = access.owner.repository().unwrap_or(RepositoryId(0));
+    let mut tx = service.store.db().begin().await?;
+    let hook = service.store.lock(&mut tx, access.owner, hook).await?;
+    // No feed shows it, so its id may come in any order.
+    let event = NewEvent {
+        uuid: Uuid::new_v4(),
+        repository,
+        source: Source::Test,
+        name: test.name,
+        fact: Default::default(),
+        payload: Some(test.payload),
+        is_dispatched: true,
+        is_in_feed: false,
+    };
+    let ids = events::insert(&mut tx, &[event], now_us).await?;
+    let uuid = Uuid::new_v4().to_string();
+    for event_id in ids {
+        let new = NewDelivery { uuid: uuid.clone(), hook: hook.id, event_id, repository, source: Source::Test.id() };
+        lanes::enqueue_alone(&mut tx, &new, now_us).await?;
+    }
+    let delivery = deliveries::find_in(&mut tx, hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
+    let answer = TestHookResponse { delivery: Some(encode::delivery(delivery)?) };
+    if let Some(key) = key {
+        key.store(&mut tx, &answer, now_us).await?;
+    }
+    tx.commit().await?;
+    service.sender.wake();
+    Ok(answer)
+}
+
+/// Returns the status of a test without a payload. A service that cannot be reached is told as such, so that the caller tries again.
+fn refused(error: &RenderError) -> Status {
+    let upstream = match error {
+        RenderError::Repo(status) | RenderError::Git(status) => Some(status),
+        RenderError::RepositoryUnknown => return HookError::RepositoryDeleted.into(),
+        RenderError::Payload(_) | RenderError::Store(_) => None,
+    };
+    match upstream.map(|status| status.code()) {
+        Some(Code::NotFound) => HookError::RepositoryDeleted.into(),
+        Some(code @ (Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted)) => {
+            Status::new(code, "the payload of the test cannot be made now")
+        }
+        _ => {
+            tracing::error!(error = error as &dyn std::error::Error, "the payload of a test cannot be made");
+            Status::internal("internal error")
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The RPCs of feeds.
+//!
+//! Not here: payloads and waiting (`feed`).
+
+mod list_events;
+#[cfg(test)]
+mod tests;
+mod watch_events;
+
+use std::pin::Pin;
+
+use ferrite_kit::auth::Access;
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::hook::feed_service_server::FeedService;
+use ferrite_proto::hook::{FeedEvent, ListEventsRequest, ListEventsResponse, WatchEventsRequest, WatchEventsResponse};
+use futures_util::Stream;
+use tonic::{Request, Response, Status};
+
+use crate::feed::{Feed, FeedError, FeedItem};
+
+/// Most events of a response.
+const MAX_PAGE_EVENTS: usize = 100;
+
+/// The services that the RPCs of feeds use.
+#[derive(Clone, Debug)]
+pub(crate) struct FeedRpc {
+    pub(crate) feed: Feed,
+    pub(crate) access: Access,
+}
+
+#[tonic::async_trait]
+impl FeedService for FeedRpc {
+    async fn list_events(&self, request: Request<ListEventsRequest>) -> Result<Response<ListEventsResponse>, Status> {
+        list_events::list_events(self, request).await.map(Response::new)
+    }
+
+    type WatchEventsStream = Pin<Box<dyn Stream<Item = Result<WatchEventsResponse, Status>> + Send>>;
+
+    async fn watch_events(
+        &self,
+        request: Request<WatchEventsRequest>,
+    ) -> Result<Response<Self::WatchEventsStream>, Status> {
+        watch_events::watch_events(self, request).await.map(Response::new)
+    }
+}
+
+/// Errors of requests about feeds.
+#[derive(Debug, thiserror::Error)]
+enum FeedRpcError {
+    /// Fields of the request break rules.
+    #[error("request is not valid")]
+    Invalid(Vec<FieldViolation>),
+    /// The feed cannot be read.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+}
+
+impl ServiceError for FeedRpcError {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Invalid(_) => Kind::InvalidArgument,
+            Self::Feed(FeedError::PayloadsUnavailable) => Kind::Overloaded,
+            Self::Feed(FeedError::Store(_)) => Kind::Internal,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "INVALID_REQUEST",
+            Self::Feed(FeedError::PayloadsUnavailable) => "PAYLOADS_UNAVAILABLE",
+            Self::Feed(FeedError::Store(_)) => "INTERNAL",
+        }
+    }
+
+    fn domain(&self) -> &'static str {
+        "hook"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        match self {
+            Self::Invalid(violations) => violations.clone(),
+            Self::Feed(_) => Vec::new(),
+        }
+    }
+}
+
+impl From<FeedRpcError> for Status {
+    fn from(error: FeedRpcError) -> Self {
+        if error.kind() == Kind::Internal {
+            tracing::error!(error = &error as &dyn std::error::Error, "feed cannot be read");
+        }
+        to_status(&error)
+    }
+}
+
+/// Parses a cursor; an empty one stands before the oldest event.
+fn parse_cursor(text: &str) -> Result<i64, FieldViolation> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let cursor = text.parse().ok().filter(|cursor| *cursor >= 0);
+    cursor.ok_or_else(|| FieldViolation::new("after", "invalid", "must be the cursor of a response or of an event"))
+}
+
+fn encode(item: FeedItem) -> FeedEvent {
+    FeedEvent {
+        id: item.event.uuid,
+        cursor: item.event.id.to_string(),
+        event: item.event.name,
+        create_time: item.event.fact.event_time,
+        payload: item.payload,
+    }
+}

@@ -1,0 +1,41 @@
+//! RPC `CreateHook`.
+//!
+//! Not here: the decoding of its options (`decode`).
+
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::events::HookAction;
+use ferrite_proto::hook::{CreateHookRequest, CreateHookResponse};
+use tonic::Request;
+
+use super::encode::encode;
+use super::{decode, redact};
+use crate::error::HookError;
+use crate::rpc::authorize::HookAccess;
+use crate::rpc::service::HookRpc;
+
+pub(super) async fn create_hook(
+    service: &HookRpc,
+    request: Request<CreateHookRequest>,
+) -> Result<CreateHookResponse, HookError> {
+    let access = service.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
+    let sealer = service.store.sealer();
+    let key = redact::key_of(&request, access.user.0, "CreateHook", sealer, |request| &mut request.config)?;
+    let work = register(service, access, request.into_inner(), key.as_ref());
+    once(service.store.db(), key.as_ref(), work).await
+}
+
+async fn register(
+    service: &HookRpc,
+    access: HookAccess,
+    request: CreateHookRequest,
+    key: Option<&IdempotencyKey>,
+) -> Result<CreateHookResponse, HookError> {
+    let new = decode::new_hook(request, access.owner, &service.policy)?;
+    let now_us = service.clock.now_us();
+    let mut tx = service.store.db().begin().await?;
+    let hook = service.store.insert(&mut tx, &new, service.owner_limit, now_us).await?;
+    let sealer = service.store.sealer();
+    let event = access.audit.record(&mut tx, sealer, &hook, HookAction::Created, now_us).await?;
+    let answer = CreateHookResponse { hook: Some(encode(hook, &access.organization)) };
+    service.commit(tx, Some(event), key, answer, now_us).await
+}

@@ -1,0 +1,182 @@
+//! The split of a fact into the events that hooks and feeds tell.
+//!
+//! Of refs, each one is an event of its own, in their order: a new branch is `create` and then `push`, a deleted branch or tag `delete`, a
+//! new tag and one that was moved `create`, as in Gogs. Other refs are told to nobody. Changes of pull requests are not told until they
+//! have a payload; comments on them are.
+//!
+//! Not here: payloads, which are made when an event is dispatched or read.
+
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{Event, RefUpdate, RefsUpdated};
+use ferrite_proto::id::RepositoryId;
+
+use crate::store::events::{NewEvent, Source, part_uuid};
+
+const BRANCHES: &[u8] = b"refs/heads/";
+const TAGS: &[u8] = b"refs/tags/";
+
+/// Returns the events of a fact, not dispatched and in the feed.
+pub(super) fn split(event: &Event) -> Vec<NewEvent> {
+    let (source, parts) = match &event.fact {
+        Some(Fact::RefsUpdated(updated)) => (Source::Git, ref_parts(updated)),
+        Some(Fact::IssueUpdated(updated)) => {
+            let is_issue = updated.issue.as_ref().is_some_and(|issue| issue.pull_request.is_none());
+            (Source::Issue, whole(event, is_issue, "issues"))
+        }
+        Some(Fact::CommentChanged(changed)) => {
+            (Source::Issue, whole(event, changed.issue.is_some() && changed.comment.is_some(), "issue_comment"))
+        }
+        Some(Fact::RepositoryCreated(created)) => {
+            (Source::Repo, whole(event, created.repository.is_some(), "repository"))
+        }
+        Some(Fact::RepositoryDeleted(deleted)) => {
+            (Source::Repo, whole(event, deleted.repository.is_some(), "repository"))
+        }
+        Some(Fact::IssueChanged(_) | Fact::SizeChanged(_) | Fact::ProtectionChanged(_) | Fact::HookChanged(_))
+        | None => {
+            return Vec::new();
+        }
+    };
+    let new = |(part, (name, fact)): (i64, (&'static str, Fact))| NewEvent {
+        uuid: part_uuid(&event.event_id, part),
+        repository: RepositoryId(event.repository_id),
+        source,
+        name,
+        fact: Event {
+            event_id: event.event_id.clone(),
+            repository_id: event.repository_id,
+            event_time: event.event_time,
+            fact: Some(fact),
+        },
+        payload: None,
+        is_dispatched: false,
+        is_in_feed: true,
+    };
+    (0..).zip(parts).map(new).collect()
+}
+
+fn whole(event: &Event, is_told: bool, name: &'static str) -> Vec<(&'static str, Fact)> {
+    event.fact.iter().filter(|_| is_told).map(|fact| (name, fact.clone())).collect()
+}
+
+fn ref_parts(updated: &RefsUpdated) -> Vec<(&'static str, Fact)> {
+    let mut parts = Vec::new();
+    for update in &updated.updates {
+        for name in ref_events(update) {
+            // Push options are not told: they are for servers of the installation.
+            let alone = RefsUpdated {
+                updates: vec![update.clone()],
+                push_options: Vec::new(),
+                default_branch: updated.default_branch.clone(),
+                ..*updated
+            };
+            parts.push((*name, Fact::RefsUpdated(alone)));
+        }
+    }
+    parts
+}
+
+/// Returns the names of the events of a changed ref.
+fn ref_events(update: &RefUpdate) -> &'static [&'static str] {
+    let is_zero = |id: &str| id.bytes().all(|byte| byte == b'0');
+    let (is_branch, is_tag) = (update.name.starts_with(BRANCHES), update.name.starts_with(TAGS));
+    match (is_branch, is_tag) {
+        (false, false) => &[],
+        _ if is_zero(&update.new_id) => &["delete"],
+        (false, true) => &["create"],
+        _ if is_zero(&update.old_id) => &["create", "push"],
+        _ => &["push"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::events::{CommentChanged, IssueUpdated, RepositoryCreated, SizeChanged};
+    use ferrite_proto::{issue, repo};
+
+    use super::*;
+
+    const ZERO: &str = "0000000000000000000000000000000000000000";
+    const ONE: &str = "1111111111111111111111111111111111111111";
+    const TWO: &str = "2222222222222222222222222222222222222222";
+
+    fn told(fact: Fact) -> Vec<NewEvent> {
+        let event_id = "35fc99fc-0e3f-431b-9359-2d6dced7dbeb".to_owned();
+        split(&Event { event_id, repository_id: 7, fact: Some(fact), event_time: None })
+    }
+
+    fn refs(updates: &[(&str, &str, &str)]) -> Vec<NewEvent> {
+        let update = |(name, old, new): &(&str, &str, &str)| RefUpdate {
+            name: name.as_bytes().to_vec(),
+            old_id: (*old).to_owned(),
+            new_id: (*new).to_owned(),
+        };
+        told(Fact::RefsUpdated(RefsUpdated {
+            updates: updates.iter().map(update).collect(),
+            push_options: vec!["secret".into()],
+            ..Default::default()
+        }))
+    }
+
+    #[test]
+    fn each_ref_is_told_alone_and_in_order() {
+        let events = refs(&[
+            ("refs/heads/new", ZERO, ONE),
+            ("refs/heads/main", ONE, TWO),
+            ("refs/heads/old", TWO, ZERO),
+            ("refs/tags/v1", ZERO, ONE),
+            ("refs/tags/v2", ONE, TWO),
+            ("refs/tags/v3", ONE, ZERO),
+            ("refs/notes/commits", ZERO, ONE),
+        ]);
+        let names: Vec<_> = events.iter().map(|event| event.name).collect();
+        assert_eq!(names, ["create", "push", "push", "delete", "create", "create", "delete"]);
+        let mut uuids: Vec<_> = events.iter().map(|event| event.uuid).collect();
+        uuids.dedup();
+        assert_eq!(uuids.len(), events.len());
+        assert_eq!(uuids[0].get_version_num(), 5);
+        assert_eq!(
+            uuids,
+            refs(&[
+                ("refs/heads/new", ZERO, ONE),
+                ("refs/heads/main", ONE, TWO),
+                ("refs/heads/old", TWO, ZERO),
+                ("refs/tags/v1", ZERO, ONE),
+                ("refs/tags/v2", ONE, TWO),
+                ("refs/tags/v3", ONE, ZERO),
+            ])
+            .iter()
+            .map(|event| event.uuid)
+            .collect::<Vec<_>>(),
+            "the same fact has the same ids"
+        );
+        for event in events {
+            let Some(Fact::RefsUpdated(part)) = event.fact.fact else { panic!("another fact") };
+            assert_eq!((part.updates.len(), part.push_options.len()), (1, 0));
+            assert_eq!((event.repository, event.source), (RepositoryId(7), Source::Git));
+        }
+    }
+
+    #[test]
+    fn issues_are_told_and_pull_requests_are_not_yet() {
+        let plain = issue::Issue::default();
+        let pull = issue::Issue { pull_request: Some(issue::PullRequest::default()), ..Default::default() };
+        let updated = |issue: &issue::Issue| {
+            told(Fact::IssueUpdated(IssueUpdated { issue: Some(issue.clone()), ..Default::default() }))
+        };
+        assert_eq!(updated(&plain)[0].name, "issues");
+        assert_eq!(updated(&pull).len(), 0);
+        let comment = Some(issue::Comment::default());
+        let changed = CommentChanged { issue: Some(pull), comment, ..Default::default() };
+        assert_eq!(told(Fact::CommentChanged(changed))[0].name, "issue_comment");
+    }
+
+    #[test]
+    fn a_repository_is_told_and_its_size_is_not() {
+        let repository = Some(repo::Repository::default());
+        let created = RepositoryCreated { repository, ..Default::default() };
+        let events = told(Fact::RepositoryCreated(created));
+        assert_eq!((events[0].name, events[0].source), ("repository", Source::Repo));
+        assert_eq!(told(Fact::SizeChanged(SizeChanged::default())).len(), 0);
+    }
+}

@@ -1,0 +1,183 @@
+//! One attempt: the payload of the event in the format of the hook, the request, and what follows from the response.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ferrite_kit::db::DbError;
+use ferrite_outbound::{BodyEnd, Limits, Method, OutboundUrl, Request, Response, SendError};
+use tokio::time::timeout;
+
+use super::Sender;
+use super::message::{Envelope, logged_request_headers, logged_response_headers};
+use super::schedule::{Facts, HookState, effect, retry_after};
+use crate::error::HookError;
+use crate::payload::delivery_text;
+use crate::store::StoredHook;
+use crate::store::attempts::{Attempt, MAX_KEPT_BODY_BYTES};
+use crate::store::claims::{Claim, Head};
+use crate::store::deliveries::{self, StoredPayload};
+use crate::store::outcomes::{HookEffect, Outcome};
+
+/// Time for a request, from the resolution of the name to the end of the response.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_RESPONSE_READ_BYTES: usize = 1024 * 1024;
+/// Longest time that a large delivery waits for memory.
+const LARGE_SEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A reason of this process, not of the receiver, for which a delivery was not tried.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    /// The hook cannot be read.
+    #[error(transparent)]
+    Hook(#[from] HookError),
+    /// The database failed.
+    #[error("storage failure")]
+    Store(#[from] DbError),
+    /// Too many large deliveries are being sent.
+    #[error("no memory for a large delivery")]
+    Busy,
+}
+
+/// An attempt and its consequences.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) outcome: Outcome,
+    pub(super) effect: HookEffect,
+    pub(super) attempt: Attempt,
+}
+
+/// A request as it was sent, or the reason for which it was not.
+struct Exchange {
+    headers: String,
+    body: Option<Bytes>,
+    result: Result<Response, String>,
+    is_silent: bool,
+}
+
+impl Exchange {
+    /// A delivery that could not be sent because of the hook or the event.
+    fn unsent(error: &str) -> Self {
+        Self { headers: "[]".to_owned(), body: None, result: Err(error.to_owned()), is_silent: false }
+    }
+}
+
+impl Sender {
+    /// Sends a delivery to a hook.
+    pub(super) async fn attempt(&self, claim: &Claim, head: &Head, hook: &StoredHook) -> Result<Sent, Fault> {
+        let (started, started_us) = (Instant::now(), self.0.clock.now_us());
+        let exchange = self.exchange(head, hook).await?;
+        self.0.in_flight.set_silent(hook.id, exchange.is_silent);
+
+        let now_us = self.0.clock.now_us();
+        let response = exchange.result.as_ref().ok();
+        let facts = Facts {
+            status: response.map(|response| response.status.as_u16()),
+            retry_after: response
+                .and_then(|response| response.headers.get("retry-after")?.to_str().ok())
+                .and_then(|value| retry_after(value, now_us)),
+            failures: head.failures,
+            is_alone: claim.lane.delivery_id != 0,
+            now_us,
+        };
+        let state = HookState {
+            is_paused: hook.paused_reason.is_some(),
+            failing_since_us: hook.failing_since_us,
+            updated_us: hook.updated_us,
+            is_test: claim.lane.is_test(),
+        };
+        let outcome = self.0.schedule.outcome(&facts, rand::random_range(-1.0..=1.0));
+        let label = if facts.is_success() { "success" } else { "failure" };
+        metrics::counter!("ferrite_hook_attempts_total", "outcome" => label).increment(1);
+        tracing::debug!(hook.id = hook.id.0, attempt = head.attempts + 1, ?facts.status, ?outcome, "sent a delivery");
+        let attempt = Attempt {
+            number: head.attempts + 1,
+            started_us,
+            duration_ms: i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX),
+            shown_url: hook.shown_url.clone(),
+            ..logged(&exchange)
+        };
+        Ok(Sent { outcome, effect: effect(&facts, &state), attempt })
+    }
+
+    /// Makes the request and sends it.
+    async fn exchange(&self, head: &Head, hook: &StoredHook) -> Result<Exchange, Fault> {
+        let Some(mut stored) = deliveries::payload(&self.0.db, head.event_id).await? else {
+            return Ok(Exchange::unsent("the event was deleted"));
+        };
+        let mut _large = None;
+        if stored.is_large() {
+            let permit = timeout(LARGE_SEND_TIMEOUT, self.0.large_sends.acquire()).await;
+            _large = Some(permit.map_err(|_| Fault::Busy)?.map_err(|_| Fault::Busy)?);
+            stored.payload = deliveries::large_payload(&self.0.db, head.event_id).await?;
+        }
+        let StoredPayload { event, payload, .. } = stored;
+        let Some(payload) = payload else { return Ok(Exchange::unsent("the event has no payload")) };
+        let sealer = self.0.hooks.sealer();
+        let now_us = self.0.clock.now_us();
+        let (Ok(url), Ok(secret), Ok(previous)) =
+            (hook.url(sealer), hook.secret(sealer), hook.previous_secret(sealer, now_us))
+        else {
+            return Ok(Exchange::unsent("the URL or the secret of the webhook cannot be opened"));
+        };
+        let url = match OutboundUrl::parse(url.expose(), self.0.client.policy()) {
+            Ok(url) => url,
+            Err(refusal) => return Ok(Exchange::unsent(&refusal.to_string())),
+        };
+        let secrets: Vec<_> = secret.into_iter().chain(previous).collect();
+        let envelope = Envelope {
+            event: &event,
+            uuid: &head.uuid,
+            attempt: head.attempts + 1,
+            now_secs: self.0.clock.now_secs(),
+            content_type: hook.content_type,
+            secrets: &secrets,
+        };
+        let text = match delivery_text(hook.kind.format(), &hook.options, &event, &payload) {
+            Ok(text) => text,
+            Err(error) => {
+                tracing::error!(%error, event.id = head.event_id, "the payload of a delivery cannot be made");
+                return Ok(Exchange::unsent("the payload cannot be made"));
+            }
+        };
+        drop(payload);
+        let Ok(message) = envelope.message(text) else {
+            return Ok(Exchange::unsent("the headers cannot be made"));
+        };
+        let headers = logged_request_headers(&message.headers);
+        let limits = Limits {
+            total: SEND_TIMEOUT,
+            max_body_read_bytes: MAX_RESPONSE_READ_BYTES,
+            max_body_kept_bytes: MAX_KEPT_BODY_BYTES,
+        };
+        let body = message.body.clone();
+        let request = Request { url: &url, method: Method::Post, headers: message.headers, body: message.body, limits };
+        let result = self.0.client.send(request).await;
+        let is_silent = match &result {
+            Ok(response) => response.body_end == BodyEnd::TimedOut,
+            Err(error) => *error == SendError::TimedOut,
+        };
+        let result = result.map_err(|error| error.to_string());
+        Ok(Exchange { headers, body: Some(body), result, is_silent })
+    }
+}
+
+/// Returns the parts of an attempt that the log keeps of request and response.
+fn logged(exchange: &Exchange) -> Attempt {
+    let response = exchange.result.as_ref().ok();
+    let body = exchange.body.as_deref();
+    let kept = |body: &[u8]| body[..body.len().min(MAX_KEPT_BODY_BYTES)].to_vec();
+    Attempt {
+        number: 0,
+        started_us: 0,
+        duration_ms: 0,
+        shown_url: String::new(),
+        request_headers: exchange.headers.clone(),
+        request_body: body.map(kept),
+        is_request_cut: body.is_some_and(|body| body.len() > MAX_KEPT_BODY_BYTES),
+        response_status: response.map(|response| i64::from(response.status.as_u16())),
+        response_headers: response.map(|response| logged_response_headers(&response.headers)),
+        response_body: response.map(|response| kept(&response.body)),
+        is_response_cut: response.is_some_and(Response::is_body_cut),
+        error: exchange.result.as_ref().err().cloned(),
+    }
+}

@@ -1,0 +1,138 @@
+//! The deliveries that this process sends now, by hook.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ferrite_proto::id::HookId;
+
+use super::{MAX_SENDS, MAX_SENDS_PER_HOOK};
+use crate::store::lanes::LaneKey;
+
+/// Hooks without a response that are remembered; further ones have the share of others.
+const MAX_SILENT_HOOKS: usize = 10_000;
+
+/// Counts of sends. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct InFlight(Arc<Mutex<Counts>>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    total: usize,
+    by_hook: HashMap<HookId, usize>,
+    /// Hooks whose last request had no response in time.
+    silent: HashSet<HookId>,
+}
+
+/// Room for one send, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Slot {
+    in_flight: InFlight,
+    lane: LaneKey,
+}
+
+impl Counts {
+    fn share(&self, hook: HookId) -> usize {
+        if self.silent.contains(&hook) { 1 } else { MAX_SENDS_PER_HOOK }
+    }
+}
+
+impl InFlight {
+    /// Returns the hooks without room for a further send; `None` if there is no room for any.
+    pub(super) fn saturated(&self) -> Option<Vec<HookId>> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.total >= MAX_SENDS {
+            return None;
+        }
+        let full = counts.by_hook.iter().filter(|(hook, count)| **count >= counts.share(**hook));
+        Some(full.map(|(hook, _)| *hook).collect())
+    }
+
+    /// Takes room for as many of `lanes`, in their order, as there is.
+    pub(super) fn reserve(&self, lanes: Vec<LaneKey>) -> Vec<Slot> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = Vec::new();
+        for lane in lanes {
+            if counts.total >= MAX_SENDS {
+                break;
+            }
+            let share = counts.share(lane.hook);
+            let count = counts.by_hook.entry(lane.hook).or_default();
+            if *count < share {
+                *count += 1;
+                counts.total += 1;
+                slots.push(Slot { in_flight: self.clone(), lane });
+            }
+        }
+        slots
+    }
+
+    /// Remembers whether a hook's last request had a response in time.
+    pub(super) fn set_silent(&self, hook: HookId, is_silent: bool) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_silent {
+            counts.silent.remove(&hook);
+        } else if counts.silent.len() < MAX_SILENT_HOOKS {
+            counts.silent.insert(hook);
+        }
+    }
+}
+
+impl Slot {
+    pub(super) fn lane(&self) -> LaneKey {
+        self.lane
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut counts = self.in_flight.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.total -= 1;
+        if let Some(count) = counts.by_hook.get_mut(&self.lane.hook) {
+            *count -= 1;
+            if *count == 0 {
+                counts.by_hook.remove(&self.lane.hook);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::id::RepositoryId;
+
+    use super::*;
+
+    fn lanes(hook: i64, count: i64) -> Vec<LaneKey> {
+        let lane = |repository| LaneKey {
+            hook: HookId(hook),
+            repository: RepositoryId(repository),
+            source: 1,
+            delivery_id: 0,
+        };
+        (0..count).map(lane).collect()
+    }
+
+    #[test]
+    fn a_hook_has_its_share_and_a_silent_one_a_single_send() {
+        let in_flight = InFlight::default();
+        let slots = in_flight.reserve([lanes(1, 20), lanes(2, 3)].concat());
+        assert_eq!(slots.len(), MAX_SENDS_PER_HOOK + 3);
+        assert_eq!(in_flight.saturated(), Some(vec![HookId(1)]));
+        in_flight.set_silent(HookId(2), true);
+        assert_eq!(in_flight.saturated().unwrap().len(), 2);
+        drop(slots);
+        assert_eq!(in_flight.saturated(), Some(vec![]));
+        assert_eq!(in_flight.reserve(lanes(2, 3)).len(), 1);
+        in_flight.set_silent(HookId(2), false);
+        assert_eq!(in_flight.reserve(lanes(2, 20)).len(), MAX_SENDS_PER_HOOK);
+    }
+
+    #[test]
+    fn all_hooks_together_have_a_bound() {
+        let in_flight = InFlight::default();
+        let slots = in_flight.reserve((0..100).flat_map(|hook| lanes(hook, 8)).collect());
+        assert_eq!(slots.len(), MAX_SENDS);
+        assert_eq!(in_flight.saturated(), None);
+        assert!(in_flight.reserve(lanes(1000, 1)).is_empty());
+    }
+}

@@ -1,0 +1,188 @@
+//! Sends deliveries: claims lanes that are due, sends the head of each, records the attempt and goes on.
+//!
+//! Bounded: a process sends [`MAX_SENDS`] deliveries at once and [`MAX_SENDS_PER_HOOK`] of one hook, and a single one of a hook whose
+//! last request had no response in time, so slow receivers delay no others. Several processes may run; each lane is claimed by one.
+//!
+//! Not here: the order of deliveries and claims, which are SQL (`store`), and payloads.
+
+mod attempt;
+mod in_flight;
+mod message;
+mod metrics;
+mod purge;
+mod schedule;
+mod settings;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ferrite_kit::db::{Db, DbError};
+use ferrite_kit::{Clock, Lifecycle, micros};
+use ferrite_outbound::Client;
+use tokio::sync::{Notify, Semaphore};
+
+use self::attempt::Sent;
+use self::in_flight::{InFlight, Slot};
+use self::schedule::RetrySchedule;
+pub(crate) use self::settings::DeliveryArgs;
+use crate::store::HookStore;
+use crate::store::claims::{self, Claim, Head, MAX_DUE_LANES};
+use crate::store::outcomes::{self, Settled, Settlement};
+
+/// Deliveries that one process sends at once.
+const MAX_SENDS: usize = 256;
+/// Deliveries of one hook that one process sends at once.
+const MAX_SENDS_PER_HOOK: usize = 8;
+/// Deliveries with a payload of more than 64 KiB that one process sends at once: their memory.
+const MAX_LARGE_SENDS: usize = 32;
+/// Duration of a claim: longer than one delivery and its record. Also the delay of deliveries whose process was killed.
+const CLAIM_LEASE: Duration = Duration::from_secs(30);
+/// Time for which one claim goes on with further deliveries of its lane.
+const MAX_CLAIM_RUN: Duration = Duration::from_secs(1);
+/// Time between two looks for due lanes without a wake-up.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Delay of a lane whose delivery could not be tried because of this process.
+const FAULT_DELAY: Duration = Duration::from_secs(2);
+/// Pause before a result is recorded again after a failure of the database.
+const RECORD_PAUSE: Duration = Duration::from_millis(500);
+
+/// Sends deliveries until the process stops. Clones are one sender.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    db: Db,
+    hooks: HookStore,
+    client: Client,
+    clock: Clock,
+    schedule: RetrySchedule,
+    retention: purge::Retention,
+    in_flight: InFlight,
+    large_sends: Semaphore,
+    wake: Notify,
+}
+
+impl Sender {
+    /// Makes a sender of the deliveries of `hooks`.
+    pub(crate) fn new(hooks: HookStore, client: Client, clock: Clock, settings: &DeliveryArgs) -> Self {
+        Self(Arc::new(Inner {
+            db: hooks.db().clone(),
+            hooks,
+            client,
+            clock,
+            schedule: settings.hook_retry_seconds.clone(),
+            retention: settings.retention(),
+            in_flight: InFlight::default(),
+            large_sends: Semaphore::new(MAX_LARGE_SENDS),
+            wake: Notify::new(),
+        }))
+    }
+
+    /// Starts the tasks that send deliveries, delete old ones and measure the queue, until `life` stops.
+    pub(crate) fn start(&self, life: &Lifecycle) {
+        let (sender, life2) = (self.clone(), life.clone());
+        life.spawn("sender", async move { sender.run(&life2).await });
+        let (db, clock, retention) = (self.0.db.clone(), self.0.clock.clone(), self.0.retention);
+        life.spawn("delivery purge", purge::run(db.clone(), clock.clone(), retention, life.clone()));
+        life.spawn("delivery metrics", metrics::run(db, clock, life.clone()));
+    }
+
+    /// Makes the sender look for due lanes now. Called after the commit of a transaction that queues or resumes deliveries.
+    pub(crate) fn wake(&self) {
+        self.0.wake.notify_one();
+    }
+
+    async fn run(&self, life: &Lifecycle) {
+        while !life.is_stopping() {
+            match self.round(life).await {
+                // There may be more than one look finds.
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "due deliveries could not be claimed"),
+            }
+            tokio::select! {
+                () = life.stopping() => {}
+                () = self.0.wake.notified() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// Claims due lanes as far as there is room, and starts a task for each. Returns whether there may be more.
+    async fn round(&self, life: &Lifecycle) -> Result<bool, DbError> {
+        let inner = &self.0;
+        let Some(saturated) = inner.in_flight.saturated() else { return Ok(false) };
+        let due = claims::due(&inner.db, inner.clock.now_us(), &saturated).await?;
+        let is_full_page = due.len() == MAX_DUE_LANES;
+        let slots = inner.in_flight.reserve(due);
+        let lanes: Vec<_> = slots.iter().map(Slot::lane).collect();
+        let now_us = inner.clock.now_us();
+        let claimed = claims::claim(&inner.db, &lanes, now_us, now_us + micros(CLAIM_LEASE)).await?;
+        let is_some = !claimed.is_empty();
+        let mut slots: HashMap<_, _> = slots.into_iter().map(|slot| (slot.lane(), slot)).collect();
+        for (claim, head) in claimed {
+            let Some(slot) = slots.remove(&claim.lane) else { continue };
+            let (sender, life2) = (self.clone(), life.clone());
+            life.spawn("delivery", async move {
+                sender.send_lane(claim, head, &life2).await;
+                drop(slot);
+                sender.wake();
+            });
+        }
+        Ok(is_some && is_full_page)
+    }
+
+    /// Sends the head of a claimed lane, and the deliveries after it for a while.
+    async fn send_lane(&self, claim: Claim, head: Head, life: &Lifecycle) {
+        let started = Instant::now();
+        let mut head = head;
+        loop {
+            let goes_on = || started.elapsed() < MAX_CLAIM_RUN && !life.is_stopping();
+            match self.send_head(&claim, &head, goes_on).await {
+                Ok(Settled::Next(next)) => head = next,
+                Ok(Settled::Released | Settled::Lost) => return,
+                Err(error) => {
+                    tracing::warn!(%error, hook.id = claim.lane.hook.0, "delivery {} could not be tried", head.uuid);
+                    let next_us = self.0.clock.now_us() + micros(FAULT_DELAY);
+                    // Otherwise the lane is due again at the end of the lease.
+                    let _ = claims::release(&self.0.db, &claim, next_us).await;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Sends one delivery to its hook as it is now, and records the result.
+    async fn send_head(
+        &self,
+        claim: &Claim,
+        head: &Head,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Settled, attempt::Fault> {
+        let hook = self.0.hooks.hook(claim.lane.hook).await?;
+        let Some(hook) = hook.filter(|hook| hook.is_running() || claim.lane.is_test()) else {
+            claims::give_back(&self.0.db, claim, self.0.clock.now_us()).await?;
+            return Ok(Settled::Released);
+        };
+        let Sent { outcome, effect, attempt } = self.attempt(claim, head, &hook).await?;
+        let deadline = Instant::now() + CLAIM_LEASE;
+        loop {
+            let now_us = self.0.clock.now_us();
+            let lease_until_us = goes_on().then(|| now_us + micros(CLAIM_LEASE));
+            let result =
+                Settlement { outcome, effect: effect.clone(), attempt: attempt.clone(), lease_until_us, now_us };
+            match outcomes::settle(&self.0.db, claim, head, &result).await {
+                Err(error) if Instant::now() < deadline => {
+                    tracing::warn!(%error, "the result of delivery {} could not be recorded", head.uuid);
+                    tokio::time::sleep(RECORD_PAUSE).await;
+                }
+                settled => return Ok(settled?),
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The deletion of old deliveries, those of deleted hooks, and of events that neither a delivery nor the feed needs.
+//!
+//! In small batches, so that no writer waits long. Unfinished deliveries stay.
+
+use std::time::Duration;
+
+use ferrite_kit::db::{Db, DbError};
+use ferrite_kit::{Clock, Lifecycle, micros};
+
+use crate::store::purge;
+
+/// Time between two rounds over all hooks.
+const ROUND_INTERVAL: Duration = Duration::from_secs(60);
+/// Time between two batches, for the writers.
+const BATCH_PAUSE: Duration = Duration::from_millis(20);
+
+/// The deliveries that stay.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retention {
+    /// Time for which finished ones stay.
+    pub(super) age: Duration,
+    /// Finished ones of one hook that stay.
+    pub(super) count: i64,
+}
+
+/// Deletes old rows until `life` stops.
+pub(super) async fn run(db: Db, clock: Clock, retention: Retention, life: Lifecycle) {
+    while !life.is_stopping() {
+        if let Err(error) = round(&db, &clock, retention, &life).await {
+            tracing::warn!(%error, "old deliveries could not be deleted");
+        }
+        tokio::select! {
+            () = life.stopping() => {}
+            () = tokio::time::sleep(ROUND_INTERVAL) => {}
+        }
+    }
+}
+
+/// Deletes what is old of every hook, and then events.
+pub(super) async fn round(db: &Db, clock: &Clock, retention: Retention, life: &Lifecycle) -> Result<(), DbError> {
+    let before_us = clock.now_us() - micros(retention.age);
+    let mut after = 0;
+    loop {
+        let hooks = purge::hooks_with_deliveries(db, after).await?;
+        let Some(last) = hooks.last() else { break };
+        after = last.id;
+        for hook in hooks {
+            while purge::deliveries(db, &hook, before_us, retention.count).await? && !life.is_stopping() {
+                tokio::time::sleep(BATCH_PAUSE).await;
+            }
+        }
+        if life.is_stopping() {
+            return Ok(());
+        }
+        tokio::time::sleep(BATCH_PAUSE).await;
+    }
+    while purge::events(db, before_us).await? && !life.is_stopping() {
+        tokio::time::sleep(BATCH_PAUSE).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Attempts of deliveries, as the delivery log keeps them. Bodies are kept up to [`MAX_KEPT_BODY_BYTES`]; the request body of a
+//! repeated attempt only if it differs from the one before.
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Tx, Value};
+use sqlx::FromRow;
+
+/// Bytes of a request or response body that the log keeps.
+pub(crate) const MAX_KEPT_BODY_BYTES: usize = 64 * 1024;
+/// Attempts that a delivery shows: the newest.
+const MAX_SHOWN_ATTEMPTS: i64 = 50;
+
+const INSERT: &str = "INSERT INTO attempts (delivery_id, number, started_us, duration_ms, shown_url, request_headers, request_body, \
+     is_request_cut, response_status, response_headers, response_body, is_response_cut, error) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+const LAST_BODY: &str = "SELECT request_body FROM attempts WHERE delivery_id = $1 AND request_body IS NOT NULL \
+     ORDER BY number DESC LIMIT 1";
+/// An attempt without a request body has that of the last one before it that has one.
+const LIST: &str = "SELECT a.number, a.started_us, a.duration_ms, a.shown_url, a.request_headers, \
+     COALESCE(a.request_body, (SELECT b.request_body FROM attempts b WHERE b.delivery_id = a.delivery_id AND b.number < a.number \
+     AND b.request_body IS NOT NULL ORDER BY b.number DESC LIMIT 1)) AS request_body, a.is_request_cut, a.response_status, \
+     a.response_headers, a.response_body, a.is_response_cut, a.error \
+     FROM attempts a WHERE a.delivery_id = $1 ORDER BY a.number DESC LIMIT $2";
+
+/// An attempt: a request, and the response or the reason for which there is none.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub(crate) struct Attempt {
+    /// From 1, over all attempts of the delivery.
+    pub(crate) number: i64,
+    pub(crate) started_us: i64,
+    pub(crate) duration_ms: i64,
+    /// The URL at that time, with its password hidden.
+    pub(crate) shown_url: String,
+    /// Pairs of name and value, as JSON, without those that carry secrets.
+    pub(crate) request_headers: String,
+    /// The first bytes of the body; `None` if nothing was sent.
+    pub(crate) request_body: Option<Vec<u8>>,
+    pub(crate) is_request_cut: bool,
+    pub(crate) response_status: Option<i64>,
+    /// As those of the request.
+    pub(crate) response_headers: Option<String>,
+    pub(crate) response_body: Option<Vec<u8>>,
+    pub(crate) is_response_cut: bool,
+    pub(crate) error: Option<String>,
+}
+
+/// Inserts an attempt of a delivery.
+///
+/// # Errors
+/// When the database fails.
+pub(super) async fn insert(tx: &mut Tx, delivery_id: i64, attempt: &Attempt) -> Result<(), DbError> {
+    let mut request_body = attempt.request_body.clone();
+    if attempt.number > 1 && request_body.is_some() {
+        let last: Option<(Vec<u8>,)> = tx.optional(LAST_BODY, &args![delivery_id]).await?;
+        if last.map(|(body,)| body) == request_body {
+            request_body = None;
+        }
+    }
+    let args = args![
+        delivery_id,
+        attempt.number,
+        attempt.started_us,
+        attempt.duration_ms,
+        &attempt.shown_url,
+        &attempt.request_headers,
+        Value::Bytes(request_body),
+        attempt.is_request_cut,
+        attempt.response_status,
+        attempt.response_headers.clone(),
+        Value::Bytes(attempt.response_body.clone()),
+        attempt.is_response_cut,
+        attempt.error.clone(),
+    ];
+    tx.execute(INSERT, &args).await?;
+    Ok(())
+}
+
+/// Returns the newest attempts of a delivery, in their order.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn list(db: &Db, delivery_id: i64) -> Result<Vec<Attempt>, DbError> {
+    let mut attempts: Vec<Attempt> = db.all(LIST, &args![delivery_id, MAX_SHOWN_ATTEMPTS]).await?;
+    attempts.reverse();
+    Ok(attempts)
+}

@@ -1,0 +1,304 @@
+//! Deliveries as the sender and the delivery log read them, and deliveries that are asked for again.
+//!
+//! Not here: attempts, the order of deliveries (`lanes`), and the deletion of old ones (`purge`).
+
+use std::collections::BTreeMap;
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{HookId, RepositoryId};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use super::lanes::{self, LaneKey, NewDelivery, TEST_SOURCE};
+
+/// Bytes of a payload that is read without room for it.
+pub(crate) const MAX_SMALL_PAYLOAD_BYTES: i64 = 64 * 1024;
+/// Deliveries that one replay queues.
+pub(crate) const MAX_REPLAYED: usize = 1000;
+/// Deliveries that a list counts.
+const MAX_COUNTED: i64 = 10_000;
+
+const PAYLOAD: &str = "SELECT name AS event, CASE WHEN OCTET_LENGTH(payload) <= $2 THEN payload END AS payload, \
+     CAST(COALESCE(OCTET_LENGTH(payload), 0) AS BIGINT) AS payload_bytes FROM events WHERE id = $1";
+const LARGE_PAYLOAD: &str = "SELECT payload FROM events WHERE id = $1";
+const QUEUE_LENGTH: &str = "SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) FROM lanes";
+/// Of the lanes that are due first.
+const OLDEST: &str = "SELECT MIN(d.created_us) FROM deliveries d WHERE d.id IN (SELECT (SELECT w.id FROM deliveries w \
+     WHERE w.hook_id = l.hook_id AND w.repository_id = l.repository_id AND w.source = l.source \
+     AND w.lane_delivery_id = l.delivery_id AND w.status < 2 ORDER BY w.id LIMIT 1) \
+     FROM (SELECT * FROM lanes ORDER BY next_us LIMIT 1000) l)";
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT d.id, d.uuid, d.hook_id, d.repository_id, e.name AS event, d.status, d.attempts, d.response_status, \
+             d.duration_ms, d.next_attempt_us, d.created_us, d.finished_us FROM deliveries d JOIN events e ON e.id = d.event_id ",
+            $rest
+        )
+    };
+}
+
+const LIST: &str = select!("WHERE d.hook_id = ");
+const FIND: &str = select!("WHERE d.uuid = $1 AND d.hook_id = $2");
+const COUNT: &str =
+    "SELECT COUNT(*) FROM (SELECT 1 FROM deliveries d JOIN events e ON e.id = d.event_id WHERE d.hook_id = ";
+
+const REQUEUE_ALONE: &str = "UPDATE deliveries SET status = 0, failures = 0, lane_delivery_id = id, next_attempt_us = NULL, \
+     finished_us = NULL WHERE uuid = $1 AND hook_id = $2 AND status >= 2 RETURNING id, repository_id, source";
+const FIND_LANE: &str =
+    "SELECT id, repository_id, source, lane_delivery_id FROM deliveries WHERE uuid = $1 AND hook_id = $2";
+/// Makes a lane due whose head is this delivery, unless it is being sent.
+const HURRY: &str = "UPDATE lanes SET next_us = $5 WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 \
+     AND claimed_until_us <= $5 AND NOT EXISTS (SELECT 1 FROM deliveries w WHERE w.hook_id = $1 AND w.repository_id = $2 \
+     AND w.source = $3 AND w.lane_delivery_id = $4 AND w.status < 2 AND w.id < $6)";
+const FINISHED_BETWEEN: &str = "SELECT id, event_id, repository_id, source FROM deliveries \
+     WHERE hook_id = $1 AND status >= 2 AND source <> $2 AND created_us BETWEEN $3 AND $4 ORDER BY id LIMIT $5";
+const REQUEUE: &str = "UPDATE deliveries SET status = 0, failures = 0, lane_delivery_id = 0, next_attempt_us = NULL, \
+     finished_us = NULL WHERE status >= 2 AND id IN ";
+
+/// The name and payload of an event.
+#[derive(Clone, Debug, FromRow)]
+pub(crate) struct StoredPayload {
+    pub(crate) event: String,
+    /// Native payload; `None` also for a large one.
+    pub(crate) payload: Option<String>,
+    payload_bytes: i64,
+}
+
+impl StoredPayload {
+    /// Returns whether the payload must be read by [`large_payload`].
+    pub(crate) fn is_large(&self) -> bool {
+        self.payload_bytes > MAX_SMALL_PAYLOAD_BYTES
+    }
+}
+
+/// The state of all lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queue {
+    pub(crate) length: i64,
+    pub(crate) oldest_us: Option<i64>,
+}
+
+/// State of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Not tried since it was queued.
+    Pending,
+    /// Failed, and to be tried again.
+    Retrying,
+    /// Taken by the receiver.
+    Succeeded,
+    /// Failed for good.
+    Exhausted,
+    /// The hook was deleted.
+    Cancelled,
+}
+
+impl Status {
+    const ALL: [Self; 5] = [Self::Pending, Self::Retrying, Self::Succeeded, Self::Exhausted, Self::Cancelled];
+
+    fn column(self) -> i64 {
+        Self::ALL.iter().position(|status| *status == self).map_or(0, |index| index as i64)
+    }
+
+    /// Returns the status of a column.
+    pub(crate) fn from_column(column: i64) -> Option<Self> {
+        usize::try_from(column).ok().and_then(|index| Self::ALL.get(index)).copied()
+    }
+}
+
+/// A delivery in the log.
+#[derive(Clone, Debug, PartialEq, Eq, FromRow)]
+pub(crate) struct Delivery {
+    pub(crate) id: i64,
+    pub(crate) uuid: String,
+    pub(crate) hook_id: i64,
+    pub(crate) repository_id: i64,
+    pub(crate) event: String,
+    /// See [`Status::from_column`].
+    pub(crate) status: i64,
+    pub(crate) attempts: i64,
+    pub(crate) response_status: Option<i64>,
+    pub(crate) duration_ms: Option<i64>,
+    pub(crate) next_attempt_us: Option<i64>,
+    pub(crate) created_us: i64,
+    pub(crate) finished_us: Option<i64>,
+}
+
+/// The deliveries that a list shows. Times are inclusive.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    pub(crate) status: Option<Status>,
+    pub(crate) event: Option<String>,
+    pub(crate) since_us: Option<i64>,
+    pub(crate) until_us: Option<i64>,
+}
+
+impl Filter {
+    fn push(&self, query: &mut Query) {
+        if let Some(status) = self.status {
+            query.push(" AND d.status = ").bind(status.column());
+        }
+        if let Some(event) = &self.event {
+            query.push(" AND e.name = ").bind(event);
+        }
+        if let Some(since_us) = self.since_us {
+            query.push(" AND d.created_us >= ").bind(since_us);
+        }
+        if let Some(until_us) = self.until_us {
+            query.push(" AND d.created_us <= ").bind(until_us);
+        }
+    }
+}
+
+/// A page of deliveries.
+#[derive(Clone, Debug)]
+pub(crate) struct DeliveryPage {
+    /// The newest first.
+    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) total_count: i64,
+    /// True if there are more than were counted.
+    pub(crate) is_partial: bool,
+}
+
+#[derive(FromRow)]
+struct LaneRow {
+    id: i64,
+    repository_id: i64,
+    source: i64,
+}
+
+#[derive(FromRow)]
+struct FinishedRow {
+    id: i64,
+    event_id: i64,
+    repository_id: i64,
+    source: i64,
+}
+
+/// Returns the name of an event and its payload, unless that is large; `None` if the event was deleted.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn payload(db: &Db, event_id: i64) -> Result<Option<StoredPayload>, DbError> {
+    db.optional(PAYLOAD, &args![event_id, MAX_SMALL_PAYLOAD_BYTES]).await
+}
+
+/// Returns the payload of an event.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn large_payload(db: &Db, event_id: i64) -> Result<Option<String>, DbError> {
+    let row: Option<(Option<String>,)> = db.optional(LARGE_PAYLOAD, &args![event_id]).await?;
+    Ok(row.and_then(|(payload,)| payload))
+}
+
+/// Returns the number of deliveries that wait, and the time of the oldest one.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn queue(db: &Db) -> Result<Queue, DbError> {
+    let (length,): (i64,) = db.one(QUEUE_LENGTH, &[]).await?;
+    let (oldest_us,): (Option<i64>,) = db.one(OLDEST, &[]).await?;
+    Ok(Queue { length, oldest_us })
+}
+
+/// Returns a page of a hook's deliveries.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn list(db: &Db, hook: HookId, filter: &Filter, page: Page) -> Result<DeliveryPage, DbError> {
+    let mut query = Query::new(LIST);
+    query.bind(hook);
+    filter.push(&mut query);
+    query.push(" ORDER BY d.id DESC LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+    let deliveries: Vec<Delivery> = db.all(query.sql(), query.args()).await?;
+    let mut query = Query::new(COUNT);
+    query.bind(hook);
+    filter.push(&mut query);
+    query.push(" LIMIT ").bind(MAX_COUNTED + 1).push(") counted");
+    let (count,): (i64,) = db.one(query.sql(), query.args()).await?;
+    Ok(DeliveryPage { deliveries, total_count: count.min(MAX_COUNTED), is_partial: count > MAX_COUNTED })
+}
+
+/// Returns a delivery of a hook by its UUID.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn find(db: &Db, hook: HookId, uuid: &str) -> Result<Option<Delivery>, DbError> {
+    db.optional(FIND, &args![uuid, hook]).await
+}
+
+/// As [`find`], in a transaction.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn find_in(tx: &mut Tx, hook: HookId, uuid: &str) -> Result<Option<Delivery>, DbError> {
+    tx.optional(FIND, &args![uuid, hook]).await
+}
+
+/// Queues a finished delivery again, in a lane of its own. One that waits for its next attempt is tried at once; one that waits for an
+/// earlier one goes on waiting. Returns the delivery; `None` if there is none. The hook's row must be locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn redeliver(tx: &mut Tx, hook: HookId, uuid: &str, now_us: i64) -> Result<Option<Delivery>, DbError> {
+    let requeued: Option<LaneRow> = tx.optional(REQUEUE_ALONE, &args![uuid, hook]).await?;
+    if let Some(row) = requeued {
+        let repository = RepositoryId(row.repository_id);
+        let key = LaneKey { hook, repository, source: row.source, delivery_id: row.id };
+        lanes::add_waiting(tx, &BTreeMap::from([(key, 1)]), now_us).await?;
+    } else {
+        let waiting: Option<(i64, i64, i64, i64)> = tx.optional(FIND_LANE, &args![uuid, hook]).await?;
+        if let Some((id, repository_id, source, delivery_id)) = waiting {
+            tx.execute(HURRY, &args![hook, repository_id, source, delivery_id, now_us, id]).await?;
+        }
+    }
+    find_in(tx, hook, uuid).await
+}
+
+/// Queues the finished deliveries of a time again, in their order, without tests: with their UUIDs, or as new deliveries. Returns their
+/// number; `None` if there are more than [`MAX_REPLAYED`]. The hook's row must be locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn replay(
+    tx: &mut Tx,
+    hook: HookId,
+    (from_us, to_us): (i64, i64),
+    has_new_ids: bool,
+    now_us: i64,
+) -> Result<Option<i64>, DbError> {
+    let args = args![hook, TEST_SOURCE, from_us, to_us, MAX_REPLAYED as i64 + 1];
+    let rows: Vec<FinishedRow> = tx.all(FINISHED_BETWEEN, &args).await?;
+    if rows.len() > MAX_REPLAYED {
+        return Ok(None);
+    }
+    if rows.is_empty() {
+        return Ok(Some(0));
+    }
+    if has_new_ids {
+        let new = |row: &FinishedRow| NewDelivery {
+            uuid: Uuid::new_v4().to_string(),
+            hook,
+            event_id: row.event_id,
+            repository: RepositoryId(row.repository_id),
+            source: row.source,
+        };
+        let new: Vec<_> = rows.iter().map(new).collect();
+        lanes::enqueue(tx, &new, now_us).await?;
+        return Ok(Some(new.len() as i64));
+    }
+    let mut query = Query::new(REQUEUE);
+    query.bind_list(rows.iter().map(|row| row.id)).push(" RETURNING id, repository_id, source");
+    let requeued: Vec<LaneRow> = tx.all(query.sql(), query.args()).await?;
+    let mut lanes = BTreeMap::new();
+    for row in &requeued {
+        let repository = RepositoryId(row.repository_id);
+        *lanes.entry(LaneKey { hook, repository, source: row.source, delivery_id: 0 }).or_default() += 1;
+    }
+    lanes::add_waiting(tx, &lanes, now_us).await?;
+    Ok(Some(requeued.len() as i64))
+}

@@ -1,0 +1,306 @@
+//! Rows of events: what services told, split into what hooks and feeds tell.
+//!
+//! Transactions that add events of a repository or dispatch some lock its row first, so the ids of its events are committed in order, and
+//! each event is dispatched once.
+//!
+//! Not here: the split (`rpc::deliver`), payloads (`dispatch`), and the queues of deliveries (`lanes`).
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_proto::events::Event;
+use ferrite_proto::id::{HookId, RepositoryId};
+use ferrite_proto::repo;
+use prost::Message;
+use sha1::{Digest, Sha1};
+use sqlx::FromRow;
+use uuid::Uuid;
+
+use crate::model::HookEvents;
+
+/// Events that one statement inserts: their arguments must fit into the limit of both databases.
+const MAX_INSERT_ROWS: usize = 500;
+
+/// Locks the repository's row until the transaction ends.
+const LOCK: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, FALSE) \
+     ON CONFLICT (repository_id) DO UPDATE SET is_deleted = hook_repositories.is_deleted RETURNING is_deleted";
+const SET_SNAPSHOT: &str = "UPDATE hook_repositories SET snapshot = $2 WHERE repository_id = $1";
+const SNAPSHOTS: &str =
+    "SELECT repository_id, snapshot FROM hook_repositories WHERE snapshot IS NOT NULL AND repository_id IN ";
+const IS_WANTED: &str = "SELECT EXISTS (SELECT 1 FROM hooks WHERE owner_kind = 2 AND owner_id = $1 AND is_active) \
+     OR EXISTS (SELECT 1 FROM hooks WHERE owner_kind < 2 AND is_active)";
+const INSERT: &str = "INSERT INTO events \
+     (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us) VALUES ";
+/// Events after a repository and source, so that one with many holds up no other.
+const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, payload FROM events \
+     WHERE NOT is_dispatched AND (repository_id, source) > ($1, $2) AND source <> $3 ORDER BY repository_id, source, id LIMIT $4";
+/// The hooks that get the events of a repository: its own, those of its organization, those of the site. Their rows are not deleted
+/// before the transaction ends.
+const MATCHING_POSTGRES: &str = "SELECT id, events FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
+     OR (owner_kind = 1 AND owner_id = $2) OR owner_kind = 0) ORDER BY owner_kind DESC, id FOR KEY SHARE";
+const MATCHING_SQLITE: &str = "SELECT id, events FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
+     OR (owner_kind = 1 AND owner_id = $2) OR owner_kind = 0) ORDER BY owner_kind DESC, id";
+const MARK: &str = "UPDATE events SET is_dispatched = TRUE, payload = COALESCE(payload, v.column2) FROM (VALUES ";
+const MARK_WHERE: &str = ") AS v WHERE events.id = v.column1 AND NOT is_dispatched RETURNING id";
+
+/// The service that told an event. Events of one repository and source are told in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Source {
+    /// git-svc.
+    Git,
+    /// issue-svc.
+    Issue,
+    /// repo-svc.
+    Repo,
+    /// A test of a hook.
+    Test,
+}
+
+impl Source {
+    /// Returns the value of the column.
+    pub(crate) fn id(self) -> i64 {
+        match self {
+            Self::Git => 1,
+            Self::Issue => 2,
+            Self::Repo => 3,
+            Self::Test => 4,
+        }
+    }
+
+    fn from_id(id: i64) -> Self {
+        match id {
+            1 => Self::Git,
+            2 => Self::Issue,
+            3 => Self::Repo,
+            _ => Self::Test,
+        }
+    }
+}
+
+/// An event to store.
+#[derive(Clone, Debug)]
+pub(crate) struct NewEvent {
+    pub(crate) uuid: Uuid,
+    pub(crate) repository: RepositoryId,
+    pub(crate) source: Source,
+    pub(crate) name: &'static str,
+    /// The fact with the part alone that this event tells.
+    pub(crate) fact: Event,
+    pub(crate) payload: Option<String>,
+    /// True if no hook gets it, or its deliveries are made by the caller.
+    pub(crate) is_dispatched: bool,
+    pub(crate) is_in_feed: bool,
+}
+
+/// An event as it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredEvent {
+    pub(crate) id: i64,
+    pub(crate) uuid: String,
+    pub(crate) repository: RepositoryId,
+    pub(crate) source: Source,
+    pub(crate) name: String,
+    pub(crate) fact: Event,
+    /// The native payload, once it was made.
+    pub(crate) payload: Option<String>,
+}
+
+/// A hook that may get events.
+#[derive(Clone, Debug)]
+pub(crate) struct MatchingHook {
+    pub(crate) id: HookId,
+    pub(crate) events: HookEvents,
+}
+
+/// Store of events.
+#[derive(Clone, Debug)]
+pub(crate) struct EventStore {
+    db: Db,
+}
+
+#[derive(FromRow)]
+pub(super) struct EventRow {
+    id: i64,
+    uuid: String,
+    repository_id: i64,
+    source: i64,
+    name: String,
+    fact: Vec<u8>,
+    payload: Option<String>,
+}
+
+impl From<EventRow> for StoredEvent {
+    fn from(row: EventRow) -> Self {
+        let fact = Event::decode(row.fact.as_slice()).unwrap_or_else(|error| {
+            tracing::error!(%error, event.id = row.id, "the fact of an event cannot be read");
+            Event::default()
+        });
+        Self {
+            id: row.id,
+            uuid: row.uuid,
+            repository: RepositoryId(row.repository_id),
+            source: Source::from_id(row.source),
+            name: row.name,
+            fact,
+            payload: row.payload,
+        }
+    }
+}
+
+/// Returns the UUID of a part of something that has one: the same part has the same UUID.
+pub(crate) fn part_uuid(whole: &str, part: i64) -> Uuid {
+    let mut hash = Sha1::new();
+    hash.update(Uuid::NAMESPACE_OID.as_bytes());
+    hash.update(format!("{whole}/{part}"));
+    let digest: [u8; 20] = hash.finalize().into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_sha1_bytes(bytes).into_uuid()
+}
+
+/// Locks a repository's row until the transaction ends. Returns whether the repository was deleted.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn lock_repository(tx: &mut Tx, repository: RepositoryId) -> Result<bool, DbError> {
+    let (is_deleted,): (bool,) = tx.one(LOCK, &args![repository]).await?;
+    Ok(is_deleted)
+}
+
+/// Keeps a deleted repository as it was, for events that are told later. Its row is locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn keep_snapshot(
+    tx: &mut Tx,
+    repository: RepositoryId,
+    snapshot: &repo::Repository,
+) -> Result<(), DbError> {
+    tx.execute(SET_SNAPSHOT, &args![repository, snapshot.encode_to_vec()]).await.map(drop)
+}
+
+/// Returns whether an active hook may want events of a repository. Hooks of organizations are not told apart.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn is_wanted(tx: &mut Tx, repository: RepositoryId) -> Result<bool, DbError> {
+    let (is_wanted,): (bool,) = tx.one(IS_WANTED, &args![repository]).await?;
+    Ok(is_wanted)
+}
+
+/// Stores events and returns their ids. The rows of their repositories are locked.
+///
+/// # Errors
+/// A violation if a UUID exists, or when the database fails.
+pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result<Vec<i64>, DbError> {
+    let mut ids = Vec::with_capacity(new.len());
+    for chunk in new.chunks(MAX_INSERT_ROWS) {
+        let mut query = Query::new(INSERT);
+        for (index, event) in chunk.iter().enumerate() {
+            query.push(if index == 0 { "(" } else { ", (" }).bind(event.uuid.to_string());
+            query.push(", ").bind(event.repository).push(", ").bind(event.source.id());
+            query.push(", ").bind(event.name).push(", ").bind(event.fact.encode_to_vec());
+            query.push(", ").bind(event.payload.clone()).push(", ").bind(event.is_dispatched);
+            query.push(", ").bind(event.is_in_feed).push(", ").bind(now_us).push(")");
+        }
+        query.push(" RETURNING id");
+        let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
+        ids.extend(rows.into_iter().map(|(id,)| id));
+    }
+    Ok(ids)
+}
+
+/// Returns the active hooks that get events of a repository: those of the repository by id, then those of the organization that owns it,
+/// then those of the site. None of them is deleted until the transaction ends.
+///
+/// # Errors
+/// When the database fails. A hook that cannot be read gets nothing, and the others do.
+pub(crate) async fn matching_hooks(
+    tx: &mut Tx,
+    repository: RepositoryId,
+    organization: Option<i64>,
+) -> Result<Vec<MatchingHook>, DbError> {
+    // No account has the id zero.
+    let args = args![repository, organization.unwrap_or(0)];
+    let rows: Vec<(i64, String)> = tx.all(tx.pick(MATCHING_POSTGRES, MATCHING_SQLITE), &args).await?;
+    let hook = |(id, events): (i64, String)| match HookEvents::from_column(&events) {
+        Some(events) => Some(MatchingHook { id: HookId(id), events }),
+        None => {
+            tracing::error!(hook.id = id, "the events of a hook cannot be read; it gets none");
+            None
+        }
+    };
+    Ok(rows.into_iter().filter_map(hook).collect())
+}
+
+/// Marks events as dispatched and stores their payloads. Returns those that were not marked before. The row of their repository is
+/// locked.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn mark_dispatched(tx: &mut Tx, payloads: &[(i64, Option<String>)]) -> Result<HashSet<i64>, DbError> {
+    if payloads.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let mut query = Query::new(MARK);
+    for (index, (id, payload)) in payloads.iter().enumerate() {
+        query.push(if index == 0 { "(" } else { ", (" }).bind(*id).push(", ").bind(payload.clone()).push(")");
+    }
+    query.push(MARK_WHERE);
+    let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;
+    Ok(rows.into_iter().map(|(id,)| id).collect())
+}
+
+impl EventStore {
+    /// Creates the store over `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Returns the database, for transactions.
+    pub(crate) fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Returns at most `limit` undispatched events of the repositories and sources after `after`, those of one together and in order,
+    /// without those of the source `without`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn undispatched(
+        &self,
+        after: Option<(RepositoryId, Source)>,
+        without: Option<Source>,
+        limit: i64,
+    ) -> Result<Vec<StoredEvent>, DbError> {
+        let (repository, source) = after.map_or((0, 0), |(repository, source)| (repository.0, source.id()));
+        let args = args![repository, source, without.map_or(0, Source::id), limit];
+        let rows: Vec<EventRow> = self.db.all(UNDISPATCHED, &args).await?;
+        Ok(rows.into_iter().map(StoredEvent::from).collect())
+    }
+
+    /// Returns those of the repositories that were deleted, as they were.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn snapshots(
+        &self,
+        repositories: &[RepositoryId],
+    ) -> Result<HashMap<RepositoryId, repo::Repository>, DbError> {
+        if repositories.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let mut query = Query::new(SNAPSHOTS);
+        query.bind_list(repositories.iter().copied());
+        let rows: Vec<(i64, Vec<u8>)> = self.db.all(query.sql(), query.args()).await?;
+        let read = |(id, bytes): (i64, Vec<u8>)| {
+            let snapshot = repo::Repository::decode(bytes.as_slice()).ok()?;
+            Some((RepositoryId(id), snapshot))
+        };
+        Ok(rows.into_iter().filter_map(read).collect())
+    }
+}

@@ -1,0 +1,130 @@
+//! Tests of the store of events, on both databases.
+
+use ferrite_proto::repo;
+
+use super::*;
+use crate::testing::on_each_schema;
+
+fn new(repository: i64, source: Source, part: i64) -> NewEvent {
+    NewEvent {
+        uuid: part_uuid("test", repository * 100_000 + source.id() * 10_000 + part),
+        repository: RepositoryId(repository),
+        source,
+        name: "push",
+        fact: Event { repository_id: repository, ..Event::default() },
+        payload: None,
+        is_dispatched: false,
+        is_in_feed: true,
+    }
+}
+
+async fn add(db: &Db, events: &[NewEvent]) -> Vec<i64> {
+    let mut tx = db.begin().await.unwrap();
+    for event in events {
+        lock_repository(&mut tx, event.repository).await.unwrap();
+    }
+    let ids = insert(&mut tx, events, 1).await.unwrap();
+    tx.commit().await.unwrap();
+    ids
+}
+
+async fn add_hook(db: &Db, owner_kind: i64, owner_id: i64, events: &str, is_active: bool) -> i64 {
+    let sql = "INSERT INTO hooks (owner_kind, owner_id, type, url, shown_url, content_type, events, is_active, created_us, updated_us) \
+         VALUES ($1, $2, 'native', $3, '', 'json', $4, $5, 1, 1) RETURNING id";
+    let mut tx = db.begin().await.unwrap();
+    let (id,): (i64,) = tx.one(sql, &args![owner_kind, owner_id, vec![1_u8], events, is_active]).await.unwrap();
+    tx.commit().await.unwrap();
+    id
+}
+
+fn streams(events: &[StoredEvent]) -> Vec<(i64, Source)> {
+    events.iter().map(|event| (event.repository.0, event.source)).collect()
+}
+
+#[tokio::test]
+async fn a_repository_with_many_events_holds_up_no_other() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let store = EventStore::new(db.clone());
+        let mut many: Vec<_> = (0..600).map(|part| new(1, Source::Git, part)).collect();
+        many.push(new(1, Source::Issue, 0));
+        many.push(new(2, Source::Git, 0));
+        let ids = add(&db, &many).await;
+        assert!(ids.is_sorted() && ids.len() == 602);
+        let first = store.undispatched(None, None, 64).await.unwrap();
+        assert_eq!(first.iter().map(|event| event.id).collect::<Vec<_>>(), ids[..64]);
+        let second = store.undispatched(Some((RepositoryId(1), Source::Git)), None, 64).await.unwrap();
+        assert_eq!(streams(&second), [(1, Source::Issue), (2, Source::Git)]);
+        let without_git = store.undispatched(None, Some(Source::Git), 64).await.unwrap();
+        assert_eq!(streams(&without_git), [(1, Source::Issue)]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_event_is_marked_once_and_keeps_its_first_payload() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let store = EventStore::new(db.clone());
+        let ids = add(&db, &[new(1, Source::Git, 0), new(1, Source::Git, 1)]).await;
+        store.set_payloads(&[(ids[0], "first".to_owned())]).await.unwrap();
+        let mark = async || {
+            let mut tx = db.begin().await.unwrap();
+            let payloads = [(ids[0], Some("second".to_owned())), (ids[1], None)];
+            let marked = mark_dispatched(&mut tx, &payloads).await.unwrap();
+            tx.commit().await.unwrap();
+            marked
+        };
+        assert_eq!(mark().await, HashSet::from([ids[0], ids[1]]));
+        assert_eq!(mark().await, HashSet::new());
+        let page = store.feed_page(RepositoryId(1), 0, 10).await.unwrap();
+        assert_eq!(page.iter().map(|event| event.payload.as_deref()).collect::<Vec<_>>(), [Some("first"), None]);
+        assert_eq!(store.undispatched(None, None, 10).await.unwrap().len(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hook_that_cannot_be_read_costs_the_others_nothing() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        add_hook(&db, 2, 1, "push,wiki", true).await;
+        let site = add_hook(&db, 0, 0, "push", true).await;
+        let own = add_hook(&db, 2, 1, "push", true).await;
+        add_hook(&db, 2, 1, "push", false).await;
+        let mut tx = db.begin().await.unwrap();
+        let hooks = matching_hooks(&mut tx, RepositoryId(1), None).await.unwrap();
+        assert_eq!(hooks.iter().map(|hook| hook.id.0).collect::<Vec<_>>(), [own, site]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_are_wanted_if_an_active_hook_may_get_them() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let wanted = async |repository: i64| {
+            let mut tx = db.begin().await.unwrap();
+            is_wanted(&mut tx, RepositoryId(repository)).await.unwrap()
+        };
+        add_hook(&db, 2, 1, "push", true).await;
+        add_hook(&db, 2, 2, "push", false).await;
+        add_hook(&db, 0, 0, "push", false).await;
+        assert_eq!((wanted(1).await, wanted(2).await), (true, false));
+        add_hook(&db, 1, 9, "push", true).await;
+        assert!(wanted(2).await, "the organization of a repository is not known here");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deleted_repository_is_kept_as_it_was() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let store = EventStore::new(db.clone());
+        let mut tx = db.begin().await.unwrap();
+        assert!(!lock_repository(&mut tx, RepositoryId(1)).await.unwrap());
+        lock_repository(&mut tx, RepositoryId(2)).await.unwrap();
+        let snapshot = repo::Repository { name: "demo".to_owned(), ..Default::default() };
+        keep_snapshot(&mut tx, RepositoryId(1), &snapshot).await.unwrap();
+        tx.commit().await.unwrap();
+        let found = store.snapshots(&[RepositoryId(1), RepositoryId(2), RepositoryId(3)]).await.unwrap();
+        assert_eq!(found, HashMap::from([(RepositoryId(1), snapshot)]));
+    })
+    .await;
+}

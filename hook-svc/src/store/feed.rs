@@ -1,0 +1,73 @@
+//! Rows of events as feeds read them, and their way out of the feeds.
+//!
+//! Not here: the deletion of rows that are in no feed any more (`purge`).
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query};
+use ferrite_proto::id::RepositoryId;
+
+use super::events::{EventRow, EventStore, StoredEvent};
+
+/// Rows that one transaction takes out of feeds, so that no writer waits long for it.
+const MAX_BATCH_ROWS: i64 = 200;
+
+const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload FROM events \
+     WHERE repository_id = $1 AND id > $2 AND is_in_feed ORDER BY id LIMIT $3";
+const SET_PAYLOADS: &str = "UPDATE events SET payload = v.column2 FROM (VALUES ";
+const SET_PAYLOADS_WHERE: &str = ") AS v WHERE events.id = v.column1 AND payload IS NULL";
+const LEAVE_OLD: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN \
+     (SELECT id FROM events WHERE is_in_feed AND created_us < $1 ORDER BY created_us LIMIT $2) RETURNING id";
+const LEAVE_BEYOND: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN (SELECT id FROM events \
+     WHERE repository_id = $1 AND is_in_feed AND id <= (SELECT id FROM events WHERE repository_id = $1 AND is_in_feed \
+     ORDER BY id DESC LIMIT 1 OFFSET $2) ORDER BY id LIMIT $3) RETURNING id";
+
+impl EventStore {
+    /// Returns at most `limit` events of a repository's feed whose ids are above `after`, by id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn feed_page(
+        &self,
+        repository: RepositoryId,
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<StoredEvent>, DbError> {
+        let rows: Vec<EventRow> = self.db().all(PAGE, &args![repository, after, limit]).await?;
+        Ok(rows.into_iter().map(StoredEvent::from).collect())
+    }
+
+    /// Stores payloads of events that have none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn set_payloads(&self, payloads: &[(i64, String)]) -> Result<(), DbError> {
+        if payloads.is_empty() {
+            return Ok(());
+        }
+        let mut query = Query::new(SET_PAYLOADS);
+        for (index, (id, payload)) in payloads.iter().enumerate() {
+            query.push(if index == 0 { "(" } else { ", (" }).bind(*id).push(", ").bind(payload).push(")");
+        }
+        query.push(SET_PAYLOADS_WHERE);
+        self.db().execute(query.sql(), query.args()).await.map(drop)
+    }
+
+    /// Takes a batch of events of before `before_us` out of the feeds. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn leave_feed_before(&self, before_us: i64) -> Result<bool, DbError> {
+        let left: Vec<(i64,)> = self.db().all_relaxed(&[(LEAVE_OLD, 2)], &args![before_us, MAX_BATCH_ROWS]).await?;
+        Ok(left.len() as i64 == MAX_BATCH_ROWS)
+    }
+
+    /// Takes a batch of events beyond the `count` newest out of a repository's feed. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) async fn leave_feed_beyond(&self, repository: RepositoryId, count: i64) -> Result<bool, DbError> {
+        let args = args![repository, count, MAX_BATCH_ROWS];
+        let left: Vec<(i64,)> = self.db().all_relaxed(&[(LEAVE_BEYOND, 3)], &args).await?;
+        Ok(left.len() as i64 == MAX_BATCH_ROWS)
+    }
+}

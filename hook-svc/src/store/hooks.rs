@@ -1,0 +1,382 @@
+//! Rows of webhooks, and their parts that are sealed.
+//!
+//! Lock order of a transaction: the row of the repository, the row of the hook, its lanes. A reader that makes deliveries holds the rows
+//! of its hooks, so a hook that is deleted has no deliveries left.
+//!
+//! Not here: validation (`model`), rows of before URLs were sealed (`sealing`), and the hooks that an event is for (`events`).
+
+#[cfg(test)]
+mod tests;
+
+use ferrite_kit::Secret;
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Tx, Value};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::HookId;
+use sqlx::FromRow;
+
+use crate::error::HookError;
+use crate::model::{ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner};
+use crate::secrets::{SealError, SealedColumn, Sealer};
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, owner_kind, owner_id, type, url, shown_url, content_type, secret, previous_secret, previous_until_us, channel, \
+             username, icon_url, color, events, is_active, paused_reason, failing_since_us, created_us, updated_us FROM hooks ",
+            $rest
+        )
+    };
+}
+
+/// Registers the repository and locks its row until the transaction ends, so that its deletion comes either before or after.
+const REGISTER_AND_LOCK: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, FALSE) \
+     ON CONFLICT (repository_id) DO UPDATE SET is_deleted = hook_repositories.is_deleted RETURNING is_deleted";
+/// Locks the number of hooks of organizations and of the site. SQLite has one writer at a time.
+const LOCK_COUNTS_POSTGRES: &str =
+    "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.hooks'))) AS lock";
+const LOCK_COUNTS_SQLITE: &str = "SELECT 1";
+const INSERT: &str = "INSERT INTO hooks (owner_kind, owner_id, type, url, shown_url, content_type, secret, channel, username, \
+     icon_url, color, events, is_active, created_us, updated_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+     $14, $14) RETURNING id";
+const LIST: &str = select!("WHERE owner_kind = $1 AND owner_id = $2 ORDER BY id LIMIT $3 OFFSET $4");
+const COUNT: &str = "SELECT COUNT(*) FROM hooks WHERE owner_kind = $1 AND owner_id = $2";
+const FIND: &str = select!("WHERE id = $1");
+const LOCK_POSTGRES: &str = select!("WHERE id = $1 FOR UPDATE");
+const UPDATE: &str = "UPDATE hooks SET url = $2, shown_url = $3, content_type = $4, secret = $5, previous_secret = $6, \
+     previous_until_us = $7, channel = $8, username = $9, icon_url = $10, color = $11, events = $12, is_active = $13, \
+     paused_reason = $14, failing_since_us = $15, updated_us = $16 WHERE id = $1";
+const DELETE: &str = "DELETE FROM hooks WHERE id = $1";
+
+/// Store of webhooks.
+#[derive(Clone, Debug)]
+pub(crate) struct HookStore {
+    db: Db,
+    sealer: Sealer,
+}
+
+/// A webhook as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredHook {
+    pub(crate) id: HookId,
+    pub(crate) owner: Owner,
+    pub(crate) kind: HookType,
+    /// The URL with its password hidden.
+    pub(crate) shown_url: String,
+    pub(crate) content_type: ContentType,
+    pub(crate) options: ChatOptions,
+    pub(crate) events: HookEvents,
+    pub(crate) is_active: bool,
+    /// The reason for which deliveries wait, until the hook is edited or a test succeeds.
+    pub(crate) paused_reason: Option<String>,
+    /// Time since which every attempt failed.
+    pub(crate) failing_since_us: Option<i64>,
+    pub(crate) created_us: i64,
+    pub(crate) updated_us: i64,
+    sealed: SealedParts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SealedParts {
+    url: Vec<u8>,
+    secret: Option<Vec<u8>>,
+    previous_secret: Option<Vec<u8>>,
+    previous_until_us: i64,
+}
+
+impl StoredHook {
+    /// Returns the URL with its password.
+    ///
+    /// # Errors
+    /// [`SealError::Unopenable`].
+    pub(crate) fn url(&self, sealer: &Sealer) -> Result<Secret, SealError> {
+        sealer.open(SealedColumn::Url, &self.sealed.url)
+    }
+
+    /// Replaces the URL.
+    ///
+    /// # Errors
+    /// [`SealError::NoRandomNumbers`].
+    pub(crate) fn set_url(&mut self, sealer: &Sealer, url: &str, shown_url: &str) -> Result<(), SealError> {
+        self.sealed.url = sealer.seal(SealedColumn::Url, url)?;
+        shown_url.clone_into(&mut self.shown_url);
+        Ok(())
+    }
+
+    /// Returns whether the hook has a secret.
+    pub(crate) fn has_secret(&self) -> bool {
+        self.sealed.secret.is_some()
+    }
+
+    /// Returns the secret.
+    ///
+    /// # Errors
+    /// [`SealError::Unopenable`].
+    pub(crate) fn secret(&self, sealer: &Sealer) -> Result<Option<Secret>, SealError> {
+        self.sealed.secret.as_deref().map(|sealed| sealer.open(SealedColumn::Secret, sealed)).transpose()
+    }
+
+    /// Returns the secret before the present one while it signs beside it.
+    ///
+    /// # Errors
+    /// [`SealError::Unopenable`].
+    pub(crate) fn previous_secret(&self, sealer: &Sealer, now_us: i64) -> Result<Option<Secret>, SealError> {
+        let sealed = self.sealed.previous_secret.as_deref().filter(|_| now_us < self.sealed.previous_until_us);
+        sealed.map(|sealed| sealer.open(SealedColumn::Secret, sealed)).transpose()
+    }
+
+    /// Replaces the secret. The one of until now signs beside it until `previous_until_us`.
+    ///
+    /// # Errors
+    /// [`SealError::NoRandomNumbers`].
+    pub(crate) fn set_secret(
+        &mut self,
+        sealer: &Sealer,
+        secret: &Secret,
+        previous_until_us: i64,
+    ) -> Result<(), SealError> {
+        let sealed = sealer.seal(SealedColumn::Secret, secret.expose())?;
+        self.sealed.previous_secret = self.sealed.secret.replace(sealed);
+        self.sealed.previous_until_us = if self.sealed.previous_secret.is_some() { previous_until_us } else { 0 };
+        Ok(())
+    }
+
+    /// Removes the secret and the one before it.
+    pub(crate) fn remove_secret(&mut self) {
+        self.sealed.secret = None;
+        self.drop_previous_secret();
+    }
+
+    /// Removes the secret before the present one.
+    pub(crate) fn drop_previous_secret(&mut self) {
+        self.sealed.previous_secret = None;
+        self.sealed.previous_until_us = 0;
+    }
+
+    /// Returns whether deliveries are sent now; those of a hook that is inactive or paused wait.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_active && self.paused_reason.is_none()
+    }
+}
+
+#[derive(FromRow)]
+struct HookRow {
+    id: i64,
+    owner_kind: i64,
+    owner_id: i64,
+    #[sqlx(rename = "type")]
+    kind: String,
+    url: Vec<u8>,
+    shown_url: String,
+    content_type: String,
+    secret: Option<Vec<u8>>,
+    previous_secret: Option<Vec<u8>>,
+    previous_until_us: i64,
+    channel: Option<String>,
+    username: Option<String>,
+    icon_url: Option<String>,
+    color: Option<String>,
+    events: String,
+    is_active: bool,
+    paused_reason: Option<String>,
+    failing_since_us: Option<i64>,
+    created_us: i64,
+    updated_us: i64,
+}
+
+impl TryFrom<HookRow> for StoredHook {
+    type Error = HookError;
+
+    fn try_from(row: HookRow) -> Result<Self, HookError> {
+        let unreadable = |column| HookError::Unreadable { id: row.id, column };
+        Ok(Self {
+            id: HookId(row.id),
+            owner: Owner::from_columns(row.owner_kind, row.owner_id).ok_or(unreadable("owner_kind"))?,
+            kind: HookType::find(&row.kind).ok_or(unreadable("type"))?,
+            content_type: ContentType::find(&row.content_type).ok_or(unreadable("content_type"))?,
+            events: HookEvents::from_column(&row.events).ok_or(unreadable("events"))?,
+            shown_url: row.shown_url,
+            options: ChatOptions {
+                channel: row.channel,
+                username: row.username,
+                icon_url: row.icon_url,
+                color: row.color,
+            },
+            is_active: row.is_active,
+            paused_reason: row.paused_reason,
+            failing_since_us: row.failing_since_us,
+            created_us: row.created_us,
+            updated_us: row.updated_us,
+            sealed: SealedParts {
+                url: row.url,
+                secret: row.secret,
+                previous_secret: row.previous_secret,
+                previous_until_us: row.previous_until_us,
+            },
+        })
+    }
+}
+
+impl HookStore {
+    /// Creates the store over `db`.
+    pub(crate) fn new(db: Db, sealer: Sealer) -> Self {
+        Self { db, sealer }
+    }
+
+    /// Returns the database, for transactions.
+    pub(crate) fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Returns the sealer of URLs and secrets.
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.sealer
+    }
+
+    /// Inserts a webhook, unless its owner has `limit` already.
+    ///
+    /// # Errors
+    /// [`HookError::RepositoryDeleted`], [`HookError::TooManyHooks`], or a failure of the database.
+    pub(crate) async fn insert(
+        &self,
+        tx: &mut Tx,
+        new: &NewHook,
+        limit: i64,
+        now_us: i64,
+    ) -> Result<StoredHook, HookError> {
+        self.lock_owner(tx, new.owner).await?;
+        let (count,): (i64,) = tx.one(COUNT, &args![new.owner.kind(), new.owner.id()]).await?;
+        if count >= limit {
+            return Err(HookError::TooManyHooks { limit });
+        }
+        let seal_secret = |secret: &Secret| self.sealer.seal(SealedColumn::Secret, secret.expose());
+        let mut hook = StoredHook {
+            id: HookId(0),
+            owner: new.owner,
+            kind: new.kind,
+            shown_url: new.url.shown().to_owned(),
+            content_type: new.content_type,
+            options: new.options.clone(),
+            events: new.events,
+            is_active: new.is_active,
+            paused_reason: None,
+            failing_since_us: None,
+            created_us: now_us,
+            updated_us: now_us,
+            sealed: SealedParts {
+                url: self.sealer.seal(SealedColumn::Url, new.url.expose())?,
+                secret: new.secret.as_ref().map(seal_secret).transpose()?,
+                previous_secret: None,
+                previous_until_us: 0,
+            },
+        };
+        let options = hook.options.clone();
+        let args = args![
+            hook.owner.kind(),
+            hook.owner.id(),
+            hook.kind.as_str(),
+            hook.sealed.url.clone(),
+            hook.shown_url.as_str(),
+            hook.content_type.as_str(),
+            Value::Bytes(hook.sealed.secret.clone()),
+            options.channel,
+            options.username,
+            options.icon_url,
+            options.color,
+            hook.events.to_column(),
+            hook.is_active,
+            now_us,
+        ];
+        let (id,): (i64,) = tx.one(INSERT, &args).await?;
+        hook.id = HookId(id);
+        Ok(hook)
+    }
+
+    /// Locks the number of an owner's hooks until the transaction ends.
+    async fn lock_owner(&self, tx: &mut Tx, owner: Owner) -> Result<(), HookError> {
+        match owner {
+            Owner::Repository(id) => {
+                let (is_deleted,): (bool,) = tx.one(REGISTER_AND_LOCK, &args![id]).await?;
+                if is_deleted { Err(HookError::RepositoryDeleted) } else { Ok(()) }
+            }
+            Owner::Organization(_) | Owner::Site => {
+                let (_,): (i64,) = tx.one(tx.pick(LOCK_COUNTS_POSTGRES, LOCK_COUNTS_SQLITE), &[]).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns a page of an owner's webhooks, ordered by id, and their total number.
+    pub(crate) async fn list(&self, owner: Owner, page: Page) -> Result<(Vec<StoredHook>, i64), HookError> {
+        let rows: Vec<HookRow> =
+            self.db.all(LIST, &args![owner.kind(), owner.id(), page.size(), page.offset()]).await?;
+        let (total,): (i64,) = self.db.one(COUNT, &args![owner.kind(), owner.id()]).await?;
+        let hooks: Result<Vec<_>, _> = rows.into_iter().map(StoredHook::try_from).collect();
+        Ok((hooks?, total))
+    }
+
+    /// Returns a webhook, whoever owns it; `None` if there is none.
+    pub(crate) async fn hook(&self, id: HookId) -> Result<Option<StoredHook>, HookError> {
+        let row: Option<HookRow> = self.db.optional(FIND, &args![id]).await?;
+        row.map(StoredHook::try_from).transpose()
+    }
+
+    /// Returns a webhook of an owner.
+    ///
+    /// # Errors
+    /// [`HookError::HookNotFound`], also for a hook of another owner, or a failure of the database.
+    pub(crate) async fn find(&self, owner: Owner, id: HookId) -> Result<StoredHook, HookError> {
+        self.hook(id).await?.filter(|hook| hook.owner == owner).ok_or(HookError::HookNotFound)
+    }
+
+    /// Returns a webhook of an owner and locks its row until the transaction ends.
+    ///
+    /// # Errors
+    /// As [`HookStore::find`].
+    pub(crate) async fn lock(&self, tx: &mut Tx, owner: Owner, id: HookId) -> Result<StoredHook, HookError> {
+        let row: Option<HookRow> = tx.optional(tx.pick(LOCK_POSTGRES, FIND), &args![id]).await?;
+        let hook = row.map(StoredHook::try_from).transpose()?;
+        hook.filter(|hook| hook.owner == owner).ok_or(HookError::HookNotFound)
+    }
+
+    /// Writes a webhook back that was read by [`HookStore::lock`] in the same transaction.
+    pub(crate) async fn update(&self, tx: &mut Tx, hook: &StoredHook) -> Result<(), DbError> {
+        let (options, sealed) = (hook.options.clone(), hook.sealed.clone());
+        let args = args![
+            hook.id,
+            sealed.url,
+            hook.shown_url.as_str(),
+            hook.content_type.as_str(),
+            Value::Bytes(sealed.secret),
+            Value::Bytes(sealed.previous_secret),
+            sealed.previous_until_us,
+            options.channel,
+            options.username,
+            options.icon_url,
+            options.color,
+            hook.events.to_column(),
+            hook.is_active,
+            hook.paused_reason.clone(),
+            hook.failing_since_us,
+            hook.updated_us,
+        ];
+        tx.execute(UPDATE, &args).await.map(drop)
+    }
+
+    /// Deletes a webhook of an owner. Its deliveries that wait are cancelled. Returns it as it was.
+    ///
+    /// # Errors
+    /// As [`HookStore::find`].
+    pub(crate) async fn delete(
+        &self,
+        tx: &mut Tx,
+        owner: Owner,
+        id: HookId,
+        now_us: i64,
+    ) -> Result<StoredHook, HookError> {
+        let hook = self.lock(tx, owner, id).await?;
+        tx.execute(DELETE, &args![id]).await?;
+        super::lanes::cancel(tx, id, now_us).await?;
+        Ok(hook)
+    }
+}

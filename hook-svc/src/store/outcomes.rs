@@ -1,0 +1,180 @@
+//! The outcome of an attempt: the attempt, the delivery, its lane and the state of the hook change in one transaction.
+//!
+//! Relaxed: if a crash of the machine undoes it, the delivery is sent again, with the same UUID.
+
+use std::collections::BTreeMap;
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Tx, Value};
+
+use super::attempts::{self, Attempt};
+use super::claims::{Claim, Head};
+use super::lanes::{self, LaneKey};
+
+/// Shifts the lane of a delivery that failed and is sent again.
+const POSTPONE: &str = "UPDATE lanes SET next_us = $6, claimed_until_us = 0, epoch = 0 \
+     WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5";
+/// Takes a delivery out of its lane. The claim stays if there are more and the lease is extended.
+const TAKE_OUT: &str = "UPDATE lanes SET waiting = waiting - 1, next_us = $6, claimed_until_us = $7, epoch = $8 \
+     WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5 RETURNING waiting";
+const DELETE_EMPTY: &str = "DELETE FROM lanes \
+     WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND waiting <= 0";
+const HEAD: &str = "SELECT id, uuid, event_id, attempts, failures FROM deliveries WHERE hook_id = $1 AND repository_id = $2 \
+     AND source = $3 AND lane_delivery_id = $4 AND status < 2 ORDER BY id LIMIT 1";
+const UPDATE_DELIVERY: &str = "UPDATE deliveries SET status = $2, attempts = $3, failures = $4, response_status = $5, \
+     duration_ms = $6, next_attempt_us = $7, finished_us = $8, lane_delivery_id = $9 WHERE id = $1";
+
+const SET_FAILING: &str = "UPDATE hooks SET failing_since_us = $2 WHERE id = $1 AND failing_since_us IS NULL";
+/// A hook that was edited since the request was sent stays as the edit has left it.
+const PAUSE: &str = "UPDATE hooks SET paused_reason = $2, failing_since_us = COALESCE(failing_since_us, $4) \
+     WHERE id = $1 AND updated_us = $3 AND paused_reason IS NULL";
+const SET_HEALTHY: &str = "UPDATE hooks SET failing_since_us = NULL WHERE id = $1";
+const RESUME: &str = "UPDATE hooks SET failing_since_us = NULL, paused_reason = NULL WHERE id = $1";
+
+/// The consequence of an attempt for its delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The receiver took it.
+    Succeeded,
+    /// It failed and is sent again at this time; later ones of its lane wait.
+    RetryAt(i64),
+    /// It failed too often to be waited for and is sent again at this time; later ones of its lane go on.
+    StepAsideUntil(i64),
+    /// It failed and is not sent again.
+    Exhausted,
+}
+
+/// The consequence of an attempt for its hook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HookEffect {
+    /// None.
+    Unchanged,
+    /// The first failure after a success.
+    Failing,
+    /// The first success after failures.
+    Healthy,
+    /// A successful test of a paused hook.
+    Resumed,
+    /// Deliveries wait until the hook is edited or tested, unless it was edited since `hook_updated_us`.
+    Paused { reason: String, hook_updated_us: i64 },
+}
+
+/// The result of an attempt, to be recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct Settlement {
+    pub(crate) outcome: Outcome,
+    pub(crate) effect: HookEffect,
+    pub(crate) attempt: Attempt,
+    /// The end of a further lease, if the sender goes on with the next delivery of the lane.
+    pub(crate) lease_until_us: Option<i64>,
+    pub(crate) now_us: i64,
+}
+
+/// State of a lane after a settlement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// The claim was replaced or the lane deleted: nothing was recorded.
+    Lost,
+    /// The lane is given back.
+    Released,
+    /// The lane stays claimed, for its next delivery.
+    Next(Head),
+}
+
+/// Records the result of an attempt to send the head of a claimed lane.
+///
+/// # Errors
+/// When the database fails. Nothing has changed then.
+pub(crate) async fn settle(db: &Db, claim: &Claim, head: &Head, result: &Settlement) -> Result<Settled, DbError> {
+    let mut tx = db.begin_relaxed().await?;
+    apply_effect(&mut tx, claim, result).await?;
+    let Some(waiting) = update_lane(&mut tx, claim, result).await? else {
+        tx.rollback().await?;
+        return Ok(Settled::Lost);
+    };
+    update_delivery(&mut tx, claim, head, result).await?;
+    attempts::insert(&mut tx, head.id, &result.attempt).await?;
+    let next = match result.lease_until_us {
+        Some(_) if waiting > 0 && !matches!(result.outcome, Outcome::RetryAt(_)) => {
+            tx.optional::<Head>(HEAD, &key(&claim.lane)).await?
+        }
+        _ => None,
+    };
+    tx.commit().await?;
+    Ok(next.map_or(Settled::Released, Settled::Next))
+}
+
+fn key(lane: &LaneKey) -> [Value; 4] {
+    args![lane.hook, lane.repository, lane.source, lane.delivery_id]
+}
+
+/// Changes the row of the hook, before that of the lane: all transactions lock them in this order.
+async fn apply_effect(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<(), DbError> {
+    let hook = claim.lane.hook;
+    match &result.effect {
+        HookEffect::Unchanged => {}
+        HookEffect::Failing => {
+            tx.execute(SET_FAILING, &args![hook, result.now_us]).await?;
+        }
+        HookEffect::Healthy => {
+            tx.execute(SET_HEALTHY, &args![hook]).await?;
+        }
+        HookEffect::Resumed => {
+            tx.execute(RESUME, &args![hook]).await?;
+            lanes::resume(tx, hook, result.now_us).await?;
+        }
+        HookEffect::Paused { reason, hook_updated_us } => {
+            tx.execute(PAUSE, &args![hook, reason, *hook_updated_us, result.now_us]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Postpones the lane or takes the delivery out of it. Returns the number of deliveries that wait in it; `None` if the claim was
+/// replaced.
+async fn update_lane(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<Option<i64>, DbError> {
+    let key = key(&claim.lane);
+    if let Outcome::RetryAt(next_us) = result.outcome {
+        let rows = tx.execute(POSTPONE, &[key.as_slice(), &args![claim.epoch, next_us]].concat()).await?;
+        return Ok((rows > 0).then_some(1));
+    }
+    let (next_us, claimed_until_us, epoch) = match result.lease_until_us {
+        Some(until_us) => (until_us, until_us, claim.epoch),
+        None => (result.now_us, 0, 0),
+    };
+    let args = [key.as_slice(), &args![claim.epoch, next_us, claimed_until_us, epoch]].concat();
+    let waiting: Option<(i64,)> = tx.optional(TAKE_OUT, &args).await?;
+    let Some((waiting,)) = waiting else { return Ok(None) };
+    if waiting <= 0 {
+        tx.execute(DELETE_EMPTY, &key).await?;
+    }
+    Ok(Some(waiting))
+}
+
+async fn update_delivery(tx: &mut Tx, claim: &Claim, head: &Head, result: &Settlement) -> Result<(), DbError> {
+    let (status, next_us, finished_us) = match result.outcome {
+        Outcome::Succeeded => (2, None, Some(result.now_us)),
+        Outcome::Exhausted => (3, None, Some(result.now_us)),
+        Outcome::RetryAt(next_us) | Outcome::StepAsideUntil(next_us) => (1, Some(next_us), None),
+    };
+    let failures = head.failures + i64::from(result.outcome != Outcome::Succeeded);
+    let mut lane = claim.lane;
+    if let Outcome::StepAsideUntil(next_us) = result.outcome {
+        lane.delivery_id = head.id;
+        lanes::add_waiting(tx, &BTreeMap::from([(lane, 1)]), next_us).await?;
+    }
+    let attempt = &result.attempt;
+    let args = args![
+        head.id,
+        status,
+        attempt.number,
+        failures,
+        attempt.response_status,
+        attempt.duration_ms,
+        next_us,
+        finished_us,
+        lane.delivery_id,
+    ];
+    tx.execute(UPDATE_DELIVERY, &args).await?;
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! The key of sealed columns at the start of the service: it must open what is stored, and seals the rows of before there was one.
+
+use ferrite_kit::args;
+use ferrite_kit::db::Value;
+use ferrite_outbound::{OutboundUrl, Policy};
+use sqlx::FromRow;
+
+use super::hooks::HookStore;
+use crate::error::HookError;
+use crate::secrets::SealedColumn;
+
+const BATCH_ROWS: i64 = 100;
+/// Shown for a URL with a user that cannot be parsed.
+const HIDDEN_URL: &str = "***";
+
+const FIND_SEALED: &str = "SELECT id, url FROM hooks WHERE shown_url <> '' ORDER BY id LIMIT 1";
+const FIND_UNSEALED: &str = "SELECT id, url, secret FROM hooks WHERE shown_url = '' ORDER BY id LIMIT $1";
+/// Of two processes that start at once, one finds the row sealed.
+const SEAL: &str = "UPDATE hooks SET url = $2, shown_url = $3, secret = $4 WHERE id = $1 AND shown_url = ''";
+
+#[derive(FromRow)]
+struct UnsealedRow {
+    id: i64,
+    url: Vec<u8>,
+    secret: Option<Vec<u8>>,
+}
+
+impl HookStore {
+    /// Checks the key against a sealed row.
+    ///
+    /// # Errors
+    /// [`HookError::Sealed`] if it is another key than that of the row.
+    pub(crate) async fn check_key(&self) -> Result<(), HookError> {
+        let row: Option<(i64, Vec<u8>)> = self.db().optional(FIND_SEALED, &[]).await?;
+        if let Some((_, url)) = row {
+            self.sealer().open(SealedColumn::Url, &url)?;
+        }
+        Ok(())
+    }
+
+    /// Seals the rows that are not sealed yet. Returns their number. `policy` permits every address: the URLs were accepted before.
+    ///
+    /// # Errors
+    /// A failure of the database.
+    pub(crate) async fn seal_rows(&self, policy: &Policy) -> Result<usize, HookError> {
+        let mut sealed = 0;
+        loop {
+            let rows: Vec<UnsealedRow> = self.db().all(FIND_UNSEALED, &args![BATCH_ROWS]).await?;
+            if rows.is_empty() {
+                return Ok(sealed);
+            }
+            sealed += rows.len();
+            let mut tx = self.db().begin().await?;
+            for row in rows {
+                let url = String::from_utf8_lossy(&row.url);
+                let seal = |column, bytes: &[u8]| self.sealer().seal(column, &String::from_utf8_lossy(bytes));
+                let secret = row.secret.as_deref().map(|secret| seal(SealedColumn::Secret, secret)).transpose()?;
+                let args = args![row.id, seal(SealedColumn::Url, &row.url)?, shown(&url, policy), Value::Bytes(secret)];
+                tx.execute(SEAL, &args).await?;
+            }
+            tx.commit().await?;
+        }
+    }
+}
+
+/// Returns the URL with its password hidden; never empty.
+fn shown(url: &str, policy: &Policy) -> String {
+    match OutboundUrl::parse(url, policy) {
+        Ok(url) => url.shown().to_owned(),
+        Err(_) if url.is_empty() || url.contains('@') => HIDDEN_URL.to_owned(),
+        Err(_) => url.to_owned(),
+    }
+}

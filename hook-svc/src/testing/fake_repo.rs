@@ -1,0 +1,136 @@
+//! A stand-in for repo-svc with three tokens, one organization, and a list of the events that it got.
+
+use std::sync::{Arc, Mutex};
+
+use ferrite_kit::Lifecycle;
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::net::Address;
+use ferrite_kit::server::{ListenerLimits, serve_all};
+use ferrite_proto::Permission;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookChanged};
+use ferrite_proto::metadata::AUTHORIZATION;
+use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
+use ferrite_proto::repo::account_service_server::AccountServiceServer;
+use ferrite_proto::repo::check_access_request::Target;
+use ferrite_proto::repo::{
+    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
+    DescribeRepositoriesResponse, Identity, ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest,
+    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
+};
+use tonic::{Request, Response, Status};
+
+use super::peers::Peer;
+use crate::error::HookError;
+
+/// Token of an owner of the organization.
+pub(crate) const OWNER_TOKEN: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+/// Token of a user without any role.
+pub(crate) const OUTSIDER_TOKEN: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+/// Token of an administrator of the site.
+pub(crate) const ADMINISTRATOR_TOKEN: &str = "cccccccccccccccccccccccccccccccccccccccc";
+/// The organization.
+pub(crate) const ORGANIZATION: &str = "acme";
+/// Id of the organization.
+pub(crate) const ORGANIZATION_ID: i64 = 5;
+
+const ACCOUNTS: [(&str, i64, &str); 3] =
+    [(OWNER_TOKEN, 11, "olga"), (OUTSIDER_TOKEN, 12, "otto"), (ADMINISTRATOR_TOKEN, 13, "root")];
+
+/// The stand-in. Clones share the events.
+#[derive(Clone, Default)]
+pub(crate) struct FakeRepo(Arc<Mutex<Vec<Event>>>);
+
+impl FakeRepo {
+    /// Serves at `address` until `life` stops.
+    pub(crate) async fn start(address: &Address, life: &Lifecycle) -> Self {
+        let (repo, listener) = (Self::default(), address.bind().await.unwrap());
+        let mut routes = tonic::service::Routes::builder();
+        routes.add_service(AccessServiceServer::new(repo.clone()));
+        routes.add_service(EventSinkServer::new(repo.clone()));
+        routes.add_service(AccountServiceServer::new(Peer::default()));
+        let (router, life2) = (routes.routes().into_axum_router(), life.clone());
+        life.spawn("repo", async move { serve_all(vec![listener], router, ListenerLimits::default(), &life2).await });
+        repo
+    }
+
+    /// Returns the changes of webhooks that were told, with their repositories.
+    pub(crate) fn changes(&self) -> Vec<(i64, HookChanged)> {
+        let events = self.0.lock().unwrap();
+        let change = |event: &Event| match &event.fact {
+            Some(Fact::HookChanged(change)) => Some((event.repository_id, change.clone())),
+            _ => None,
+        };
+        events.iter().filter_map(change).collect()
+    }
+}
+
+#[tonic::async_trait]
+impl EventSink for FakeRepo {
+    async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
+        self.0.lock().unwrap().extend(request.into_inner().events);
+        Ok(Response::new(DeliverResponse::default()))
+    }
+}
+
+#[tonic::async_trait]
+impl AccessService for FakeRepo {
+    async fn authenticate(
+        &self,
+        request: Request<AuthenticateRequest>,
+    ) -> Result<Response<AuthenticateResponse>, Status> {
+        let token = request.into_inner().token;
+        let account = ACCOUNTS.iter().find(|(known, ..)| *known == token).ok_or(AuthError::BadCredentials)?;
+        let identity = Identity { user_id: account.1, username: account.2.to_owned(), ..Identity::default() };
+        Ok(Response::new(AuthenticateResponse { identity: Some(identity) }))
+    }
+
+    async fn check_access(
+        &self,
+        request: Request<CheckAccessRequest>,
+    ) -> Result<Response<CheckAccessResponse>, Status> {
+        let bearer = request.metadata().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let account = ACCOUNTS.iter().find(|(token, ..)| bearer == format!("Bearer {token}"));
+        let (token, user_id, username) = *account.ok_or(AuthError::BadCredentials)?;
+        let mut answer = CheckAccessResponse { user_id, username: username.to_owned(), organization_id: 0 };
+        let request = request.into_inner();
+        assert!(request.operation.starts_with("ferrite.hook.v1."), "{request:?}");
+        match request.target {
+            Some(Target::Organization(name)) if name == ORGANIZATION => {
+                answer.organization_id = ORGANIZATION_ID;
+                let needed = Permission::Owner;
+                if token == OUTSIDER_TOKEN { Err(AuthError::PermissionRequired { needed }.into()) } else { Ok(()) }
+            }
+            Some(Target::Organization(_)) => Err(Status::from(HookError::OrganizationNotFound)),
+            None if request.as_administrator && token == ADMINISTRATOR_TOKEN => Ok(()),
+            _ => Err(AuthError::AdminRequired.into()),
+        }?;
+        Ok(Response::new(answer))
+    }
+
+    async fn resolve_access(
+        &self,
+        _: Request<ResolveAccessRequest>,
+    ) -> Result<Response<ResolveAccessResponse>, Status> {
+        Err(AuthError::RepositoryNotFound.into())
+    }
+
+    async fn resolve_key(&self, _: Request<ResolveKeyRequest>) -> Result<Response<ResolveKeyResponse>, Status> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn resolve_issue_access(
+        &self,
+        _: Request<ResolveIssueAccessRequest>,
+    ) -> Result<Response<ResolveIssueAccessResponse>, Status> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn describe_repositories(
+        &self,
+        _: Request<DescribeRepositoriesRequest>,
+    ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
+        Ok(Response::new(DescribeRepositoriesResponse::default()))
+    }
+}

@@ -1,0 +1,298 @@
+//! Stand-ins for repo-svc and git-svc: repositories, accounts and commits that a test adds, and failures.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ferrite_kit::Lifecycle;
+use ferrite_kit::grpc::{Channel, channel};
+use ferrite_kit::net::Address;
+use ferrite_kit::server::{ListenerLimits, serve_all};
+use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
+use ferrite_proto::git::{
+    CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
+    DescribeUpdatesRequest, DescribeUpdatesResponse, DescribedCommit, DescribedHead, ListPushedCommitsRequest,
+    ListPushedCommitsResponse, Person, UpdateDescription,
+};
+use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
+use ferrite_proto::repo::account_service_server::{AccountService, AccountServiceServer};
+use ferrite_proto::repo::{
+    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, CreateAccessTokenRequest,
+    CreateAccessTokenResponse, DeleteAccessTokenRequest, DeleteAccessTokenResponse, DescribeRepositoriesRequest,
+    DescribeRepositoriesResponse, GetAuthenticatedUserRequest, GetAuthenticatedUserResponse, GetUserRequest,
+    GetUserResponse, GetUsersRequest, GetUsersResponse, ListAccessTokensRequest, ListAccessTokensResponse, Repository,
+    ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
+    ResolveKeyRequest, ResolveKeyResponse, SearchUsersRequest, SearchUsersResponse, User,
+};
+use prost_types::Timestamp;
+use tonic::{Code, Request, Response, Status};
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    repositories: HashMap<i64, Repository>,
+    users: HashMap<i64, User>,
+    /// Numbers of commits by the new end of an update. Any other has one.
+    commit_counts: HashMap<String, usize>,
+    heads: HashMap<i64, DescribedHead>,
+    git_failures: HashMap<i64, Code>,
+    repo_failure: Option<Code>,
+    calls: usize,
+}
+
+/// repo-svc and git-svc in one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peer(Arc<Mutex<State>>);
+
+/// The stand-ins on a Unix socket.
+pub(crate) struct FakePeers {
+    peer: Peer,
+    pub(crate) life: Lifecycle,
+    pub(crate) channel: Channel,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for FakePeers {
+    fn drop(&mut self) {
+        self.life.stop();
+    }
+}
+
+impl FakePeers {
+    /// Starts the stand-ins. There are the users `ada` (7) and `bob` (8).
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = Address::Unix(folder.path().join("others.sock"));
+        let listener = address.bind().await.unwrap();
+        let (peer, life) = (Peer::default(), Lifecycle::new(Duration::from_secs(5)));
+        let mut routes = tonic::service::Routes::builder();
+        routes.add_service(StorageServiceServer::new(peer.clone()));
+        routes.add_service(AccessServiceServer::new(peer.clone()));
+        routes.add_service(AccountServiceServer::new(peer.clone()));
+        let (router, life2) = (routes.routes().into_axum_router(), life.clone());
+        life.spawn("others", async move { serve_all(vec![listener], router, ListenerLimits::default(), &life2).await });
+        let peers = Self { peer, life, channel: channel(&address, None), _folder: folder };
+        for (id, name) in [(7, "ada"), (8, "bob")] {
+            peers.state(|state| state.users.insert(id, user(id, name)));
+        }
+        peers
+    }
+
+    fn state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.peer.0.lock().unwrap())
+    }
+
+    /// Adds the repository `ada/r{id}`, or that of an organization.
+    pub(crate) fn add_repository(&self, id: i64, organization: Option<i64>) {
+        self.state(|state| state.repositories.insert(id, repository(id, organization)));
+    }
+
+    /// Makes a repository one that does not exist.
+    pub(crate) fn remove_repository(&self, id: i64) {
+        self.state(|state| state.repositories.remove(&id));
+    }
+
+    /// Sets the number of commits of the updates to an object.
+    pub(crate) fn set_commit_count(&self, new_id: &str, count: usize) {
+        self.state(|state| state.commit_counts.insert(new_id.to_owned(), count));
+    }
+
+    /// Sets the newest commit of a repository's default branch.
+    pub(crate) fn set_head(&self, repository: i64, id: &str, parent_id: &str) {
+        let (commit, parent_id) = (Some(commit(id)), parent_id.to_owned());
+        let head = DescribedHead { branch: b"main".to_vec(), commit, parent_id };
+        self.state(|state| state.heads.insert(repository, head));
+    }
+
+    /// Makes git-svc fail for a repository.
+    pub(crate) fn fail_git(&self, repository: i64, code: Option<Code>) {
+        self.state(|state| match code {
+            Some(code) => state.git_failures.insert(repository, code),
+            None => state.git_failures.remove(&repository),
+        });
+    }
+
+    /// Makes repo-svc fail.
+    pub(crate) fn fail_repo(&self, code: Option<Code>) {
+        self.state(|state| state.repo_failure = code);
+    }
+
+    /// Returns the number of calls.
+    pub(crate) fn calls(&self) -> usize {
+        self.state(|state| state.calls)
+    }
+}
+
+fn user(id: i64, name: &str) -> User {
+    User { id, username: name.to_owned(), email: format!("{name}@example.com"), ..User::default() }
+}
+
+/// Returns the repository `ada/r{id}`, or that of an organization.
+pub(crate) fn repository(id: i64, organization: Option<i64>) -> Repository {
+    let owner = match organization {
+        Some(id) => User { is_organization: true, ..user(id, "acme") },
+        None => user(7, "ada"),
+    };
+    let time = Some(Timestamp { seconds: 1_700_000_000, nanos: 0 });
+    Repository {
+        id,
+        owner: Some(owner),
+        name: format!("r{id}"),
+        default_branch: "main".to_owned(),
+        create_time: time,
+        update_time: time,
+        ..Repository::default()
+    }
+}
+
+fn commit(id: &str) -> DescribedCommit {
+    let time = Some(Timestamp { seconds: 1_700_000_000, nanos: 0 });
+    let person = Person { name: "Ada".to_owned(), email: "ada@example.com".to_owned(), time };
+    DescribedCommit {
+        id: id.to_owned(),
+        message: format!("message of {id}\n"),
+        author: Some(person.clone()),
+        committer: Some(person),
+        added: vec!["a.txt".to_owned()],
+        ..DescribedCommit::default()
+    }
+}
+
+fn unimplemented<T>() -> Result<Response<T>, Status> {
+    Err(Status::unimplemented("not called"))
+}
+
+#[tonic::async_trait]
+impl StorageService for Peer {
+    async fn create_repository(
+        &self,
+        _: Request<CreateRepositoryRequest>,
+    ) -> Result<Response<CreateRepositoryResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn delete_repository(
+        &self,
+        _: Request<DeleteRepositoryRequest>,
+    ) -> Result<Response<DeleteRepositoryResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn list_pushed_commits(
+        &self,
+        _: Request<ListPushedCommitsRequest>,
+    ) -> Result<Response<ListPushedCommitsResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn describe_updates(
+        &self,
+        request: Request<DescribeUpdatesRequest>,
+    ) -> Result<Response<DescribeUpdatesResponse>, Status> {
+        let request = request.into_inner();
+        let mut state = self.0.lock().unwrap();
+        state.calls += 1;
+        if let Some(code) = state.git_failures.get(&request.repository_id) {
+            return Err(Status::new(*code, "failure of the test"));
+        }
+        let describe = |new_id: &String| {
+            let count = state.commit_counts.get(new_id).copied().unwrap_or(1);
+            let commits = std::iter::repeat_with(|| commit(new_id)).take(count.min(request.commit_limit as usize));
+            UpdateDescription { commits: commits.collect(), total_commits: count as i64, is_missing: false }
+        };
+        let updates = request.updates.iter().map(|update| describe(&update.new_id)).collect();
+        let head = state.heads.get(&request.repository_id).filter(|_| request.with_head).cloned();
+        Ok(Response::new(DescribeUpdatesResponse { updates, head }))
+    }
+}
+
+#[tonic::async_trait]
+impl AccessService for Peer {
+    async fn authenticate(&self, _: Request<AuthenticateRequest>) -> Result<Response<AuthenticateResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn resolve_key(&self, _: Request<ResolveKeyRequest>) -> Result<Response<ResolveKeyResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn resolve_access(
+        &self,
+        _: Request<ResolveAccessRequest>,
+    ) -> Result<Response<ResolveAccessResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn check_access(&self, _: Request<CheckAccessRequest>) -> Result<Response<CheckAccessResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn resolve_issue_access(
+        &self,
+        _: Request<ResolveIssueAccessRequest>,
+    ) -> Result<Response<ResolveIssueAccessResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn describe_repositories(
+        &self,
+        request: Request<DescribeRepositoriesRequest>,
+    ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
+        let mut state = self.0.lock().unwrap();
+        state.calls += 1;
+        if let Some(code) = state.repo_failure {
+            return Err(Status::new(code, "failure of the test"));
+        }
+        let ids = request.into_inner().repository_ids;
+        let repositories = ids.iter().filter_map(|id| state.repositories.get(id).cloned()).collect();
+        Ok(Response::new(DescribeRepositoriesResponse { repositories }))
+    }
+}
+
+#[tonic::async_trait]
+impl AccountService for Peer {
+    async fn get_users(&self, request: Request<GetUsersRequest>) -> Result<Response<GetUsersResponse>, Status> {
+        let mut state = self.0.lock().unwrap();
+        state.calls += 1;
+        let request = request.into_inner();
+        let is_asked = |user: &&User| request.user_ids.contains(&user.id) || request.emails.contains(&user.email);
+        let users: Vec<_> = state.users.values().filter(is_asked).cloned().collect();
+        let user_id_by_email = users.iter().map(|user| (user.email.clone(), user.id)).collect();
+        Ok(Response::new(GetUsersResponse { users, user_id_by_email }))
+    }
+
+    async fn get_authenticated_user(
+        &self,
+        _: Request<GetAuthenticatedUserRequest>,
+    ) -> Result<Response<GetAuthenticatedUserResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn get_user(&self, _: Request<GetUserRequest>) -> Result<Response<GetUserResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn search_users(&self, _: Request<SearchUsersRequest>) -> Result<Response<SearchUsersResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn create_access_token(
+        &self,
+        _: Request<CreateAccessTokenRequest>,
+    ) -> Result<Response<CreateAccessTokenResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn list_access_tokens(
+        &self,
+        _: Request<ListAccessTokensRequest>,
+    ) -> Result<Response<ListAccessTokensResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn delete_access_token(
+        &self,
+        _: Request<DeleteAccessTokenRequest>,
+    ) -> Result<Response<DeleteAccessTokenResponse>, Status> {
+        unimplemented()
+    }
+}

@@ -1,0 +1,115 @@
+//! Questions to repo-svc and git-svc for the parts of payloads: repositories, accounts, commits. Each is asked about many at once.
+//!
+//! Not here: the decision to ask again, which the caller makes.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ferrite_kit::grpc::Channel;
+use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_proto::git::{DescribeUpdatesRequest, DescribeUpdatesResponse, UpdateToDescribe};
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_proto::repo::account_service_client::AccountServiceClient;
+use ferrite_proto::repo::{DescribeRepositoriesRequest, GetUsersRequest, GetUsersResponse, Repository};
+use tonic::{Request, Status};
+
+/// Updates of refs in one question.
+pub(crate) const MAX_QUESTION_UPDATES: usize = 64;
+/// Accounts, or repositories, in one question.
+const MAX_QUESTION_IDS: usize = 1000;
+/// Deadline of a question.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bounds of the description of an update.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DescriptionLimits {
+    pub(crate) commits: usize,
+    pub(crate) paths: usize,
+    pub(crate) message_bytes: usize,
+}
+
+/// Clients of repo-svc and git-svc.
+#[derive(Clone, Debug)]
+pub(crate) struct Upstream {
+    repo: Channel,
+    git: Channel,
+}
+
+impl Upstream {
+    /// Returns clients that call over these channels.
+    pub(crate) fn new(repo: Channel, git: Channel) -> Self {
+        Self { repo, git }
+    }
+
+    /// Returns those of the repositories that exist.
+    ///
+    /// # Errors
+    /// The status of repo-svc.
+    pub(crate) async fn repositories(&self, ids: &[RepositoryId]) -> Result<HashMap<RepositoryId, Repository>, Status> {
+        let mut found = HashMap::new();
+        for ids in ids.chunks(MAX_QUESTION_IDS) {
+            let repository_ids = ids.iter().map(|id| id.0).collect();
+            let request = question(DescribeRepositoriesRequest { repository_ids });
+            let answer = AccessServiceClient::new(self.repo.clone()).describe_repositories(request).await?;
+            let repositories = answer.into_inner().repositories.into_iter();
+            found.extend(repositories.map(|repository| (RepositoryId(repository.id), repository)));
+        }
+        Ok(found)
+    }
+
+    /// Returns those of the accounts that exist, by id and by address.
+    ///
+    /// # Errors
+    /// The status of repo-svc.
+    pub(crate) async fn accounts(&self, ids: &[i64], emails: &[String]) -> Result<Vec<GetUsersResponse>, Status> {
+        let with_emails = GetUsersRequest { with_emails: true, ..Default::default() };
+        let by_id =
+            ids.chunks(MAX_QUESTION_IDS).map(|ids| GetUsersRequest { user_ids: ids.to_vec(), ..with_emails.clone() });
+        let by_email = emails
+            .chunks(MAX_QUESTION_IDS)
+            .map(|emails| GetUsersRequest { emails: emails.to_vec(), ..with_emails.clone() });
+        // Both in one question, as nearly always.
+        let requests: Vec<_> = if ids.len() + emails.len() <= MAX_QUESTION_IDS {
+            vec![GetUsersRequest { user_ids: ids.to_vec(), emails: emails.to_vec(), ..with_emails.clone() }]
+        } else {
+            by_id.chain(by_email).collect()
+        };
+        let mut found = Vec::with_capacity(requests.len());
+        for request in requests {
+            let answer = AccountServiceClient::new(self.repo.clone()).get_users(question(request)).await?;
+            found.push(answer.into_inner());
+        }
+        Ok(found)
+    }
+
+    /// Returns the commits that updates of a repository brought, at most [`MAX_QUESTION_UPDATES`], and with `with_head` the newest one of
+    /// its default branch.
+    ///
+    /// # Errors
+    /// The status of git-svc.
+    pub(crate) async fn describe_updates(
+        &self,
+        repository: RepositoryId,
+        updates: Vec<UpdateToDescribe>,
+        limits: DescriptionLimits,
+        with_head: bool,
+    ) -> Result<DescribeUpdatesResponse, Status> {
+        let limit = |limit: usize| i32::try_from(limit).unwrap_or(i32::MAX);
+        let request = question(DescribeUpdatesRequest {
+            repository_id: repository.0,
+            updates,
+            commit_limit: limit(limits.commits),
+            path_limit: limit(limits.paths),
+            message_bytes_limit: limit(limits.message_bytes),
+            with_head,
+        });
+        Ok(StorageServiceClient::new(self.git.clone()).describe_updates(request).await?.into_inner())
+    }
+}
+
+fn question<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(QUESTION_TIMEOUT);
+    request
+}

@@ -1,0 +1,129 @@
+//! Conversion of what is stored to messages, and of times.
+
+use ferrite_kit::timestamp;
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::issue::{self, IssueState};
+use prost_types::Timestamp;
+
+use crate::model::{Comment, FullIssue, Label, Milestone, PullRequest};
+use crate::store::TimelineEntry;
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+fn state(is_closed: bool) -> i32 {
+    let state = if is_closed { IssueState::Closed } else { IssueState::Open };
+    state.into()
+}
+
+/// Encodes an issue as a protobuf message.
+pub(crate) fn issue(full: FullIssue) -> issue::Issue {
+    let issue = full.issue;
+    issue::Issue {
+        id: issue.id.0,
+        repository_id: issue.repository.0,
+        number: issue.number,
+        user_id: issue.author.0,
+        title: issue.title,
+        body: issue.body,
+        state: state(issue.class.is_closed),
+        comment_count: issue.comment_count,
+        create_time: Some(timestamp(issue.created_us)),
+        update_time: Some(timestamp(issue.updated_us)),
+        close_time: issue.closed_us.map(timestamp),
+        assignee_id: issue.assignee.map_or(0, |user| user.0),
+        milestone: full.milestone.map(milestone),
+        labels: full.labels.into_iter().map(label).collect(),
+        pull_request: full.pull_request.map(pull_request),
+    }
+}
+
+fn pull_request(pull: PullRequest) -> issue::PullRequest {
+    issue::PullRequest {
+        head_repository_id: pull.head_repository_id,
+        head_branch: pull.head_branch,
+        base_branch: pull.base_branch,
+        is_merged: pull.merged_us.is_some(),
+        merge_time: pull.merged_us.map(timestamp),
+    }
+}
+
+/// Encodes a label as a protobuf message.
+pub(crate) fn label(label: Label) -> issue::Label {
+    issue::Label { id: label.id, repository_id: label.repository.0, name: label.name, color: label.color }
+}
+
+/// Encodes a milestone as a protobuf message.
+pub(crate) fn milestone(milestone: Milestone) -> issue::Milestone {
+    issue::Milestone {
+        id: milestone.id,
+        repository_id: milestone.repository.0,
+        title: milestone.title,
+        description: milestone.description,
+        state: state(milestone.is_closed),
+        open_issue_count: milestone.open_count,
+        closed_issue_count: milestone.closed_count,
+        due_time: milestone.due_us.map(timestamp),
+        close_time: milestone.closed_us.map(timestamp),
+        create_time: Some(timestamp(milestone.created_us)),
+    }
+}
+
+/// Encodes a comment as a protobuf message.
+pub(crate) fn comment(comment: Comment) -> issue::Comment {
+    issue::Comment {
+        id: comment.id,
+        repository_id: comment.repository.0,
+        issue_number: comment.issue_number,
+        is_pull_request: comment.is_pull_request,
+        user_id: comment.author.0,
+        body: comment.body,
+        create_time: Some(timestamp(comment.created_us)),
+        update_time: Some(timestamp(comment.updated_us)),
+    }
+}
+
+/// Encodes an entry of the timeline of an issue in `repository` as a protobuf message.
+pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEntry {
+    use issue::TimelineAction::{Demilestoned, Labeled, Milestoned, Renamed, Unlabeled};
+    let action = i32::try_from(entry.action).ok().and_then(|action| issue::TimelineAction::try_from(action).ok());
+    let is_label = matches!(action, Some(Labeled | Unlabeled));
+    let is_milestone = matches!(action, Some(Milestoned | Demilestoned));
+    let label = is_label.then(|| issue::Label {
+        id: entry.label_id,
+        repository_id: repository,
+        name: entry.old_text.clone(),
+        color: entry.label_color,
+    });
+    issue::TimelineEntry {
+        id: entry.id,
+        action: action.unwrap_or_default().into(),
+        user_id: entry.user_id,
+        create_time: Some(timestamp(entry.created_us)),
+        assignee_id: entry.assignee_id,
+        label,
+        milestone_title: if is_milestone { entry.old_text.clone() } else { String::new() },
+        old_title: if action == Some(Renamed) { entry.old_text } else { String::new() },
+        new_title: entry.new_text,
+        commit_id: entry.commit_id,
+        source_repository_id: entry.source_repository_id,
+        source_number: entry.source_number,
+    }
+}
+
+/// Converts a time to microseconds since 1970; one that is out of their range to the nearest in range.
+pub(crate) fn micros(time: Timestamp) -> i64 {
+    time.seconds.saturating_mul(MICROS_PER_SECOND).saturating_add(i64::from(time.nanos) / 1_000)
+}
+
+/// Converts a state of a request: `None` if it is not set.
+///
+/// # Errors
+/// The violation for a number that is no state.
+pub(crate) fn is_closed(state: i32) -> Result<Option<bool>, FieldViolation> {
+    match IssueState::try_from(state) {
+        Ok(IssueState::Unspecified) => Ok(None),
+        Ok(IssueState::Open) => Ok(Some(false)),
+        Ok(IssueState::Closed) => Ok(Some(true)),
+        Err(_) => Err(FieldViolation::new("state", "unknown", "must be open or closed")),
+    }
+}

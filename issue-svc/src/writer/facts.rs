@@ -1,0 +1,104 @@
+//! What a write tells hook-svc: an issue or a comment as it is after the change, with what was there before.
+//!
+//! Not here: the number of open issues, which repo-svc is told.
+
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{CommentAction, CommentChanged, IssueAction, IssueUpdated};
+use ferrite_proto::id::UserId;
+use ferrite_proto::issue;
+
+use super::Write;
+use crate::encode;
+use crate::error::IssueError;
+use crate::model::{Comment, FullIssue, Issue};
+
+/// Bytes of a text in an event. A delivery holds many events, and texts may have 1 MiB.
+const MAX_FACT_TEXT_BYTES: usize = 64 << 10;
+
+impl Write<'_> {
+    /// Tells that an issue was opened.
+    pub(super) fn tell_opened(&mut self, new: &FullIssue) {
+        let mut actions = vec![IssueAction::Opened];
+        // An issue that is opened as a closed one was both: subscribers that count open issues stay right.
+        actions.extend(new.issue.class.is_closed.then_some(IssueAction::Closed));
+        self.tell_issue(&actions, None, new, new.issue.author);
+    }
+
+    /// Tells the differences between two states of an issue, one event for each kind.
+    pub(super) fn tell_changes(&mut self, old: &Issue, new: &FullIssue, actor: UserId) {
+        self.tell_issue(&changes(old, &new.issue), Some(old), new, actor);
+    }
+
+    /// Tells that labels of an issue were changed.
+    pub(super) fn tell_labels(&mut self, action: IssueAction, new: &FullIssue, actor: UserId) {
+        self.tell_issue(&[action], None, new, actor);
+    }
+
+    fn tell_issue(&mut self, actions: &[IssueAction], old: Option<&Issue>, new: &FullIssue, actor: UserId) {
+        let snapshot = snapshot(new);
+        for action in actions {
+            let old = old.filter(|_| *action == IssueAction::Edited);
+            let old_title = old.filter(|old| old.title != new.issue.title).map(|old| old.title.clone());
+            let old_body = old.filter(|old| old.body != new.issue.body).map(|old| beginning(&old.body).to_owned());
+            let issue = Some(snapshot.clone());
+            let fact = IssueUpdated { action: (*action).into(), issue, user_id: actor.0, old_title, old_body };
+            self.facts.push(Fact::IssueUpdated(fact));
+        }
+    }
+
+    /// Tells a change of a comment on `issue`, as that is after the change. `old_body` is the text of an edited comment before.
+    pub(super) async fn tell_comment(
+        &mut self,
+        action: CommentAction,
+        issue: Issue,
+        comment: Comment,
+        old_body: Option<&str>,
+        actor: UserId,
+    ) -> Result<(), IssueError> {
+        let issue = self.complete(issue).await?;
+        let mut comment = encode::comment(comment);
+        cut(&mut comment.body);
+        let fact = CommentChanged {
+            action: action.into(),
+            issue: Some(snapshot(&issue)),
+            comment: Some(comment),
+            user_id: actor.0,
+            old_body: old_body.map(|body| beginning(body).to_owned()),
+        };
+        self.facts.push(Fact::CommentChanged(fact));
+        Ok(())
+    }
+}
+
+/// Returns the kinds of differences between two states of an issue, in the order of the timeline.
+fn changes(old: &Issue, new: &Issue) -> Vec<IssueAction> {
+    let text = ((&old.title, &old.body) != (&new.title, &new.body)).then_some(IssueAction::Edited);
+    let assignee = (old.assignee != new.assignee).then_some(match new.assignee {
+        Some(_) => IssueAction::Assigned,
+        None => IssueAction::Unassigned,
+    });
+    let milestone = (old.milestone_id != new.milestone_id).then_some(match new.milestone_id {
+        0 => IssueAction::Demilestoned,
+        _ => IssueAction::Milestoned,
+    });
+    let state = (old.class.is_closed != new.class.is_closed).then_some(match new.class.is_closed {
+        true => IssueAction::Closed,
+        false => IssueAction::Reopened,
+    });
+    [text, assignee, milestone, state].into_iter().flatten().collect()
+}
+
+fn snapshot(full: &FullIssue) -> issue::Issue {
+    let mut issue = encode::issue(full.clone());
+    cut(&mut issue.body);
+    issue
+}
+
+fn cut(text: &mut String) {
+    text.truncate(beginning(text).len());
+}
+
+/// Returns the beginning of a text that an event has of it.
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_FACT_TEXT_BYTES)]
+}

@@ -1,0 +1,62 @@
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// Senders of one event, by the name of the subscriber.
+type Senders = Vec<(&'static str, oneshot::Sender<()>)>;
+
+/// Senders of the flush handles of a relay by event id.
+#[derive(Debug, Default)]
+pub(super) struct FlushWaiters(Mutex<HashMap<String, Senders>>);
+
+impl FlushWaiters {
+    /// Returns receivers that hear of the deliveries of an event to these subscribers.
+    pub(super) fn add(&self, event_id: &str, subscribers: &[&'static str]) -> Vec<oneshot::Receiver<()>> {
+        let mut receivers = Vec::with_capacity(subscribers.len());
+        let mut waiting = self.lock();
+        let senders = waiting.entry(event_id.to_owned()).or_default();
+        for subscriber in subscribers {
+            let (sender, receiver) = oneshot::channel();
+            senders.push((*subscriber, sender));
+            receivers.push(receiver);
+        }
+        receivers
+    }
+
+    /// Wakes the receivers that wait for the deliveries of these events to a subscriber.
+    pub(super) fn notify<'a>(&self, subscriber: &str, event_ids: impl Iterator<Item = &'a str>) {
+        let mut waiting = self.lock();
+        for event_id in event_ids {
+            let Some(senders) = waiting.get_mut(event_id) else { continue };
+            for (_, sender) in senders.extract_if(.., |(name, _)| *name == subscriber) {
+                let _ = sender.send(());
+            }
+        }
+    }
+
+    pub(super) fn remove(&self, event_id: &str) {
+        self.lock().remove(event_id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Senders>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_wakes_those_who_wait_for_its_subscriber() {
+        let waiters = FlushWaiters::default();
+        let mut receivers = waiters.add("e1", &["one", "two"]);
+        waiters.notify("three", ["e1", "e2"].into_iter());
+        assert!(receivers.iter_mut().all(|receiver| receiver.try_recv().is_err()));
+        waiters.notify("two", ["e1"].into_iter());
+        assert!(receivers[0].try_recv().is_err() && receivers[1].try_recv().is_ok());
+        waiters.notify("one", ["e1"].into_iter());
+        assert!(receivers[0].try_recv().is_ok());
+    }
+}

@@ -1,0 +1,43 @@
+//! The HTTP client for URLs that users give: targets of webhooks, sources of migrations and mirrors.
+//!
+//! A URL is checked twice. [`OutboundUrl::parse`] checks its text when it is stored: two parsers must read the same host from it, and
+//! an address in it must be permitted. [`Client::send`] checks the addresses at every use: the name is resolved once, one forbidden
+//! address refuses the request, and the connection goes to a checked address, so a name that changes in between reaches nothing.
+//! [`Policy`] says which addresses are permitted: public ones, and those that the operator lists.
+//!
+//! The client follows no redirect, asks no proxy, keeps no cookie and no connection, and decompresses nothing. One deadline covers all
+//! of a request; head and body of the response are bounded.
+//!
+//! Order of the modules, upper to lower: `config`, `client`, `exchange`, `connect`, `tls`, `resolve`, `response`, `request`, `error`,
+//! `url`, `policy`, `allow`, `address`, `host`.
+//!
+//! Not here: retries, signatures and the log of deliveries (hook-svc), git processes (git-svc).
+
+mod address;
+mod allow;
+mod client;
+mod config;
+mod connect;
+mod error;
+mod exchange;
+mod host;
+mod policy;
+mod request;
+mod resolve;
+mod response;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod url;
+
+pub use address::AddressClass;
+pub use allow::{AllowList, AllowListError};
+pub use client::Client;
+pub use config::OutboundArgs;
+pub use error::{SendError, TlsFault};
+pub use host::Host;
+pub use policy::Policy;
+pub use request::{HeaderRefusal, Headers, Limits, Method, Request};
+pub use resolve::{Resolve, SystemResolver};
+pub use response::{BodyEnd, Response};
+pub use url::{OutboundUrl, Scheme, UrlRefusal};

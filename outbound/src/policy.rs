@@ -1,0 +1,46 @@
+//! The decision about one address.
+
+use std::net::IpAddr;
+
+use crate::address::{AddressClass, classify, embedded_ipv4};
+use crate::allow::AllowList;
+use crate::host::Host;
+
+/// The destinations that requests may reach: public addresses, and those of an [`AllowList`]. The default lists none.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    allowed: AllowList,
+}
+
+impl Policy {
+    /// Permits public addresses and `allowed`.
+    #[must_use]
+    pub fn new(allowed: AllowList) -> Self {
+        Self { allowed }
+    }
+
+    /// Checks an address of `host` for connections to `port`.
+    ///
+    /// A host name in the list permits all its addresses. A listed IPv6 network that embeds IPv4 (a NAT64 prefix) permits the public
+    /// IPv4 addresses in it; others must be listed in their IPv4 form too.
+    ///
+    /// # Errors
+    /// The class of an address that is neither public nor listed.
+    pub fn check(&self, host: &Host, address: IpAddr, port: u16) -> Result<(), AddressClass> {
+        let Some(class) = classify(address) else { return Ok(()) };
+        let is_permitted = match host {
+            Host::Name(name) if self.allowed.names(name, port) => true,
+            _ => self.is_listed(address, port),
+        };
+        if is_permitted { Ok(()) } else { Err(class) }
+    }
+
+    fn is_listed(&self, address: IpAddr, port: u16) -> bool {
+        let embedded = match address {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(address) => embedded_ipv4(address).map(IpAddr::V4),
+        };
+        let is_reachable = |inner: IpAddr| classify(inner).is_none() || self.allowed.contains(inner, port);
+        self.allowed.contains(address, port) && embedded.is_none_or(is_reachable)
+    }
+}

@@ -1,0 +1,288 @@
+//! URLs that users give.
+//!
+//! Not here: name resolution, which is for the moment of use.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use http::uri::PathAndQuery;
+use percent_encoding::percent_decode_str;
+
+use crate::address::AddressClass;
+use crate::host::Host;
+use crate::policy::Policy;
+
+const MAX_URL_BYTES: usize = 2048;
+/// Stands for a secret in [`OutboundUrl::shown`].
+const MASK: &str = "***";
+
+/// An absolute http or https URL whose host every parser reads alike.
+///
+/// Its text is kept as the user wrote it. User and password are kept and sent as Basic authentication; a fragment is kept and not
+/// sent. `Debug` and `Display` print [`OutboundUrl::shown`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct OutboundUrl {
+    text: String,
+    shown: String,
+    parts: Parts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parts {
+    scheme: Scheme,
+    credentials: Option<Credentials>,
+    host: Host,
+    port: u16,
+    target: PathAndQuery,
+}
+
+/// Scheme of an [`OutboundUrl`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// HTTP in clear text.
+    Http,
+    /// HTTP over TLS.
+    Https,
+}
+
+impl Scheme {
+    /// Returns the scheme in lower case.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+
+    /// Returns the port of URLs without one.
+    pub(crate) fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+/// User and password, decoded.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) user: Vec<u8>,
+    pub(crate) password: Vec<u8>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("[secret]")
+    }
+}
+
+/// The rule that a text breaks, so that it is no [`OutboundUrl`]. The texts name no part of the URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UrlRefusal {
+    /// The text is empty.
+    #[error("is required")]
+    Empty,
+    /// The text is too long.
+    #[error("must have at most {MAX_URL_BYTES} bytes")]
+    TooLong,
+    /// A character that URLs write as a percent sign and two digits: blanks, line breaks, backslashes, all outside ASCII.
+    #[error("has a character that must be percent-encoded")]
+    Character,
+    /// Another scheme, or none.
+    #[error("must be an absolute http or https URL")]
+    Scheme,
+    /// User and password that are empty, ambiguous or wrongly encoded.
+    #[error("has a user or password that is ambiguous: percent-encode it")]
+    Credentials,
+    /// A host that is neither a canonical address nor a plain DNS name.
+    #[error("must have a DNS name or an IP address in its usual form as the host")]
+    Host,
+    /// A port that is not from 1 to 65535.
+    #[error("must have a port from 1 to 65535")]
+    Port,
+    /// Parsers read different destinations from the text.
+    #[error("is ambiguous")]
+    Ambiguous,
+    /// An address that is neither public nor permitted.
+    #[error("must not have a {0} address as the host")]
+    Address(AddressClass),
+}
+
+impl OutboundUrl {
+    /// Checks a URL, and an address in it, without resolving names.
+    ///
+    /// # Errors
+    /// The first broken rule.
+    pub fn parse(text: &str, policy: &Policy) -> Result<Self, UrlRefusal> {
+        let parts = Parts::parse(text)?;
+        if let Host::Address(address) = parts.host {
+            policy.check(&parts.host, address, parts.port).map_err(UrlRefusal::Address)?;
+        }
+        if !parts.is_confirmed(text) {
+            return Err(UrlRefusal::Ambiguous);
+        }
+        Ok(Self { text: text.to_owned(), shown: mask(text), parts })
+    }
+
+    /// Returns the URL as the user wrote it, with its password: for sealed storage only.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the URL with `***` for its password, and for a user without a password, which is usually a token.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// Returns the scheme.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        self.parts.scheme
+    }
+
+    /// Returns the host.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.parts.host
+    }
+
+    /// Returns the port, also when the text leaves it to the scheme.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.parts.port
+    }
+
+    /// Returns path and query.
+    pub(crate) fn target(&self) -> &PathAndQuery {
+        &self.parts.target
+    }
+
+    pub(crate) fn credentials(&self) -> Option<&Credentials> {
+        self.parts.credentials.as_ref()
+    }
+}
+
+impl fmt::Debug for OutboundUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "OutboundUrl({:?})", self.shown)
+    }
+}
+
+impl fmt::Display for OutboundUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.shown)
+    }
+}
+
+impl Parts {
+    fn parse(text: &str) -> Result<Self, UrlRefusal> {
+        if text.is_empty() {
+            return Err(UrlRefusal::Empty);
+        }
+        if text.len() > MAX_URL_BYTES {
+            return Err(UrlRefusal::TooLong);
+        }
+        if !text.bytes().all(is_url_byte) {
+            return Err(UrlRefusal::Character);
+        }
+        let (scheme, rest) = text.split_once("://").ok_or(UrlRefusal::Scheme)?;
+        let scheme =
+            [Scheme::Http, Scheme::Https].into_iter().find(|known| scheme.eq_ignore_ascii_case(known.as_str()));
+        let scheme = scheme.ok_or(UrlRefusal::Scheme)?;
+        let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        // Parsers that end the authority at a slash only take the text before the `@` for a user.
+        if !rest.starts_with('/') && rest.contains('@') {
+            return Err(UrlRefusal::Ambiguous);
+        }
+        let (credentials, host_port) = match authority.split_once('@') {
+            Some((userinfo, host_port)) => (Some(Credentials::parse(userinfo)?), host_port),
+            None => (None, authority),
+        };
+        let (host, port) = split_port(host_port)?;
+        let host = Host::parse(host).ok_or(UrlRefusal::Host)?;
+        let port = port.unwrap_or(scheme.default_port());
+        Ok(Self { scheme, credentials, host, port, target: parse_target(rest)? })
+    }
+
+    /// Returns whether the parser of browsers reads the same destination from the text.
+    fn is_confirmed(&self, text: &str) -> bool {
+        let Ok(url) = url::Url::parse(text) else { return false };
+        let decode = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
+        let credentials =
+            Credentials { user: decode(url.username()), password: decode(url.password().unwrap_or_default()) };
+        let own = self.credentials.clone().unwrap_or(Credentials { user: Vec::new(), password: Vec::new() });
+        let is_same_host = match (&self.host, url.host()) {
+            (Host::Name(name), Some(url::Host::Domain(other))) => name == other,
+            (Host::Address(address), Some(url::Host::Ipv4(other))) => *address == other,
+            (Host::Address(address), Some(url::Host::Ipv6(other))) => *address == other,
+            _ => false,
+        };
+        is_same_host
+            && url.scheme() == self.scheme.as_str()
+            && url.port_or_known_default() == Some(self.port)
+            && credentials == own
+    }
+}
+
+impl Credentials {
+    fn parse(userinfo: &str) -> Result<Self, UrlRefusal> {
+        let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
+        let credentials = Self { user: decode(user)?, password: decode(password)? };
+        let is_empty = credentials.user.is_empty() && credentials.password.is_empty();
+        // Basic authentication ends the user at the first colon.
+        if is_empty || credentials.user.contains(&b':') {
+            return Err(UrlRefusal::Credentials);
+        }
+        Ok(credentials)
+    }
+}
+
+/// Decodes a user or a password. Control characters are refused, which Basic authentication forbids.
+fn decode(text: &str) -> Result<Vec<u8>, UrlRefusal> {
+    let is_encoded = |part: &str| part.len() >= 2 && part.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    let decoded: Vec<u8> = percent_decode_str(text).collect();
+    if !text.split('%').skip(1).all(is_encoded) || decoded.iter().any(u8::is_ascii_control) {
+        return Err(UrlRefusal::Credentials);
+    }
+    Ok(decoded)
+}
+
+/// Splits the port from a host, which may be an IPv6 address in brackets.
+fn split_port(host_port: &str) -> Result<(&str, Option<u16>), UrlRefusal> {
+    let after_bracket = host_port.rfind(']').map_or(0, |bracket| bracket + 1);
+    let Some(colon) = host_port[after_bracket..].find(':') else { return Ok((host_port, None)) };
+    let (host, port) = (&host_port[..after_bracket + colon], &host_port[after_bracket + colon + 1..]);
+    if port.starts_with('0') || !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(UrlRefusal::Port);
+    }
+    Ok((host, Some(port.parse().map_err(|_| UrlRefusal::Port)?)))
+}
+
+/// Makes the target of the request line from the text after the authority.
+fn parse_target(rest: &str) -> Result<PathAndQuery, UrlRefusal> {
+    let target = rest.split('#').next().unwrap_or_default();
+    let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+    target.parse().map_err(|_| UrlRefusal::Character)
+}
+
+/// Replaces the secret of a URL's user and password by [`MASK`].
+fn mask(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let Some((userinfo, _)) = rest[..end].split_once('@') else { return text.to_owned() };
+    let shown = match userinfo.split_once(':') {
+        Some((user, password)) if !password.is_empty() => format!("{user}:{MASK}"),
+        _ => MASK.to_owned(),
+    };
+    format!("{scheme}://{shown}{}", &rest[userinfo.len()..])
+}
+
+/// Returns whether a byte is one of the characters of RFC 3986: reserved, unreserved, or the percent sign.
+fn is_url_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
+}
