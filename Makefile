@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-git
+.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-hooks bench-git
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ bench-issues: needs ## measures the issue tracker with 1,000 and 1,000,000 issue
 
 bench-outbox: needs ## measures the outbox with 1,000 and 1,000,000 events that wait; SIZES="1000 100000" for fewer
 	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench outbox -- $(SIZES)
+
+bench-hooks: needs ## measures webhooks: latency, queued deliveries, the cost of a push; ROWS="latency" for one of cost, latency, backlog
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench hooks -- $(ROWS)
 
 bench-git: needs ## measures git through Ferrite against plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
 	cargo bench --locked --bench git -- $(ROWS) $(if $(REPO),--repository $(REPO))

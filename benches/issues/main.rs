@@ -7,11 +7,11 @@
 //! REST to all of them in turn. Without `--bench`, as `cargo test --benches` runs it, every request is made a few times on few issues: a
 //! test that it works.
 
-mod databases;
 mod reads;
 mod seed;
-mod server;
-mod usage;
+mod site;
+#[path = "../support/mod.rs"]
+mod support;
 mod writes;
 
 use std::path::Path;
@@ -20,11 +20,9 @@ use std::time::Instant;
 
 use clap::Parser;
 
-use databases::Databases;
-use reads::Site;
-use server::Installation;
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+use site::Site;
+use support::Failure;
+use support::databases::Databases;
 
 const SIZES: [i64; 2] = [1_000, 1_000_000];
 const TEST_SIZES: [i64; 2] = [200, 400];
@@ -85,17 +83,17 @@ impl Args {
 
 /// Starts an installation and fills its repository.
 async fn filled(database: &str, databases: Databases, folder: &Path, place: u8, size: i64) -> Result<Site, Failure> {
-    let mut installation = Installation::new(databases, folder, place).await?;
-    installation.stop();
+    let mut site = Site::new(databases, folder, place, size).await?;
+    site.installation.stop();
     let begin = Instant::now();
-    seed::fill(&installation, size).await?;
+    seed::fill(&site).await?;
     eprintln!(
         "{database}: {size} issues and {} comments made in {:.1} s",
         size * seed::ISSUE_COMMENTS,
         begin.elapsed().as_secs_f64()
     );
-    installation.start().await?;
-    Ok(Site { installation, size })
+    site.installation.start().await?;
+    Ok(site)
 }
 
 /// Measures one kind of database.
@@ -116,9 +114,9 @@ async fn round(database: &str, server: Option<&str>, folder: &Path, args: &Args)
         writes::open_at_once(database, &site, scale.concurrent_issues).await?;
         writes::cpu_of_one(database, &site, scale.cpu_issues).await?;
         if args.keep {
-            eprintln!("{database}, {} issues: {}", site.size, site.installation.issue_database()?.expose());
+            eprintln!("{database}, {} issues: {}", site.size, site.database()?.expose());
         } else {
-            site.installation.databases().drop_all().await?;
+            site.installation.databases.drop_all().await?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::seed::{RARE_WORD, WORD_OF_ALL, WORD_OF_PERCENT, recent};
-use crate::server::{Installation, LABELS, label, member, repository};
+use crate::site::{LABELS, Site, label, member, repository};
 
 /// Requests before those that are measured.
 const WARMUP_CALLS: u32 = 20;
@@ -16,13 +16,6 @@ const COMMENT_PAGE: i64 = 50;
 const TOTAL_COUNT: &str = "x-total-count";
 /// Numbers of issues that are read one after the other are this far apart, modulo the number of issues.
 const STRIDE: i64 = 7_919;
-
-/// An installation that is filled.
-pub(crate) struct Site {
-    pub(crate) installation: Installation,
-    /// Number of issues.
-    pub(crate) size: i64,
-}
 
 /// The page of a list.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +78,7 @@ impl Read {
         if matches!(page, Page::First) {
             return Ok(path(1));
         }
-        let (headers, _) = site.installation.get(&path(1)).await?;
+        let (headers, _) = site.get(&path(1)).await?;
         let total = headers.get(TOTAL_COUNT).and_then(|value| value.to_str().ok()?.parse::<i64>().ok());
         let last = (total.ok_or_else(|| format!("{list} has no count"))? - 1) / size + 1;
         Ok(path(if matches!(page, Page::Last) { last } else { last / 2 }))
@@ -100,7 +93,7 @@ impl Read {
             Self::List(..) => path.to_owned(),
         };
         let begin = Instant::now();
-        let (_, body) = site.installation.get(&path).await?;
+        let (_, body) = site.get(&path).await?;
         let time = begin.elapsed();
         if body.as_ref() == b"[]" { Err(format!("{path} is empty").into()) } else { Ok(time) }
     }

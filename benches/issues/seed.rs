@@ -3,11 +3,11 @@
 //!
 //! All values are computed from the number of the issue or comment, so that two runs have the same data.
 
+use ferrite_kit::args;
 use ferrite_kit::db::{Db, Query, Tx, Value};
-use ferrite_kit::{Secret, args};
 
 use crate::Failure;
-use crate::server::{Installation, LABELS};
+use crate::site::{LABELS, Site};
 
 /// Comments of each issue. They are in an order that has nothing to do with that of the issues.
 pub(crate) const ISSUE_COMMENTS: i64 = 5;
@@ -109,12 +109,12 @@ pub(crate) fn recent(size: i64) -> i64 {
     (BEGIN_US + (2 * size - FEW) * STEP_US) / 1_000_000
 }
 
-/// Fills the repository of an installation, which must be stopped, with `size` issues and their comments.
-pub(crate) async fn fill(installation: &Installation, size: i64) -> Result<(), Failure> {
-    let url: Secret = installation.issue_database()?;
-    let (db, repository) = (Db::open(&url, 2).await?, installation.repository_id());
+/// Fills the repository of an installation, which must be stopped, with issues and their comments.
+pub(crate) async fn fill(site: &Site) -> Result<(), Failure> {
+    let (url, size) = (site.database()?, site.size);
+    let (db, repository) = (Db::open(&url, 2).await?, site.repository_id);
     let indexes = set_indexes_aside(&db).await?;
-    add_values(&db, repository, installation.members()).await?;
+    add_values(&db, repository, &site.members).await?;
     for (first, last) in batches(size) {
         add_issues(&db, repository, size, (first, last)).await?;
     }
@@ -134,7 +134,7 @@ pub(crate) async fn fill(installation: &Installation, size: i64) -> Result<(), F
     count(&db, repository, size).await?;
     db.execute(DROP_VALUES, &[]).await?;
     db.close().await;
-    installation.databases().settle().await
+    site.settle().await
 }
 
 async fn add_issues(db: &Db, repository: i64, size: i64, (first, last): (i64, i64)) -> Result<(), Failure> {

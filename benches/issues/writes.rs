@@ -1,6 +1,5 @@
 //! Opening issues: from many clients at once, and the CPU time of one.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -10,9 +9,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::Failure;
-use crate::reads::Site;
-use crate::server::{self, repository};
-use crate::usage::{self, Processes};
+use crate::site::{Site, repository};
+use crate::support::server;
+use crate::support::usage::{self, CpuMeter, CpuTimes};
 
 const CLIENTS: u32 = 32;
 /// CPU time that opening one issue may cost.
@@ -77,32 +76,21 @@ pub(crate) async fn cpu_of_one(database: &str, site: &Site, issues: u32) -> Resu
     for number in 0..issues / 5 {
         open(site, &client, number).await?;
     }
-    let own = usage::with_children(&site.installation.process_ids());
-    let server = site.installation.databases().server_processes().await?;
-    let server: Processes = server.into_iter().map(|id| (id, "PostgreSQL".to_owned())).collect();
-    let all = own.iter().chain(&server).map(|(id, name)| (*id, name.clone())).collect();
-    let before = usage::settled(&all).await;
+    let mut cpu = CpuTimes::default();
+    let meter = CpuMeter::start(&site.installation).await?;
     let begin = Instant::now();
     for number in 0..issues {
         open(site, &client, number).await?;
     }
     let wall = begin.elapsed();
-    let after = usage::settled(&all).await;
-    let mut by_name: BTreeMap<&str, Duration> = BTreeMap::new();
-    for (id, time) in &after {
-        let time = before.get(id).map_or(Duration::ZERO, |before| time.saturating_sub(*before));
-        *by_name.entry(&all[id]).or_default() += time;
-    }
-    let each = |time: Duration| time.as_secs_f64() * 1e3 / f64::from(issues.max(1));
-    let ours: Duration = by_name.iter().filter(|(name, _)| **name != "PostgreSQL").map(|(_, time)| *time).sum();
-    let parts: Vec<_> = by_name.iter().map(|(name, time)| format!("{name} {:.2}", each(*time))).collect();
+    meter.finish(&mut cpu).await;
     println!(
         "{database}, {} issues: one issue opened costs {:.2} ms of CPU over Ferrite's processes{} and takes {:.2} ms ({})",
         site.size,
-        each(ours),
-        if each(ours) > each(CPU_BAR * issues) { ", over the bar," } else { "" },
-        each(wall),
-        parts.join(", ")
+        cpu.each(issues),
+        if cpu.each(issues) > usage::milliseconds(CPU_BAR, 1) { ", over the bar," } else { "" },
+        usage::milliseconds(wall, issues),
+        cpu.by_process(issues)
     );
     Ok(())
 }

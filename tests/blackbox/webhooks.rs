@@ -204,7 +204,7 @@ async fn failures_are_repeated_with_their_id_and_later_events_follow(cluster: &C
         .await;
     assert_eq!((&exhausted[0]["attempts"], &exhausted[0]["response_status"]), (&json!(7), &json!(500)));
     let all = ada
-        .eventually(&log, |list| {
+        .eventually(&format!("{log}?event=issues"), |list| {
             list.as_array().is_some_and(|list| list.iter().filter(|one| one["status"] == "succeeded").count() == 2)
         })
         .await;
@@ -229,7 +229,7 @@ async fn a_receiver_that_hangs_delays_nobody_else(cluster: &Cluster) {
     for number in 1..=20 {
         ada.new_issue(repo, &format!("Issue {number}"), json!({})).await;
     }
-    let received = healthy.count(20).await;
+    let received = told(&healthy, 20).await;
     assert!(begin.elapsed() < Duration::from_secs(10), "the time limit of one delivery: {:?}", begin.elapsed());
     let numbers: Vec<_> = received.iter().map(|one| one.json()["number"].as_i64().unwrap()).collect();
     assert_eq!(numbers, (1..=20).collect::<Vec<_>>());

@@ -27,7 +27,7 @@ use crate::store::{HookStore, StoredHook};
 use crate::testing::on_each_schema;
 
 /// Longest time that a test waits for an effect.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A request that a receiver got.
 #[derive(Clone, Debug)]
@@ -216,7 +216,7 @@ impl Bench {
                 let attempts = attempts::list(&self.db, delivery.id).await.unwrap();
                 return (delivery, attempts);
             }
-            assert!(started.elapsed() < PATIENCE, "not {wanted:?}: {delivery:?}");
+            assert!(started.elapsed() < WAIT_TIMEOUT, "not {wanted:?}: {delivery:?}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -26,7 +26,7 @@ const UPDATE_DELIVERY: &str = "UPDATE deliveries SET status = $2, attempts = $3,
 
 const SET_FAILING: &str = "UPDATE hooks SET failing_since_us = $2 WHERE id = $1 AND failing_since_us IS NULL";
 /// A hook that was edited since the request was sent stays as the edit has left it.
-const PAUSE: &str = "UPDATE hooks SET paused_reason = $2, failing_since_us = COALESCE(failing_since_us, $4) \
+const PAUSE_HOOK: &str = "UPDATE hooks SET paused_reason = $2, failing_since_us = COALESCE(failing_since_us, $4) \
      WHERE id = $1 AND updated_us = $3 AND paused_reason IS NULL";
 const SET_HEALTHY: &str = "UPDATE hooks SET failing_since_us = NULL WHERE id = $1";
 const RESUME: &str = "UPDATE hooks SET failing_since_us = NULL, paused_reason = NULL WHERE id = $1";
@@ -36,11 +36,11 @@ const RESUME: &str = "UPDATE hooks SET failing_since_us = NULL, paused_reason = 
 pub(crate) enum Outcome {
     /// The receiver took it.
     Succeeded,
-    /// It failed and is sent again at this time; later ones of its lane wait.
+    /// A failure; the delivery is sent again at this time, and later ones of its lane wait.
     RetryAt(i64),
-    /// It failed too often to be waited for and is sent again at this time; later ones of its lane go on.
+    /// A failure too often to be waited for; the delivery is sent again at this time, and later ones of its lane go on.
     StepAsideUntil(i64),
-    /// It failed and is not sent again.
+    /// The last failure; the delivery is not sent again.
     Exhausted,
 }
 
@@ -124,7 +124,7 @@ async fn apply_effect(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result
             lanes::resume(tx, hook, result.now_us).await?;
         }
         HookEffect::Paused { reason, hook_updated_us } => {
-            tx.execute(PAUSE, &args![hook, reason, *hook_updated_us, result.now_us]).await?;
+            tx.execute(PAUSE_HOOK, &args![hook, reason, *hook_updated_us, result.now_us]).await?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What a write tells hook-svc: an issue or a comment as it is after the change, with what was there before.
+//! Facts of a write for hook-svc: an issue or a comment as it is after the change, with what was there before.
 //!
 //! Not here: the number of open issues, which repo-svc is told.
 

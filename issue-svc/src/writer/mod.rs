@@ -73,7 +73,7 @@ pub(crate) struct Write<'a> {
     now_us: i64,
     /// The event of a change in the number of open issues.
     event: Option<Event>,
-    /// What hook-svc is told, in order.
+    /// Facts for hook-svc, in order.
     facts: Vec<Fact>,
 }
 

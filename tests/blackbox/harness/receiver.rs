@@ -99,11 +99,6 @@ impl Receiver {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-
-    /// Waits for this number of deliveries, and returns them.
-    pub(crate) async fn count(&self, count: usize) -> Vec<Received> {
-        self.until(|all| all.len() >= count).await
-    }
 }
 
 async fn serve(stream: TcpStream, notes: Arc<Mutex<Vec<Received>>>, respond: Arc<Respond>) {

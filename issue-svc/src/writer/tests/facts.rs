@@ -1,4 +1,4 @@
-//! What hook-svc is told of each write, and at which cost.
+//! Facts of each write for hook-svc, and their cost.
 
 use std::collections::BTreeSet;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use ferrite_kit::Secret;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
-use crate::Failure;
+use super::Failure;
 
 /// The processes that have a database.
 pub(crate) const ROLES_WITH_DATABASE: [&str; 4] = ["repo-svc", "issue-svc", "hook-svc", "git-svc"];
@@ -18,7 +18,8 @@ pub(crate) enum Databases {
     Postgres { server: String, prefix: String },
 }
 
-async fn administer(server: &str, sql: String) -> Result<(), Failure> {
+/// Runs a statement that stands in no transaction, on a database of PostgreSQL by its URL.
+pub(crate) async fn administer(server: &str, sql: String) -> Result<(), Failure> {
     let mut connection = PgConnection::connect(server).await?;
     sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await?;
     connection.close().await?;
@@ -65,16 +66,6 @@ impl Databases {
                 Ok(Secret::new(format!("{before}/{prefix}_{short}")))
             }
         }
-    }
-
-    /// Removes dead rows and gathers statistics, which PostgreSQL does by itself within minutes. The service never does so on SQLite.
-    pub(crate) async fn settle(&self) -> Result<(), Failure> {
-        if self.is_postgres() {
-            let url = self.url("issue-svc")?;
-            administer(url.expose(), "VACUUM (ANALYZE)".to_owned()).await?;
-            administer(url.expose(), "CHECKPOINT".to_owned()).await?;
-        }
-        Ok(())
     }
 
     /// Returns the process ids of the connections to these databases; none for files.

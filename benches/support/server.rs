@@ -9,23 +9,15 @@ use std::time::{Duration, Instant};
 use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::EncodePrivateKey;
 use ed25519_dalek::pkcs8::spki::EncodePublicKey;
-use ferrite_kit::Secret;
-use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::Failure;
-use crate::databases::{Databases, ROLES_WITH_DATABASE};
+use super::Failure;
+use super::databases::{Databases, ROLES_WITH_DATABASE};
 
-/// The administrator, who owns the repository.
-const USER: &str = "bench-admin";
-const PASSWORD: &str = "correct horse battery";
-/// The repository whose issues are measured.
-const REPOSITORY: &str = "tracker";
-/// Accounts that open issues and to whom issues are assigned.
-const MEMBERS: usize = 10;
-pub(crate) const LABELS: usize = 20;
-const MILESTONES: usize = 5;
+/// The administrator, whose token the bench uses.
+pub(crate) const USER: &str = "bench-admin";
+pub(crate) const PASSWORD: &str = "correct horse battery";
 /// Limit for starting and for stopping all processes.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -53,37 +45,41 @@ impl Drop for Process {
     }
 }
 
-/// An installation with one repository. Its processes end when it is dropped.
+/// Variables of the environment of all processes, beside those that every installation has.
+pub(crate) type Settings = &'static [(&'static str, &'static str)];
+
+/// An installation. Its processes end when it is dropped.
 pub(crate) struct Installation {
-    databases: Databases,
+    pub(crate) databases: Databases,
+    pub(crate) url: String,
+    pub(crate) token: String,
+    settings: Settings,
     folder: PathBuf,
     host: String,
-    url: String,
-    token: String,
     client: Client,
-    repository_id: i64,
-    members: Vec<i64>,
     processes: Vec<Process>,
 }
 
 impl Installation {
-    /// Starts an installation in an empty folder and makes its accounts and its repository with labels and milestones. `number` tells
-    /// installations of one bench apart.
-    pub(crate) async fn new(databases: Databases, folder: &Path, number: u8) -> Result<Self, Failure> {
+    /// Starts an installation with one administrator, [`USER`], in an empty folder. `number` tells installations of one bench apart.
+    pub(crate) async fn new(
+        databases: Databases,
+        folder: &Path,
+        number: u8,
+        settings: Settings,
+    ) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder)?;
         let id = std::process::id();
         let host = format!("127.{}.{}.{}", number + 2, id / 240 % 250 + 1, id % 240 + 10);
         let (folder, client) = (folder.to_owned(), client()?);
         let (url, token, processes) = (String::new(), String::new(), Vec::new());
-        let mut new =
-            Self { databases, folder, host, url, token, client, repository_id: 0, members: Vec::new(), processes };
+        let mut new = Self { databases, url, token, settings, folder, host, client, processes };
         if new.databases.is_postgres() {
             write_keys(&new.folder)?;
             new.create_administrator()?;
         }
         new.start().await?;
         new.token = new.create_token().await?;
-        new.populate().await?;
         Ok(new)
     }
 
@@ -120,7 +116,7 @@ impl Installation {
     }
 
     fn start_launcher(&mut self) -> Result<(), Failure> {
-        let mut command = ferrite();
+        let mut command = self.ferrite();
         command.envs([("FERRITE_ADMIN_USERNAME", USER), ("FERRITE_ADMIN_PASSWORD", PASSWORD)]);
         command.args(["up", "--stop-with-stdin", "--http", "127.0.0.1:0", "--ssh", "127.0.0.1:0", "--data"]);
         command.arg(&self.folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(self.log()?);
@@ -138,7 +134,7 @@ impl Installation {
     /// The command of one of the five processes.
     fn role(&self, role: &str, port: u16) -> Result<Command, Failure> {
         let host = &self.host;
-        let mut command = ferrite();
+        let mut command = self.ferrite();
         command.current_dir(&self.folder).args([role, "--stop-with-stdin", "--listen", &format!("{host}:{port}")]);
         command.args(["--admin-listen", &format!("{host}:{}", port + ADMIN_PORT_OFFSET)]);
         command.args(["--service-key-file", "service.key", "--grant-public-key-file", "grant.pub.pem"]);
@@ -173,7 +169,7 @@ impl Installation {
     }
 
     fn create_administrator(&self) -> Result<(), Failure> {
-        let mut command = ferrite();
+        let mut command = self.ferrite();
         command.args(["admin", "create-user", "--admin", "--email", "root@example.com", "--username", USER]);
         command.env("FERRITE_USER_PASSWORD", PASSWORD);
         let made = command.env("FERRITE_DATABASE_URL", self.databases.url("repo-svc")?.expose()).output()?;
@@ -187,27 +183,8 @@ impl Installation {
         Ok(made["sha1"].as_str().ok_or("no token in the answer")?.to_owned())
     }
 
-    /// Makes the accounts, and the repository with its labels and milestones.
-    async fn populate(&mut self) -> Result<(), Failure> {
-        for number in 0..MEMBERS {
-            let name = member(number);
-            let email = format!("{name}@example.com");
-            let body = json!({ "username": name, "email": email, "password": PASSWORD });
-            let made = self.create("/admin/users", &body).await?;
-            self.members.push(id_of(&made)?);
-        }
-        let made = self.create("/user/repos", &json!({ "name": REPOSITORY })).await?;
-        self.repository_id = id_of(&made)?;
-        for number in 0..LABELS {
-            self.create(&repository("/labels"), &json!({ "name": label(number), "color": "#00aabb" })).await?;
-        }
-        for number in 0..MILESTONES {
-            self.create(&repository("/milestones"), &json!({ "title": format!("milestone {number}") })).await?;
-        }
-        Ok(())
-    }
-
-    async fn create(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+    /// Sends a POST that makes something over the connection that is kept, and returns the answer.
+    pub(crate) async fn create(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         json_of(self.request(&self.client, Method::POST, path).json(body)).await
     }
 
@@ -217,38 +194,17 @@ impl Installation {
         client.request(method, url).header("authorization", format!("token {}", self.token))
     }
 
-    /// Sends a GET over the connection that is kept, and returns the headers and the body of the answer.
-    pub(crate) async fn get(&self, path: &str) -> Result<(HeaderMap, bytes::Bytes), Failure> {
-        let answer = self.request(&self.client, Method::GET, path).send().await?;
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        let body = answer.bytes().await?;
-        if status == 200 {
-            return Ok((headers, body));
-        }
-        Err(format!("{path}: {status}: {}", String::from_utf8_lossy(&body)).into())
-    }
-
-    pub(crate) fn repository_id(&self) -> i64 {
-        self.repository_id
-    }
-
-    /// The ids of the accounts.
-    pub(crate) fn members(&self) -> &[i64] {
-        &self.members
-    }
-
-    pub(crate) fn databases(&self) -> &Databases {
-        &self.databases
-    }
-
-    /// The URL of issue-svc's database.
-    pub(crate) fn issue_database(&self) -> Result<Secret, Failure> {
-        self.databases.url("issue-svc")
-    }
-
     /// The ids of the processes that the bench started; others may be below them.
     pub(crate) fn process_ids(&self) -> Vec<u32> {
         self.processes.iter().map(|process| process.child.id()).collect()
+    }
+
+    fn ferrite(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
+        let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
+        command.env_clear().env("PATH", path).env("FERRITE_LOG", "info").env("RUST_BACKTRACE", "1");
+        command.envs(self.settings.iter().copied());
+        command
     }
 
     fn log(&self) -> Result<File, Failure> {
@@ -258,21 +214,6 @@ impl Installation {
     fn log_path(&self) -> PathBuf {
         self.folder.with_extension("log")
     }
-}
-
-/// The path of the repository below the API, with `rest` behind it.
-pub(crate) fn repository(rest: &str) -> String {
-    format!("/repos/{USER}/{REPOSITORY}{rest}")
-}
-
-/// The name of an account.
-pub(crate) fn member(number: usize) -> String {
-    format!("member{number}")
-}
-
-/// The name of a label. The first one is the most frequent.
-pub(crate) fn label(number: usize) -> String {
-    format!("label{number:02}")
 }
 
 /// A client with connections of its own.
@@ -291,15 +232,9 @@ pub(crate) async fn json_of(request: RequestBuilder) -> Result<Value, Failure> {
     Err(format!("{path}: {status}: {}", String::from_utf8_lossy(&body)).into())
 }
 
-fn id_of(made: &Value) -> Result<i64, Failure> {
+/// Returns the id of what an answer says was made.
+pub(crate) fn id_of(made: &Value) -> Result<i64, Failure> {
     made["id"].as_i64().ok_or_else(|| "no id in the answer".into())
-}
-
-fn ferrite() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
-    let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
-    command.env_clear().env("PATH", path).env("FERRITE_LOG", "info").env("RUST_BACKTRACE", "1");
-    command
 }
 
 fn write_keys(folder: &Path) -> Result<(), Failure> {

@@ -1,0 +1,154 @@
+//! Webhooks on both databases: their latency, the rate of queued deliveries, and the cost of a push.
+//!
+//!   tests/servers.sh cargo bench --bench hooks
+//!
+//! The service is the shipped binary: `ferrite up` on SQLite, and five processes on new databases of the PostgreSQL server that
+//! FERRITE_TEST_POSTGRES_URL names. Receivers are in this process, on loopback, and share the machine with the service. Without
+//! `--bench`, as `cargo test --benches` runs it, everything is done a few times: a test that it works.
+
+mod backlog;
+mod cost;
+#[path = "../git/command.rs"]
+mod git;
+mod latency;
+mod memory;
+mod receiver;
+mod repositories;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use support::Failure;
+use support::databases::Databases;
+use support::server::{Installation, Settings};
+
+/// Settings with which an installation delivers to loopback, and has hooks for every receiver.
+const SETTINGS: Settings = &[("FERRITE_OUTBOUND_ALLOW", "127.0.0.0/8"), ("FERRITE_HOOK_OWNER_LIMIT", "1000")];
+
+/// Measures webhooks.
+#[derive(Debug, Parser)]
+struct Args {
+    /// The measurements; all of them if none is named.
+    #[arg(value_enum)]
+    measurements: Vec<Measurement>,
+
+    /// Leave SQLite out.
+    #[arg(long)]
+    no_sqlite: bool,
+
+    /// Leave the databases and data folders.
+    #[arg(long)]
+    keep: bool,
+
+    /// Passed by `cargo bench`, but not by `cargo test`.
+    #[arg(long, hide = true)]
+    bench: bool,
+
+    /// A PostgreSQL server to make databases on; left out if there is none.
+    #[arg(long, env = "FERRITE_TEST_POSTGRES_URL", hide_env_values = true)]
+    postgres: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Measurement {
+    /// Cost of a push in a repository without webhooks.
+    Cost,
+    /// Time from an accepted push to its webhook.
+    Latency,
+    /// Rate of queued deliveries while some receivers hang.
+    Backlog,
+}
+
+/// How often things are done.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    /// Rounds of measurements that are compared. They take turns.
+    turns: u32,
+    /// Pushes whose cost is measured, in each turn.
+    cost_pushes: u32,
+    /// Pushes one after the other, and the time between them.
+    steady_pushes: u32,
+    steady_interval: Duration,
+    /// Time for which pushes are made as fast as possible, and at half of that rate.
+    busy: Duration,
+    /// Receivers of queued deliveries, those of them that hang, and events for each receiver.
+    receivers: usize,
+    hanging: usize,
+    repositories: usize,
+    issues_of_repository: usize,
+}
+
+const SCALE: Scale = Scale {
+    turns: 2,
+    cost_pushes: 300,
+    steady_pushes: 60,
+    steady_interval: Duration::from_secs(1),
+    busy: Duration::from_secs(20),
+    receivers: 100,
+    hanging: 10,
+    repositories: 10,
+    issues_of_repository: 10,
+};
+
+const TEST_SCALE: Scale = Scale {
+    turns: 1,
+    cost_pushes: 3,
+    steady_pushes: 2,
+    steady_interval: Duration::from_millis(100),
+    busy: Duration::from_millis(300),
+    receivers: 5,
+    hanging: 1,
+    repositories: 2,
+    issues_of_repository: 2,
+};
+
+impl Args {
+    fn includes(&self, measurement: Measurement) -> bool {
+        self.measurements.is_empty() || self.measurements.contains(&measurement)
+    }
+}
+
+/// Measures one kind of database. The cost comes first: later on there are hooks.
+async fn round(database: &str, databases: Databases, folder: &Path, place: u8, args: &Args) -> Result<(), Failure> {
+    let scale = if args.bench { SCALE } else { TEST_SCALE };
+    let installation = Arc::new(Installation::new(databases, folder, place, SETTINGS).await?);
+    if args.includes(Measurement::Cost) {
+        cost::measure(database, &installation, scale).await?;
+    }
+    if args.includes(Measurement::Latency) {
+        latency::measure(database, &installation, folder, scale).await?;
+    }
+    if args.includes(Measurement::Backlog) {
+        backlog::measure(database, &installation, scale).await?;
+    }
+    let mut installation = Arc::into_inner(installation).ok_or("a measurement has not ended")?;
+    installation.stop();
+    if args.keep {
+        eprintln!("{database}: {}", installation.databases.url("hook-svc")?.expose());
+        return Ok(());
+    }
+    installation.databases.drop_all().await
+}
+
+async fn run(args: &Args, folder: &Path) -> Result<(), Failure> {
+    if !args.no_sqlite {
+        let folder = folder.join("sqlite");
+        round("SQLite", Databases::in_folder(&folder), &folder, 0, args).await?;
+    }
+    if let Some(server) = &args.postgres {
+        round("PostgreSQL", Databases::on_server(server).await?, &folder.join("postgres"), 1, args).await?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Failure> {
+    let args = Args::parse();
+    let mut folder = tempfile::Builder::new().prefix("ferrite-bench-").tempdir()?;
+    folder.disable_cleanup(args.keep);
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(&args, folder.path()))
+}

@@ -1,0 +1,112 @@
+//! CPU time of the processes of an installation.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::Failure;
+use super::server::Installation;
+
+/// Unit in which Linux counts CPU time (`USER_HZ`).
+const CLOCK_TICK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Processes are idle when they used no CPU for this long.
+const IDLE_AFTER: Duration = Duration::from_millis(300);
+/// The measurement goes on after this time even if they are not idle.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The name of the processes of the database server.
+const POSTGRES: &str = "PostgreSQL";
+
+/// Process ids, with a name for each.
+pub(crate) type Processes = BTreeMap<u32, String>;
+
+/// A measurement of all processes of an installation and of its databases.
+pub(crate) struct CpuMeter {
+    processes: Processes,
+    before: BTreeMap<u32, Duration>,
+}
+
+/// CPU times by the names of processes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CpuTimes(BTreeMap<String, Duration>);
+
+impl CpuMeter {
+    /// Waits until the processes are idle, and begins.
+    ///
+    /// # Errors
+    /// If the database server cannot be asked for its processes.
+    pub(crate) async fn start(installation: &Installation) -> Result<Self, Failure> {
+        let mut processes = with_children(&installation.process_ids());
+        let server = installation.databases.server_processes().await?;
+        processes.extend(server.into_iter().map(|id| (id, POSTGRES.to_owned())));
+        let before = settled(&processes).await;
+        Ok(Self { processes, before })
+    }
+
+    /// Waits until the processes are idle again, and adds their CPU times since the start to `times`.
+    pub(crate) async fn finish(self, times: &mut CpuTimes) {
+        for (id, time) in settled(&self.processes).await {
+            let before = self.before.get(&id).copied().unwrap_or(time);
+            *times.0.entry(self.processes[&id].clone()).or_default() += time.saturating_sub(before);
+        }
+    }
+}
+
+impl CpuTimes {
+    /// Returns the CPU time of one of `count` operations over Ferrite's processes, in milliseconds.
+    pub(crate) fn each(&self, count: u32) -> f64 {
+        let ours = self.0.iter().filter(|(name, _)| *name != POSTGRES).map(|(_, time)| *time).sum();
+        milliseconds(ours, count)
+    }
+
+    /// Returns the CPU time of one of `count` operations by process, as text.
+    pub(crate) fn by_process(&self, count: u32) -> String {
+        let parts: Vec<_> =
+            self.0.iter().map(|(name, time)| format!("{name} {:.2}", milliseconds(*time, count))).collect();
+        parts.join(", ")
+    }
+}
+
+/// Returns the mean of `count` operations.
+pub(crate) fn milliseconds(time: Duration, count: u32) -> f64 {
+    time.as_secs_f64() * 1e3 / f64::from(count.max(1))
+}
+
+/// User and system time of a process so far, and its parent; `None` if it has ended.
+fn stat(id: u32) -> Option<(u32, Duration)> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The second field is the name in parentheses, which may hold anything.
+    let (_, after) = text.rsplit_once(')')?;
+    let number = |field: usize| after.split_whitespace().nth(field)?.parse::<u32>().ok();
+    Some((number(1)?, CLOCK_TICK * (number(11)? + number(12)?)))
+}
+
+/// Returns these processes and those directly below them, named by their first argument.
+pub(crate) fn with_children(ids: &[u32]) -> Processes {
+    let name = |id: u32| {
+        let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let argument = command.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+        String::from_utf8_lossy(argument).into_owned()
+    };
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_measured = |id: &u32| ids.contains(id) || stat(*id).is_some_and(|(parent, _)| ids.contains(&parent));
+    all.filter(is_measured).map(|id| (id, name(id))).collect()
+}
+
+fn read(processes: &Processes) -> BTreeMap<u32, Duration> {
+    processes.keys().filter_map(|id| Some((*id, stat(*id)?.1))).collect()
+}
+
+/// Waits until the processes are idle and returns their CPU times so far.
+async fn settled(processes: &Processes) -> BTreeMap<u32, Duration> {
+    let (begin, mut since, mut last) = (Instant::now(), Instant::now(), read(processes));
+    while since.elapsed() < IDLE_AFTER && begin.elapsed() < SETTLE_TIMEOUT {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        let now = read(processes);
+        if now != last {
+            (since, last) = (Instant::now(), now);
+        }
+    }
+    last
+}
