@@ -17,8 +17,8 @@ pub(crate) fn address() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let id = std::process::id();
     let number = NEXT.fetch_add(1, Ordering::SeqCst);
-    // 127.100 is for servers that `tests/servers.sh` starts.
-    let second = if number < 98 { number + 2 } else { number + 3 };
+    // 127.100 to 127.199 are for the servers that `tests/servers.sh` starts.
+    let second = if number < 98 { number + 2 } else { number + 102 };
     assert!(second < 255, "out of loopback addresses");
     format!("127.{second}.{}.{}", id / 240 % 250 + 1, id % 240 + 10)
 }
