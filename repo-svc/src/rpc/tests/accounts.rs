@@ -139,7 +139,7 @@ async fn users_are_found_in_one_call_and_unknown_ones_left_out() {
     };
     let answer = harness.account().get_users(request).await.unwrap().into_inner();
     assert_eq!(answer.users.iter().map(|user| user.id).collect::<Vec<_>>(), [ada.id.0, bob.id.0]);
-    assert!(answer.users.iter().all(|user| user.email.is_empty()), "only services get addresses without a user");
+    assert!(answer.users.iter().all(|user| !user.email.is_empty()), "a service gets the addresses that it asks for");
     assert_eq!(answer.user_id_by_email.len(), 2);
     assert_eq!(answer.user_id_by_email["BOB@example.com"], bob.id.0);
     let too_many = GetUsersRequest { user_ids: (0..1001).collect(), ..GetUsersRequest::default() };
