@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-hooks bench-git
+.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-git
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ bench-outbox: needs ## measures the outbox with 1,000 and 1,000,000 events that 
 
 bench-hooks: needs ## measures webhooks: latency, queued deliveries, the cost of a push; ROWS="latency" for one of cost, latency, backlog
 	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench hooks -- $(ROWS)
+
+bench-mirrors: needs ## syncs 5,000 mirrors that are due at once against a local server; COUNT=500 for fewer
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench mirrors -- $(if $(COUNT),--mirrors $(COUNT))
 
 bench-git: needs ## measures git through Ferrite against plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
 	cargo bench --locked --bench git -- $(ROWS) $(if $(REPO),--repository $(REPO))

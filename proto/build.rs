@@ -6,7 +6,9 @@ const PROTOS: &[&str] = &[
     "ferrite/events/v1/events.proto",
     "ferrite/git/v1/data.proto",
     "ferrite/git/v1/git.proto",
+    "ferrite/git/v1/migration.proto",
     "ferrite/git/v1/protection.proto",
+    "ferrite/git/v1/release.proto",
     "ferrite/git/v1/storage.proto",
     "ferrite/hook/v1/delivery.proto",
     "ferrite/hook/v1/feed.proto",
@@ -18,10 +20,17 @@ const PROTOS: &[&str] = &[
     "ferrite/repo/v1/access.proto",
     "ferrite/repo/v1/account.proto",
     "ferrite/repo/v1/administration.proto",
+    "ferrite/repo/v1/avatar.proto",
     "ferrite/repo/v1/collaboration.proto",
+    "ferrite/repo/v1/migration.proto",
     "ferrite/repo/v1/organization.proto",
     "ferrite/repo/v1/profile.proto",
+    "ferrite/repo/v1/release.proto",
     "ferrite/repo/v1/repository.proto",
+    "ferrite/repo/v1/star.proto",
+    "ferrite/repo/v1/topic.proto",
+    "ferrite/repo/v1/transfer.proto",
+    "ferrite/repo/v1/watch.proto",
 ];
 
 #[expect(clippy::disallowed_methods, reason = "cargo passes settings to build scripts in variables")]

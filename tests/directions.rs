@@ -12,19 +12,23 @@ use syn::visit::Visit;
 
 /// The top modules of each crate, upper to lower: a module may use those to the right of it. The root file may use all of them.
 const ORDER: &[(&str, &str)] = &[
-    ("proto", "grant jwt permission scope session git_transport error id metadata operation raw"),
+    ("proto", "grant jwt permission scope session git_transport error id metadata operation asset raw"),
     (
         "kit",
-        "credentials startup server outbox idempotency auth grpc telemetry rate_limit redis service_key db config net page \
+        "credentials sealing startup server outbox idempotency auth grpc telemetry rate_limit redis service_key db config net page \
          lifecycle secret clock",
     ),
     ("rest", "issue comment repository milestone label user convert links"),
+    ("markup", "scan bounds"),
     ("outbound", "config client exchange connect tls resolve response request error url policy allow address host"),
     ("repo-svc", "admin rpc state background auth creation_limit config store access model error"),
     ("issue-svc", "config rpc commits upstream writer encode store error model"),
     ("hook-svc", "config rpc feed sender dispatch payload upstream store error secrets model"),
-    ("git-svc", "config rpc http state caches maintenance transfer ref_updates admission db repo disk git types"),
-    ("gateway", "state config docs api ssh git auth dto upstream http"),
+    (
+        "git-svc",
+        "config rpc http state caches migration maintenance transfer ref_updates admission db repo disk git types",
+    ),
+    ("gateway", "state config docs api ssh git auth dto markdown avatar blocking upstream http"),
     (".", "cli admin launcher password role output"),
 ];
 

@@ -90,7 +90,7 @@ impl Call {
             let request = SearchUsersRequest { query, page: 1, page_size: PAGE_SIZE };
             return Ok(server.accounts().search_users(signed(request, token)?).await?.into_inner().total_count);
         }
-        let request = SearchRepositoriesRequest { query, page: 1, page_size: PAGE_SIZE, owner_id: 0 };
+        let request = SearchRepositoriesRequest { query, page: 1, page_size: PAGE_SIZE, ..Default::default() };
         Ok(server.repositories().search_repositories(signed(request, token)?).await?.into_inner().total_count)
     }
 }

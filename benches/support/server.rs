@@ -153,7 +153,7 @@ impl Installation {
             command.args([flag, format!("{host}:{port}")]);
         }
         let ssh = format!("{host}:{SSH_PORT}");
-        if role == "hook-svc" {
+        if matches!(role, "hook-svc" | "git-svc") {
             command.args(["--secret-key-file", "secret.key"]);
         }
         if matches!(role, "gateway" | "repo-svc" | "hook-svc") {

@@ -81,6 +81,15 @@ pub struct Config {
     #[arg(long = "body-pause-seconds", env = "FERRITE_GATEWAY_BODY_PAUSE_SECONDS", default_value = "30", value_parser = seconds)]
     pub body_pause: Duration,
 
+    /// Seconds for which a request to migrate a repository waits for the end of the migration. After that it is answered with 202, and
+    /// the migration goes on.
+    #[arg(long = "migration-wait-seconds", env = "FERRITE_GATEWAY_MIGRATION_WAIT_SECONDS", default_value = "3600", value_parser = seconds)]
+    pub migration_wait: Duration,
+
+    /// The largest file of a release, in bytes.
+    #[arg(long, env = "FERRITE_GATEWAY_MAX_ASSET_BYTES", default_value_t = 2 << 30, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_asset_bytes: u64,
+
     /// Accept `?token=` and `?access_token=` as the token of a request to the API. Only for clients that cannot send a header:
     /// proxies and other servers log URLs.
     #[arg(long, env = "FERRITE_GATEWAY_ALLOW_QUERY_TOKEN")]

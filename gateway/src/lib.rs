@@ -11,6 +11,8 @@
 //! api  docs  ssh           REST v1; its documentation; git over SSH
 //! git                      git over HTTP, and the names of repositories in git's paths
 //! auth  dto                credentials and the metadata of calls; JSON shapes of responses
+//! markdown  avatar         texts as HTML; pictures of accounts
+//! blocking                 work that keeps a processor busy
 //! upstream  http           clients of the services; requests, errors and routes of the API
 //! ```
 //!
@@ -19,11 +21,14 @@
 
 mod api;
 mod auth;
+mod avatar;
+mod blocking;
 mod config;
 mod docs;
 mod dto;
 mod git;
 mod http;
+mod markdown;
 mod ssh;
 mod state;
 mod upstream;
@@ -41,7 +46,7 @@ pub use config::Config;
 use state::AppState;
 
 pub use self::http::routes::{Capacity, Route};
-use self::http::{etag, middleware};
+use self::http::{etag, middleware, redirect};
 
 /// Serves the API and git over HTTP on `listeners`, and git over SSH on the configured address, until `life` stops and the
 /// requests in flight are answered.
@@ -87,6 +92,7 @@ fn router(state: &AppState) -> Router {
     let routes = api::router()
         .with_state(state.api())
         .layer(from_fn(etag::conditional))
+        .layer(from_fn_with_state(state.links.clone(), redirect::to_present_name))
         .merge(docs::router())
         .merge(git::router().with_state(state.git_http()))
         .fallback(middleware::unknown_path)

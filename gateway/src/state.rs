@@ -7,6 +7,7 @@ use ferrite_kit::startup::StartError;
 use ferrite_kit::{Clock, Lifecycle};
 
 use crate::api::ApiState;
+use crate::blocking::BlockingPools;
 use crate::config::Config;
 use crate::git::GitHttpState;
 use crate::http::body_limits::BodyLimits;
@@ -32,6 +33,11 @@ pub(crate) struct AppState {
     /// True if the API accepts a token in the query.
     pub(crate) allow_query_token: bool,
     pub(crate) body_limits: BodyLimits,
+    pub(crate) blocking: BlockingPools,
+    /// Longest time for which a request waits for a migration.
+    pub(crate) migration_wait: Duration,
+    /// Bytes of the largest file of a release.
+    pub(crate) max_asset_bytes: u64,
     pub(crate) life: Lifecycle,
 }
 
@@ -56,6 +62,9 @@ impl AppState {
             reauthorize_interval: Duration::from_secs(config.recheck_seconds.into()),
             allow_query_token: config.allow_query_token,
             body_limits: BodyLimits::new(MAX_LARGE_BODIES, config.body_pause),
+            blocking: BlockingPools::default(),
+            migration_wait: config.migration_wait,
+            max_asset_bytes: config.max_asset_bytes,
             life: life.clone(),
         })
     }
@@ -67,6 +76,9 @@ impl AppState {
             git_client: self.git_client.clone(),
             links: self.links.clone(),
             body_limits: self.body_limits.clone(),
+            blocking: self.blocking.clone(),
+            migration_wait: self.migration_wait,
+            max_asset_bytes: self.max_asset_bytes,
             life: self.life.clone(),
         }
     }

@@ -19,6 +19,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use prost::Message;
 use tower::ServiceExt;
 
+use crate::blocking::BlockingPools;
 use crate::http::body_limits::BodyLimits;
 use crate::http::{etag, json, middleware};
 use crate::state::AppState;
@@ -27,6 +28,8 @@ use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
 use crate::{Capacity, operations, router, routes};
 use ferrite_rest::links::Links;
+
+mod contract;
 
 const TOKEN: (&str, &str) = ("authorization", "token 0123456789012345678901234567890123456789");
 /// `ada:secret`
@@ -46,6 +49,9 @@ pub(crate) fn unreachable_services() -> AppState {
         reauthorize_interval: Duration::from_secs(30),
         allow_query_token: false,
         body_limits: BodyLimits::new(1, Duration::from_secs(30)),
+        blocking: BlockingPools::default(),
+        migration_wait: Duration::from_secs(3600),
+        max_asset_bytes: 1 << 20,
         life: Lifecycle::new(Duration::from_secs(1)),
     }
 }
@@ -142,7 +148,14 @@ fn every_route_but_the_documentation_names_an_operation_of_the_contracts() {
             service.method.iter().map(move |method| format!("{package}.{}/{}", service.name(), method.name()))
         })
         .collect();
-    let bodies = [operation::UPLOAD_PACK, operation::RECEIVE_PACK, operation::RAW, operation::ARCHIVE];
+    let bodies = [
+        operation::RENDER_MARKDOWN,
+        operation::UPLOAD_PACK,
+        operation::RECEIVE_PACK,
+        operation::RAW,
+        operation::ARCHIVE,
+        operation::ASSET,
+    ];
     for route in operations() {
         assert!(rpcs.contains(route.operation) || bodies.contains(&route.operation), "{route:?}");
         match route.capacity {
@@ -174,9 +187,16 @@ async fn a_missing_token_is_the_first_error() {
         "/api/v1/orgs/{org}",
         "/api/v1/repos/search",
         "/api/v1/repos/{owner}/{repo}",
+        "/api/v1/repos/{owner}/{repo}/releases",
+        "/api/v1/repos/{owner}/{repo}/releases/latest",
+        "/api/v1/repos/{owner}/{repo}/releases/tags/{*tag}",
+        "/api/v1/repos/{owner}/{repo}/releases/{id}",
+        "/api/v1/repos/{owner}/{repo}/releases/{id}/assets",
+        "/api/v1/repos/{owner}/{repo}/releases/{id}/assets/{asset}",
     ];
     let needs_token = |(method, path): &(&str, &str)| {
-        path.starts_with("/api/v1") && !(open.contains(path) && *method == "GET") && !path.contains("/tokens")
+        let is_open = (open.contains(path) && *method == "GET") || path.starts_with("/api/v1/markdown");
+        path.starts_with("/api/v1") && !is_open && !path.contains("/tokens")
     };
     let listed: Vec<_> =
         routes().into_iter().filter(needs_token).map(|(method, path)| (method, filled(path))).collect();

@@ -9,6 +9,7 @@
 //! | `config`, this file | settings, and the only wiring |
 //! | `rpc`, `http` | transports: gRPC and HTTP |
 //! | `state`, `caches` | `AppState`: the services, built once; only the two transports and this file know it |
+//! | `migration` | repositories from other hosts: migrations and mirrors |
 //! | `maintenance` | repacking, checks and clean-up in the background |
 //! | `transfer` | fetches, pushes and archives |
 //! | `ref_updates` | ref transactions under the journal, branch protection |
@@ -25,6 +26,7 @@ pub mod disk;
 pub mod git;
 mod http;
 mod maintenance;
+mod migration;
 mod ref_updates;
 pub mod repo;
 mod rpc;
@@ -40,10 +42,12 @@ use ferrite_kit::{
     Clock, Lifecycle,
     net::Listener,
     outbox::{Relay, Subscribers},
+    sealing::Sealer,
     server::{ListenerLimits, serve_all, watch_readiness},
     startup::{ServiceFuture, StartError},
 };
 
+use ferrite_outbound::Client;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -54,6 +58,7 @@ use self::{
     disk::repositories::RepositoryStore,
     git::command::{Git, GitOptions},
     maintenance::{MaintenanceParts, MaintenanceService},
+    migration::{MigrationParts, MigrationService},
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
     repo::{
         pool::{Pool, PoolOptions},
@@ -63,6 +68,7 @@ use self::{
     state::{AppState, Parts},
     transfer::{
         archive::{ArchiveCache, ArchiveLimits, ArchiveService},
+        copy::CopyService,
         fetch::{FetchService, PackCache},
         process_pipe::Transfers,
         push::{HookServer, HookSocket, PushService, install_hooks},
@@ -74,7 +80,9 @@ pub use self::{
         Config,
         limits::{LimitArgs, LimiterArgs, ProcessArgs},
         maintenance::MaintenanceArgs,
+        migration::MigrationArgs,
     },
+    migration::options::Protocols,
     transfer::push::hook,
 };
 
@@ -110,6 +118,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     life.spawn("tidying", async move { maintenance.clean_up_in_background(own).await });
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("upkeep", async move { maintenance.run(own).await });
+    life.spawn("migrations", state.migrations.clone().run(life.clone()));
     let db = state.db.clone();
     let probe = move || {
         let db = db.clone();
@@ -129,6 +138,7 @@ async fn assemble(
     subscribers: Subscribers,
     life: &Lifecycle,
 ) -> Result<(AppState, HookSocket, Relay), StartError> {
+    let sealer = Sealer::read(&config.secret_key_file, "git-svc")?;
     let git = Arc::new(find_git(config).await.map_err(start_error)?);
     let db = config.database.open(&db::migrations()).await?;
     let store = RepositoryStore::open(&config.store_path, &config.store, config.store_patience).await;
@@ -187,6 +197,14 @@ async fn assemble(
             archives,
             life.clone(),
         ),
+        copies: CopyService::new(
+            Arc::clone(&git),
+            Arc::clone(&store),
+            pool.clone(),
+            refs.clone(),
+            Arc::clone(&limiters.copy),
+            life.clone(),
+        ),
         maintenance: Arc::new(MaintenanceService::new(
             MaintenanceParts {
                 clock: clock.clone(),
@@ -200,6 +218,23 @@ async fn assemble(
             config.upkeep.options(),
             transfers.limits().total,
         )),
+        migrations: MigrationService::new(
+            MigrationParts {
+                clock: clock.clone(),
+                db: db.clone(),
+                life: life.clone(),
+                store: Arc::clone(&store),
+                pool: pool.clone(),
+                git: Arc::clone(&git),
+                refs: refs.clone(),
+                updater: updater.clone(),
+                sessions: sessions.clone(),
+                hooks: hooks.clone(),
+                client: Client::new(config.outbound.policy()),
+                sealer,
+            },
+            config.migration.options(),
+        ),
         max_file_bytes: config.limits.max_file_bytes,
         clock: clock.clone(),
         life: life.clone(),

@@ -16,10 +16,12 @@ use crate::{
     disk::repositories::RepositoryStore,
     git::command::Git,
     maintenance::MaintenanceService,
+    migration::MigrationService,
     ref_updates::{RefUpdater, protection::BranchProtection},
     repo::{pool::Pool, refs::Refs},
     transfer::{
         archive::ArchiveService,
+        copy::CopyService,
         fetch::FetchService,
         process_pipe::Transfers,
         push::{HookSessions, Hooks, PushService},
@@ -27,8 +29,8 @@ use crate::{
     types::{error::GitError, rpc_error::RpcError},
 };
 
-/// Operations that do not change a repository. All others are refused on mirrors.
-const READ_OPERATIONS: &[&str] = &[
+/// Operations that do not change the refs of a repository, and those that are about mirrors. All others are refused on mirrors.
+const MIRROR_OPERATIONS: &[&str] = &[
     operation::LIST_BRANCHES,
     operation::GET_BRANCH,
     operation::GET_COMMIT,
@@ -37,6 +39,8 @@ const READ_OPERATIONS: &[&str] = &[
     operation::GET_PROTECTION,
     operation::UPLOAD_PACK,
     operation::RAW,
+    operation::ASSET,
+    operation::UPLOAD_ASSET,
     operation::ARCHIVE,
     operation::LIST_COMMITS,
     operation::LIST_TAGS,
@@ -45,6 +49,8 @@ const READ_OPERATIONS: &[&str] = &[
     operation::LIST_REFS,
     operation::GET_REF,
     operation::GET_TAG_OBJECT,
+    operation::SYNC_MIRROR,
+    operation::UPDATE_MIRROR,
 ];
 
 /// Shared state of the service. Clones share one [`Parts`].
@@ -74,7 +80,9 @@ pub(crate) struct Parts {
     pub(crate) pushes: PushService,
     pub(crate) fetches: FetchService,
     pub(crate) archives: ArchiveService,
+    pub(crate) copies: CopyService,
     pub(crate) maintenance: Arc<MaintenanceService>,
+    pub(crate) migrations: MigrationService,
     /// Largest file that can be written through the API, in bytes.
     pub(crate) max_file_bytes: u64,
 }
@@ -113,7 +121,7 @@ impl AppState {
             return Err(GitError::WrongStore.into());
         }
         self.check_epoch(id, grant.epoch).await?;
-        if grant.is_mirror && !READ_OPERATIONS.contains(&operation) {
+        if grant.is_mirror && !MIRROR_OPERATIONS.contains(&operation) {
             return Err(GitError::MirrorReadOnly.into());
         }
         Ok(grant)

@@ -1,26 +1,15 @@
-//! Seals URLs and secrets of webhooks with the key of the installation, so that the database alone opens none of them.
+//! Sealed columns of webhooks: URLs and secrets, which the database alone does not open.
 //!
-//! A sealed value is a version byte, a random nonce, and the text under ChaCha20-Poly1305 with its column as associated data: moved to
-//! another column it does not open.
-//!
-//! Not here: which columns are sealed (`store`), and signatures of deliveries.
+//! Not here: how a value is sealed (`ferrite_kit::sealing`), which columns are sealed (`store`), and signatures of deliveries.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use ferrite_kit::Secret;
+pub(crate) use ferrite_kit::sealing::SealError;
 use ferrite_kit::startup::StartError;
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::hmac;
-use ring::rand::{SecureRandom, SystemRandom};
 
-const KEY_BYTES: usize = 32;
-const VERSION: u8 = 1;
-/// Bytes before the text: version and nonce.
-const HEADER_BYTES: usize = 1 + NONCE_LEN;
-// The key of the file is used for nothing but to derive these two.
-const SEAL_LABEL: &[u8] = b"ferrite hook-svc seal 1";
-const FINGERPRINT_LABEL: &[u8] = b"ferrite hook-svc fingerprint 1";
+/// The service in whose name the key is derived. Stored values depend on it.
+const SERVICE: &str = "hook-svc";
 
 /// The kind of a sealed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,50 +21,23 @@ pub(crate) enum SealedColumn {
 }
 
 impl SealedColumn {
-    fn associated_data(self) -> Aad<&'static [u8]> {
-        Aad::from(match self {
+    fn place(self) -> &'static [u8] {
+        match self {
             Self::Url => b"hooks.url",
             Self::Secret => b"hooks.secret",
-        })
+        }
     }
-}
-
-/// The error of sealing or opening a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SealError {
-    /// The value was sealed by another key, for another column, by a later version, or is damaged.
-    #[error("a sealed value cannot be opened with this key")]
-    Unopenable,
-    /// The system gives no random numbers.
-    #[error("the system gives no random numbers")]
-    NoRandomNumbers,
 }
 
 /// Seals and opens values. Clones share the key.
-#[derive(Clone)]
-pub(crate) struct Sealer(Arc<Keys>);
-
-struct Keys {
-    seal: LessSafeKey,
-    fingerprint: hmac::Key,
-    random: SystemRandom,
-}
-
-impl std::fmt::Debug for Sealer {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Sealer").finish_non_exhaustive()
-    }
-}
+#[derive(Clone, Debug)]
+pub(crate) struct Sealer(ferrite_kit::sealing::Sealer);
 
 impl Sealer {
     /// Returns a sealer with this key.
-    pub(crate) fn new(key: &[u8; KEY_BYTES]) -> Self {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, key);
-        let derive = |label| hmac::sign(&key, label);
-        let seal = UnboundKey::new(&CHACHA20_POLY1305, derive(SEAL_LABEL).as_ref());
-        let seal = LessSafeKey::new(seal.expect("a digest of SHA-256 has the length of a key"));
-        let fingerprint = hmac::Key::new(hmac::HMAC_SHA256, derive(FINGERPRINT_LABEL).as_ref());
-        Self(Arc::new(Keys { seal, fingerprint, random: SystemRandom::new() }))
+    #[cfg(test)]
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
+        Self(ferrite_kit::sealing::Sealer::new(key, SERVICE))
     }
 
     /// Reads the key from a file of 64 hexadecimal digits, with or without white space around them.
@@ -83,12 +45,7 @@ impl Sealer {
     /// # Errors
     /// When the file cannot be read or holds anything else.
     pub(crate) fn read(path: &Path) -> Result<Self, StartError> {
-        let failed = |reason: String| StartError::Other(format!("secret key file `{}`: {reason}", path.display()));
-        let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-        let mut key = [0; KEY_BYTES];
-        hex::decode_to_slice(text.trim_ascii(), &mut key)
-            .map_err(|_| failed("must hold 64 hexadecimal digits".to_owned()))?;
-        Ok(Self::new(&key))
+        ferrite_kit::sealing::Sealer::read(path, SERVICE).map(Self)
     }
 
     /// Seals a text for a column. Equal texts give different values.
@@ -96,19 +53,7 @@ impl Sealer {
     /// # Errors
     /// [`SealError::NoRandomNumbers`].
     pub(crate) fn seal(&self, column: SealedColumn, text: &str) -> Result<Vec<u8>, SealError> {
-        let mut nonce = [0; NONCE_LEN];
-        self.0.random.fill(&mut nonce).map_err(|_| SealError::NoRandomNumbers)?;
-        let mut body = text.as_bytes().to_vec();
-        let key_nonce = Nonce::assume_unique_for_key(nonce);
-        self.0
-            .seal
-            .seal_in_place_append_tag(key_nonce, column.associated_data(), &mut body)
-            .map_err(|_| SealError::NoRandomNumbers)?;
-        let mut sealed = Vec::with_capacity(HEADER_BYTES + body.len());
-        sealed.push(VERSION);
-        sealed.extend_from_slice(&nonce);
-        sealed.append(&mut body);
-        Ok(sealed)
+        self.0.seal(column.place(), text)
     }
 
     /// Opens a value of a column.
@@ -116,20 +61,12 @@ impl Sealer {
     /// # Errors
     /// [`SealError::Unopenable`].
     pub(crate) fn open(&self, column: SealedColumn, sealed: &[u8]) -> Result<Secret, SealError> {
-        let (header, body) = sealed.split_at_checked(HEADER_BYTES).ok_or(SealError::Unopenable)?;
-        if header[0] != VERSION {
-            return Err(SealError::Unopenable);
-        }
-        let nonce = Nonce::try_assume_unique_for_key(&header[1..]).map_err(|_| SealError::Unopenable)?;
-        let mut body = body.to_vec();
-        let text =
-            self.0.seal.open_in_place(nonce, column.associated_data(), &mut body).map_err(|_| SealError::Unopenable)?;
-        std::str::from_utf8(text).map(Secret::new).map_err(|_| SealError::Unopenable)
+        self.0.open(column.place(), sealed)
     }
 
     /// Returns a digest of a text that tells equal texts from different ones, and nothing to those without the key.
     pub(crate) fn fingerprint(&self, text: &str) -> String {
-        hex::encode(hmac::sign(&self.0.fingerprint, text.as_bytes()))
+        self.0.fingerprint(text)
     }
 }
 
@@ -138,50 +75,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_opens_for_its_column_and_key_only() {
-        let (sealer, other) = (Sealer::new(&[1; 32]), Sealer::new(&[2; 32]));
-        for text in ["", "hunter2", "h\u{fc}nter"] {
-            let sealed = sealer.seal(SealedColumn::Secret, text).unwrap();
-            assert_eq!(sealer.open(SealedColumn::Secret, &sealed).unwrap().expose(), text);
-            assert_eq!(sealer.open(SealedColumn::Url, &sealed), Err(SealError::Unopenable));
-            assert_eq!(other.open(SealedColumn::Secret, &sealed), Err(SealError::Unopenable));
-        }
-    }
-
-    #[test]
-    fn a_changed_or_cut_value_does_not_open() {
+    fn a_value_opens_for_its_column_only() {
         let sealer = Sealer::new(&[1; 32]);
-        let sealed = sealer.seal(SealedColumn::Url, "http://example.com/").unwrap();
-        for index in 0..sealed.len() {
-            let mut changed = sealed.clone();
-            changed[index] ^= 1;
-            assert_eq!(sealer.open(SealedColumn::Url, &changed), Err(SealError::Unopenable), "byte {index}");
-            assert_eq!(sealer.open(SealedColumn::Url, &sealed[..index]), Err(SealError::Unopenable), "cut at {index}");
-        }
+        let sealed = sealer.seal(SealedColumn::Secret, "hunter2").unwrap();
+        assert_eq!(sealer.open(SealedColumn::Secret, &sealed).unwrap().expose(), "hunter2");
+        assert_eq!(sealer.open(SealedColumn::Url, &sealed), Err(SealError::Unopenable));
     }
 
     #[test]
-    fn equal_texts_have_different_values_and_one_fingerprint() {
+    fn values_of_earlier_versions_open() {
+        // Sealed before the keys were derived by `ferrite_kit::sealing`.
         let sealer = Sealer::new(&[1; 32]);
-        let seal = || sealer.seal(SealedColumn::Secret, "hunter2").unwrap();
-        assert_ne!(seal(), seal());
-        assert!(!seal().windows(7).any(|part| part == b"hunter2"));
-        assert_eq!(sealer.fingerprint("hunter2"), sealer.fingerprint("hunter2"));
-        assert_ne!(sealer.fingerprint("hunter2"), sealer.fingerprint("hunter3"));
-        assert_ne!(sealer.fingerprint("hunter2"), Sealer::new(&[2; 32]).fingerprint("hunter2"));
+        assert_eq!(sealer.fingerprint("hunter2"), EARLIER_FINGERPRINT);
     }
 
-    #[test]
-    fn a_key_file_has_64_hexadecimal_digits() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("secret.key");
-        assert!(Sealer::read(&path).is_err());
-        for (text, is_key) in [("ab".repeat(32), true), (format!("{}\n", "AB".repeat(32)), true)]
-            .into_iter()
-            .chain(["", "ab", "x"].map(|text| (text.repeat(64), false)))
-        {
-            std::fs::write(&path, &text).unwrap();
-            assert_eq!(Sealer::read(&path).is_ok(), is_key, "{text:?}");
-        }
-    }
+    /// HMAC-SHA256 of `hunter2`, by the key that HMAC-SHA256 of `ferrite hook-svc fingerprint 1` gives for the key of 32 ones.
+    const EARLIER_FINGERPRINT: &str = "4f8ebdcb3005d669879b17186e499d775ada9726b4160eadaf57e6c4f0be4ed4";
 }

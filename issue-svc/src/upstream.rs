@@ -32,7 +32,7 @@ impl RepoClient {
         Self(channel)
     }
 
-    /// Returns what an account may do to the issues of repositories, by their place in `repositories`.
+    /// Returns what an account may change of the issues of repositories, by their place in `repositories`; archived ones are left out.
     ///
     /// # Errors
     /// The status of repo-svc.
@@ -41,7 +41,7 @@ impl RepoClient {
         account: Account,
         repositories: Vec<RepositoryRef>,
     ) -> Result<ResolveIssueAccessResponse, Status> {
-        let request = ResolveIssueAccessRequest { repositories, account: Some(account) };
+        let request = ResolveIssueAccessRequest { repositories, account: Some(account), to_change: true };
         let answer = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await?;
         Ok(answer.into_inner())
     }
@@ -57,7 +57,7 @@ impl RepoClient {
     ) -> Result<ResolveIssueAccessResponse, IssueError> {
         let token = caller.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
         let repositories = repositories.iter().map(|id| by_id(*id)).collect();
-        let mut request = Request::new(ResolveIssueAccessRequest { repositories, account: None });
+        let mut request = Request::new(ResolveIssueAccessRequest { repositories, account: None, to_change: false });
         let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
         request.metadata_mut().insert(AUTHORIZATION, bearer);
         let answer = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await;

@@ -7,21 +7,22 @@
 //! public path.
 //!
 //! 1. [`credentials`]: keys of a process, and the authentication built from them
-//! 2. [`startup`]: opening the database and the listeners of a process
-//! 3. [`server`]: HTTP and gRPC servers, probes
-//! 4. [`outbox`]: events between services
-//! 5. [`idempotency`]: writes that are safe to repeat
-//! 6. [`auth`]: authentication and authorization of a request
-//! 7. [`grpc`]: the gRPC client channel
-//! 8. [`telemetry`]: logs, traces, metrics
-//! 9. [`rate_limit`]: counts of events per key and time window
-//! 10. [`redis`]: the Redis client
-//! 11. [`service_key`]: the key that the processes of an installation share
-//! 12. [`db`]: the database handle
-//! 13. [`config`]: groups of settings
-//! 14. [`net`]: addresses, listeners and streams
-//! 15. [`page`]: pages of lists
-//! 16. [`Lifecycle`], [`Secret`], [`Clock`]
+//! 2. [`sealing`]: secrets in databases under the key of an installation
+//! 3. [`startup`]: opening the database and the listeners of a process
+//! 4. [`server`]: HTTP and gRPC servers, probes
+//! 5. [`outbox`]: events between services
+//! 6. [`idempotency`]: writes that are safe to repeat
+//! 7. [`auth`]: authentication and authorization of a request
+//! 8. [`grpc`]: the gRPC client channel
+//! 9. [`telemetry`]: logs, traces, metrics
+//! 10. [`rate_limit`]: counts of events per key and time window
+//! 11. [`redis`]: the Redis client
+//! 12. [`service_key`]: the key that the processes of an installation share
+//! 13. [`db`]: the database handle
+//! 14. [`config`]: groups of settings
+//! 15. [`net`]: addresses, listeners and streams
+//! 16. [`page`]: pages of lists
+//! 17. [`Lifecycle`], [`Secret`], [`Clock`]
 
 pub mod auth;
 mod clock;
@@ -36,6 +37,7 @@ pub mod outbox;
 pub mod page;
 pub mod rate_limit;
 pub mod redis;
+pub mod sealing;
 mod secret;
 pub mod server;
 pub mod service_key;

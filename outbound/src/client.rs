@@ -3,8 +3,10 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::RootCertStore;
+use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
@@ -59,6 +61,19 @@ impl Client {
         checked_addresses(self.resolver.as_ref(), &self.policy, url).await
     }
 
+    /// Connects to a URL's host, at an address that was checked for this connection, within `timeout`.
+    ///
+    /// # Errors
+    /// Those of [`Client::resolve`]; `CannotConnect` and `TimedOut`.
+    pub async fn connect(&self, url: &OutboundUrl, timeout: Duration) -> Result<TcpStream, SendError> {
+        let deadline = Instant::now() + timeout;
+        let connecting = async {
+            let addresses = self.resolve(url).await?;
+            connect(&addresses, deadline).await
+        };
+        timeout_at(deadline, connecting).await.map_err(|_| SendError::TimedOut)?
+    }
+
     /// Sends a request over a new connection, to an address that was checked for this request.
     ///
     /// A response whose head is complete is returned also if its body was cut; [`Response::body_end`] says why. The request may have
@@ -69,11 +84,7 @@ impl Client {
     pub async fn send(&self, request: Request<'_>) -> Result<Response, SendError> {
         let url = request.url;
         let deadline = Instant::now() + request.limits.total;
-        let connecting = async {
-            let addresses = self.resolve(url).await?;
-            connect(&addresses, deadline).await
-        };
-        let stream = timeout_at(deadline, connecting).await.map_err(|_| SendError::TimedOut)??;
+        let stream = self.connect(url, request.limits.total).await?;
         match url.scheme() {
             Scheme::Http => exchange(stream, request, deadline).await,
             Scheme::Https => {

@@ -157,6 +157,20 @@ impl OutboundUrl {
         self.parts.port
     }
 
+    /// Returns the URL without its user and password, then these two, decoded; both are empty if there are none.
+    ///
+    /// # Errors
+    /// [`UrlRefusal::Credentials`] if one of them is not UTF-8.
+    pub fn split_credentials(&self) -> Result<(String, String, String), UrlRefusal> {
+        let Some(Credentials { user, password }) = self.credentials() else {
+            return Ok((self.text.clone(), String::new(), String::new()));
+        };
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| UrlRefusal::Credentials);
+        let start = self.text.find("://").map_or(0, |colon| colon + 3);
+        let end = self.text[start..].find('@').map_or(start, |at| start + at + 1);
+        Ok((format!("{}{}", &self.text[..start], &self.text[end..]), text(user)?, text(password)?))
+    }
+
     /// Returns path and query.
     pub(crate) fn target(&self) -> &PathAndQuery {
         &self.parts.target

@@ -2,6 +2,7 @@
 //!
 //! Not here: HTTP statuses, which the gateway derives from gRPC codes.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use tonic::{Code, Status};
@@ -99,6 +100,11 @@ pub trait ServiceError: std::error::Error + Send + Sync + 'static {
     fn retry_after(&self) -> Option<Duration> {
         None
     }
+
+    /// Returns further facts for programs, by name. At most a few short ones: they travel in the headers of the status.
+    fn details(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 }
 
 /// Converts `error` to a gRPC status.
@@ -109,7 +115,8 @@ pub fn to_status(error: &dyn ServiceError) -> Status {
     let message = if kind == Kind::Internal { "internal error".to_owned() } else { error.to_string() };
     let message = clip(&message, MAX_MESSAGE_BYTES);
     let mut details = ErrorDetails::new();
-    details.set_error_info(error.reason(), format!("{}.ferrite", error.domain()), std::collections::HashMap::new());
+    let facts = error.details().into_iter().map(|(name, value)| (name.to_owned(), clip(&value, MAX_FIELD_BYTES)));
+    details.set_error_info(error.reason(), format!("{}.ferrite", error.domain()), facts.collect::<HashMap<_, _>>());
     // An internal error has no invalid fields.
     let violations = if kind == Kind::Internal { Vec::new() } else { error.violations() };
     if !violations.is_empty() {
@@ -139,6 +146,13 @@ fn clip(text: &str, max_bytes: usize) -> String {
 pub fn reason(status: &Status) -> Option<String> {
     let info = status.get_details_error_info()?;
     info.domain.ends_with(".ferrite").then_some(info.reason)
+}
+
+/// Returns a fact of a status by its name, as [`ServiceError::details`] gave it; `None` if no Ferrite service gave it.
+#[must_use]
+pub fn detail(status: &Status, name: &str) -> Option<String> {
+    let mut info = status.get_details_error_info()?;
+    if info.domain.ends_with(".ferrite") { info.metadata.remove(name) } else { None }
 }
 
 /// Returns the field violations of a status: field, code and message.

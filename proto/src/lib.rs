@@ -2,6 +2,7 @@
 //!
 //! Not here: databases, sockets and HTTP. This is the only crate about a service that other services depend on.
 
+pub mod asset;
 pub mod error;
 pub mod git_transport;
 pub mod grant;

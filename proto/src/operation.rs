@@ -1,4 +1,5 @@
-//! Names of the operations on a repository that need a grant: full method names of RPCs, and names of git-svc's plain HTTP endpoints.
+//! Names of the operations on a repository that need a grant: full method names of RPCs, and names of git-svc's plain HTTP endpoints. Beside
+//! them those that the gateway does by itself, which need none.
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident = $value:literal;)*) => {
@@ -43,6 +44,10 @@ operations! {
     SET_PROTECTION = "ferrite.git.v1.ProtectionService/SetProtection";
     /// Remove a rule about branches.
     DELETE_PROTECTION = "ferrite.git.v1.ProtectionService/DeleteProtection";
+    /// Sync a mirror.
+    SYNC_MIRROR = "ferrite.git.v1.MirrorService/SyncMirror";
+    /// Change the schedule of a mirror.
+    UPDATE_MIRROR = "ferrite.git.v1.MirrorService/UpdateMirror";
     /// See the issues of a repository.
     LIST_ISSUES = "ferrite.issue.v1.IssueService/ListIssues";
     /// See one issue.
@@ -119,6 +124,12 @@ operations! {
     RECEIVE_PACK = "git/receive-pack";
     /// Read a file as it is.
     RAW = "git/raw";
+    /// Read a file of a release.
+    ASSET = "git/asset";
+    /// Write a file of a release.
+    UPLOAD_ASSET = "git/upload-asset";
     /// Read a tree as a zip or tar file.
     ARCHIVE = "git/archive";
+    /// Render Markdown, which the gateway does by itself.
+    RENDER_MARKDOWN = "gateway/markdown";
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, value_parser};
 use ferrite_kit::config::{CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Address;
+use ferrite_outbound::OutboundArgs;
 
 /// Settings of `repo-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
@@ -63,6 +64,10 @@ pub struct Config {
     /// Limits on creations by one account.
     #[command(flatten)]
     pub creations: CreationArgs,
+
+    /// Destinations of migrations and mirrors that are permitted although they are not public.
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
 
     /// URL under which clients reach this installation, for README templates.
     #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000")]

@@ -37,6 +37,33 @@ pub enum RepoError {
     /// The user is no collaborator of the repository.
     #[error("collaborator does not exist")]
     CollaboratorNotFound,
+    /// The caller does not watch the repository.
+    #[error("repository is not watched")]
+    WatchNotFound,
+    /// The repository does not have the topic.
+    #[error("topic does not exist")]
+    TopicNotFound,
+    /// The repository has no such release, or it is a draft that the caller may not see.
+    #[error("release does not exist")]
+    ReleaseNotFound,
+    /// The release has no such file.
+    #[error("file does not exist")]
+    AssetNotFound,
+    /// The repository has the most releases that are allowed.
+    #[error("the repository has {limit} releases, which is the limit")]
+    ReleaseLimit {
+        /// The limit.
+        limit: i64,
+    },
+    /// The release has the most files that are allowed.
+    #[error("the release has {limit} files, which is the limit")]
+    AssetLimit {
+        /// The limit.
+        limit: i64,
+    },
+    /// There is no such migration, or it is hidden from the caller.
+    #[error("migration does not exist")]
+    MigrationNotFound,
     /// The caller is not a member of the organization.
     #[error("members of the organization only")]
     OrganizationMemberRequired,
@@ -87,9 +114,32 @@ pub enum RepoError {
         /// Name of the repository.
         name: String,
     },
+    /// The name is a former one of a repository that the caller may see.
+    #[error("repository has moved to `{owner}/{name}`")]
+    RepositoryMoved {
+        /// Name of the owner.
+        owner: String,
+        /// Name of the repository.
+        name: String,
+    },
+    /// No transfer of the repository waits.
+    #[error("transfer does not exist")]
+    TransferNotFound,
+    /// A transfer of the repository waits already.
+    #[error("a transfer of the repository waits for its new owner already")]
+    TransferPending,
+    /// The caller is not the new owner of a transfer, and owns no organization that is.
+    #[error("the new owner only")]
+    TransferReceiverRequired,
     /// The account has reached its limit of repositories.
     #[error("the account owns {limit} repositories, which is its limit")]
     RepositoryLimit {
+        /// The limit.
+        limit: i64,
+    },
+    /// The repository is the end of a chain of forks of forks that may not be longer.
+    #[error("a chain of forks of forks has at most {limit} repositories")]
+    ForksTooDeep {
         /// The limit.
         limit: i64,
     },
@@ -164,7 +214,14 @@ impl ServiceError for RepoError {
             | Self::TeamNotFound
             | Self::MemberNotFound
             | Self::KeyNotFound
-            | Self::CollaboratorNotFound => Kind::NotFound,
+            | Self::RepositoryMoved { .. }
+            | Self::TransferNotFound
+            | Self::CollaboratorNotFound
+            | Self::WatchNotFound
+            | Self::TopicNotFound
+            | Self::ReleaseNotFound
+            | Self::AssetNotFound
+            | Self::MigrationNotFound => Kind::NotFound,
             Self::RepositoryExists { .. }
             | Self::UserExists(_)
             | Self::EmailUsed
@@ -173,14 +230,19 @@ impl ServiceError for RepoError {
             | Self::KeyTitleUsed(_)
             | Self::TeamExists(_) => Kind::AlreadyExists,
             Self::RepositoryLimit { .. }
+            | Self::ForksTooDeep { .. }
+            | Self::ReleaseLimit { .. }
+            | Self::AssetLimit { .. }
+            | Self::TransferPending
             | Self::LastOwner
             | Self::OwnersTeam
             | Self::OwnsRepositories
             | Self::BelongsToOrganizations
             | Self::LastAdministrator => Kind::FailedPrecondition,
-            Self::NotYourTokens | Self::OrganizationMemberRequired | Self::OrganizationOwnerRequired => {
-                Kind::PermissionDenied
-            }
+            Self::NotYourTokens
+            | Self::OrganizationMemberRequired
+            | Self::OrganizationOwnerRequired
+            | Self::TransferReceiverRequired => Kind::PermissionDenied,
             Self::TooManyAttempts { .. } | Self::TooManyCreations { .. } => Kind::RateLimited,
             Self::Busy | Self::StoreUnavailable => Kind::Overloaded,
             Self::Interrupted => Kind::Aborted,
@@ -200,6 +262,13 @@ impl ServiceError for RepoError {
             Self::MemberNotFound => "MEMBER_NOT_FOUND",
             Self::KeyNotFound => "KEY_NOT_FOUND",
             Self::CollaboratorNotFound => "COLLABORATOR_NOT_FOUND",
+            Self::WatchNotFound => "WATCH_NOT_FOUND",
+            Self::TopicNotFound => "TOPIC_NOT_FOUND",
+            Self::ReleaseNotFound => "RELEASE_NOT_FOUND",
+            Self::AssetNotFound => "ASSET_NOT_FOUND",
+            Self::ReleaseLimit { .. } => "RELEASE_LIMIT_REACHED",
+            Self::AssetLimit { .. } => "ASSET_LIMIT_REACHED",
+            Self::MigrationNotFound => "MIGRATION_NOT_FOUND",
             Self::OrganizationMemberRequired => "ORGANIZATION_MEMBER_REQUIRED",
             Self::OrganizationOwnerRequired => "ORGANIZATION_OWNER_REQUIRED",
             Self::KeyUsed => "KEY_ALREADY_USED",
@@ -213,6 +282,11 @@ impl ServiceError for RepoError {
             Self::TooManyCreations { .. } => "TOO_MANY_CREATIONS",
             Self::RepositoryExists { .. } => "REPOSITORY_ALREADY_EXISTS",
             Self::RepositoryLimit { .. } => "REPOSITORY_LIMIT_REACHED",
+            Self::ForksTooDeep { .. } => "FORKS_TOO_DEEP",
+            Self::RepositoryMoved { .. } => "REPOSITORY_MOVED",
+            Self::TransferNotFound => "TRANSFER_NOT_FOUND",
+            Self::TransferPending => "TRANSFER_PENDING",
+            Self::TransferReceiverRequired => "TRANSFER_RECEIVER_REQUIRED",
             Self::UserExists(_) => "USER_ALREADY_EXISTS",
             Self::EmailUsed => "EMAIL_ALREADY_USED",
             Self::TokenExists(_) => "TOKEN_ALREADY_EXISTS",
@@ -234,6 +308,13 @@ impl ServiceError for RepoError {
     fn violations(&self) -> Vec<FieldViolation> {
         match self {
             Self::Invalid(violations) => violations.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::RepositoryMoved { owner, name } => vec![("owner", owner.clone()), ("name", name.clone())],
             _ => Vec::new(),
         }
     }

@@ -34,7 +34,7 @@ use ferrite_proto::grant::{Grant, IssueReach, Signer};
 pub use config::Config;
 pub use error::RepoError;
 
-use crate::background::{LastUseWriter, Sweeper};
+use crate::background::{DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, Sweeper};
 use crate::state::AppState;
 
 /// Serves accounts and repositories on `listeners` until `life` stops and requests in flight are done.
@@ -55,6 +55,13 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 
     state.relay.start(state.config.database.event_retention, &life);
     Sweeper::new(state.repositories.clone(), state.storage.clone(), state.clock.clone()).start(&life);
+    let (repositories, migrations) = (state.repositories.clone(), state.migrations.clone());
+    let sweeper =
+        MigrationSweeper::new(state.db.clone(), repositories, migrations, state.storage.clone(), state.clock.clone());
+    sweeper.start(&life);
+    FileSweeper::new(state.releases.clone(), state.storage.clone(), state.clock.clone()).start(&life);
+    let download_writer = DownloadWriter::new(Arc::clone(&state.downloads), state.releases.clone());
+    download_writer.clone().start(&life);
     let last_use_writer = LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone());
     last_use_writer.clone().start(&life);
     let probe = move || {
@@ -67,6 +74,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let router = rpc::register(GrpcServer::default(), state).into_router(auth, axum::Router::new(), &life);
     serve_all(listeners, router, ListenerLimits::default(), &life).await;
     last_use_writer.write().await;
+    download_writer.write().await;
     Ok(())
 }
 

@@ -13,11 +13,12 @@ use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::grant::Signer;
 
 use crate::auth::{CredentialChecker, Grants, LastUse, Passwords, Throttle, TokenAuthenticator};
+use crate::background::DownloadCounts;
 use crate::config::Config;
 use crate::creation_limit::CreationLimit;
 use crate::store::{
-    AccountStore, AuditStore, CollaboratorStore, DeployKeyStore, OrganizationStore, ProfileStore, PublicKeyStore,
-    RepositoryStore, TeamStore, TokenStore,
+    AccountStore, AuditStore, AvatarStore, CollaboratorStore, DeployKeyStore, MigrationStore, OrganizationStore,
+    ProfileStore, PublicKeyStore, RelationStore, ReleaseStore, RepositoryStore, TeamStore, TokenStore, TransferStore,
 };
 
 /// The stores and services of this process.
@@ -26,6 +27,12 @@ pub(crate) struct AppState {
     pub(crate) accounts: AccountStore,
     pub(crate) tokens: TokenStore,
     pub(crate) repositories: RepositoryStore,
+    pub(crate) transfers: TransferStore,
+    pub(crate) relations: RelationStore,
+    pub(crate) migrations: MigrationStore,
+    pub(crate) releases: ReleaseStore,
+    /// Complete downloads of files that are not written yet.
+    pub(crate) downloads: Arc<DownloadCounts>,
     pub(crate) collaborators: CollaboratorStore,
     pub(crate) deploy_keys: DeployKeyStore,
     pub(crate) organizations: OrganizationStore,
@@ -33,6 +40,7 @@ pub(crate) struct AppState {
     pub(crate) profiles: ProfileStore,
     pub(crate) public_keys: PublicKeyStore,
     pub(crate) audit: AuditStore,
+    pub(crate) avatars: AvatarStore,
     pub(crate) passwords: Passwords,
     pub(crate) credentials: CredentialChecker,
     pub(crate) token_authenticator: TokenAuthenticator,
@@ -86,7 +94,12 @@ impl AppState {
             ),
             accounts,
             tokens,
+            relations: RelationStore::new(db.clone()),
             repositories: RepositoryStore::new(db.clone()),
+            transfers: TransferStore::new(db.clone()),
+            migrations: MigrationStore::new(db.clone()),
+            releases: ReleaseStore::new(db.clone()),
+            downloads: Arc::default(),
             collaborators: CollaboratorStore::new(db.clone()),
             deploy_keys: DeployKeyStore::new(db.clone()),
             organizations: OrganizationStore::new(db.clone()),
@@ -94,6 +107,7 @@ impl AppState {
             profiles: ProfileStore::new(db.clone()),
             public_keys: PublicKeyStore::new(db.clone()),
             audit: AuditStore::new(db.clone()),
+            avatars: AvatarStore::new(db.clone()),
             passwords,
             token_authenticator,
             last_use,

@@ -108,14 +108,46 @@ impl RepositoryLinks {
         }
     }
 
-    fn api(&self) -> String {
+    /// Returns the URL of the repository in the API.
+    #[must_use]
+    pub fn api(&self) -> String {
         format!("{}/api/v1/repos/{}", self.links.root, self.path)
+    }
+
+    /// Returns the URL of the caller's watch on the repository in the API.
+    #[must_use]
+    pub fn subscription(&self) -> String {
+        format!("{}/subscription", self.api())
     }
 
     /// Returns the URL of a deploy key in the API.
     #[must_use]
     pub fn deploy_key(&self, id: i64) -> String {
         format!("{}/keys/{id}", self.api())
+    }
+
+    /// Returns the URL of a release in the API.
+    #[must_use]
+    pub fn release(&self, id: i64) -> String {
+        format!("{}/releases/{id}", self.api())
+    }
+
+    /// Returns the URL of the page of a release.
+    #[must_use]
+    pub fn release_html(&self, tag_name: &str) -> String {
+        format!("{}/releases/tag/{}", self.html(), encode(tag_name.as_bytes()))
+    }
+
+    /// Returns the URL of a file of a release.
+    #[must_use]
+    pub fn release_download(&self, tag_name: &str, name: &str) -> String {
+        format!("{}/releases/download/{}/{}", self.html(), encode(tag_name.as_bytes()), encode(name.as_bytes()))
+    }
+
+    /// Returns the URL of an archive in the API; `ending` is the end of its name (`zip`).
+    #[must_use]
+    pub fn archive(&self, revision: &str, ending: &str) -> String {
+        format!("{}/archive/{}.{ending}", self.api(), encode_path(revision.as_bytes()))
     }
 
     /// Returns the URL of a label in the API.

@@ -3,7 +3,7 @@
 use ferrite_proto::{Permission, repo};
 use serde::Serialize;
 
-use super::convert::{MissingField, require, time};
+use super::convert::{MissingField, optional_time, require, time};
 use super::user::User;
 use crate::links::Links;
 
@@ -40,10 +40,85 @@ pub struct Repository {
     watchers_count: i64,
     open_issues_count: i64,
     default_branch: String,
+    archived: bool,
+    has_issues: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_tracker: Option<ExternalTracker>,
+    has_wiki: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    external_wiki: Option<ExternalWiki>,
+    topics: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mirror_info: Option<MirrorInfo>,
     created_at: String,
     updated_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     permissions: Option<Permissions>,
+}
+
+/// An issue tracker elsewhere.
+#[derive(Clone, Debug, Serialize)]
+struct ExternalTracker {
+    external_tracker_url: String,
+    external_tracker_format: String,
+    external_tracker_style: &'static str,
+}
+
+impl From<repo::ExternalTracker> for ExternalTracker {
+    fn from(tracker: repo::ExternalTracker) -> Self {
+        Self {
+            external_tracker_url: tracker.url,
+            external_tracker_format: tracker.url_format,
+            external_tracker_style: if tracker.is_alphanumeric { "alphanumeric" } else { "numeric" },
+        }
+    }
+}
+
+/// A wiki elsewhere.
+#[derive(Clone, Debug, Serialize)]
+struct ExternalWiki {
+    external_wiki_url: String,
+}
+
+/// The state of a mirror.
+#[derive(Clone, Debug, Serialize)]
+struct MirrorInfo {
+    interval: String,
+    #[serde(flatten)]
+    schedule: Option<MirrorSchedule>,
+}
+
+/// The part of a mirror's state that administrators of the repository see.
+#[derive(Clone, Debug, Serialize)]
+struct MirrorSchedule {
+    last_sync_at: Option<String>,
+    next_sync_at: Option<String>,
+    last_error: String,
+}
+
+impl MirrorInfo {
+    fn new(mirror: repo::MirrorState, permission: Permission) -> Result<Self, MissingField> {
+        let schedule = if permission >= Permission::Admin {
+            Some(MirrorSchedule {
+                last_sync_at: optional_time(mirror.last_sync_time, "last_sync_time")?,
+                next_sync_at: optional_time(mirror.next_sync_time, "next_sync_time")?,
+                last_error: mirror.last_error,
+            })
+        } else {
+            None
+        };
+        Ok(Self { interval: go_duration(mirror.interval_seconds), schedule })
+    }
+}
+
+/// Formats a number of seconds as Go formats durations: `8h0m0s`, `10m0s`, `45s`.
+fn go_duration(seconds: i64) -> String {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, minutes) => format!("{minutes}m{seconds}s"),
+        (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
+    }
 }
 
 /// Permissions of the caller.
@@ -105,6 +180,15 @@ impl Repository {
             watchers_count: repository.watcher_count,
             open_issues_count: repository.open_issue_count,
             default_branch: repository.default_branch,
+            archived: repository.is_archived,
+            has_issues: repository.has_issues,
+            external_tracker: repository.external_tracker.map(ExternalTracker::from),
+            has_wiki: repository.has_wiki,
+            external_wiki: Some(repository.external_wiki_url)
+                .filter(|url| !url.is_empty())
+                .map(|external_wiki_url| ExternalWiki { external_wiki_url }),
+            topics: repository.topics,
+            mirror_info: repository.mirror.map(|mirror| MirrorInfo::new(mirror, permission)).transpose()?,
             created_at: time(repository.create_time, "create_time")?,
             updated_at: time(repository.update_time, "update_time")?,
             permissions: Some(permission.into()),

@@ -66,14 +66,15 @@ impl Plan {
         let secrets = vec!["--secret-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::SECRET_KEY_FILE)];
         let outbound = vec![format!("--outbound-allow={}", args.outbound_allow)];
         let peers = address_flags(&["repo", "git"]);
-        let hook = builder.service("hook-svc", "hook", [peers, database("hook"), builder.urls(), secrets, outbound]);
+        let own = [peers, database("hook"), builder.urls(), secrets.clone(), outbound.clone()];
+        let hook = builder.service("hook-svc", "hook", own);
         let store = strings(&["--store-path", "git", "--store", "default"]);
-        let git =
-            builder.service("git-svc", "git", [address_flags(&["repo", "issue", "hook"]), database("git"), store]);
+        let own = [address_flags(&["repo", "issue", "hook"]), database("git"), store, secrets, outbound.clone()];
+        let git = builder.service("git-svc", "git", own);
         let signing = vec!["--grant-key-file".to_owned(), format!("{KEY_FOLDER}/{}", keys::GRANT_KEY_FILE)];
         let store = strings(&["--store", "default", "--database-url", REPO_DATABASE_URL]);
         let peers = address_flags(&["issue", "hook", "git"]);
-        let repo = builder.service("repo-svc", "repo", [peers, store, signing, builder.urls()]);
+        let repo = builder.service("repo-svc", "repo", [peers, store, signing, builder.urls(), outbound]);
         Self { groups: vec![vec![gateway], vec![issue, hook], vec![git], vec![repo]], http }
     }
 

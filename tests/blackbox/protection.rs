@@ -52,6 +52,10 @@ async fn rules_are_kept_by_their_pattern(cluster: &Cluster) {
     let star = ada.put(&rules(&ada, "kept", "/release/*"), &json!({"allow_delete": true})).await.expect(201).json();
     assert_eq!((&star["pattern"], &star["allow_delete"]), (&json!("release/*"), &json!(true)));
     assert_eq!(ada.get(&rules(&ada, "kept", "")).await.expect(200).json(), json!([again, star]));
+    let second = ada.get(&rules(&ada, "kept", "?limit=1&page=2")).await.expect(200);
+    assert_eq!((second.json(), second.header("x-total-count").as_str()), (json!([star]), "2"));
+    assert!(second.header("link").contains("limit=1&page=1>; rel=\"prev\""), "{}", second.header("link"));
+    assert_eq!(ada.get(&rules(&ada, "kept", "?limit=1&page=3")).await.expect(200).json(), json!([]));
     assert_eq!(ada.get(&rules(&ada, "kept", "/release%2F%2A")).await.expect(200).json(), star);
     ada.delete(&rules(&ada, "kept", "/main")).await.empty(204);
     ada.delete(&rules(&ada, "kept", "/main")).await.refused(404);

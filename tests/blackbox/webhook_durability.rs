@@ -30,7 +30,7 @@ const CRASH_INTERVAL: Duration = Duration::from_millis(400);
 /// A delivery leaves its order after so many failed attempts.
 const ORDERED_ATTEMPTS: usize = 4;
 /// Longest wait for the last events: repeats after crashes have longer and longer pauses.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(240);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Where events stand on their way, shown when some are missing.
 const TRACES: [(Role, &str); 6] = [

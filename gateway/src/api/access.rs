@@ -36,6 +36,13 @@ pub(crate) struct Access {
     caller: Option<repo::User>,
 }
 
+impl Access {
+    /// Returns the id of the caller's account; zero for a caller without one.
+    pub(crate) fn caller_id(&self) -> i64 {
+        self.caller.as_ref().map_or(0, |caller| caller.id)
+    }
+}
+
 /// The operation and target of a request, for which repo-svc checks the permission of the caller.
 pub(crate) struct PermissionCheck(CheckAccessRequest);
 
@@ -131,6 +138,15 @@ impl ApiState {
             Ok(_) => error,
             Err(status) => status.into(),
         }
+    }
+
+    /// Checks the permission of the caller before work that the gateway does by itself.
+    ///
+    /// # Errors
+    /// 401, 403 or 404 of repo-svc.
+    pub(crate) async fn check(&self, context: &RequestContext, check: PermissionCheck) -> Result<(), ApiError> {
+        self.clients.access().check_access(context.request(check.0)).await?;
+        Ok(())
     }
 
     /// Decodes a JSON body by `decode`.

@@ -8,6 +8,7 @@ mod accounts;
 mod admin;
 mod archive;
 mod audit;
+mod avatars;
 mod branches;
 mod collaborators;
 mod comments;
@@ -18,6 +19,7 @@ mod deploy_keys;
 mod emails;
 mod events;
 mod follows;
+mod forks;
 mod git_data;
 mod git_response;
 mod hook_owner;
@@ -27,17 +29,29 @@ mod issue_tracker;
 mod issues;
 mod keys;
 mod labels;
+mod markdown;
 mod members;
+mod migrations;
 mod milestones;
+mod mirrors;
 mod operation;
 mod orgs;
 mod protections;
 mod raw;
+mod release_assets;
+mod release_downloads;
+mod releases;
+mod repo_settings;
 mod repos;
+mod starred;
 mod state;
+mod subscriptions;
 mod teams;
 mod tokens;
+mod topics;
 mod tracker;
+mod transfers;
+mod wiki_settings;
 
 use axum::Router;
 
@@ -59,8 +73,9 @@ macro_rules! groups {
 }
 
 groups! {
-    accounts admin archive audit branches collaborators comments commits contents deliveries deploy_keys emails events follows git_data hooks
-    issue_labels issue_tracker issues keys labels members milestones orgs protections raw repos teams tokens
+    accounts admin archive audit avatars branches collaborators comments commits contents deliveries deploy_keys emails events follows forks git_data hooks
+    issue_labels issue_tracker issues keys labels markdown members migrations milestones mirrors orgs protections raw repo_settings repos starred subscriptions teams tokens topics wiki_settings
+    transfers releases release_assets release_downloads
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ use crate::http::body_limits::MAX_JSON_BYTES;
 use crate::http::error::{ApiError, FieldError};
 use crate::http::fields::FieldReader;
 use crate::http::json::{self, Json};
+use crate::http::page::PageLimits;
 use crate::http::path::RepoPath;
+use crate::http::query::Query;
 use crate::http::routes::routes;
 
 /// Most accounts in one rule.
@@ -42,12 +44,19 @@ async fn list(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
     path: RepoPath,
+    query: Query,
 ) -> Result<Response, ApiError> {
     let access = api.access(&context, &path, operation::LIST_PROTECTIONS).await?;
     let request = ListProtectionsRequest { repository_id: access.id };
     let request = context.request_with_grant(&access.grant, request);
-    let answer = api.clients.protections().list_protections(request).await?.into_inner();
-    Ok(json::ok(convert(&api, &context, answer.protections).await?))
+    let rules = api.clients.protections().list_protections(request).await?.into_inner().protections;
+    let page = query.page(PageLimits::WHOLE_LIST);
+    let headers = query.headers(page, i64::try_from(rules.len()).unwrap_or(i64::MAX), &api.links);
+    // A repository has few rules, so git-svc returns all of them.
+    let size = usize::try_from(page.size).unwrap_or(usize::MAX);
+    let before = size.saturating_mul(usize::try_from(page.number - 1).unwrap_or(usize::MAX));
+    let rules = rules.into_iter().skip(before).take(size).collect();
+    Ok(json::page(convert(&api, &context, rules).await?, headers))
 }
 
 async fn get(

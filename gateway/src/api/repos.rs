@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use ferrite_proto::repo::{
     self, AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, GetRepositoryRequest, ListRepositoriesRequest,
-    SearchRepositoriesRequest,
+    RepositoryMode, RepositorySort, SearchRepositoriesRequest,
 };
 
 use super::access::PermissionCheck;
@@ -14,10 +14,10 @@ use super::state::ApiState;
 use crate::auth::{Authenticated, MaybeAuthenticated, RequestContext, with_timeout};
 use crate::dto::{Repository, SearchResults, Viewer, require};
 use crate::http::body::JsonBody;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, FieldError};
 use crate::http::fields::FieldReader;
 use crate::http::json;
-use crate::http::page::PageLimits;
+use crate::http::page::{Page, PageLimits};
 use crate::http::path::{Params, RepoPath};
 use crate::http::query::Query;
 use crate::http::routes::{organization, routes};
@@ -35,7 +35,8 @@ routes! { ApiState:
 }
 
 impl ApiState {
-    fn repository(
+    /// Converts a repository, as [`Self::repositories`].
+    pub(super) fn repository(
         &self,
         context: &RequestContext,
         repository: Option<repo::Repository>,
@@ -122,14 +123,63 @@ async fn search(
     query: Query,
 ) -> Result<Response, ApiError> {
     let page = query.page(PageLimits::LARGE_LIST);
-    // Ids are positive, so a negative one selects nothing, as does the largest; zero selects every owner.
-    let owner_id = query.number("uid").map_or(0, |id| if id < 0 { i64::MAX } else { id });
-    let request =
-        SearchRepositoriesRequest { query: query.filter("q"), owner_id, page: page.number, page_size: page.size };
+    let request = match search_terms(&query, page) {
+        Ok(request) => request,
+        Err(error) => {
+            let check = PermissionCheck::of(operation::SEARCH_REPOSITORIES);
+            return Err(api.prefer_permission_error(&context, check, error).await);
+        }
+    };
     let answer = api.clients.repositories().search_repositories(context.request(request)).await?.into_inner();
     let found = api.repositories(&context, answer.repositories)?;
     let data = found.into_iter().map(Repository::without_permissions).collect();
     Ok(json::page(SearchResults { data, ok: true }, query.headers(page, answer.total_count, &api.links)))
+}
+
+/// Returns the terms of a search.
+///
+/// # Errors
+/// 422 with every parameter that cannot be read.
+fn search_terms(query: &Query, page: Page) -> Result<SearchRepositoriesRequest, ApiError> {
+    let sorts = [
+        ("alpha", RepositorySort::Name),
+        ("created", RepositorySort::Created),
+        ("updated", RepositorySort::Updated),
+        ("size", RepositorySort::Size),
+        ("id", RepositorySort::Id),
+        ("stars", RepositorySort::Stars),
+        ("forks", RepositorySort::Forks),
+    ];
+    let modes =
+        [("source", RepositoryMode::Source), ("fork", RepositoryMode::Fork), ("mirror", RepositoryMode::Mirror)];
+    let mut errors = Vec::new();
+    let sort = query.word("sort", &sorts).unwrap_or_else(|error| note(error, &mut errors));
+    let is_descending = query.word("order", &[("asc", false), ("desc", true)]);
+    let is_descending = is_descending.unwrap_or_else(|error| note(error, &mut errors));
+    let mode = query.word("mode", &modes).unwrap_or_else(|error| note(error, &mut errors));
+    let is_archived = query.word("archived", &[("true", true), ("false", false)]);
+    let is_archived = is_archived.unwrap_or_else(|error| note(error, &mut errors));
+    if !errors.is_empty() {
+        return Err(ApiError::invalid(errors));
+    }
+    Ok(SearchRepositoriesRequest {
+        query: query.filter("q"),
+        // Ids are positive, so a negative one selects nothing, as does the largest; zero selects every owner.
+        owner_id: query.number("uid").map_or(0, |id| if id < 0 { i64::MAX } else { id }),
+        page: page.number,
+        page_size: page.size,
+        sort: sort.unwrap_or_default().into(),
+        is_descending: is_descending.unwrap_or_default(),
+        mode: mode.unwrap_or_default().into(),
+        topic: query.filter("topic"),
+        is_archived,
+    })
+}
+
+/// Notes the error of a parameter, which then counts as absent.
+fn note<T>(error: FieldError, errors: &mut Vec<FieldError>) -> Option<T> {
+    errors.push(error);
+    None
 }
 
 /// The owner of a new repository.

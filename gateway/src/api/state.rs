@@ -1,5 +1,8 @@
 //! State of the API's handlers.
 
+use std::time::Duration;
+
+use crate::blocking::BlockingPools;
 use crate::http::body_limits::BodyLimits;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
@@ -14,6 +17,11 @@ pub(crate) struct ApiState {
     pub(crate) git_client: GitHttpClient,
     pub(crate) links: Links,
     pub(crate) body_limits: BodyLimits,
+    pub(crate) blocking: BlockingPools,
+    /// Longest time for which a request waits for a migration.
+    pub(crate) migration_wait: Duration,
+    /// Bytes of the largest file of a release.
+    pub(crate) max_asset_bytes: u64,
     /// Streams of events end with the process.
     pub(crate) life: Lifecycle,
 }

@@ -20,7 +20,7 @@ use ferrite_proto::operation::{
     LIST_PROTECTIONS, PUT_CONTENTS, SET_PROTECTION, UPDATE_HOOK,
 };
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
-use ferrite_proto::repo::repository_service_server::{RepositoryService, RepositoryServiceServer};
+use ferrite_proto::repo::repository_service_server::RepositoryServiceServer;
 use ferrite_proto::repo::{self, Permission, repository_ref};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use tonic::{Response, Status};
@@ -32,15 +32,19 @@ use crate::tests::unreachable_services;
 use crate::upstream::git_client::GitHttpClient;
 
 mod archives;
+mod avatars;
 mod bodies;
 mod comments;
 mod deliveries;
+mod fake_repositories;
 mod git;
 mod git_data;
 mod hooks;
 mod issue_checks;
 mod issues;
 mod labels;
+mod markdown;
+mod migrations;
 mod operations;
 mod script;
 mod tokens;
@@ -115,8 +119,8 @@ impl AccessService for FakeRepoService {
         if ferrite_proto::Permission::from(repository.permission()) < needed {
             return Err(AuthError::PermissionRequired { needed }.into());
         }
-        let grant = "grant".into();
-        Ok(Response::new(repo::ResolveAccessResponse { repository: Some(repository), grant, identity: None }))
+        let (repository, grant) = (Some(repository), "grant".into());
+        Ok(Response::new(repo::ResolveAccessResponse { repository, grant, identity: None, stored_id: 7 }))
     }
 
     async fn check_access(
@@ -149,62 +153,6 @@ impl AccessService for FakeRepoService {
     async fn resolve_key(&self, request: tonic::Request<repo::ResolveKeyRequest>) -> Answer<repo::ResolveKeyResponse> {
         self.record(&request)?;
         Err(AuthError::BadCredentials.into())
-    }
-}
-
-#[tonic::async_trait]
-impl RepositoryService for FakeRepoService {
-    async fn create_repository(
-        &self,
-        request: tonic::Request<repo::CreateRepositoryRequest>,
-    ) -> Answer<repo::CreateRepositoryResponse> {
-        self.record(&request)?;
-        let name = repo::RepositoryName { owner: "bob".into(), name: request.into_inner().name };
-        let reference = repo::RepositoryRef { by: Some(repository_ref::By::Name(name)) };
-        Ok(Response::new(repo::CreateRepositoryResponse { repository: Some(repository(Some(reference))?) }))
-    }
-
-    async fn get_repository(
-        &self,
-        request: tonic::Request<repo::GetRepositoryRequest>,
-    ) -> Answer<repo::GetRepositoryResponse> {
-        self.record(&request)?;
-        let repository = repository(request.into_inner().repository)?;
-        Ok(Response::new(repo::GetRepositoryResponse { repository: Some(repository) }))
-    }
-
-    async fn list_repositories(
-        &self,
-        request: tonic::Request<repo::ListRepositoriesRequest>,
-    ) -> Answer<repo::ListRepositoriesResponse> {
-        self.record(&request)?;
-        Ok(Response::new(repo::ListRepositoriesResponse::default()))
-    }
-
-    async fn search_repositories(
-        &self,
-        request: tonic::Request<repo::SearchRepositoriesRequest>,
-    ) -> Answer<repo::SearchRepositoriesResponse> {
-        self.record(&request)?;
-        let request = request.into_inner();
-        assert!(!request.query.contains('\0') && request.owner_id >= 0 && request.page >= 1 && request.page_size <= 50);
-        Ok(Response::new(repo::SearchRepositoriesResponse { repositories: Vec::new(), total_count: 25 }))
-    }
-
-    async fn delete_repository(
-        &self,
-        request: tonic::Request<repo::DeleteRepositoryRequest>,
-    ) -> Answer<repo::DeleteRepositoryResponse> {
-        self.record(&request)?;
-        Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Owner }.into())
-    }
-
-    async fn update_issue_tracker(
-        &self,
-        request: tonic::Request<repo::UpdateIssueTrackerRequest>,
-    ) -> Answer<repo::UpdateIssueTrackerResponse> {
-        self.record(&request)?;
-        Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Admin }.into())
     }
 }
 

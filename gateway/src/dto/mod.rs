@@ -12,10 +12,14 @@ mod delivery;
 mod event;
 mod git_data;
 mod hook;
+mod migration;
 mod organization;
 mod protection;
+mod release;
 mod repository_urls;
 mod timeline;
+mod transfer;
+mod watch;
 
 use serde::Serialize;
 
@@ -30,10 +34,20 @@ pub(crate) use delivery::{Delivery, DeliveryWithAttempts, ReplayCount};
 pub(crate) use event::{FeedEvent, FeedPage};
 pub(crate) use git_data::{Blob, Ref, TagObject, Tree};
 pub(crate) use hook::Hook;
+pub(crate) use migration::Migration;
 pub(crate) use organization::{Collaborator, Membership, Organization, Team};
 pub(crate) use protection::Protection;
+pub(crate) use release::{Release, ReleaseAsset};
 pub(crate) use repository_urls::RepositoryUrls;
 pub(crate) use timeline::TimelineEntry;
+pub(crate) use transfer::Transfer;
+pub(crate) use watch::Watch;
+
+/// The topics of a repository.
+#[derive(Debug, Serialize)]
+pub(crate) struct Topics {
+    pub(crate) topics: Vec<String>,
+}
 
 /// The results of a search.
 #[derive(Debug, Serialize)]

@@ -149,10 +149,12 @@ impl GitHttpState {
         let credentials = GitCredentials::of(headers)?;
         require_credentials_for_push(service, &credentials)?;
         let is_anonymous = credentials.is_anonymous();
-        let repository = names.ok().and_then(|Path((owner, repo))| target::repository(&owner, &repo));
-        let repository = repository.ok_or_else(|| GitHttpError::missing(is_anonymous))?;
+        let target = names.ok().and_then(|Path((owner, repo))| target::parse(&owner, &repo));
+        let target = target.ok_or_else(|| GitHttpError::missing(is_anonymous))?;
         let access_request = ResolveAccessRequest {
-            repository: Some(repository),
+            repository: Some(target.repository),
+            is_wiki: target.is_wiki,
+            follow_redirect: true,
             operation: service.operation().to_owned(),
             basic: credentials.into_basic(),
             ssh_fingerprint: None,
@@ -177,7 +179,7 @@ impl GitHttpState {
         if service == GitService::ReceivePack && repository.is_mirror {
             return Err(GitHttpError::MirrorReadOnly);
         }
-        Ok(Authorized { repository_id: repository.id, grant, is_anonymous, access_request })
+        Ok(Authorized { repository_id: response.stored_id, grant, is_anonymous, access_request })
     }
 
     /// Sends a request to git-svc and returns the body of its response.

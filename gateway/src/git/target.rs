@@ -1,27 +1,35 @@
-//! The repository that the two parts of a path name, for git over HTTP and over SSH.
+//! The repository or wiki that the two parts of a path name, for git over HTTP and over SSH.
 
 use ferrite_proto::repo::{RepositoryName, RepositoryRef, repository_ref};
 
 const MAX_OWNER_BYTES: usize = 64;
 const MAX_NAME_BYTES: usize = 100;
 
-/// Returns the repository that `/{owner}/{repo}` names, with or without `.git` at its end; `None` for a name that no repository
-/// can have.
-pub(crate) fn repository(owner: &str, repo: &str) -> Option<RepositoryRef> {
-    let name = without_suffix(repo);
+/// A repository, or its wiki.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Target {
+    pub(crate) repository: RepositoryRef,
+    /// True for the wiki of the repository.
+    pub(crate) is_wiki: bool,
+}
+
+/// Returns what `/{owner}/{repo}` names, with or without `.git` at its end: a repository, or with `.wiki` before that its wiki. `None`
+/// for a name that no repository can have.
+pub(crate) fn parse(owner: &str, repo: &str) -> Option<Target> {
+    // No name of a repository ends with either.
+    let path = strip_suffix(repo, ".git").unwrap_or(repo);
+    let (name, is_wiki) = strip_suffix(path, ".wiki").map_or((path, false), |name| (name, true));
     if !is_name(owner, MAX_OWNER_BYTES) || !is_name(name, MAX_NAME_BYTES) {
         return None;
     }
     let name = RepositoryName { owner: owner.to_owned(), name: name.to_owned() };
-    Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) })
+    Some(Target { repository: RepositoryRef { by: Some(repository_ref::By::Name(name)) }, is_wiki })
 }
 
-/// Removes `.git` once. No name of a repository ends with it.
-fn without_suffix(repo: &str) -> &str {
-    match repo.len().checked_sub(".git".len()).and_then(|at| repo.split_at_checked(at)) {
-        Some((name, suffix)) if suffix.eq_ignore_ascii_case(".git") => name,
-        _ => repo,
-    }
+/// Removes a suffix once, whatever its case; `None` if the text does not have it.
+fn strip_suffix<'a>(text: &'a str, suffix: &str) -> Option<&'a str> {
+    let (rest, end) = text.split_at_checked(text.len().checked_sub(suffix.len())?)?;
+    end.eq_ignore_ascii_case(suffix).then_some(rest)
 }
 
 /// Returns whether `text` can be a name. The rules of repo-svc for new names are stricter, so a name that fails here does not
@@ -38,7 +46,7 @@ mod tests {
     use super::*;
 
     fn parts(owner: &str, repo: &str) -> Option<(String, String)> {
-        match repository(owner, repo)?.by? {
+        match parse(owner, repo)?.repository.by? {
             repository_ref::By::Name(name) => Some((name.owner, name.name)),
             repository_ref::By::Id(_) => None,
         }
@@ -51,6 +59,26 @@ mod tests {
         }
         assert_eq!(parts("ada", "demo.git.git"), Some(("ada".into(), "demo.git".into())));
         assert_eq!(parts("ada", "git"), Some(("ada".into(), "git".into())));
+    }
+
+    #[test]
+    fn a_wiki_has_the_name_of_its_repository() {
+        for (repo, is_wiki) in [
+            ("demo.wiki.git", true),
+            ("demo.wiki", true),
+            ("demo.WIKI.Git", true),
+            ("demo.git", false),
+            ("demo", false),
+        ] {
+            assert_eq!(parts("ada", repo), Some(("ada".into(), "demo".into())), "{repo}");
+            assert_eq!(parse("ada", repo).unwrap().is_wiki, is_wiki, "{repo}");
+        }
+        assert_eq!(parts("ada", "demo.git.wiki"), Some(("ada".into(), "demo.git".into())));
+        assert_eq!(parts("ada", "demo.wiki.wiki"), Some(("ada".into(), "demo.wiki".into())));
+        assert!(!parse("ada", "wiki").unwrap().is_wiki);
+        for repo in [".wiki", ".wiki.git", "..wiki.git"] {
+            assert_eq!(parse("ada", repo), None, "{repo}");
+        }
     }
 
     #[test]

@@ -59,6 +59,24 @@ impl JsonBody {
         self.parse(limits, max_bytes, |bytes| parse_object_or_list(bytes, name)).await
     }
 
+    /// Returns the media type of the body in lower case, without parameters; empty if the client names none.
+    pub(crate) fn media_type(&self) -> String {
+        let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// Reads the body as it is, whatever its content type.
+    ///
+    /// # Errors
+    /// 413, 408 and 503 as [`Self::fields`], 400 for a body that ends early.
+    pub(crate) async fn bytes(
+        self,
+        limits: &BodyLimits,
+        max_bytes: usize,
+    ) -> Result<(Vec<u8>, LargeBodyPermit), ApiError> {
+        self.collect(limits, max_bytes).await
+    }
+
     async fn parse(
         self,
         limits: &BodyLimits,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use ferrite_proto::error::{FieldViolation, reason, violations};
+use ferrite_proto::error::{FieldViolation, detail, reason, violations};
 use serde::Serialize;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -34,6 +34,20 @@ pub(crate) struct ApiError {
     errors: Vec<FieldError>,
     retry_after: Option<u64>,
     challenge: bool,
+    moved_to: Option<PresentName>,
+}
+
+/// The present name of a repository that a request named by a former one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PresentName {
+    pub(crate) owner: String,
+    pub(crate) name: String,
+}
+
+impl PresentName {
+    fn of(status: &Status) -> Option<Self> {
+        Some(Self { owner: detail(status, "owner")?, name: detail(status, "name")? })
+    }
 }
 
 /// An error in one field, in the JSON shape of the API.
@@ -59,7 +73,8 @@ impl From<FieldViolation> for FieldError {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, message: message.into(), errors: Vec::new(), retry_after: None, challenge: false }
+        let message = message.into();
+        Self { status, message, errors: Vec::new(), retry_after: None, challenge: false, moved_to: None }
     }
 
     pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
@@ -108,6 +123,11 @@ impl ApiError {
         Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, message) }
     }
 
+    /// Returns the present name of the repository, for a 404 to a request that used a former name.
+    pub(crate) fn moved_to(&self) -> Option<&PresentName> {
+        self.moved_to.as_ref()
+    }
+
     /// Adds `WWW-Authenticate: Basic` to a 401.
     pub(crate) fn with_challenge(mut self) -> Self {
         self.challenge = self.status == StatusCode::UNAUTHORIZED;
@@ -146,6 +166,9 @@ impl From<MissingField> for ApiError {
 impl From<Status> for ApiError {
     fn from(status: Status) -> Self {
         let Some(reason) = reason(&status) else { return from_transport(&status) };
+        if reason == "REPOSITORY_MOVED" {
+            return Self { moved_to: PresentName::of(&status), ..Self::repository_not_found() };
+        }
         let http = http_status(status.code(), &reason);
         if http == StatusCode::INTERNAL_SERVER_ERROR || http == StatusCode::OK {
             tracing::error!(code = ?status.code(), reason, "a service failed: {}", status.message());

@@ -46,7 +46,7 @@ async fn with_etag(response: Response, if_none_match: Option<&HeaderValue>) -> R
 }
 
 /// Returns whether `If-None-Match` has `tag`, by the weak comparison of RFC 9110, section 13.1.2.
-fn is_match(if_none_match: &HeaderValue, tag: &str) -> bool {
+pub(crate) fn is_match(if_none_match: &HeaderValue, tag: &str) -> bool {
     let Ok(tags) = if_none_match.to_str() else { return false };
     tags.split(',').map(str::trim).any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }

@@ -8,6 +8,7 @@ use chrono::DateTime;
 use prost_types::Timestamp;
 
 use super::body_limits::LargeBodyPermit;
+use super::duration::parse_duration;
 use super::error::{ApiError, FieldError};
 use super::json_value::Value;
 
@@ -194,6 +195,38 @@ impl FieldReader {
         }
     }
 
+    /// Reads a required whole number; zero counts as absent.
+    pub(crate) fn required_number(&mut self, name: &str) -> i64 {
+        match self.take(name) {
+            Some(Value::Int(value)) if value != 0 => value,
+            None | Some(Value::Int(_)) => {
+                self.add_error(name, "required", "is required");
+                0
+            }
+            Some(_) => {
+                self.add_type_error(name, "a whole number");
+                0
+            }
+        }
+    }
+
+    /// Reads an optional duration in seconds: a number of them, or a text as Go writes durations; an empty one counts as absent.
+    pub(crate) fn optional_duration(&mut self, name: &str) -> Option<i64> {
+        let seconds = match self.take(name)? {
+            Value::Int(seconds) => Some(seconds),
+            Value::Text(text) if text.is_empty() => return None,
+            Value::Text(text) => parse_duration(&text),
+            Value::Null | Value::Bool(_) | Value::Number | Value::List(_) | Value::Map(_) => {
+                self.add_type_error(name, "a duration or a whole number of seconds");
+                return None;
+            }
+        };
+        if seconds.is_none() {
+            self.add_error(name, "invalid", "must be a duration such as `8h0m0s`, or a number of seconds");
+        }
+        seconds
+    }
+
     /// Reads a whole number, zero when absent.
     pub(crate) fn number(&mut self, name: &str) -> i64 {
         self.optional_number(name).unwrap_or_default()
@@ -213,6 +246,15 @@ impl FieldReader {
     /// Reads a list of texts, empty when absent.
     pub(crate) fn texts(&mut self, name: &str) -> Vec<String> {
         self.optional_texts(name).unwrap_or_default()
+    }
+
+    /// Reads a required list of texts, which may be empty.
+    pub(crate) fn required_list(&mut self, name: &str) -> Vec<String> {
+        if matches!(self.values.get(name), None | Some(Value::Null)) {
+            self.add_error(name, "required", "is required");
+            return Vec::new();
+        }
+        self.texts(name)
     }
 
     /// Reads a required list of texts that is not empty.

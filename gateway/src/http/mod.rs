@@ -1,13 +1,14 @@
 //! HTTP on the client's side: requests, JSON bodies, queries, pages, routes and errors of the API. Lowest room, beside
 //! `upstream`.
 //!
-//! Order of the files, each using those to its right: `middleware` → `query_token`, `client_address`, `error`; `etag` →
-//! `error`; `body` → `fields` → `json_value`, `body_limits` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here:
+//! Order of the files, each using those to its right: `middleware` → `query_token`, `client_address`, `error`; `etag`, `redirect` →
+//! `error`; `upload` → `body_limits`; `body` → `fields` → `json_value`, `body_limits`, `duration` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here:
 //! the operations, and the services that carry them out.
 
 pub(crate) mod body;
 pub(crate) mod body_limits;
 pub(crate) mod client_address;
+mod duration;
 pub(crate) mod error;
 pub(crate) mod etag;
 pub(crate) mod fields;
@@ -18,4 +19,6 @@ pub(crate) mod page;
 pub(crate) mod path;
 pub(crate) mod query;
 mod query_token;
+pub(crate) mod redirect;
 pub(crate) mod routes;
+pub(crate) mod upload;

@@ -37,6 +37,8 @@ impl PageLimits {
     pub(crate) const FOLLOWS: Self = Self { default: 40, max: 40 };
     /// Deliveries of a webhook.
     pub(crate) const DELIVERIES: Self = Self { default: 50, max: 100 };
+    /// Migrations of a user.
+    pub(crate) const MIGRATIONS: Self = Self { default: 50, max: 100 };
     /// The audit log.
     pub(crate) const AUDIT_LOG: Self = Self { default: 50, max: 100 };
 }

@@ -72,6 +72,19 @@ impl<S: Send + Sync> FromRequestParts<S> for RepoPath {
     }
 }
 
+/// The path of a page of a repository outside of the API: `/{owner}/{repo}/{page}/{rest}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PagePath(pub(crate) RepoPath);
+
+impl<S: Send + Sync> FromRequestParts<S> for PagePath {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        // As a path of the API has it, behind its first three parts.
+        Ok(Self(RepoPath::parse(&format!("/api/v1/repos{}", parts.uri.path()))))
+    }
+}
+
 /// The parameters of a route, not decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params(Vec<(String, String)>);

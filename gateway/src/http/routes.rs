@@ -17,8 +17,8 @@ pub enum Capacity {
 /// A route and the operation that it carries out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Full method name of an RPC (`ferrite.repo.v1.AccountService/GetUser`), or name of one of git-svc's HTTP bodies
-    /// (`git/raw`).
+    /// Full method name of an RPC (`ferrite.repo.v1.AccountService/GetUser`), name of one of git-svc's HTTP bodies (`git/raw`),
+    /// or name of an operation that the gateway does by itself (`gateway/markdown`).
     pub operation: &'static str,
     /// Capacity in which the caller acts.
     pub capacity: Capacity,

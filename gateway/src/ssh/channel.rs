@@ -158,9 +158,11 @@ async fn open(
     request_id: &str,
 ) -> Result<(TokioIo<Upgraded>, Revoked), SshCommandError> {
     let command = command?;
-    let repository = target::repository(&command.owner, &command.repo).ok_or(SshCommandError::Missing)?;
+    let target = target::parse(&command.owner, &command.repo).ok_or(SshCommandError::Missing)?;
     let access_request = ResolveAccessRequest {
-        repository: Some(repository),
+        repository: Some(target.repository),
+        is_wiki: target.is_wiki,
+        follow_redirect: true,
         operation: command.service.operation().to_owned(),
         basic: None,
         ssh_fingerprint: Some(client.key.fingerprint.clone()),
@@ -170,6 +172,7 @@ async fn open(
     let response = state.access.clone().resolve_access(request).await;
     let is_user = matches!(client.key.owner, KeyOwner::User(_));
     let response = response.map_err(|status| SshCommandError::of_status(&status, is_user))?.into_inner();
+    let stored_id = response.stored_id;
     let (Some(repository), Ok(grant)) = (response.repository, HeaderValue::try_from(response.grant)) else {
         tracing::error!("repo-svc authorized a client without a repository or a grant");
         return Err(SshCommandError::Internal);
@@ -177,7 +180,7 @@ async fn open(
     if command.service == GitService::ReceivePack && repository.is_mirror {
         return Err(SshCommandError::MirrorReadOnly);
     }
-    let request = OpenSession { repository_id: repository.id, grant, service: command.service, protocol, request_id };
+    let request = OpenSession { repository_id: stored_id, grant, service: command.service, protocol, request_id };
     let session = session::open(&state.git_client, request).await?;
     Ok((session, until_revoked(state.access.clone(), access_request, state.reauthorize_interval)))
 }

@@ -22,6 +22,8 @@ pub(super) enum SshCommandError {
     KeyRemoved,
     /// A push to a mirror.
     MirrorReadOnly,
+    /// A push to an archived repository.
+    Archived,
     /// A service cannot be reached or is at a limit.
     Unavailable,
     /// The connection to git-svc was lost.
@@ -35,6 +37,7 @@ impl SshCommandError {
     pub(super) fn of_status(status: &Status, is_user: bool) -> Self {
         match (status.code(), reason(status)) {
             (Code::NotFound | Code::InvalidArgument, Some(_)) => Self::Missing,
+            (Code::PermissionDenied, Some(reason)) if reason == "REPOSITORY_ARCHIVED" => Self::Archived,
             (Code::PermissionDenied, Some(_)) if is_user => Self::NotAuthorized,
             (Code::PermissionDenied, Some(_)) => Self::KeyNotAuthorized,
             (Code::Unauthenticated, Some(_)) => Self::KeyRemoved,
@@ -59,6 +62,7 @@ impl SshCommandError {
             Self::NotAuthorized | Self::KeyNotAuthorized => "not_authorized",
             Self::KeyRemoved => "key_removed",
             Self::MirrorReadOnly => "mirror",
+            Self::Archived => "archived",
             Self::Unavailable => "unavailable",
             Self::Interrupted => "interrupted",
             Self::Internal => "internal",
@@ -76,6 +80,7 @@ impl fmt::Display for SshCommandError {
             Self::KeyNotAuthorized => "Key permission denied",
             Self::KeyRemoved => "This key is not registered any more",
             Self::MirrorReadOnly => "Mirror repository is read-only",
+            Self::Archived => "Repository is archived and cannot be changed",
             Self::Unavailable => "The service is not available now; try again later",
             Self::Interrupted => "The connection to the repository was lost",
             Self::Internal => "Internal error",

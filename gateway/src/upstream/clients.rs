@@ -5,6 +5,7 @@ use std::time::Duration;
 use ferrite_kit::grpc::Channel;
 use ferrite_proto::git::git_data_service_client::GitDataServiceClient;
 use ferrite_proto::git::git_service_client::GitServiceClient;
+use ferrite_proto::git::mirror_service_client::MirrorServiceClient;
 use ferrite_proto::git::protection_service_client::ProtectionServiceClient;
 use ferrite_proto::hook::delivery_service_client::DeliveryServiceClient;
 use ferrite_proto::hook::feed_service_client::FeedServiceClient;
@@ -16,13 +17,20 @@ use ferrite_proto::issue::milestone_service_client::MilestoneServiceClient;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::administration_service_client::AdministrationServiceClient;
+use ferrite_proto::repo::avatar_service_client::AvatarServiceClient;
 use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;
 use ferrite_proto::repo::deploy_key_service_client::DeployKeyServiceClient;
+use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
 use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
 use ferrite_proto::repo::profile_service_client::ProfileServiceClient;
 use ferrite_proto::repo::public_key_service_client::PublicKeyServiceClient;
+use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
+use ferrite_proto::repo::star_service_client::StarServiceClient;
 use ferrite_proto::repo::team_service_client::TeamServiceClient;
+use ferrite_proto::repo::topic_service_client::TopicServiceClient;
+use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
+use ferrite_proto::repo::watch_service_client::WatchServiceClient;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -52,8 +60,36 @@ impl Clients {
         AccountServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
+    pub(crate) fn avatars(&self) -> AvatarServiceClient<Channel> {
+        AvatarServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
     pub(crate) fn repositories(&self) -> RepositoryServiceClient<Channel> {
         RepositoryServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn migrations(&self) -> MigrationServiceClient<Channel> {
+        MigrationServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn releases(&self) -> ReleaseServiceClient<Channel> {
+        ReleaseServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn transfers(&self) -> TransferServiceClient<Channel> {
+        TransferServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn stars(&self) -> StarServiceClient<Channel> {
+        StarServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn watches(&self) -> WatchServiceClient<Channel> {
+        WatchServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn topics(&self) -> TopicServiceClient<Channel> {
+        TopicServiceClient::new(self.repo.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     pub(crate) fn profiles(&self) -> ProfileServiceClient<Channel> {
@@ -122,6 +158,10 @@ impl Clients {
 
     pub(crate) fn protections(&self) -> ProtectionServiceClient<Channel> {
         ProtectionServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
+    }
+
+    pub(crate) fn mirrors(&self) -> MirrorServiceClient<Channel> {
+        MirrorServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     /// Checks the health of repo-svc, which every request needs.

@@ -49,6 +49,8 @@ pub(crate) struct LimiterOptions {
     pub(crate) archives: usize,
     /// Searches for the commits of a path by `git rev-list`.
     pub(crate) logs: usize,
+    /// Copies of repositories for forks.
+    pub(crate) copies: usize,
 }
 
 /// One limiter per kind of work.
@@ -64,12 +66,16 @@ pub(crate) struct Limiters {
     pub(crate) push: Arc<Limiter>,
     /// Reading large files.
     pub(crate) raw: Arc<Limiter>,
+    /// Taking files of releases in: no process, mostly waiting for clients.
+    pub(crate) upload: Arc<Limiter>,
     /// Processes that speak with a client for as long as it likes; they need another turn while they work.
     pub(crate) session: Arc<Limiter>,
     /// Making archives.
     pub(crate) archive: Arc<Limiter>,
     /// Looking for the commits of a path.
     pub(crate) log: Arc<Limiter>,
+    /// Copying repositories.
+    pub(crate) copy: Arc<Limiter>,
 }
 
 impl Limiters {
@@ -91,9 +97,11 @@ impl Limiters {
             pack: limiter("pack", options.packs, cores.max(2), (cores / 2).max(2)),
             push: limiter("push", options.pushes, 2 * cores, options.pushes_per_repository),
             raw: limiter("raw", options.raw_files, 8 * cores, 8),
+            upload: limiter("upload", 0, 16 * cores, 16),
             session: limiter("session", options.sessions, 64 * cores, 32),
             archive: limiter("archive", options.archives, (cores / 2).max(1), 4),
             log: limiter("log", options.logs, cores, 2),
+            copy: limiter("copy", options.copies, (cores / 2).max(1), 2),
         }
     }
 }

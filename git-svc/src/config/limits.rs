@@ -105,6 +105,10 @@ pub struct LimiterArgs {
     /// Searches for the commits of a path at once; 0 for one per core.
     #[arg(long, env = "FERRITE_GIT_LOGS", default_value_t = 0)]
     pub logs: u16,
+
+    /// Copies of repositories that are made at once for forks; 0 for one per two cores, at least one.
+    #[arg(long, env = "FERRITE_GIT_COPIES", default_value_t = 0)]
+    pub copies: u16,
 }
 
 /// Threads and memory of one git process.
@@ -148,6 +152,7 @@ impl LimiterArgs {
             sessions: self.sessions.into(),
             archives: self.archives.into(),
             logs: self.logs.into(),
+            copies: self.copies.into(),
         }
     }
 }
@@ -163,7 +168,7 @@ impl ProcessArgs {
 }
 
 /// Parses a number of seconds that is at least one.
-fn at_least_one_second(text: &str) -> Result<Duration, String> {
+pub(super) fn at_least_one_second(text: &str) -> Result<Duration, String> {
     let time = seconds(text).map_err(|error| error.to_string())?;
     if time.is_zero() { Err("must be at least one second".to_owned()) } else { Ok(time) }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod limits;
 pub(crate) mod maintenance;
+pub(crate) mod migration;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -10,8 +11,9 @@ use ferrite_kit::{
     config::{CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs, address, seconds},
     net::Address,
 };
+use ferrite_outbound::OutboundArgs;
 
-use self::{limits::LimitArgs, maintenance::MaintenanceArgs};
+use self::{limits::LimitArgs, maintenance::MaintenanceArgs, migration::MigrationArgs};
 use crate::repo::refs::DEFAULT_CACHE_BYTES;
 
 /// Settings of `git-svc`: flags, or the variables named beside them.
@@ -29,6 +31,10 @@ pub struct Config {
     /// Keys by which processes trust each other.
     #[command(flatten)]
     pub trust: CredentialArgs,
+
+    /// File of the key that seals the credentials of mirrors in the database: 64 hexadecimal digits. Without this key they are lost.
+    #[arg(long, env = "FERRITE_SECRET_KEY_FILE")]
+    pub secret_key_file: PathBuf,
 
     /// Database that holds the journal.
     #[command(flatten)]
@@ -77,6 +83,14 @@ pub struct Config {
     /// Background maintenance of repositories.
     #[command(flatten)]
     pub upkeep: MaintenanceArgs,
+
+    /// Addresses that migrations and mirrors may have.
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
+
+    /// Migrations and mirrors.
+    #[command(flatten)]
+    pub migration: MigrationArgs,
 
     /// The largest tree that one archive may hold, in bytes of its files.
     #[arg(long, env = "FERRITE_GIT_MAX_ARCHIVE_BYTES", default_value_t = 2 << 30)]

@@ -148,6 +148,8 @@ pub(crate) struct NewBatch {
     pub(crate) id: String,
     /// Number of the update in its repository.
     pub(crate) number: i64,
+    /// True for an update of a wiki, of which no service is told.
+    pub(crate) is_wiki: bool,
 }
 
 /// The `ref_journal` table.
@@ -173,7 +175,7 @@ impl Journal {
         receipt: Option<&str>,
         now_us: i64,
     ) -> Result<Option<NewBatch>, DbError> {
-        let Some(number) = RepositoryTable::next_number(tx, repository).await? else { return Ok(None) };
+        let Some(next) = RepositoryTable::next_number(tx, repository).await? else { return Ok(None) };
         let batch = Uuid::new_v4().to_string();
         let mut options = change.options.to_row();
         for edits in change.edits.chunks(ROWS_PER_STATEMENT) {
@@ -182,7 +184,7 @@ impl Journal {
             );
             for (index, edit) in edits.iter().enumerate() {
                 query.push(if index == 0 { "(" } else { ", (" });
-                query.bind(batch.as_str()).push(", ").bind(repository).push(", ").bind(number).push(", ");
+                query.bind(batch.as_str()).push(", ").bind(repository).push(", ").bind(next.number).push(", ");
                 query
                     .bind(edit.name.as_bytes())
                     .push(", ")
@@ -206,7 +208,7 @@ impl Journal {
             }
             tx.execute(query.sql(), query.args()).await?;
         }
-        Ok(Some(NewBatch { id: batch, number }))
+        Ok(Some(NewBatch { id: batch, number: next.number, is_wiki: next.is_wiki }))
     }
 
     /// Returns the open entries of a repository, oldest first.

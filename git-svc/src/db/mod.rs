@@ -2,6 +2,8 @@
 
 mod journal;
 mod maintenance;
+mod migrations;
+mod mirrors;
 mod protections;
 mod repositories;
 
@@ -10,6 +12,8 @@ use ferrite_kit::db::Migrations;
 pub(crate) use self::{
     journal::{Journal, JournalEntry, NewBatch, RefTransaction, UpdateKind, ZERO},
     maintenance::{MaintenanceRow, MaintenanceTable, NEVER},
+    migrations::{MigrationPhase, MigrationRow, MigrationState, MigrationTable, count},
+    mirrors::{MirrorRow, MirrorTable},
     protections::ProtectionTable,
     repositories::{RepositoryRow, RepositoryTable},
 };

@@ -7,17 +7,28 @@ use ferrite_kit::{
 };
 use ferrite_proto::id::RepositoryId;
 
-const FIND: &str = "SELECT store, epoch, last_number, deleted FROM repositories WHERE repository_id = $1";
+use crate::types::name::BranchName;
+
+const FIND: &str = "SELECT store, epoch, last_number, deleted, is_wiki FROM repositories WHERE repository_id = $1";
 /// An existing row keeps its epoch and number, so that a repeated creation makes no second repository.
-const PLACE: &str = "INSERT INTO repositories (repository_id, store, epoch, last_number, created_us, deleted) VALUES ($1, $2, $3, 0, $4, $5) \
+const PLACE: &str = "INSERT INTO repositories (repository_id, store, epoch, last_number, created_us, deleted, is_wiki) \
+     VALUES ($1, $2, $3, 0, $4, $5, $6) \
      ON CONFLICT (repository_id) DO NOTHING";
 const RAISE: &str = "UPDATE repositories SET epoch = $2 WHERE repository_id = $1 AND epoch < $2";
-const NUMBER: &str = "UPDATE repositories SET last_number = last_number + 1 WHERE repository_id = $1 AND NOT deleted RETURNING last_number";
+const NUMBER: &str = "UPDATE repositories SET last_number = last_number + 1 WHERE repository_id = $1 AND NOT deleted \
+     RETURNING last_number, is_wiki";
 /// Waits for an open transaction that took a number (PostgreSQL). SQLite has one writer at a time and needs no row lock.
 const LOCK_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1 FOR UPDATE";
 const READ_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1";
 const DELETED: &str = "SELECT repository_id FROM repositories WHERE store = $1 AND deleted ORDER BY repository_id";
 const DELETE: &str = "UPDATE repositories SET deleted = $2 WHERE repository_id = $1";
+
+const BEGIN_HEAD: &str = "UPDATE repositories SET new_head = $2 WHERE repository_id = $1 AND NOT deleted";
+const NEW_HEAD: &str =
+    "SELECT new_head FROM repositories WHERE repository_id = $1 AND NOT deleted AND new_head IS NOT NULL";
+const WITH_NEW_HEAD: &str = "SELECT repository_id FROM repositories WHERE new_head IS NOT NULL AND store = $1 AND NOT deleted \
+     ORDER BY repository_id";
+const END_HEAD: &str = "UPDATE repositories SET new_head = NULL WHERE repository_id = $1";
 
 /// Row of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
@@ -30,6 +41,18 @@ pub(crate) struct RepositoryRow {
     pub(crate) last_number: i64,
     /// True if the repository was deleted; its id is never used again.
     pub(crate) deleted: bool,
+    /// True for the wiki of a repository, of which no service is told.
+    pub(crate) is_wiki: bool,
+}
+
+/// The next place in the journal of a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct NextNumber {
+    /// The number.
+    #[sqlx(rename = "last_number")]
+    pub(crate) number: i64,
+    /// True for the wiki of a repository, of which no service is told.
+    pub(crate) is_wiki: bool,
 }
 
 /// The `repositories` table.
@@ -57,8 +80,30 @@ impl RepositoryTable {
         epoch: i64,
         now_us: i64,
     ) -> Result<RepositoryRow, DbError> {
+        self.insert(id, store, epoch, false, now_us).await
+    }
+
+    /// Inserts the wiki of a repository unless it has a row, and returns the row.
+    pub(crate) async fn place_wiki(
+        &self,
+        id: RepositoryId,
+        store: &str,
+        epoch: i64,
+        now_us: i64,
+    ) -> Result<RepositoryRow, DbError> {
+        self.insert(id, store, epoch, true, now_us).await
+    }
+
+    async fn insert(
+        &self,
+        id: RepositoryId,
+        store: &str,
+        epoch: i64,
+        is_wiki: bool,
+        now_us: i64,
+    ) -> Result<RepositoryRow, DbError> {
         let mut tx = self.db.begin().await?;
-        tx.execute(PLACE, &args![id, store, epoch, now_us, false]).await?;
+        tx.execute(PLACE, &args![id, store, epoch, now_us, false, is_wiki]).await?;
         let row = tx.one(FIND, &args![id]).await?;
         tx.commit().await?;
         Ok(row)
@@ -71,7 +116,7 @@ impl RepositoryTable {
 
     /// Marks a repository as deleted, and inserts a row if there is none: a creation that arrives later must not bring it back.
     pub(crate) async fn delete(tx: &mut Tx, id: RepositoryId, store: &str, now_us: i64) -> Result<(), DbError> {
-        tx.execute(PLACE, &args![id, store, 0_i64, now_us, true]).await?;
+        tx.execute(PLACE, &args![id, store, 0_i64, now_us, true, false]).await?;
         tx.execute(DELETE, &args![id, true]).await.map(drop)
     }
 
@@ -89,9 +134,30 @@ impl RepositoryTable {
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
     }
 
+    /// Records the branch that HEAD is about to point to. Returns `false` if the repository has no row or was deleted.
+    pub(crate) async fn begin_head(&self, id: RepositoryId, branch: &BranchName) -> Result<bool, DbError> {
+        Ok(self.db.execute(BEGIN_HEAD, &args![id, branch.as_bytes()]).await? == 1)
+    }
+
+    /// Returns the branch of a change of HEAD that has begun and not ended.
+    pub(crate) async fn new_head(&self, id: RepositoryId) -> Result<Option<Vec<u8>>, DbError> {
+        let row: Option<(Vec<u8>,)> = self.db.optional(NEW_HEAD, &args![id]).await?;
+        Ok(row.map(|(name,)| name))
+    }
+
+    /// Returns the repositories of a store with a change of HEAD that has begun and not ended.
+    pub(crate) async fn with_new_head(&self, store: &str) -> Result<Vec<RepositoryId>, DbError> {
+        let rows: Vec<(i64,)> = self.db.all(WITH_NEW_HEAD, &args![store]).await?;
+        Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
+    }
+
+    /// Records the end of a change of HEAD.
+    pub(crate) async fn end_head(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
+        tx.execute(END_HEAD, &args![id]).await.map(drop)
+    }
+
     /// Takes the next number of the repository's journal. Returns `None` if the repository has no row or was deleted.
-    pub(crate) async fn next_number(tx: &mut Tx, id: RepositoryId) -> Result<Option<i64>, DbError> {
-        let row: Option<(i64,)> = tx.optional(NUMBER, &args![id]).await?;
-        Ok(row.map(|(number,)| number))
+    pub(crate) async fn next_number(tx: &mut Tx, id: RepositoryId) -> Result<Option<NextNumber>, DbError> {
+        tx.optional(NUMBER, &args![id]).await
     }
 }

@@ -1,5 +1,5 @@
 //! Detects a full disk behind a write error without a cause: libgit2 drops the `errno`, and so does git when it writes
-//! refs, so the disk itself is probed. Not here: errors that name their cause ([`GitError::or_full`]).
+//! refs, so the disk itself is probed; and measures its room before large writes. Not here: errors that name their cause ([`GitError::or_full`]).
 
 use std::{fs, io, path::Path};
 
@@ -23,6 +23,18 @@ pub(crate) fn classify_disk_full(error: GitError, folder: &Path) -> GitError {
         Err(cause) => GitError::io("writing objects")(cause).or_full(),
         Ok(()) => error,
     }
+}
+
+/// Checks that more than `bytes` are free in the file system of `folder`.
+///
+/// # Errors
+/// `StoreFull`, and `Io` when the file system cannot be measured.
+pub(crate) fn require_free_space(folder: &Path, bytes: u64) -> Result<(), GitError> {
+    let disk = rustix::fs::statvfs(folder).map_err(|error| GitError::io("measuring the disk")(error.into()))?;
+    if disk.f_bavail.saturating_mul(disk.f_frsize) > bytes {
+        return Ok(());
+    }
+    Err(GitError::io("copying a repository")(io::ErrorKind::StorageFull.into()).or_full())
 }
 
 /// Allocates the size of the largest file and frees it. A file system that does not support `fallocate` counts as having
@@ -52,5 +64,12 @@ mod tests {
         assert!(matches!(classify_disk_full(GitError::Overloaded, folder.path()), GitError::Overloaded));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         assert!(matches!(classify_disk_full(vague(), &folder.path().join("missing")), GitError::Io { .. }));
+    }
+
+    #[test]
+    fn more_than_is_free_is_refused_before_the_first_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        require_free_space(folder.path(), 0).unwrap();
+        assert!(matches!(require_free_space(folder.path(), u64::MAX), Err(GitError::StoreFull)));
     }
 }

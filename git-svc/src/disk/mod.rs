@@ -2,6 +2,7 @@
 //!
 //! Not here: the contents of repositories (`repo`).
 
+pub(crate) mod assets;
 pub(crate) mod durable;
 pub(crate) mod full;
 pub mod repositories;

@@ -3,6 +3,9 @@
 //!
 //! Not here: the contents of repositories (`repo`), and how their size is measured (`usage`).
 
+mod incoming;
+mod quarantine;
+
 use std::{
     ffi::OsStr,
     fs, io,
@@ -176,7 +179,7 @@ impl RepositoryStore {
     /// `Io`.
     pub fn sweep(&self, now: SystemTime) -> Result<(), GitError> {
         for entry in list_dir(&self.root.join("incoming"))? {
-            remove(&entry.path())?;
+            incoming::remove_left_behind(&entry.path())?;
         }
         self.empty_trash(now)
     }
@@ -339,18 +342,23 @@ fn build<F>(path: &Path, branch: &BranchName, fill: F) -> Result<Option<git2::Oi
 where
     F: FnOnce(&git2::Repository) -> Result<Option<git2::Oid>, GitError>,
 {
-    for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
-        fs::create_dir_all(path.join(folder)).map_err(GitError::io("creating the repository"))?;
-    }
-    let head = [b"ref: ", branch.to_ref().as_bytes(), b"\n"].concat();
-    fs::write(path.join("HEAD"), head).map_err(GitError::io("writing HEAD"))?;
-    fs::write(path.join("config"), CONFIG).map_err(GitError::io("writing config"))?;
+    lay_out(path, branch)?;
     let commit = fill(&git2::Repository::open_bare(path)?)?;
     if let Some(commit) = commit {
         write_unpublished(path, &branch.to_ref(), commit)?;
     }
     sync_tree(path)?;
     Ok(commit)
+}
+
+/// Writes the folders and files of an empty repository whose HEAD points to `branch`.
+fn lay_out(path: &Path, branch: &BranchName) -> Result<(), GitError> {
+    for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+        fs::create_dir_all(path.join(folder)).map_err(GitError::io("creating the repository"))?;
+    }
+    let head = [b"ref: ", branch.to_ref().as_bytes(), b"\n"].concat();
+    fs::write(path.join("HEAD"), head).map_err(GitError::io("writing HEAD"))?;
+    fs::write(path.join("config"), CONFIG).map_err(GitError::io("writing config"))
 }
 
 /// Writes a ref of a repository that is not published yet; the caller syncs it.

@@ -2,6 +2,7 @@
 //! client reaches the arguments: those are constants, object ids, and paths made from repository ids.
 
 mod capabilities;
+pub(crate) mod fetch;
 pub(crate) mod maintenance_task;
 mod pack;
 mod reaper;
@@ -419,17 +420,17 @@ impl GitChild {
         ended.map_err(|_| GitError::TimedOut { what: self.name })?
     }
 
-    /// Waits for the end of the process, ends it early when `stop` completes, and returns whether it ended by itself.
+    /// Writes `input`, waits for the end of the process, ends it early when `stop` completes, and returns whether it ended by itself.
     ///
     /// # Errors
     /// Those of [`GitChild::finish`].
-    pub(crate) async fn finish_unless<S>(mut self, stop: S, deadline: Duration) -> Result<bool, GitError>
+    pub(crate) async fn finish_unless<S>(mut self, input: &[u8], stop: S, deadline: Duration) -> Result<bool, GitError>
     where
         S: Future<Output = ()>,
     {
         let what = self.name;
         let outcome = tokio::select! {
-            outcome = self.exchange(&[]) => return outcome.map(|_| true),
+            outcome = self.exchange(input) => return outcome.map(|_| true),
             () = stop => Ok(false),
             () = tokio::time::sleep(deadline) => Err(GitError::TimedOut { what }),
         };

@@ -1,10 +1,11 @@
-//! Routes for large bodies over plain HTTP: packs, raw files and archives. They share the port and the authentication
+//! Routes for large bodies over plain HTTP: packs, raw files, archives and files of releases. They share the port and the authentication
 //! of the gRPC services.
 //!
 //! Errors are a status, the header `ferrite-reason` and one line of text.
 
 mod advertise_receive_pack;
 mod archive;
+mod asset;
 mod clone;
 mod error_response;
 mod git;
@@ -31,6 +32,7 @@ pub(crate) fn router(state: AppState) -> Router {
         .route("/git/{id}/upload-pack", post(git::upload_pack))
         .route("/git/{id}/receive-pack", post(git::receive_pack))
         .route("/git/{id}/raw", get(raw::raw))
+        .route("/git/{id}/asset", get(asset::download).put(asset::upload))
         .route("/git/{id}/session", get(session::session))
         .route("/git/{id}/archive", get(archive::archive))
         .with_state(state)

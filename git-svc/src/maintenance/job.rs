@@ -209,7 +209,7 @@ impl MaintenanceService {
         deadline: Duration,
     ) -> Result<(), JobError> {
         let child = self.git.run_task(&self.store.path(job.id), task, lock)?;
-        if child.finish_unless(job.stopped(), deadline).await? { Ok(()) } else { Err(JobError::Stopped) }
+        if child.finish_unless(&[], job.stopped(), deadline).await? { Ok(()) } else { Err(JobError::Stopped) }
     }
 
     async fn pack_refs(&self, job: &JobHandle, lock: &fs::File) -> Result<(), JobError> {

@@ -8,7 +8,7 @@ mod check;
 mod job;
 pub(crate) mod options;
 mod plan;
-mod running;
+pub(crate) mod running;
 
 use std::{
     collections::VecDeque,

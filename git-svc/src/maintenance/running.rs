@@ -1,4 +1,4 @@
-//! Maintenance jobs that are running, and how to stop them.
+//! Background jobs on repositories that are running, and how to stop them.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Running jobs by repository, at most one each. Clones share one map.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunningJobs(Arc<Mutex<HashMap<RepositoryId, Signals>>>);
+pub(crate) struct RunningJobs(Arc<Mutex<HashMap<RepositoryId, Signals>>>);
 
 /// Requests the end of a job, and reports it.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +21,8 @@ struct Signals {
 
 /// Registration of the running job of one repository; removed when dropped.
 #[derive(Debug)]
-pub(super) struct JobHandle {
-    pub(super) id: RepositoryId,
+pub(crate) struct JobHandle {
+    pub(crate) id: RepositoryId,
     running: RunningJobs,
     signals: Signals,
 }
@@ -34,7 +34,7 @@ impl RunningJobs {
     }
 
     /// Registers a job. Returns `None` if one is running on the repository already.
-    pub(super) fn begin(&self, id: RepositoryId) -> Option<JobHandle> {
+    pub(crate) fn begin(&self, id: RepositoryId) -> Option<JobHandle> {
         let mut jobs = self.lock();
         if jobs.contains_key(&id) {
             return None;
@@ -45,12 +45,12 @@ impl RunningJobs {
     }
 
     /// Returns whether a job is running on the repository.
-    pub(super) fn has(&self, id: RepositoryId) -> bool {
+    pub(crate) fn has(&self, id: RepositoryId) -> bool {
         self.lock().contains_key(&id)
     }
 
     /// Stops the job of a repository that is being deleted, and waits for its end.
-    pub(super) async fn stop(&self, id: RepositoryId) {
+    pub(crate) async fn stop(&self, id: RepositoryId) {
         let signals = self.lock().get(&id).cloned();
         if let Some(signals) = signals {
             signals.stop.cancel();
@@ -59,14 +59,14 @@ impl RunningJobs {
     }
 
     /// Stops all jobs, without waiting for their ends.
-    pub(super) fn stop_all(&self) {
+    pub(crate) fn stop_all(&self) {
         self.lock().values().for_each(|signals| signals.stop.cancel());
     }
 }
 
 impl JobHandle {
     /// Waits until the job is to stop.
-    pub(super) async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         self.signals.stop.cancelled().await;
     }
 }

@@ -1,5 +1,7 @@
 //! Changes refs under the journal, and settles the journal entries that a crash left open.
 
+mod announce;
+mod default_branch;
 mod locks;
 pub(crate) mod protection;
 mod protection_rules;

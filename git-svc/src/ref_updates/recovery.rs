@@ -32,7 +32,9 @@ const JOURNAL_RETENTION_US: i64 = 30 * 24 * 3600 * 1_000_000;
 /// When the journal cannot be read.
 pub(crate) async fn recover_at_start(updater: &RefUpdater) -> Result<(), RpcError> {
     let inner = updater.inner();
-    for id in inner.journal.open_repositories(inner.store.name()).await? {
+    let mut open = inner.journal.open_repositories(inner.store.name()).await?;
+    open.extend(inner.repositories.with_new_head(inner.store.name()).await?);
+    for id in open {
         inner.set_needs_recovery(id, true);
         if let Err(error) = updater.lock(id).await {
             tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
@@ -83,6 +85,7 @@ impl RefUpdater {
         for entries in entries.chunk_by(|one, other| one.batch == other.batch) {
             self.recover_batch(guard, entries).await?;
         }
+        self.recover_head(guard).await?;
         if !entries.is_empty() {
             // The same crash or failure may have damaged objects, too.
             let maintenance = MaintenanceTable::new(inner.db.clone());
@@ -119,7 +122,8 @@ impl RefUpdater {
         if done.is_empty() {
             return Ok(inner.journal.drop_batch(&first.batch, inner.clock.now_us()).await?);
         }
-        let batch = NewBatch { id: first.batch.clone(), number: first.number };
+        let is_wiki = inner.repositories.find(guard.id).await?.is_some_and(|row| row.is_wiki);
+        let batch = NewBatch { id: first.batch.clone(), number: first.number, is_wiki };
         let options = entries.iter().find_map(|entry| entry.options.clone()).unwrap_or_default();
         let JournalEntry { kind, user, issue_reach, .. } = *first;
         let outcome = BatchOutcome { batch, kind, user, issue_reach, options, done, dropped };

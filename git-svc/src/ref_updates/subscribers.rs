@@ -22,6 +22,8 @@ pub(super) struct Receivers {
 /// Returns the services that receive an event.
 pub(super) fn subscribers(fact: &Fact) -> Receivers {
     match fact {
+        // A change of HEAD alone.
+        Fact::RefsUpdated(fact) if fact.updates.is_empty() => Receivers { all: &[REPO_SVC], awaited: &[REPO_SVC] },
         Fact::RefsUpdated(fact) if updates_default_branch(fact) => {
             Receivers { all: &[REPO_SVC, ISSUE_SVC, HOOK_SVC], awaited: &[REPO_SVC, ISSUE_SVC] }
         }
@@ -56,5 +58,6 @@ mod tests {
             assert_eq!(update(name), Receivers { all: &[REPO_SVC, HOOK_SVC], awaited: &[REPO_SVC] });
         }
         assert_eq!(subscribers(&Fact::SizeChanged(SizeChanged::default())).all, [REPO_SVC]);
+        assert_eq!(subscribers(&Fact::RefsUpdated(RefsUpdated::default())).all, [REPO_SVC]);
     }
 }

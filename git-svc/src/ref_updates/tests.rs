@@ -436,3 +436,24 @@ async fn an_update_of_very_many_refs_is_split_into_several_events() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn no_service_is_told_of_a_wiki_also_after_a_crash() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        test_repo.db.execute("UPDATE repositories SET is_wiki = $1", &args![true]).await.unwrap();
+        let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
+        apply(&test_repo, &updater, vec![edit("main", None, Some(one))]).await.unwrap();
+        updater.publish_size(&updater.lock(test_repo.id).await.unwrap()).await.unwrap();
+        let edits = [edit("other", None, Some(one))];
+        record_intent(&test_repo, &test_repo.updater(), &edits).await;
+        test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        assert_eq!(states(&test_repo.db).await, ["confirmed", "confirmed"]);
+        let (waiting,): (i64,) = test_repo.db.one("SELECT COUNT(*) FROM outbox", &[]).await.unwrap();
+        assert_eq!(waiting, 0);
+        let (number,): (i64,) = test_repo.db.one("SELECT number FROM maintenance", &[]).await.unwrap();
+        assert_eq!(number, 2, "it is maintained like any other");
+    })
+    .await;
+}

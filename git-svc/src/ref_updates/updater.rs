@@ -212,8 +212,12 @@ impl RefUpdater {
     /// Settles a batch that was applied: writes rows and events in one database transaction.
     pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: BatchOutcome) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
-        let number = outcome.batch.number;
-        let facts = inner.batch_facts(guard.id, outcome).await?;
+        let (number, is_wiki) = (outcome.batch.number, outcome.batch.is_wiki);
+        let mut facts = inner.batch_facts(guard.id, outcome).await?;
+        if is_wiki {
+            // No service knows wikis as repositories.
+            facts.events.clear();
+        }
         let now = inner.clock.now_us();
         let mut tx = inner.db.begin().await?;
         for row in &facts.dropped {
@@ -241,12 +245,13 @@ impl RefUpdater {
         .boxed())
     }
 
-    /// Measures a repository on disk and publishes its size (bytes) as an event of its own, after maintenance changed it. Returns
-    /// the size.
+    /// Measures a repository on disk and publishes its size (bytes) as an event of its own, after maintenance changed it. The size of
+    /// a wiki is not published. Returns the size.
     pub(crate) async fn publish_size(&self, guard: &WriteGuard) -> Result<u64, RpcError> {
         let (inner, id) = (&self.0, guard.id);
         let size = inner.pool.run_blocking(move |store| store.size(id)).await?;
-        let Some(row) = inner.repositories.find(id).await?.filter(|row| !row.deleted) else { return Ok(size) };
+        let row = inner.repositories.find(id).await?.filter(|row| !row.deleted && !row.is_wiki);
+        let Some(row) = row else { return Ok(size) };
         let (now, size_bytes) = (inner.clock.now_us(), i64::try_from(size).unwrap_or(i64::MAX));
         let fact = Fact::SizeChanged(SizeChanged { size_bytes, number: row.last_number });
         let receivers = subscribers(&fact);

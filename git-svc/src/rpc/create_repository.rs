@@ -1,4 +1,4 @@
-//! `CreateRepository`: a bare repository on this store, with its first commit if the request asks for one.
+//! `CreateRepository`: a bare repository on this store, with its first commit or as a copy of another one if the request asks for that.
 
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{
@@ -9,6 +9,7 @@ use tonic::Request;
 
 use super::finish::finish;
 use crate::{
+    admission::limiter::ClientKey,
     repo::{
         templates::ReadmeValues,
         write::{Author, InitialCommit, initial_commit},
@@ -21,10 +22,19 @@ use crate::{
 struct NewRepository {
     id: RepositoryId,
     epoch: i64,
-    branch: BranchName,
-    first: Option<InitialCommit>,
-    /// Id of the user of the initial commit; 0 if none.
+    content: Content,
+    /// True for the wiki of a repository.
+    is_wiki: bool,
+    /// Id of the user of the initial commit or the copy; 0 if none.
     user: i64,
+}
+
+/// The content of a new repository.
+enum Content {
+    /// HEAD points to the branch, which has the commit if there is one.
+    New(BranchName, Option<Box<InitialCommit>>),
+    /// A copy of a repository.
+    CopyOf(RepositoryId),
 }
 
 /// Creates a repository. One that exists is left as it is, but for its epoch, which is raised if the request has a newer one.
@@ -41,7 +51,11 @@ pub(super) async fn create_repository(
 async fn create(state: &AppState, repository: NewRepository) -> Result<CreateRepositoryResponse, RpcError> {
     let id = repository.id;
     let guard = state.updater.lock(id).await?;
-    let row = state.repositories.place(id, state.store.name(), repository.epoch, state.clock.now_us()).await?;
+    let (store, epoch, now) = (state.store.name(), repository.epoch, state.clock.now_us());
+    let row = match repository.is_wiki {
+        true => state.repositories.place_wiki(id, store, epoch, now).await?,
+        false => state.repositories.place(id, store, epoch, now).await?,
+    };
     if row.deleted || row.store != state.store.name() || row.epoch > repository.epoch {
         return Err(GitError::WrongStore.into());
     }
@@ -49,9 +63,13 @@ async fn create(state: &AppState, repository: NewRepository) -> Result<CreateRep
         state.repositories.raise(id, repository.epoch).await?;
         state.caches.epochs.forget(id);
     }
-    let (branch, first) = (repository.branch, repository.first);
-    let fill = move |repo: &git2::Repository| first.map(|first| initial_commit(repo, &first)).transpose();
-    state.pool.run_blocking(move |store| store.create(id, &branch, fill)).await?;
+    match repository.content {
+        Content::New(branch, first) => {
+            let fill = move |repo: &git2::Repository| first.map(|first| initial_commit(repo, &first)).transpose();
+            state.pool.run_blocking(move |store| store.create(id, &branch, fill)).await?;
+        }
+        Content::CopyOf(source) => copy(state, id, source, repository.user).await?,
+    }
     // Also for a repeated call after a crash that came before the first entry in the journal.
     if row.last_number == 0 {
         state.updater.record_first(&guard, repository.user).await?;
@@ -61,12 +79,29 @@ async fn create(state: &AppState, repository: NewRepository) -> Result<CreateRep
     Ok(CreateRepositoryResponse { size_bytes: i64::try_from(size).unwrap_or(i64::MAX), is_empty })
 }
 
+async fn copy(state: &AppState, id: RepositoryId, source: RepositoryId, user: i64) -> Result<(), RpcError> {
+    let row = state.repositories.find(source).await?.filter(|row| !row.deleted);
+    let row = row.ok_or(GitError::RepositoryNotFound)?;
+    if row.store != state.store.name() {
+        return Err(GitError::WrongStore.into());
+    }
+    Ok(state.copies.copy(id, source, &ClientKey::User(user)).await?)
+}
+
 fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewRepository, GitError> {
     if request.repository_id <= 0 {
         return Err(GitError::invalid("repository_id", "invalid", "must be above 0"));
     }
     if request.store != state.store.name() {
         return Err(GitError::WrongStore);
+    }
+    let (id, epoch, is_wiki) = (RepositoryId(request.repository_id), request.epoch, request.is_wiki);
+    if request.source_repository_id != 0 {
+        if request.first_commit.is_some() {
+            return Err(GitError::invalid("first_commit", "invalid", "must be absent for a copy"));
+        }
+        let content = Content::CopyOf(RepositoryId(request.source_repository_id));
+        return Ok(NewRepository { id, epoch, content, is_wiki, user: request.user_id });
     }
     let branch = BranchName::parse(request.default_branch.as_bytes()).map_err(|error| error.of("default_branch"))?;
     let user = request.first_commit.as_ref().map_or(0, |first| first.user_id);
@@ -76,7 +111,7 @@ fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewReposi
         // Refuses unknown templates before anything is created.
         first.files()?;
     }
-    Ok(NewRepository { id: RepositoryId(request.repository_id), epoch: request.epoch, branch, first, user })
+    Ok(NewRepository { id, epoch, content: Content::New(branch, first.map(Box::new)), is_wiki, user })
 }
 
 fn first_commit(first: git::FirstCommit, seconds: i64) -> InitialCommit {

@@ -10,7 +10,7 @@ use tonic::Request;
 
 use super::finish::finish;
 use crate::{
-    db::{MaintenanceTable, ProtectionTable, RepositoryTable},
+    db::{MaintenanceTable, MigrationTable, MirrorTable, ProtectionTable, RepositoryTable},
     state::AppState,
     types::rpc_error::RpcError,
 };
@@ -41,10 +41,13 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     RepositoryTable::delete(&mut tx, id, state.store.name(), now).await?;
     MaintenanceTable::forget(&mut tx, id).await?;
     ProtectionTable::delete_all(&mut tx, id).await?;
+    MigrationTable::forget(&mut tx, id).await?;
+    MirrorTable::forget(&mut tx, id).await?;
     tx.commit().await?;
     // Requests that were let in before may still fill caches: their contents go again when the folder has moved.
     state.caches.forget(id);
     state.maintenance.stop(id).await;
+    state.migrations.stop(id).await;
     state.pool.run_blocking(move |store| store.delete(id)).await?;
     state.caches.forget(id);
     drop(guard);

@@ -21,7 +21,11 @@ pub(super) async fn deliver(state: &AppState, request: Request<DeliverRequest>) 
 async fn apply(state: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
     for event in events {
         match &event.fact {
-            Some(Fact::RepositoryDeleted(_)) => {
+            Some(Fact::RepositoryDeleted(fact)) => {
+                // The wiki first: the event counts as seen with the deletion of its repository.
+                if fact.wiki_id > 0 {
+                    delete(state, RepositoryId(fact.wiki_id), &[]).await?;
+                }
                 delete(state, RepositoryId(event.repository_id), std::slice::from_ref(&event)).await?;
             }
             _ => {

@@ -3,7 +3,9 @@
 mod change_files;
 mod commit;
 mod create_repository;
+mod create_tag;
 mod data;
+mod delete_asset_files;
 mod delete_contents;
 mod delete_protection;
 mod delete_repository;
@@ -18,7 +20,9 @@ mod get_protection;
 mod list_branches;
 mod list_protections;
 mod list_pushed_commits;
+mod migration;
 mod put_contents;
+mod set_default_branch;
 mod set_protection;
 
 use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES};
@@ -28,16 +32,21 @@ use ferrite_proto::{
         event_sink_server::{EventSink, EventSinkServer},
     },
     git::{
-        ChangeFilesRequest, ChangeFilesResponse, CreateRepositoryRequest, CreateRepositoryResponse,
-        DeleteContentsRequest, DeleteContentsResponse, DeleteProtectionRequest, DeleteProtectionResponse,
-        DeleteRepositoryRequest, DeleteRepositoryResponse, DescribeUpdatesRequest, DescribeUpdatesResponse,
-        GetBranchRequest, GetBranchResponse, GetCommitRequest, GetCommitResponse, GetContentsRequest,
-        GetContentsResponse, GetProtectionRequest, GetProtectionResponse, ListBranchesRequest, ListBranchesResponse,
-        ListProtectionsRequest, ListProtectionsResponse, ListPushedCommitsRequest, ListPushedCommitsResponse,
-        PutContentsRequest, PutContentsResponse, SetProtectionRequest, SetProtectionResponse,
+        ChangeFilesRequest, ChangeFilesResponse, CreateRepositoryRequest, CreateRepositoryResponse, CreateTagRequest,
+        CreateTagResponse, DeleteAssetFilesRequest, DeleteAssetFilesResponse, DeleteContentsRequest,
+        DeleteContentsResponse, DeleteProtectionRequest, DeleteProtectionResponse, DeleteRepositoryRequest,
+        DeleteRepositoryResponse, DescribeUpdatesRequest, DescribeUpdatesResponse, GetBranchRequest, GetBranchResponse,
+        GetCommitRequest, GetCommitResponse, GetContentsRequest, GetContentsResponse, GetProtectionRequest,
+        GetProtectionResponse, ListBranchesRequest, ListBranchesResponse, ListProtectionsRequest,
+        ListProtectionsResponse, ListPushedCommitsRequest, ListPushedCommitsResponse, PutContentsRequest,
+        PutContentsResponse, SetDefaultBranchRequest, SetDefaultBranchResponse, SetProtectionRequest,
+        SetProtectionResponse,
         git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
+        migration_service_server::MigrationServiceServer,
+        mirror_service_server::MirrorServiceServer,
         protection_service_server::{ProtectionService, ProtectionServiceServer},
+        release_storage_service_server::{ReleaseStorageService, ReleaseStorageServiceServer},
         storage_service_server::{StorageService, StorageServiceServer},
     },
 };
@@ -57,6 +66,9 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(GitServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_PUT_MESSAGE_BYTES))
         .add(GitDataServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ProtectionServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(MigrationServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(MirrorServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(ReleaseStorageServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(StorageServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
@@ -136,6 +148,13 @@ impl StorageService for Rpc {
         Ok(Response::new(delete_repository::delete_repository(&self.0, request).await?))
     }
 
+    async fn set_default_branch(
+        &self,
+        request: Request<SetDefaultBranchRequest>,
+    ) -> RpcResult<SetDefaultBranchResponse> {
+        Ok(Response::new(set_default_branch::set_default_branch(&self.0, request).await?))
+    }
+
     async fn list_pushed_commits(
         &self,
         request: Request<ListPushedCommitsRequest>,
@@ -145,6 +164,20 @@ impl StorageService for Rpc {
 
     async fn describe_updates(&self, request: Request<DescribeUpdatesRequest>) -> RpcResult<DescribeUpdatesResponse> {
         Ok(Response::new(describe_updates::describe_updates(&self.0, request).await?))
+    }
+}
+
+#[tonic::async_trait]
+impl ReleaseStorageService for Rpc {
+    async fn create_tag(&self, request: Request<CreateTagRequest>) -> RpcResult<CreateTagResponse> {
+        Ok(Response::new(create_tag::create_tag(&self.0, request).await?))
+    }
+
+    async fn delete_asset_files(
+        &self,
+        request: Request<DeleteAssetFilesRequest>,
+    ) -> RpcResult<DeleteAssetFilesResponse> {
+        Ok(Response::new(delete_asset_files::delete_asset_files(&self.0, request).await?))
     }
 }
 

@@ -1,8 +1,10 @@
-//! Transfers of packs and archives: fetches, pushes, archive files, and the pipes between clients and git processes.
+//! Transfers of packs and archives: fetches, pushes, archive files, copies within the store, and the pipes between clients and git
+//! processes.
 //! Not here: the routes (`http`).
 
 pub(crate) mod archive;
 pub(crate) mod body_channel;
+pub(crate) mod copy;
 pub(crate) mod fetch;
 mod inflate;
 pub(crate) mod process_pipe;

@@ -85,12 +85,12 @@ impl RequestBody {
     }
 
     /// Reads and drops the rest of the body, up to its end or the first error.
-    pub(super) async fn discard(&mut self) {
+    pub(crate) async fn discard(&mut self) {
         while self.body.next().await.is_some_and(|bytes| bytes.is_ok()) {}
     }
 
     /// Returns the next bytes of the body, not inflated yet; `None` at its end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, GitError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, GitError> {
         if !self.rest.is_empty() {
             return Ok(Some(std::mem::take(&mut self.rest)));
         }

@@ -65,6 +65,15 @@ pub enum GitError {
         /// The denied action.
         denial: Denial,
     },
+    /// The repository has no migration here.
+    #[error("migration not found")]
+    MigrationNotFound,
+    /// The repository is no mirror.
+    #[error("the repository is no mirror")]
+    NotAMirror,
+    /// The most migrations wait already.
+    #[error("too many migrations are waiting")]
+    TooManyMigrations,
     /// The ref is not at the expected value, or is locked by another writer.
     #[error("`{name}` has moved or is being changed")]
     RefConflict {
@@ -152,6 +161,8 @@ pub enum GitError {
     Internal(String),
 }
 
+/// Time after which a migration that the queue had no place for may be asked for again.
+const MIGRATION_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Error kinds of a full disk: no space, a used-up quota, or a file above the process's file size limit (`RLIMIT_FSIZE`).
 const FULL_KINDS: &[io::ErrorKind] =
     &[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
@@ -218,7 +229,10 @@ impl ServiceError for GitError {
             | Self::RefNotFound
             | Self::ObjectNotFound
             | Self::PathNotFound
+            | Self::MigrationNotFound
+            | Self::NotAMirror
             | Self::ProtectionNotFound => Kind::NotFound,
+            Self::TooManyMigrations => Kind::RateLimited,
             Self::BranchProtected { denial: Denial::Pusher } => Kind::PermissionDenied,
             Self::Invalid(_)
             | Self::RefNameClash { .. }
@@ -258,6 +272,9 @@ impl ServiceError for GitError {
             Self::MirrorReadOnly => "MIRROR_READ_ONLY",
             Self::StaleBlob | Self::StaleFile { .. } => "STALE_BLOB",
             Self::ProtectionNotFound => "PROTECTION_NOT_FOUND",
+            Self::MigrationNotFound => "MIGRATION_NOT_FOUND",
+            Self::NotAMirror => "NOT_A_MIRROR",
+            Self::TooManyMigrations => "TOO_MANY_MIGRATIONS",
             Self::TooManyProtections { .. } => "TOO_MANY_PROTECTIONS",
             Self::BranchProtected { .. } => "BRANCH_PROTECTED",
             Self::RefConflict { .. } => "BRANCH_MOVED",
@@ -303,6 +320,9 @@ impl ServiceError for GitError {
             | Self::PathNotFound
             | Self::RefNotFound
             | Self::ObjectNotFound
+            | Self::MigrationNotFound
+            | Self::NotAMirror
+            | Self::TooManyMigrations
             | Self::ProtectionNotFound
             | Self::BranchProtected { .. }
             | Self::MirrorReadOnly
@@ -325,7 +345,11 @@ impl ServiceError for GitError {
     }
 
     fn retry_after(&self) -> Option<Duration> {
-        matches!(self.kind(), Kind::Overloaded).then(|| Duration::from_secs(1))
+        match self.kind() {
+            Kind::Overloaded => Some(Duration::from_secs(1)),
+            Kind::RateLimited => Some(MIGRATION_RETRY_AFTER),
+            _ => None,
+        }
     }
 }
 

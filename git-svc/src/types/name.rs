@@ -131,6 +131,12 @@ impl RefName {
         &self.0
     }
 
+    /// Returns the names above this one, such as `refs/heads/a` of `refs/heads/a/b`: no ref may have one of them beside this one.
+    pub(crate) fn parents(&self) -> impl Iterator<Item = &[u8]> {
+        let slashes = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        slashes.map(|(index, _)| &self.0[..index])
+    }
+
     /// Returns the branch name if this is a branch with a valid [`BranchName`].
     #[must_use]
     pub fn branch(&self) -> Option<BranchName> {

@@ -32,7 +32,8 @@ use ferrite_proto::{
     },
     git::{
         CreateRepositoryRequest, PutContentsRequest, git_data_service_client::GitDataServiceClient,
-        git_service_client::GitServiceClient, storage_service_client::StorageServiceClient,
+        git_service_client::GitServiceClient, migration_service_client::MigrationServiceClient,
+        mirror_service_client::MirrorServiceClient, storage_service_client::StorageServiceClient,
     },
     grant::{Grant, GrantUser, IssueReach, Signer},
     metadata,
@@ -79,6 +80,12 @@ impl Subscriber {
         subscriber
     }
 
+    /// Returns all facts of a repository, in the order of their arrival.
+    fn facts(&self, repository: i64) -> Vec<Fact> {
+        let events = self.0.lock().unwrap().clone();
+        events.into_iter().filter(|event| event.repository_id == repository).filter_map(|event| event.fact).collect()
+    }
+
     /// Returns the update events of a repository, in the order of their arrival.
     fn updates(&self, repository: i64) -> Vec<RefsUpdated> {
         let events = self.0.lock().unwrap().clone();
@@ -112,6 +119,7 @@ fn config(folder: &Path, more: &[String]) -> Config {
         ("--database-url", format!("sqlite://{}", file("git.db"))),
         ("--service-key-file", file("service.key")),
         ("--grant-public-key-file", file("grant.pub.pem")),
+        ("--secret-key-file", file("secret.key")),
         ("--repo-address", format!("unix:{}", file("repo.sock"))),
         ("--issue-address", format!("unix:{}", file("issue.sock"))),
         ("--hook-address", format!("unix:{}", file("hook.sock"))),
@@ -132,6 +140,7 @@ fn write_keys(folder: &Path) -> Signer {
     let public = key.verifying_key().to_public_key_pem(ed25519_dalek::pkcs8::spki::der::pem::LineEnding::LF).unwrap();
     std::fs::write(folder.join("grant.pub.pem"), public).unwrap();
     std::fs::write(folder.join("service.key"), "k".repeat(32)).unwrap();
+    std::fs::write(folder.join("secret.key"), "5e".repeat(32)).unwrap();
     Signer::from_pem(private.as_bytes()).unwrap()
 }
 
@@ -236,6 +245,14 @@ impl Service {
         StorageServiceClient::new(self.channel())
     }
 
+    pub(crate) fn migrations(&self) -> MigrationServiceClient<Channel> {
+        MigrationServiceClient::new(self.channel())
+    }
+
+    pub(crate) fn mirrors(&self) -> MirrorServiceClient<Channel> {
+        MirrorServiceClient::new(self.channel())
+    }
+
     pub(crate) fn sink(&self) -> EventSinkClient<Channel> {
         EventSinkClient::new(self.channel())
     }
@@ -291,6 +308,11 @@ impl Service {
             |event| if let Some(Fact::SizeChanged(size)) = &event.fact { Some(size.size_bytes) } else { None },
         )
         .next()
+    }
+
+    /// Returns all facts of a repository that repo-svc has received, in the order of their arrival.
+    pub(crate) fn facts(&self, repository: i64) -> Vec<Fact> {
+        self.subscriber.facts(repository)
     }
 
     /// Waits until `count` update events of a repository have arrived, and returns them.
@@ -361,6 +383,8 @@ operations! {
     GetProtectionRequest = GET_PROTECTION,
     SetProtectionRequest = SET_PROTECTION,
     DeleteProtectionRequest = DELETE_PROTECTION,
+    SyncMirrorRequest = SYNC_MIRROR,
+    UpdateMirrorRequest = UPDATE_MIRROR,
 }
 
 /// Returns a request to create an empty repository.
@@ -370,7 +394,7 @@ pub(crate) fn creation(id: i64) -> CreateRepositoryRequest {
         store: "s1".into(),
         epoch: 1,
         default_branch: "main".into(),
-        first_commit: None,
+        ..CreateRepositoryRequest::default()
     }
 }
 

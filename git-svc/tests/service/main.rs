@@ -21,6 +21,10 @@ mod harness;
 #[cfg(test)]
 mod issues;
 #[cfg(test)]
+mod migrations;
+#[cfg(test)]
+mod mirrors;
+#[cfg(test)]
 mod packs;
 #[cfg(test)]
 mod protection;
@@ -28,6 +32,8 @@ mod protection;
 mod push;
 #[cfg(test)]
 mod races;
+#[cfg(test)]
+mod remote;
 #[cfg(test)]
 mod rpc;
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use ferrite_proto::{
     events::{DeliverRequest, Event, RefsUpdateKind, RepositoryDeleted, event::Fact},
     git::{
-        DeleteRepositoryRequest, EntryKind, FirstCommit, GetBranchRequest, GetCommitRequest, GetContentsRequest,
-        ListBranchesRequest, Signature, get_contents_response::Contents,
+        CreateRepositoryRequest, DeleteRepositoryRequest, EntryKind, FirstCommit, GetBranchRequest, GetCommitRequest,
+        GetContentsRequest, ListBranchesRequest, Signature, get_contents_response::Contents,
     },
     metadata,
 };
@@ -33,7 +33,7 @@ fn first_commit() -> FirstCommit {
 #[tokio::test]
 async fn a_repository_comes_with_its_first_commit_and_one_event() {
     let service = Service::start().await;
-    let request = ferrite_proto::git::CreateRepositoryRequest { first_commit: Some(first_commit()), ..creation(5) };
+    let request = CreateRepositoryRequest { first_commit: Some(first_commit()), ..creation(5) };
     let made = service.storage().create_repository(request.clone()).await.unwrap().into_inner();
     assert!(!made.is_empty && made.size_bytes > 0);
     let again = service.storage().create_repository(request).await.unwrap().into_inner();
@@ -45,6 +45,30 @@ async fn a_repository_comes_with_its_first_commit_and_one_event() {
     let Some(Contents::Directory(directory)) = found.contents else { panic!("{found:?}") };
     let names: Vec<_> = directory.entries.iter().map(|entry| String::from_utf8_lossy(&entry.name)).collect();
     assert_eq!(names, [".gitignore", "LICENSE", "README.md"]);
+}
+
+#[tokio::test]
+async fn a_copy_is_told_like_a_first_commit_and_is_made_once() {
+    let service = Service::start().await;
+    let source = service.create().await;
+    let commit = service.put(source, "a.txt", b"a").await;
+    let request = CreateRepositoryRequest { source_repository_id: source, user_id: 7, ..creation(50) };
+    let made = service.storage().create_repository(request.clone()).await.unwrap().into_inner();
+    assert!(!made.is_empty && made.size_bytes > 0);
+    let updates = service.updates(50, 1).await;
+    assert_eq!((updates[0].kind(), updates[0].number, updates[0].user_id), (RefsUpdateKind::Init, 1, 7));
+    assert_eq!((updates[0].updates[0].new_id.as_str(), updates[0].size_bytes), (commit.as_str(), made.size_bytes));
+    service.put(50, "b.txt", b"b").await;
+    assert!(
+        service.storage().create_repository(request.clone()).await.unwrap().into_inner().size_bytes > made.size_bytes
+    );
+    let found = service.git().get_contents(service.with_grant(source, contents(source, "b.txt"))).await.unwrap_err();
+    assert_eq!(reason(&found), "PATH_NOT_FOUND");
+
+    let missing = CreateRepositoryRequest { source_repository_id: 999, ..creation(51) };
+    assert_eq!(reason(&service.storage().create_repository(missing).await.unwrap_err()), "REPOSITORY_NOT_FOUND");
+    let both = CreateRepositoryRequest { first_commit: Some(first_commit()), ..request };
+    assert_eq!(service.storage().create_repository(both).await.unwrap_err().code(), Code::InvalidArgument);
 }
 
 #[tokio::test]

@@ -3,17 +3,18 @@
 //! Not here: the lookups of what the payload needs beside the fact (`render`).
 
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{RefUpdate, RefsUpdated};
+use ferrite_proto::events::{self, RefUpdate, RefsUpdated, ReleasePublished, RepositoryUpdated};
 use ferrite_proto::git::{DescribedCommit, Person, UpdateDescription, UpdateToDescribe};
 use ferrite_proto::repo;
 use ferrite_rest::convert::{MissingField, text};
 use ferrite_rest::links::Links;
 use ferrite_rest::{Accounts, Issue};
 use prost_types::Timestamp;
+use serde_json::json;
 
 use crate::payload::PayloadError;
 use crate::payload::native::{
-    self, CommentEvent, Commit, Context, IssueEvent, PushEvent, RefEvent, RepositoryAction, Signature,
+    self, CommentEvent, Commit, Context, IssueEvent, PushEvent, RefEvent, Release, RepositoryAction, Signature,
 };
 use crate::store::events::StoredEvent;
 
@@ -25,7 +26,15 @@ fn sender_id(fact: &Fact) -> i64 {
         Fact::CommentChanged(changed) => changed.user_id,
         Fact::RepositoryCreated(created) => created.user_id,
         Fact::RepositoryDeleted(deleted) => deleted.user_id,
-        Fact::IssueChanged(_) | Fact::SizeChanged(_) | Fact::ProtectionChanged(_) | Fact::HookChanged(_) => 0,
+        Fact::RepositoryUpdated(updated) => updated.user_id,
+        Fact::RepositoryForked(forked) => forked.user_id,
+        Fact::ReleasePublished(published) => published.user_id,
+        Fact::IssueChanged(_)
+        | Fact::SizeChanged(_)
+        | Fact::ProtectionChanged(_)
+        | Fact::HookChanged(_)
+        | Fact::MigrationEnded(_)
+        | Fact::MirrorChanged(_) => 0,
     }
 }
 
@@ -39,10 +48,17 @@ pub(super) fn account_ids(event: &StoredEvent) -> Vec<i64> {
             ids.extend(changed.issue.iter().flat_map(Issue::account_ids));
             ids.extend(changed.comment.iter().map(|comment| comment.user_id));
         }
+        Fact::ReleasePublished(published) => ids.push(author_id(published)),
         _ => {}
     }
     ids.retain(|id| *id != 0);
     ids
+}
+
+/// Returns the author of a published release; zero for none.
+fn author_id(published: &ReleasePublished) -> i64 {
+    let author = published.release.as_ref().and_then(|release| release.author.as_ref());
+    author.map_or(0, |author| author.id)
 }
 
 /// Returns the repository as the fact has it.
@@ -50,6 +66,8 @@ pub(super) fn own_snapshot(event: &StoredEvent) -> Option<&repo::Repository> {
     match &event.fact.fact {
         Some(Fact::RepositoryCreated(created)) => created.repository.as_ref(),
         Some(Fact::RepositoryDeleted(deleted)) => deleted.repository.as_ref(),
+        Some(Fact::RepositoryUpdated(updated)) => updated.repository.as_ref(),
+        Some(Fact::RepositoryForked(forked)) => forked.fork.as_ref().and_then(|fork| fork.parent.as_deref()),
         _ => None,
     }
 }
@@ -96,7 +114,54 @@ pub(super) fn payload(
         }
         ("repository", Fact::RepositoryCreated(_)) => native::repository(&context, RepositoryAction::Created, &[]),
         ("repository", Fact::RepositoryDeleted(_)) => native::repository(&context, RepositoryAction::Deleted, &[]),
+        ("repository", Fact::RepositoryUpdated(updated)) => repository_payload(&context, updated),
+        ("fork", Fact::RepositoryForked(forked)) => {
+            native::fork(&context, forked.fork.clone().ok_or(MissingField("fork"))?, links)
+        }
+        ("release", Fact::ReleasePublished(published)) => {
+            let release = published.release.clone().ok_or(MissingField("release"))?;
+            native::release(&context, &native_release(release, author_id(published)))
+        }
         (name, _) => Err(PayloadError::UnknownEvent(name.to_owned())),
+    }
+}
+
+/// Returns the payload of a change of a repository, with the values before it.
+fn repository_payload(context: &Context, updated: &RepositoryUpdated) -> Result<String, PayloadError> {
+    let after = updated.repository.as_ref().ok_or(MissingField("repository"))?;
+    let mut changes = Vec::new();
+    let action = match updated.action() {
+        events::RepositoryAction::Renamed => RepositoryAction::Renamed,
+        events::RepositoryAction::Transferred => {
+            let owner = updated.old_owner.as_ref().ok_or(MissingField("old_owner"))?;
+            changes.push(("owner", json!(owner.username)));
+            RepositoryAction::Transferred
+        }
+        events::RepositoryAction::Visibility => {
+            changes.push(("private", json!(!after.is_private)));
+            RepositoryAction::VisibilityChanged
+        }
+        events::RepositoryAction::Archived => RepositoryAction::Archived,
+        events::RepositoryAction::Unarchived => RepositoryAction::Unarchived,
+        events::RepositoryAction::Unspecified => return Err(MissingField("action").into()),
+    };
+    if !updated.old_name.is_empty() && updated.old_name != after.name {
+        changes.push(("name", json!(updated.old_name)));
+    }
+    native::repository(context, action, &changes)
+}
+
+fn native_release(release: repo::Release, author_id: i64) -> Release {
+    Release {
+        id: release.id,
+        tag_name: release.tag_name,
+        target: release.target,
+        name: release.title,
+        body: release.body,
+        is_draft: release.is_draft,
+        is_prerelease: release.is_prerelease,
+        author_id,
+        create_time: release.create_time,
     }
 }
 
@@ -167,4 +232,97 @@ pub(super) fn emails<'a>(commits: impl Iterator<Item = &'a DescribedCommit>) -> 
     emails.sort_unstable();
     emails.dedup();
     emails
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::events::{Event, RepositoryForked};
+    use ferrite_proto::id::RepositoryId;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::store::events::Source;
+    use crate::testing::repository;
+
+    fn payload_of(name: &str, fact: Fact) -> Result<Value, PayloadError> {
+        let event = StoredEvent {
+            id: 1,
+            uuid: String::new(),
+            repository: RepositoryId(42),
+            source: Source::Repo,
+            name: name.to_owned(),
+            fact: Event { fact: Some(fact), ..Event::default() },
+            payload: None,
+        };
+        let links = Links::new("http://h", "h:22");
+        let payload = payload(&event, repository(42, None), &Accounts::default(), &links, None)?;
+        Ok(serde_json::from_str(&payload).unwrap())
+    }
+
+    fn updated(action: events::RepositoryAction, change: impl FnOnce(&mut RepositoryUpdated)) -> Value {
+        let mut updated = RepositoryUpdated {
+            action: action.into(),
+            repository: Some(repo::Repository { is_private: true, ..repository(42, None) }),
+            user_id: 7,
+            ..RepositoryUpdated::default()
+        };
+        change(&mut updated);
+        payload_of("repository", Fact::RepositoryUpdated(updated)).unwrap()
+    }
+
+    #[test]
+    fn a_changed_repository_is_told_with_the_values_before() {
+        use events::RepositoryAction::{Archived, Renamed, Transferred, Unarchived, Unspecified, Visibility};
+        let renamed = updated(Renamed, |updated| updated.old_name = "old".to_owned());
+        assert_eq!((&renamed["action"], &renamed["changes"]), (&json!("renamed"), &json!({"name": {"from": "old"}})));
+        let old_owner = repo::User { username: "bob".to_owned(), ..repo::User::default() };
+        let transferred = updated(Transferred, |updated| {
+            (updated.old_owner, updated.old_name) = (Some(old_owner), repository(42, None).name);
+        });
+        assert_eq!(
+            (&transferred["action"], &transferred["changes"]),
+            (&json!("transferred"), &json!({"owner": {"from": "bob"}}))
+        );
+        let visibility = updated(Visibility, |_| {});
+        assert_eq!(
+            (&visibility["action"], &visibility["changes"]),
+            (&json!("visibility"), &json!({"private": {"from": false}}))
+        );
+        for (action, word) in [(Archived, "archived"), (Unarchived, "unarchived")] {
+            let archived = updated(action, |_| {});
+            assert_eq!((&archived["action"], &archived["changes"]), (&json!(word), &json!({})));
+            assert_eq!((&archived["sender"]["id"], &archived["repository"]["id"]), (&json!(7), &json!(42)));
+        }
+        let action = Unspecified.into();
+        let fact = RepositoryUpdated { action, repository: Some(repository(42, None)), ..Default::default() };
+        assert!(payload_of("repository", Fact::RepositoryUpdated(fact)).is_err());
+    }
+
+    #[test]
+    fn forks_and_releases_are_told() {
+        let parent = Some(Box::new(repository(42, None)));
+        let fork = repo::Repository { is_fork: true, parent, ..repository(43, None) };
+        let forked = RepositoryForked { fork: Some(fork), user_id: 7 };
+        let payload = payload_of("fork", Fact::RepositoryForked(forked)).unwrap();
+        assert_eq!((&payload["forkee"]["id"], &payload["forkee"]["fork"]), (&json!(43), &json!(true)));
+        assert_eq!((&payload["repository"]["id"], &payload["sender"]["id"]), (&json!(42), &json!(7)));
+
+        let release = repo::Release {
+            id: 5,
+            tag_name: "v1".to_owned(),
+            target: "main".to_owned(),
+            title: "One".to_owned(),
+            body: "notes".to_owned(),
+            author: Some(repo::User { id: 8, ..repo::User::default() }),
+            create_time: Some(Timestamp { seconds: 1, nanos: 0 }),
+            ..repo::Release::default()
+        };
+        let published = ReleasePublished { release: Some(release), user_id: 7 };
+        assert_eq!(author_id(&published), 8);
+        let payload = payload_of("release", Fact::ReleasePublished(published)).unwrap();
+        assert_eq!(payload["action"], "published");
+        let shown = ["id", "tag_name", "target_commitish", "name", "body"].map(|name| payload["release"][name].clone());
+        assert_eq!(shown, [json!(5), json!("v1"), json!("main"), json!("One"), json!("notes")]);
+        assert_eq!((&payload["release"]["author"]["id"], &payload["sender"]["id"]), (&json!(8), &json!(7)));
+    }
 }

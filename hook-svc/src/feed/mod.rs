@@ -22,7 +22,7 @@ pub(crate) use settings::FeedArgs;
 pub(crate) use waiters::FeedWaiters;
 
 use crate::dispatch::{RenderError, Renderer};
-use crate::store::events::{EventStore, StoredEvent};
+use crate::store::events::{EventStore, Source, StoredEvent};
 
 /// Bytes of payloads after which a page ends.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
@@ -76,7 +76,8 @@ impl Feed {
         self.life.is_stopping()
     }
 
-    /// Returns at most `limit` events after the cursor. If there are none, waits for one until `deadline`, or until the process stops.
+    /// Returns at most `limit` events after the cursor, but those of the source `without`. If there are none, waits for one until
+    /// `deadline`, or until the process stops.
     ///
     /// # Errors
     /// When payloads cannot be made, or the database fails.
@@ -85,6 +86,7 @@ impl Feed {
         repository: RepositoryId,
         after: i64,
         limit: usize,
+        without: Option<Source>,
         deadline: Instant,
     ) -> Result<Vec<FeedItem>, FeedError> {
         loop {
@@ -92,7 +94,7 @@ impl Feed {
             let notified = self.waiters.notified(repository);
             tokio::pin!(notified);
             notified.as_mut().enable();
-            let page = self.page(repository, after, limit).await?;
+            let page = self.page(repository, after, limit, without).await?;
             if !page.is_empty() || Instant::now() >= deadline || self.is_stopping() {
                 return Ok(page);
             }
@@ -106,11 +108,17 @@ impl Feed {
     }
 
     /// Returns at most `limit` events after the cursor; fewer where payloads are large, but at least one if there is one.
-    async fn page(&self, repository: RepositoryId, after: i64, limit: usize) -> Result<Vec<FeedItem>, FeedError> {
+    async fn page(
+        &self,
+        repository: RepositoryId,
+        after: i64,
+        limit: usize,
+        without: Option<Source>,
+    ) -> Result<Vec<FeedItem>, FeedError> {
         let mut page: Vec<FeedItem> = Vec::new();
         let (mut bytes, mut after) = (0, after);
         while page.len() < limit && bytes < MAX_PAGE_BYTES {
-            let events = self.store.feed_page(repository, after, READ_EVENTS).await?;
+            let events = self.store.feed_page(repository, after, READ_EVENTS, without).await?;
             let is_last = (events.len() as i64) < READ_EVENTS;
             let Some(last) = events.last() else { break };
             after = last.id;

@@ -59,7 +59,7 @@ impl Setup {
     }
 
     async fn page(&self, after: i64, limit: usize, wait: Duration) -> Result<Vec<FeedItem>, FeedError> {
-        self.feed.next_page(REPOSITORY, after, limit, Instant::now() + wait).await
+        self.feed.next_page(REPOSITORY, after, limit, None, Instant::now() + wait).await
     }
 }
 
@@ -89,7 +89,7 @@ async fn pages_follow_each_other_and_make_each_payload_once() {
         let calls = setup.peers.calls();
         assert_eq!(setup.page(0, 100, Duration::ZERO).await.unwrap().len(), 40);
         assert_eq!(setup.peers.calls(), calls, "the payloads are stored");
-        assert_eq!(setup.feed.next_page(RepositoryId(1), 0, 100, Instant::now()).await.unwrap().len(), 0);
+        assert_eq!(setup.feed.next_page(RepositoryId(1), 0, 100, None, Instant::now()).await.unwrap().len(), 0);
     })
     .await;
 }

@@ -145,7 +145,8 @@ mod tests {
     async fn the_deletion_of_a_repository_is_told_to_hooks_that_are_not_its_own() {
         on_each_schema(&crate::migrations(), |db| async move {
             add_hook(&db, 2, REPOSITORY).await;
-            let deleted = |repository| Fact::RepositoryDeleted(RepositoryDeleted { repository, user_id: 7 });
+            let deleted =
+                |repository| Fact::RepositoryDeleted(RepositoryDeleted { repository, user_id: 7, wiki_id: 0 });
             let snapshot = Some(repository(REPOSITORY, Some(9)));
             assert_eq!(apply(&db, vec![deleted(snapshot.clone())]).await, [("repository".to_owned(), false)]);
             add_hook(&db, 1, 9).await;

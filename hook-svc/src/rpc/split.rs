@@ -7,7 +7,7 @@
 //! Not here: payloads, which are made when an event is dispatched or read.
 
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{Event, RefUpdate, RefsUpdated};
+use ferrite_proto::events::{Event, RefUpdate, RefsUpdated, RepositoryAction};
 use ferrite_proto::id::RepositoryId;
 
 use crate::store::events::{NewEvent, Source, part_uuid};
@@ -32,10 +32,22 @@ pub(super) fn split(event: &Event) -> Vec<NewEvent> {
         Some(Fact::RepositoryDeleted(deleted)) => {
             (Source::Repo, whole(event, deleted.repository.is_some(), "repository"))
         }
-        Some(Fact::IssueChanged(_) | Fact::SizeChanged(_) | Fact::ProtectionChanged(_) | Fact::HookChanged(_))
-        | None => {
-            return Vec::new();
+        Some(Fact::RepositoryUpdated(updated)) => {
+            let is_told = updated.repository.is_some() && updated.action() != RepositoryAction::Unspecified;
+            (Source::Repo, whole(event, is_told, "repository"))
         }
+        Some(Fact::RepositoryForked(forked)) => (Source::Repo, whole(event, forked.fork.is_some(), "fork")),
+        Some(Fact::ReleasePublished(published)) => (Source::Repo, whole(event, published.release.is_some(), "release")),
+        // Of other services, for other services.
+        Some(
+            Fact::IssueChanged(_)
+            | Fact::SizeChanged(_)
+            | Fact::ProtectionChanged(_)
+            | Fact::HookChanged(_)
+            | Fact::MigrationEnded(_)
+            | Fact::MirrorChanged(_),
+        )
+        | None => return Vec::new(),
     };
     let new = |(part, (name, fact)): (i64, (&'static str, Fact))| NewEvent {
         uuid: part_uuid(&event.event_id, part),
@@ -91,7 +103,10 @@ fn ref_events(update: &RefUpdate) -> &'static [&'static str] {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_proto::events::{CommentChanged, IssueUpdated, RepositoryCreated, SizeChanged};
+    use ferrite_proto::events::{
+        CommentChanged, IssueUpdated, ReleasePublished, RepositoryCreated, RepositoryForked, RepositoryUpdated,
+        SizeChanged,
+    };
     use ferrite_proto::{issue, repo};
 
     use super::*;
@@ -178,5 +193,26 @@ mod tests {
         let events = told(Fact::RepositoryCreated(created));
         assert_eq!((events[0].name, events[0].source), ("repository", Source::Repo));
         assert_eq!(told(Fact::SizeChanged(SizeChanged::default())).len(), 0);
+    }
+
+    #[test]
+    fn changes_forks_and_releases_of_a_repository_are_told() {
+        let repository = || Some(repo::Repository::default());
+        let updated = |action: RepositoryAction| {
+            let action = action.into();
+            told(Fact::RepositoryUpdated(RepositoryUpdated { action, repository: repository(), ..Default::default() }))
+        };
+        let forked = RepositoryForked { fork: repository(), user_id: 7 };
+        let published = ReleasePublished { release: Some(repo::Release::default()), user_id: 7 };
+        for (events, name) in [
+            (updated(RepositoryAction::Renamed), "repository"),
+            (updated(RepositoryAction::Archived), "repository"),
+            (told(Fact::RepositoryForked(forked)), "fork"),
+            (told(Fact::ReleasePublished(published)), "release"),
+        ] {
+            let told: Vec<_> = events.iter().map(|event| (event.name, event.source)).collect();
+            assert_eq!(told, [(name, Source::Repo)]);
+        }
+        assert_eq!(updated(RepositoryAction::Unspecified).len(), 0);
     }
 }

@@ -6,13 +6,15 @@ use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query};
 use ferrite_proto::id::RepositoryId;
 
-use super::events::{EventRow, EventStore, StoredEvent};
+use super::events::{EventRow, EventStore, Source, StoredEvent};
 
 /// Rows that one transaction takes out of feeds, so that no writer waits long for it.
 const MAX_BATCH_ROWS: i64 = 200;
 
 const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload FROM events \
-     WHERE repository_id = $1 AND id > $2 AND is_in_feed ORDER BY id LIMIT $3";
+     WHERE repository_id = $1 AND id > $2 AND is_in_feed AND source <> $4 ORDER BY id LIMIT $3";
+/// No source has this id.
+const NO_SOURCE: i64 = 0;
 const SET_PAYLOADS: &str = "UPDATE events SET payload = v.column2 FROM (VALUES ";
 const SET_PAYLOADS_WHERE: &str = ") AS v WHERE events.id = v.column1 AND payload IS NULL";
 const LEAVE_OLD: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN \
@@ -22,7 +24,7 @@ const LEAVE_BEYOND: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN (SE
      ORDER BY id DESC LIMIT 1 OFFSET $2) ORDER BY id LIMIT $3) RETURNING id";
 
 impl EventStore {
-    /// Returns at most `limit` events of a repository's feed whose ids are above `after`, by id.
+    /// Returns at most `limit` events of a repository's feed whose ids are above `after`, by id, but those of the source `without`.
     ///
     /// # Errors
     /// When the database fails.
@@ -31,8 +33,10 @@ impl EventStore {
         repository: RepositoryId,
         after: i64,
         limit: i64,
+        without: Option<Source>,
     ) -> Result<Vec<StoredEvent>, DbError> {
-        let rows: Vec<EventRow> = self.db().all(PAGE, &args![repository, after, limit]).await?;
+        let args = args![repository, after, limit, without.map_or(NO_SOURCE, Source::id)];
+        let rows: Vec<EventRow> = self.db().all(PAGE, &args).await?;
         Ok(rows.into_iter().map(StoredEvent::from).collect())
     }
 

@@ -177,6 +177,13 @@ impl StorageService for Peer {
         unimplemented()
     }
 
+    async fn set_default_branch(
+        &self,
+        _: Request<ferrite_proto::git::SetDefaultBranchRequest>,
+    ) -> Result<Response<ferrite_proto::git::SetDefaultBranchResponse>, Status> {
+        unimplemented()
+    }
+
     async fn list_pushed_commits(
         &self,
         _: Request<ListPushedCommitsRequest>,

@@ -25,6 +25,9 @@ pub enum AuthError {
         /// The level that the operation needs.
         needed: Permission,
     },
+    /// The operation would change a repository that is archived.
+    #[error("repository is archived and cannot be changed")]
+    RepositoryArchived,
     /// The access token lacks a scope that the operation needs.
     #[error("token lacks scope `{scope}`")]
     InsufficientScope {
@@ -58,6 +61,7 @@ impl AuthError {
         let refused = |reason| Self::Refused { reason, message: status.message().to_owned() };
         match reason(status).as_deref() {
             Some("REPOSITORY_NOT_FOUND") => Self::RepositoryNotFound,
+            Some("REPOSITORY_ARCHIVED") => Self::RepositoryArchived,
             Some("CREDENTIALS_REQUIRED") => Self::CredentialsRequired,
             Some("BAD_CREDENTIALS") => Self::BadCredentials,
             Some("PERMISSION_REQUIRED") => refused("PERMISSION_REQUIRED"),
@@ -76,6 +80,7 @@ impl ServiceError for AuthError {
             Self::CredentialsRequired | Self::BadCredentials | Self::BadGrant => Kind::Unauthenticated,
             Self::RepositoryNotFound => Kind::NotFound,
             Self::PermissionRequired { .. }
+            | Self::RepositoryArchived
             | Self::InsufficientScope { .. }
             | Self::Refused { .. }
             | Self::AdminRequired
@@ -91,6 +96,7 @@ impl ServiceError for AuthError {
             Self::BadGrant => "BAD_GRANT",
             Self::RepositoryNotFound => "REPOSITORY_NOT_FOUND",
             Self::PermissionRequired { .. } => "PERMISSION_REQUIRED",
+            Self::RepositoryArchived => "REPOSITORY_ARCHIVED",
             Self::InsufficientScope { .. } => "INSUFFICIENT_SCOPE",
             Self::Refused { reason, .. } => reason,
             Self::AdminRequired => "ADMIN_REQUIRED",

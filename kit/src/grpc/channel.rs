@@ -13,7 +13,7 @@ use tonic::transport::Endpoint;
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 use super::retry::Retry;
-use super::timeout::CLIENT_DEADLINE;
+use super::timeout::LONG_DEADLINE;
 use crate::net::Address;
 use crate::service_key::ServiceTokenSource;
 use crate::telemetry;
@@ -61,7 +61,8 @@ fn connection(address: Address) -> tonic::transport::Channel {
     Endpoint::try_from(authority)
         .unwrap_or_else(|_| Endpoint::from_static("http://localhost"))
         .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(CLIENT_DEADLINE)
+        // The deadline of each call is that of `Retry`, which is this one or earlier.
+        .timeout(LONG_DEADLINE)
         .http2_keep_alive_interval(Duration::from_secs(20))
         .keep_alive_timeout(Duration::from_secs(10))
         .keep_alive_while_idle(true)

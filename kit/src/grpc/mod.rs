@@ -10,4 +10,4 @@ mod timeout;
 mod tests;
 
 pub use channel::{Channel, channel};
-pub(crate) use timeout::requested_timeout;
+pub(crate) use timeout::call_deadline;

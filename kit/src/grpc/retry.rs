@@ -16,8 +16,10 @@ use tonic::body::Body;
 use tonic::{Status, TimeoutExpired};
 use tower::{Service, ServiceExt};
 
-use super::timeout::{CLIENT_DEADLINE, requested_timeout};
+use super::timeout::call_deadline;
 
+/// Deadline of an outgoing call whose `grpc-timeout` is absent or later.
+const CLIENT_DEADLINE: Duration = Duration::from_secs(30);
 /// Verbs of idempotent methods. `Deliver` is one of them because an event sink applies an event once.
 const IDEMPOTENT_VERBS: &[&str] = &["Get", "List", "Search", "Is", "Authenticate", "Resolve", "Deliver"];
 /// Time before each retry, at most; the actual time is random, at least half of it.
@@ -60,7 +62,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let inner = self.0.clone();
         let is_idempotent = is_idempotent(request.uri().path());
-        let deadline = requested_timeout(request.headers()).min(CLIENT_DEADLINE);
+        let deadline = call_deadline(&request, CLIENT_DEADLINE);
         Box::pin(async move {
             // The deadline covers all attempts together.
             let attempts = async {

@@ -1,13 +1,22 @@
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::Request;
 
-/// Deadline of an outgoing call whose `grpc-timeout` is absent or later.
-pub(super) const CLIENT_DEADLINE: Duration = Duration::from_secs(30);
+/// Methods that copy a repository, which may take minutes.
+const LONG_METHODS: &[&str] =
+    &["/ferrite.repo.v1.RepositoryService/ForkRepository", "/ferrite.git.v1.StorageService/CreateRepository"];
+/// Latest deadline of a call of one of the [`LONG_METHODS`].
+pub(super) const LONG_DEADLINE: Duration = Duration::from_secs(15 * 60);
 
-/// Returns the time that a client gives a call in `grpc-timeout`; [`Duration::MAX`] if the header is absent or malformed.
-pub(crate) fn requested_timeout(headers: &HeaderMap) -> Duration {
-    headers.get("grpc-timeout").and_then(|value| value.to_str().ok()).and_then(parse_timeout).unwrap_or(Duration::MAX)
+/// Returns the time that a call may take: that of its `grpc-timeout`, or `usual` if the header is absent, malformed or later. Only for one
+/// of the [`LONG_METHODS`] the header may be later, up to [`LONG_DEADLINE`].
+pub(crate) fn call_deadline<B>(request: &Request<B>, usual: Duration) -> Duration {
+    let header = request.headers().get("grpc-timeout").and_then(|value| value.to_str().ok());
+    match header.and_then(parse_timeout) {
+        Some(requested) if LONG_METHODS.contains(&request.uri().path()) => requested.min(LONG_DEADLINE),
+        Some(requested) => requested.min(usual),
+        None => usual,
+    }
 }
 
 /// Parses a `grpc-timeout`: at most eight digits and a unit (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>).
@@ -33,6 +42,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn only_calls_that_copy_a_repository_may_ask_for_more_time() {
+        let usual = Duration::from_secs(30);
+        let deadline = |path: &str, header: &str| {
+            let request = Request::post(path).header("grpc-timeout", header).body(()).unwrap();
+            call_deadline(&request, usual).as_secs()
+        };
+        for path in LONG_METHODS {
+            assert_eq!([deadline(path, "5S"), deadline(path, "9M"), deadline(path, "9H")], [5, 540, 900]);
+            assert_eq!(deadline(path, "x"), 30);
+            assert_eq!(call_deadline(&Request::post(*path).body(()).unwrap(), usual), usual);
+        }
+        let other = "/ferrite.repo.v1.RepositoryService/CreateRepository";
+        assert_eq!([deadline(other, "5S"), deadline(other, "9M"), deadline(other, "")], [5, 30, 30]);
+    }
 
     #[test]
     fn timeouts_of_the_protocol_are_parsed() {

@@ -17,6 +17,11 @@ pub fn kind(event: &Event) -> &'static str {
         Some(Fact::IssueUpdated(_)) => "issue.updated",
         Some(Fact::CommentChanged(_)) => "comment.changed",
         Some(Fact::HookChanged(_)) => "hook.changed",
+        Some(Fact::RepositoryUpdated(_)) => "repository.updated",
+        Some(Fact::RepositoryForked(_)) => "repository.forked",
+        Some(Fact::ReleasePublished(_)) => "release.published",
+        Some(Fact::MigrationEnded(_)) => "migration.ended",
+        Some(Fact::MirrorChanged(_)) => "mirror.changed",
         None => "unknown",
     }
 }

@@ -26,10 +26,16 @@ const PURGE_INBOX_POSTGRES: &str = "DELETE FROM inbox WHERE event_id IN (SELECT 
 const PURGE_INBOX_SQLITE: &str = "DELETE FROM inbox WHERE event_id IN (SELECT event_id FROM inbox WHERE received_us < $1 \
      ORDER BY received_us LIMIT $2) RETURNING received_us";
 
-/// Deletes rows that are older than `retention` until `life` stops.
+/// Deletes rows that are older than `retention` until `life` stops. After a start senders deliver again what they had not marked when
+/// they stopped: rows of the inbox stay long enough for that.
 pub(super) async fn run(db: Db, clock: Clock, retention: Duration, life: Lifecycle) {
-    while !life.is_stopping() {
-        let pause = match batch(&db, clock.now_us() - micros(retention)).await {
+    let mut pause = PURGE_INTERVAL.min(retention);
+    loop {
+        tokio::select! {
+            () = life.stopping() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = match batch(&db, clock.now_us() - micros(retention)).await {
             Ok(0) => PURGE_INTERVAL.min(retention),
             Ok(_) => BATCH_PAUSE,
             Err(error) => {
@@ -37,10 +43,6 @@ pub(super) async fn run(db: Db, clock: Clock, retention: Duration, life: Lifecyc
                 PURGE_INTERVAL
             }
         };
-        tokio::select! {
-            () = life.stopping() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
     }
 }
 

@@ -8,11 +8,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ferrite_proto::events::Event;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use super::purge;
 use super::round::Deliverer;
@@ -31,6 +33,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause; also the longest delay of events after the subscriber is back.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// Time between the beginnings of two rounds to a subscriber for which no writer waits, so that events of one moment travel together and a
+/// writer in a row pays for fewer deliveries. The first event after a rest is delivered at once, and so is a backlog.
+const MIN_ROUND_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest time that a writer waits for the delivery of its own event.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
 
@@ -49,6 +54,8 @@ struct Inner {
     subscribers: Subscribers,
     /// Wakes the task of a subscriber. One task per subscriber, so that a slow one does not delay the others.
     wake: HashMap<&'static str, Notify>,
+    /// True once a writer has waited for the subscriber.
+    is_awaited: HashMap<&'static str, AtomicBool>,
     waiters: Arc<FlushWaiters>,
 }
 
@@ -58,6 +65,17 @@ pub struct FlushHandle {
     relay: Relay,
     event_id: String,
     delivered: Vec<oneshot::Receiver<()>>,
+}
+
+/// The result of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// There was nothing to deliver, or the subscriber did not respond.
+    Idle,
+    /// All events of a claim were delivered or refused; there may be more.
+    Full,
+    /// The same, of fewer events than a claim may have.
+    Part,
 }
 
 /// The task that delivers to one subscriber, between two transactions.
@@ -78,7 +96,8 @@ impl Relay {
     #[must_use]
     pub fn new(db: Db, clock: Clock, subscribers: Subscribers) -> Self {
         let wake = subscribers.keys().map(|name| (*name, Notify::new())).collect();
-        Self(Arc::new(Inner { db, clock, subscribers, wake, waiters: Arc::default() }))
+        let is_awaited = subscribers.keys().map(|name| (*name, AtomicBool::new(false))).collect();
+        Self(Arc::new(Inner { db, clock, subscribers, wake, is_awaited, waiters: Arc::default() }))
     }
 
     /// Starts the tasks that deliver rows until `life` stops, and delete them when `retention` has passed since their delivery.
@@ -95,6 +114,11 @@ impl Relay {
     /// [`FlushHandle::wait`] after it.
     #[must_use]
     pub fn flush(&self, event: &Event, subscribers: &[&'static str]) -> FlushHandle {
+        for name in subscribers {
+            if let Some(is_awaited) = self.0.is_awaited.get(name) {
+                is_awaited.store(true, Ordering::Relaxed);
+            }
+        }
         let delivered = self.0.waiters.add(&event.event_id, subscribers);
         FlushHandle { relay: self.clone(), event_id: event.event_id.clone(), delivered }
     }
@@ -113,12 +137,21 @@ impl Relay {
         let deliverer =
             Deliverer { subscriber: name, clock: clock.clone(), client, waiters: Arc::clone(&self.0.waiters) };
         let mut task = SubscriberTask { db, clock, deliverer, settlement: None, unreached: 0, pause: None };
-        let notify = &self.0.wake[name];
+        let (notify, is_awaited) = (&self.0.wake[name], &self.0.is_awaited[name]);
         while !life.is_stopping() {
+            let begin = Instant::now();
             match task.round(name).await {
-                // There may be more than one claim takes.
-                Ok(true) => continue,
-                Ok(false) => {}
+                Ok(Round::Full) => continue,
+                Ok(Round::Part) => {
+                    if !is_awaited.load(Ordering::Relaxed) {
+                        tokio::select! {
+                            () = life.stopping() => {}
+                            () = tokio::time::sleep_until(begin + MIN_ROUND_INTERVAL) => {}
+                        }
+                    }
+                    continue;
+                }
+                Ok(Round::Idle) => {}
                 Err(error) => tracing::warn!(%error, subscriber = name, "outbox round failed"),
             }
             let pause = task.pause.take();
@@ -135,9 +168,8 @@ impl Relay {
 }
 
 impl SubscriberTask {
-    /// Records the outcome of the last round, claims events and delivers them. Returns whether there were any and the subscriber
-    /// responds.
-    async fn round(&mut self, name: &'static str) -> Result<bool, DbError> {
+    /// Records the outcome of the last round, claims events and delivers them.
+    async fn round(&mut self, name: &'static str) -> Result<Round, DbError> {
         let now = self.clock.now_us();
         let request = ClaimRequest::new(now, now + micros(CLAIM_LEASE));
         let lanes = match &self.settlement {
@@ -146,19 +178,20 @@ impl SubscriberTask {
         };
         self.settlement = None;
         if lanes.is_empty() {
-            return Ok(false);
+            return Ok(Round::Idle);
         }
+        let is_full = lanes.iter().map(|lane| lane.rows.len()).sum::<usize>() >= rows::MAX_CLAIM_EVENTS as usize;
         let mut settlement = request.settlement();
         let is_reachable = self.deliverer.deliver_all(lanes, &mut settlement).await;
         self.settlement = Some(settlement);
         if is_reachable {
             self.unreached = 0;
-            return Ok(true);
+            return Ok(if is_full { Round::Full } else { Round::Part });
         }
         self.pause = Some((MIN_PAUSE * 2_u32.pow(self.unreached.min(10))).min(MAX_PAUSE));
         self.unreached = self.unreached.saturating_add(1);
         self.settle(name).await?;
-        Ok(false)
+        Ok(Round::Idle)
     }
 
     /// Records the outcome of the last round without a new claim.

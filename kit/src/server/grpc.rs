@@ -15,7 +15,7 @@ use tonic::service::{Routes, RoutesBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::auth::AuthLayer;
-use crate::grpc::requested_timeout;
+use crate::grpc::call_deadline;
 use crate::lifecycle::Lifecycle;
 use crate::telemetry::grpc_span;
 
@@ -113,9 +113,10 @@ impl GrpcServer {
     }
 }
 
-/// Ends a call at the deadline of its client (`grpc-timeout`) or at [`SERVER_DEADLINE`], whichever is earlier.
+/// Ends a call at the deadline of its client (`grpc-timeout`) or at [`SERVER_DEADLINE`], whichever is earlier. Calls that copy a repository
+/// may take longer.
 async fn deadline(request: Request, next: Next) -> Response {
-    let limit = requested_timeout(request.headers()).min(SERVER_DEADLINE);
+    let limit = call_deadline(&request, SERVER_DEADLINE);
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Status::deadline_exceeded("deadline exceeded").into_http(),

@@ -125,6 +125,20 @@ fn passwords_are_decoded_for_use_and_masked_where_shown() {
 }
 
 /// Texts near the border between URLs that are accepted and those that are not.
+#[test]
+fn credentials_are_split_off_and_nothing_else_changes() {
+    for (text, url, user, password) in [
+        ("https://example.com/a@b.git", "https://example.com/a@b.git", "", ""),
+        ("https://ada:se%3acret@example.com:8443/a.git", "https://example.com:8443/a.git", "ada", "se:cret"),
+        ("HTTP://token@example.com", "HTTP://example.com", "token", ""),
+        ("http://:x@1.1.1.1/", "http://1.1.1.1/", "", "x"),
+    ] {
+        let split = parse(text).unwrap().split_credentials();
+        assert_eq!(split, Ok((url.to_owned(), user.to_owned(), password.to_owned())), "{text}");
+    }
+    assert_eq!(parse("http://a:%ff@example.com/").unwrap().split_credentials(), Err(UrlRefusal::Credentials));
+}
+
 fn near_urls() -> impl Strategy<Value = String> {
     let scheme = prop_oneof![8 => Just("http://"), 4 => Just("HttpS://"), 1 => Just("http:/"), 1 => Just("ftp://")];
     let userinfo = prop_oneof![3 => Just(String::new()), 1 => "[a%4:@/.?#-]{0,6}@", 1 => "[a-c]{1,3}:[a-c%40]{0,4}@"];

@@ -21,6 +21,8 @@ pub(crate) struct RepositoryAccess {
     pub(crate) collaborator: Permission,
     /// The highest level of the viewer's teams that hold the repository.
     pub(crate) team: Permission,
+    /// True for a private fork of a private repository that the viewer's roles do not let it read.
+    pub(crate) is_parent_hidden: bool,
 }
 
 impl RepositoryAccess {
@@ -31,6 +33,10 @@ impl RepositoryAccess {
 
     /// Returns the highest level that any of the viewer's roles gives, without regard to its token.
     pub(crate) fn role_level(self, viewer: &Viewer) -> Permission {
+        // Administrators of the site may read every parent.
+        if self.is_parent_hidden && viewer.site_level() == Permission::None {
+            return self.public_level();
+        }
         let Some(user) = viewer.user() else {
             return self.public_level().max(viewer.deploy_key_level(self.repository));
         };
@@ -83,6 +89,7 @@ mod tests {
             is_private,
             collaborator: Permission::None,
             team: Permission::None,
+            is_parent_hidden: false,
         }
     }
 
@@ -114,6 +121,27 @@ mod tests {
                 assert_eq!(level, expected, "{who:?} {collaborator} {team} private={is_private}");
                 assert_eq!(access.is_visible(&viewer), expected >= Read);
             }
+        }
+    }
+
+    #[test]
+    fn no_role_but_that_of_an_administrator_opens_the_fork_of_a_hidden_repository() {
+        use Permission::{None, Owner, Read};
+        let fork = RepositoryAccess { collaborator: Owner, team: Owner, is_parent_hidden: true, ..access(true) };
+        let deploy_key = Viewer::deploy_key(&[(RepositoryId(9), Permission::Write)]);
+        let of = |identity: &Identity| Viewer::of(Some(identity));
+        for (viewer, expected) in [
+            (Viewer::of(Option::None), None),
+            (of(&identity(1, false, 7)), None),
+            (deploy_key, None),
+            (of(&with_scopes(&identity(1, true, 7), &[Scope::RepoAdmin])), None),
+            (of(&identity(2, true, 7)), Owner),
+            (of(&identity(2, true, 0)), Owner),
+        ] {
+            let levels = [Unit::Repository, Unit::Issues].map(|unit| fork.level(&viewer, unit));
+            let issues = if expected == None { None } else { Owner };
+            assert_eq!(levels, [expected, issues], "{viewer:?}");
+            assert_eq!(fork.is_visible(&viewer), expected >= Read);
         }
     }
 

@@ -55,6 +55,8 @@ pub enum Unit {
     Issues,
     /// Webhooks.
     Hooks,
+    /// Forks: to make one is to create a repository, which takes the scope for that, and to read this one.
+    Forks,
 }
 
 /// The capacity in which a caller acts. Some requests name it in a field.
@@ -71,26 +73,40 @@ pub enum Capacity {
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    /// The full name of an RPC, or the name of one of git-svc's HTTP bodies.
+    /// The full name of an RPC, the name of one of git-svc's HTTP bodies, or that of an operation that the gateway does by itself.
     pub name: &'static str,
     /// The capacity in which the caller acts.
     pub capacity: Capacity,
     /// The requirement on the caller.
     pub rule: Rule,
+    /// True if it changes what is in a repository, so that it is refused on an archived one. Settings, access and deletion are not
+    /// among these, nor is what a user keeps of a repository for itself.
+    pub changes_content: bool,
 }
 
 const fn op(name: &'static str, rule: Rule) -> Operation {
-    Operation { name, capacity: Capacity::Own, rule }
+    Operation { name, capacity: Capacity::Own, rule, changes_content: false }
+}
+
+/// An operation that changes what is in a repository.
+const fn change(name: &'static str, rule: Rule) -> Operation {
+    Operation { changes_content: true, ..op(name, rule) }
 }
 
 /// An operation in the capacity of an administrator; its rule for other capacities is a row of its own.
 const fn admin(name: &'static str) -> Operation {
-    Operation { name, capacity: Capacity::Administrator, rule: Rule::Administrator }
+    Operation { capacity: Capacity::Administrator, ..op(name, Rule::Administrator) }
 }
 
 /// An operation in the capacity of an organization's owner; its rule for other capacities is a row of its own.
 const fn of_organization(name: &'static str) -> Operation {
-    Operation { name, capacity: Capacity::Organization, rule: ORG_OWNER }
+    Operation { capacity: Capacity::Organization, ..op(name, ORG_OWNER) }
+}
+
+/// The creation of a repository for an organization by its owner; its rule for other capacities is a row of its own.
+const fn in_organization(name: &'static str) -> Operation {
+    let rule = Rule::Organization(RequiredRole::Owner, Scope::RepoAdmin);
+    Operation { capacity: Capacity::Organization, ..op(name, rule) }
 }
 
 const fn on(unit: Unit, level: Permission) -> Rule {
@@ -104,6 +120,7 @@ const ORG_OWNER: Rule = Rule::Organization(RequiredRole::Owner, Scope::Org);
 const READ: Rule = on(Unit::Repository, Permission::Read);
 const WRITE: Rule = on(Unit::Repository, Permission::Write);
 const ADMIN: Rule = on(Unit::Repository, Permission::Admin);
+const OWNER: Rule = on(Unit::Repository, Permission::Owner);
 const READ_ISSUES: Rule = on(Unit::Issues, Permission::Read);
 const WRITE_ISSUES: Rule = on(Unit::Issues, Permission::Write);
 const HOOKS: Rule = on(Unit::Hooks, Permission::Admin);
@@ -126,6 +143,12 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.AccountService/ListAccessTokens", Rule::Password),
     op("ferrite.repo.v1.AccountService/CreateAccessToken", Rule::Password),
     op("ferrite.repo.v1.AccountService/DeleteAccessToken", Rule::Password),
+    // Pictures
+    op("ferrite.repo.v1.AvatarService/GetAvatar", Rule::Anyone),
+    op("ferrite.repo.v1.AvatarService/SetAvatar", PROFILE),
+    of_organization("ferrite.repo.v1.AvatarService/SetAvatar"),
+    op("ferrite.repo.v1.AvatarService/DeleteAvatar", PROFILE),
+    of_organization("ferrite.repo.v1.AvatarService/DeleteAvatar"),
     // Profiles
     op("ferrite.repo.v1.ProfileService/ListEmails", PROFILE),
     op("ferrite.repo.v1.ProfileService/AddEmails", PROFILE),
@@ -180,17 +203,55 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.AdministrationService/ListAuditEvents", Rule::Administrator),
     // Repositories
     op("ferrite.repo.v1.RepositoryService/CreateRepository", Rule::User(Some(Scope::RepoAdmin))),
-    Operation {
-        name: "ferrite.repo.v1.RepositoryService/CreateRepository",
-        capacity: Capacity::Organization,
-        rule: Rule::Organization(RequiredRole::Owner, Scope::RepoAdmin),
-    },
+    in_organization("ferrite.repo.v1.RepositoryService/CreateRepository"),
     admin("ferrite.repo.v1.RepositoryService/CreateRepository"),
     op("ferrite.repo.v1.RepositoryService/GetRepository", OPEN),
     op("ferrite.repo.v1.RepositoryService/ListRepositories", Rule::User(Some(Scope::RepoRead))),
     op("ferrite.repo.v1.RepositoryService/SearchRepositories", Rule::Anyone),
-    op("ferrite.repo.v1.RepositoryService/DeleteRepository", on(Unit::Repository, Permission::Owner)),
+    op("ferrite.repo.v1.RepositoryService/DeleteRepository", OWNER),
+    op("ferrite.repo.v1.RepositoryService/UpdateRepository", ADMIN),
+    op("ferrite.repo.v1.RepositoryService/ForkRepository", on(Unit::Forks, Permission::Read)),
+    op("ferrite.repo.v1.RepositoryService/ListForks", READ),
+    op("ferrite.repo.v1.TransferService/StartTransfer", OWNER),
+    op("ferrite.repo.v1.TransferService/CancelTransfer", OWNER),
+    // Owners of the repository see it as well as the new owner; the service finds out who is one.
+    op("ferrite.repo.v1.TransferService/GetTransfer", Rule::User(Some(Scope::RepoRead))),
+    // For the new owner, who need not have a role on the repository yet.
+    op("ferrite.repo.v1.TransferService/AcceptTransfer", Rule::User(Some(Scope::RepoAdmin))),
+    op("ferrite.repo.v1.TransferService/RejectTransfer", Rule::User(Some(Scope::RepoAdmin))),
     op("ferrite.repo.v1.RepositoryService/UpdateIssueTracker", ADMIN),
+    op("ferrite.repo.v1.RepositoryService/UpdateWiki", ADMIN),
+    op("ferrite.repo.v1.TopicService/ListTopics", READ),
+    op("ferrite.repo.v1.TopicService/SetTopics", ADMIN),
+    op("ferrite.repo.v1.TopicService/AddTopic", ADMIN),
+    op("ferrite.repo.v1.TopicService/RemoveTopic", ADMIN),
+    // Stars and watches are the user's own: they take a token for its profile, and a repository that the token lets the user see.
+    op("ferrite.repo.v1.StarService/ListStarredRepositories", ANY_TOKEN),
+    op("ferrite.repo.v1.StarService/ListStargazers", READ),
+    op("ferrite.repo.v1.StarService/IsStarred", ANY_TOKEN),
+    op("ferrite.repo.v1.StarService/StarRepository", PROFILE),
+    op("ferrite.repo.v1.StarService/UnstarRepository", PROFILE),
+    op("ferrite.repo.v1.WatchService/ListWatchedRepositories", ANY_TOKEN),
+    op("ferrite.repo.v1.WatchService/ListWatchers", READ),
+    op("ferrite.repo.v1.WatchService/GetWatch", ANY_TOKEN),
+    op("ferrite.repo.v1.WatchService/WatchRepository", PROFILE),
+    op("ferrite.repo.v1.WatchService/UnwatchRepository", PROFILE),
+    // The request names the future owner by its id: who may make repositories for it is checked by the service.
+    op("ferrite.repo.v1.MigrationService/MigrateRepository", Rule::User(Some(Scope::RepoAdmin))),
+    op("ferrite.repo.v1.MigrationService/GetMigration", Rule::User(Some(Scope::RepoRead))),
+    op("ferrite.repo.v1.MigrationService/ListMigrations", Rule::User(Some(Scope::RepoRead))),
+    op("ferrite.repo.v1.ReleaseService/ListReleases", OPEN),
+    op("ferrite.repo.v1.ReleaseService/GetRelease", OPEN),
+    change("ferrite.repo.v1.ReleaseService/CreateRelease", WRITE),
+    change("ferrite.repo.v1.ReleaseService/UpdateRelease", WRITE),
+    change("ferrite.repo.v1.ReleaseService/DeleteRelease", WRITE),
+    op("ferrite.repo.v1.ReleaseService/ListReleaseAssets", OPEN),
+    op("ferrite.repo.v1.ReleaseService/GetReleaseAsset", OPEN),
+    op("ferrite.repo.v1.ReleaseService/BeginAssetUpload", Rule::Service),
+    change("ferrite.repo.v1.ReleaseService/CreateReleaseAsset", WRITE),
+    change("ferrite.repo.v1.ReleaseService/UpdateReleaseAsset", WRITE),
+    change("ferrite.repo.v1.ReleaseService/DeleteReleaseAsset", WRITE),
+    op("ferrite.repo.v1.ReleaseService/CountDownloads", Rule::Service),
     op("ferrite.repo.v1.CollaboratorService/ListCollaborators", ADMIN),
     op("ferrite.repo.v1.CollaboratorService/GetCollaborator", ADMIN),
     op("ferrite.repo.v1.CollaboratorService/SetCollaborator", ADMIN),
@@ -202,13 +263,20 @@ pub const OPERATIONS: &[Operation] = &[
     // git-svc
     op("ferrite.git.v1.StorageService/CreateRepository", Rule::Service),
     op("ferrite.git.v1.StorageService/DeleteRepository", Rule::Service),
+    op("ferrite.git.v1.StorageService/SetDefaultBranch", Rule::Service),
+    op("ferrite.git.v1.ReleaseStorageService/CreateTag", Rule::Service),
+    op("ferrite.git.v1.ReleaseStorageService/DeleteAssetFiles", Rule::Service),
     op("ferrite.git.v1.StorageService/ListPushedCommits", Rule::Service),
     op("ferrite.git.v1.StorageService/DescribeUpdates", Rule::Service),
+    op("ferrite.git.v1.MigrationService/StartMigration", Rule::Service),
+    op("ferrite.git.v1.MigrationService/GetMigration", Rule::Service),
+    change(operation::SYNC_MIRROR, ADMIN),
+    op(operation::UPDATE_MIRROR, ADMIN),
     op(operation::LIST_BRANCHES, READ),
     op(operation::GET_BRANCH, READ),
     op(operation::GET_COMMIT, READ),
     op(operation::GET_CONTENTS, READ),
-    op(operation::PUT_CONTENTS, WRITE),
+    change(operation::PUT_CONTENTS, WRITE),
     op(operation::LIST_COMMITS, READ),
     op(operation::LIST_TAGS, READ),
     op(operation::GET_TREE, READ),
@@ -217,54 +285,58 @@ pub const OPERATIONS: &[Operation] = &[
     op(operation::GET_REF, READ),
     op(operation::GET_TAG_OBJECT, READ),
     op(operation::ARCHIVE, READ),
-    op(operation::DELETE_CONTENTS, WRITE),
-    op(operation::CHANGE_FILES, WRITE),
+    // gateway
+    op(operation::RENDER_MARKDOWN, Rule::Anyone),
+    change(operation::DELETE_CONTENTS, WRITE),
+    change(operation::CHANGE_FILES, WRITE),
     op(operation::LIST_PROTECTIONS, ADMIN),
     op(operation::GET_PROTECTION, ADMIN),
-    op(operation::SET_PROTECTION, ADMIN),
-    op(operation::DELETE_PROTECTION, ADMIN),
+    change(operation::SET_PROTECTION, ADMIN),
+    change(operation::DELETE_PROTECTION, ADMIN),
     op(operation::RAW, READ),
+    op(operation::ASSET, OPEN),
+    change(operation::UPLOAD_ASSET, WRITE),
     op(operation::UPLOAD_PACK, OPEN),
-    op(operation::RECEIVE_PACK, WRITE),
+    change(operation::RECEIVE_PACK, WRITE),
     // issue-svc
     op(operation::LIST_ISSUES, READ_ISSUES),
     op(operation::LIST_USER_ISSUES, Rule::User(Some(Scope::Issue))),
     op(operation::GET_ISSUE, READ_ISSUES),
-    op(operation::CREATE_ISSUE, READ_ISSUES),
+    change(operation::CREATE_ISSUE, READ_ISSUES),
     // Of others' issues and comments: see the rules in issue-svc.
-    op(operation::UPDATE_ISSUE, READ_ISSUES),
+    change(operation::UPDATE_ISSUE, READ_ISSUES),
     op(operation::LIST_TIMELINE, READ_ISSUES),
     op(operation::LIST_COMMENTS, READ_ISSUES),
     op(operation::GET_COMMENT, READ_ISSUES),
-    op(operation::CREATE_COMMENT, READ_ISSUES),
-    op(operation::UPDATE_COMMENT, READ_ISSUES),
-    op(operation::DELETE_COMMENT, READ_ISSUES),
+    change(operation::CREATE_COMMENT, READ_ISSUES),
+    change(operation::UPDATE_COMMENT, READ_ISSUES),
+    change(operation::DELETE_COMMENT, READ_ISSUES),
     op(operation::LIST_LABELS, READ_ISSUES),
     op(operation::GET_LABEL, READ_ISSUES),
-    op(operation::CREATE_LABEL, WRITE_ISSUES),
-    op(operation::UPDATE_LABEL, WRITE_ISSUES),
-    op(operation::DELETE_LABEL, WRITE_ISSUES),
+    change(operation::CREATE_LABEL, WRITE_ISSUES),
+    change(operation::UPDATE_LABEL, WRITE_ISSUES),
+    change(operation::DELETE_LABEL, WRITE_ISSUES),
     op(operation::LIST_ISSUE_LABELS, READ_ISSUES),
-    op(operation::CHANGE_ISSUE_LABELS, WRITE_ISSUES),
+    change(operation::CHANGE_ISSUE_LABELS, WRITE_ISSUES),
     op(operation::LIST_MILESTONES, READ_ISSUES),
     op(operation::GET_MILESTONE, READ_ISSUES),
-    op(operation::CREATE_MILESTONE, WRITE_ISSUES),
-    op(operation::UPDATE_MILESTONE, WRITE_ISSUES),
-    op(operation::DELETE_MILESTONE, WRITE_ISSUES),
+    change(operation::CREATE_MILESTONE, WRITE_ISSUES),
+    change(operation::UPDATE_MILESTONE, WRITE_ISSUES),
+    change(operation::DELETE_MILESTONE, WRITE_ISSUES),
     // hook-svc
     op(operation::LIST_HOOKS, HOOKS),
     of_organization(operation::LIST_HOOKS),
     admin(operation::LIST_HOOKS),
-    op(operation::CREATE_HOOK, HOOKS),
+    change(operation::CREATE_HOOK, HOOKS),
     of_organization(operation::CREATE_HOOK),
     admin(operation::CREATE_HOOK),
     op(operation::GET_HOOK, HOOKS),
     of_organization(operation::GET_HOOK),
     admin(operation::GET_HOOK),
-    op(operation::UPDATE_HOOK, HOOKS),
+    change(operation::UPDATE_HOOK, HOOKS),
     of_organization(operation::UPDATE_HOOK),
     admin(operation::UPDATE_HOOK),
-    op(operation::DELETE_HOOK, HOOKS),
+    change(operation::DELETE_HOOK, HOOKS),
     of_organization(operation::DELETE_HOOK),
     admin(operation::DELETE_HOOK),
     op(operation::LIST_DELIVERIES, HOOKS),
@@ -303,6 +375,7 @@ impl Unit {
             (Self::Repository, Permission::Admin | Permission::Owner) => Scope::RepoAdmin,
             (Self::Issues, _) => Scope::Issue,
             (Self::Hooks, _) => Scope::Hook,
+            (Self::Forks, _) => Scope::RepoAdmin,
         }
     }
 }
@@ -327,7 +400,7 @@ mod tests {
             })
             .collect();
         let table: BTreeSet<_> =
-            OPERATIONS.iter().map(|row| row.name.to_owned()).filter(|name| !name.starts_with("git/")).collect();
+            OPERATIONS.iter().map(|row| row.name.to_owned()).filter(|name| name.starts_with("ferrite.")).collect();
         assert_eq!(rpcs, table);
     }
 
@@ -340,6 +413,48 @@ mod tests {
                 "{}",
                 row.name
             );
+        }
+    }
+
+    #[test]
+    fn what_changes_a_repository_is_refused_on_archived_ones_or_named_here() {
+        const READS: [&str; 3] = ["Get", "List", "Watch"];
+        const ALLOWED: &[&str] = &[
+            // Settings and access.
+            "UpdateRepository",
+            "DeleteRepository",
+            "UpdateIssueTracker",
+            "UpdateWiki",
+            "SetTopics",
+            "AddTopic",
+            "RemoveTopic",
+            "SetCollaborator",
+            "RemoveCollaborator",
+            "CreateDeployKey",
+            "DeleteDeployKey",
+            "StartTransfer",
+            "CancelTransfer",
+            "UpdateMirror",
+            // What it changes is the fork.
+            "ForkRepository",
+            // Deliveries of what happened before.
+            "Redeliver",
+            "ReplayDeliveries",
+            "TestHook",
+            // Bodies that are read.
+            "upload-pack",
+            "raw",
+            "archive",
+            "asset",
+        ];
+        for row in OPERATIONS {
+            let Rule::Repository { level, .. } = row.rule else {
+                assert!(!row.changes_content, "{} has no repository", row.name);
+                continue;
+            };
+            let method = row.name.split_once('/').unwrap().1;
+            let is_read = READS.iter().any(|verb| method.starts_with(verb));
+            assert_eq!(row.changes_content, !is_read && !ALLOWED.contains(&method), "{} ({level})", row.name);
         }
     }
 

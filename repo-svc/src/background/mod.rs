@@ -2,8 +2,14 @@
 //!
 //! Not here: the relay of events, which is part of the kit.
 
+mod download_counts;
+mod file_sweeper;
 mod last_use_writer;
+mod migration_sweeper;
 mod sweeper;
 
+pub(crate) use download_counts::{DownloadCounts, DownloadWriter};
+pub(crate) use file_sweeper::FileSweeper;
 pub(crate) use last_use_writer::LastUseWriter;
+pub(crate) use migration_sweeper::MigrationSweeper;
 pub(crate) use sweeper::Sweeper;

@@ -3,25 +3,39 @@
 //! Not here: rows, messages, permissions.
 
 mod account;
+mod avatar;
+mod clone_address;
 mod collaborator;
 mod issue_tracker;
 mod key;
 mod name;
 mod organization;
 mod profile;
+mod release;
+mod repository_search;
+mod repository_settings;
 mod text;
 mod token;
+mod topic;
 mod violations;
 mod web_address;
+mod wiki;
 
 pub(crate) use account::CheckedUser;
 pub use account::{NewUser, User};
+pub(crate) use avatar::Avatar;
+pub(crate) use clone_address::{CloneAddress, mirror_interval};
 pub(crate) use collaborator::{level_named, parse_level};
 pub(crate) use issue_tracker::{IssueTracker, IssueTrackerChange, TrackerStyle};
 pub(crate) use key::{KeyTitle, SshKey};
 pub(crate) use name::{RepoName, TokenName, lookup_key};
 pub(crate) use organization::{CheckedOrganization, CheckedTeam, OrganizationChange, TeamChange};
 pub(crate) use profile::{Location, Website};
+pub(crate) use release::{AssetName, NewAsset, ReleaseChange, ReleaseFields};
+pub(crate) use repository_search::RepositorySearch;
+pub(crate) use repository_settings::{RepositoryChange, RepositorySettings};
 pub(crate) use text::{Description, Email, FullName, Password, SearchText, Templates};
 pub(crate) use token::{Expiry, RepositoryPath, TokenScopes};
+pub(crate) use topic::{Topic, Topics};
 pub(crate) use violations::Violations;
+pub(crate) use wiki::{WikiChange, WikiSettings};

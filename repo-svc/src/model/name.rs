@@ -8,7 +8,8 @@ const MAX_USER_NAME_CHARS: usize = 35;
 const MAX_REPO_NAME_CHARS: usize = 100;
 const MAX_TOKEN_NAME_CHARS: usize = 255;
 
-/// Names that no user or organization may have: first path segments of routes, of this server or of existing clients.
+/// Names that no user or organization may have: path segments of routes where an account's name may stand, of this server or of existing
+/// clients.
 const RESERVED_NAMES: &[&str] = &[
     "admin",
     "api",
@@ -34,6 +35,7 @@ const RESERVED_NAMES: &[&str] = &[
     "login",
     "logout",
     "metrics",
+    "migrations",
     "new",
     "openapi.json",
     "org",

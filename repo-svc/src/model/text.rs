@@ -9,6 +9,8 @@ use ferrite_proto::repo::AutoInit;
 const MAX_FULL_NAME_CHARS: usize = 100;
 const MAX_EMAIL_CHARS: usize = 254;
 const MAX_DESCRIPTION_CHARS: usize = 255;
+/// Limit for a repository that comes from another host, where descriptions may be longer.
+const MAX_MIGRATED_DESCRIPTION_CHARS: usize = 512;
 const MAX_SEARCH_CHARS: usize = 255;
 const MAX_TEMPLATE_NAME_CHARS: usize = 255;
 const MAX_GITIGNORES: usize = 100;
@@ -102,7 +104,16 @@ pub(crate) struct Description(String);
 impl Description {
     /// Parses a description.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_length(text, MAX_DESCRIPTION_CHARS, field)?;
+        Self::parse_within(text, MAX_DESCRIPTION_CHARS, field)
+    }
+
+    /// Parses the description of a repository that comes from another host.
+    pub(crate) fn parse_migrated(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        Self::parse_within(text, MAX_MIGRATED_DESCRIPTION_CHARS, field)
+    }
+
+    fn parse_within(text: &str, max_chars: usize, field: &str) -> Result<Self, FieldViolation> {
+        check_length(text, max_chars, field)?;
         refuse_nul(text, field)?;
         Ok(Self(text.to_owned()))
     }

@@ -1,4 +1,4 @@
-//! `Deliver`: events of the other services, about refs, sizes, open issues, branch protection and webhooks.
+//! `Deliver`: events of the other services, about refs, sizes, open issues, branch protection, webhooks, migrations and mirrors.
 
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::{self, Apply, DeliveryError};
@@ -7,23 +7,34 @@ use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookAction, 
 use ferrite_proto::id::{RepositoryId, UserId};
 use tonic::Request;
 
+use super::migrations;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Action, Actor, Entry, OrganizationStore, RepositoryStore, Target, append};
+use crate::store::{Action, Actor, Entry, MigrationStore, OrganizationStore, RepositoryStore, Target, append};
 
 pub(super) async fn handle(
     state: &AppState,
     _: Permit,
     request: Request<DeliverRequest>,
 ) -> Result<DeliverResponse, DeliveryError> {
-    let handler = EventHandler { repositories: &state.repositories, organizations: &state.organizations };
-    outbox::deliver(&handler, &state.db, state.clock.now_us(), request).await
+    let handler = EventHandler {
+        repositories: &state.repositories,
+        organizations: &state.organizations,
+        migrations: &state.migrations,
+    };
+    let tells = request.get_ref().events.iter().any(|event| matches!(event.fact, Some(Fact::MigrationEnded(_))));
+    let answer = outbox::deliver(&handler, &state.db, state.clock.now_us(), request).await?;
+    if tells {
+        state.relay.wake();
+    }
+    Ok(answer)
 }
 
 /// Applies the events of other services to the repositories they are about.
 struct EventHandler<'a> {
     repositories: &'a RepositoryStore,
     organizations: &'a OrganizationStore,
+    migrations: &'a MigrationStore,
 }
 
 impl Apply for EventHandler<'_> {
@@ -44,6 +55,10 @@ impl Apply for EventHandler<'_> {
                 let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
                 self.record_hook(tx, id, change, time_us).await
             }
+            Some(Fact::MigrationEnded(end)) => {
+                migrations::end::apply(self.repositories, self.migrations, tx, id, end, now_us).await
+            }
+            Some(Fact::MirrorChanged(change)) => self.repositories.apply_mirror(tx, id, change).await,
             // Events of this service itself, and those for others.
             _ => Ok(()),
         }

@@ -40,7 +40,11 @@ pub(super) fn identity(identity: &repo::Identity) -> repo::User {
 /// Encodes a repository as `viewer` sees it; the row must have been read for the same viewer.
 pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
     let permission = repo::Permission::from(row.level(viewer)).into();
+    let is_administrator = row.level(viewer) >= ferrite_proto::Permission::Admin;
     let mut repository = repo::Repository { permission, ..repository_snapshot(row) };
+    if let Some(mirror) = repository.mirror.as_mut().filter(|_| !is_administrator) {
+        *mirror = repo::MirrorState { interval_seconds: mirror.interval_seconds, ..Default::default() };
+    }
     if let Some(owner) = &mut repository.owner {
         owner.email = visible_email(std::mem::take(&mut owner.email), viewer);
     }
@@ -49,6 +53,8 @@ pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
 
 /// Encodes a repository for services, with the address of its owner and without a permission.
 pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
+    let (has_issues, has_wiki) = (row.has_issues(), row.has_wiki());
+    let (mirror, external_tracker) = (mirror_state(&row), external_tracker(&row));
     let owner = repo::User {
         id: row.owner_id,
         username: row.owner_name,
@@ -76,8 +82,33 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         update_time: Some(timestamp(row.updated_us)),
         permission: repo::Permission::Unspecified.into(),
         parent: None,
-        is_fork: false,
+        is_fork: row.parent_id.is_some(),
+        is_archived: row.is_archived,
+        has_issues,
+        has_wiki,
+        external_tracker,
+        external_wiki_url: if row.is_external_wiki { row.external_wiki_url } else { String::new() },
+        topics: row.topics.split(',').filter(|topic| !topic.is_empty()).map(str::to_owned).collect(),
+        mirror,
     }
+}
+
+fn mirror_state(row: &Repository) -> Option<repo::MirrorState> {
+    let time = |us: i64| (us > 0).then(|| timestamp(us));
+    row.is_mirror.then(|| repo::MirrorState {
+        interval_seconds: row.mirror_interval_secs,
+        last_sync_time: time(row.mirror_last_sync_us),
+        next_sync_time: time(row.mirror_next_sync_us),
+        last_error: row.mirror_error.clone(),
+    })
+}
+
+fn external_tracker(row: &Repository) -> Option<repo::ExternalTracker> {
+    row.is_external_tracker.then(|| repo::ExternalTracker {
+        url: row.external_tracker_url.clone(),
+        url_format: row.tracker_url_format.clone(),
+        is_alphanumeric: row.tracker_issue_style == "alphanumeric",
+    })
 }
 
 /// Encodes a token for its owner, with the names of those of its repositories that are among `names`.

@@ -36,6 +36,8 @@ pub(crate) struct Permit {
     viewer: Viewer,
     address: ClientAddress,
     request_id: String,
+    /// True for an operation on the wiki of a repository.
+    is_wiki: bool,
 }
 
 impl Permit {
@@ -76,12 +78,18 @@ impl Permit {
             identity: caller.identity,
             address: ClientAddress::of(request),
             request_id: request_id.filter(|id| id.len() <= MAX_REQUEST_ID_BYTES).unwrap_or_default().to_owned(),
+            is_wiki: false,
         }
     }
 
     /// Replaces the caller by a user who authenticated to git, with the rights that the user has there.
     pub(crate) fn for_git(self, identity: Identity) -> Self {
         Self { viewer: Viewer::for_git(&identity), identity: Some(identity), ..self }
+    }
+
+    /// Makes the operation one on the wiki of a repository, with the level on the repository, or read where the wiki is public.
+    pub(crate) fn for_wiki(self) -> Self {
+        Self { is_wiki: true, ..self }
     }
 
     /// Replaces the caller by a deploy key that was added to `repositories`.
@@ -172,34 +180,110 @@ impl Permit {
     }
 
     /// Returns the repository, if the caller may do the operation on it. A missing and a hidden repository are refused alike, after
-    /// the same query.
+    /// the same queries.
     ///
     /// # Errors
-    /// [`AuthError::RepositoryNotFound`], [`AuthError::CredentialsRequired`], [`AuthError::InsufficientScope`],
-    /// [`AuthError::PermissionRequired`], or those of the database.
+    /// [`RepoError::RepositoryMoved`] for the former name of a repository that the caller may see, or those of
+    /// [`Permit::repository_by_any_name`].
     pub(crate) async fn repository(
         &self,
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
+        self.lookup(repositories, by, FormerNames::Refused).await
+    }
+
+    /// As [`Permit::repository`], but a former name leads to its repository.
+    ///
+    /// # Errors
+    /// [`AuthError::RepositoryNotFound`], [`AuthError::CredentialsRequired`], [`AuthError::InsufficientScope`],
+    /// [`AuthError::PermissionRequired`], [`AuthError::RepositoryArchived`], or those of the database.
+    pub(crate) async fn repository_by_any_name(
+        &self,
+        repositories: &RepositoryStore,
+        by: Option<RepositoryRef>,
+    ) -> Result<Repository, RepoError> {
+        self.lookup(repositories, by, FormerNames::Followed).await
+    }
+
+    async fn lookup(
+        &self,
+        repositories: &RepositoryStore,
+        by: Option<RepositoryRef>,
+        former_names: FormerNames,
+    ) -> Result<Repository, RepoError> {
         let Rule::Repository { unit, level, anonymous } = self.operation.rule else {
             return Err(self.unlisted());
         };
+        let found = self.find_visible(repositories, by, former_names).await?;
+        require_level(&self.viewer, self.access(&found), unit, level, anonymous)?;
+        if self.is_wiki && !found.has_wiki() {
+            return Err(AuthError::RepositoryNotFound.into());
+        }
+        if self.operation.changes_content && found.is_archived {
+            return Err(AuthError::RepositoryArchived.into());
+        }
+        Ok(found)
+    }
+
+    /// Returns the repository, if the caller may see it: for operations whose rule is about no repository.
+    ///
+    /// # Errors
+    /// [`AuthError::RepositoryNotFound`], [`RepoError::RepositoryMoved`], or those of the database.
+    pub(crate) async fn visible_repository(
+        &self,
+        repositories: &RepositoryStore,
+        by: Option<RepositoryRef>,
+    ) -> Result<Repository, RepoError> {
+        self.find_visible(repositories, by, FormerNames::Refused).await
+    }
+
+    /// As [`Permit::visible_repository`], but a former name leads to its repository.
+    ///
+    /// # Errors
+    /// [`AuthError::RepositoryNotFound`], or those of the database.
+    pub(crate) async fn visible_repository_by_any_name(
+        &self,
+        repositories: &RepositoryStore,
+        by: Option<RepositoryRef>,
+    ) -> Result<Repository, RepoError> {
+        self.find_visible(repositories, by, FormerNames::Followed).await
+    }
+
+    /// Returns the facts that decide about the access to a repository, or to its wiki.
+    fn access(&self, repository: &Repository) -> RepositoryAccess {
+        if self.is_wiki { repository.wiki_access() } else { repository.access() }
+    }
+
+    async fn find_visible(
+        &self,
+        repositories: &RepositoryStore,
+        by: Option<RepositoryRef>,
+        former_names: FormerNames,
+    ) -> Result<Repository, RepoError> {
         let by = by.and_then(|reference| reference.by);
         let by = by.ok_or_else(|| RepoError::field("repository", "required", "is required"))?;
-        let found = match repository_key(&by) {
-            Some(key) => repositories.find(&key, &self.viewer).await?,
-            None => None,
-        };
-        let found = found.ok_or(AuthError::RepositoryNotFound)?;
-        require_level(&self.viewer, found.access(), unit, level, anonymous)?;
-        Ok(found)
+        let key = repository_key(&by).ok_or(AuthError::RepositoryNotFound)?;
+        let is_visible = |row: &Repository| self.access(row).is_visible(&self.viewer);
+        if let Some(found) = repositories.find(&key, &self.viewer).await?.filter(is_visible) {
+            return Ok(found);
+        }
+        // Also if a hidden repository has the name, so that the response is that for a name that no repository has, after as many
+        // queries.
+        let moved = repositories.find_redirected(&key, &self.viewer).await?.filter(is_visible);
+        match (moved, former_names) {
+            (Some(moved), FormerNames::Followed) => Ok(moved),
+            (Some(moved), FormerNames::Refused) => {
+                Err(RepoError::RepositoryMoved { owner: moved.owner_name, name: moved.name })
+            }
+            (None, _) => Err(AuthError::RepositoryNotFound.into()),
+        }
     }
 
     /// Returns the caller's level on the part of a repository that the operation belongs to.
     pub(crate) fn level(&self, repository: &Repository) -> Permission {
         match self.operation.rule {
-            Rule::Repository { unit, .. } => repository.access().level(&self.viewer, unit),
+            Rule::Repository { unit, .. } => self.access(repository).level(&self.viewer, unit),
             _ => Permission::None,
         }
     }
@@ -262,6 +346,15 @@ impl Permit {
     fn unlisted(&self) -> RepoError {
         RepoError::UnlistedOperation { operation: self.operation.name.to_owned() }
     }
+}
+
+/// The treatment of names that repositories had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FormerNames {
+    /// They lead to the repository.
+    Followed,
+    /// They are refused with the present name.
+    Refused,
 }
 
 /// Returns the key of a repository; `None` if no repository can have this name.

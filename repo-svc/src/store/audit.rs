@@ -156,8 +156,16 @@ actions! {
     RepositoryCreate = "repository.create";
     /// Settings of a repository were changed; the details name the fields.
     RepositoryUpdate = "repository.update";
+    /// A repository was given to another owner; the details name both.
+    RepositoryTransfer = "repository.transfer";
     /// A repository was deleted.
     RepositoryDelete = "repository.delete";
+    /// A transfer was started that waits for the new owner.
+    TransferStart = "transfer.start";
+    /// A transfer that waited was withdrawn.
+    TransferCancel = "transfer.cancel";
+    /// A transfer that waited was rejected by the new owner.
+    TransferReject = "transfer.reject";
     /// A collaborator was added, or its permission changed.
     CollaboratorSet = "collaborator.set";
     /// A collaborator was removed.

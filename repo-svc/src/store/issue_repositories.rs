@@ -14,7 +14,7 @@ use crate::access::{RepositoryAccess, Viewer};
 
 /// Begins a query by names; the pairs of them follow.
 const WANTED: &str = "WITH wanted (owner_key, name_key) AS (VALUES ";
-const COLUMNS: &str = "SELECT r.id, r.name, r.name_key, r.owner_id, r.is_private, u.name AS owner_name, u.name_key AS owner_key, \
+const COLUMNS: &str = "SELECT r.id, r.name, r.name_key, r.owner_id, r.is_private, r.is_archived, u.name AS owner_name, u.name_key AS owner_key, \
      c.permission AS collaborator, ";
 /// The viewer's id follows. `CROSS JOIN` makes SQLite join in this order.
 const FROM_WANTED: &str = " AS team_level FROM wanted w CROSS JOIN users u CROSS JOIN repositories r \
@@ -34,7 +34,9 @@ pub(crate) struct IssueRepository {
     name_key: String,
     owner_id: i64,
     is_private: bool,
+    pub(crate) is_archived: bool,
     collaborator: Option<String>,
+    is_parent_hidden: bool,
     team_level: Option<i64>,
 }
 
@@ -53,12 +55,15 @@ impl IssueRepository {
             is_private: self.is_private,
             collaborator: level_from_str(self.collaborator.as_deref()),
             team: level_from_number(self.team_level),
+            is_parent_hidden: self.is_parent_hidden,
         }
     }
 }
 
 fn rows(mut query: Query, from: &'static str, viewer: &Viewer) -> Query {
     query.push(COLUMNS);
+    visibility::is_parent_hidden(&mut query, viewer);
+    query.push(" AS is_parent_hidden, ");
     visibility::team_level(&mut query, viewer);
     query.push(from).bind(viewer.user().map_or(0, |user| user.0)).push(WITH_ISSUES);
     query

@@ -8,16 +8,21 @@ use ferrite_proto::Permission;
 use ferrite_proto::events::{IssueChanged, RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::fork_counts;
 use super::keys::release_repository_keys;
 use super::level::level_from_number;
 use super::level::level_from_str;
+use super::redirects;
+use super::relations;
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
 use crate::model::{Description, RepoName, lookup_key};
 
 const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_private, r.is_mirror, r.is_empty, r.is_issues_enabled, \
-     r.is_external_tracker, \
+     r.is_external_tracker, r.external_tracker_url, r.tracker_url_format, r.tracker_issue_style, r.is_archived, r.is_wiki_enabled, \
+     r.is_wiki_public, r.is_external_wiki, r.external_wiki_url, r.topics, r.parent_id, r.mirror_interval_secs, r.mirror_last_sync_us, \
+     r.mirror_next_sync_us, r.mirror_error, \
      r.default_branch, r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.created_us, r.updated_us, \
      r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, u.email AS owner_email, u.kind AS owner_kind, \
      u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator, ";
@@ -31,8 +36,8 @@ const REMOVE_TEXT: &str = "DELETE FROM repositories_text WHERE rowid = $1";
 const LOCK_POSTGRES: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready' FOR NO KEY UPDATE";
 const LOCK_SQLITE: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready'";
 /// Lock for creations by one owner, so that its limit holds. SQLite has a single writer anyway.
-const LOCK_OWNER_POSTGRES: &str = "SELECT repository_limit FROM users WHERE id = $1 FOR UPDATE";
-const LOCK_OWNER_SQLITE: &str = "SELECT repository_limit FROM users WHERE id = $1";
+const LOCK_OWNER_POSTGRES: &str = "SELECT repository_limit, kind FROM users WHERE id = $1 FOR UPDATE";
+const LOCK_OWNER_SQLITE: &str = "SELECT repository_limit, kind FROM users WHERE id = $1";
 const COUNT_OWNED: &str = "SELECT COUNT(*) FROM repositories WHERE owner_id = $1";
 const INSERT: &str = "INSERT INTO repositories (owner_id, name, name_key, description, description_key, website, state, is_private, \
      is_mirror, is_empty, is_issues_enabled, default_branch, size_bytes, star_count, fork_count, watcher_count, open_issue_count, \
@@ -50,8 +55,9 @@ const DELETE_UNFINISHED: &str = "DELETE FROM repositories WHERE id = $1 AND stat
 /// Sets a key that no name can have.
 const RELEASE_NAME: &str =
     "UPDATE repositories SET name_key = '!' || CAST(id AS TEXT) WHERE id = $1 AND state = 'creating'";
-const UNFINISHED: &str =
-    "SELECT id FROM repositories WHERE state = 'creating' AND created_us < $1 ORDER BY id LIMIT 100";
+/// Without those whose migration goes on, which may take hours.
+const UNFINISHED: &str = "SELECT id FROM repositories WHERE state = 'creating' AND created_us < $1 AND NOT EXISTS \
+     (SELECT 1 FROM migrations m WHERE m.repository_id = repositories.id AND m.finished_us = 0) ORDER BY id LIMIT 100";
 const DELETE: &str = "DELETE FROM repositories WHERE id = $1 AND state = 'ready'";
 const APPLY_REFS: &str = "UPDATE repositories SET refs_number = $2, size_bytes = $3, is_empty = $4, \
      default_branch = COALESCE($5, default_branch), updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END \
@@ -79,7 +85,25 @@ pub(crate) struct Repository {
     pub(crate) is_mirror: bool,
     pub(crate) is_empty: bool,
     is_issues_enabled: bool,
-    is_external_tracker: bool,
+    pub(crate) is_external_tracker: bool,
+    pub(crate) external_tracker_url: String,
+    pub(crate) tracker_url_format: String,
+    pub(crate) tracker_issue_style: String,
+    pub(crate) is_archived: bool,
+    is_wiki_enabled: bool,
+    pub(crate) is_wiki_public: bool,
+    pub(crate) is_external_wiki: bool,
+    pub(crate) external_wiki_url: String,
+    /// With commas between them.
+    pub(crate) topics: String,
+    /// The repository that a fork was made of, if that exists.
+    pub(crate) parent_id: Option<i64>,
+    pub(crate) mirror_interval_secs: i64,
+    /// Zero if there was none.
+    pub(crate) mirror_last_sync_us: i64,
+    pub(crate) mirror_next_sync_us: i64,
+    /// Empty if the last sync did not fail.
+    pub(crate) mirror_error: String,
     pub(crate) default_branch: String,
     pub(crate) size_bytes: i64,
     pub(crate) star_count: i64,
@@ -97,6 +121,7 @@ pub(crate) struct Repository {
     pub(crate) store: String,
     pub(crate) epoch: i64,
     collaborator: Option<String>,
+    is_parent_hidden: bool,
     team_level: Option<i64>,
 }
 
@@ -114,12 +139,23 @@ impl Repository {
             is_private: self.is_private,
             collaborator: level_from_str(self.collaborator.as_deref()),
             team: level_from_number(self.team_level),
+            is_parent_hidden: self.is_parent_hidden,
         }
+    }
+
+    /// Returns the facts that decide about the access to the wiki: a public one may be read by everybody.
+    pub(crate) fn wiki_access(&self) -> RepositoryAccess {
+        RepositoryAccess { is_private: self.is_private && !self.is_wiki_public, ..self.access() }
     }
 
     /// Returns whether the issue tracker can be used: it is switched on, and no external one is.
     pub(crate) fn has_issues(&self) -> bool {
         self.is_issues_enabled && !self.is_external_tracker
+    }
+
+    /// Returns whether the wiki can be used: it is switched on, and no external one is.
+    pub(crate) fn has_wiki(&self) -> bool {
+        self.is_wiki_enabled && !self.is_external_wiki
     }
 
     /// Returns the level on content and settings; `viewer` must be the one that the row was read for.
@@ -152,6 +188,8 @@ impl RepositoryKey {
 /// A repository to register.
 #[derive(Clone, Debug)]
 pub(crate) struct NewRepository {
+    /// The user who makes it.
+    pub(crate) creator: UserId,
     pub(crate) name: RepoName,
     pub(crate) description: Description,
     pub(crate) is_private: bool,
@@ -171,11 +209,15 @@ pub(crate) struct CreatedOnDisk {
 pub(crate) struct RepositoryStore {
     pub(super) db: Db,
     /// Rows by repository and account of the viewer.
-    cache: QueryCache<(RepositoryKey, Option<UserId>), Option<Repository>>,
+    cache: RowCache,
+    /// The same by a former name.
+    pub(super) redirected: RowCache,
 }
 
+type RowCache = QueryCache<(RepositoryKey, Option<UserId>), Option<Repository>>;
+
 /// Begins a query of finished repositories, read for `viewer`.
-fn rows(viewer: &Viewer) -> Query {
+pub(super) fn rows(viewer: &Viewer) -> Query {
     let mut query = Query::new("");
     columns(&mut query, FROM, viewer);
     query.push(READY);
@@ -184,6 +226,8 @@ fn rows(viewer: &Viewer) -> Query {
 
 pub(super) fn columns(query: &mut Query, from: &'static str, viewer: &Viewer) {
     query.push(COLUMNS);
+    visibility::is_parent_hidden(query, viewer);
+    query.push(" AS is_parent_hidden, ");
     visibility::team_level(query, viewer);
     query.push(" AS team_level").push(from).bind(viewer.user().map_or(0, |user| user.0));
 }
@@ -197,10 +241,29 @@ fn by_key(query: &mut Query, key: &RepositoryKey) {
     };
 }
 
+/// Locks an account against other creations of repositories until the transaction ends. Returns the kind of the account.
+///
+/// # Errors
+/// [`RepoError::RepositoryLimit`] if the account has reached its own limit, or else `limit`; [`RepoError::UserNotFound`] if it was
+/// deleted; or those of the database.
+pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limit: Option<u32>) -> Result<String, RepoError> {
+    let sql = tx.pick(LOCK_OWNER_POSTGRES, LOCK_OWNER_SQLITE);
+    let account: Option<(Option<i64>, String)> = tx.optional(sql, &args![owner]).await?;
+    let (own_limit, kind) = account.ok_or(RepoError::UserNotFound)?;
+    if let Some(limit) = own_limit.or(limit.map(i64::from)) {
+        let (count,): (i64,) = tx.one(COUNT_OWNED, &args![owner]).await?;
+        if count >= limit {
+            return Err(RepoError::RepositoryLimit { limit });
+        }
+    }
+    Ok(kind)
+}
+
 impl RepositoryStore {
     /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, cache: QueryCache::new(MAX_CACHED_REPOSITORIES) }
+        let [cache, redirected] = [(), ()].map(|()| QueryCache::new(MAX_CACHED_REPOSITORIES));
+        Self { db, cache, redirected }
     }
 
     /// Registers a git store, so that repositories can be placed on it.
@@ -234,7 +297,13 @@ impl RepositoryStore {
     }
 
     /// Adds the texts of a repository to SQLite's full-text table. PostgreSQL's indexes need no such step.
-    async fn index(&self, tx: &mut Tx, id: i64, name_key: &str, description_key: &str) -> Result<(), DbError> {
+    pub(super) async fn index(
+        &self,
+        tx: &mut Tx,
+        id: i64,
+        name_key: &str,
+        description_key: &str,
+    ) -> Result<(), DbError> {
         if tx.pick(false, true) {
             tx.execute(ADD_TEXT, &args![id, name_key, description_key]).await?;
         }
@@ -242,15 +311,15 @@ impl RepositoryStore {
     }
 
     /// Removes the texts that [`RepositoryStore::index`] added.
-    async fn unindex(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
+    pub(super) async fn unindex(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
         if tx.pick(false, true) {
             tx.execute(REMOVE_TEXT, &args![id]).await?;
         }
         Ok(())
     }
 
-    /// Registers a repository and its placement before its creation in git-svc. Returns its id and epoch; `None` if the owner has a
-    /// repository of that name.
+    /// Registers a repository and its placement before its creation in git-svc. The owning user watches it, or the creator if an
+    /// organization owns it. Returns its id and epoch; `None` if the owner has a repository of that name.
     ///
     /// # Errors
     /// [`RepoError::RepositoryLimit`] if the owner has reached its own limit, or else `limit`; [`RepoError::UserNotFound`] if the
@@ -263,15 +332,24 @@ impl RepositoryStore {
         now_us: i64,
     ) -> Result<Option<(RepositoryId, i64)>, RepoError> {
         let mut tx = self.db.begin().await?;
-        let sql = tx.pick(LOCK_OWNER_POSTGRES, LOCK_OWNER_SQLITE);
-        let own_limit: Option<(Option<i64>,)> = tx.optional(sql, &args![owner]).await?;
-        let (own_limit,) = own_limit.ok_or(RepoError::UserNotFound)?;
-        if let Some(limit) = own_limit.or(limit.map(i64::from)) {
-            let (count,): (i64,) = tx.one(COUNT_OWNED, &args![owner]).await?;
-            if count >= limit {
-                return Err(RepoError::RepositoryLimit { limit });
-            }
-        }
+        let inserted = self.insert_in(&mut tx, owner, new, limit, now_us).await?;
+        tx.commit().await?;
+        Ok(inserted)
+    }
+
+    /// Registers a repository as [`RepositoryStore::insert`], in the transaction of the caller.
+    ///
+    /// # Errors
+    /// As [`RepositoryStore::insert`].
+    pub(crate) async fn insert_in(
+        &self,
+        tx: &mut Tx,
+        owner: UserId,
+        new: &NewRepository,
+        limit: Option<u32>,
+        now_us: i64,
+    ) -> Result<Option<(RepositoryId, i64)>, RepoError> {
+        let kind = lock_owner(tx, owner, limit).await?;
         let args = args![
             owner,
             new.name.as_str(),
@@ -287,8 +365,9 @@ impl RepositoryStore {
         ];
         let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else { return Ok(None) };
         tx.execute(INSERT_PLACEMENT, &args![id, new.store.as_str(), FIRST_EPOCH]).await?;
-        self.index(&mut tx, id, &new.name.key(), &new.description.key()).await?;
-        tx.commit().await?;
+        self.index(tx, id, &new.name.key(), &new.description.key()).await?;
+        let watcher = if kind == "user" { owner } else { new.creator };
+        relations::watch_new(tx, RepositoryId(id), watcher, now_us).await?;
         Ok(Some((RepositoryId(id), FIRST_EPOCH)))
     }
 
@@ -310,6 +389,16 @@ impl RepositoryStore {
         if tx.execute(FINISH, &args![id, finished.size_bytes, finished.is_empty]).await? == 0 {
             return Ok(None);
         }
+        self.find_in(tx, id, viewer).await
+    }
+
+    /// Returns the repository as it is within a transaction, read for `viewer`.
+    pub(crate) async fn find_in(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        viewer: &Viewer,
+    ) -> Result<Option<Repository>, DbError> {
         let mut query = rows(viewer);
         by_key(&mut query, &RepositoryKey::Id(id));
         tx.optional(query.sql(), query.args()).await
@@ -323,19 +412,31 @@ impl RepositoryStore {
     /// Deletes a repository that was not finished.
     pub(crate) async fn delete_unfinished(&self, id: RepositoryId) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
-        if tx.execute(DELETE_UNFINISHED, &args![id]).await? == 1 {
-            self.unindex(&mut tx, id).await?;
-        }
+        self.delete_unfinished_in(&mut tx, id).await?;
         tx.commit().await
+    }
+
+    /// Deletes a repository that was not finished, in the transaction of the caller.
+    pub(crate) async fn delete_unfinished_in(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
+        if tx.execute(DELETE_UNFINISHED, &args![id]).await? == 1 {
+            self.unindex(tx, id).await?;
+        }
+        Ok(())
     }
 
     /// Frees the name of an unfinished repository that cannot be deleted in git-svc now; the sweeper deletes it later.
     pub(crate) async fn release_name(&self, id: RepositoryId) -> Result<(), DbError> {
         let mut tx = self.db.begin().await?;
-        if tx.execute(RELEASE_NAME, &args![id]).await? == 1 {
-            self.unindex(&mut tx, id).await?;
-        }
+        self.release_name_in(&mut tx, id).await?;
         tx.commit().await
+    }
+
+    /// Frees a name as [`RepositoryStore::release_name`], in the transaction of the caller.
+    pub(crate) async fn release_name_in(&self, tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
+        if tx.execute(RELEASE_NAME, &args![id]).await? == 1 {
+            self.unindex(tx, id).await?;
+        }
+        Ok(())
     }
 
     /// Returns unfinished repositories whose creation began before a time, at most 100.
@@ -347,10 +448,13 @@ impl RepositoryStore {
     /// Deletes a repository and all rows that belong to it, in the transaction of the caller. Returns `false` if it was deleted
     /// already.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: RepositoryId) -> Result<bool, DbError> {
+        fork_counts::lock_parent(tx, id).await?;
         if self.lock(tx, id).await?.is_none() {
             return Ok(false);
         }
         release_repository_keys(tx, id).await?;
+        redirects::release_name(tx, id).await?;
+        fork_counts::remove_fork(tx, id).await?;
         self.unindex(tx, id).await?;
         Ok(tx.execute(DELETE, &args![id]).await? == 1)
     }

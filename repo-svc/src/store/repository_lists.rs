@@ -7,20 +7,43 @@ use std::collections::{BTreeSet, HashMap};
 use ferrite_kit::db::{DbError, Query};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
+use ferrite_proto::repo::{RepositoryMode, RepositorySort};
 
+use super::relations::Relation;
 use super::repositories::columns;
 use super::repositories::{Repository, RepositoryStore};
 use super::search::{self, SearchColumns};
 use super::teams::Team;
 use super::visibility;
 use crate::access::Viewer;
-use crate::model::{RepositoryPath, SearchText};
+use crate::model::{RepositoryPath, RepositorySearch};
 
 const NAMES: &str = "SELECT r.id, u.name AS owner_name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id \
      WHERE r.state = 'ready'";
 const COUNT: &str = "SELECT COUNT(*) FROM repositories r WHERE r.state = 'ready'";
-/// Finds the ids of a list; filters follow.
-const FOUND: &str = "SELECT r.id, r.updated_us FROM repositories r WHERE r.state = 'ready'";
+/// Finds the ids of a list, each with the value that places it in the order; filters follow.
+macro_rules! found {
+    ($place:literal) => {
+        concat!("SELECT r.id, ", $place, " AS place FROM repositories r WHERE r.state = 'ready'")
+    };
+}
+/// The same of the repositories to which users have a relation: those of one user, whose id follows.
+macro_rules! related {
+    ($table:literal) => {
+        Related {
+            count: concat!(
+                "SELECT COUNT(*) FROM ",
+                $table,
+                " x JOIN repositories r ON r.id = x.repository_id WHERE r.state = 'ready'"
+            ),
+            found: concat!(
+                "SELECT r.id, x.created_us AS place FROM ",
+                $table,
+                " x JOIN repositories r ON r.id = x.repository_id WHERE r.state = 'ready'"
+            ),
+        }
+    };
+}
 /// Reads the rows of a page whose ids are known; the viewer's id follows. `CROSS JOIN` makes SQLite join in this order.
 const PAGE: &str = ", CAST(0 AS BIGINT) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u CROSS JOIN placements p \
      LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
@@ -39,8 +62,74 @@ const NAMES_PER_QUERY: usize = 10_000;
 /// The order of a list: for the ids, and for the rows of a page.
 type Order = [&'static str; 2];
 
-const LAST_UPDATED_FIRST: Order = [" ORDER BY f.updated_us DESC, f.id DESC", " ORDER BY r.updated_us DESC, r.id DESC"];
-const BY_ID: Order = [" ORDER BY f.id", " ORDER BY r.id"];
+const BY_PLACE: Order = [" ORDER BY f.place, f.id", " ORDER BY g.place, g.id"];
+const BY_PLACE_DESC: Order = [" ORDER BY f.place DESC, f.id DESC", " ORDER BY g.place DESC, g.id DESC"];
+const BY_ID: Order = [" ORDER BY f.id", " ORDER BY g.id"];
+const BY_ID_DESC: Order = [" ORDER BY f.id DESC", " ORDER BY g.id DESC"];
+
+/// The queries of a list, to which filters are added.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ListQueries {
+    count: &'static str,
+    found: &'static str,
+    order: Order,
+    /// True if the ids are found by an index and materialized before they are ordered (see [`search::found`]).
+    is_gathered: bool,
+}
+
+/// The queries of a relation.
+struct Related {
+    count: &'static str,
+    found: &'static str,
+}
+
+const STARRED: Related = related!("stars");
+const WATCHED: Related = related!("watches");
+
+impl ListQueries {
+    /// Returns the queries of a list of repositories, last updated first.
+    pub(super) const fn last_updated_first(is_gathered: bool) -> Self {
+        Self { count: COUNT, found: found!("r.updated_us"), order: BY_PLACE_DESC, is_gathered }
+    }
+
+    /// Returns the queries of a list of repositories by id, which an index finds.
+    pub(super) const fn by_id() -> Self {
+        Self { count: COUNT, found: found!("r.id"), order: BY_ID, is_gathered: true }
+    }
+
+    /// Returns the queries of a list of the repositories to which a user has a relation, latest first.
+    fn related(relation: Relation) -> Self {
+        let Related { count, found } = match relation {
+            Relation::Star => STARRED,
+            Relation::Watch => WATCHED,
+        };
+        Self { count, found, order: BY_PLACE_DESC, is_gathered: true }
+    }
+
+    /// Returns the queries of a search. PostgreSQL compares the bytes of names, as SQLite does, and has an index in that order.
+    fn of_search(search: &RepositorySearch, is_postgres: bool) -> Self {
+        let found = match search.sort {
+            // Ids are given in the order of creation.
+            RepositorySort::Unspecified | RepositorySort::Id | RepositorySort::Created => found!("r.id"),
+            RepositorySort::Name if is_postgres => found!("r.name_key COLLATE \"C\""),
+            RepositorySort::Name => found!("r.name_key"),
+            RepositorySort::Updated => found!("r.updated_us"),
+            RepositorySort::Size => found!("r.size_bytes"),
+            RepositorySort::Stars => found!("r.star_count"),
+            RepositorySort::Forks => found!("r.fork_count"),
+        };
+        let is_by_id =
+            matches!(search.sort, RepositorySort::Unspecified | RepositorySort::Id | RepositorySort::Created);
+        let order = match (is_by_id, search.is_descending) {
+            (true, false) => BY_ID,
+            (true, true) => BY_ID_DESC,
+            (false, false) => BY_PLACE,
+            (false, true) => BY_PLACE_DESC,
+        };
+        let is_rare = matches!(search.mode, RepositoryMode::Fork | RepositoryMode::Mirror) || search.topic.is_some();
+        Self { count: COUNT, found, order, is_gathered: is_rare || search.text.is_indexed() }
+    }
+}
 
 /// A row of a page.
 #[derive(Debug, sqlx::FromRow)]
@@ -87,7 +176,23 @@ impl RepositoryStore {
             }
             None => visibility::only_own(query, viewer),
         };
-        self.page(owner.is_none(), filter, LAST_UPDATED_FIRST, viewer, page).await
+        self.page(ListQueries::last_updated_first(owner.is_none()), filter, viewer, page).await
+    }
+
+    /// Returns a page of the repositories to which a user has a relation and that the viewer may see, latest relation first, and their
+    /// total number.
+    pub(crate) async fn list_related(
+        &self,
+        relation: Relation,
+        user: UserId,
+        viewer: &Viewer,
+        page: Page,
+    ) -> Result<(Vec<Repository>, i64), DbError> {
+        let filter = |query: &mut Query| {
+            query.push(" AND x.user_id = ").bind(user);
+            visibility::only_visible(query, viewer);
+        };
+        self.page(ListQueries::related(relation), filter, viewer, page).await
     }
 
     /// Returns those of the repositories that exist and that the viewer may see, unordered.
@@ -138,43 +243,57 @@ impl RepositoryStore {
             }
             visibility::only_visible(query, viewer);
         };
-        self.page(true, filter, LAST_UPDATED_FIRST, viewer, page).await
+        self.page(ListQueries::last_updated_first(true), filter, viewer, page).await
     }
 
-    /// Returns a page of the repositories that match a search and that the viewer may see, ordered by id, and their total number.
+    /// Returns a page of the repositories that match a search and that the viewer may see, in the order of the search, and their total
+    /// number.
     pub(crate) async fn search(
         &self,
-        text: &SearchText,
-        owner: Option<UserId>,
+        search: &RepositorySearch,
         viewer: &Viewer,
         page: Page,
     ) -> Result<(Vec<Repository>, i64), DbError> {
         let filter = |query: &mut Query| {
-            if let Some(owner) = owner {
+            if let Some(owner) = search.owner {
                 query.push(" AND r.owner_id = ").bind(owner);
             }
-            if let Some(key) = &text.owner_key {
+            if let Some(key) = &search.text.owner_key {
                 query.push(" AND r.owner_id = (SELECT id FROM users WHERE name_key = ").bind(key).push(")");
             }
-            search::only_found(query, &self.db, &SEARCH_COLUMNS, text);
+            if let Some(topic) = &search.topic {
+                query.push(" AND r.id IN (SELECT repository_id FROM repository_topics WHERE topic = ");
+                query.bind(topic.as_str()).push(")");
+            }
+            query.push(match search.mode {
+                RepositoryMode::Unspecified => "",
+                RepositoryMode::Source => " AND r.parent_id IS NULL AND NOT r.is_mirror",
+                RepositoryMode::Fork => " AND r.parent_id IS NOT NULL",
+                RepositoryMode::Mirror => " AND r.is_mirror",
+            });
+            query.push(match search.is_archived {
+                None => "",
+                Some(true) => " AND r.is_archived",
+                Some(false) => " AND NOT r.is_archived",
+            });
+            search::only_found(query, &self.db, &SEARCH_COLUMNS, &search.text);
             visibility::only_visible(query, viewer);
         };
-        self.page(text.is_indexed(), filter, BY_ID, viewer, page).await
+        self.page(ListQueries::of_search(search, self.db.pick(true, false)), filter, viewer, page).await
     }
 
     /// Finds ids by the filter alone and reads whole rows for one page of them. If the ids are materialized (`is_gathered`), the
     /// same statement counts them, except for a page behind the last one, which has no row to carry the count.
-    async fn page(
+    pub(super) async fn page(
         &self,
-        is_gathered: bool,
+        ListQueries { count, found, order: [ids, whole], is_gathered }: ListQueries,
         filter: impl Fn(&mut Query),
-        [ids, whole]: Order,
         viewer: &Viewer,
         page: Page,
     ) -> Result<(Vec<Repository>, i64), DbError> {
         let mut query = Query::new(search::found(is_gathered));
-        filter(query.push(FOUND));
-        query.push("), page AS (SELECT f.id FROM found f").push(ids);
+        filter(query.push(found));
+        query.push("), page AS (SELECT f.id, f.place FROM found f").push(ids);
         query.push(" LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset()).push(") ");
         columns(&mut query, if is_gathered { COUNTED_PAGE } else { PAGE }, viewer);
         query.push(OF_PAGE).push(whole);
@@ -183,9 +302,9 @@ impl RepositoryStore {
             Some(first) if is_gathered => first.total,
             None if page.offset() == 0 => 0,
             Some(_) | None => {
-                let mut count = Query::new(COUNT);
-                filter(&mut count);
-                self.db.one::<(i64,)>(count.sql(), count.args()).await?.0
+                let mut query = Query::new(count);
+                filter(&mut query);
+                self.db.one::<(i64,)>(query.sql(), query.args()).await?.0
             }
         };
         Ok((rows.into_iter().map(|row| row.repository).collect(), total))

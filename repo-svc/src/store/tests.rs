@@ -1,7 +1,10 @@
 //! Tests of the stores of repo-svc, on both databases: accounts and repositories here, the rest in files of their own.
 
+mod features;
+mod forks;
 mod organizations;
 mod people;
+mod relations;
 mod teams;
 
 use std::sync::Arc;
@@ -17,7 +20,7 @@ use ferrite_proto::{Permission, Scopes};
 use super::*;
 use crate::access::Viewer;
 use crate::error::RepoError;
-use crate::model::{CheckedUser, Description, NewUser, RepoName, SearchText, User};
+use crate::model::{CheckedUser, Description, NewUser, RepoName, RepositorySearch, SearchText, User};
 use crate::testing::on_both;
 
 mod tokens;
@@ -57,6 +60,8 @@ fn viewer(user: &User) -> Viewer {
 
 fn new(name: &str, description: &str, is_private: bool) -> NewRepository {
     NewRepository {
+        // The first account of every test is a user.
+        creator: UserId(1),
         name: RepoName::parse(name, "name").unwrap(),
         description: Description::parse(description, "description").unwrap(),
         is_private,
@@ -292,7 +297,8 @@ async fn search_is_literal_and_shows_visible_repositories_only() {
         ready(&db, &store, &bob, &new("demo-secret", "", true), NOW).await;
         let search = async |query: &str, owner: Option<UserId>, viewer: &Viewer| {
             let text = SearchText::parse(query, "q").unwrap();
-            let rows = store.search(&text, owner, viewer, all()).await.unwrap();
+            let search = RepositorySearch { text, owner, ..RepositorySearch::default() };
+            let rows = store.search(&search, viewer, all()).await.unwrap();
             names(&rows).into_iter().map(str::to_owned).collect::<Vec<_>>()
         };
         let anonymous = Viewer::of(None);

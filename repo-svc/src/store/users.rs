@@ -8,6 +8,7 @@ use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::UserId;
 
 use super::keys::release_user_keys;
+use super::relations::subtract_user;
 use crate::error::RepoError;
 use crate::model::User;
 
@@ -166,6 +167,7 @@ pub(crate) async fn delete_user(tx: &mut Tx, user: &UserRecord) -> Result<(), Re
         return Err(RepoError::BelongsToOrganizations);
     }
     release_user_keys(tx, user.id()).await?;
+    subtract_user(tx, user.id()).await?;
     tx.execute(DELETE, &args![user.id]).await?;
     if tx.pick(false, true) {
         tx.execute(REMOVE_TEXT, &args![user.id]).await?;

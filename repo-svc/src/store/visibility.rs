@@ -25,9 +25,11 @@ pub(super) fn only_visible(query: &mut Query, viewer: &Viewer) {
         return;
     };
     if viewer.site_level() == Permission::None {
-        query.push(" AND (NOT r.is_private OR r.id IN ");
-        push_own(query, user);
-        query.push(")");
+        query.push(" AND (NOT r.is_private OR (r.id IN ");
+        push_own(query, Some(user));
+        query.push(" AND NOT ");
+        is_parent_hidden(query, viewer);
+        query.push("))");
     }
     only_covered(query, viewer);
 }
@@ -35,30 +37,46 @@ pub(super) fn only_visible(query: &mut Query, viewer: &Viewer) {
 /// Adds a filter: repositories that the viewer owns, collaborates on or has a team for.
 pub(super) fn only_own(query: &mut Query, viewer: &Viewer) {
     query.push(" AND r.id IN ");
-    push_own(query, viewer.user().unwrap_or(UserId(0)));
+    push_own(query, Some(viewer.user().unwrap_or(UserId(0))));
+    if viewer.site_level() == Permission::None {
+        query.push(" AND NOT ");
+        is_parent_hidden(query, viewer);
+    }
     only_covered(query, viewer);
 }
 
-/// Adds a subquery: the ids of the repositories that a user owns, collaborates on or has a team for. Each part uses its own index,
-/// and the subquery runs once per query, because it refers to no row outside.
-fn push_own(query: &mut Query, user: UserId) {
-    query
-        .push("(SELECT id FROM repositories WHERE owner_id = ")
-        .bind(user)
-        .push(" UNION SELECT repository_id FROM collaborators WHERE user_id = ")
-        .bind(user)
-        .push(
-            " UNION SELECT o.id FROM team_members m JOIN teams t ON t.id = m.team_id \
-             JOIN team_repositories x ON x.team_id = m.team_id \
-             JOIN repositories o ON o.id = x.repository_id AND o.owner_id = t.organization_id WHERE m.user_id = ",
-        )
-        .bind(user)
-        .push(
-            " UNION SELECT o.id FROM team_members m JOIN teams t ON t.id = m.team_id AND t.level = 4 \
-             JOIN repositories o ON o.owner_id = t.organization_id WHERE m.user_id = ",
-        )
-        .bind(user)
-        .push(")");
+/// Adds an expression: true for a private fork whose parent is private, too, unless the viewer's roles let it read the parent; likewise
+/// for the parent of that, up to the first repository that is public or no fork. A viewer without an account, such as a deploy key, has
+/// the roles of the fork's owner there. The rule knows neither administrators of the site nor tokens.
+pub(super) fn is_parent_hidden(query: &mut Query, viewer: &Viewer) {
+    query.push(
+        "(r.is_private AND r.parent_id IS NOT NULL AND EXISTS (WITH RECURSIVE ancestors (id, parent_id) AS (\
+         SELECT a.id, a.parent_id FROM repositories a WHERE a.id = r.parent_id AND a.is_private \
+         UNION ALL SELECT a.id, a.parent_id FROM ancestors b JOIN repositories a ON a.id = b.parent_id WHERE a.is_private) \
+         SELECT 1 FROM ancestors WHERE ancestors.id NOT IN ",
+    );
+    push_own(query, viewer.user());
+    query.push("))");
+}
+
+/// Adds a subquery: the ids of the repositories that a user owns, collaborates on or has a team for; without a user those of the owner
+/// of the row outside. Each part uses its own index. For a user the subquery runs once per query, because it refers to no row outside.
+fn push_own(query: &mut Query, user: Option<UserId>) {
+    let parts = [
+        "(SELECT id FROM repositories WHERE owner_id = ",
+        " UNION SELECT repository_id FROM collaborators WHERE user_id = ",
+        " UNION SELECT o.id FROM team_members m JOIN teams t ON t.id = m.team_id JOIN team_repositories x ON x.team_id = m.team_id \
+         JOIN repositories o ON o.id = x.repository_id AND o.owner_id = t.organization_id WHERE m.user_id = ",
+        " UNION SELECT o.id FROM team_members m JOIN teams t ON t.id = m.team_id AND t.level = 4 \
+         JOIN repositories o ON o.owner_id = t.organization_id WHERE m.user_id = ",
+    ];
+    for part in parts {
+        match user {
+            Some(user) => query.push(part).bind(user),
+            None => query.push(part).push("r.owner_id"),
+        };
+    }
+    query.push(")");
 }
 
 /// Adds a filter for a token that is limited to some repositories: those, and public ones.

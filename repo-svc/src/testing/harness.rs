@@ -18,10 +18,13 @@ use ferrite_kit::{Clock, Lifecycle, Secret};
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::git;
+use ferrite_proto::git::migration_service_server::{MigrationService, MigrationServiceServer};
+use ferrite_proto::git::release_storage_service_server::{ReleaseStorageService, ReleaseStorageServiceServer};
 use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::administration_service_client::AdministrationServiceClient;
+use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
 use ferrite_proto::repo::profile_service_client::ProfileServiceClient;
 use ferrite_proto::repo::public_key_service_client::PublicKeyServiceClient;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
@@ -55,6 +58,9 @@ struct FakePeerState {
     mode: Mutex<StoreMode>,
     made: Mutex<HashSet<i64>>,
     create_requests: Mutex<Vec<git::CreateRepositoryRequest>>,
+    migration_requests: Mutex<Vec<git::StartMigrationRequest>>,
+    tags: Mutex<Vec<git::CreateTagRequest>>,
+    deleted_files: Mutex<Vec<String>>,
     events: Mutex<Vec<Event>>,
 }
 
@@ -92,6 +98,21 @@ impl StorageService for FakePeer {
         Ok(Response::new(git::DeleteRepositoryResponse {}))
     }
 
+    /// Has the branch `dev`, beside the default branch.
+    async fn set_default_branch(
+        &self,
+        request: Request<git::SetDefaultBranchRequest>,
+    ) -> Result<Response<git::SetDefaultBranchResponse>, Status> {
+        if *self.0.mode.lock().unwrap() == StoreMode::Down {
+            return Err(Status::unavailable("down"));
+        }
+        match request.get_ref().default_branch.as_str() {
+            "main" => Ok(Response::new(git::SetDefaultBranchResponse::default())),
+            "dev" => Ok(Response::new(git::SetDefaultBranchResponse { number: 9, size_bytes: 4_711, is_empty: false })),
+            _ => Err(crate::error::RepoError::field("default_branch", "unknown", "branch does not exist").into()),
+        }
+    }
+
     async fn list_pushed_commits(
         &self,
         _: Request<git::ListPushedCommitsRequest>,
@@ -104,6 +125,75 @@ impl StorageService for FakePeer {
         _: Request<git::DescribeUpdatesRequest>,
     ) -> Result<Response<git::DescribeUpdatesResponse>, Status> {
         Err(Status::unimplemented("repo-svc does not call it"))
+    }
+}
+
+#[tonic::async_trait]
+impl MigrationService for FakePeer {
+    async fn start_migration(
+        &self,
+        request: Request<git::StartMigrationRequest>,
+    ) -> Result<Response<git::StartMigrationResponse>, Status> {
+        let mode = *self.0.mode.lock().unwrap();
+        match mode {
+            StoreMode::Down => return Err(Status::unavailable("down")),
+            StoreMode::Refuses => {
+                return Err(
+                    crate::error::RepoError::field("url", "invalid", "has a scheme that is not permitted").into()
+                );
+            }
+            StoreMode::Works | StoreMode::FailsAfterCreate => {
+                self.0.made.lock().unwrap().insert(request.get_ref().repository_id);
+                self.0.migration_requests.lock().unwrap().push(request.into_inner());
+            }
+        }
+        if mode == StoreMode::FailsAfterCreate {
+            return Err(Status::internal("internal error"));
+        }
+        Ok(Response::new(git::StartMigrationResponse {}))
+    }
+
+    async fn get_migration(
+        &self,
+        request: Request<git::GetMigrationRequest>,
+    ) -> Result<Response<git::GetMigrationResponse>, Status> {
+        if *self.0.mode.lock().unwrap() == StoreMode::Down {
+            return Err(Status::unavailable("down"));
+        }
+        if !self.0.made.lock().unwrap().contains(&request.get_ref().repository_id) {
+            return Err(crate::error::RepoError::MigrationNotFound.into());
+        }
+        let phase = git::MigrationPhase::Fetching.into();
+        let error = String::new();
+        Ok(Response::new(git::GetMigrationResponse { phase, object_count: 7, received_bytes: 70, error }))
+    }
+}
+
+#[tonic::async_trait]
+impl ReleaseStorageService for FakePeer {
+    async fn create_tag(
+        &self,
+        request: Request<git::CreateTagRequest>,
+    ) -> Result<Response<git::CreateTagResponse>, Status> {
+        match *self.0.mode.lock().unwrap() {
+            StoreMode::Down => return Err(Status::unavailable("down")),
+            StoreMode::Refuses => {
+                return Err(crate::error::RepoError::field("target_commitish", "unknown", "is no branch").into());
+            }
+            StoreMode::Works | StoreMode::FailsAfterCreate => self.0.tags.lock().unwrap().push(request.into_inner()),
+        }
+        Ok(Response::new(git::CreateTagResponse { was_made: true }))
+    }
+
+    async fn delete_asset_files(
+        &self,
+        request: Request<git::DeleteAssetFilesRequest>,
+    ) -> Result<Response<git::DeleteAssetFilesResponse>, Status> {
+        if *self.0.mode.lock().unwrap() == StoreMode::Down {
+            return Err(Status::unavailable("down"));
+        }
+        self.0.deleted_files.lock().unwrap().extend(request.into_inner().file_ids);
+        Ok(Response::new(git::DeleteAssetFilesResponse {}))
     }
 }
 
@@ -187,12 +277,17 @@ impl Harness {
             mode: Mutex::new(StoreMode::Works),
             made: Mutex::default(),
             create_requests: Mutex::default(),
+            migration_requests: Mutex::default(),
+            tags: Mutex::default(),
+            deleted_files: Mutex::default(),
             events: Mutex::default(),
         }));
         let others = Address::Unix(folder.path().join("others.sock")).bind().await.unwrap();
         let mut routes = tonic::service::Routes::builder();
         routes.add_service(StorageServiceServer::new(peer.clone()));
+        routes.add_service(ReleaseStorageServiceServer::new(peer.clone()));
         routes.add_service(EventSinkServer::new(peer.clone()));
+        routes.add_service(MigrationServiceServer::new(peer.clone()));
         let (router, life2) = (routes.routes().into_axum_router(), life.clone());
         life.spawn("others", async move { serve_all(vec![others], router, ListenerLimits::default(), &life2).await });
 
@@ -246,9 +341,29 @@ impl Harness {
         self.peer.0.made.lock().unwrap().clone()
     }
 
+    /// Removes a repository from the fake git-svc.
+    pub(crate) fn forget_stored(&self, id: i64) {
+        self.peer.0.made.lock().unwrap().remove(&id);
+    }
+
     /// Returns the requests to create repositories that the fake git-svc got.
     pub(crate) fn create_requests(&self) -> Vec<git::CreateRepositoryRequest> {
         self.peer.0.create_requests.lock().unwrap().clone()
+    }
+
+    /// Returns the requests to start migrations that the fake git-svc accepted.
+    pub(crate) fn migration_requests(&self) -> Vec<git::StartMigrationRequest> {
+        self.peer.0.migration_requests.lock().unwrap().clone()
+    }
+
+    /// Returns the requests for tags that the fake git-svc granted.
+    pub(crate) fn tags(&self) -> Vec<git::CreateTagRequest> {
+        self.peer.0.tags.lock().unwrap().clone()
+    }
+
+    /// Removes and returns the names of files that the fake git-svc deleted.
+    pub(crate) fn take_deleted_files(&self) -> Vec<String> {
+        std::mem::take(&mut *self.peer.0.deleted_files.lock().unwrap())
     }
 
     /// Returns the events that subscribers got.
@@ -274,6 +389,10 @@ impl Harness {
 
     pub(crate) fn public_keys(&self) -> PublicKeyServiceClient<Channel> {
         PublicKeyServiceClient::new(self.service.clone())
+    }
+
+    pub(crate) fn migrations(&self) -> MigrationServiceClient<Channel> {
+        MigrationServiceClient::new(self.service.clone())
     }
 
     pub(crate) fn repository(&self) -> RepositoryServiceClient<Channel> {

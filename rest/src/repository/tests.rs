@@ -15,6 +15,9 @@ fn message() -> repo::Repository {
         create_time: Some(prost_types::Timestamp { seconds: 1, nanos: 0 }),
         update_time: Some(prost_types::Timestamp { seconds: 2, nanos: 0 }),
         permission: repo::Permission::Write.into(),
+        has_issues: true,
+        has_wiki: true,
+        topics: vec!["rust".into(), "web".into()],
         ..Default::default()
     }
 }
@@ -28,6 +31,7 @@ fn to_json(message: repo::Repository, viewer: Viewer) -> serde_json::Value {
 fn a_repository_has_the_shape_of_the_contract() {
     insta::assert_json_snapshot!(to_json(message(), Viewer::Authenticated), @r#"
     {
+      "archived": false,
       "clone_url": "http://git.example.com/bob/demo.git",
       "created_at": "1970-01-01T00:00:01Z",
       "default_branch": "",
@@ -36,6 +40,8 @@ fn a_repository_has_the_shape_of_the_contract() {
       "fork": false,
       "forks_count": 0,
       "full_name": "bob/demo",
+      "has_issues": true,
+      "has_wiki": true,
       "html_url": "http://git.example.com/bob/demo",
       "id": 2,
       "mirror": false,
@@ -58,11 +64,78 @@ fn a_repository_has_the_shape_of_the_contract() {
       "size": 0,
       "ssh_url": "git@git.example.com:bob/demo.git",
       "stars_count": 0,
+      "topics": [
+        "rust",
+        "web"
+      ],
       "updated_at": "1970-01-01T00:00:02Z",
       "watchers_count": 0,
       "website": ""
     }
     "#);
+}
+
+#[test]
+fn a_tracker_and_a_wiki_elsewhere_are_shown_with_their_addresses() {
+    let tracker = repo::ExternalTracker {
+        url: "https://bugs.example.com".into(),
+        url_format: "https://bugs.example.com/{index}".into(),
+        is_alphanumeric: true,
+    };
+    let external_wiki_url = "https://wiki.example.com".into();
+    let elsewhere = repo::Repository {
+        has_issues: false,
+        has_wiki: false,
+        external_tracker: Some(tracker),
+        external_wiki_url,
+        is_archived: true,
+        ..message()
+    };
+    let value = to_json(elsewhere, Viewer::Authenticated);
+    insta::assert_json_snapshot!(value["external_tracker"], @r#"
+    {
+      "external_tracker_format": "https://bugs.example.com/{index}",
+      "external_tracker_style": "alphanumeric",
+      "external_tracker_url": "https://bugs.example.com"
+    }
+    "#);
+    assert_eq!(value["external_wiki"], serde_json::json!({"external_wiki_url": "https://wiki.example.com"}));
+    assert_eq!(
+        (&value["has_issues"], &value["has_wiki"], &value["archived"]),
+        (&false.into(), &false.into(), &true.into())
+    );
+}
+
+#[test]
+fn only_administrators_see_the_schedule_of_a_mirror() {
+    let mirror = repo::MirrorState {
+        interval_seconds: 8 * 3600,
+        last_sync_time: None,
+        next_sync_time: Some(prost_types::Timestamp { seconds: 3, nanos: 0 }),
+        last_error: "address cannot be reached".into(),
+    };
+    let mirror_info = |permission: repo::Permission| {
+        let mirrored = repo::Repository { mirror: Some(mirror.clone()), permission: permission.into(), ..message() };
+        to_json(mirrored, Viewer::Authenticated)["mirror_info"].clone()
+    };
+    for permission in [repo::Permission::Unspecified, repo::Permission::Read, repo::Permission::Write] {
+        assert_eq!(mirror_info(permission), serde_json::json!({"interval": "8h0m0s"}));
+    }
+    let whole = serde_json::json!({
+        "interval": "8h0m0s", "last_sync_at": null, "next_sync_at": "1970-01-01T00:00:03Z",
+        "last_error": "address cannot be reached"
+    });
+    assert_eq!(mirror_info(repo::Permission::Admin), whole);
+    assert!(to_json(message(), Viewer::Authenticated).get("mirror_info").is_none());
+}
+
+#[test]
+fn durations_are_written_as_go_does() {
+    for (seconds, text) in
+        [(28_800, "8h0m0s"), (600, "10m0s"), (3_725, "1h2m5s"), (45, "45s"), (0, "0s"), (90_061, "25h1m1s")]
+    {
+        assert_eq!(go_duration(seconds), text);
+    }
 }
 
 #[test]

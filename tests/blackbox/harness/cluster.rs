@@ -236,7 +236,7 @@ impl Cluster {
         for link in links {
             command.args([format!("--{}-address", link.name()), format!("{host}:{}", link.port())]);
         }
-        if role == Role::Hook {
+        if matches!(role, Role::Hook | Role::Git) {
             command.args(["--secret-key-file", "secret.key"]);
         }
         if matches!(role, Role::Gateway | Role::Repo | Role::Hook) {

@@ -8,6 +8,7 @@ pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod concurrent;
 pub(crate) mod git;
+pub(crate) mod git_server;
 pub(crate) mod grpc;
 pub(crate) mod keys;
 pub(crate) mod process;

@@ -125,6 +125,7 @@ fn cap(unit: Unit, caller: &Caller) -> Permission {
         Unit::Repository if has(Scope::RepoRead) => Permission::Read,
         Unit::Issues if has(Scope::Issue) => Permission::Owner,
         Unit::Hooks if has(Scope::Hook) => Permission::Owner,
-        Unit::Repository | Unit::Issues | Unit::Hooks => Permission::None,
+        Unit::Forks if has(Scope::RepoAdmin) => Permission::Owner,
+        Unit::Repository | Unit::Issues | Unit::Hooks | Unit::Forks => Permission::None,
     }
 }

@@ -55,6 +55,8 @@ pub(super) struct Repo {
 pub(super) struct Fixture {
     pub(super) callers: Vec<Caller>,
     pub(super) repos: Vec<Repo>,
+    /// Archived ones, which only a few callers ask about.
+    pub(super) archived: Vec<Repo>,
     pub(super) organization: String,
     /// The team of the owners, which cannot be deleted.
     pub(super) owners_team: i64,
@@ -100,6 +102,7 @@ impl Fixture {
         let mut fixture = Self {
             callers: Vec::new(),
             repos: Vec::new(),
+            archived: Vec::new(),
             organization,
             owners_team: owners_team.unwrap(),
             owner,
@@ -155,6 +158,9 @@ impl Fixture {
                 self.repos.push(repo);
             }
         }
+        let archived = self.new_repo(Owner::User, "archived", false).await;
+        self.owner.patch(&self.owner.repo("archived", ""), &json!({"archived": true})).await.expect(200);
+        self.archived.push(archived);
         let mut gone = self.new_repo(Owner::User, "gone", false).await;
         self.fill_tracker(&mut gone, poster).await;
         self.owner.delete(&self.owner.repo("gone", "")).await.expect(204);

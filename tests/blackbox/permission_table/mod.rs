@@ -46,8 +46,14 @@ const AT_ONCE: usize = 8;
 /// Routes of static documents, which have no line in the table.
 const OPEN_ROUTES: [(&str, &str); 1] = [("GET", "/docs/api")];
 
-/// Operations without a route of their own: one that the gateway calls for others, and a stream whose route lists pages.
-const WITHOUT_ROUTE: [&str; 2] = ["ferrite.repo.v1.AccountService/GetUsers", "ferrite.hook.v1.FeedService/WatchEvents"];
+/// Operations without a route of their own: one that the gateway calls for others, a stream whose route lists pages, one that is a
+/// field of a repository's settings, and the bytes of a file whose route makes the entry of the file.
+const WITHOUT_ROUTE: [&str; 4] = [
+    "ferrite.repo.v1.AccountService/GetUsers",
+    "ferrite.hook.v1.FeedService/WatchEvents",
+    operation::UPDATE_MIRROR,
+    operation::UPLOAD_ASSET,
+];
 
 /// A route with its parameters and a slash at its end taken out.
 fn shape(path: &str) -> String {
@@ -170,11 +176,21 @@ fn level_on_others(operation: &Operation) -> Permission {
     }
 }
 
+/// Callers with every right, who ask about archived repositories: they may do what changes nothing in them.
+fn archived_questions<'a>(fixture: &'a Fixture, operation: &Operation) -> Vec<Question<'a>> {
+    const TITLES: [&str; 2] = ["owner", "administrator of the site"];
+    let expected = if operation.changes_content { Expected::Forbidden } else { Expected::Allowed };
+    let callers = fixture.callers.iter().filter(|caller| TITLES.contains(&caller.title.as_str()));
+    let question =
+        |caller| fixture.archived.iter().map(move |repo| Question { caller, repo, expected, is_compared: false });
+    callers.flat_map(question).collect()
+}
+
 /// All callers that ask about a repository, for an operation on one.
 fn questions<'a>(fixture: &'a Fixture, selection: Selection, operation: &Operation) -> Vec<Question<'a>> {
     let Rule::Repository { unit, level, anonymous } = operation.rule else { panic!("{:?}", operation.rule) };
     let level = level.max(level_on_others(operation));
-    let (mut questions, mut compared) = (Vec::new(), HashSet::new());
+    let (mut questions, mut compared) = (archived_questions(fixture, operation), HashSet::new());
     for caller in selection.callers(fixture) {
         for repo in selection.repos(fixture, caller) {
             let expected = on_repo(unit, level, anonymous, caller, repo, Interface::Api);

@@ -40,10 +40,24 @@ async fn each_service_is_an_operation_that_repo_svc_allows_or_refuses() {
 }
 
 #[tokio::test]
+async fn the_address_of_a_wiki_is_asked_for_as_the_wiki_of_its_repository() {
+    let (gateway, script) = Script::gateway().await;
+    script.fail(RPC, AuthError::RepositoryNotFound);
+    for (path, is_wiki) in [("ada/demo.wiki.git", true), ("ada/demo.wiki", true), ("ada/demo.git", false)] {
+        let request = Request::get(format!("/{path}/info/refs?service=git-upload-pack")).body(Body::empty()).unwrap();
+        router(&gateway.state).oneshot(request).await.unwrap();
+        let asked: repo::ResolveAccessRequest = script.take_request(RPC).unwrap();
+        let Some(repo::repository_ref::By::Name(name)) = asked.repository.unwrap().by else { panic!("{path}") };
+        assert_eq!((name.owner.as_str(), name.name.as_str(), asked.is_wiki), ("ada", "demo", is_wiki), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_push_to_a_mirror_is_refused() {
     let (gateway, script) = Script::gateway().await;
     let repository = Some(repo::Repository { id: 7, is_mirror: true, ..Default::default() });
-    script.respond(RPC, &repo::ResolveAccessResponse { repository, grant: "grant".into(), identity: None });
+    script
+        .respond(RPC, &repo::ResolveAccessResponse { repository, grant: "grant".into(), identity: None, stored_id: 7 });
     assert_eq!(refs(&gateway, "git-receive-pack").await, (403, "mirror repository is read-only".to_owned()));
     // A fetch is authorized; it fails because there is no git-svc here.
     assert_ne!(refs(&gateway, "git-upload-pack").await.0, 403);

@@ -64,7 +64,10 @@ impl Case {
         let (gateway, script) = Script::gateway().await;
         let repository = repo::Repository { id: 7, owner: Some(bob()), name: "demo".into(), ..Default::default() };
         let grant = "grant".into();
-        script.respond(ACCESS, &repo::ResolveAccessResponse { repository: Some(repository), grant, identity: None });
+        script.respond(
+            ACCESS,
+            &repo::ResolveAccessResponse { repository: Some(repository), grant, identity: None, stored_id: 7 },
+        );
         let user_id_by_email = [("bob@example.com".to_owned(), 3)].into();
         script.respond("AccountService/GetUsers", &repo::GetUsersResponse { users: vec![bob()], user_id_by_email });
         Self { gateway, script }

@@ -10,7 +10,7 @@ use crate::types::error::GitError;
 
 /// The nice value of maintenance processes. Linux derives the I/O priority from it unless one is set: 15 gives the lowest
 /// best-effort level, (15 + 20) / 5 = 7 (ioprio_set(2)).
-const NICENESS: i32 = 15;
+pub(super) const NICENESS: i32 = 15;
 
 /// One maintenance task of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

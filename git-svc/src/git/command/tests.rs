@@ -138,5 +138,5 @@ async fn maintenance_runs_at_low_priority() {
     let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
     let lock = std::fs::File::create(folder.path().join("hold")).unwrap();
     let child = git.run_task(&path, MaintenanceTask::Check, &lock).unwrap();
-    assert!(child.finish_unless(std::future::pending(), Duration::from_secs(30)).await.unwrap());
+    assert!(child.finish_unless(&[], std::future::pending(), Duration::from_secs(30)).await.unwrap());
 }

@@ -71,6 +71,12 @@ pub(crate) fn load(repo: &Repository) -> Result<RefTable, GitError> {
     Ok(RefTable::new(entries, head, is_plain && is_head_plain, stamp))
 }
 
+/// Returns the entries of refs that are about to be written, in their order; `None` for those whose objects are missing.
+pub(crate) fn describe(repo: &Repository, refs: &[(RefName, Oid)]) -> Result<Vec<Option<RefEntry>>, GitError> {
+    let odb = repo.odb()?;
+    refs.iter().map(|(name, target)| complete(repo, &odb, name.clone(), *target, None)).collect()
+}
+
 /// Returns the table changes for committed edits.
 pub(super) fn changes(repo: &Repository, edits: &[RefEdit]) -> Result<Vec<TableChange>, GitError> {
     let odb = repo.odb()?;

@@ -4,6 +4,7 @@ mod cache;
 mod edit;
 mod load;
 mod loose;
+mod packed;
 mod read;
 mod table;
 mod transact;
@@ -14,11 +15,14 @@ use ferrite_proto::id::RepositoryId;
 use git2::Oid;
 
 use self::cache::RefCache;
-pub(crate) use self::load::load;
 pub use self::{
     edit::{Page, RefEdit},
     read::{HeadState, head, is_empty, lookup},
     table::{RefEntry, RefPage, RefTable},
+};
+pub(crate) use self::{
+    load::{describe, load},
+    packed::write_packed,
 };
 use super::pool::Pool;
 use crate::{

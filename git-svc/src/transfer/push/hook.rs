@@ -1,6 +1,7 @@
 //! The program that git runs as its hooks. `pre-receive` rejects a push as a whole while its objects are in quarantine,
 //! so that nothing of it is kept. `proc-receive` is a pipe between git and git-svc, which decides about each ref.
-//! `pack-objects` copies a pack that git-svc has, or makes it.
+//! `pack-objects` copies a pack that git-svc has, or makes it. `credential` is a pipe, too: git asks git-svc through it for the
+//! user and the password of a remote, which so appear in no argument, environment or file.
 
 mod pack_objects;
 
@@ -25,8 +26,12 @@ pub(crate) const PROC_RECEIVE: &str = "proc-receive";
 pub(crate) const PACK_OBJECTS: &str = "pack-objects";
 /// Name of the hook that checks a push in quarantine.
 pub(crate) const PRE_RECEIVE: &str = "pre-receive";
+/// Name of the credential helper of fetches from remotes (`gitcredentials`).
+pub(crate) const CREDENTIAL: &str = "credential";
 /// Names of all hooks.
-pub(crate) const NAMES: [&str; 3] = [PRE_RECEIVE, PROC_RECEIVE, PACK_OBJECTS];
+pub(crate) const NAMES: [&str; 4] = [PRE_RECEIVE, PROC_RECEIVE, PACK_OBJECTS, CREDENTIAL];
+/// Argument with which git asks its credential helper for credentials; the others tell it about their use.
+const GET_CREDENTIALS: &str = "get";
 
 /// Environment variable of `pre-receive`: maximum refs that a push may change.
 pub(crate) const MAX_REFS: &str = "FERRITE_HOOK_MAX_REFS";
@@ -60,9 +65,12 @@ pub fn main() -> ExitCode {
     if is_called(PACK_OBJECTS) {
         return pack_objects::main(socket, session.as_bytes(), &args.collect::<Vec<_>>());
     }
+    if is_called(CREDENTIAL) && args.next().is_none_or(|action| action != GET_CREDENTIALS) {
+        return ExitCode::SUCCESS;
+    }
     match relay(socket, &session) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&format!("the push cannot be taken now: {error}")),
+        Err(error) => failed(&format!("the store cannot be asked now: {error}")),
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    hook,
+    credential, hook,
     receive::{PushRequest, RefCommand, receive},
     service::PushService,
     sessions::{HookKind, HookSessions, HookSocket, Push},
@@ -46,6 +46,11 @@ impl Hooks {
     /// Returns the path of the hook of fetches.
     pub(crate) fn pack_objects(&self) -> PathBuf {
         self.0.join(hook::PACK_OBJECTS)
+    }
+
+    /// Returns the path of the credential helper of fetches from remotes.
+    pub(crate) fn credential(&self) -> PathBuf {
+        self.0.join(hook::CREDENTIAL)
     }
 
     /// Returns the folder for pushes that are small (`PushInspector::is_small`). Their `pre-receive` is absent, because
@@ -119,6 +124,7 @@ impl HookServer {
         match session.as_ref().and_then(Packet::line).and_then(|id| self.sessions.find(id)) {
             Some(HookKind::Push(push)) => serve_push(&self.pushes, push, reader, writer).await,
             Some(HookKind::Fetch(fetch)) => self.fetches.serve_hook(fetch, reader, writer).await,
+            Some(HookKind::RemoteFetch(logins)) => credential::serve(&logins, reader, writer).await,
             None => Ok(()),
         }
     }

@@ -1,5 +1,5 @@
 //! Running pushes and fetches, by the secret id that their hooks know. Not here: the protocols of the hooks (`serve`,
-//! `fetch`).
+//! `fetch`, `credential`).
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use ferrite_proto::id::RepositoryId;
 use tokio::net::UnixListener;
 use uuid::Uuid;
 
-use super::hook;
+use super::{credential::RemoteLogins, hook};
 use crate::{
     transfer::fetch::Fetch,
     types::{error::GitError, protection::Actor},
@@ -47,6 +47,8 @@ impl Push {
 pub(crate) enum HookKind {
     Push(Push),
     Fetch(Fetch),
+    /// A fetch of git-svc itself from a remote.
+    RemoteFetch(RemoteLogins),
 }
 
 /// Registry of running pushes and fetches. Clones share their state.
@@ -137,6 +139,11 @@ impl HookSessions {
         self.remember(fetch.repository, HookKind::Fetch(fetch))
     }
 
+    /// Registers a fetch from a remote until the returned session is dropped: git may ask for `logins` as long.
+    pub(crate) fn open_remote_fetch(&self, repository: RepositoryId, logins: RemoteLogins) -> HookSession {
+        self.remember(repository, HookKind::RemoteFetch(logins))
+    }
+
     fn remember(&self, repository: RepositoryId, served: HookKind) -> HookSession {
         let id = Uuid::new_v4().simple().to_string();
         self.served().insert(id.clone(), served);
@@ -156,7 +163,7 @@ impl HookSessions {
         let served = self.served();
         let begun = served.values().filter_map(|served| match served {
             HookKind::Push(push) => (push.repository == repository).then_some(push.begun),
-            HookKind::Fetch(_) => None,
+            HookKind::Fetch(_) | HookKind::RemoteFetch(_) => None,
         });
         begun.min().map_or(now, |begun| begun.min(now))
     }

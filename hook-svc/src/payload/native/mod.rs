@@ -16,9 +16,7 @@ use ferrite_rest::{Accounts, Repository, User, Viewer};
 
 pub(crate) use issues::{CommentEvent, IssueEvent, issue_comment, issues};
 pub(crate) use refs::{Commit, PushEvent, RefEvent, Signature, create, delete, ping, push, site_ping};
-#[cfg_attr(not(test), expect(unused_imports, reason = "events of forks and releases do not exist yet"))]
-pub(crate) use repository::{Release, fork, release};
-pub(crate) use repository::{RepositoryAction, repository};
+pub(crate) use repository::{Release, RepositoryAction, fork, release, repository};
 
 /// A payload in compact JSON.
 type Payload = Result<String, super::PayloadError>;

@@ -26,7 +26,6 @@ pub(crate) struct Release {
 }
 
 /// The kind of a change of a repository.
-#[cfg_attr(not(test), expect(dead_code, reason = "events of most changes of repositories do not exist yet"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RepositoryAction {
     Created,
@@ -91,14 +90,12 @@ struct RepositoryEvent<'a> {
 }
 
 /// Returns the payload of `fork`, which hooks of the forked repository get. `forkee` is the new one.
-#[cfg_attr(not(test), expect(dead_code, reason = "events of forks do not exist yet"))]
 pub(crate) fn fork(context: &Context, forkee: repo::Repository, links: &Links) -> Payload {
     let forkee = Repository::new(forkee, Viewer::Authenticated, links)?.without_permissions();
     Ok(serde_json::to_string(&Fork { forkee, repository: &context.repository, sender: &context.sender })?)
 }
 
 /// Returns the payload of `release`.
-#[cfg_attr(not(test), expect(dead_code, reason = "events of releases do not exist yet"))]
 pub(crate) fn release(context: &Context, release: &Release) -> Payload {
     let created_at = time(release.create_time, "create_time")?;
     within_limits(|cut| {

@@ -7,7 +7,7 @@ use ferrite_proto::id::RepositoryId;
 use tokio::time::Instant;
 use tonic::{Request, Status};
 
-use super::{FeedRpc, FeedRpcError, MAX_PAGE_EVENTS, encode, parse_cursor};
+use super::{FeedRpc, FeedRpcError, MAX_PAGE_EVENTS, encode, hidden_source, parse_cursor};
 
 /// Longest wait for an event.
 const MAX_WAIT_SECONDS: u64 = 60;
@@ -18,10 +18,10 @@ pub(super) async fn list_events(
     request: Request<ListEventsRequest>,
 ) -> Result<ListEventsResponse, Status> {
     let repository = RepositoryId(request.get_ref().repository_id);
-    rpc.access.authorize(&Caller::of(&request), repository).await?;
+    let grant = rpc.access.authorize(&Caller::of(&request), repository).await?;
     let request = request.into_inner();
     let (after, limit, wait) = check(&request)?;
-    let page = rpc.feed.next_page(repository, after, limit, Instant::now() + wait).await;
+    let page = rpc.feed.next_page(repository, after, limit, hidden_source(&grant), Instant::now() + wait).await;
     let events: Vec<_> = page.map_err(FeedRpcError::from)?.into_iter().map(encode).collect();
     let cursor = events.last().map_or(request.after, |event| event.cursor.clone());
     Ok(ListEventsResponse { events, cursor })

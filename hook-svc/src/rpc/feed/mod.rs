@@ -11,12 +11,14 @@ use std::pin::Pin;
 
 use ferrite_kit::auth::Access;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::grant::Grant;
 use ferrite_proto::hook::feed_service_server::FeedService;
 use ferrite_proto::hook::{FeedEvent, ListEventsRequest, ListEventsResponse, WatchEventsRequest, WatchEventsResponse};
 use futures_util::Stream;
 use tonic::{Request, Response, Status};
 
 use crate::feed::{Feed, FeedError, FeedItem};
+use crate::store::events::Source;
 
 /// Most events of a response.
 const MAX_PAGE_EVENTS: usize = 100;
@@ -91,6 +93,11 @@ impl From<FeedRpcError> for Status {
         }
         to_status(&error)
     }
+}
+
+/// Returns the source whose events are hidden: issues, while the issue tracker of the repository is.
+fn hidden_source(grant: &Grant) -> Option<Source> {
+    (!grant.issues_enabled).then_some(Source::Issue)
 }
 
 /// Parses a cursor; an empty one stands before the oldest event.

@@ -8,8 +8,9 @@ use futures_util::stream;
 use tokio::time::Instant;
 use tonic::{Request, Status};
 
-use super::{FeedRpc, FeedRpcError, MAX_PAGE_EVENTS, encode, parse_cursor};
+use super::{FeedRpc, FeedRpcError, MAX_PAGE_EVENTS, encode, hidden_source, parse_cursor};
 use crate::feed::FeedItem;
+use crate::store::events::Source;
 
 /// Time after which the permission is looked up again.
 const PERMISSION_LIFETIME: Duration = Duration::from_secs(30);
@@ -21,6 +22,8 @@ struct Watch {
     repository: RepositoryId,
     after: i64,
     items: VecDeque<FeedItem>,
+    /// The source whose events are hidden.
+    hidden: Option<Source>,
     permitted_until: Instant,
 }
 
@@ -31,7 +34,7 @@ pub(super) async fn watch_events(
 ) -> Result<<FeedRpc as super::FeedService>::WatchEventsStream, Status> {
     let repository = RepositoryId(request.get_ref().repository_id);
     let caller = Caller::of(&request);
-    rpc.access.authorize(&caller, repository).await?;
+    let grant = rpc.access.authorize(&caller, repository).await?;
     let after = parse_cursor(&request.into_inner().after).map_err(|error| FeedRpcError::Invalid(vec![error]))?;
     let watch = Watch {
         rpc: rpc.clone(),
@@ -39,6 +42,7 @@ pub(super) async fn watch_events(
         repository,
         after,
         items: VecDeque::new(),
+        hidden: hidden_source(&grant),
         permitted_until: Instant::now() + PERMISSION_LIFETIME,
     };
     Ok(Box::pin(stream::try_unfold(watch, |mut watch| async move {
@@ -60,7 +64,8 @@ impl Watch {
             if self.rpc.feed.is_stopping() {
                 return Ok(None);
             }
-            let page = self.rpc.feed.next_page(self.repository, self.after, MAX_PAGE_EVENTS, self.permitted_until);
+            let (hidden, deadline) = (self.hidden, self.permitted_until);
+            let page = self.rpc.feed.next_page(self.repository, self.after, MAX_PAGE_EVENTS, hidden, deadline);
             self.items = page.await.map_err(FeedRpcError::from)?.into();
         }
     }
@@ -71,7 +76,7 @@ impl Watch {
             return Ok(false);
         }
         self.caller.grant = None;
-        self.rpc.access.authorize(&self.caller, self.repository).await?;
+        self.hidden = hidden_source(self.rpc.access.authorize(&self.caller, self.repository).await?.as_ref());
         self.permitted_until = Instant::now() + PERMISSION_LIFETIME;
         Ok(true)
     }

@@ -75,9 +75,26 @@ async fn an_event_is_marked_once_and_keeps_its_first_payload() {
         };
         assert_eq!(mark().await, HashSet::from([ids[0], ids[1]]));
         assert_eq!(mark().await, HashSet::new());
-        let page = store.feed_page(RepositoryId(1), 0, 10).await.unwrap();
+        let page = store.feed_page(RepositoryId(1), 0, 10, None).await.unwrap();
         assert_eq!(page.iter().map(|event| event.payload.as_deref()).collect::<Vec<_>>(), [Some("first"), None]);
         assert_eq!(store.undispatched(None, None, 10).await.unwrap().len(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_feed_leaves_out_the_events_of_a_hidden_source() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let store = EventStore::new(db.clone());
+        let told = [new(1, Source::Git, 0), new(1, Source::Issue, 0), new(1, Source::Issue, 1), new(1, Source::Git, 1)];
+        let ids = add(&db, &told).await;
+        let seen = async |after, limit, without| {
+            let page = store.feed_page(RepositoryId(1), after, limit, without).await.unwrap();
+            page.into_iter().map(|event| event.id).collect::<Vec<_>>()
+        };
+        assert_eq!(seen(0, 10, None).await, ids);
+        assert_eq!(seen(0, 2, Some(Source::Issue)).await, [ids[0], ids[3]]);
+        assert_eq!(seen(ids[0], 10, Some(Source::Issue)).await, [ids[3]]);
     })
     .await;
 }

@@ -173,6 +173,13 @@ impl StorageService for Peer {
         Err(Status::unimplemented("not called"))
     }
 
+    async fn set_default_branch(
+        &self,
+        _: Request<ferrite_proto::git::SetDefaultBranchRequest>,
+    ) -> Result<Response<ferrite_proto::git::SetDefaultBranchResponse>, Status> {
+        Err(Status::unimplemented("not called"))
+    }
+
     async fn list_pushed_commits(
         &self,
         request: Request<ListPushedCommitsRequest>,

@@ -6,10 +6,8 @@
 
 use std::collections::HashMap;
 
+use ferrite_markup::scan::{IssueRef, RepositoryKey, Scanner, Token};
 use ferrite_proto::id::RepositoryId;
-
-use super::scan::{Scanner, Token};
-use super::{IssueRef, RepositoryKey};
 
 /// Most references of one message; references to further issues are dropped.
 const MAX_COMMIT_REFERENCES: usize = 100;
@@ -60,8 +58,8 @@ pub(crate) fn parse(message: &str) -> Vec<CommitReference> {
     let mut references: Vec<CommitReference> = Vec::new();
     let mut places: HashMap<IssueRef, usize> = HashMap::new();
     for token in Scanner::new(message) {
-        let Token::Issue { start, issue } = token else { continue };
-        let action = keyword_before(&message[..start]).unwrap_or(Action::Mention);
+        let Token::Issue { range, issue } = token else { continue };
+        let action = keyword_before(&message[..range.start]).unwrap_or(Action::Mention);
         if let Some(&place) = places.get(&issue) {
             if action != Action::Mention {
                 references[place].action = action;
@@ -99,9 +97,9 @@ mod tests {
     use std::fmt::Write;
     use std::time::Duration;
 
+    use ferrite_markup::testing::assert_within;
     use proptest::prelude::*;
 
-    use super::super::timing::assert_within;
     use super::*;
 
     const MIB: usize = 1024 * 1024;

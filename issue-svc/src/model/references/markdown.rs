@@ -7,11 +7,9 @@
 
 use std::collections::HashSet;
 
+use ferrite_markup::bounds::bounded;
+use ferrite_markup::scan::{IssueRef, Scanner, Token};
 use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream};
-
-use super::IssueRef;
-use super::bounds::bounded;
-use super::scan::{Scanner, Token};
 
 /// Most mentions of one text; later ones are dropped.
 const MAX_MENTIONS: usize = 100;
@@ -119,7 +117,7 @@ impl Collector {
     fn add(&mut self, text: &str) {
         for token in Scanner::new(text) {
             match token {
-                Token::Mention(name) => {
+                Token::Mention { name, .. } => {
                     if self.found.mentions.len() < MAX_MENTIONS && self.seen_mentions.insert(name.clone()) {
                         self.found.mentions.push(name);
                     }
@@ -146,9 +144,9 @@ mod tests {
     use std::fmt::Write;
     use std::time::Duration;
 
+    use ferrite_markup::testing::assert_within;
     use proptest::prelude::*;
 
-    use super::super::timing::assert_within;
     use super::*;
 
     const MIB: usize = 1024 * 1024;

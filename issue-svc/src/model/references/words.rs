@@ -135,9 +135,9 @@ mod tests {
     use ferrite_kit::args;
     use ferrite_kit::db::{Db, DbError};
     use ferrite_kit::testing::{TestDb, on_each};
+    use ferrite_markup::testing::assert_within;
     use proptest::prelude::*;
 
-    use super::super::timing::assert_within;
     use super::*;
 
     const REPOSITORY: RepositoryId = RepositoryId(12);

@@ -121,11 +121,37 @@ impl RepositoryService for Repositories {
         std::future::pending().await
     }
 
+    async fn update_repository(
+        &self,
+        request: Request<ferrite_proto::repo::UpdateRepositoryRequest>,
+    ) -> Result<Response<ferrite_proto::repo::UpdateRepositoryResponse>, Status> {
+        self.enter(&request)?;
+        Ok(Response::new(ferrite_proto::repo::UpdateRepositoryResponse::default()))
+    }
+
+    async fn fork_repository(
+        &self,
+        request: Request<ForkRepositoryRequest>,
+    ) -> Result<Response<ForkRepositoryResponse>, Status> {
+        self.enter(&request)?;
+        Ok(Response::new(ForkRepositoryResponse::default()))
+    }
+
+    async fn list_forks(&self, request: Request<ListForksRequest>) -> Result<Response<ListForksResponse>, Status> {
+        self.enter(&request)?;
+        Ok(Response::new(ListForksResponse::default()))
+    }
+
     async fn update_issue_tracker(
         &self,
         request: Request<UpdateIssueTrackerRequest>,
     ) -> Result<Response<UpdateIssueTrackerResponse>, Status> {
         self.enter(&request)?;
         Ok(Response::new(UpdateIssueTrackerResponse {}))
+    }
+
+    async fn update_wiki(&self, request: Request<UpdateWikiRequest>) -> Result<Response<UpdateWikiResponse>, Status> {
+        self.enter(&request)?;
+        Ok(Response::new(UpdateWikiResponse {}))
     }
 }

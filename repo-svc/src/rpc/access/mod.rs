@@ -6,6 +6,7 @@ mod describe_repositories;
 mod resolve_access;
 mod resolve_issue_access;
 mod resolve_key;
+mod wiki;
 
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::{

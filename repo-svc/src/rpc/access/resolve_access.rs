@@ -7,6 +7,7 @@ use ferrite_proto::repo::{Identity, ResolveAccessRequest, ResolveAccessResponse}
 use tonic::Request;
 
 use super::super::encode;
+use super::wiki;
 use crate::access::Capacity;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -33,17 +34,30 @@ pub(super) async fn handle(
     if let Some(fingerprint) = &request.ssh_fingerprint {
         permit = for_ssh_key(state, permit, fingerprint, request.basic.is_some()).await?;
     }
-    let repository = permit.repository(&state.repositories, request.repository).await?;
-    let grant = state.grants.sign(grant(&permit, &repository));
+    if request.is_wiki {
+        require_git_body(&permit, "is_wiki")?;
+        permit = permit.for_wiki();
+    }
+    let repository = match request.follow_redirect {
+        true => permit.repository_by_any_name(&state.repositories, request.repository).await?,
+        false => permit.repository(&state.repositories, request.repository).await?,
+    };
+    let stored_id = match request.is_wiki {
+        true => wiki::stored_id(state, &permit, &repository).await?,
+        false => repository.id,
+    };
+    let grant = state.grants.sign(grant(&permit, &repository, stored_id));
     let identity = permit.identity().ok().cloned();
-    Ok(ResolveAccessResponse { repository: Some(encode::repository(repository, permit.viewer())), grant, identity })
+    let repository = Some(encode::repository(repository, permit.viewer()));
+    Ok(ResolveAccessResponse { repository, stored_id, grant, identity })
 }
 
 /// Returns the permit for the holder of an SSH key.
 async fn for_ssh_key(state: &AppState, permit: Permit, fingerprint: &str, is_basic: bool) -> Result<Permit, RepoError> {
-    if is_basic || ![operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&permit.operation()) {
-        return Err(RepoError::field("ssh_fingerprint", "invalid", "is for git's bodies, and for nothing beside it"));
+    if is_basic {
+        return Err(RepoError::field("ssh_fingerprint", "invalid", "is for nothing beside it"));
     }
+    require_git_body(&permit, "ssh_fingerprint")?;
     match key_holder(&state.db, fingerprint).await? {
         Some(KeyHolder::User(identity)) => Ok(permit.for_git(identity)),
         Some(KeyHolder::Repositories(repositories)) => Ok(permit.for_deploy_key(&repositories)),
@@ -51,7 +65,16 @@ async fn for_ssh_key(state: &AppState, permit: Permit, fingerprint: &str, is_bas
     }
 }
 
-fn grant(permit: &Permit, repository: &Repository) -> Grant {
+/// Refuses a field of the request unless the operation is one of git's bodies.
+fn require_git_body(permit: &Permit, field: &str) -> Result<(), RepoError> {
+    match [operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&permit.operation()) {
+        true => Ok(()),
+        false => Err(RepoError::field(field, "invalid", "is for git's bodies")),
+    }
+}
+
+/// Returns the grant for a repository, or for its wiki if that is stored under `stored_id`.
+fn grant(permit: &Permit, repository: &Repository, stored_id: i64) -> Grant {
     let user = |identity: &Identity| GrantUser {
         id: identity.user_id,
         username: identity.username.clone(),
@@ -60,14 +83,15 @@ fn grant(permit: &Permit, repository: &Repository) -> Grant {
     };
     Grant {
         user: permit.identity().ok().map(user),
-        repository: repository.id,
+        repository: stored_id,
         operation: permit.operation().to_owned(),
         permission: permit.level(repository),
         issues_enabled: repository.has_issues(),
         is_mirror: repository.is_mirror,
         store: repository.store.clone(),
         epoch: repository.epoch,
-        issue_reach: issue_reach(permit),
+        // Messages of commits to a wiki are about no issues.
+        issue_reach: if stored_id == repository.id { issue_reach(permit) } else { IssueReach::None },
     }
 }
 

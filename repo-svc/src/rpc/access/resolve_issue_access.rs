@@ -28,7 +28,7 @@ pub(super) async fn handle(
         return Err(RepoError::field("repositories", "too_long", message));
     }
     let caller = Permit::for_operation(&request, operation::LIST_USER_ISSUES, Capacity::Own)?;
-    let ResolveIssueAccessRequest { repositories, account } = request.into_inner();
+    let ResolveIssueAccessRequest { repositories, account, to_change } = request.into_inner();
     let (user, viewer) = match account {
         None => {
             caller.check_caller()?;
@@ -42,7 +42,8 @@ pub(super) async fn handle(
     };
     // Names that no repository can have are left out like those that none has.
     let keys: Vec<_> = repositories.iter().map(|wanted| repository_key(wanted.by.as_ref()?)).collect();
-    let found = state.repositories.find_with_issues(keys.iter().flatten(), &viewer).await?;
+    let mut found = state.repositories.find_with_issues(keys.iter().flatten(), &viewer).await?;
+    found.retain(|row| !(to_change && row.is_archived));
     Ok(ResolveIssueAccessResponse { accesses: accesses(&keys, &found, &viewer), user: Some(user) })
 }
 

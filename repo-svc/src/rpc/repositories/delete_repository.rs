@@ -34,10 +34,13 @@ async fn delete(
     let repository = permit.repository(&state.repositories, request.repository).await?;
     let now = state.clock.now_us();
     let snapshot = encode::repository_snapshot(repository.clone());
-    let fact = RepositoryDeleted { repository: Some(snapshot), user_id: permit.user()?.0 };
+    let mut tx = state.db.begin().await?;
+    // Under the lock, because a push may make the wiki meanwhile.
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let wiki_id = state.repositories.wiki_id(&mut tx, repository.id()).await?.unwrap_or(0);
+    let fact = RepositoryDeleted { repository: Some(snapshot), user_id: permit.user()?.0, wiki_id };
     let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(fact));
     let flush = state.relay.flush(&event, AWAITED);
-    let mut tx = state.db.begin().await?;
     if !state.repositories.delete(&mut tx, repository.id()).await? {
         return Err(AuthError::RepositoryNotFound.into());
     }

@@ -1,7 +1,7 @@
 use ferrite_proto::repo::{GetRepositoryRequest, GetRepositoryResponse};
 use tonic::Request;
 
-use super::super::encode;
+use super::super::parents;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -12,5 +12,6 @@ pub(super) async fn handle(
     request: Request<GetRepositoryRequest>,
 ) -> Result<GetRepositoryResponse, RepoError> {
     let repository = permit.repository(&state.repositories, request.into_inner().repository).await?;
-    Ok(GetRepositoryResponse { repository: Some(encode::repository(repository, permit.viewer())) })
+    let repository = parents::encode_one(&state.repositories, repository, permit.viewer()).await?;
+    Ok(GetRepositoryResponse { repository: Some(repository) })
 }

@@ -2,7 +2,7 @@ use ferrite_kit::page::Page;
 use ferrite_proto::repo::{ListRepositoriesRequest, ListRepositoriesResponse};
 use tonic::Request;
 
-use super::super::{encode, lookup};
+use super::super::{lookup, parents};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -18,10 +18,14 @@ pub(super) async fn handle(
     let owner = match request.owner.as_str() {
         "" => None,
         name if request.is_organization => Some(lookup::organization(state, name, permit.viewer()).await?.id()),
-        name => Some(lookup::account(state, name).await?.id),
+        name => {
+            let account = lookup::account(state, name).await?.id;
+            // Of itself the caller lists all that it can reach.
+            Some(account).filter(|account| permit.user().ok() != Some(*account))
+        }
     };
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
     let (rows, total_count) = state.repositories.list(owner, permit.viewer(), page).await?;
-    let repositories = rows.into_iter().map(|row| encode::repository(row, permit.viewer())).collect();
+    let repositories = parents::encode_all(&state.repositories, rows, permit.viewer()).await?;
     Ok(ListRepositoriesResponse { repositories, total_count })
 }

@@ -1,17 +1,24 @@
-//! Metadata of repositories, their creation and deletion, and the settings of their issue trackers.
+//! Metadata of repositories, their creation and deletion, and the settings of their issue trackers and wikis.
 
 mod create_repository;
+mod creation;
 mod delete_repository;
+mod fork_repository;
 mod get_repository;
+mod list_forks;
 mod list_repositories;
 mod search_repositories;
 mod update_issue_tracker;
+mod update_repository;
+mod update_wiki;
 
 use ferrite_proto::repo::repository_service_server::RepositoryService;
 use ferrite_proto::repo::{
     CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
-    GetRepositoryRequest, GetRepositoryResponse, ListRepositoriesRequest, ListRepositoriesResponse,
-    SearchRepositoriesRequest, SearchRepositoriesResponse, UpdateIssueTrackerRequest, UpdateIssueTrackerResponse,
+    ForkRepositoryRequest, ForkRepositoryResponse, GetRepositoryRequest, GetRepositoryResponse, ListForksRequest,
+    ListForksResponse, ListRepositoriesRequest, ListRepositoriesResponse, SearchRepositoriesRequest,
+    SearchRepositoriesResponse, UpdateIssueTrackerRequest, UpdateIssueTrackerResponse, UpdateRepositoryRequest,
+    UpdateRepositoryResponse, UpdateWikiRequest, UpdateWikiResponse,
 };
 
 use super::dispatch::service;
@@ -22,5 +29,9 @@ service!(RepositoryService {
     list_repositories(ListRepositoriesRequest) -> ListRepositoriesResponse;
     search_repositories(SearchRepositoriesRequest) -> SearchRepositoriesResponse;
     delete_repository(DeleteRepositoryRequest) -> DeleteRepositoryResponse;
+    fork_repository(ForkRepositoryRequest) -> ForkRepositoryResponse;
+    list_forks(ListForksRequest) -> ListForksResponse;
+    update_repository(UpdateRepositoryRequest) -> UpdateRepositoryResponse;
     update_issue_tracker(UpdateIssueTrackerRequest) -> UpdateIssueTrackerResponse;
+    update_wiki(UpdateWikiRequest) -> UpdateWikiResponse;
 });

@@ -3,7 +3,7 @@ use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{ListTeamRepositoriesRequest, ListTeamRepositoriesResponse};
 use tonic::Request;
 
-use super::super::encode;
+use super::super::parents;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -19,6 +19,6 @@ pub(super) async fn handle(
     let team = permit.team(&state.teams, TeamId(request.team_id)).await?;
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
     let (rows, total_count) = state.repositories.list_of_team(&team, viewer, page).await?;
-    let repositories = rows.into_iter().map(|row| encode::repository(row, viewer)).collect();
+    let repositories = parents::encode_all(&state.repositories, rows, viewer).await?;
     Ok(ListTeamRepositoriesResponse { repositories, total_count })
 }

@@ -32,7 +32,7 @@ async fn resolve(
         repository: by_name(owner, name),
         basic: credential,
         operation: operation::UPLOAD_PACK.to_owned(),
-        ssh_fingerprint: None,
+        ..ResolveAccessRequest::default()
     };
     Ok(harness.access().resolve_access(with_token(request, token)).await?.into_inner())
 }

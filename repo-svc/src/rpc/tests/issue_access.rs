@@ -55,7 +55,7 @@ async fn resolve(
     account: Option<Account>,
     repositories: &[RepositoryRef],
 ) -> Result<ResolveIssueAccessResponse, Status> {
-    let request = ResolveIssueAccessRequest { repositories: repositories.to_vec(), account };
+    let request = ResolveIssueAccessRequest { repositories: repositories.to_vec(), account, to_change: false };
     Ok(harness.access().resolve_issue_access(with_token(request, token)).await?.into_inner())
 }
 
@@ -230,7 +230,7 @@ async fn only_services_ask_and_for_a_thousand_at_most() {
     let outcome = resolve(&harness, &ada, username("ada"), &more).await;
     assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "INVALID_FIELDS"));
     assert_eq!(levels(&resolve(&harness, &ada, None, &[]).await.unwrap()), "");
-    let request = ResolveIssueAccessRequest { repositories: many, account: username("ada") };
+    let request = ResolveIssueAccessRequest { repositories: many, account: username("ada"), to_change: false };
     let mut client = AccessServiceClient::new(harness.unauthenticated.clone());
     let outcome = client.resolve_issue_access(with_token(request, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
@@ -267,7 +267,7 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
                 (Vec::new(), None, 0),
             ] {
                 let expected = repositories.len();
-                let mut request = Request::new(ResolveIssueAccessRequest { repositories, account });
+                let mut request = Request::new(ResolveIssueAccessRequest { repositories, account, to_change: true });
                 request.extensions_mut().insert(caller.clone());
                 let before = state.db.statements();
                 let answer = rpc.resolve_issue_access(request).await.unwrap().into_inner();

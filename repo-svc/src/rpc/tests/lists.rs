@@ -31,7 +31,7 @@ async fn characters_special_to_an_index_are_literal_in_a_search() {
     let ada = harness.signed_in("ada").await;
     harness.create(&ada, "near-miss", false).await.unwrap();
     let search = async |query: &str| {
-        let request = SearchRepositoriesRequest { query: query.into(), page: 1, page_size: 10, owner_id: 0 };
+        let request = SearchRepositoriesRequest { query: query.into(), page: 1, page_size: 10, ..Default::default() };
         let answer = harness.repository().search_repositories(with_token(request, "")).await.unwrap();
         let request = SearchUsersRequest { query: query.into(), page: 1, page_size: 10 };
         let users = harness.account().search_users(with_token(request, "")).await.unwrap();

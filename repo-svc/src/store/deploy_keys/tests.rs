@@ -29,6 +29,7 @@ async fn repository(db: &Db, name: &str) -> RepositoryId {
     let (owner,): (i64,) = tx.one(ADD_USER, &args![name, false, true, NOW]).await.unwrap();
     tx.commit().await.unwrap();
     let new = NewRepository {
+        creator: UserId(owner),
         name: RepoName::parse(name, "name").unwrap(),
         description: Description::parse("", "description").unwrap(),
         is_private: false,

@@ -13,7 +13,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use crate::access::Viewer;
-use crate::model::{Description, FullName, RepoName, SearchText};
+use crate::model::{Description, FullName, RepoName, RepositorySearch, SearchText};
 use crate::store::{AccountStore, CreatedOnDisk, NewRepository, Repository, RepositoryStore};
 use crate::testing::on_both;
 
@@ -56,6 +56,8 @@ async fn repositories(db: &Db) -> RepositoryStore {
 
 fn wanted(name: &str, description: &str, is_private: bool) -> Option<NewRepository> {
     Some(NewRepository {
+        // The first account of every test is a user.
+        creator: UserId(1),
         name: RepoName::parse(name, "name").ok()?,
         description: Description::parse(description, "description").ok()?,
         is_private,
@@ -139,7 +141,8 @@ async fn a_search_finds_exactly_what_a_scan_finds() {
                 .map(|row| row.name.clone())
                 .collect();
             let page = Page::nearest(1, 1000, 1000);
-            let (rows, total) = store.search(&text, None, &viewer(ada), page).await.unwrap();
+            let search = RepositorySearch { text: text.clone(), ..RepositorySearch::default() };
+            let (rows, total) = store.search(&search, &viewer(ada), page).await.unwrap();
             assert_eq!((names(rows), total), (expected.clone(), expected.len() as i64), "{part:?}");
             found_any += usize::from(!expected.is_empty());
             indexed += usize::from(text.is_indexed());
@@ -255,7 +258,8 @@ async fn teams_list_their_repositories_and_owners_all() {
         assert_eq!(list(Some(guild), eve).await, "held hidden open");
         assert_eq!(list(Some(other), bob).await, "");
         let text = SearchText::parse("h", "q").unwrap();
-        let (rows, _) = store.search(&text, None, &viewer(bob), page).await.unwrap();
+        let search = RepositorySearch { text, ..RepositorySearch::default() };
+        let (rows, _) = store.search(&search, &viewer(bob), page).await.unwrap();
         assert_eq!(names(rows), BTreeSet::from(["held".to_owned()]));
     })
     .await;
@@ -289,6 +293,7 @@ async fn a_page_of_a_thousand_costs_as_many_statements_as_one_of_ten() {
         let text = SearchText::parse("demo", "q").unwrap();
         for (owner, total) in [(None, 3000), (Some(ada), 1000), (Some(bob), 1000), (Some(guild), 1000)] {
             let mut statements = Vec::new();
+            let search = RepositorySearch { text: text.clone(), owner, ..RepositorySearch::default() };
             for size in [10, 1000] {
                 let (page, viewer) = (Page::nearest(1, size, 1000), viewer(ada));
                 let before = db.statements();
@@ -297,14 +302,14 @@ async fn a_page_of_a_thousand_costs_as_many_statements_as_one_of_ten() {
                 assert_eq!((rows.len() as i64, all), (page.size(), total));
                 assert!(rows.windows(2).all(|two| two[0].updated_us >= two[1].updated_us));
                 let before = db.statements();
-                let (rows, all) = store.search(&text, owner, &viewer, page).await.unwrap();
+                let (rows, all) = store.search(&search, &viewer, page).await.unwrap();
                 statements.push((listed, db.statements() - before));
                 assert_eq!((rows.len() as i64, all), (page.size(), total));
                 assert!(rows.windows(2).all(|two| two[0].id < two[1].id));
             }
             assert_eq!(statements[0], statements[1], "{owner:?}");
             assert!(statements[0].0 <= 2 && statements[0].1 == 1, "{statements:?}");
-            let behind = store.search(&text, owner, &viewer(ada), Page::nearest(5, 1000, 1000)).await.unwrap();
+            let behind = store.search(&search, &viewer(ada), Page::nearest(5, 1000, 1000)).await.unwrap();
             assert_eq!(behind, (vec![], total));
         }
     })

@@ -11,7 +11,8 @@ const MAX_LINE_PREFIX_BYTES: usize = 128;
 const MAX_BLOCK_LINES: usize = 500;
 
 /// Returns `text` with blank lines in blocks of too many lines, and without what makes prefixes of lines too long.
-pub(super) fn bounded(text: &str) -> String {
+#[must_use]
+pub fn bounded(text: &str) -> String {
     let mut bounded = String::with_capacity(text.len());
     let mut block_lines = 0;
     let mut rest = text;

@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// Runs `work` and panics if it takes more than `limit` of the processor, whatever else the machine does. `text` names the case.
-pub(super) fn assert_within<T>(limit: Duration, text: &str, work: impl FnOnce() -> T) -> T {
+/// Runs `work`. `text` names the case.
+///
+/// # Panics
+/// If `work` takes more than `limit` of the processor, whatever else the machine does.
+pub fn assert_within<T>(limit: Duration, text: &str, work: impl FnOnce() -> T) -> T {
     let (started, cpu_before) = (Instant::now(), cpu_time());
     let result = work();
     let taken = match (cpu_before, cpu_time()) {

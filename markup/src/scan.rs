@@ -5,7 +5,7 @@
 //!
 //! Not here: Markdown and commit messages, which decide which texts are scanned.
 
-use super::IssueRef;
+use std::ops::Range;
 
 /// Longest name of a user or organization.
 const MAX_OWNER_NAME_BYTES: usize = 35;
@@ -14,22 +14,50 @@ const MAX_REPOSITORY_NAME_BYTES: usize = 100;
 /// Digits of the largest number that is read; every number of 18 digits fits into an `i64`.
 const MAX_NUMBER_DIGITS: usize = 18;
 
+/// Owner and name of a repository, folded as repo-svc folds names for a lookup.
+pub type RepositoryKey = (String, String);
+
+/// A reference to an issue by its number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IssueRef {
+    /// The repository of the issue; `None` for the one that the text belongs to.
+    pub repository: Option<RepositoryKey>,
+    /// At least 1.
+    pub number: i64,
+}
+
 /// A mention or a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Token {
-    /// The folded name of a user or organization.
-    Mention(String),
+pub enum Token {
+    /// A mention of a user or organization.
+    Mention {
+        /// Its bytes in the text, from the `@` to the end of the name.
+        range: Range<usize>,
+        /// The folded name.
+        name: String,
+    },
     /// A reference to an issue.
     Issue {
-        /// The place of its first byte in the text.
-        start: usize,
+        /// Its bytes in the text, with the name of the repository if there is one.
+        range: Range<usize>,
         /// The issue.
         issue: IssueRef,
     },
 }
 
+impl Token {
+    /// Returns the bytes of the token in the text.
+    #[must_use]
+    pub fn range(&self) -> &Range<usize> {
+        match self {
+            Self::Mention { range, .. } | Self::Issue { range, .. } => range,
+        }
+    }
+}
+
 /// The tokens of a text, in order. Reads every byte of the text a constant number of times.
-pub(super) struct Scanner<'t> {
+#[derive(Clone, Debug)]
+pub struct Scanner<'t> {
     text: &'t str,
     /// The next byte to read.
     at: usize,
@@ -38,7 +66,9 @@ pub(super) struct Scanner<'t> {
 }
 
 impl<'t> Scanner<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
+    /// Returns the tokens of `text`.
+    #[must_use]
+    pub fn new(text: &'t str) -> Self {
         Self { text, at: 0, run_start: 0 }
     }
 
@@ -57,7 +87,8 @@ impl<'t> Scanner<'t> {
             Some('@') => false,
             next => !next.is_some_and(is_word_char),
         };
-        (is_free && is_end && is_owner_name(name)).then(|| Token::Mention(name.to_ascii_lowercase()))
+        (is_free && is_end && is_owner_name(name))
+            .then(|| Token::Mention { range: start - 1..start + name.len(), name: name.to_ascii_lowercase() })
     }
 
     /// Reads the number behind the `#` at the current place, and the repository before it.
@@ -77,14 +108,14 @@ impl<'t> Scanner<'t> {
         }
         let number = digits.parse().ok()?;
         if is_free {
-            return Some(Token::Issue { start: sign, issue: IssueRef { repository: None, number } });
+            return Some(Token::Issue { range: sign..self.at, issue: IssueRef { repository: None, number } });
         }
         let (owner, name) = self.text[run_start..sign].split_once('/')?;
         if !self.is_boundary(run_start) || !is_owner_name(owner) || !is_repository_name(name) {
             return None;
         }
         let repository = Some((owner.to_ascii_lowercase(), name.to_ascii_lowercase()));
-        Some(Token::Issue { start: run_start, issue: IssueRef { repository, number } })
+        Some(Token::Issue { range: run_start..self.at, issue: IssueRef { repository, number } })
     }
 
     /// Returns whether a sign at the current place begins a word: behind a boundary, with nothing but dots and dashes between.
@@ -155,12 +186,14 @@ fn is_word_char(char: char) -> bool {
 }
 
 /// Returns whether a user or organization may have the name. Reserved names are not excluded: no account has them.
-fn is_owner_name(name: &str) -> bool {
+#[must_use]
+pub fn is_owner_name(name: &str) -> bool {
     is_plain_name(name, MAX_OWNER_NAME_BYTES) && !ends_with(name, ".keys")
 }
 
 /// Returns whether a repository may have the name.
-fn is_repository_name(name: &str) -> bool {
+#[must_use]
+pub fn is_repository_name(name: &str) -> bool {
     is_plain_name(name, MAX_REPOSITORY_NAME_BYTES) && !ends_with(name, ".git") && !ends_with(name, ".wiki")
 }
 
@@ -187,7 +220,7 @@ mod tests {
     /// The tokens of a text, written as folded text.
     fn tokens(text: &str) -> Vec<String> {
         let write = |token| match token {
-            Token::Mention(name) => format!("@{name}"),
+            Token::Mention { name, .. } => format!("@{name}"),
             Token::Issue { issue: IssueRef { repository: None, number }, .. } => format!("#{number}"),
             Token::Issue { issue: IssueRef { repository: Some((owner, name)), number }, .. } => {
                 format!("{owner}/{name}#{number}")
@@ -256,17 +289,14 @@ mod tests {
         #[test]
         fn any_text_is_scanned(text in "([@#/.:a1é _-]|://|\\PC){0,60}") {
             for token in Scanner::new(&text) {
-                match token {
-                    Token::Mention(name) => {
-                        let mention = format!("@{name}");
-                        prop_assert!(text.to_ascii_lowercase().contains(&mention));
+                let written = match &token {
+                    Token::Mention { name, .. } => format!("@{name}"),
+                    Token::Issue { issue: IssueRef { repository: None, number }, .. } => format!("#{number}"),
+                    Token::Issue { issue: IssueRef { repository: Some((owner, name)), number }, .. } => {
+                        format!("{owner}/{name}#{number}")
                     }
-                    Token::Issue { start, issue } => {
-                        let length = issue.repository.map_or(0, |(owner, name)| owner.len() + 1 + name.len());
-                        let sign = format!("#{}", issue.number);
-                        prop_assert!(text[start + length..].starts_with(&sign));
-                    }
-                }
+                };
+                prop_assert_eq!(text[token.range().clone()].to_ascii_lowercase(), written);
             }
         }
     }

@@ -1,0 +1,91 @@
+//! The part of the fake of repo-svc that has repositories.
+
+use ferrite_kit::auth::AuthError;
+use ferrite_proto::repo::repository_service_server::RepositoryService;
+use ferrite_proto::repo::{self, repository_ref};
+use tonic::Response;
+
+use super::{Answer, FakeRepoService, repository};
+
+#[tonic::async_trait]
+impl RepositoryService for FakeRepoService {
+    async fn create_repository(
+        &self,
+        request: tonic::Request<repo::CreateRepositoryRequest>,
+    ) -> Answer<repo::CreateRepositoryResponse> {
+        self.record(&request)?;
+        let name = repo::RepositoryName { owner: "bob".into(), name: request.into_inner().name };
+        let reference = repo::RepositoryRef { by: Some(repository_ref::By::Name(name)) };
+        Ok(Response::new(repo::CreateRepositoryResponse { repository: Some(repository(Some(reference))?) }))
+    }
+
+    async fn get_repository(
+        &self,
+        request: tonic::Request<repo::GetRepositoryRequest>,
+    ) -> Answer<repo::GetRepositoryResponse> {
+        self.record(&request)?;
+        let repository = repository(request.into_inner().repository)?;
+        Ok(Response::new(repo::GetRepositoryResponse { repository: Some(repository) }))
+    }
+
+    async fn list_repositories(
+        &self,
+        request: tonic::Request<repo::ListRepositoriesRequest>,
+    ) -> Answer<repo::ListRepositoriesResponse> {
+        self.record(&request)?;
+        Ok(Response::new(repo::ListRepositoriesResponse::default()))
+    }
+
+    async fn search_repositories(
+        &self,
+        request: tonic::Request<repo::SearchRepositoriesRequest>,
+    ) -> Answer<repo::SearchRepositoriesResponse> {
+        self.record(&request)?;
+        let request = request.into_inner();
+        assert!(!request.query.contains('\0') && request.owner_id >= 0 && request.page >= 1 && request.page_size <= 50);
+        Ok(Response::new(repo::SearchRepositoriesResponse { repositories: Vec::new(), total_count: 25 }))
+    }
+
+    async fn delete_repository(
+        &self,
+        request: tonic::Request<repo::DeleteRepositoryRequest>,
+    ) -> Answer<repo::DeleteRepositoryResponse> {
+        self.record(&request)?;
+        Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Owner }.into())
+    }
+
+    async fn update_repository(
+        &self,
+        request: tonic::Request<repo::UpdateRepositoryRequest>,
+    ) -> Answer<repo::UpdateRepositoryResponse> {
+        self.record(&request)?;
+        Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Admin }.into())
+    }
+
+    async fn fork_repository(
+        &self,
+        request: tonic::Request<repo::ForkRepositoryRequest>,
+    ) -> Answer<repo::ForkRepositoryResponse> {
+        self.record(&request)?;
+        let repository = repository(request.into_inner().repository)?;
+        Ok(Response::new(repo::ForkRepositoryResponse { repository: Some(repository) }))
+    }
+
+    async fn list_forks(&self, request: tonic::Request<repo::ListForksRequest>) -> Answer<repo::ListForksResponse> {
+        self.record(&request)?;
+        Ok(Response::new(repo::ListForksResponse::default()))
+    }
+
+    async fn update_wiki(&self, request: tonic::Request<repo::UpdateWikiRequest>) -> Answer<repo::UpdateWikiResponse> {
+        self.record(&request)?;
+        Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Admin }.into())
+    }
+
+    async fn update_issue_tracker(
+        &self,
+        request: tonic::Request<repo::UpdateIssueTrackerRequest>,
+    ) -> Answer<repo::UpdateIssueTrackerResponse> {
+        self.record(&request)?;
+        Err(AuthError::PermissionRequired { needed: ferrite_proto::Permission::Admin }.into())
+    }
+}

@@ -1,0 +1,89 @@
+//! Requests by the former name of a repository: they are sent on to the same path below its present name.
+//!
+//! Not here: the right to learn that name, which repo-svc decides; a caller without it gets the 404 of a missing repository.
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CACHE_CONTROL, LOCATION};
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::error::{ApiError, PresentName};
+use ferrite_rest::links::Links;
+
+/// Middleware that turns the error for a former name into a redirect: 301 for reads, and 307 for other methods, whose clients repeat
+/// method and body. A route without a repository in its path keeps the error.
+pub(crate) async fn to_present_name(State(links): State<Links>, request: Request, next: Next) -> Response {
+    let template = request.extensions().get::<MatchedPath>().cloned();
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let response = next.run(request).await;
+    let moved = response.extensions().get::<ApiError>().and_then(ApiError::moved_to);
+    let path = moved.zip(template).and_then(|(name, template)| present_path(template.as_str(), uri.path(), name));
+    match path.and_then(|path| location(&links, &path, &uri)) {
+        Some(location) => redirect(&method, location),
+        None => response,
+    }
+}
+
+/// Returns `path` with the present name where `template` has owner and name; `None` for a template without them.
+fn present_path(template: &str, path: &str, name: &PresentName) -> Option<String> {
+    let mut parts: Vec<_> = path.split('/').collect();
+    let mut replaced = 0;
+    for (place, part) in template.split('/').enumerate() {
+        let present = match part {
+            "{owner}" => &name.owner,
+            "{repo}" => &name.name,
+            _ => continue,
+        };
+        *parts.get_mut(place)? = present;
+        replaced += 1;
+    }
+    (replaced == 2).then(|| parts.join("/"))
+}
+
+fn location(links: &Links, path: &str, uri: &Uri) -> Option<HeaderValue> {
+    let (question, query) = uri.query().map_or(("", ""), |query| ("?", query));
+    HeaderValue::try_from(format!("{}{path}{question}{query}", links.root())).ok()
+}
+
+fn redirect(method: &Method, location: HeaderValue) -> Response {
+    let status = if *method == Method::GET { StatusCode::MOVED_PERMANENTLY } else { StatusCode::TEMPORARY_REDIRECT };
+    let mut response = ApiError::new(status, "repository has another name").into_response();
+    response.headers_mut().insert(LOCATION, location);
+    // Another repository may take the name.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_owner_and_name_of_a_path_are_replaced() {
+        let name = PresentName { owner: "acme".to_owned(), name: "new".to_owned() };
+        let path = |template: &str, path: &str| present_path(template, path, &name);
+        for (template, old, new) in [
+            ("/api/v1/repos/{owner}/{repo}", "/api/v1/repos/ada/old", "/api/v1/repos/acme/new"),
+            (
+                "/api/v1/repos/{owner}/{repo}/raw/{*path}",
+                "/api/v1/repos/ada/old/raw/main/ada/old%2Fx",
+                "/api/v1/repos/acme/new/raw/main/ada/old%2Fx",
+            ),
+            ("/api/v1/user/starred/{owner}/{repo}", "/api/v1/user/starred/ada/old", "/api/v1/user/starred/acme/new"),
+        ] {
+            assert_eq!(path(template, old).as_deref(), Some(new));
+        }
+        assert_eq!(path("/api/v1/users/{username}/tokens", "/api/v1/users/ada/tokens"), None);
+    }
+
+    #[test]
+    fn reads_are_moved_for_good_and_writes_are_repeated() {
+        let to = || HeaderValue::from_static("http://h/x");
+        let status = |method| redirect(&method, to()).status().as_u16();
+        assert_eq!(
+            [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE].map(status),
+            [301, 307, 307, 307, 307]
+        );
+    }
+}

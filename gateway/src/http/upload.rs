@@ -1,0 +1,220 @@
+//! Bodies with one file: `multipart/form-data` with the file as its first part, or the bytes of the file alone. The file is never held
+//! in memory: it is read as fast as it is taken.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, BodyDataStream};
+use axum::extract::{FromRequest, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+
+use super::body_limits::BodyLimits;
+use super::error::{ApiError, FieldError};
+
+/// Bytes in front of a part with a file that are read to find its beginning.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Media type of a body that is a file.
+const FILE_TYPE: &str = "application/octet-stream";
+
+/// A body with a file that is not read yet: a handler checks permissions first.
+pub(crate) struct FileBody {
+    headers: HeaderMap,
+    body: Body,
+}
+
+/// A file of which the content is not read yet.
+pub(crate) struct Upload {
+    /// The name that the client gave the file in a multipart body.
+    pub(crate) name: Option<String>,
+    /// The media type of the file, as the client names it.
+    pub(crate) content_type: String,
+    /// The content.
+    pub(crate) content: Body,
+    /// True once the content has turned out not to be as its form requires.
+    pub(crate) is_malformed: Arc<AtomicBool>,
+}
+
+impl<S: Send + Sync> FromRequest<S> for FileBody {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        let (parts, body) = request.into_parts();
+        Ok(Self { headers: parts.headers, body })
+    }
+}
+
+impl FileBody {
+    /// Reads up to the beginning of the file: in a multipart body, the part `field`, which must be the first one.
+    ///
+    /// # Errors
+    /// 415 for another content type, 413 for a body that declares more than `max_bytes`, 408 for a client that sends too slowly, 400 for
+    /// a malformed body, 422 for one with another first part.
+    pub(crate) async fn open(self, limits: &BodyLimits, max_bytes: u64, field: &str) -> Result<Upload, ApiError> {
+        let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        let is_form = media_type.eq_ignore_ascii_case("multipart/form-data");
+        if !is_form && !media_type.eq_ignore_ascii_case(FILE_TYPE) {
+            let message = "content type must be multipart/form-data or application/octet-stream";
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+        }
+        let declared = self.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let allowed = max_bytes.saturating_add(if is_form { MAX_HEAD_BYTES as u64 } else { 0 });
+        if declared.is_some_and(|declared| declared > allowed) {
+            return Err(ApiError::too_large());
+        }
+        if !is_form {
+            let (name, content_type) = (None, FILE_TYPE.to_owned());
+            return Ok(Upload { name, content_type, content: self.body, is_malformed: Arc::default() });
+        }
+        let boundary = multer::parse_boundary(content_type)
+            .map_err(|_| ApiError::bad_request("content type names no boundary of parts"))?;
+        tokio::time::timeout(limits.max_pause, open_part(self.body, boundary, field))
+            .await
+            .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "request body did not arrive in time"))?
+    }
+}
+
+async fn open_part(body: Body, boundary: String, field: &str) -> Result<Upload, ApiError> {
+    let head_bytes = Arc::new(AtomicUsize::new(0));
+    let chunks = PacedChunks { chunks: body.into_data_stream(), head_bytes: Arc::clone(&head_bytes), is_next: true };
+    let mut parts = multer::Multipart::new(chunks, boundary);
+    let part = parts.next_field().await.map_err(|_| ApiError::bad_request("multipart body is malformed"))?;
+    let Some(part) = part.filter(|part| part.name() == Some(field)) else {
+        let message = "must be the first part of the body";
+        let error = FieldError { field: field.to_owned(), code: "required".into(), message: message.into() };
+        return Err(ApiError::invalid(vec![error]));
+    };
+    // The head is read: from here on the number of bytes is another one's to limit.
+    head_bytes.store(HEAD_IS_READ, Ordering::Relaxed);
+    // Some clients send a path.
+    let name = part.file_name().and_then(|name| name.rsplit('/').next()).map(str::to_owned);
+    let content_type = part.content_type().map_or_else(|| FILE_TYPE.to_owned(), ToString::to_string);
+    let is_malformed = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&is_malformed);
+    let content = Body::from_stream(part.inspect(move |chunk| {
+        if chunk.is_err() {
+            flag.store(true, Ordering::Relaxed);
+        }
+    }));
+    Ok(Upload { name, content_type, content, is_malformed })
+}
+
+/// Value of a count of bytes that does not grow any more.
+const HEAD_IS_READ: usize = usize::MAX;
+
+/// The chunks of a body, one at a time: the parser reads for as long as there is a chunk, and keeps them all. Ends with an error when
+/// the head has too many bytes.
+struct PacedChunks {
+    chunks: BodyDataStream,
+    /// Bytes of the head so far; [`HEAD_IS_READ`] once the head has ended.
+    head_bytes: Arc<AtomicUsize>,
+    /// False directly after a chunk.
+    is_next: bool,
+}
+
+impl Stream for PacedChunks {
+    type Item = Result<Bytes, axum::BoxError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if !self.is_next {
+            self.is_next = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let head_bytes = self.head_bytes.load(Ordering::Relaxed);
+        if head_bytes != HEAD_IS_READ && head_bytes > MAX_HEAD_BYTES {
+            return Poll::Ready(Some(Err("the head of the part is too long".into())));
+        }
+        let chunk = std::task::ready!(self.chunks.poll_next_unpin(cx));
+        self.is_next = false;
+        if let Some(Ok(bytes)) = &chunk
+            && head_bytes != HEAD_IS_READ
+        {
+            self.head_bytes.store(head_bytes + bytes.len(), Ordering::Relaxed);
+        }
+        Poll::Ready(chunk.map(|chunk| chunk.map_err(Into::into)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::stream;
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    const FORM: &str = "multipart/form-data; boundary=xyz";
+
+    async fn open(content_type: &str, body: Body, max_bytes: u64) -> Result<Upload, u16> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
+        let limits = BodyLimits::new(1, Duration::from_secs(5));
+        FileBody { headers, body }.open(&limits, max_bytes, "file").await.map_err(|error| error.status.as_u16())
+    }
+
+    fn form(name: &str, content: &str) -> String {
+        format!(
+            "--xyz\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"dir/a b.txt\"\r\n\
+             Content-Type: text/plain\r\n\r\n{content}\r\n--xyz--\r\n"
+        )
+    }
+
+    #[tokio::test]
+    async fn a_file_comes_as_a_part_or_alone() {
+        let upload = open(FORM, Body::from(form("file", "abc")), 3).await.unwrap();
+        assert_eq!((upload.name.as_deref(), upload.content_type.as_str()), (Some("a b.txt"), "text/plain"));
+        assert_eq!(&upload.content.collect().await.unwrap().to_bytes()[..], b"abc");
+        let upload = open("Application/Octet-Stream", Body::from("abc"), 3).await.unwrap();
+        assert_eq!((upload.name, upload.content_type.as_str()), (None, FILE_TYPE));
+        assert_eq!(&upload.content.collect().await.unwrap().to_bytes()[..], b"abc");
+    }
+
+    #[tokio::test]
+    async fn a_part_in_single_bytes_is_read_and_one_that_breaks_off_is_malformed() {
+        let bytes: Vec<_> = form("file", "a\r\n--xy").into_bytes();
+        let single = stream::iter(bytes.into_iter().map(|byte| Ok::<_, Infallible>(vec![byte])));
+        let upload = open(FORM, Body::from_stream(single), 9).await.unwrap();
+        assert_eq!(&upload.content.collect().await.unwrap().to_bytes()[..], b"a\r\n--xy");
+        assert!(!upload.is_malformed.load(Ordering::Relaxed));
+        let cut = form("file", "abc").replace("--xyz--", "");
+        let upload = open(FORM, Body::from(cut), 9).await.unwrap();
+        assert!(upload.content.collect().await.is_err() && upload.is_malformed.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test]
+    async fn other_bodies_are_refused() {
+        assert_eq!(open("application/json", Body::from("{}"), 9).await.err(), Some(415));
+        assert_eq!(open("multipart/form-data", Body::from(form("file", "")), 9).await.err(), Some(400));
+        assert_eq!(open(FORM, Body::from(form("other", "abc")), 9).await.err(), Some(422));
+        assert_eq!(open(FORM, Body::from("--xyz--\r\n"), 9).await.err(), Some(422));
+        assert_eq!(open(FORM, Body::from("no form"), 9).await.err(), Some(400));
+        let endless = stream::repeat_with(|| Ok::<_, Infallible>(vec![b'a'; 16 * 1024]));
+        let head = stream::iter([Ok(b"--xyz\r\nX: ".to_vec())]);
+        assert_eq!(open(FORM, Body::from_stream(head.chain(endless)), 9).await.err(), Some(400));
+    }
+
+    #[tokio::test]
+    async fn chunks_wait_until_they_are_asked_for() {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&taken);
+        let head = form("file", "").split("\r\n--xyz--").next().unwrap().to_owned();
+        let endless = stream::repeat_with(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(vec![b'a'; 1024])
+        });
+        let body = Body::from_stream(stream::iter([Ok(head.into_bytes())]).chain(endless));
+        let mut content = open(FORM, body, 9).await.unwrap().content;
+        for _ in 0..20 {
+            content.frame().await.unwrap().unwrap();
+        }
+        assert!(taken.load(Ordering::Relaxed) < 60, "{taken:?}");
+    }
+}

@@ -1,0 +1,405 @@
+//! The events of a text on their way to the writer, made well-formed and bounded: HTML in the text is taken apart, and its tags are
+//! closed where the element around them ends; elements are counted, and not nested too deeply; code is highlighted; text gets links.
+//!
+//! So the tree that the sanitiser builds has no more elements than [`MAX_ELEMENTS`], and no element is repeated by the rules with which
+//! browsers repair wrongly nested tags, which would make a small text a huge tree.
+
+use std::collections::VecDeque;
+
+use pulldown_cmark::{CodeBlockKind, CowStr, Event, LinkType, Tag, TagEnd};
+
+use super::elements::{Element, Kind, LANGUAGE_CLASS};
+use super::raw_html::{Piece, Pieces};
+use super::references::{Part, ReferenceLinks, parts};
+use super::{escape, highlight};
+
+/// Most elements of a text.
+const MAX_ELEMENTS: usize = 128 * 1024;
+/// Most bytes of addresses and of highlighting that are added to a text.
+const MAX_ADDED_BYTES: usize = 4 * 1024 * 1024;
+/// Most elements of Markdown inside each other; deeper ones are left out, their text stays.
+const MAX_DEPTH: usize = 64;
+/// Most elements of HTML inside each other; deeper ones are left out, their text stays.
+const MAX_HTML_DEPTH: usize = 32;
+/// Most tags of HTML that open an element; later ones are left out.
+const MAX_HTML_TAGS: usize = 10_000;
+/// Longest name of a language of code.
+const MAX_LANGUAGE_BYTES: usize = 32;
+/// Elements in which text gets no links.
+const WITHOUT_LINKS: [&str; 6] = ["a", "code", "kbd", "pre", "samp", "tt"];
+
+/// An element that is open.
+#[derive(Clone, Copy, Debug)]
+enum Open {
+    /// Of Markdown.
+    Markdown { is_inline: bool },
+    /// Of HTML in the text.
+    Html(&'static Element),
+}
+
+/// A block whose text is collected.
+enum Block {
+    Html(String),
+    Code { language: String, code: String },
+}
+
+/// The events of a text.
+pub(super) struct Document<'t, I> {
+    events: I,
+    links: Option<&'t ReferenceLinks>,
+    ready: VecDeque<Event<'t>>,
+    open: Vec<Open>,
+    /// Elements of HTML that are open.
+    html_depth: usize,
+    /// Elements of Markdown that are open.
+    depth: usize,
+    /// Elements of Markdown that are left out and not ended yet.
+    skipped: usize,
+    /// Open elements in which text gets no links.
+    without_links: usize,
+    /// Images that are open: their content becomes a text.
+    images: usize,
+    block: Option<Block>,
+    elements_left: usize,
+    added_bytes_left: usize,
+    html_tags_left: usize,
+    highlighter: highlight::Budget,
+    is_too_large: bool,
+    is_ended: bool,
+}
+
+impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
+    pub(super) fn new(events: I, links: Option<&'t ReferenceLinks>) -> Self {
+        Self {
+            events,
+            links,
+            ready: VecDeque::new(),
+            open: Vec::new(),
+            html_depth: 0,
+            depth: 0,
+            skipped: 0,
+            without_links: 0,
+            images: 0,
+            block: None,
+            elements_left: MAX_ELEMENTS,
+            added_bytes_left: MAX_ADDED_BYTES,
+            html_tags_left: MAX_HTML_TAGS,
+            highlighter: highlight::Budget::default(),
+            is_too_large: false,
+            is_ended: false,
+        }
+    }
+
+    /// Returns whether the events ended early, because the text is above a limit.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.is_too_large
+    }
+
+    /// Counts elements and the bytes added with them.
+    fn count(&mut self, elements: usize, added_bytes: usize) {
+        match (self.elements_left.checked_sub(elements), self.added_bytes_left.checked_sub(added_bytes)) {
+            (Some(elements), Some(bytes)) => (self.elements_left, self.added_bytes_left) = (elements, bytes),
+            _ => self.is_too_large = true,
+        }
+    }
+
+    fn process(&mut self, event: Event<'t>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(end) => self.end(end),
+            Event::Text(text) => match &mut self.block {
+                Some(Block::Code { code, .. }) => code.push_str(&text),
+                _ => self.text(text),
+            },
+            Event::Html(html) => match &mut self.block {
+                Some(Block::Html(block)) => block.push_str(&html),
+                _ => self.html(&html, true),
+            },
+            Event::InlineHtml(html) => self.html(&html, true),
+            Event::Rule => {
+                self.close_before_block(None);
+                self.count(1, 0);
+                self.ready.push_back(Event::Rule);
+            }
+            Event::SoftBreak => self.ready.push_back(Event::SoftBreak),
+            other => {
+                self.count(1, 0);
+                self.ready.push_back(other);
+            }
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'t>) {
+        match tag {
+            Tag::HtmlBlock => self.block = Some(Block::Html(String::new())),
+            Tag::CodeBlock(kind) => {
+                let language = match kind {
+                    CodeBlockKind::Fenced(info) => language(&info),
+                    CodeBlockKind::Indented => String::new(),
+                };
+                self.block = Some(Block::Code { language, code: String::new() });
+            }
+            _ if self.skipped > 0 || self.depth >= MAX_DEPTH => self.skipped += 1,
+            tag => {
+                let is_inline = is_inline(&tag);
+                if !is_inline {
+                    self.close_before_block(None);
+                }
+                self.depth += 1;
+                self.open.push(Open::Markdown { is_inline });
+                match &tag {
+                    Tag::Link { dest_url, title, .. } => {
+                        self.without_links += 1;
+                        // A reference to one address repeats it.
+                        self.count(1, dest_url.len() + title.len());
+                    }
+                    Tag::Image { dest_url, title, .. } => {
+                        self.images += 1;
+                        self.count(1, dest_url.len() + title.len());
+                    }
+                    _ => self.count(1, 0),
+                }
+                self.ready.push_back(Event::Start(tag));
+            }
+        }
+    }
+
+    fn end(&mut self, end: TagEnd) {
+        match (end, self.block.take()) {
+            (TagEnd::HtmlBlock, Some(Block::Html(html))) => self.html(&html, false),
+            (TagEnd::CodeBlock, Some(Block::Code { language, code })) => self.code_block(&language, &code),
+            _ if self.skipped > 0 => self.skipped -= 1,
+            (end, _) => {
+                while let Some(open) = self.open.last().copied() {
+                    match open {
+                        Open::Html(_) => self.close(),
+                        Open::Markdown { .. } => break,
+                    }
+                }
+                self.open.pop();
+                self.depth = self.depth.saturating_sub(1);
+                match end {
+                    TagEnd::Link => self.without_links = self.without_links.saturating_sub(1),
+                    TagEnd::Image => self.images = self.images.saturating_sub(1),
+                    _ => {}
+                }
+                self.ready.push_back(Event::End(end));
+            }
+        }
+    }
+
+    fn text(&mut self, text: CowStr<'t>) {
+        if self.without_links > 0 || self.images > 0 {
+            self.ready.push_back(Event::Text(text));
+            return;
+        }
+        for part in parts(&text, self.links) {
+            match part {
+                Part::Text(range) if range.len() == text.len() => {
+                    self.ready.push_back(Event::Text(text));
+                    return;
+                }
+                Part::Text(range) => self.ready.push_back(Event::Text(text[range].to_owned().into())),
+                Part::Link { url, range, is_code } => {
+                    self.count(2, url.len());
+                    let link = Tag::Link {
+                        link_type: LinkType::Autolink,
+                        dest_url: url.into(),
+                        title: CowStr::Borrowed(""),
+                        id: CowStr::Borrowed(""),
+                    };
+                    self.ready.push_back(Event::Start(link));
+                    let shown = CowStr::from(text[range].to_owned());
+                    self.ready.push_back(if is_code { Event::Code(shown) } else { Event::Text(shown) });
+                    self.ready.push_back(Event::End(TagEnd::Link));
+                }
+            }
+            if self.is_too_large {
+                return;
+            }
+        }
+    }
+
+    fn code_block(&mut self, language: &str, code: &str) {
+        self.close_before_block(None);
+        let mut html = String::with_capacity(code.len() + 64);
+        html.push_str("<pre><code");
+        if !language.is_empty() {
+            html.push_str(" class=\"");
+            html.push_str(LANGUAGE_CLASS);
+            html.push_str(language);
+            html.push('"');
+        }
+        html.push('>');
+        let before = html.len();
+        match self.highlighter.highlight(language, code) {
+            Some(highlighted) => {
+                html.push_str(&highlighted.html);
+                self.count(highlighted.spans + 2, html.len().saturating_sub(before + code.len()));
+            }
+            None => {
+                escape(&mut html, code);
+                self.count(2, 0);
+            }
+        }
+        html.push_str("</code></pre>\n");
+        self.ready.push_back(Event::Html(html.into()));
+    }
+
+    /// Adds HTML that stands in the text: in a line, or as a block.
+    fn html(&mut self, html: &str, is_in_line: bool) {
+        if self.images > 0 {
+            return;
+        }
+        for piece in Pieces::new(html) {
+            match piece {
+                Piece::Text(text) => {
+                    // Entities stay.
+                    self.ready.push_back(Event::InlineHtml(text.replace('<', "&lt;").replace('>', "&gt;").into()));
+                }
+                Piece::Open(element, attributes) => self.open_html(element, &attributes, is_in_line),
+                Piece::Close(element) => self.close_html(element),
+            }
+            if self.is_too_large {
+                return;
+            }
+        }
+    }
+
+    fn open_html(&mut self, element: &'static Element, attributes: &[(&'static str, &str)], is_in_line: bool) {
+        let is_block = !matches!(element.kind, Kind::Inline | Kind::Void);
+        if self.html_tags_left == 0 || self.html_depth >= MAX_HTML_DEPTH || (is_block && self.is_in_inline_markdown()) {
+            return;
+        }
+        if is_in_line && matches!(element.kind, Kind::TablePart | Kind::Cell) {
+            return;
+        }
+        if is_block {
+            self.close_before_block(Some(element));
+        }
+        if !self.may_have(element) {
+            return;
+        }
+        self.html_tags_left -= 1;
+        let mut tag = format!("<{}", element.name);
+        for (name, value) in attributes {
+            let value = value.replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;");
+            tag.push_str(&format!(" {name}=\"{value}\""));
+        }
+        tag.push('>');
+        self.count(1, 0);
+        self.ready.push_back(Event::InlineHtml(tag.into()));
+        if element.has_content() {
+            self.open.push(Open::Html(element));
+            self.html_depth += 1;
+            self.without_links += usize::from(WITHOUT_LINKS.contains(&element.name));
+        }
+    }
+
+    /// Closes an element of HTML that a text opened in the present element of Markdown, and those inside it. Another end is left out.
+    fn close_html(&mut self, element: &'static Element) {
+        let of_present = self.open.iter().rev().take_while(|open| matches!(open, Open::Html(_)));
+        let place = of_present.map(|open| matches!(open, Open::Html(open) if *open == element)).position(|is_it| is_it);
+        for _ in 0..place.map_or(0, |place| place + 1) {
+            self.close();
+        }
+    }
+
+    /// Closes the last element, which is one of HTML.
+    fn close(&mut self) {
+        let Some(Open::Html(element)) = self.open.pop() else { return };
+        self.html_depth -= 1;
+        self.without_links -= usize::from(WITHOUT_LINKS.contains(&element.name));
+        self.ready.push_back(Event::InlineHtml(format!("</{}>", element.name).into()));
+    }
+
+    /// Closes the elements of HTML that cannot have the block that begins: `next`, or one of Markdown.
+    fn close_before_block(&mut self, next: Option<&Element>) {
+        while let Some(Open::Html(last)) = self.open.last()
+            && ends_before(last, next)
+        {
+            self.close();
+        }
+    }
+
+    /// Returns whether the last element of HTML may have `element` in it.
+    fn may_have(&self, element: &Element) -> bool {
+        let parent = match self.open.last() {
+            Some(Open::Html(parent)) => Some(parent),
+            Some(Open::Markdown { .. }) | None => None,
+        };
+        let is_any = |names: &[&str]| parent.is_some_and(|parent| names.contains(&parent.name));
+        match element.name {
+            "caption" | "thead" | "tbody" | "tfoot" => is_any(&["table"]),
+            "tr" => is_any(&["table", "thead", "tbody", "tfoot"]),
+            "td" | "th" => is_any(&["tr"]),
+            _ => parent.is_none_or(|parent| parent.kind != Kind::TablePart),
+        }
+    }
+
+    /// Returns whether the last element of Markdown is part of a line.
+    fn is_in_inline_markdown(&self) -> bool {
+        let last = self.open.iter().rev().find_map(|open| match open {
+            Open::Markdown { is_inline } => Some(*is_inline),
+            Open::Html(_) => None,
+        });
+        last.unwrap_or(false)
+    }
+}
+
+impl<'t, I: Iterator<Item = Event<'t>>> Iterator for Document<'t, I> {
+    type Item = Event<'t>;
+
+    fn next(&mut self) -> Option<Event<'t>> {
+        while !self.is_too_large {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.is_ended {
+                return None;
+            }
+            match self.events.next() {
+                Some(event) => self.process(event),
+                None => {
+                    self.is_ended = true;
+                    while !self.open.is_empty() {
+                        self.close();
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Returns whether the open element `last` ends before a block begins: `next`, or one of Markdown.
+fn ends_before(last: &Element, next: Option<&Element>) -> bool {
+    let next = next.map_or("", |next| next.name);
+    let is_row = |name: &str| matches!(name, "tr" | "thead" | "tbody" | "tfoot");
+    match (last.kind, last.name) {
+        (Kind::Inline, _) | (_, "p") => true,
+        (Kind::Cell, _) => is_row(next) || matches!(next, "td" | "th"),
+        (_, "tr") => !matches!(next, "td" | "th"),
+        (_, "table") => !is_row(next) && next != "caption",
+        (Kind::TablePart, _) => next != "tr",
+        (_, "li") => next == "li",
+        (_, "dt" | "dd") => matches!(next, "dt" | "dd"),
+        _ => false,
+    }
+}
+
+/// Returns whether an element of Markdown is part of a line.
+fn is_inline(tag: &Tag<'_>) -> bool {
+    matches!(tag, Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Link { .. } | Tag::Image { .. })
+}
+
+/// Returns the name of the language that begins the line before code; empty if it cannot be a class.
+fn language(info: &str) -> String {
+    let name = info.split([' ', '\t', ',', '{']).next().unwrap_or_default();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'#' | b'-' | b'_' | b'.');
+    if name.len() > MAX_LANGUAGE_BYTES || !name.bytes().all(is_plain) {
+        String::new()
+    } else {
+        name.to_ascii_lowercase()
+    }
+}

@@ -1,0 +1,289 @@
+//! Highlighting of code as classes, by what languages have in common: comments, texts, numbers, keywords, tags. One pass over the code
+//! and no regular expressions, so that no code takes more than linear time.
+//!
+//! The names of the classes are those of Pygments, for which there are many style sheets.
+
+use super::escape;
+use super::languages::Language;
+
+/// Longest block of code that is highlighted, in bytes.
+const MAX_BLOCK_BYTES: usize = 64 * 1024;
+/// Most bytes of code that are highlighted in a text; later blocks are plain.
+const MAX_TEXT_BYTES: usize = 256 * 1024;
+/// Names of patches, whose lines are highlighted.
+const PATCHES: [&str; 2] = ["diff", "patch"];
+
+/// The code of a text that may still be highlighted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    bytes_left: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { bytes_left: MAX_TEXT_BYTES }
+    }
+}
+
+/// Code with its spans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Highlighted {
+    pub(super) html: String,
+    /// Number of spans.
+    pub(super) spans: usize,
+}
+
+impl Budget {
+    /// Highlights a block of code in a language. `None` for an unknown language and for too much code.
+    pub(super) fn highlight(&mut self, language: &str, code: &str) -> Option<Highlighted> {
+        let is_patch = PATCHES.contains(&language);
+        let known = Language::find(language);
+        if (known.is_none() && !is_patch) || code.len() > MAX_BLOCK_BYTES {
+            return None;
+        }
+        self.bytes_left = self.bytes_left.checked_sub(code.len())?;
+        match known {
+            Some(language) => Some(Lexer::new(language, code).highlight()),
+            None => Some(patch(code)),
+        }
+    }
+}
+
+impl Highlighted {
+    fn push(&mut self, class: Option<&str>, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        match class {
+            Some(class) => {
+                self.html.push_str("<span class=\"");
+                self.html.push_str(class);
+                self.html.push_str("\">");
+                escape(&mut self.html, text);
+                self.html.push_str("</span>");
+                self.spans += 1;
+            }
+            None => escape(&mut self.html, text),
+        }
+    }
+}
+
+/// Highlights the lines of a patch.
+fn patch(code: &str) -> Highlighted {
+    let mut highlighted = Highlighted::default();
+    for line in code.split_inclusive('\n') {
+        let text = line.trim_end_matches('\n');
+        let class = match text.as_bytes().first() {
+            Some(b'+') => Some("gi"),
+            Some(b'-') => Some("gd"),
+            Some(b'@') => Some("gu"),
+            _ => None,
+        };
+        highlighted.push(class, text);
+        highlighted.push(None, &line[text.len()..]);
+    }
+    highlighted
+}
+
+/// Takes code apart. Reads every byte a constant number of times.
+struct Lexer<'c> {
+    language: &'static Language,
+    code: &'c str,
+    /// The next byte to read.
+    at: usize,
+    /// Begin of the plain text before `at` that is not written yet.
+    plain: usize,
+    done: Highlighted,
+}
+
+impl<'c> Lexer<'c> {
+    fn new(language: &'static Language, code: &'c str) -> Self {
+        Self { language, code, at: 0, plain: 0, done: Highlighted::default() }
+    }
+
+    fn highlight(mut self) -> Highlighted {
+        while let Some(next) = self.code[self.at..].chars().next() {
+            match self.token(next) {
+                Some((class, length)) if length > 0 => {
+                    self.done.push(None, &self.code[self.plain..self.at]);
+                    let end = self.at + length;
+                    self.done.push(Some(class), &self.code[self.at..end]);
+                    (self.at, self.plain) = (end, end);
+                }
+                _ => self.at += self.plain_length(next),
+            }
+        }
+        self.done.push(None, &self.code[self.plain..]);
+        self.done
+    }
+
+    /// Returns class and length of the token at the present place, if it gets a class.
+    fn token(&self, next: char) -> Option<(&'static str, usize)> {
+        let rest = &self.code[self.at..];
+        let language = self.language;
+        if let Some((begin, end)) = language.block_comments.iter().find(|(begin, _)| rest.starts_with(begin)) {
+            return Some(("c", length_past(rest, begin.len(), end)));
+        }
+        if language.line_comments.iter().any(|sign| rest.starts_with(sign) && self.may_begin_comment(sign)) {
+            return Some(("c", rest.find('\n').unwrap_or(rest.len())));
+        }
+        if let Some(quote) = language.long_quotes.iter().find(|quote| rest.starts_with(**quote)) {
+            return Some(("s", length_past(rest, quote.len(), quote)));
+        }
+        if language.quotes.contains(&next) {
+            return Some(("s", quoted_length(rest, next)));
+        }
+        if language.has_characters && next == '\'' {
+            return character_length(rest).map(|length| ("s", length));
+        }
+        if language.has_tags && next == '<' {
+            let signs = if rest.starts_with("</") { 2 } else { 1 };
+            let name = rest[signs..]
+                .bytes()
+                .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b':'))
+                .count();
+            return (name > 0).then_some(("nt", signs + name));
+        }
+        if next.is_ascii_digit() {
+            return Some(("m", number_length(rest)));
+        }
+        let word = word_length(rest);
+        (word > 0 && language.is_keyword(&rest[..word])).then_some(("k", word))
+    }
+
+    /// Returns whether a comment may begin at the present place. A comment of one sign begins behind white space alone, because scripts
+    /// have that sign in other places as well.
+    fn may_begin_comment(&self, sign: &str) -> bool {
+        sign.len() > 1 || !self.code[..self.at].ends_with(|before: char| !before.is_whitespace())
+    }
+
+    /// Returns the length of plain text: a word, or one character.
+    fn plain_length(&self, next: char) -> usize {
+        word_length(&self.code[self.at..]).max(next.len_utf8())
+    }
+}
+
+/// Returns the length of the word that `text` begins with.
+fn word_length(text: &str) -> usize {
+    text.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(text.len())
+}
+
+/// Returns the length up to the end of `end` behind the first `begin` bytes, or of the whole text.
+fn length_past(text: &str, begin: usize, end: &str) -> usize {
+    text[begin..].find(end).map_or(text.len(), |at| begin + at + end.len())
+}
+
+/// Returns the length of a text in quotes; one without an end goes up to the end of the line.
+fn quoted_length(text: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, char) in text.char_indices().skip(1) {
+        match char {
+            '\n' => return at,
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            _ if char == quote => return at + char.len_utf8(),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Returns the length of a character in quotes, such as `'a'` or `'\n'`.
+fn character_length(text: &str) -> Option<usize> {
+    let mut chars = text.char_indices().skip(1);
+    let (_, first) = chars.next()?;
+    let closing = if first == '\\' { chars.skip(1).take(10).find(|(_, char)| *char == '\'') } else { chars.next() };
+    closing.filter(|(_, char)| *char == '\'').map(|(at, _)| at + 1)
+}
+
+/// Returns the length of a number, with its letters and one dot at a time: `0xff_u8`, `1.5e3`, but `1` of `1..2`.
+fn number_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let is_part = |at: usize| match bytes.get(at) {
+        Some(b'.') => bytes.get(at + 1).is_some_and(u8::is_ascii_digit),
+        Some(byte) => byte.is_ascii_alphanumeric() || *byte == b'_',
+        None => false,
+    };
+    (0..bytes.len()).take_while(|at| is_part(*at)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The spans of code, as `class:text`.
+    fn spans(language: &str, code: &str) -> Vec<String> {
+        let html = Budget::default().highlight(language, code).unwrap().html;
+        html.split("<span class=\"")
+            .skip(1)
+            .map(|span| span.split_once("</span>").unwrap().0.replace("\">", ":"))
+            .collect()
+    }
+
+    #[test]
+    fn comments_texts_numbers_and_keywords_get_classes() {
+        for (language, code, expected) in [
+            ("rust", "fn f<'a>(x: &'a str) -> char { 'x' } // end", vec!["k:fn", "s:'x'", "c:// end"]),
+            (
+                "rust",
+                "let x = 1..2; /* a\nb */ \"q\\\"x\" '\\n' notfn",
+                vec!["k:let", "m:1", "m:2", "c:/* a\nb */", "s:\"q\\\"x\"", "s:'\\n'"],
+            ),
+            (
+                "python",
+                "def f(): # c\n  \"\"\"a\nb\"\"\"\n  return 'x",
+                vec!["k:def", "c:# c", "s:\"\"\"a\nb\"\"\"", "k:return", "s:'x"],
+            ),
+            ("sh", "echo $# a#b 'x' # c", vec!["s:'x'", "c:# c"]),
+            ("sql", "SELECT a FROM b -- c", vec!["k:SELECT", "k:FROM", "c:-- c"]),
+            (
+                "html",
+                "<!-- c --><b x=\"y\">1 &lt; 2</b>",
+                vec!["c:&lt;!-- c --&gt;", "nt:&lt;b", "s:\"y\"", "m:1", "m:2", "nt:&lt;/b"],
+            ),
+            ("json", "{\"a\": [1.5e3, true]}", vec!["s:\"a\"", "m:1.5e3", "k:true"]),
+            ("diff", "@@ -1 +1 @@\n-a\n+b\n c\n", vec!["gu:@@ -1 +1 @@", "gd:-a", "gi:+b"]),
+            ("js", "`a\nb`; let é1 = 0xff_n", vec!["s:`a\nb`", "k:let", "m:0xff_n"]),
+        ] {
+            assert_eq!(spans(language, code), expected, "{language}: {code}");
+        }
+    }
+
+    #[test]
+    fn unknown_languages_and_too_much_code_are_plain() {
+        let mut budget = Budget::default();
+        assert_eq!(budget.highlight("nonsense", "x"), None);
+        assert_eq!(budget.highlight("rust", &" ".repeat(MAX_BLOCK_BYTES + 1)), None);
+        let block = " ".repeat(MAX_BLOCK_BYTES);
+        let highlighted = (0..6).filter(|_| budget.highlight("rust", &block).is_some()).count();
+        assert_eq!(highlighted, MAX_TEXT_BYTES / MAX_BLOCK_BYTES);
+    }
+
+    #[test]
+    fn hostile_code_takes_linear_time() {
+        for language in ["rust", "python", "html", "lua", "sql", "diff", "sh"] {
+            for unit in
+                ["\"", "'", "/*", "'''", "<!--", "--[[", "#", "a", "1", "1.", "'\\", "\\", "<", "é", "{-", "\n", "`"]
+            {
+                let code = unit.repeat(MAX_BLOCK_BYTES / unit.len());
+                let limit = std::time::Duration::from_secs(2);
+                ferrite_markup::testing::assert_within(limit, &code, || Budget::default().highlight(language, &code));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn highlighting_loses_no_text(code in "([a-z0-9\"'#/*<>&\n\\\\` .-]|fn |\\PC){0,60}", language in 0..4_usize) {
+            let language = ["rust", "python", "html", "diff"][language];
+            let html = Budget::default().highlight(language, &code).unwrap().html;
+            let mut plain = html.replace("</span>", "");
+            for class in ["k", "s", "c", "m", "nt", "gi", "gd", "gu"] {
+                plain = plain.replace(&format!("<span class=\"{class}\">"), "");
+            }
+            prop_assert_eq!(plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"), code);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The `migrations` table: repositories that are fetched from other hosts, from the request until some days after the end.
+
+use ferrite_kit::{
+    args,
+    db::{Db, DbError, Tx, Value},
+};
+use ferrite_proto::id::RepositoryId;
+
+const ADD: &str = "INSERT INTO migrations (repository_id, store, epoch, user_id, default_branch, url, credentials, mirror_interval_secs, \
+     wiki_id, phase, object_count, received_bytes, error, created_us, finished_us) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'queued', 0, 0, '', $10, 0) ON CONFLICT (repository_id) DO NOTHING";
+const FIND: &str = "SELECT repository_id, store, epoch, user_id, default_branch, url, credentials, mirror_interval_secs, wiki_id, phase, \
+     object_count, received_bytes, error, created_us, finished_us FROM migrations WHERE repository_id = $1";
+const WAITING: &str = "SELECT repository_id, store, epoch, user_id, default_branch, url, credentials, mirror_interval_secs, wiki_id, phase, \
+     object_count, received_bytes, error, created_us, finished_us FROM migrations WHERE store = $1 AND finished_us = 0 \
+     ORDER BY created_us, repository_id LIMIT $2";
+const COUNT_WAITING: &str = "SELECT COUNT(*) FROM migrations WHERE store = $1 AND finished_us = 0";
+const PROGRESS: &str = "UPDATE migrations SET phase = $2, object_count = $3, received_bytes = $4 WHERE repository_id = $1 AND finished_us = 0";
+const FINISH: &str = "UPDATE migrations SET phase = $2, object_count = $3, received_bytes = $4, error = $5, finished_us = $6, \
+     credentials = NULL WHERE repository_id = $1 AND finished_us = 0";
+const FORGET: &str = "DELETE FROM migrations WHERE repository_id = $1";
+const PURGE: &str = "DELETE FROM migrations WHERE finished_us > 0 AND finished_us < $1";
+
+/// The phase of a migration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum MigrationPhase {
+    /// It has not begun.
+    #[default]
+    Queued,
+    /// Objects are received.
+    Fetching,
+    /// Everything was received and is checked and indexed.
+    Indexing,
+    /// It ended well.
+    Done,
+    /// It failed.
+    Failed,
+}
+
+impl MigrationPhase {
+    const ALL: [Self; 5] = [Self::Queued, Self::Fetching, Self::Indexing, Self::Done, Self::Failed];
+
+    /// Name in rows.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Fetching => "fetching",
+            Self::Indexing => "indexing",
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+
+    fn parse(name: &str) -> Self {
+        Self::ALL.into_iter().find(|phase| phase.as_str() == name).unwrap_or_default()
+    }
+}
+
+/// Row of a migration.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct MigrationRow {
+    pub(crate) repository_id: i64,
+    /// Name of the store that fetches the repository.
+    pub(crate) store: String,
+    /// Placement epoch of the repository.
+    pub(crate) epoch: i64,
+    /// The user who asked for it.
+    pub(crate) user_id: i64,
+    /// The branch HEAD is to point to if the remote names none.
+    pub(crate) default_branch: String,
+    /// Address of the remote, without user and password.
+    pub(crate) url: String,
+    /// User and password, sealed.
+    pub(crate) credentials: Option<Vec<u8>>,
+    /// Seconds between syncs of a mirror; 0 for a repository that is fetched once.
+    pub(crate) mirror_interval_secs: i64,
+    /// Id for the repository of the wiki; 0 if it is not brought.
+    pub(crate) wiki_id: i64,
+    /// Name of the phase as last recorded; see [`MigrationRow::phase`].
+    pub(crate) phase: String,
+    /// Objects received.
+    pub(crate) object_count: i64,
+    /// Bytes received.
+    pub(crate) received_bytes: i64,
+    /// The reason for a failure; empty for none.
+    pub(crate) error: String,
+    /// Time of the request, in microseconds since 1970.
+    pub(crate) created_us: i64,
+    /// Time of the end; 0 before it.
+    pub(crate) finished_us: i64,
+}
+
+impl MigrationRow {
+    /// Returns the row of a migration that has not begun.
+    pub(crate) fn queued(id: RepositoryId, store: &str, url: String, now_us: i64) -> Self {
+        Self {
+            repository_id: id.0,
+            store: store.to_owned(),
+            epoch: 0,
+            user_id: 0,
+            default_branch: String::new(),
+            url,
+            credentials: None,
+            mirror_interval_secs: 0,
+            wiki_id: 0,
+            phase: MigrationPhase::Queued.as_str().to_owned(),
+            object_count: 0,
+            received_bytes: 0,
+            error: String::new(),
+            created_us: now_us,
+            finished_us: 0,
+        }
+    }
+
+    /// The repository.
+    pub(crate) fn id(&self) -> RepositoryId {
+        RepositoryId(self.repository_id)
+    }
+
+    /// The repository of the wiki, if the wiki is to be brought.
+    pub(crate) fn wiki(&self) -> Option<RepositoryId> {
+        (self.wiki_id > 0).then_some(RepositoryId(self.wiki_id))
+    }
+
+    /// The phase as last recorded.
+    pub(crate) fn phase(&self) -> MigrationPhase {
+        MigrationPhase::parse(&self.phase)
+    }
+}
+
+/// How far a migration is, or how it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MigrationState {
+    /// The phase.
+    pub(crate) phase: MigrationPhase,
+    /// Objects received.
+    pub(crate) objects: u64,
+    /// Bytes received.
+    pub(crate) bytes: u64,
+    /// The reason for a failure; empty for none.
+    pub(crate) error: String,
+}
+
+/// The `migrations` table.
+#[derive(Clone, Debug)]
+pub(crate) struct MigrationTable {
+    db: Db,
+}
+
+impl MigrationTable {
+    /// Wraps the table in `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Adds a migration unless its repository has one.
+    pub(crate) async fn add(&self, row: &MigrationRow) -> Result<(), DbError> {
+        let args = args![
+            row.repository_id,
+            row.store.as_str(),
+            row.epoch,
+            row.user_id,
+            row.default_branch.as_str(),
+            row.url.as_str(),
+            Value::Bytes(row.credentials.clone()),
+            row.mirror_interval_secs,
+            row.wiki_id,
+            row.created_us
+        ];
+        self.db.execute(ADD, &args).await.map(drop)
+    }
+
+    /// Returns the migration of a repository.
+    pub(crate) async fn find(&self, id: RepositoryId) -> Result<Option<MigrationRow>, DbError> {
+        self.db.optional(FIND, &args![id]).await
+    }
+
+    /// Returns up to `limit` migrations of a store that have not ended, in the order of their requests.
+    pub(crate) async fn waiting(&self, store: &str, limit: usize) -> Result<Vec<MigrationRow>, DbError> {
+        self.db.all(WAITING, &args![store, i64::try_from(limit).unwrap_or(i64::MAX)]).await
+    }
+
+    /// Counts the migrations of a store that have not ended.
+    pub(crate) async fn count_waiting(&self, store: &str) -> Result<i64, DbError> {
+        let (count,): (i64,) = self.db.one(COUNT_WAITING, &args![store]).await?;
+        Ok(count)
+    }
+
+    /// Records how far a migration is.
+    pub(crate) async fn progress(&self, id: RepositoryId, state: &MigrationState) -> Result<(), DbError> {
+        let args = args![id, state.phase.as_str(), count(state.objects), count(state.bytes)];
+        self.db.execute(PROGRESS, &args).await.map(drop)
+    }
+
+    /// Records the end of a migration and drops its credentials. Returns whether it had not ended before.
+    pub(crate) async fn finish(
+        tx: &mut Tx,
+        id: RepositoryId,
+        state: &MigrationState,
+        now_us: i64,
+    ) -> Result<bool, DbError> {
+        let (objects, bytes) = (count(state.objects), count(state.bytes));
+        let args = args![id, state.phase.as_str(), objects, bytes, state.error.as_str(), now_us];
+        Ok(tx.execute(FINISH, &args).await? > 0)
+    }
+
+    /// Deletes the row of a repository that is being deleted.
+    pub(crate) async fn forget(tx: &mut Tx, id: RepositoryId) -> Result<(), DbError> {
+        tx.execute(FORGET, &args![id]).await.map(drop)
+    }
+
+    /// Deletes the rows of migrations that ended before `before_us` (microseconds since 1970).
+    pub(crate) async fn purge(&self, before_us: i64) -> Result<(), DbError> {
+        self.db.execute(PURGE, &args![before_us]).await.map(drop)
+    }
+}
+
+/// Converts a count to the type of the database.
+pub(crate) fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::on_each;
+
+    #[tokio::test]
+    async fn a_migration_waits_until_it_ends_and_its_credentials_go_then() {
+        on_each(async |db| {
+            let table = MigrationTable::new(db.clone());
+            let row = |id, store: &str, now| MigrationRow {
+                credentials: Some(vec![1, 2]),
+                mirror_interval_secs: 600,
+                wiki_id: 9,
+                ..MigrationRow::queued(RepositoryId(id), store, "https://example.com/a.git".to_owned(), now)
+            };
+            for row in [row(2, "s", 10), row(1, "s", 20), row(3, "other", 5)] {
+                table.add(&row).await.unwrap();
+            }
+            table.add(&MigrationRow { wiki_id: 0, ..row(2, "s", 99) }).await.unwrap();
+            assert_eq!(table.find(RepositoryId(2)).await.unwrap(), Some(row(2, "s", 10)), "the first request counts");
+            let ids = async |limit| -> Vec<_> {
+                table.waiting("s", limit).await.unwrap().into_iter().map(|row| row.repository_id).collect()
+            };
+            assert_eq!((ids(9).await, ids(1).await), (vec![2, 1], vec![2]));
+            assert_eq!(table.count_waiting("s").await.unwrap(), 2);
+
+            let fetching =
+                MigrationState { phase: MigrationPhase::Fetching, objects: 7, bytes: 70, ..Default::default() };
+            table.progress(RepositoryId(2), &fetching).await.unwrap();
+            let found = table.find(RepositoryId(2)).await.unwrap().unwrap();
+            assert_eq!((found.phase(), found.object_count, found.received_bytes), (MigrationPhase::Fetching, 7, 70));
+            let failed = MigrationState { phase: MigrationPhase::Failed, error: "why".to_owned(), ..fetching.clone() };
+            let mut tx = db.begin().await.unwrap();
+            assert!(MigrationTable::finish(&mut tx, RepositoryId(2), &failed, 50).await.unwrap());
+            assert!(!MigrationTable::finish(&mut tx, RepositoryId(2), &fetching, 60).await.unwrap());
+            tx.commit().await.unwrap();
+            let found = table.find(RepositoryId(2)).await.unwrap().unwrap();
+            assert_eq!((found.phase(), found.error.as_str(), found.finished_us), (MigrationPhase::Failed, "why", 50));
+            assert_eq!(found.credentials, None);
+            assert_eq!(ids(9).await, [1]);
+
+            table.purge(50).await.unwrap();
+            assert!(table.find(RepositoryId(2)).await.unwrap().is_some());
+            table.purge(51).await.unwrap();
+            assert!(table.find(RepositoryId(2)).await.unwrap().is_none());
+            let mut tx = db.begin().await.unwrap();
+            MigrationTable::forget(&mut tx, RepositoryId(1)).await.unwrap();
+            tx.commit().await.unwrap();
+            assert_eq!(ids(9).await, [0; 0]);
+        })
+        .await;
+    }
+}

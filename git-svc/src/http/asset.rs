@@ -1,0 +1,156 @@
+//! Handlers of the files of releases: upload, and download of a file or a range of it.
+
+use std::{io::SeekFrom, time::Duration};
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::{Path, Request, State},
+    response::Response,
+};
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER},
+    id::RepositoryId,
+    operation::{ASSET, UPLOAD_ASSET},
+};
+use http::{HeaderValue, StatusCode, header};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use tokio_util::io::ReaderStream;
+
+use super::{
+    error_response::ErrorResponse,
+    headers::{insert_header, matches_etag, repository},
+    query,
+    range::requested_range,
+};
+use crate::{
+    admission::limiter::ClientKey,
+    disk::assets::{AssetFileId, AssetUpload, StoredAsset, open_asset},
+    state::AppState,
+    transfer::request_body::RequestBody,
+    types::{error::GitError, rpc_error::RpcError},
+};
+
+/// Maximum bytes of one chunk of a download.
+const CHUNK_BYTES: usize = 128 << 10;
+/// Time in which the rest of a refused upload is read, so that its sender reads the response.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+const SHA256_DIGITS: usize = 64;
+
+/// `PUT /git/{id}/asset?file=…&max_bytes=…`: stores the body as the file with this id, which no file had before. For services only: they
+/// get the id and the limit from nobody else.
+pub(super) async fn upload(
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, ErrorResponse> {
+    let id = repository(&id)?;
+    caller.require_service()?;
+    let grant = state.authorize_as(&caller, UPLOAD_ASSET, id).await?;
+    let id = RepositoryId(id);
+    let query = request.uri().query().unwrap_or_default();
+    let (file, limit) = (file_id(query)?, max_bytes(query)?);
+    let client = ClientKey::of(&caller, &grant, request.headers());
+    let limits = state.transfers.limits();
+    let mut body = RequestBody::plain(limits, request.into_body(), limit);
+    let permit = state.limiters.upload.acquire(id, &client).await?;
+    let received = tokio::time::timeout(limits.total, receive(&state, id, file, &mut body)).await;
+    drop(permit);
+    let received = received.unwrap_or(Err(GitError::TimedOut { what: "the upload" }));
+    let stored = match received {
+        Ok(stored) => stored,
+        Err(error) => {
+            // In a task of its own: the sender reads the response while it still sends.
+            state.life.spawn("drain", async move {
+                drop(tokio::time::timeout(DRAIN_TIMEOUT, body.discard()).await);
+            });
+            return Err(error.into());
+        }
+    };
+    metrics::counter!("ferrite_git_asset_uploads_total").increment(1);
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::CREATED;
+    let headers = response.headers_mut();
+    headers.insert(FILE_SIZE_HEADER, HeaderValue::from(stored.size));
+    insert_header(headers, header::HeaderName::from_static(FILE_SHA256_HEADER), &stored.sha256);
+    Ok(response)
+}
+
+async fn receive(
+    state: &AppState,
+    id: RepositoryId,
+    file: AssetFileId,
+    body: &mut RequestBody,
+) -> Result<StoredAsset, GitError> {
+    let mut upload = AssetUpload::begin(&state.store, id, file).await?;
+    while let Some(bytes) = body.next().await? {
+        upload.write(&bytes).await?;
+    }
+    upload.finish().await
+}
+
+/// `GET /git/{id}/asset?file=…&sha256=…`: the file with this id, or a range of it. The hash is its entity tag.
+pub(super) async fn download(
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Result<Response, ErrorResponse> {
+    let id = repository(&id)?;
+    state.authorize_as(&caller, ASSET, id).await?;
+    let query = request.uri().query().unwrap_or_default();
+    let (file, etag) = (file_id(query)?, etag(query)?);
+    if matches_etag(request.headers(), &etag) {
+        return Ok(response(Body::empty(), StatusCode::NOT_MODIFIED, &etag));
+    }
+    let (mut file, size) = open_asset(&state.store, RepositoryId(id), &file).await?;
+    let range = requested_range(request.method(), request.headers(), &etag);
+    let Some((start, end)) = range.map_or(Some((0, size)), |range| range.within(size)) else {
+        let mut response = response(Body::empty(), StatusCode::RANGE_NOT_SATISFIABLE, &etag);
+        insert_header(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
+        return Ok(response);
+    };
+    if start > 0 {
+        file.seek(SeekFrom::Start(start)).await.map_err(GitError::io("reading a file of a release"))?;
+    }
+    let body = Body::from_stream(ReaderStream::with_capacity(file.take(end - start), CHUNK_BYTES));
+    let status = if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    let mut response = response(body, status, &etag);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(end - start));
+    if range.is_some() {
+        insert_header(headers, header::CONTENT_RANGE, &format!("bytes {start}-{}/{size}", end - 1));
+    }
+    Ok(response)
+}
+
+fn file_id(query: &str) -> Result<AssetFileId, GitError> {
+    let id = query::value(query, "file").and_then(|id| AssetFileId::parse(&id));
+    id.ok_or_else(|| GitError::invalid("file", "invalid", "must be 32 hexadecimal digits in lower case"))
+}
+
+fn max_bytes(query: &str) -> Result<u64, GitError> {
+    let text = query::value(query, "max_bytes").and_then(|text| String::from_utf8(text).ok());
+    let bytes = text.and_then(|text| text.parse().ok());
+    bytes.ok_or_else(|| GitError::invalid("max_bytes", "invalid", "must be a number of bytes"))
+}
+
+fn etag(query: &str) -> Result<String, RpcError> {
+    let hash = query::value(query, "sha256").and_then(|hash| String::from_utf8(hash).ok());
+    let is_hash = |hash: &String| hash.len() == SHA256_DIGITS && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let hash =
+        hash.filter(is_hash).ok_or_else(|| GitError::invalid("sha256", "invalid", "must be 64 hexadecimal digits"));
+    Ok(format!("\"{}\"", hash?))
+}
+
+fn response(body: Body, status: StatusCode, etag: &str) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    insert_header(headers, header::ETAG, etag);
+    response
+}

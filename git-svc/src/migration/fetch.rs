@@ -1,0 +1,322 @@
+//! One run of `git fetch`: its proxy, its login, its progress, and the limits that end it.
+//!
+//! Not here: which objects are wanted (`job`, `sync`), and the arguments of git (`git::command::fetch`).
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use ferrite_kit::Lifecycle;
+use ferrite_outbound::Client;
+use ferrite_proto::id::RepositoryId;
+use git2::Oid;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+use super::{
+    error::FetchError,
+    progress::{Lines, Progress, Stage},
+    proxy::Proxy,
+    remote::{Remote, Transport},
+};
+use crate::{
+    db::MigrationTable,
+    git::command::{Git, GitChild, fetch::RemoteFetch, read_limited},
+    maintenance::running::JobHandle,
+    repo::pool::Pool,
+    transfer::push::{HookSessions, Hooks, RemoteLogins, has_deep_chains},
+    types::error::{GitError, says_full},
+};
+
+/// Time between two looks at a running fetch.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Looks between two records of the progress in the row of a migration.
+const CHECKS_PER_RECORD: u32 = 5;
+/// Bytes a second, over the longest idle time, below which a remote that sends a pack is too slow.
+const MIN_RECEIVED_BYTES_PER_SECOND: u64 = 256;
+/// Idle times that a remote may take to count and compress, while it sends signs of life only.
+const MAX_WAITING_PERIODS: u32 = 10;
+
+type Reason = fn() -> FetchError;
+
+/// Words of git (`LC_ALL=C` keeps them constant) and the reasons that they stand for, in the order in which they are looked for.
+const REASONS: &[(&str, Reason)] = &[
+    ("not our ref", || FetchError::Changed),
+    ("unadvertised object", || FetchError::Changed),
+    ("did not send all necessary objects", || FetchError::BadObjects),
+    ("fsck error", || FetchError::BadObjects),
+    ("error in object", || FetchError::BadObjects),
+    ("invalid index-pack output", || FetchError::BadObjects),
+    ("pack has", || FetchError::BadObjects),
+    ("pack is corrupted", || FetchError::BadObjects),
+    ("unresolved delta", || FetchError::BadObjects),
+    ("inflate", || FetchError::BadObjects),
+    ("memory", || FetchError::BadObjects),
+    ("bad pack", || FetchError::BadObjects),
+    ("shallow", || FetchError::BadObjects),
+    ("Authentication failed", || FetchError::Credentials),
+    ("could not read Username", || FetchError::Credentials),
+    ("could not read Password", || FetchError::Credentials),
+    ("not found", || FetchError::NotFound),
+    ("Operation too slow", || FetchError::Idle),
+    ("Could not resolve", || FetchError::Unreachable),
+    ("Failed to connect", || FetchError::Unreachable),
+];
+
+/// What every fetch needs.
+pub(super) struct Fetcher {
+    pub(super) client: Client,
+    pub(super) git: Arc<Git>,
+    pub(super) pool: Pool,
+    pub(super) sessions: HookSessions,
+    pub(super) hooks: Hooks,
+    pub(super) life: Lifecycle,
+    pub(super) migrations: MigrationTable,
+    pub(super) idle: Duration,
+}
+
+/// Objects to fetch.
+pub(super) struct FetchPlan<'a> {
+    /// The repository, or that whose wiki is fetched.
+    pub(super) id: RepositoryId,
+    pub(super) remote: &'a Remote,
+    /// The repository that is fetched into.
+    pub(super) repository: &'a Path,
+    /// The folder for new objects; absent for a repository that is being built.
+    pub(super) quarantine: Option<&'a Path>,
+    /// Ids of the objects.
+    pub(super) wants: &'a [Oid],
+    /// Time at which the transfer is ended.
+    pub(super) deadline: Instant,
+}
+
+impl FetchPlan<'_> {
+    /// The folder that gets the objects.
+    fn objects(&self) -> PathBuf {
+        self.quarantine.map_or_else(|| self.repository.join("objects"), Path::to_owned)
+    }
+}
+
+impl Fetcher {
+    /// Fetches objects. On return they are on disk, complete and checked; after an error the caller removes what was received.
+    pub(super) async fn fetch(
+        &self,
+        plan: &FetchPlan<'_>,
+        progress: &Progress,
+        job: &JobHandle,
+    ) -> Result<(), FetchError> {
+        if plan.wants.is_empty() {
+            return Ok(());
+        }
+        progress.begin_fetch();
+        let (remote, budget) = (plan.remote, Arc::clone(&progress.budget));
+        let proxy = Proxy::start(self.client.clone(), remote.clone(), budget, &self.life).await?;
+        let login = remote.remote_login();
+        let has_login = login.is_some();
+        let logins = RemoteLogins::new([proxy.login()].into_iter().chain(login).collect());
+        let session = self.sessions.open_remote_fetch(plan.id, logins);
+        let (url, address) = match remote.transport {
+            // git's own protocol knows no proxy: the proxy stands for the server.
+            Transport::Git => (format!("git://{}{}", proxy.address(), remote.path()), None),
+            Transport::Http | Transport::Https => (remote.url(), Some(proxy.address())),
+        };
+        let fetch = RemoteFetch {
+            url: &url,
+            protocol: remote.transport.scheme(),
+            proxy: address,
+            helper: &self.hooks.credential(),
+            helper_env: session.env(),
+            has_login,
+            quarantine: plan.quarantine,
+            idle: self.idle,
+        };
+        let child = self.git.fetch_remote(plan.repository, &fetch)?;
+        let outcome = self.watch(child, plan, progress, job).await;
+        metrics::counter!("ferrite_git_remote_received_bytes_total").increment(progress.budget.received());
+        match outcome {
+            Err(FetchError::Stopped) => return Err(FetchError::Stopped),
+            Err(_) if proxy.is_refused() => return Err(FetchError::RefusedAddress),
+            Err(_) if progress.budget.is_spent() => {
+                return Err(FetchError::TooLarge { limit: progress.budget.max() });
+            }
+            outcome => outcome?,
+        }
+        self.check_chains(plan.objects()).await
+    }
+
+    /// Runs git to its end, or ends it when the job is stopped or a limit is reached.
+    async fn watch(
+        &self,
+        mut child: GitChild,
+        plan: &FetchPlan<'_>,
+        progress: &Progress,
+        job: &JobHandle,
+    ) -> Result<(), FetchError> {
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let input: String = plan.wants.iter().map(|id| format!("{id}\n")).collect();
+        let mut lines = Lines::default();
+        let feed = async {
+            if let Some(mut stdin) = stdin {
+                // A process that fails early closes its input; the exit status tells the cause.
+                drop(stdin.write_all(input.as_bytes()).await);
+            }
+        };
+        let listen = async {
+            let Some(mut stderr) = stderr else { return };
+            let mut buffer = vec![0; 8 << 10];
+            while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+                lines.push(&buffer[..count], progress);
+            }
+        };
+        let ended = {
+            let run = async {
+                tokio::join!(feed, listen, read_limited(stdout, 0));
+                child.wait().await
+            };
+            tokio::select! {
+                status = run => status.map_err(FetchError::from),
+                () = job.stopped() => Err(FetchError::Stopped),
+                () = self.life.stopping() => Err(FetchError::Stopped),
+                () = sleep_until(plan.deadline) => Err(FetchError::TimedOut),
+                error = self.guard(plan, progress) => Err(error),
+            }
+        };
+        child.end().await;
+        if ended?.success() {
+            return Ok(());
+        }
+        let messages = lines.finish(progress);
+        tracing::debug!(repo.id = %plan.id, messages, "a fetch failed");
+        Err(reason(&messages))
+    }
+
+    /// Returns when a fetch exceeds a limit.
+    async fn guard(&self, plan: &FetchPlan<'_>, progress: &Progress) -> FetchError {
+        let (objects, max) = (plan.objects(), progress.budget.max());
+        let mut pace = Pace::new(self.idle, Instant::now());
+        let mut ticks = interval(CHECK_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for check in 1_u32.. {
+            ticks.tick().await;
+            let folder = objects.clone();
+            let on_disk = self.pool.run_blocking(move |_| Ok(pack_bytes(&folder))).await;
+            // A pool that is busy is asked again with the next look.
+            if progress.budget.is_spent() || on_disk.is_ok_and(|bytes| bytes > max) {
+                return FetchError::TooLarge { limit: max };
+            }
+            if let Err(error) = pace.check(Instant::now(), progress.budget.received(), progress.stage()) {
+                return error;
+            }
+            if plan.quarantine.is_none() && check.is_multiple_of(CHECKS_PER_RECORD) {
+                // Only for those who ask after a restart; the end is recorded in any case.
+                drop(self.migrations.progress(plan.id, &progress.state()).await);
+            }
+        }
+        FetchError::TimedOut
+    }
+
+    /// Refuses packs whose objects would be expensive to read.
+    async fn check_chains(&self, objects: PathBuf) -> Result<(), FetchError> {
+        let check = move |_: &_| has_deep_chains(&objects).map_err(GitError::io("reading a pack"));
+        if self.pool.run_blocking(check).await? { Err(FetchError::BadObjects) } else { Ok(()) }
+    }
+}
+
+/// Returns the reason for which git failed, by its own messages.
+fn reason(messages: &str) -> FetchError {
+    if says_full(messages) {
+        return FetchError::StoreFull;
+    }
+    let found = REASONS.iter().find(|(words, _)| messages.contains(words));
+    found.map_or(FetchError::Broken, |(_, reason)| reason())
+}
+
+/// Returns the bytes of the packs in a folder for objects, those that are being received included.
+fn pack_bytes(objects: &Path) -> u64 {
+    let entries = fs::read_dir(objects.join("pack")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|data| data.len()).sum()
+}
+
+/// Detects remotes that send nothing, or next to nothing, while git waits for them.
+#[derive(Debug)]
+struct Pace {
+    idle: Duration,
+    /// Begin of the present period, and the bytes received before it.
+    since: Instant,
+    before: u64,
+    /// Periods in which the remote sent signs of life only.
+    waiting_periods: u32,
+}
+
+impl Pace {
+    fn new(idle: Duration, now: Instant) -> Self {
+        Self { idle, since: now, before: 0, waiting_periods: 0 }
+    }
+
+    fn check(&mut self, now: Instant, received: u64, stage: Stage) -> Result<(), FetchError> {
+        if stage == Stage::Indexing {
+            (self.since, self.before) = (now, received);
+            return Ok(());
+        }
+        if now.duration_since(self.since) < self.idle {
+            return Ok(());
+        }
+        let bytes = received.saturating_sub(self.before);
+        let is_slow = bytes < self.idle.as_secs() * MIN_RECEIVED_BYTES_PER_SECOND;
+        if stage == Stage::Waiting {
+            self.waiting_periods += 1;
+        }
+        if bytes == 0 || (is_slow && stage == Stage::Receiving) || self.waiting_periods >= MAX_WAITING_PERIODS {
+            return Err(FetchError::Idle);
+        }
+        (self.since, self.before) = (now, received);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_and_drips_end_a_fetch_and_indexing_does_not() {
+        let (idle, start) = (Duration::from_secs(60), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut pace = Pace::new(idle, start);
+        assert!(pace.check(at(59), 0, Stage::Waiting).is_ok());
+        assert!(matches!(pace.check(at(60), 0, Stage::Waiting), Err(FetchError::Idle)), "nothing at all");
+        let mut pace = Pace::new(idle, start);
+        assert!(pace.check(at(60), 100, Stage::Waiting).is_ok(), "a sign of life");
+        assert!(pace.check(at(120), 100_000, Stage::Receiving).is_ok());
+        assert!(pace.check(at(130), 100_000, Stage::Indexing).is_ok());
+        assert!(pace.check(at(900), 100_000, Stage::Indexing).is_ok(), "git is at work");
+        assert!(pace.check(at(959), 100_000, Stage::Receiving).is_ok());
+        assert!(matches!(pace.check(at(960), 100_060, Stage::Receiving), Err(FetchError::Idle)), "a byte a second");
+        let mut pace = Pace::new(idle, start);
+        let ended = (1..=20).find(|period| pace.check(at(period * 60), period * 100, Stage::Waiting).is_err());
+        assert_eq!(ended, Some(u64::from(MAX_WAITING_PERIODS)), "signs of life are not enough for ever");
+    }
+
+    #[test]
+    fn failures_of_git_have_neutral_reasons() {
+        for (messages, expected) in [
+            ("fatal: unable to write: No space left on device", "store_full"),
+            ("error: Server does not allow request for unadvertised object 1111", "changed"),
+            ("fatal: remote error: upload-pack: not our ref 1111", "changed"),
+            (
+                "error: object 1111: badTree: cannot be parsed as a tree\nfatal: fsck error in packed object",
+                "bad_objects",
+            ),
+            ("fatal: Authentication failed for 'http://127.0.0.1/'", "credentials"),
+            ("fatal: the remote end hung up unexpectedly", "broken"),
+            ("", "broken"),
+        ] {
+            assert_eq!(reason(messages).label(), expected, "{messages}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! One migration: fetched into a repository in `incoming/`, then published, then told.
+//!
+//! Not here: the order of migrations (`schedule`), and the fetch itself (`fetch`).
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use ferrite_proto::{
+    events::{MigrationEnded, event::Fact},
+    id::RepositoryId,
+};
+use git2::{ObjectType, Oid, Repository};
+use tokio::time::Instant;
+
+use super::{
+    Inner, MigrationService, advertisement::RemoteRefs, error::FetchError, fetch::FetchPlan, mirror_changed,
+    progress::Progress, remote::Remote, schedule::next_sync_us,
+};
+use crate::{
+    db::{
+        MaintenanceTable, MigrationPhase, MigrationRow, MigrationState, MigrationTable, MirrorRow, MirrorTable,
+        RepositoryTable, count,
+    },
+    maintenance::running::JobHandle,
+    repo::refs::{self, RefEntry},
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+        rpc_error::RpcError,
+    },
+};
+
+/// Attempts to fetch a repository that changes meanwhile.
+const MAX_ATTEMPTS: usize = 3;
+/// Time until a migration whose end cannot be recorded is begun again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+impl MigrationService {
+    /// Carries out a migration, and records and tells its end. Does nothing if a job runs on the repository.
+    pub(super) async fn migrate(&self, row: MigrationRow) {
+        let Some(job) = self.running.begin(row.id()) else { return };
+        let progress = Arc::new(Progress::new(self.options.max_bytes));
+        self.progress().insert(row.id(), Arc::clone(&progress));
+        let start = Instant::now();
+        let outcome = self.run_migration(&job, &row, &progress).await;
+        let label = outcome.as_ref().map_or_else(FetchError::label, |_| "done");
+        metrics::counter!("ferrite_git_migrations_total", "result" => label).increment(1);
+        let elapsed_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (objects, bytes) = (progress.objects(), progress.budget.received());
+        tracing::info!(repo.id = row.repository_id, outcome = label, elapsed_ms, objects, bytes, "migration");
+        let recorded = match outcome {
+            Ok(()) | Err(FetchError::Stopped) => Ok(()),
+            Err(error) => self.fail(&job, &row, &progress, &error).await,
+        };
+        self.progress().remove(&row.id());
+        if let Err(error) = recorded {
+            tracing::warn!(repo.id = row.repository_id, %error, cause = error.causes(), "a migration cannot be ended yet");
+            tokio::select! {
+                () = self.life.stopping() => {}
+                () = job.stopped() => {}
+                () = tokio::time::sleep(RETRY_INTERVAL) => {}
+            }
+        }
+    }
+
+    async fn run_migration(&self, job: &JobHandle, row: &MigrationRow, progress: &Progress) -> Result<(), FetchError> {
+        let id = row.id();
+        if self.repositories.find(id).await?.is_some_and(|row| row.deleted) {
+            return Err(FetchError::Stopped);
+        }
+        // An earlier process published the repository, and ended before it recorded that.
+        if !self.store.exists(id) {
+            self.fetch_and_publish(job, row, progress).await?;
+        }
+        let _guard = self.unless_stopped(job, self.updater.lock(id)).await?;
+        self.finish(row, progress).await
+    }
+
+    async fn fetch_and_publish(
+        &self,
+        job: &JobHandle,
+        row: &MigrationRow,
+        progress: &Progress,
+    ) -> Result<(), FetchError> {
+        let (id, policy, protocols) = (row.id(), self.client.policy(), self.options.protocols);
+        let sealed = row.credentials.as_deref();
+        let remote = Remote::stored(id, &row.url, sealed, &self.sealer, policy, protocols)?;
+        let branch = BranchName::parse(row.default_branch.as_bytes()).map_err(|_| FetchError::BadRefs)?;
+        let deadline = Instant::now() + self.options.total;
+        let build = Build { job, progress, branch: &branch, deadline };
+        let incoming = self.build(&build, id, &remote, None).await?;
+        let published = match self.bring_wiki(&build, row, &remote).await {
+            Ok(()) => self.publish(job, row, id, false, &incoming).await,
+            Err(error) => Err(error),
+        };
+        if published.is_err() {
+            self.remove(incoming).await;
+        }
+        published
+    }
+
+    /// Fetches and publishes the wiki if there is one. A remote that does not answer for a wiki has none.
+    async fn bring_wiki(&self, build: &Build<'_>, row: &MigrationRow, remote: &Remote) -> Result<(), FetchError> {
+        let (Some(id), Some(remote)) = (row.wiki(), remote.wiki()) else { return Ok(()) };
+        if self.store.exists(id) {
+            return Ok(());
+        }
+        let found = match self.unless_stopped(build.job, self.discovery.discover(&remote)).await {
+            Ok(found) => found,
+            Err(FetchError::Stopped) => return Err(FetchError::Stopped),
+            Err(error) => {
+                tracing::info!(repo.id = row.repository_id, reason = error.label(), "no wiki was found");
+                return Ok(());
+            }
+        };
+        if found.1.refs.is_empty() {
+            return Ok(());
+        }
+        let incoming = self.build(build, id, &remote, Some(found)).await?;
+        let published = self.publish(build.job, row, id, true, &incoming).await;
+        if published.is_err() {
+            self.remove(incoming).await;
+        }
+        published
+    }
+
+    /// Fetches a repository into `incoming/`, and returns its folder. `found` are its refs if they are known.
+    async fn build(
+        &self,
+        build: &Build<'_>,
+        id: RepositoryId,
+        remote: &Remote,
+        mut found: Option<(Remote, RemoteRefs)>,
+    ) -> Result<PathBuf, FetchError> {
+        for attempt in 1.. {
+            let (remote, remote_refs) = match found.take() {
+                Some(found) => found,
+                None => self.unless_stopped(build.job, self.discovery.discover(remote)).await?,
+            };
+            let branch = remote_refs.default_branch(build.branch);
+            let incoming = self.pool.run_blocking(move |store| store.begin_build(id, &branch, 0)).await?;
+            match self.fill(build, id, &remote, remote_refs, &incoming).await {
+                Ok(()) => return Ok(incoming),
+                Err(FetchError::Changed) if attempt < MAX_ATTEMPTS => self.remove(incoming).await,
+                Err(error) => {
+                    self.remove(incoming).await;
+                    return Err(error);
+                }
+            }
+        }
+        Err(FetchError::Changed)
+    }
+
+    /// Receives the objects of a repository in `incoming/`, and writes its refs.
+    async fn fill(
+        &self,
+        build: &Build<'_>,
+        id: RepositoryId,
+        remote: &Remote,
+        remote_refs: RemoteRefs,
+        incoming: &Path,
+    ) -> Result<(), FetchError> {
+        let mut wants: Vec<_> = remote_refs.refs.iter().map(|(_, id)| *id).collect();
+        wants.sort_unstable();
+        wants.dedup();
+        let deadline = build.deadline;
+        let plan = FetchPlan { id, remote, repository: incoming, quarantine: None, wants: &wants, deadline };
+        self.fetcher.fetch(&plan, build.progress, build.job).await?;
+        let folder = incoming.to_owned();
+        let written = self.pool.run_blocking(move |_| write_refs(&folder, &remote_refs.refs));
+        if written.await? { Ok(()) } else { Err(FetchError::BadRefs) }
+    }
+
+    /// Moves a repository from `incoming/` into place, unless it was deleted meanwhile.
+    async fn publish(
+        &self,
+        job: &JobHandle,
+        row: &MigrationRow,
+        id: RepositoryId,
+        is_wiki: bool,
+        incoming: &Path,
+    ) -> Result<(), FetchError> {
+        let _guard = self.unless_stopped(job, self.updater.lock(id)).await?;
+        let (store, now) = (self.store.name(), self.clock.now_us());
+        let placed = match is_wiki {
+            true => self.repositories.place_wiki(id, store, row.epoch, now).await?,
+            false => self.repositories.place(id, store, row.epoch, now).await?,
+        };
+        if placed.deleted {
+            return Err(FetchError::Stopped);
+        }
+        let incoming = incoming.to_owned();
+        Ok(self.pool.run_blocking(move |store| store.publish_built(id, &incoming)).await?)
+    }
+
+    /// Records the end of a migration whose repository is published, and tells it. The caller holds the write lock.
+    async fn finish(&self, row: &MigrationRow, progress: &Progress) -> Result<(), FetchError> {
+        let id = row.id();
+        let (head, size) = self.refs.head_and_size(id).await?;
+        let is_empty = self.refs.is_empty(id).await?;
+        let wiki = row.wiki().filter(|wiki| self.store.exists(*wiki));
+        let state = MigrationState { phase: MigrationPhase::Done, ..progress.state() };
+        let now = self.clock.now_us();
+        let mut tx = self.db.begin().await?;
+        if !MigrationTable::finish(&mut tx, id, &state, now).await? {
+            tx.rollback().await?;
+            return Err(FetchError::Stopped);
+        }
+        let Some(next) = RepositoryTable::next_number(&mut tx, id).await? else { return Err(FetchError::Stopped) };
+        MaintenanceTable::changed(&mut tx, id, next.number, now).await?;
+        if let Some(wiki) = wiki
+            && let Some(next) = RepositoryTable::next_number(&mut tx, wiki).await?
+        {
+            MaintenanceTable::changed(&mut tx, wiki, next.number, now).await?;
+        }
+        let ended = Fact::MigrationEnded(MigrationEnded {
+            error: String::new(),
+            size_bytes: count(size),
+            is_empty,
+            default_branch: head.branch.as_bytes().to_vec(),
+            number: next.number,
+            object_count: count(state.objects),
+            received_bytes: count(state.bytes),
+            has_wiki: wiki.is_some(),
+        });
+        self.updater.announce(&mut tx, id, ended).await?;
+        if row.mirror_interval_secs > 0 {
+            let mirror = new_mirror(row, wiki, now);
+            MirrorTable::add(&mut tx, self.store.name(), &mirror).await?;
+            self.updater.announce(&mut tx, id, mirror_changed(&mirror)).await?;
+        }
+        tx.commit().await?;
+        self.updater.wake_relay();
+        Ok(())
+    }
+
+    /// Removes what there is of a migration that failed, and records and tells its end.
+    async fn fail(
+        &self,
+        job: &JobHandle,
+        row: &MigrationRow,
+        progress: &Progress,
+        error: &FetchError,
+    ) -> Result<(), RpcError> {
+        error.log();
+        let (id, now) = (row.id(), self.clock.now_us());
+        let state = MigrationState { phase: MigrationPhase::Failed, error: error.to_string(), ..progress.state() };
+        let guard = tokio::select! {
+            guard = self.updater.lock(id) => guard?,
+            // The repository is being deleted, by a task that holds the lock and waits for this job.
+            () = job.stopped() => return Ok(()),
+        };
+        let mut tx = self.db.begin().await?;
+        if !MigrationTable::finish(&mut tx, id, &state, now).await? {
+            return Ok(tx.rollback().await?);
+        }
+        let repositories: Vec<_> = [id].into_iter().chain(row.wiki()).collect();
+        for id in &repositories {
+            RepositoryTable::delete(&mut tx, *id, self.store.name(), now).await?;
+            MaintenanceTable::forget(&mut tx, *id).await?;
+        }
+        let (object_count, received_bytes) = (count(state.objects), count(state.bytes));
+        let ended = MigrationEnded { error: state.error, object_count, received_bytes, ..MigrationEnded::default() };
+        self.updater.announce(&mut tx, id, Fact::MigrationEnded(ended)).await?;
+        tx.commit().await?;
+        self.updater.wake_relay();
+        for id in repositories {
+            self.pool.run_blocking(move |store| store.delete(id)).await?;
+        }
+        drop(guard);
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Removes a folder in `incoming/`; one that stays is removed at the next start.
+    pub(super) async fn remove(&self, incoming: PathBuf) {
+        if let Err(error) = self.pool.run_blocking(move |store| store.remove_incoming(&incoming)).await {
+            tracing::warn!(%error, "a folder stays in `incoming` until the next start");
+        }
+    }
+}
+
+/// What the fetches of one migration have in common.
+struct Build<'a> {
+    job: &'a JobHandle,
+    progress: &'a Progress,
+    /// The branch for HEAD if the remote names none.
+    branch: &'a BranchName,
+    deadline: Instant,
+}
+
+/// Returns the row of a mirror that was just fetched.
+fn new_mirror(row: &MigrationRow, wiki: Option<RepositoryId>, now_us: i64) -> MirrorRow {
+    MirrorRow {
+        repository_id: row.repository_id,
+        user_id: row.user_id,
+        url: row.url.clone(),
+        credentials: row.credentials.clone(),
+        wiki_id: wiki.map_or(0, |id| id.0),
+        interval_secs: row.mirror_interval_secs,
+        next_sync_us: next_sync_us(now_us, row.mirror_interval_secs, 0),
+        last_sync_us: now_us,
+        last_error: String::new(),
+        failure_count: 0,
+        version: 1,
+    }
+}
+
+/// Writes the refs of a repository in `incoming/`. Returns whether all of them can be: their objects are there, and branches lead to
+/// commits. Blocking.
+fn write_refs(repository: &Path, remote_refs: &[(RefName, Oid)]) -> Result<bool, GitError> {
+    let repo = Repository::open_bare(repository)?;
+    let entries = refs::describe(&repo, remote_refs)?;
+    let entries: Vec<RefEntry> = entries.into_iter().flatten().collect();
+    if entries.len() < remote_refs.len() || !entries.iter().all(is_storable) {
+        return Ok(false);
+    }
+    if !entries.is_empty() {
+        refs::write_packed(repository, &entries)?;
+    }
+    Ok(true)
+}
+
+/// Returns whether git lets a ref have its object: branches lead to commits, and tags to something.
+pub(super) fn is_storable(entry: &RefEntry) -> bool {
+    let is_branch = entry.name.as_bytes().starts_with(b"refs/heads/");
+    let is_commit = entry.kind == ObjectType::Commit && entry.peeled.is_none();
+    if is_branch { is_commit } else { entry.kind != ObjectType::Any }
+}

@@ -1,0 +1,308 @@
+//! Repositories that come from other hosts: migrations, and mirrors that follow their remote.
+//!
+//! A migration is fetched into a repository that nobody can reach, and published when it is complete. A sync of a mirror receives objects
+//! beside the repository, and then applies the difference as updates of refs like a push. Requests are rows; jobs are begun again after a
+//! restart. Two jobs never run on one repository: the process holds the lock of its store, and knows its jobs.
+//!
+//! Not here: accounts, names and rights (repo-svc), and which addresses may be reached (`ferrite_outbound`).
+
+mod advertisement;
+mod discovery;
+mod error;
+mod fetch;
+mod job;
+mod meter;
+pub(crate) mod options;
+mod progress;
+mod proxy;
+mod remote;
+mod schedule;
+mod sync;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ferrite_kit::{Clock, Lifecycle, Secret, db::Db, sealing::Sealer};
+use ferrite_outbound::{Client, SendError};
+use ferrite_proto::{
+    events::{MirrorChanged, event::Fact},
+    id::RepositoryId,
+    repo::MirrorState,
+};
+use tokio::{sync::Notify, time::timeout};
+
+use self::{
+    discovery::Discovery,
+    error::FetchError,
+    fetch::Fetcher,
+    options::MigrationOptions,
+    progress::Progress,
+    remote::{Login, Remote},
+};
+use crate::{
+    db::{MigrationPhase, MigrationRow, MigrationState, MigrationTable, MirrorRow, MirrorTable, RepositoryTable},
+    disk::repositories::RepositoryStore,
+    git::command::Git,
+    maintenance::running::{JobHandle, RunningJobs},
+    ref_updates::RefUpdater,
+    repo::{pool::Pool, refs::Refs},
+    transfer::push::{HookSessions, Hooks},
+    types::{error::GitError, name::BranchName, rpc_error::RpcError},
+};
+
+/// Shortest time between two syncs of a mirror, in seconds.
+pub(crate) const MIN_INTERVAL_SECS: i64 = 600;
+/// Longest time between two syncs of a mirror, in seconds: ten years.
+const MAX_INTERVAL_SECS: i64 = 10 * 366 * 24 * 3600;
+/// Longest time that a request to sync waits for the resolution of the remote's name.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The parts that migrations and mirrors work with.
+pub(crate) struct MigrationParts {
+    pub(crate) clock: Clock,
+    pub(crate) db: Db,
+    pub(crate) life: Lifecycle,
+    pub(crate) store: Arc<RepositoryStore>,
+    pub(crate) pool: Pool,
+    pub(crate) git: Arc<Git>,
+    pub(crate) refs: Refs,
+    pub(crate) updater: RefUpdater,
+    pub(crate) sessions: HookSessions,
+    pub(crate) hooks: Hooks,
+    pub(crate) client: Client,
+    pub(crate) sealer: Sealer,
+}
+
+/// Fetches repositories from elsewhere. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct MigrationService(Arc<Inner>);
+
+/// The parts of [`MigrationService`].
+pub(crate) struct Inner {
+    clock: Clock,
+    db: Db,
+    life: Lifecycle,
+    store: Arc<RepositoryStore>,
+    pool: Pool,
+    refs: Refs,
+    updater: RefUpdater,
+    client: Client,
+    sealer: Sealer,
+    options: MigrationOptions,
+    discovery: Discovery,
+    fetcher: Fetcher,
+    repositories: RepositoryTable,
+    migrations: MigrationTable,
+    mirrors: MirrorTable,
+    running: RunningJobs,
+    /// Progress of running migrations.
+    progress: Mutex<HashMap<RepositoryId, Arc<Progress>>>,
+    /// Wakes the schedule of migrations, and that of mirrors.
+    new_migration: Notify,
+    new_sync: Notify,
+}
+
+/// A request for a migration.
+#[derive(Clone, Debug)]
+pub(crate) struct NewMigration {
+    pub(crate) id: RepositoryId,
+    pub(crate) epoch: i64,
+    pub(crate) user: i64,
+    pub(crate) default_branch: BranchName,
+    pub(crate) url: String,
+    pub(crate) username: String,
+    pub(crate) password: Secret,
+    /// Seconds between syncs of a mirror; 0 for a repository that is fetched once.
+    pub(crate) interval_secs: i64,
+    pub(crate) wiki: Option<RepositoryId>,
+}
+
+impl std::ops::Deref for MigrationService {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.0
+    }
+}
+
+impl MigrationService {
+    /// A service that keeps `options`.
+    pub(crate) fn new(parts: MigrationParts, options: MigrationOptions) -> Self {
+        let MigrationParts { clock, db, life, store, pool, git, refs, updater, sessions, hooks, client, sealer } =
+            parts;
+        let migrations = MigrationTable::new(db.clone());
+        let (protocols, idle) = (options.protocols, options.idle);
+        Self(Arc::new(Inner {
+            discovery: Discovery { client: client.clone(), protocols, timeout: idle },
+            fetcher: Fetcher {
+                client: client.clone(),
+                git,
+                pool: pool.clone(),
+                sessions,
+                hooks,
+                life: life.clone(),
+                migrations: migrations.clone(),
+                idle,
+            },
+            repositories: RepositoryTable::new(db.clone()),
+            mirrors: MirrorTable::new(db.clone()),
+            running: RunningJobs::default(),
+            progress: Mutex::default(),
+            new_migration: Notify::new(),
+            new_sync: Notify::new(),
+            clock,
+            db,
+            life,
+            store,
+            pool,
+            refs,
+            updater,
+            client,
+            sealer,
+            options,
+            migrations,
+        }))
+    }
+
+    /// Notes a migration, which a job carries out soon. A repository whose migration is noted already, or has ended, stays as it is.
+    ///
+    /// # Errors
+    /// `Invalid` with its field, `TooManyMigrations`.
+    pub(crate) async fn start(&self, new: NewMigration) -> Result<(), RpcError> {
+        if self.migrations.find(new.id).await?.is_some() {
+            return Ok(());
+        }
+        let is_given = !new.username.is_empty() || !new.password.expose().is_empty();
+        let login = is_given.then_some(Login { username: new.username, password: new.password });
+        let remote = Remote::parse(&new.url, login, self.client.policy(), self.options.protocols)?;
+        if new.interval_secs != 0 {
+            check_interval("mirror_interval_seconds", new.interval_secs)?;
+        }
+        let waiting = self.migrations.count_waiting(self.store.name()).await?;
+        if usize::try_from(waiting).is_ok_and(|waiting| waiting >= self.options.max_waiting) {
+            return Err(GitError::TooManyMigrations.into());
+        }
+        let row = MigrationRow {
+            epoch: new.epoch,
+            user_id: new.user,
+            default_branch: new.default_branch.to_string(),
+            credentials: remote.seal_login(new.id, &self.sealer)?,
+            mirror_interval_secs: new.interval_secs,
+            wiki_id: new.wiki.map_or(0, |id| id.0),
+            ..MigrationRow::queued(new.id, self.store.name(), remote.url(), self.clock.now_us())
+        };
+        self.migrations.add(&row).await?;
+        self.new_migration.notify_one();
+        Ok(())
+    }
+
+    /// Returns how far a migration is.
+    ///
+    /// # Errors
+    /// `MigrationNotFound`.
+    pub(crate) async fn state(&self, id: RepositoryId) -> Result<MigrationState, RpcError> {
+        let row = self.migrations.find(id).await?.ok_or(GitError::MigrationNotFound)?;
+        if row.finished_us == 0
+            && let Some(progress) = self.progress().get(&id)
+        {
+            return Ok(progress.state());
+        }
+        let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        // One that was begun by an earlier process waits for its turn.
+        let phase = if row.finished_us == 0 { MigrationPhase::Queued } else { row.phase() };
+        Ok(MigrationState {
+            phase,
+            objects: count(row.object_count),
+            bytes: count(row.received_bytes),
+            error: row.error,
+        })
+    }
+
+    /// Has a mirror synced soon. A sync that is due or running is joined.
+    ///
+    /// # Errors
+    /// `NotAMirror`; `Invalid` (field `url`) if the remote's address is not permitted now.
+    pub(crate) async fn sync_soon(&self, id: RepositoryId) -> Result<(), RpcError> {
+        let row = self.mirrors.find(id).await?.ok_or(GitError::NotAMirror)?;
+        let remote = Remote::parse(&row.url, None, self.client.policy(), self.options.protocols)?;
+        // A name that cannot be resolved now is a failed sync, which is told there.
+        let resolved = timeout(RESOLVE_TIMEOUT, self.client.resolve(remote.server())).await;
+        if matches!(resolved, Ok(Err(SendError::RefusedAddress))) {
+            return Err(GitError::invalid("url", "invalid", FetchError::RefusedAddress.to_string()).into());
+        }
+        if !self.running.has(id) {
+            self.mirrors.hasten(id, self.clock.now_us()).await?;
+            self.new_sync.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Changes the interval of a mirror; the next sync is one interval after the last one.
+    ///
+    /// # Errors
+    /// `NotAMirror`; `Invalid` (field `interval_seconds`).
+    pub(crate) async fn set_interval(&self, id: RepositoryId, interval_secs: i64) -> Result<(), RpcError> {
+        let row = self.mirrors.find(id).await?.ok_or(GitError::NotAMirror)?;
+        check_interval("interval_seconds", interval_secs)?;
+        if row.interval_secs == interval_secs {
+            return Ok(());
+        }
+        let now = self.clock.now_us();
+        let next = schedule::next_sync_us(row.last_sync_us.max(0), interval_secs, 0).max(now);
+        let mut tx = self.db.begin().await?;
+        let row = MirrorTable::reschedule(&mut tx, id, interval_secs, next).await?.ok_or(GitError::NotAMirror)?;
+        self.updater.announce(&mut tx, id, mirror_changed(&row)).await?;
+        tx.commit().await?;
+        self.updater.wake_relay();
+        Ok(())
+    }
+
+    /// Stops the job of a repository that is being deleted, and waits for its end.
+    pub(crate) async fn stop(&self, id: RepositoryId) {
+        self.running.stop(id).await;
+    }
+}
+
+impl Inner {
+    fn progress(&self) -> MutexGuard<'_, HashMap<RepositoryId, Arc<Progress>>> {
+        // No code panics while it holds this lock.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for `work`, or until the job is to stop.
+    async fn unless_stopped<T, E, F>(&self, job: &JobHandle, work: F) -> Result<T, FetchError>
+    where
+        E: Into<FetchError>,
+        F: Future<Output = Result<T, E>>,
+    {
+        tokio::select! {
+            outcome = work => outcome.map_err(Into::into),
+            () = job.stopped() => Err(FetchError::Stopped),
+            () = self.life.stopping() => Err(FetchError::Stopped),
+        }
+    }
+}
+
+fn check_interval(field: &str, interval_secs: i64) -> Result<(), GitError> {
+    if (MIN_INTERVAL_SECS..=MAX_INTERVAL_SECS).contains(&interval_secs) {
+        return Ok(());
+    }
+    Err(GitError::invalid(field, "invalid", format!("must be from {MIN_INTERVAL_SECS} to {MAX_INTERVAL_SECS}")))
+}
+
+/// Returns the event about the state of a mirror.
+fn mirror_changed(row: &MirrorRow) -> Fact {
+    let time = |us: i64| (us > 0).then(|| ferrite_kit::timestamp(us));
+    Fact::MirrorChanged(MirrorChanged {
+        state: Some(MirrorState {
+            interval_seconds: row.interval_secs,
+            last_sync_time: time(row.last_sync_us),
+            next_sync_time: time(row.next_sync_us),
+            last_error: row.last_error.clone(),
+        }),
+        version: row.version,
+    })
+}

@@ -1,0 +1,45 @@
+use std::{str::FromStr, time::Duration};
+
+/// Limits of migrations and mirrors.
+#[derive(Clone, Debug)]
+pub(crate) struct MigrationOptions {
+    /// Bytes that one repository may have and one transfer receive.
+    pub(crate) max_bytes: u64,
+    /// Longest time in which nothing is received while the remote is waited for.
+    pub(crate) idle: Duration,
+    /// Longest time of a whole transfer.
+    pub(crate) total: Duration,
+    /// Migrations at once.
+    pub(crate) migrations_at_once: usize,
+    /// Migrations that have not ended.
+    pub(crate) max_waiting: usize,
+    /// Syncs of mirrors at once.
+    pub(crate) syncs_at_once: usize,
+    /// Schemes of remotes.
+    pub(crate) protocols: Protocols,
+}
+
+/// Schemes that remotes may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protocols {
+    pub(crate) http: bool,
+    pub(crate) https: bool,
+    pub(crate) git: bool,
+}
+
+impl FromStr for Protocols {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut protocols = Self { http: false, https: false, git: false };
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            match word {
+                "http" => protocols.http = true,
+                "https" => protocols.https = true,
+                "git" => protocols.git = true,
+                other => return Err(format!("`{other}` is none of http, https and git")),
+            }
+        }
+        Ok(protocols)
+    }
+}

@@ -1,0 +1,22 @@
+//! Events of other parts of this service, written in their transactions: all events of a repository go one way, and stay in order.
+
+use ferrite_kit::{
+    db::{DbError, Tx},
+    outbox,
+};
+use ferrite_proto::{events::event::Fact, id::RepositoryId};
+
+use super::{subscribers::subscribers, updater::RefUpdater};
+
+impl RefUpdater {
+    /// Appends an event about a repository to the outbox. Call [`RefUpdater::wake_relay`] after the commit.
+    pub(crate) async fn announce(&self, tx: &mut Tx, id: RepositoryId, fact: Fact) -> Result<(), DbError> {
+        let (now, receivers) = (self.inner().clock.now_us(), subscribers(&fact));
+        outbox::append(tx, &outbox::event(id, now, fact), receivers.all, now).await
+    }
+
+    /// Has the events of committed transactions delivered now.
+    pub(crate) fn wake_relay(&self) {
+        self.inner().relay.wake();
+    }
+}

@@ -1,0 +1,98 @@
+//! Changes of the branch that HEAD points to: the intent in the row of the repository, then HEAD, then the event together with the end of
+//! the intent. So a change once begun is finished and told, also after a crash.
+//!
+//! Not here: the choice of a branch for HEAD when the branch that it names does not exist (`updater`).
+
+use ferrite_kit::outbox;
+use ferrite_proto::events::{RefsUpdateKind, RefsUpdated, event::Fact};
+
+use super::{
+    subscribers::subscribers,
+    updater::{RefUpdater, WriteGuard},
+};
+use crate::{
+    db::RepositoryTable,
+    types::{error::GitError, name::BranchName, rpc_error::RpcError},
+};
+
+/// A repository after HEAD was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeadChange {
+    /// Number of the change in the journal.
+    pub(crate) number: i64,
+    /// Bytes of the repository on disk.
+    pub(crate) size_bytes: i64,
+    /// True if the repository has no branch.
+    pub(crate) is_empty: bool,
+}
+
+impl RefUpdater {
+    /// Points HEAD to a branch. Returns `None` if it points there already.
+    ///
+    /// Must run to completion, like [`RefUpdater::apply`].
+    ///
+    /// # Errors
+    /// `Invalid` (field `default_branch`) if there is no such branch, `RepositoryNotFound`.
+    pub(crate) async fn set_default_branch(
+        &self,
+        guard: &WriteGuard,
+        branch: BranchName,
+    ) -> Result<Option<HeadChange>, RpcError> {
+        let (inner, id) = (self.inner(), guard.id);
+        if inner.refs.head(id).await?.branch == branch {
+            return Ok(None);
+        }
+        if inner.refs.resolve(id, branch.to_ref()).await?.is_none() {
+            return Err(GitError::invalid("default_branch", "unknown", "branch does not exist").into());
+        }
+        inner.set_needs_recovery(id, true);
+        if !inner.repositories.begin_head(id, &branch).await? {
+            inner.set_needs_recovery(id, false);
+            return Err(GitError::RepositoryNotFound.into());
+        }
+        let change = self.finish_head(guard, branch).await?;
+        inner.set_needs_recovery(id, false);
+        Ok(Some(change))
+    }
+
+    /// Finishes a change of HEAD that a crash or a failure broke off. The caller holds the write lock.
+    pub(super) async fn recover_head(&self, guard: &WriteGuard) -> Result<(), RpcError> {
+        let Some(name) = self.inner().repositories.new_head(guard.id).await? else { return Ok(()) };
+        let Ok(branch) = BranchName::parse(&name) else {
+            return Err(GitError::Internal("the branch for HEAD is not valid".to_owned()).into());
+        };
+        self.finish_head(guard, branch).await?;
+        tracing::info!(repo.id = %guard.id, "finished a change of the default branch");
+        Ok(())
+    }
+
+    async fn finish_head(&self, guard: &WriteGuard, branch: BranchName) -> Result<HeadChange, RpcError> {
+        let (inner, id) = (self.inner(), guard.id);
+        inner.refs.set_head(id, branch.clone()).await?;
+        let (_, size) = inner.refs.head_and_size(id).await?;
+        let (size_bytes, is_empty) = (i64::try_from(size).unwrap_or(i64::MAX), inner.refs.is_empty(id).await?);
+        let now = inner.clock.now_us();
+        let mut tx = inner.db.begin().await?;
+        let next = RepositoryTable::next_number(&mut tx, id).await?.ok_or(GitError::RepositoryNotFound)?;
+        RepositoryTable::end_head(&mut tx, id).await?;
+        if !next.is_wiki {
+            let fact = Fact::RefsUpdated(RefsUpdated {
+                kind: RefsUpdateKind::Api.into(),
+                number: next.number,
+                size_bytes,
+                is_empty,
+                default_branch: branch.as_bytes().to_vec(),
+                ..RefsUpdated::default()
+            });
+            let receivers = subscribers(&fact);
+            outbox::append(&mut tx, &outbox::event(id, now, fact), receivers.all, now).await?;
+        }
+        tx.commit().await?;
+        // Not awaited: the subscriber (repo-svc) is the caller of this RPC.
+        inner.relay.wake();
+        Ok(HeadChange { number: next.number, size_bytes, is_empty })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! `CreateTag`: the tag of a release.
+
+use ferrite_kit::auth::Caller;
+use ferrite_proto::{
+    git::{CreateTagRequest, CreateTagResponse},
+    id::RepositoryId,
+};
+use git2::Repository;
+use tonic::Request;
+
+use super::finish::finish;
+use crate::{
+    db::{RefTransaction, UpdateKind},
+    repo::{
+        refs::{RefEdit, lookup},
+        revision::Revision,
+    },
+    state::AppState,
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+        rpc_error::RpcError,
+    },
+};
+
+/// A checked request for a tag.
+struct NewTag {
+    repository: RepositoryId,
+    name: RefName,
+    target: Revision,
+    user: i64,
+    is_mirror: bool,
+}
+
+/// Makes a lightweight tag unless there is one of that name.
+pub(super) async fn create_tag(
+    state: &AppState,
+    request: Request<CreateTagRequest>,
+) -> Result<CreateTagResponse, RpcError> {
+    Caller::of(&request).require_service()?;
+    let tag = parse(&request.into_inner())?;
+    let own = state.clone();
+    let was_made = finish(state, async move { create(&own, tag).await }).await?;
+    Ok(CreateTagResponse { was_made })
+}
+
+fn parse(request: &CreateTagRequest) -> Result<NewTag, GitError> {
+    let short = request.tag_name.as_bytes();
+    // The rules for names of branches keep tags from being taken for something else, too.
+    BranchName::parse(short).map_err(|error| error.of("tag_name"))?;
+    let name = RefName::parse(&[b"refs/tags/", short].concat()).map_err(|error| error.of("tag_name"))?;
+    let target = Revision::parse(request.target.as_bytes()).map_err(unknown_target)?;
+    Ok(NewTag {
+        repository: RepositoryId(request.repository_id),
+        name,
+        target,
+        user: request.user_id,
+        is_mirror: request.is_mirror,
+    })
+}
+
+/// Returns true if the tag was made by this call.
+async fn create(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
+    let id = tag.repository;
+    let guard = state.updater.lock(id).await?;
+    let (name, target, is_mirror) = (tag.name.clone(), tag.target, tag.is_mirror);
+    let job = move |repo: &Repository| {
+        if lookup(repo, &name)?.is_some() {
+            return Ok(None);
+        }
+        if is_mirror {
+            return Err(GitError::MirrorReadOnly);
+        }
+        target.resolve(repo).map(|resolved| Some(resolved.commit)).map_err(unknown_target)
+    };
+    let Some(commit) = state.pool.run(id, job).await? else { return Ok(false) };
+    let edit = RefEdit { name: tag.name, old: None, new: Some(commit) };
+    let change = RefTransaction::new(UpdateKind::Api, tag.user, vec![edit]);
+    let applied = state.updater.apply::<()>(&guard, &change, None).await;
+    let delivered = applied.map_err(|error| match error {
+        RpcError::Git(GitError::RefNameClash { .. }) => {
+            GitError::invalid("tag_name", "taken", "collides with another tag").into()
+        }
+        error => error,
+    })?;
+    drop(guard);
+    delivered.await;
+    Ok(true)
+}
+
+fn unknown_target(error: GitError) -> GitError {
+    match error {
+        GitError::RevisionNotFound => GitError::invalid("target_commitish", "unknown", "is no branch and no commit"),
+        error => error,
+    }
+}

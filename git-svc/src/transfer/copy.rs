@@ -1,0 +1,130 @@
+//! Copies of repositories within this store, for forks.
+//!
+//! A copy has the branches, tags and HEAD of its source, and one pack of the objects that these reach. What else the source has, such as
+//! objects that a forced push left behind, is not in it, because readers of the copy may read each of its objects. The two share nothing.
+//!
+//! No lock keeps maintenance from repacking the source meanwhile: git holds on to the packs that it has found, looks again for those that
+//! are gone, and objects stay for days after the last ref to them went. If one is missing nevertheless, the copy is made again, of the
+//! refs of that moment.
+//!
+//! Not here: rows, the journal and events of the copy (`rpc`).
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use ferrite_kit::Lifecycle;
+use ferrite_proto::id::RepositoryId;
+use tokio::time::Instant;
+
+use crate::{
+    admission::limiter::{ClientKey, Limiter},
+    disk::repositories::RepositoryStore,
+    git::command::Git,
+    repo::{
+        pool::Pool,
+        refs::{RefEntry, Refs, write_packed},
+    },
+    types::error::GitError,
+};
+
+/// Longest time that git works on one copy.
+const COPY_TIMEOUT: Duration = Duration::from_secs(600);
+/// Attempts of a copy that git fails to make.
+const MAX_ATTEMPTS: usize = 2;
+/// The refs that a copy has.
+const COPIED_REFS: [&[u8]; 2] = [b"refs/heads/", b"refs/tags/"];
+
+/// Copies repositories. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct CopyService {
+    git: Arc<Git>,
+    store: Arc<RepositoryStore>,
+    pool: Pool,
+    refs: Refs,
+    limiter: Arc<Limiter>,
+    life: Lifecycle,
+}
+
+impl CopyService {
+    /// A service that makes as many copies at once as `limiter` permits, until `life` stops.
+    pub(crate) fn new(
+        git: Arc<Git>,
+        store: Arc<RepositoryStore>,
+        pool: Pool,
+        refs: Refs,
+        limiter: Arc<Limiter>,
+        life: Lifecycle,
+    ) -> Self {
+        Self { git, store, pool, refs, limiter, life }
+    }
+
+    /// Makes the repository `id` as a copy of `source`. One that exists is left as it is. On return all of the copy is on disk; after an
+    /// error nothing of it is left.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound` without a source, `StoreFull`, `TimedOut`, `Overloaded` when too many copies are being made or the process
+    /// stops, and those of git and the file system.
+    pub(crate) async fn copy(
+        &self,
+        id: RepositoryId,
+        source: RepositoryId,
+        client: &ClientKey,
+    ) -> Result<(), GitError> {
+        if self.store.exists(id) {
+            return Ok(());
+        }
+        let _permit = self.limiter.acquire(source, client).await?;
+        let deadline = Instant::now() + COPY_TIMEOUT;
+        for _ in 1..MAX_ATTEMPTS {
+            match self.attempt(id, source, deadline).await {
+                Err(GitError::Command { command, stderr, .. }) => {
+                    tracing::warn!(repo.id = %source, command, stderr, "copying a repository again");
+                }
+                outcome => return outcome,
+            }
+        }
+        let outcome = self.attempt(id, source, deadline).await;
+        // git has other words for a repository that is deleted under its hands.
+        if outcome.is_err() && !self.store.exists(source) {
+            return Err(GitError::RepositoryNotFound);
+        }
+        outcome
+    }
+
+    async fn attempt(&self, id: RepositoryId, source: RepositoryId, deadline: Instant) -> Result<(), GitError> {
+        let branch = self.refs.head(source).await?.branch;
+        let table = self.refs.table(source).await?;
+        let refs: Vec<_> = COPIED_REFS.iter().flat_map(|prefix| table.rows(table.span(prefix))).cloned().collect();
+        drop(table);
+        // About the size of the copy, or more: what is not copied counts, too.
+        let begin = move |store: &RepositoryStore| store.begin_build(id, &branch, store.size(source)?);
+        let incoming = self.pool.run_blocking(begin).await?;
+        match self.fill(source, &incoming, refs, deadline).await {
+            Ok(()) => self.pool.run_blocking(move |store| store.publish_built(id, &incoming)).await,
+            Err(error) => self.pool.run_blocking(move |store| Err(store.discard_built(&incoming, error))).await,
+        }
+    }
+
+    /// Writes the refs and all objects that they reach to the repository at `incoming`.
+    async fn fill(
+        &self,
+        source: RepositoryId,
+        incoming: &Path,
+        refs: Vec<RefEntry>,
+        deadline: Instant,
+    ) -> Result<(), GitError> {
+        if refs.is_empty() {
+            return Ok(());
+        }
+        let child = self.git.copy_objects(&self.store.path(source), &incoming.join("objects"))?;
+        let tips: String = refs.iter().map(|entry| format!("{}\n", entry.target)).collect();
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !child.finish_unless(tips.as_bytes(), self.life.stopping(), left).await? {
+            return Err(GitError::Overloaded);
+        }
+        let incoming = incoming.to_owned();
+        self.pool.run_blocking(move |_| write_packed(&incoming, &refs)).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

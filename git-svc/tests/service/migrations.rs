@@ -1,0 +1,286 @@
+//! Migrations from another host, good and bad.
+
+use std::{path::Path, time::Duration};
+
+use ferrite_proto::{
+    events::{MigrationEnded, event::Fact},
+    git::{GetMigrationRequest, GetMigrationResponse, MigrationPhase, StartMigrationRequest},
+};
+use git2::{Oid, Repository};
+
+use crate::{
+    harness::{Service, reason},
+    push::git,
+    remote::{LOGIN, Remote, followed_refs},
+};
+
+/// Limits that end bad transfers soon.
+const SHORT: [&str; 3] =
+    ["--migration-idle-seconds=5", "--migration-total-seconds=60", "--migration-max-bytes=2000000"];
+
+pub(crate) fn request(id: i64, url: &str) -> StartMigrationRequest {
+    StartMigrationRequest {
+        repository_id: id,
+        store: "s1".into(),
+        epoch: 1,
+        default_branch: "main".into(),
+        url: url.to_owned(),
+        user_id: 7,
+        ..StartMigrationRequest::default()
+    }
+}
+
+/// Starts the service with this host permitted, and further flags.
+pub(crate) async fn service_for(remote: &Remote, flags: &[&str]) -> Service {
+    let allowed = remote.allowed();
+    Service::start_with(tempfile::tempdir().unwrap(), &[&[allowed.as_str()], flags].concat()).await
+}
+
+async fn state(service: &Service, id: i64) -> GetMigrationResponse {
+    service.migrations().get_migration(GetMigrationRequest { repository_id: id }).await.unwrap().into_inner()
+}
+
+/// Waits for the end of a migration, and returns its last state and what was told of it.
+pub(crate) async fn end(service: &Service, id: i64) -> (GetMigrationResponse, MigrationEnded) {
+    for _ in 0..3000 {
+        let found = state(service, id).await;
+        let told = service.facts(id).into_iter().find_map(|fact| match fact {
+            Fact::MigrationEnded(ended) => Some(ended),
+            _ => None,
+        });
+        if let (MigrationPhase::Done | MigrationPhase::Failed, Some(told)) = (found.phase(), told) {
+            return (found, told);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the migration of {id} does not end: {:?}", state(service, id).await);
+}
+
+/// Returns the files below a folder whose bytes contain `text`.
+fn files_with(folder: &Path, text: &[u8]) -> Vec<String> {
+    let (mut folders, mut found) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            } else if std::fs::read(entry.path()).unwrap_or_default().windows(text.len()).any(|part| part == text) {
+                found.push(entry.path().display().to_string());
+            }
+        }
+    }
+    found
+}
+
+fn incoming(service: &Service) -> usize {
+    std::fs::read_dir(service.store().join("incoming")).unwrap().count()
+}
+
+/// A repository with everything that is taken, and a pull request, which is not.
+fn fill(remote: &Remote, name: &str) -> Oid {
+    let repo = remote.repository(name);
+    let first = repo.commit("refs/heads/trunk", "one", &[]);
+    let second = repo.commit("refs/heads/feature/two", "two", &[first]);
+    repo.tag("v1", first);
+    repo.point("refs/tags/light", second);
+    repo.commit("refs/notes/commits", "note", &[]);
+    repo.0.set_head("refs/heads/trunk").unwrap();
+    repo.commit("refs/pull/1/head", "pulled", &[first])
+}
+
+#[tokio::test]
+async fn a_copy_has_what_the_remote_has_and_its_password_is_nowhere() {
+    let remote = Remote::start().await;
+    let pulled = fill(&remote, "demo.git");
+    remote.repository("demo.wiki.git").commit("refs/heads/master", "Home.md", &[]);
+    let service = service_for(&remote, &[]).await;
+    let asked = StartMigrationRequest {
+        username: LOGIN.0.to_owned(),
+        password: LOGIN.1.to_owned(),
+        wiki_repository_id: 51,
+        ..request(50, &remote.url("secret", "demo.git"))
+    };
+    service.migrations().start_migration(asked.clone()).await.unwrap();
+    service.migrations().start_migration(asked).await.unwrap();
+    let (state, told) = end(&service, 50).await;
+    assert_eq!((state.phase(), state.error.as_str()), (MigrationPhase::Done, ""));
+    assert_eq!((told.is_empty, told.has_wiki, told.default_branch.as_slice()), (false, true, &b"trunk"[..]));
+    assert!(told.size_bytes > 0 && told.object_count > 0 && told.received_bytes > 0 && told.number == 1, "{told:?}");
+
+    let copy = service.on_disk(50);
+    assert_eq!(followed_refs(&copy), remote.repository("demo.git").refs());
+    assert!(copy.find_reference("refs/pull/1/head").is_err() && copy.find_commit(pulled).is_err());
+    assert_eq!(followed_refs(&service.on_disk(51)), remote.repository("demo.wiki.git").refs());
+    git(copy.path(), &["fsck", "--strict"]).await;
+
+    let pair = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, format!("{}:{}", LOGIN.0, LOGIN.1));
+    for text in [LOGIN.1, pair.as_str()] {
+        assert_eq!(files_with(service.folder.path(), text.as_bytes()), [""; 0]);
+    }
+    assert!(remote.seen().iter().all(|(path, _)| !path.contains("hunter2")));
+    assert_eq!(incoming(&service), 0);
+    assert!(service.facts(51).is_empty(), "no service is told of wikis");
+}
+
+#[tokio::test]
+async fn an_empty_repository_is_brought_an_old_server_spoken_to_and_a_redirect_followed_without_the_password() {
+    let remote = Remote::start().await;
+    remote.repository("empty.git").0.set_head("refs/heads/later").unwrap();
+    fill(&remote, "demo.git");
+    // Another port is another server.
+    let other = Remote::start().await;
+    fill(&other, "demo.git");
+    let service = Service::start_with(tempfile::tempdir().unwrap(), &["--outbound-allow=127.0.0.1"]).await;
+    service.migrations().start_migration(request(1, &remote.url("open", "empty.git"))).await.unwrap();
+    let (state, told) = end(&service, 1).await;
+    assert_eq!((state.error.as_str(), told.is_empty, told.default_branch.as_slice()), ("", true, &b"later"[..]));
+    service.migrations().start_migration(request(2, &remote.url("to-open", "demo.git"))).await.unwrap();
+    assert_eq!(end(&service, 2).await.0.error, "");
+    assert_eq!(followed_refs(&service.on_disk(2)), remote.repository("demo.git").refs());
+    service.migrations().start_migration(request(4, &remote.url("old", "demo.git"))).await.unwrap();
+    assert_eq!(end(&service, 4).await.0.error, "");
+    assert_eq!(followed_refs(&service.on_disk(4)), remote.repository("demo.git").refs());
+
+    let asked =
+        StartMigrationRequest { password: "hunter2".to_owned(), ..request(3, &remote.elsewhere(&other, "demo.git")) };
+    service.migrations().start_migration(asked).await.unwrap();
+    assert_eq!(end(&service, 3).await.0.error, "");
+    assert!(remote.seen().last().unwrap().1.is_some(), "its own server is told the password");
+    assert!(!other.seen().is_empty() && other.seen().iter().all(|(_, login)| login.is_none()), "{:?}", other.seen());
+}
+
+#[tokio::test]
+async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
+    let remote = Remote::start().await;
+    fill(&remote, "demo.git");
+    let bad = remote.repository("bad.git");
+    bad_tree(&bad.0);
+    let service = service_for(&remote, &SHORT).await;
+    let (smart, allowed) = ("the address does not answer in git's smart protocol", "the address is not allowed");
+    let cases = [
+        ("page", "demo.git", smart),
+        ("dumb", "demo.git", smart),
+        ("to-page", "demo.git", smart),
+        ("to-itself", "demo.git", smart),
+        ("to-inner", "demo.git", allowed),
+        ("gone", "demo.git", "there is no repository at this address"),
+        ("open", "missing.git", "there is no repository at this address"),
+        ("secret", "demo.git", "the remote asks for credentials, or refuses these"),
+        ("silent", "demo.git", "the remote cannot be reached"),
+        ("hang", "demo.git", "the remote was silent or too slow"),
+        ("late", "demo.git", "the transfer failed"),
+        ("endless", "demo.git", "the repository is larger than 2000000 bytes"),
+        ("open", "bad.git", "the repository has objects that are not valid"),
+    ];
+    for (id, (way, name, _)) in (1..).zip(&cases) {
+        let asked = StartMigrationRequest {
+            username: "ada".to_owned(),
+            password: "wrong".to_owned(),
+            mirror_interval_seconds: 600,
+            wiki_repository_id: id + 1000,
+            ..request(id, &remote.url(way, name))
+        };
+        service.migrations().start_migration(asked).await.unwrap();
+    }
+    for (id, (way, name, reason)) in (1..).zip(&cases) {
+        let (state, told) = end(&service, id).await;
+        assert_eq!((state.phase(), state.error.as_str()), (MigrationPhase::Failed, *reason), "{way}/{name}");
+        assert_eq!(told.error, state.error);
+        assert!(service.facts(id).len() == 1, "no mirror was made");
+        let gone =
+            service.with_grant(id, ferrite_proto::git::ListBranchesRequest { repository_id: id, ..Default::default() });
+        assert_eq!(self::reason(&service.git().list_branches(gone).await.unwrap_err()), "REPOSITORY_NOT_FOUND");
+    }
+    assert_eq!(incoming(&service), 0);
+    assert_eq!(walk_repositories(&service.store().join("repos")), 0);
+    let missing = service.migrations().get_migration(GetMigrationRequest { repository_id: 999 }).await;
+    assert_eq!(reason(&missing.unwrap_err()), "MIGRATION_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn addresses_that_are_refused_are_told_at_once() {
+    let service = Service::start().await;
+    for url in [
+        "http://127.0.0.1/a.git",
+        "file:///etc",
+        "ssh://git@example.com/a",
+        "ext::sh -c id",
+        "-x",
+        "git://example.com/a",
+    ] {
+        let status = service.migrations().start_migration(request(1, url)).await.unwrap_err();
+        assert_eq!(ferrite_proto::error::violations(&status)[0].0, "url", "{url}");
+    }
+    let status = ferrite_proto::git::migration_service_client::MigrationServiceClient::new(service.stranger())
+        .start_migration(request(1, "https://example.com/a.git"))
+        .await;
+    assert!(status.is_err());
+}
+
+#[tokio::test]
+async fn a_migration_goes_on_after_a_restart() {
+    let remote = Remote::start().await;
+    fill(&remote, "demo.git");
+    let mut service = service_for(&remote, &["--migrations-at-once=1", "--migration-idle-seconds=6"]).await;
+    service.migrations().start_migration(request(1, &remote.url("hang", "demo.git"))).await.unwrap();
+    service.migrations().start_migration(request(2, &remote.url("open", "demo.git"))).await.unwrap();
+    while !remote.seen().iter().any(|(path, _)| path.ends_with("git-upload-pack")) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(state(&service, 2).await.phase(), MigrationPhase::Queued);
+    service.stop().await;
+    service.launch().await;
+    assert_eq!(end(&service, 1).await.0.error, "the remote was silent or too slow");
+    assert_eq!(end(&service, 2).await.0.error, "");
+    assert_eq!(followed_refs(&service.on_disk(2)), remote.repository("demo.git").refs());
+    assert_eq!(incoming(&service), 0);
+}
+
+#[tokio::test]
+async fn git_servers_are_asked_where_the_operator_permits_it() {
+    let remote = Remote::start().await;
+    fill(&remote, "demo.git");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // Not `git daemon`, which starts this program and would leave it behind when killed.
+    let programs = git(remote.folder(), &["--exec-path"]).await;
+    let mut daemon = tokio::process::Command::new(Path::new(&programs).join("git-daemon"));
+    daemon.args(["--export-all", "--listen=127.0.0.1", "--reuseaddr"]).arg(format!("--port={port}"));
+    daemon.arg(format!("--base-path={}", remote.folder().display())).kill_on_drop(true);
+    let mut daemon = daemon.spawn().unwrap();
+    while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        assert!(daemon.try_wait().unwrap().is_none(), "git daemon ended");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let allowed = format!("--outbound-allow=127.0.0.1:{port}");
+    let flags = [allowed.as_str(), "--migration-protocols=https,git"];
+    let service = Service::start_with(tempfile::tempdir().unwrap(), &flags).await;
+    let asked = StartMigrationRequest {
+        mirror_interval_seconds: 600,
+        ..request(1, &format!("git://127.0.0.1:{port}/demo.git"))
+    };
+    service.migrations().start_migration(asked).await.unwrap();
+    assert_eq!(end(&service, 1).await.0.error, "");
+    assert_eq!(followed_refs(&service.on_disk(1)), remote.repository("demo.git").refs());
+    service.migrations().start_migration(request(2, &format!("git://127.0.0.1:{port}/missing.git"))).await.unwrap();
+    assert_eq!(end(&service, 2).await.0.error, "there is no repository at this address");
+    assert!(service.migrations().start_migration(request(3, &remote.url("open", "demo.git"))).await.is_err());
+}
+
+/// Counts the repositories below a folder.
+fn walk_repositories(folder: &Path) -> usize {
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_repository = entry.path().extension().is_some_and(|extension| extension == "git");
+        count += if is_repository { 1 } else { walk_repositories(&entry.path()) };
+    }
+    count
+}
+
+/// Writes a branch whose tree has an entry that some file systems take for git's own folder.
+fn bad_tree(repo: &Repository) {
+    let blob = repo.blob(b"x").unwrap();
+    let tree = [b"100644 .GIT\0".as_slice(), blob.as_bytes()].concat();
+    let tree = repo.odb().unwrap().write(git2::ObjectType::Tree, &tree).unwrap();
+    let commit = format!("tree {tree}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nbad\n");
+    let commit = repo.odb().unwrap().write(git2::ObjectType::Commit, commit.as_bytes()).unwrap();
+    repo.reference("refs/heads/main", commit, true, "test").unwrap();
+}

@@ -1,0 +1,172 @@
+//! Seals secrets that a service must keep in its database with the key of the installation, so that the database alone opens none of
+//! them.
+//!
+//! A sealed value is a version byte, a random nonce, and the text under ChaCha20-Poly1305 with its place as associated data: moved to
+//! another place it does not open. Each service has keys of its own, derived from the key in the file.
+//!
+//! Not here: which columns are sealed, and what their places are called.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::secret::Secret;
+use crate::startup::StartError;
+
+const KEY_BYTES: usize = 32;
+const VERSION: u8 = 1;
+/// Bytes before the text: version and nonce.
+const HEADER_BYTES: usize = 1 + NONCE_LEN;
+
+/// The error of sealing or opening a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// The value was sealed by another key, for another place, by a later version, or is damaged.
+    #[error("a sealed value cannot be opened with this key")]
+    Unopenable,
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    NoRandomNumbers,
+}
+
+/// Seals and opens values of one service. Clones share the key.
+#[derive(Clone)]
+pub struct Sealer(Arc<Keys>);
+
+struct Keys {
+    seal: LessSafeKey,
+    fingerprint: hmac::Key,
+    random: SystemRandom,
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Sealer").finish_non_exhaustive()
+    }
+}
+
+impl Sealer {
+    /// Returns a sealer of `service` with the key of the installation.
+    #[must_use]
+    pub fn new(key: &[u8; KEY_BYTES], service: &str) -> Self {
+        // The key of the file is used for nothing but to derive others.
+        let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+        let derive = |purpose: &str| hmac::sign(&key, format!("ferrite {service} {purpose} 1").as_bytes());
+        let seal = UnboundKey::new(&CHACHA20_POLY1305, derive("seal").as_ref());
+        let seal = LessSafeKey::new(seal.expect("a digest of SHA-256 has the length of a key"));
+        let fingerprint = hmac::Key::new(hmac::HMAC_SHA256, derive("fingerprint").as_ref());
+        Self(Arc::new(Keys { seal, fingerprint, random: SystemRandom::new() }))
+    }
+
+    /// Reads the key from a file of 64 hexadecimal digits, with or without white space around them.
+    ///
+    /// # Errors
+    /// When the file cannot be read or holds anything else.
+    pub fn read(path: &Path, service: &str) -> Result<Self, StartError> {
+        let failed = |reason: String| StartError::Other(format!("secret key file `{}`: {reason}", path.display()));
+        let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+        let mut key = [0; KEY_BYTES];
+        hex::decode_to_slice(text.trim_ascii(), &mut key)
+            .map_err(|_| failed("must hold 64 hexadecimal digits".to_owned()))?;
+        Ok(Self::new(&key, service))
+    }
+
+    /// Seals a text for a place. Equal texts give different values.
+    ///
+    /// # Errors
+    /// [`SealError::NoRandomNumbers`].
+    pub fn seal(&self, place: &[u8], text: &str) -> Result<Vec<u8>, SealError> {
+        let mut nonce = [0; NONCE_LEN];
+        self.0.random.fill(&mut nonce).map_err(|_| SealError::NoRandomNumbers)?;
+        let mut body = text.as_bytes().to_vec();
+        let key_nonce = Nonce::assume_unique_for_key(nonce);
+        self.0
+            .seal
+            .seal_in_place_append_tag(key_nonce, Aad::from(place), &mut body)
+            .map_err(|_| SealError::NoRandomNumbers)?;
+        let mut sealed = Vec::with_capacity(HEADER_BYTES + body.len());
+        sealed.push(VERSION);
+        sealed.extend_from_slice(&nonce);
+        sealed.append(&mut body);
+        Ok(sealed)
+    }
+
+    /// Opens a value of a place.
+    ///
+    /// # Errors
+    /// [`SealError::Unopenable`].
+    pub fn open(&self, place: &[u8], sealed: &[u8]) -> Result<Secret, SealError> {
+        let (header, body) = sealed.split_at_checked(HEADER_BYTES).ok_or(SealError::Unopenable)?;
+        if header[0] != VERSION {
+            return Err(SealError::Unopenable);
+        }
+        let nonce = Nonce::try_assume_unique_for_key(&header[1..]).map_err(|_| SealError::Unopenable)?;
+        let mut body = body.to_vec();
+        let text = self.0.seal.open_in_place(nonce, Aad::from(place), &mut body).map_err(|_| SealError::Unopenable)?;
+        std::str::from_utf8(text).map(Secret::new).map_err(|_| SealError::Unopenable)
+    }
+
+    /// Returns a digest of a text that tells equal texts from different ones, and nothing to those without the key.
+    #[must_use]
+    pub fn fingerprint(&self, text: &str) -> String {
+        hex::encode(hmac::sign(&self.0.fingerprint, text.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_opens_for_its_place_service_and_key_only() {
+        let sealer = Sealer::new(&[1; 32], "one-svc");
+        for text in ["", "hunter2", "h\u{fc}nter"] {
+            let sealed = sealer.seal(b"table.column", text).unwrap();
+            assert_eq!(sealer.open(b"table.column", &sealed).unwrap().expose(), text);
+            assert_eq!(sealer.open(b"table.other", &sealed), Err(SealError::Unopenable));
+            for other in [Sealer::new(&[2; 32], "one-svc"), Sealer::new(&[1; 32], "two-svc")] {
+                assert_eq!(other.open(b"table.column", &sealed), Err(SealError::Unopenable));
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_or_cut_value_does_not_open() {
+        let sealer = Sealer::new(&[1; 32], "one-svc");
+        let sealed = sealer.seal(b"place", "http://example.com/").unwrap();
+        for index in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[index] ^= 1;
+            assert_eq!(sealer.open(b"place", &changed), Err(SealError::Unopenable), "byte {index}");
+            assert_eq!(sealer.open(b"place", &sealed[..index]), Err(SealError::Unopenable), "cut at {index}");
+        }
+    }
+
+    #[test]
+    fn equal_texts_have_different_values_and_one_fingerprint() {
+        let sealer = Sealer::new(&[1; 32], "one-svc");
+        let seal = || sealer.seal(b"place", "hunter2").unwrap();
+        assert_ne!(seal(), seal());
+        assert!(!seal().windows(7).any(|part| part == b"hunter2"));
+        assert_eq!(sealer.fingerprint("hunter2"), sealer.fingerprint("hunter2"));
+        assert_ne!(sealer.fingerprint("hunter2"), sealer.fingerprint("hunter3"));
+        assert_ne!(sealer.fingerprint("hunter2"), Sealer::new(&[2; 32], "one-svc").fingerprint("hunter2"));
+    }
+
+    #[test]
+    fn a_key_file_has_64_hexadecimal_digits() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret.key");
+        assert!(Sealer::read(&path, "one-svc").is_err());
+        for (text, is_key) in [("ab".repeat(32), true), (format!("{}\n", "AB".repeat(32)), true)]
+            .into_iter()
+            .chain(["", "ab", "x"].map(|text| (text.repeat(64), false)))
+        {
+            std::fs::write(&path, &text).unwrap();
+            assert_eq!(Sealer::read(&path, "one-svc").is_ok(), is_key, "{text:?}");
+        }
+    }
+}

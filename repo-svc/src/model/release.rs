@@ -1,0 +1,333 @@
+//! Fields of releases and of their files.
+//!
+//! Not here: whether a tag or its target exist, which git-svc knows.
+
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseRequest, UpdateReleaseRequest};
+
+use super::violations::Violations;
+use crate::error::RepoError;
+
+/// One part of the name of a ref: the file system allows 255 bytes, and git appends `.lock`.
+const MAX_TAG_NAME_BYTES: usize = 250;
+/// Bytes of the longest branch name.
+const MAX_TARGET_BYTES: usize = 1_000;
+const MAX_TITLE_CHARS: usize = 255;
+const MAX_BODY_BYTES: usize = 1 << 20;
+const MAX_ASSET_NAME_BYTES: usize = 255;
+const MAX_CONTENT_TYPE_BYTES: usize = 100;
+/// Media type of a file of which none is known.
+const UNKNOWN_CONTENT_TYPE: &str = "application/octet-stream";
+
+/// The short name of a tag: one that git accepts and that cannot be taken for an option, a full name or an object id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TagName(String);
+
+impl TagName {
+    /// Parses a short name, by the rules of `git check-ref-format`.
+    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        let refuse = |code, message: &str| Err(FieldViolation::new(field, code, message));
+        if text.is_empty() {
+            return refuse("required", "is required");
+        }
+        if text.len() > MAX_TAG_NAME_BYTES {
+            return refuse("too_long", "must have at most 250 bytes");
+        }
+        let is_bad_char = |char: char| char <= ' ' || char == '\u{7f}' || "~^:?*[\\".contains(char);
+        let is_bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+        let has_bad_pair = text.contains("..") || text.contains("@{") || text.ends_with('.') || text == "@";
+        if text.contains(is_bad_char) || has_bad_pair || text.split('/').any(is_bad_part) {
+            return refuse("invalid", "is no name that git allows for a tag");
+        }
+        let is_id = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_id || text.starts_with('-') || text.starts_with("refs/") || text == "refs" || text == "HEAD" {
+            return refuse("invalid", "could be taken for an option, a ref or an object id");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Returns the name.
+    pub(crate) fn into_string(self) -> String {
+        self.0
+    }
+}
+
+fn target(text: &str) -> Result<String, FieldViolation> {
+    let refuse = |code, message: &str| Err(FieldViolation::new("target_commitish", code, message));
+    if text.len() > MAX_TARGET_BYTES {
+        return refuse("too_long", "must have at most 1,000 bytes");
+    }
+    if text.chars().any(char::is_control) {
+        return refuse("invalid", "must not hold control characters");
+    }
+    Ok(text.to_owned())
+}
+
+fn title(text: &str) -> Result<String, FieldViolation> {
+    super::text::check_length(text, MAX_TITLE_CHARS, "name")?;
+    if text.chars().any(char::is_control) {
+        return Err(FieldViolation::new("name", "invalid", "must not hold control characters"));
+    }
+    Ok(text.to_owned())
+}
+
+fn body(text: &str) -> Result<String, FieldViolation> {
+    if text.len() > MAX_BODY_BYTES {
+        return Err(FieldViolation::new("body", "too_long", "must have at most 1 MiB"));
+    }
+    if text.contains('\0') {
+        return Err(FieldViolation::new("body", "invalid", "must not hold NUL characters"));
+    }
+    Ok(text.to_owned())
+}
+
+fn tag_name(text: &str) -> Result<String, FieldViolation> {
+    TagName::parse(text, "tag_name").map(TagName::into_string)
+}
+
+/// The checked fields of a release that requests set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReleaseFields {
+    /// Short name of the tag.
+    pub(crate) tag_name: String,
+    /// Branch or commit of which the tag is made.
+    pub(crate) target: String,
+    /// Title, possibly empty.
+    pub(crate) title: String,
+    /// Notes, possibly empty.
+    pub(crate) body: String,
+    /// True for a draft.
+    pub(crate) is_draft: bool,
+    /// True if it is not meant for everybody yet.
+    pub(crate) is_prerelease: bool,
+}
+
+impl ReleaseFields {
+    /// Checks the fields of a request. An empty target becomes `default_branch`.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] with every field that breaks a rule.
+    pub(crate) fn check(request: &CreateReleaseRequest, default_branch: &str) -> Result<Self, RepoError> {
+        let change = UpdateReleaseRequest {
+            tag_name: Some(request.tag_name.clone()),
+            target: Some(request.target.clone()).filter(|target| !target.is_empty()),
+            title: Some(request.title.clone()),
+            body: Some(request.body.clone()),
+            is_draft: Some(request.is_draft),
+            is_prerelease: Some(request.is_prerelease),
+            ..UpdateReleaseRequest::default()
+        };
+        let nothing = Self { target: default_branch.to_owned(), ..Self::default() };
+        Ok(ReleaseChange::check(&change)?.apply(&nothing))
+    }
+}
+
+/// Checked changes of a release; `None` keeps a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReleaseChange {
+    tag_name: Option<String>,
+    target: Option<String>,
+    title: Option<String>,
+    body: Option<String>,
+    is_draft: Option<bool>,
+    is_prerelease: Option<bool>,
+}
+
+impl ReleaseChange {
+    /// Checks the fields of a request.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] with every field that breaks a rule.
+    pub(crate) fn check(request: &UpdateReleaseRequest) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let tag_name = violations.take(request.tag_name.as_deref().map(tag_name).transpose());
+        let target = violations.take(request.target.as_deref().map(target).transpose());
+        let title = violations.take(request.title.as_deref().map(title).transpose());
+        let body = violations.take(request.body.as_deref().map(body).transpose());
+        match (tag_name, target, title, body) {
+            (Some(tag_name), Some(target), Some(title), Some(body)) => Ok(Self {
+                tag_name,
+                target,
+                title,
+                body,
+                is_draft: request.is_draft,
+                is_prerelease: request.is_prerelease,
+            }),
+            _ => Err(violations.into_error()),
+        }
+    }
+
+    /// Returns the fields after the change.
+    pub(crate) fn apply(&self, before: &ReleaseFields) -> ReleaseFields {
+        let text = |new: &Option<String>, old: &String| new.as_ref().unwrap_or(old).clone();
+        ReleaseFields {
+            tag_name: text(&self.tag_name, &before.tag_name),
+            target: text(&self.target, &before.target),
+            title: text(&self.title, &before.title),
+            body: text(&self.body, &before.body),
+            is_draft: self.is_draft.unwrap_or(before.is_draft),
+            is_prerelease: self.is_prerelease.unwrap_or(before.is_prerelease),
+        }
+    }
+}
+
+/// The name of a file of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AssetName(String);
+
+impl AssetName {
+    /// Parses a name: 1 to 255 bytes without slashes and control characters.
+    pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
+        let refuse = |code, message: &str| Err(FieldViolation::new("name", code, message));
+        if text.is_empty() {
+            return refuse("required", "is required");
+        }
+        if text.len() > MAX_ASSET_NAME_BYTES {
+            return refuse("too_long", "must have at most 255 bytes");
+        }
+        // `.` and `..` would be folders in a URL.
+        if text.contains('/') || text.chars().any(char::is_control) || text == "." || text == ".." {
+            return refuse("invalid", "must be a file name without slashes and control characters");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Returns the name.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A file of a release whose bytes are on the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewAsset {
+    /// Name, unique in the release.
+    pub(crate) name: AssetName,
+    /// Name of the file on the store.
+    pub(crate) file_id: String,
+    /// Bytes.
+    pub(crate) size_bytes: i64,
+    /// SHA-256 of the content, 64 hexadecimal digits.
+    pub(crate) sha256: String,
+    /// A media type.
+    pub(crate) content_type: String,
+}
+
+impl NewAsset {
+    /// Checks the fields of a request.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] with every field that breaks a rule.
+    pub(crate) fn check(request: &CreateReleaseAssetRequest) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let name = violations.take(AssetName::parse(&request.name));
+        let file_id = violations.take(digits(&request.file_id, 32, "file_id"));
+        let sha256 = violations.take(digits(&request.sha256, 64, "sha256"));
+        let size_bytes = violations.take(match request.size_bytes {
+            0.. => Ok(request.size_bytes),
+            _ => Err(FieldViolation::new("size_bytes", "invalid", "must not be negative")),
+        });
+        match (name, file_id, sha256, size_bytes) {
+            (Some(name), Some(file_id), Some(sha256), Some(size_bytes)) => {
+                let content_type = content_type(&request.content_type).to_owned();
+                Ok(Self { name, file_id, size_bytes, sha256, content_type })
+            }
+            _ => Err(violations.into_error()),
+        }
+    }
+}
+
+fn digits(text: &str, count: usize, field: &str) -> Result<String, FieldViolation> {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    if text.len() == count && text.bytes().all(is_digit) {
+        return Ok(text.to_owned());
+    }
+    Err(FieldViolation::new(field, "invalid", format!("must be {count} hexadecimal digits in lower case")))
+}
+
+/// Returns the media type without its parameters, or the one of unknown files for what is none.
+fn content_type(text: &str) -> &str {
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let is_token = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
+    };
+    let is_type = essence.split_once('/').is_some_and(|(kind, name)| is_token(kind) && is_token(name));
+    if is_type && essence.len() <= MAX_CONTENT_TYPE_BYTES { essence } else { UNKNOWN_CONTENT_TYPE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tag_names_are_those_of_git() {
+        for good in ["v1.0", "release/2", "a-b", "ünï", "1234567", "a@b", "heads/x", &"x".repeat(250)] {
+            assert!(TagName::parse(good, "tag_name").is_ok(), "{good}");
+        }
+        for (bad, code) in [
+            ("", "required"),
+            ("a b", "invalid"),
+            ("a..b", "invalid"),
+            ("a.lock", "invalid"),
+            ("a//b", "invalid"),
+            ("/a", "invalid"),
+            (".a", "invalid"),
+            ("a.", "invalid"),
+            ("@", "invalid"),
+            ("a@{b", "invalid"),
+            ("a~1", "invalid"),
+            ("a\tb", "invalid"),
+            ("-v1", "invalid"),
+            ("HEAD", "invalid"),
+            ("refs/tags/v1", "invalid"),
+            ("a".repeat(40).as_str(), "invalid"),
+            ("x".repeat(251).as_str(), "too_long"),
+        ] {
+            assert_eq!(TagName::parse(bad, "tag_name").unwrap_err().code, code, "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_wrong_field_of_a_release_is_named() {
+        let request = CreateReleaseRequest {
+            tag_name: "a b".into(),
+            target: "x\n".into(),
+            title: "x".repeat(256),
+            body: "\0".into(),
+            ..CreateReleaseRequest::default()
+        };
+        let Err(RepoError::Invalid(violations)) = ReleaseFields::check(&request, "main") else { panic!("refused") };
+        let fields: Vec<_> = violations.iter().map(|violation| violation.field.as_str()).collect();
+        assert_eq!(fields, ["tag_name", "target_commitish", "name", "body"]);
+        let request = CreateReleaseRequest { tag_name: "v1".into(), ..CreateReleaseRequest::default() };
+        assert_eq!(ReleaseFields::check(&request, "main").unwrap().target, "main");
+    }
+
+    #[test]
+    fn absent_fields_of_a_change_stay() {
+        let before = ReleaseFields { tag_name: "v1".into(), body: "x".into(), is_draft: true, ..Default::default() };
+        let request = UpdateReleaseRequest { body: Some(String::new()), ..UpdateReleaseRequest::default() };
+        let after = ReleaseChange::check(&request).unwrap().apply(&before);
+        assert_eq!(after, ReleaseFields { body: String::new(), ..before });
+    }
+
+    #[test]
+    fn names_of_files_have_no_folder() {
+        for good in ["a.tar.gz", "ä ö", "..a", "-x", &"x".repeat(255)] {
+            assert!(AssetName::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "a\nb", "a\0", &"x".repeat(256)] {
+            assert!(AssetName::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_content_type_is_plain_or_unknown() {
+        assert_eq!(content_type("text/plain; charset=utf-8"), "text/plain");
+        assert_eq!(content_type("application/vnd.x+json"), "application/vnd.x+json");
+        for wrong in ["", "text", "a/b/c", "text/<x>", "text/plain\r\nx: y", "é/x", &format!("a/{}", "x".repeat(100))]
+        {
+            assert_eq!(content_type(wrong), UNKNOWN_CONTENT_TYPE, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The settings of a repository that its administrators change, and their changes.
+//!
+//! Not here: the issue tracker (`issue_tracker`), and the wiki.
+
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::repo::UpdateRepositoryRequest;
+
+use super::name::RepoName;
+use super::profile::Website;
+use super::text::Description;
+use super::violations::Violations;
+use crate::error::RepoError;
+
+const MAX_WEBSITE_CHARS: usize = 1_024;
+const MAX_BRANCH_CHARS: usize = 255;
+
+/// The settings of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RepositorySettings {
+    /// The name as it is spelled.
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) website: String,
+    pub(crate) is_private: bool,
+    pub(crate) is_archived: bool,
+}
+
+impl RepositorySettings {
+    /// Returns the names of the fields that differ from `after`, as requests name them.
+    pub(crate) fn changed_fields(&self, after: &Self) -> Vec<&'static str> {
+        let fields = [
+            ("name", self.name != after.name),
+            ("description", self.description != after.description),
+            ("website", self.website != after.website),
+            ("private", self.is_private != after.is_private),
+            ("archived", self.is_archived != after.is_archived),
+        ];
+        fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
+    }
+
+    /// Returns the folded name, by which names are compared.
+    pub(crate) fn name_key(&self) -> String {
+        self.name.to_ascii_lowercase()
+    }
+}
+
+/// The checked changes of a repository's settings; `None` keeps a field.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RepositoryChange {
+    name: Option<RepoName>,
+    description: Option<Description>,
+    website: Option<Website>,
+    is_private: Option<bool>,
+    is_archived: Option<bool>,
+    /// Short name of the branch, which the store checks.
+    pub(crate) default_branch: Option<String>,
+}
+
+impl RepositoryChange {
+    /// Checks the fields of a client's request.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] with every field that breaks a rule.
+    pub(crate) fn check(request: UpdateRepositoryRequest) -> Result<Self, RepoError> {
+        let mut violations = Violations::default();
+        let name = request.name.as_deref().map(|text| RepoName::parse(text, "name"));
+        let name = violations.take(name.transpose());
+        let description = request.description.as_deref().map(|text| Description::parse(text, "description"));
+        let description = violations.take(description.transpose());
+        let website = request.website.as_deref().map(|text| Website::parse(text, MAX_WEBSITE_CHARS, "website"));
+        let website = violations.take(website.transpose());
+        let default_branch = violations.take(request.default_branch.map(branch).transpose());
+        match (name, description, website, default_branch) {
+            (Some(name), Some(description), Some(website), Some(default_branch)) => Ok(Self {
+                name,
+                description,
+                website,
+                is_private: request.is_private,
+                is_archived: request.is_archived,
+                default_branch,
+            }),
+            _ => Err(violations.into_error()),
+        }
+    }
+
+    /// Returns the settings after the change.
+    pub(crate) fn apply(&self, before: &RepositorySettings) -> RepositorySettings {
+        RepositorySettings {
+            name: self.name.as_ref().map_or(&*before.name, RepoName::as_str).to_owned(),
+            description: self.description.as_ref().map_or(&*before.description, Description::as_str).to_owned(),
+            website: self.website.as_ref().map_or(&*before.website, Website::as_str).to_owned(),
+            is_private: self.is_private.unwrap_or(before.is_private),
+            is_archived: self.is_archived.unwrap_or(before.is_archived),
+        }
+    }
+
+    /// Returns the new name, if there is one.
+    pub(crate) fn name(&self) -> Option<&RepoName> {
+        self.name.as_ref()
+    }
+}
+
+/// Checks the length of a branch name; its other rules are those of the store, which has to have the branch.
+fn branch(text: String) -> Result<String, FieldViolation> {
+    let refuse = |code, message: String| Err(FieldViolation::new("default_branch", code, message));
+    if text.is_empty() {
+        return refuse("required", "is required".to_owned());
+    }
+    if text.chars().count() > MAX_BRANCH_CHARS {
+        return refuse("too_long", format!("must have at most {MAX_BRANCH_CHARS} characters"));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn before() -> RepositorySettings {
+        RepositorySettings {
+            name: "demo".to_owned(),
+            description: "about".to_owned(),
+            website: "https://example.com".to_owned(),
+            is_private: false,
+            is_archived: false,
+        }
+    }
+
+    #[test]
+    fn an_absent_field_keeps_its_value_and_an_empty_text_clears_it() {
+        let change = |request| RepositoryChange::check(request).unwrap().apply(&before());
+        assert_eq!(change(UpdateRepositoryRequest::default()), before());
+        let cleared = change(UpdateRepositoryRequest {
+            description: Some(String::new()),
+            website: Some(String::new()),
+            ..UpdateRepositoryRequest::default()
+        });
+        assert_eq!((cleared.description.as_str(), cleared.website.as_str()), ("", ""));
+        assert_eq!(before().changed_fields(&cleared), ["description", "website"]);
+        let rest = change(UpdateRepositoryRequest {
+            name: Some("Demo".to_owned()),
+            is_private: Some(true),
+            is_archived: Some(true),
+            ..UpdateRepositoryRequest::default()
+        });
+        assert_eq!(before().changed_fields(&rest), ["name", "private", "archived"]);
+        assert_eq!(rest.name_key(), before().name_key());
+    }
+
+    #[test]
+    fn every_field_that_breaks_a_rule_is_named() {
+        let refused = RepositoryChange::check(UpdateRepositoryRequest {
+            name: Some("x.git".to_owned()),
+            description: Some("d".repeat(256)),
+            website: Some("example.com".to_owned()),
+            default_branch: Some("b".repeat(256)),
+            ..UpdateRepositoryRequest::default()
+        });
+        let Err(RepoError::Invalid(violations)) = refused else { panic!("{refused:?}") };
+        let fields: Vec<_> = violations.iter().map(|violation| (violation.field.as_str(), violation.code)).collect();
+        assert_eq!(
+            fields,
+            [("name", "reserved"), ("description", "too_long"), ("website", "invalid"), ("default_branch", "too_long")]
+        );
+    }
+}

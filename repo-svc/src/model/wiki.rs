@@ -1,0 +1,139 @@
+//! The settings of a repository's wiki, and their changes.
+//!
+//! Not here: its pages, which are in a repository of its own on the store.
+
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::repo::UpdateWikiRequest;
+
+use super::web_address::is_web_address;
+use crate::error::RepoError;
+
+const MAX_WIKI_URL_BYTES: usize = 2_048;
+const URL_FIELD: &str = "external_wiki_url";
+
+/// The settings of a wiki.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WikiSettings {
+    /// True if the repository has a wiki.
+    pub(crate) is_enabled: bool,
+    /// True if everybody may read the wiki of a private repository.
+    pub(crate) is_public: bool,
+    /// True if the wiki is elsewhere.
+    pub(crate) is_external: bool,
+    /// Address of the external wiki, possibly empty.
+    pub(crate) url: String,
+}
+
+impl WikiSettings {
+    /// Returns the names of the fields that differ from `after`, as requests name them.
+    pub(crate) fn changed_fields(&self, after: &Self) -> Vec<&'static str> {
+        let fields = [
+            ("enable_wiki", self.is_enabled != after.is_enabled),
+            ("allow_public_wiki", self.is_public != after.is_public),
+            ("enable_external_wiki", self.is_external != after.is_external),
+            (URL_FIELD, self.url != after.url),
+        ];
+        fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
+    }
+}
+
+/// The checked changes of a wiki's settings; `None` keeps a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WikiChange {
+    is_enabled: Option<bool>,
+    is_public: Option<bool>,
+    is_external: Option<bool>,
+    url: Option<String>,
+}
+
+impl WikiChange {
+    /// Checks the fields of a client's request.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] with the field that breaks a rule.
+    pub(crate) fn check(request: &UpdateWikiRequest) -> Result<Self, RepoError> {
+        let url = request.external_wiki_url.as_deref().map(wiki_url).transpose();
+        Ok(Self {
+            is_enabled: request.enable_wiki,
+            is_public: request.allow_public_wiki,
+            is_external: request.enable_external_wiki,
+            url: url.map_err(|violation| RepoError::Invalid(vec![violation]))?,
+        })
+    }
+
+    /// Returns the settings after the change.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] if an external wiki would be in use without its address.
+    pub(crate) fn apply(&self, before: &WikiSettings) -> Result<WikiSettings, RepoError> {
+        let after = WikiSettings {
+            is_enabled: self.is_enabled.unwrap_or(before.is_enabled),
+            is_public: self.is_public.unwrap_or(before.is_public),
+            is_external: self.is_external.unwrap_or(before.is_external),
+            url: self.url.as_ref().unwrap_or(&before.url).clone(),
+        };
+        if after.is_external && after.url.is_empty() {
+            return Err(RepoError::field(URL_FIELD, "required", "is required for an external wiki"));
+        }
+        Ok(after)
+    }
+}
+
+/// Parses an absolute `http` or `https` URL, or the empty text.
+fn wiki_url(text: &str) -> Result<String, FieldViolation> {
+    if text.len() > MAX_WIKI_URL_BYTES {
+        let message = format!("must have at most {MAX_WIKI_URL_BYTES} bytes");
+        return Err(FieldViolation::new(URL_FIELD, "too_long", message));
+    }
+    if text.is_empty() || is_web_address(text) {
+        return Ok(text.to_owned());
+    }
+    Err(FieldViolation::new(URL_FIELD, "invalid", "must be an absolute http or https URL"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn before() -> WikiSettings {
+        WikiSettings { is_enabled: true, is_public: false, is_external: false, url: String::new() }
+    }
+
+    fn code(refused: RepoError) -> &'static str {
+        let RepoError::Invalid(violations) = refused else { panic!("{refused:?}") };
+        let [violation] = violations.as_slice() else { panic!("{violations:?}") };
+        assert_eq!(violation.field, URL_FIELD);
+        violation.code
+    }
+
+    fn with_url(url: &str) -> Result<WikiChange, RepoError> {
+        WikiChange::check(&UpdateWikiRequest { external_wiki_url: Some(url.to_owned()), ..Default::default() })
+    }
+
+    #[test]
+    fn addresses_are_absolute_and_not_too_long() {
+        for good in ["", "http://a", "https://wiki.example.com/ada?x=1#y"] {
+            assert_eq!(with_url(good).unwrap().url.as_deref(), Some(good));
+        }
+        for bad in
+            ["wiki.example.com", "//a", "ftp://a", "javascript:alert(1)", "http://a b", "http://ada:x@a", "http://a\0"]
+        {
+            assert_eq!(code(with_url(bad).unwrap_err()), "invalid", "{bad:?}");
+        }
+        let long = format!("http://{}", "a".repeat(MAX_WIKI_URL_BYTES - 7));
+        assert!(with_url(&long).is_ok());
+        assert_eq!(code(with_url(&format!("{long}a")).unwrap_err()), "too_long");
+    }
+
+    #[test]
+    fn an_external_wiki_has_its_address_whichever_request_brings_it() {
+        let on = WikiChange { is_external: Some(true), ..WikiChange::default() };
+        assert_eq!(code(on.apply(&before()).unwrap_err()), "required");
+        let set = with_url("http://a").unwrap().apply(&before()).unwrap();
+        assert_eq!(before().changed_fields(&set), [URL_FIELD]);
+        let external = on.apply(&set).unwrap();
+        assert_eq!(set.changed_fields(&external), ["enable_external_wiki"]);
+        assert_eq!(code(with_url("").unwrap().apply(&external).unwrap_err()), "required");
+        assert_eq!(WikiChange::default().apply(&external).unwrap(), external);
+    }
+}

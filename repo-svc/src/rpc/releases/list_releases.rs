@@ -1,0 +1,36 @@
+use std::collections::HashMap;
+
+use ferrite_kit::page::Page;
+use ferrite_proto::repo::{ListReleasesRequest, ListReleasesResponse};
+use tonic::Request;
+
+use super::{encode, lookup};
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::Asset;
+
+const MAX_PAGE_SIZE: i32 = 1_000;
+
+pub(super) async fn handle(
+    state: &AppState,
+    permit: Permit,
+    request: Request<ListReleasesRequest>,
+) -> Result<ListReleasesResponse, RepoError> {
+    let request = request.into_inner();
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let listed = state.releases.list(repository.id(), lookup::sees_drafts(&permit, &repository), page).await?;
+    let too_long =
+        || RepoError::field("limit", "too_long", "the texts of this page are too long together, ask for fewer entries");
+    let rows = listed.releases.ok_or_else(too_long)?;
+    let mut assets: HashMap<i64, Vec<Asset>> = HashMap::with_capacity(rows.len());
+    for asset in state.releases.assets(rows.iter().map(|row| row.id)).await? {
+        assets.entry(asset.release_id).or_default().push(asset);
+    }
+    let encode = |row: crate::store::Release| {
+        let assets = assets.remove(&row.id).unwrap_or_default();
+        encode::release(row, assets, permit.viewer())
+    };
+    Ok(ListReleasesResponse { releases: rows.into_iter().map(encode).collect(), total_count: listed.total })
+}

@@ -1,0 +1,35 @@
+//! Lookups that the RPCs about releases share. A draft does not exist for viewers without write permission.
+
+use ferrite_proto::Permission;
+
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Asset, AssetKey, Release, ReleaseKey, Repository};
+
+/// Returns whether the caller may see drafts of a repository.
+pub(super) fn sees_drafts(permit: &Permit, repository: &Repository) -> bool {
+    permit.level(repository) >= Permission::Write
+}
+
+/// Returns a release of the repository.
+///
+/// # Errors
+/// [`RepoError::ReleaseNotFound`], or those of the database.
+pub(super) async fn release(
+    state: &AppState,
+    permit: &Permit,
+    repository: &Repository,
+    key: &ReleaseKey,
+) -> Result<Release, RepoError> {
+    let found = state.releases.find(repository.id(), key).await?;
+    found.filter(|release| !release.is_draft || sees_drafts(permit, repository)).ok_or(RepoError::ReleaseNotFound)
+}
+
+/// Returns a file of a release.
+///
+/// # Errors
+/// [`RepoError::AssetNotFound`], or those of the database.
+pub(super) async fn asset(state: &AppState, release: &Release, key: &AssetKey) -> Result<Asset, RepoError> {
+    state.releases.find_asset(release, key).await?.ok_or(RepoError::AssetNotFound)
+}

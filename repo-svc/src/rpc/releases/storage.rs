@@ -1,0 +1,60 @@
+//! Calls to git-svc about tags and files of releases.
+
+use ferrite_proto::error::reason;
+use ferrite_proto::git::release_storage_service_client::ReleaseStorageServiceClient;
+use ferrite_proto::git::{CreateTagRequest, DeleteAssetFilesRequest};
+use ferrite_proto::id::RepositoryId;
+use tonic::{Code, Status};
+
+use crate::error::RepoError;
+use crate::model::ReleaseFields;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::Repository;
+
+/// Makes the tag of a release, unless it exists.
+///
+/// # Errors
+/// [`RepoError::Refused`] for a tag or target that cannot be, a mirror without the tag, or a full disk;
+/// [`RepoError::StoreUnavailable`].
+pub(super) async fn create_tag(
+    state: &AppState,
+    permit: &Permit,
+    repository: &Repository,
+    fields: &ReleaseFields,
+) -> Result<(), RepoError> {
+    let request = CreateTagRequest {
+        repository_id: repository.id,
+        tag_name: fields.tag_name.clone(),
+        target: fields.target.clone(),
+        user_id: permit.user()?.0,
+        is_mirror: repository.is_mirror,
+    };
+    let made = ReleaseStorageServiceClient::new(state.storage.clone()).create_tag(request).await;
+    made.map(drop).map_err(map_status)
+}
+
+fn map_status(status: Status) -> RepoError {
+    match (status.code(), reason(&status).as_deref()) {
+        (Code::InvalidArgument | Code::Aborted | Code::NotFound, Some(_))
+        | (Code::FailedPrecondition, Some("STORE_FULL" | "MIRROR_READ_ONLY")) => RepoError::Refused(Box::new(status)),
+        (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => RepoError::StoreUnavailable,
+        (code, _) => RepoError::Storage(format!("{code:?}: {}", status.message())),
+    }
+}
+
+/// Removes the bytes of files that are due for removal. If that fails, the sweeper does it later.
+pub(super) async fn remove_files(state: &AppState, repository: RepositoryId, file_ids: Vec<String>) {
+    if file_ids.is_empty() {
+        return;
+    }
+    let request = DeleteAssetFilesRequest { repository_id: repository.0, file_ids: file_ids.clone() };
+    let removed = ReleaseStorageServiceClient::new(state.storage.clone()).delete_asset_files(request).await;
+    if let Err(status) = removed {
+        tracing::warn!(repo.id = %repository, %status, "files of a release are not removed yet");
+        return;
+    }
+    if let Err(error) = state.releases.forget_files(&file_ids).await {
+        tracing::warn!(repo.id = %repository, %error, "removed files of a release are removed once more");
+    }
+}

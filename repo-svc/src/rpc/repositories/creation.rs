@@ -1,0 +1,228 @@
+//! The creation of a repository: the row, the folder on the git store, and the row again with what the store made, which makes it
+//! visible. What is interrupted before is undone, here or by the sweeper.
+//!
+//! Not here: the checks of requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::idempotency::IdempotencyKey;
+use ferrite_kit::outbox;
+use ferrite_proto::error::reason;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{RepositoryCreated, RepositoryForked};
+use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_proto::git::{self, FirstCommit};
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo;
+use prost::Message;
+use tonic::{Code, Request, Status};
+
+use super::super::{change, encode};
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target};
+
+/// Time for which a repeated request waits for the first one to finish, unless that copies a repository.
+const DUPLICATE_WAIT: Duration = Duration::from_secs(10);
+const DUPLICATE_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_DUPLICATE_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Deadline of a copy: more than the store takes for one, with the wait for its turn.
+const COPY_DEADLINE: Duration = Duration::from_secs(13 * 60);
+/// Time between two signs that a copy goes on, well below the age at which the sweeper takes a creation for interrupted.
+const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
+/// Subscribers to new repositories and forks. The response waits for none of them.
+const SUBSCRIBERS: &[&str] = &["hook-svc"];
+
+/// The account that will own a repository.
+#[derive(Clone, Debug)]
+pub(super) struct Owner {
+    pub(super) id: UserId,
+    pub(super) name: String,
+}
+
+/// A repository to create, all of whose fields are checked.
+pub(super) struct Creation<A> {
+    pub(super) owner: Owner,
+    pub(super) new: NewRepository,
+    pub(super) first_commit: Option<FirstCommit>,
+    /// The repository to copy.
+    pub(super) parent: Option<Repository>,
+    pub(super) key: Option<IdempotencyKey>,
+    /// Makes the response.
+    pub(super) respond: fn(repo::Repository) -> A,
+}
+
+impl<A: Message> Creation<A> {
+    /// Creates the repository and returns the response, which has it as the caller sees it. Must run to its end: call it in a task of
+    /// its own.
+    ///
+    /// # Errors
+    /// [`RepoError::RepositoryExists`], [`RepoError::RepositoryLimit`], [`RepoError::ForksTooDeep`],
+    /// [`AuthError::RepositoryNotFound`] if the repository to copy is deleted meanwhile, those of the store, or those of the database.
+    pub(super) async fn run(self, state: Arc<AppState>, permit: Permit) -> Result<A, RepoError> {
+        let Some((id, epoch)) = self.insert(&state).await? else { return Err(self.name_taken(&state).await) };
+        let made = match self.make(&state, &permit, id, epoch).await {
+            Ok(made) => made,
+            Err(status) => {
+                undo(&state, id, status.code() != Code::InvalidArgument).await;
+                return Err(map_status(status));
+            }
+        };
+        let answer = self.finish(&state, &permit, id, made).await;
+        if answer.is_err() {
+            undo(&state, id, true).await;
+        }
+        answer
+    }
+
+    async fn insert(&self, state: &AppState) -> Result<Option<(RepositoryId, i64)>, RepoError> {
+        let (now, limit) = (state.clock.now_us(), state.config.repository_limit);
+        match &self.parent {
+            None => state.repositories.insert(self.owner.id, &self.new, limit, now).await,
+            Some(parent) => state.repositories.insert_fork(self.owner.id, &self.new, parent.id(), limit, now).await,
+        }
+    }
+
+    /// Makes the repository on the store. While a copy is being made, tells the sweeper that it goes on.
+    async fn make(
+        &self,
+        state: &AppState,
+        permit: &Permit,
+        id: RepositoryId,
+        epoch: i64,
+    ) -> Result<CreatedOnDisk, Status> {
+        let mut request = Request::new(git::CreateRepositoryRequest {
+            repository_id: id.0,
+            store: self.new.store.clone(),
+            epoch,
+            default_branch: self.new.default_branch.clone(),
+            first_commit: self.first_commit.clone(),
+            source_repository_id: self.parent.as_ref().map_or(0, |parent| parent.id),
+            is_wiki: false,
+            user_id: permit.user()?.0,
+        });
+        if self.parent.is_some() {
+            request.set_timeout(COPY_DEADLINE);
+        }
+        let mut storage = StorageServiceClient::new(state.storage.clone());
+        let call = storage.create_repository(request);
+        tokio::pin!(call);
+        loop {
+            tokio::select! {
+                made = &mut call => {
+                    let git::CreateRepositoryResponse { size_bytes, is_empty, .. } = made?.into_inner();
+                    return Ok(CreatedOnDisk { size_bytes, is_empty });
+                }
+                () = tokio::time::sleep(SIGN_OF_LIFE_INTERVAL) => {
+                    if let Err(error) = state.repositories.keep_unfinished(id, state.clock.now_us()).await {
+                        tracing::warn!(repo.id = %id, %error, "a copy that goes on may be taken for interrupted");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn finish(
+        &self,
+        state: &AppState,
+        permit: &Permit,
+        id: RepositoryId,
+        made: CreatedOnDisk,
+    ) -> Result<A, RepoError> {
+        let (viewer, user_id) = (permit.viewer(), permit.user()?.0);
+        let mut tx = state.db.begin().await?;
+        let (repository, parent) = match &self.parent {
+            None => (state.repositories.finish(&mut tx, id, made, viewer).await?.ok_or(RepoError::Interrupted)?, None),
+            Some(parent) => {
+                let (fork, parent) = state.repositories.finish_fork(&mut tx, id, parent.id(), made, viewer).await?;
+                (fork, Some(parent))
+            }
+        };
+        let now = state.clock.now_us();
+        let mut details = vec![("private", repository.is_private.to_string())];
+        details.extend(parent.as_ref().map(|parent| ("parent", format!("{}/{}", parent.owner_name, parent.name))));
+        let target = Target::repository(&repository);
+        change::record(&mut tx, permit, Action::RepositoryCreate, target, &details, now).await?;
+        let snapshot = encode::repository_snapshot(repository.clone());
+        let (owner_id, created) = (repository.owner_id, Some(snapshot.clone()));
+        let fact = RepositoryCreated { owner_id, repository: created, user_id };
+        let event = outbox::event(id, now, Fact::RepositoryCreated(fact));
+        outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+        if let Some(parent) = &parent {
+            let event = outbox::event(parent.id(), now, Fact::RepositoryForked(forked(snapshot, parent, user_id)));
+            outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+        }
+        let mut repository = encode::repository(repository, viewer);
+        repository.parent = parent.map(|parent| Box::new(encode::repository(parent, viewer)));
+        let answer = change::commit(tx, self.key.as_ref(), (self.respond)(repository), now).await?;
+        state.relay.wake();
+        tracing::info!(repo.id = %id, user.id = user_id, "created repository {id}");
+        Ok(answer)
+    }
+
+    /// Returns the error for a name that is taken. If the request has an idempotency key, waits first while the repository of that name
+    /// is being created: that may be an earlier request with the same key, whose response can then be repeated.
+    async fn name_taken(&self, state: &AppState) -> RepoError {
+        let wait = if self.parent.is_some() { COPY_DEADLINE } else { DUPLICATE_WAIT };
+        let (deadline, mut pause) = (tokio::time::Instant::now() + wait, DUPLICATE_POLL_INTERVAL);
+        while self.key.is_some() && tokio::time::Instant::now() < deadline {
+            match state.repositories.is_name_in_creation(self.owner.id, &self.new.name).await {
+                Ok(true) => tokio::time::sleep(pause).await,
+                Ok(false) => break,
+                Err(error) => return error.into(),
+            }
+            pause = (pause * 2).min(MAX_DUPLICATE_POLL_INTERVAL);
+        }
+        RepoError::RepositoryExists { owner: self.owner.name.clone(), name: self.new.name.as_str().to_owned() }
+    }
+}
+
+/// Returns the fact about a repository that a fork was made of it.
+fn forked(mut fork: repo::Repository, parent: &Repository, user_id: i64) -> RepositoryForked {
+    let parent = encode::repository_snapshot(parent.clone());
+    // The level that the maker of a fork has at least.
+    let shown = repo::Repository { permission: repo::Permission::Read.into(), ..parent };
+    fork.parent = Some(Box::new(shown));
+    RepositoryForked { fork: Some(fork), user_id }
+}
+
+/// Undoes a creation. If that fails, the sweeper does it later.
+async fn undo(state: &AppState, id: RepositoryId, may_be_stored: bool) {
+    if let Err(error) = try_undo(state, id, may_be_stored).await {
+        tracing::warn!(repo.id = %id, %error, "repository {id} was not finished; the sweeper will remove it");
+    }
+}
+
+async fn try_undo(state: &AppState, id: RepositoryId, may_be_stored: bool) -> Result<(), RepoError> {
+    // A commit with an unknown result may have succeeded: then the repository is finished and stays.
+    if !state.repositories.is_creating(id).await? {
+        return Ok(());
+    }
+    if may_be_stored {
+        let request = git::DeleteRepositoryRequest { repository_id: id.0 };
+        let deleted = StorageServiceClient::new(state.storage.clone()).delete_repository(request).await;
+        if deleted.is_err() {
+            state.repositories.release_name(id).await?;
+            return Err(RepoError::StoreUnavailable);
+        }
+    }
+    Ok(state.repositories.delete_unfinished(id).await?)
+}
+
+fn map_status(status: Status) -> RepoError {
+    let reason = reason(&status);
+    match (status.code(), reason.as_deref()) {
+        (Code::InvalidArgument, Some(_)) => RepoError::Refused(Box::new(status)),
+        // Passed on to the client: the disk is full, and stays so until an administrator frees space; or the copy takes too long.
+        (Code::FailedPrecondition, Some("STORE_FULL")) | (Code::Unavailable, Some("TIMED_OUT")) => {
+            RepoError::Refused(Box::new(status))
+        }
+        // The repository to copy.
+        (Code::NotFound, Some("REPOSITORY_NOT_FOUND")) => AuthError::RepositoryNotFound.into(),
+        (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => RepoError::StoreUnavailable,
+        (code, _) => RepoError::Storage(format!("{code:?}: {}", status.message())),
+    }
+}

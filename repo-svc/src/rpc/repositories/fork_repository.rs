@@ -1,0 +1,67 @@
+//! `ForkRepository`: a copy of a repository, which remembers it as its parent.
+
+use std::sync::Arc;
+
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::{ForkRepositoryRequest, ForkRepositoryResponse};
+use tonic::Request;
+
+use super::creation::{Creation, Owner};
+use crate::error::RepoError;
+use crate::model::{Description, RepoName, lookup_key};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{NewRepository, OrganizationRole, Repository};
+
+pub(super) async fn handle(
+    state: &Arc<AppState>,
+    permit: Permit,
+    request: Request<ForkRepositoryRequest>,
+) -> Result<ForkRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "ForkRepository")?;
+    let work = async {
+        let ForkRepositoryRequest { repository, organization, name } = request.into_inner();
+        let parent = permit.repository(&state.repositories, repository).await?;
+        let new = new_repository(&parent, &name, permit.user()?)?;
+        let owner = owner(state, &permit, &organization).await?;
+        state.creation_limit.count(permit.identity()?).await?;
+        let respond = |repository| ForkRepositoryResponse { repository: Some(repository) };
+        let creation = Creation { owner, new, first_commit: None, parent: Some(parent), key: key.clone(), respond };
+        // A task of its own: a copy that takes long is finished although the caller has left.
+        let task = state.life.spawn("fork repository", creation.run(Arc::clone(state), permit));
+        task.await.unwrap_or(Err(RepoError::Interrupted))
+    };
+    once(&state.db, key.as_ref(), work).await
+}
+
+/// Returns the fork to make: with the description and the visibility of its parent, and with its name if `name` is empty.
+fn new_repository(parent: &Repository, name: &str, creator: UserId) -> Result<NewRepository, RepoError> {
+    let refused = |violation| RepoError::Invalid(vec![violation]);
+    Ok(NewRepository {
+        creator,
+        name: RepoName::parse(if name.is_empty() { &parent.name } else { name }, "name").map_err(refused)?,
+        // The parent may have come from another host, too.
+        description: Description::parse_migrated(&parent.description, "description").map_err(refused)?,
+        is_private: parent.is_private,
+        default_branch: parent.default_branch.clone(),
+        store: parent.store.clone(),
+    })
+}
+
+/// Returns the account that will own the fork: the caller, or an organization that it owns.
+async fn owner(state: &AppState, permit: &Permit, organization: &str) -> Result<Owner, RepoError> {
+    let caller = permit.identity()?;
+    if organization.is_empty() {
+        return Ok(Owner { id: UserId(caller.user_id), name: caller.username.clone() });
+    }
+    let found = match lookup_key(organization) {
+        Some(key) => state.organizations.find(&key, permit.viewer().user()).await?,
+        None => None,
+    };
+    let found = found.ok_or_else(|| RepoError::field("organization", "unknown", "does not exist"))?;
+    if found.role() != OrganizationRole::Owner && !permit.viewer().is_site_administrator() {
+        return Err(RepoError::OrganizationOwnerRequired);
+    }
+    Ok(Owner { id: found.id(), name: found.name })
+}

@@ -1,0 +1,174 @@
+//! `UpdateRepository`: the default branch on the store, then the row, with one event for each kind of change.
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::Tx;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::outbox;
+use ferrite_proto::error::reason;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::events::{RefsUpdated, RepositoryAction, RepositoryUpdated};
+use ferrite_proto::git::SetDefaultBranchRequest;
+use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::{self, UpdateRepositoryRequest, UpdateRepositoryResponse};
+use tonic::{Code, Request, Status};
+
+use super::super::{change, encode, parents};
+use crate::error::RepoError;
+use crate::model::{RepositoryChange, RepositorySettings};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Action, Repository, Target};
+
+/// Subscribers to changes of repositories. The response waits for none of them.
+const SUBSCRIBERS: &[&str] = &["hook-svc"];
+
+pub(super) async fn handle(
+    state: &AppState,
+    permit: Permit,
+    request: Request<UpdateRepositoryRequest>,
+) -> Result<UpdateRepositoryResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateRepository")?;
+    once(&state.db, key.as_ref(), update(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn update(
+    state: &AppState,
+    mut request: UpdateRepositoryRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<UpdateRepositoryResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let wanted = RepositoryChange::check(request)?;
+    let parent = parents::encode_parent(&state.repositories, &repository, permit.viewer()).await?;
+    let id = repository.id();
+    let head = match &wanted.default_branch {
+        Some(branch) => {
+            require_free_name(state, &repository, &wanted).await?;
+            set_default_branch(state, id, branch).await?
+        }
+        None => None,
+    };
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let (owner, before) = state.repositories.lock_settings(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    if owner.0 != repository.owner_id {
+        // Transferred meanwhile: the caller may have lost its right.
+        return Err(RepoError::Interrupted);
+    }
+    let after = wanted.apply(&before);
+    let mut fields = before.changed_fields(&after);
+    if !fields.is_empty() {
+        state.repositories.set_settings(&mut tx, &repository, &before, &after, now).await?;
+    }
+    if let Some(head) = &head {
+        state.repositories.apply_refs(&mut tx, id, head, now).await?;
+        fields.push("default_branch");
+    }
+    let changed = state.repositories.reload(&mut tx, id, permit.viewer()).await?;
+    let changed = changed.ok_or(AuthError::RepositoryNotFound)?;
+    if !fields.is_empty() {
+        let details = details(&fields, &before, &after);
+        change::record(&mut tx, permit, Action::RepositoryUpdate, Target::repository(&changed), &details, now).await?;
+    }
+    publish(&mut tx, permit, &before, &changed, now).await?;
+    let encoded = repo::Repository { parent, ..encode::repository(changed, permit.viewer()) };
+    let answer = UpdateRepositoryResponse { repository: Some(encoded) };
+    let answer = change::commit(tx, key, answer, now).await?;
+    state.relay.wake();
+    Ok(answer)
+}
+
+/// Checks the name before the store is asked to change the default branch, so that a name that is taken changes nothing.
+async fn require_free_name(
+    state: &AppState,
+    repository: &Repository,
+    wanted: &RepositoryChange,
+) -> Result<(), RepoError> {
+    let Some(name) = wanted.name() else { return Ok(()) };
+    match state.repositories.is_name_taken(UserId(repository.owner_id), &name.key(), repository.id()).await? {
+        true => {
+            Err(RepoError::RepositoryExists { owner: repository.owner_name.clone(), name: name.as_str().to_owned() })
+        }
+        false => Ok(()),
+    }
+}
+
+/// Points HEAD to a branch. Returns the state of the repository after that, which the store tells by an event as well; `None` if HEAD
+/// pointed there already.
+async fn set_default_branch(
+    state: &AppState,
+    id: RepositoryId,
+    branch: &str,
+) -> Result<Option<RefsUpdated>, RepoError> {
+    let request = SetDefaultBranchRequest { repository_id: id.0, default_branch: branch.to_owned() };
+    let changed = StorageServiceClient::new(state.storage.clone()).set_default_branch(request).await;
+    let changed = changed.map_err(map_status)?.into_inner();
+    let head = RefsUpdated {
+        number: changed.number,
+        size_bytes: changed.size_bytes,
+        is_empty: changed.is_empty,
+        default_branch: branch.as_bytes().to_vec(),
+        ..RefsUpdated::default()
+    };
+    Ok((changed.number > 0).then_some(head))
+}
+
+fn map_status(status: Status) -> RepoError {
+    match status.code() {
+        Code::InvalidArgument if reason(&status).is_some() => RepoError::Refused(Box::new(status)),
+        Code::FailedPrecondition if reason(&status).as_deref() == Some("STORE_FULL") => {
+            RepoError::Refused(Box::new(status))
+        }
+        Code::NotFound if reason(&status).is_some() => AuthError::RepositoryNotFound.into(),
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => RepoError::StoreUnavailable,
+        code => RepoError::Storage(format!("{code:?}: {}", status.message())),
+    }
+}
+
+/// Returns the details for the audit log: the names of the fields, and of those that decide about access or about the name the values.
+fn details(
+    fields: &[&'static str],
+    before: &RepositorySettings,
+    after: &RepositorySettings,
+) -> Vec<(&'static str, String)> {
+    let mut details = vec![("fields", fields.join(","))];
+    if before.name != after.name {
+        details.push(("old_name", before.name.clone()));
+    }
+    if before.is_private != after.is_private {
+        details.push(("private", after.is_private.to_string()));
+    }
+    if before.is_archived != after.is_archived {
+        details.push(("archived", after.is_archived.to_string()));
+    }
+    details
+}
+
+/// Appends an event for each kind of change that others are told of.
+async fn publish(
+    tx: &mut Tx,
+    permit: &Permit,
+    before: &RepositorySettings,
+    changed: &Repository,
+    now_us: i64,
+) -> Result<(), RepoError> {
+    let archived = if changed.is_archived { RepositoryAction::Archived } else { RepositoryAction::Unarchived };
+    let actions = [
+        (before.name != changed.name, RepositoryAction::Renamed),
+        (before.is_private != changed.is_private, RepositoryAction::Visibility),
+        (before.is_archived != changed.is_archived, archived),
+    ];
+    for action in actions.into_iter().filter_map(|(is_changed, action)| is_changed.then_some(action)) {
+        let old_name = if action == RepositoryAction::Renamed { before.name.clone() } else { String::new() };
+        let fact = Fact::RepositoryUpdated(RepositoryUpdated {
+            action: action.into(),
+            repository: Some(encode::repository_snapshot(changed.clone())),
+            user_id: permit.user()?.0,
+            old_name,
+            old_owner: None,
+        });
+        outbox::append(tx, &outbox::event(changed.id(), now_us, fact), SUBSCRIBERS, now_us).await?;
+    }
+    Ok(())
+}

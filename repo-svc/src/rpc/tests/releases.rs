@@ -1,0 +1,258 @@
+//! Tests of releases and their files.
+
+use ferrite_kit::grpc::Channel;
+use ferrite_kit::testing::on_each_url;
+use ferrite_proto::error::violations;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::repo::get_release_request::By;
+use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
+use ferrite_proto::repo::{
+    BeginAssetUploadRequest, CountDownloadsRequest, CreateReleaseAssetRequest, CreateReleaseRequest,
+    DeleteReleaseAssetRequest, DeleteReleaseRequest, GetReleaseAssetRequest, GetReleaseRequest, ListReleasesRequest,
+    Release, ReleaseAsset, RepositoryRef, UpdateReleaseAssetRequest, UpdateReleaseRequest, repository_ref,
+};
+use tonic::{Code, Request, Status};
+
+use super::{refusal, refused};
+use crate::background::FileSweeper;
+use crate::testing::{Harness, StoreMode, with_token};
+
+fn client(harness: &Harness) -> ReleaseServiceClient<Channel> {
+    ReleaseServiceClient::new(harness.service.clone())
+}
+
+/// A user with a repository.
+struct Fixture {
+    harness: Harness,
+    ada: String,
+    ada_id: i64,
+    repository: i64,
+}
+
+impl Fixture {
+    async fn new(harness: Harness) -> Self {
+        let ada = harness.signed_in("ada").await;
+        let made = harness.create(&ada, "demo", false).await.unwrap();
+        let ada_id = made.owner.unwrap().id;
+        Self { harness, ada, ada_id, repository: made.id }
+    }
+
+    fn repository(&self) -> Option<RepositoryRef> {
+        Some(RepositoryRef { by: Some(repository_ref::By::Id(self.repository)) })
+    }
+
+    fn new_release(&self, tag_name: &str, is_draft: bool) -> CreateReleaseRequest {
+        CreateReleaseRequest {
+            repository: self.repository(),
+            tag_name: tag_name.into(),
+            is_draft,
+            ..CreateReleaseRequest::default()
+        }
+    }
+
+    async fn create(&self, tag_name: &str, is_draft: bool) -> Result<Release, Status> {
+        let request = with_token(self.new_release(tag_name, is_draft), &self.ada);
+        Ok(client(&self.harness).create_release(request).await?.into_inner().release.unwrap())
+    }
+
+    async fn update(&self, change: UpdateReleaseRequest) -> Result<Release, Status> {
+        let request = with_token(UpdateReleaseRequest { repository: self.repository(), ..change }, &self.ada);
+        Ok(client(&self.harness).update_release(request).await?.into_inner().release.unwrap())
+    }
+
+    async fn get(&self, token: &str, by: By) -> Result<Release, Status> {
+        let request = GetReleaseRequest { repository: self.repository(), by: Some(by) };
+        Ok(client(&self.harness).get_release(with_token(request, token)).await?.into_inner().release.unwrap())
+    }
+
+    async fn tags(&self, token: &str) -> Vec<String> {
+        let request = ListReleasesRequest { repository: self.repository(), page: 1, page_size: 50 };
+        let listed = client(&self.harness).list_releases(with_token(request, token)).await.unwrap().into_inner();
+        assert_eq!(listed.total_count, i64::try_from(listed.releases.len()).unwrap());
+        listed.releases.into_iter().map(|release| release.tag_name).collect()
+    }
+
+    async fn begin(&self, release_id: i64, name: &str, key: &str) -> Result<String, Status> {
+        let begin = BeginAssetUploadRequest {
+            repository_id: self.repository,
+            release_id,
+            name: name.into(),
+            user_id: self.ada_id,
+        };
+        let answer = client(&self.harness).begin_asset_upload(with_key(Request::new(begin), key)).await?;
+        Ok(answer.into_inner().file_id)
+    }
+
+    async fn upload(&self, release_id: i64, name: &str, key: &str) -> Result<ReleaseAsset, Status> {
+        let file_id = self.begin(release_id, name, key).await?;
+        let request = CreateReleaseAssetRequest {
+            repository: self.repository(),
+            release_id,
+            name: name.into(),
+            file_id,
+            size_bytes: 3,
+            sha256: "a".repeat(64),
+            content_type: String::new(),
+        };
+        let request = with_key(with_token(request, &self.ada), key);
+        Ok(client(&self.harness).create_release_asset(request).await?.into_inner().asset.unwrap())
+    }
+
+    /// Returns the tags of the releases that hook-svc was told of.
+    async fn told(&self, count: usize) -> Vec<String> {
+        loop {
+            let facts = self.harness.events().into_iter().filter_map(|event| event.fact);
+            let told: Vec<_> = facts
+                .filter_map(|fact| match fact {
+                    Fact::ReleasePublished(published) => Some(published.release.unwrap().tag_name),
+                    _ => None,
+                })
+                .collect();
+            if told.len() >= count {
+                return told;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+}
+
+fn with_key<T>(mut request: Request<T>, key: &str) -> Request<T> {
+    if !key.is_empty() {
+        request.metadata_mut().insert("idempotency-key", key.parse().unwrap());
+    }
+    request
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_has_its_tag_before_it_is_seen_and_is_told_once() {
+    on_each_url(async |url| {
+        let fixture = Fixture::new(Harness::start_on(url).await).await;
+        let harness = &fixture.harness;
+        for (mode, code) in [(StoreMode::Refuses, Code::InvalidArgument), (StoreMode::Down, Code::Unavailable)] {
+            harness.set_store(mode);
+            let status = fixture.create("v1", false).await.unwrap_err();
+            assert_eq!(status.code(), code);
+            let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
+            assert_eq!(fields.iter().any(|field| field == "target_commitish"), mode == StoreMode::Refuses);
+        }
+        assert_eq!(fixture.tags(&fixture.ada).await, Vec::<String>::new());
+        // A draft needs no tag.
+        let draft = fixture.create("v2", true).await.unwrap();
+        assert!(draft.is_draft && draft.publish_time.is_none() && draft.target == "main");
+        harness.set_store(StoreMode::Works);
+        let first = fixture.create("v1", false).await.unwrap();
+        assert!(first.publish_time.is_some() && first.author.unwrap().username == "ada");
+        let tag = harness.tags().pop().unwrap();
+        assert_eq!((tag.tag_name.as_str(), tag.target.as_str(), tag.user_id), ("v1", "main", fixture.ada_id));
+        let (id, edit) = (draft.id, UpdateReleaseRequest::default());
+        fixture.update(UpdateReleaseRequest { release_id: id, body: Some("x".into()), ..edit.clone() }).await.unwrap();
+        assert_eq!(harness.tags().len(), 1);
+        let publish = UpdateReleaseRequest { release_id: id, is_draft: Some(false), ..edit };
+        for _ in 0..2 {
+            let published = fixture.update(publish.clone()).await.unwrap();
+            assert_eq!((published.body.as_str(), published.is_draft), ("x", false));
+        }
+        assert_eq!(harness.tags().len(), 2);
+        let status = fixture.create("v2", false).await.unwrap_err();
+        assert_eq!(violations(&status)[0].0, "tag_name");
+        assert_eq!(fixture.told(2).await, ["v1", "v2"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn drafts_do_not_exist_for_readers() {
+    let fixture = Fixture::new(Harness::start().await).await;
+    let bob = fixture.harness.signed_in("bob").await;
+    let draft = fixture.create("v2", true).await.unwrap();
+    fixture.create("v1", false).await.unwrap();
+    let asset = fixture.upload(draft.id, "a.txt", "").await.unwrap();
+    assert_eq!(fixture.tags(&fixture.ada).await, ["v2", "v1"]);
+    let missing = || refused(Code::NotFound, "RELEASE_NOT_FOUND");
+    for token in [bob.as_str(), ""] {
+        assert_eq!(fixture.tags(token).await, ["v1"]);
+        for by in [By::ReleaseId(draft.id), By::TagName("v2".into()), By::ReleaseId(999), By::TagName("\0".into())] {
+            assert_eq!(refusal(fixture.get(token, by).await), missing());
+        }
+        assert_eq!(fixture.get(token, By::IsLatest(true)).await.unwrap().tag_name, "v1");
+        for (asset_id, tag_name) in [(asset.id, ""), (0, "v2")] {
+            let request = GetReleaseAssetRequest {
+                repository: fixture.repository(),
+                release_id: draft.id,
+                asset_id,
+                tag_name: tag_name.into(),
+                name: "a.txt".into(),
+            };
+            let found = client(&fixture.harness).get_release_asset(with_token(request, token)).await;
+            assert_eq!(refusal(found), missing());
+        }
+    }
+    let author = fixture.get("", By::IsLatest(true)).await.unwrap().author.unwrap();
+    assert_eq!((author.username.as_str(), author.email.as_str()), ("ada", ""));
+    let request = with_token(fixture.new_release("v3", false), &bob);
+    let forbidden = client(&fixture.harness).create_release(request).await;
+    assert_eq!(refusal(forbidden), refused(Code::PermissionDenied, "PERMISSION_REQUIRED"));
+}
+
+#[tokio::test]
+async fn a_repeated_request_has_no_second_effect() {
+    let fixture = Fixture::new(Harness::start().await).await;
+    let request = || with_key(with_token(fixture.new_release("v1", false), &fixture.ada), "k1");
+    let first = client(&fixture.harness).create_release(request()).await.unwrap().into_inner();
+    assert_eq!(client(&fixture.harness).create_release(request()).await.unwrap().into_inner(), first);
+    let id = first.release.unwrap().id;
+    let asset = fixture.upload(id, "a.txt", "k2").await.unwrap();
+    assert_eq!(fixture.upload(id, "a.txt", "k2").await.unwrap(), asset);
+    let status = fixture.upload(id, "a.txt", "k3").await.unwrap_err();
+    assert_eq!(violations(&status)[0].0, "name");
+    let remove = || {
+        let request = DeleteReleaseRequest { repository: fixture.repository(), release_id: id };
+        with_key(with_token(request, &fixture.ada), "k4")
+    };
+    for _ in 0..2 {
+        client(&fixture.harness).delete_release(remove()).await.unwrap();
+    }
+    assert_eq!(fixture.harness.take_deleted_files(), [asset.file_id]);
+    assert_eq!(fixture.tags(&fixture.ada).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn files_without_a_release_leave_the_store() {
+    let fixture = Fixture::new(Harness::start().await).await;
+    let (harness, id) = (&fixture.harness, fixture.create("v1", false).await.unwrap().id);
+    let (kept, removed) = (fixture.upload(id, "a", "").await.unwrap(), fixture.upload(id, "b", "").await.unwrap());
+    let abandoned = fixture.begin(id, "c", "").await.unwrap();
+    let state = harness.state().await;
+    let sweeper = FileSweeper::new(state.releases.clone(), state.storage.clone(), state.clock.clone());
+    // The store is down while a file is removed: the sweeper removes its bytes later.
+    harness.set_store(StoreMode::Down);
+    let request = DeleteReleaseAssetRequest { repository: fixture.repository(), release_id: id, asset_id: removed.id };
+    client(harness).delete_release_asset(with_token(request, &fixture.ada)).await.unwrap();
+    assert!(sweeper.sweep().await.is_err());
+    harness.set_store(StoreMode::Works);
+    sweeper.sweep().await.unwrap();
+    assert_eq!(harness.take_deleted_files(), [removed.file_id]);
+    state.db.execute("UPDATE unclaimed_files SET due_us = 1", &[]).await.unwrap();
+    for _ in 0..2 {
+        sweeper.sweep().await.unwrap();
+    }
+    assert_eq!(harness.take_deleted_files(), [abandoned]);
+    let rename = UpdateReleaseAssetRequest {
+        repository: fixture.repository(),
+        release_id: id,
+        asset_id: kept.id,
+        name: Some("renamed".into()),
+    };
+    let renamed = client(harness).update_release_asset(with_token(rename, &fixture.ada)).await.unwrap().into_inner();
+    assert_eq!(renamed.asset.unwrap().name, "renamed");
+}
+
+#[tokio::test]
+async fn users_neither_reserve_files_nor_count_downloads() {
+    let fixture = Fixture::new(Harness::start().await).await;
+    let mut direct = ReleaseServiceClient::new(fixture.harness.unauthenticated.clone());
+    let begun = direct.begin_asset_upload(with_token(BeginAssetUploadRequest::default(), &fixture.ada)).await;
+    assert_eq!(refusal(begun), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
+    let counted = direct.count_downloads(with_token(CountDownloadsRequest::default(), &fixture.ada)).await;
+    assert_eq!(refusal(counted), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
+}

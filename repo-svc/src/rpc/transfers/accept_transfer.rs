@@ -1,0 +1,40 @@
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::repo::{AcceptTransferRequest, AcceptTransferResponse};
+use tonic::Request;
+
+use super::super::{change, encode};
+use super::change_owner::change_owner;
+use super::pending::{accounts, find_for_receiver};
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+
+pub(super) async fn handle(
+    state: &AppState,
+    permit: Permit,
+    request: Request<AcceptTransferRequest>,
+) -> Result<AcceptTransferResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "AcceptTransfer")?;
+    once(&state.db, key.as_ref(), accept(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn accept(
+    state: &AppState,
+    request: AcceptTransferRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<AcceptTransferResponse, RepoError> {
+    let found = find_for_receiver(state, permit, request.repository).await?;
+    let (new_owner, _) = accounts(state, &found.row).await?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let changed = change_owner(state, &mut tx, permit, &found.repository, &new_owner, now).await?;
+    // Withdrawn meanwhile, and possibly started again for another account.
+    if changed.pending != Some(new_owner.id) {
+        return Err(RepoError::TransferNotFound);
+    }
+    let repository = Some(encode::repository(changed.repository, permit.viewer()));
+    let answer = change::commit(tx, key, AcceptTransferResponse { repository }, now).await?;
+    state.relay.wake();
+    Ok(answer)
+}

@@ -1,0 +1,25 @@
+//! Transfers of repositories to other owners.
+
+mod accept_transfer;
+mod cancel_transfer;
+mod change_owner;
+mod get_transfer;
+mod pending;
+mod reject_transfer;
+mod start_transfer;
+
+use ferrite_proto::repo::transfer_service_server::TransferService;
+use ferrite_proto::repo::{
+    AcceptTransferRequest, AcceptTransferResponse, CancelTransferRequest, CancelTransferResponse, GetTransferRequest,
+    GetTransferResponse, RejectTransferRequest, RejectTransferResponse, StartTransferRequest, StartTransferResponse,
+};
+
+use super::dispatch::service;
+
+service!(TransferService {
+    start_transfer(StartTransferRequest) -> StartTransferResponse;
+    cancel_transfer(CancelTransferRequest) -> CancelTransferResponse;
+    get_transfer(GetTransferRequest) -> GetTransferResponse;
+    accept_transfer(AcceptTransferRequest) -> AcceptTransferResponse;
+    reject_transfer(RejectTransferRequest) -> RejectTransferResponse;
+});

@@ -1,0 +1,79 @@
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::{StartTransferRequest, StartTransferResponse};
+use tonic::Request;
+
+use super::super::{change, encode};
+use super::change_owner::change_owner;
+use super::pending::may_act_for;
+use crate::error::RepoError;
+use crate::model::{User, lookup_key};
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{Action, Repository, Target};
+
+const FIELD: &str = "new_owner";
+
+pub(super) async fn handle(
+    state: &AppState,
+    permit: Permit,
+    request: Request<StartTransferRequest>,
+) -> Result<StartTransferResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, permit.user()?.0, "StartTransfer")?;
+    once(&state.db, key.as_ref(), start(state, request.into_inner(), &permit, key.as_ref())).await
+}
+
+async fn start(
+    state: &AppState,
+    request: StartTransferRequest,
+    permit: &Permit,
+    key: Option<&IdempotencyKey>,
+) -> Result<StartTransferResponse, RepoError> {
+    let repository = permit.repository(&state.repositories, request.repository).await?;
+    let new_owner = new_owner(state, &repository, &request.new_owner).await?;
+    let now = state.clock.now_us();
+    if may_act_for(state, permit, new_owner.id).await? {
+        let mut tx = state.db.begin().await?;
+        let changed = change_owner(state, &mut tx, permit, &repository, &new_owner, now).await?;
+        let encoded = Some(encode::repository(changed.repository, permit.viewer()));
+        let answer = StartTransferResponse { repository: encoded, is_pending: false };
+        let answer = change::commit(tx, key, answer, now).await?;
+        state.relay.wake();
+        return Ok(answer);
+    }
+    let id = repository.id();
+    if state.repositories.is_name_taken(new_owner.id, &repository.name.to_ascii_lowercase(), id).await? {
+        return Err(RepoError::RepositoryExists { owner: new_owner.username, name: repository.name });
+    }
+    let mut tx = state.db.begin().await?;
+    let owner = state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+    if owner.0 != repository.owner_id {
+        return Err(RepoError::Interrupted);
+    }
+    state.transfers.insert(&mut tx, id, new_owner.id, permit.user()?, now).await?;
+    let details = [("to", new_owner.username)];
+    change::record(&mut tx, permit, Action::TransferStart, Target::repository(&repository), &details, now).await?;
+    let encoded = Some(encode::repository(repository, permit.viewer()));
+    change::commit(tx, key, StartTransferResponse { repository: encoded, is_pending: true }, now).await
+}
+
+/// Returns the account that a request names, which must not own the repository already.
+async fn new_owner(state: &AppState, repository: &Repository, name: &str) -> Result<User, RepoError> {
+    if name.is_empty() {
+        return Err(RepoError::field(FIELD, "required", "is required"));
+    }
+    let named = match lookup_key(name) {
+        Some(key) => state.accounts.find(&key).await?,
+        None => None,
+    };
+    let found = match named {
+        Some(user) => state.accounts.find_active(user.id).await?,
+        None => None,
+    };
+    let found = found.ok_or_else(|| RepoError::field(FIELD, "unknown", "there is no such user or organization"))?;
+    match found.id == UserId(repository.owner_id) {
+        true => Err(RepoError::field(FIELD, "invalid", "owns the repository already")),
+        false => Ok(found),
+    }
+}

@@ -1,0 +1,110 @@
+//! Forks: the relation of a repository to the one that it was made of, and the number of forks, which is a column of that.
+//!
+//! The number changes in the transaction that finishes or deletes a fork. Such a transaction locks the parent before the fork, as the
+//! deletion of a parent does, which leaves its forks without one.
+//!
+//! Not here: the deletion of a fork (`fork_counts`), and the rule that hides the forks of hidden repositories (`visibility`).
+
+use ferrite_kit::args;
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use super::repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryStore, rows};
+use super::repository_lists::ListQueries;
+use super::visibility;
+use crate::access::Viewer;
+use crate::error::RepoError;
+
+/// Most repositories in a chain of forks of forks, with the one at its beginning: access to a private fork is decided along the chain.
+const MAX_CHAIN_LENGTH: i64 = 16;
+
+const CHAIN_LENGTH: &str = "WITH RECURSIVE chain (id, parent_id) AS (SELECT id, parent_id FROM repositories WHERE id = $1 \
+     UNION ALL SELECT r.id, r.parent_id FROM chain c JOIN repositories r ON r.id = c.parent_id) SELECT COUNT(*) FROM chain";
+const SET_PARENT: &str = "UPDATE repositories SET parent_id = $2 WHERE id = $1";
+/// An unfinished repository is as old as the last sign that its creation goes on.
+const KEEP_UNFINISHED: &str =
+    "UPDATE repositories SET created_us = $2, updated_us = $2 WHERE id = $1 AND state = 'creating'";
+const ADD_FORK: &str =
+    "UPDATE repositories SET fork_count = fork_count + 1 WHERE id = $1 AND state = 'ready' RETURNING is_private";
+const SET_PRIVATE: &str = "UPDATE repositories SET is_private = $2 WHERE id = $1";
+
+impl RepositoryStore {
+    /// Registers a fork of `parent` as [`RepositoryStore::insert`] registers a repository.
+    ///
+    /// # Errors
+    /// [`RepoError::ForksTooDeep`], [`AuthError::RepositoryNotFound`] if the parent was deleted, or those of
+    /// [`RepositoryStore::insert`].
+    pub(crate) async fn insert_fork(
+        &self,
+        owner: UserId,
+        new: &NewRepository,
+        parent: RepositoryId,
+        limit: Option<u32>,
+        now_us: i64,
+    ) -> Result<Option<(RepositoryId, i64)>, RepoError> {
+        let mut tx = self.db.begin().await?;
+        let (length,): (i64,) = tx.one(CHAIN_LENGTH, &args![parent]).await?;
+        if length >= MAX_CHAIN_LENGTH {
+            return Err(RepoError::ForksTooDeep { limit: MAX_CHAIN_LENGTH });
+        }
+        let Some((id, epoch)) = self.insert_in(&mut tx, owner, new, limit, now_us).await? else { return Ok(None) };
+        tx.execute(SET_PARENT, &args![id, parent]).await.map_err(|error| {
+            if error.is_foreign_key() { AuthError::RepositoryNotFound.into() } else { RepoError::from(error) }
+        })?;
+        tx.commit().await?;
+        Ok(Some((id, epoch)))
+    }
+
+    /// Notes that the creation of an unfinished repository goes on, so that the sweeper leaves it.
+    pub(crate) async fn keep_unfinished(&self, id: RepositoryId, now_us: i64) -> Result<(), DbError> {
+        self.db.execute(KEEP_UNFINISHED, &args![id, now_us]).await.map(drop)
+    }
+
+    /// Marks a fork as finished, as [`RepositoryStore::finish`] does, and counts it. It becomes private if its parent did so while the
+    /// copy was made. Returns the fork and its parent, read for `viewer`.
+    ///
+    /// # Errors
+    /// [`AuthError::RepositoryNotFound`] if the parent was deleted, [`RepoError::Interrupted`] if the fork was removed meanwhile, or
+    /// those of the database.
+    pub(crate) async fn finish_fork(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        parent: RepositoryId,
+        finished: CreatedOnDisk,
+        viewer: &Viewer,
+    ) -> Result<(Repository, Repository), RepoError> {
+        let counted: Option<(bool,)> = tx.optional(ADD_FORK, &args![parent]).await?;
+        let (is_private,) = counted.ok_or(AuthError::RepositoryNotFound)?;
+        if is_private {
+            tx.execute(SET_PRIVATE, &args![id, true]).await?;
+        }
+        let fork = self.finish(tx, id, finished, viewer).await?.ok_or(RepoError::Interrupted)?;
+        let parent = self.find_in(tx, parent, viewer).await?.ok_or(AuthError::RepositoryNotFound)?;
+        Ok((fork, parent))
+    }
+
+    /// Returns a page of the forks of a repository that the viewer may see, ordered by id, and their total number.
+    pub(crate) async fn list_forks(
+        &self,
+        parent: RepositoryId,
+        viewer: &Viewer,
+        page: Page,
+    ) -> Result<(Vec<Repository>, i64), DbError> {
+        let filter = |query: &mut Query| {
+            query.push(" AND r.parent_id = ").bind(parent);
+            visibility::only_visible(query, viewer);
+        };
+        self.page(ListQueries::by_id(), filter, viewer, page).await
+    }
+
+    /// Returns those of the repositories that exist and that the viewer may see, unordered. The caller limits their number.
+    pub(crate) async fn find_many_visible(&self, ids: &[i64], viewer: &Viewer) -> Result<Vec<Repository>, DbError> {
+        let mut query = rows(viewer);
+        query.push(" AND r.id IN ").bind_list(ids.iter().copied());
+        visibility::only_visible(&mut query, viewer);
+        self.db.all(query.sql(), query.args()).await
+    }
+}

@@ -1,0 +1,215 @@
+//! Stars and watches: rows between users and repositories, and their numbers, which are columns of the repositories.
+//!
+//! A number changes in the transaction of the row, which holds the locks of the user and the repository, in this order. So the numbers
+//! are those of the rows, also while accounts and repositories are deleted.
+//!
+//! Not here: lists of repositories (`repository_lists`).
+
+use ferrite_kit::args;
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::{Db, DbError, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use super::accounts::UserRow;
+use crate::error::RepoError;
+use crate::model::User;
+
+/// Locks the user against deletion. SQLite has a single writer anyway.
+const LOCK_USER_POSTGRES: &str = "SELECT id FROM users WHERE id = $1 FOR KEY SHARE";
+const LOCK_USER_SQLITE: &str = "SELECT id FROM users WHERE id = $1";
+const LOCK_REPOSITORY_POSTGRES: &str =
+    "SELECT id FROM repositories WHERE id = $1 AND state = 'ready' FOR NO KEY UPDATE";
+const LOCK_REPOSITORY_SQLITE: &str = "SELECT id FROM repositories WHERE id = $1 AND state = 'ready'";
+macro_rules! next_related {
+    () => {
+        "SELECT id FROM repositories WHERE id IN (SELECT repository_id FROM \
+         (SELECT repository_id FROM stars WHERE user_id = $1 AND repository_id > $2 ORDER BY repository_id LIMIT $3) AS s \
+         UNION SELECT repository_id FROM \
+         (SELECT repository_id FROM watches WHERE user_id = $1 AND repository_id > $2 ORDER BY repository_id LIMIT $3) AS w) \
+         ORDER BY id LIMIT $3"
+    };
+}
+/// Locks the next repositories that a user has a relation to.
+const NEXT_RELATED_POSTGRES: &str = concat!(next_related!(), " FOR NO KEY UPDATE");
+const NEXT_RELATED_SQLITE: &str = next_related!();
+/// Repositories whose numbers are changed at once when an account is deleted.
+const REPOSITORIES_PER_BATCH: i64 = 1_000;
+
+/// A relation of a user to a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// The user gave it a star.
+    Star,
+    /// The user watches it.
+    Watch,
+}
+
+/// The statements about one relation.
+struct Statements {
+    add: &'static str,
+    remove: &'static str,
+    find: &'static str,
+    count: &'static str,
+    users: &'static str,
+    /// Subtracts the rows of a user with repositories in a range of ids.
+    subtract: &'static str,
+}
+
+macro_rules! statements {
+    ($table:literal, $count:literal) => {
+        Statements {
+            add: concat!(
+                "INSERT INTO ",
+                $table,
+                " (user_id, repository_id, created_us) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
+            ),
+            remove: concat!("DELETE FROM ", $table, " WHERE user_id = $1 AND repository_id = $2"),
+            find: concat!("SELECT created_us FROM ", $table, " WHERE user_id = $1 AND repository_id = $2"),
+            count: concat!("UPDATE repositories SET ", $count, " = ", $count, " + $2 WHERE id = $1"),
+            users: concat!(
+                "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM ",
+                $table,
+                " x JOIN users u ON u.id = x.user_id WHERE x.repository_id = $1 ",
+                "ORDER BY x.created_us, x.user_id LIMIT $2 OFFSET $3"
+            ),
+            subtract: concat!(
+                "UPDATE repositories SET ",
+                $count,
+                " = ",
+                $count,
+                " - 1 WHERE id IN (SELECT repository_id FROM ",
+                $table,
+                " WHERE user_id = $1 AND repository_id > $2 AND repository_id <= $3)"
+            ),
+        }
+    };
+}
+
+const STARS: Statements = statements!("stars", "star_count");
+const WATCHES: Statements = statements!("watches", "watcher_count");
+
+impl Relation {
+    fn statements(self) -> &'static Statements {
+        match self {
+            Self::Star => &STARS,
+            Self::Watch => &WATCHES,
+        }
+    }
+}
+
+/// Store of stars and watches.
+#[derive(Clone, Debug)]
+pub(crate) struct RelationStore {
+    db: Db,
+}
+
+impl RelationStore {
+    /// Creates the store over `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Returns when a relation began (microseconds since 1970); `None` if there is none.
+    pub(crate) async fn find(
+        &self,
+        relation: Relation,
+        user: UserId,
+        repository: RepositoryId,
+    ) -> Result<Option<i64>, DbError> {
+        let row: Option<(i64,)> = self.db.optional(relation.statements().find, &args![user, repository]).await?;
+        Ok(row.map(|(created_us,)| created_us))
+    }
+
+    /// Begins a relation, if there is none, and returns when it began.
+    ///
+    /// # Errors
+    /// [`RepoError::UserNotFound`] or [`AuthError::RepositoryNotFound`] if one of them was deleted meanwhile, or those of the database.
+    pub(crate) async fn add(
+        &self,
+        relation: Relation,
+        user: UserId,
+        repository: RepositoryId,
+        now_us: i64,
+    ) -> Result<i64, RepoError> {
+        let statements = relation.statements();
+        let mut tx = self.db.begin().await?;
+        lock(&mut tx, user, repository).await?;
+        if tx.execute(statements.add, &args![user, repository, now_us]).await? == 1 {
+            tx.execute(statements.count, &args![repository, 1_i64]).await?;
+        }
+        let (created_us,): (i64,) = tx.one(statements.find, &args![user, repository]).await?;
+        tx.commit().await?;
+        Ok(created_us)
+    }
+
+    /// Ends a relation, if there is one.
+    ///
+    /// # Errors
+    /// As [`RelationStore::add`].
+    pub(crate) async fn remove(
+        &self,
+        relation: Relation,
+        user: UserId,
+        repository: RepositoryId,
+    ) -> Result<(), RepoError> {
+        let statements = relation.statements();
+        let mut tx = self.db.begin().await?;
+        lock(&mut tx, user, repository).await?;
+        if tx.execute(statements.remove, &args![user, repository]).await? == 1 {
+            tx.execute(statements.count, &args![repository, -1_i64]).await?;
+        }
+        Ok(tx.commit().await?)
+    }
+
+    /// Returns a page of the users with a relation to a repository, oldest relation first.
+    pub(crate) async fn users(
+        &self,
+        relation: Relation,
+        repository: RepositoryId,
+        page: Page,
+    ) -> Result<Vec<User>, DbError> {
+        let args = args![repository, page.size(), page.offset()];
+        let rows: Vec<UserRow> = self.db.all(relation.statements().users, &args).await?;
+        Ok(rows.into_iter().map(User::from).collect())
+    }
+}
+
+/// Locks a user against deletion, and a repository and the rows that belong to it against other changes.
+async fn lock(tx: &mut Tx, user: UserId, repository: RepositoryId) -> Result<(), RepoError> {
+    let sql = tx.pick(LOCK_USER_POSTGRES, LOCK_USER_SQLITE);
+    tx.optional::<(i64,)>(sql, &args![user]).await?.ok_or(RepoError::UserNotFound)?;
+    let sql = tx.pick(LOCK_REPOSITORY_POSTGRES, LOCK_REPOSITORY_SQLITE);
+    tx.optional::<(i64,)>(sql, &args![repository]).await?.ok_or(AuthError::RepositoryNotFound)?;
+    Ok(())
+}
+
+/// Makes a user watch a repository that is registered in the same transaction, with one watcher.
+///
+/// # Errors
+/// [`RepoError::UserNotFound`] if the user was deleted meanwhile, or those of the database.
+pub(super) async fn watch_new(
+    tx: &mut Tx,
+    repository: RepositoryId,
+    user: UserId,
+    now_us: i64,
+) -> Result<(), RepoError> {
+    match tx.execute(WATCHES.add, &args![user, repository, now_us]).await {
+        Err(error) if error.is_foreign_key() => Err(RepoError::UserNotFound),
+        done => Ok(done.map(drop)?),
+    }
+}
+
+/// Subtracts the stars and watches of a locked user, whose rows go with its account, from the numbers of their repositories.
+pub(super) async fn subtract_user(tx: &mut Tx, user: UserId) -> Result<(), DbError> {
+    let sql = tx.pick(NEXT_RELATED_POSTGRES, NEXT_RELATED_SQLITE);
+    let mut before = 0;
+    loop {
+        let batch: Vec<(i64,)> = tx.all(sql, &args![user, before, REPOSITORIES_PER_BATCH]).await?;
+        let Some((last,)) = batch.last().copied() else { return Ok(()) };
+        for statements in [&STARS, &WATCHES] {
+            tx.execute(statements.subtract, &args![user, before, last]).await?;
+        }
+        before = last;
+    }
+}

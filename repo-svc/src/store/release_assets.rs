@@ -1,0 +1,228 @@
+//! Files of releases, and files on the store that no release has.
+//!
+//! A file is reserved before it is uploaded: a row of `unclaimed_files` stands for it until the release gets it, and again once it is
+//! removed from the release. So at any moment a crash leaves no file on the store that no row names.
+//!
+//! Not here: the bytes, which git-svc keeps.
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_proto::id::UserId;
+
+use super::releases::{Release, ReleaseStore};
+use crate::error::RepoError;
+use crate::model::{AssetName, NewAsset};
+
+/// Files of one release.
+const MAX_ASSETS: i64 = 100;
+/// Time for which a reserved file waits for its release.
+const RESERVATION_US: i64 = 24 * 3600 * 1_000_000;
+/// Files that are removed at once.
+const FILES_PER_SWEEP: i64 = 500;
+/// Counts in one transaction of SQLite. Its other writers wait while it runs.
+const COUNTS_PER_TRANSACTION: usize = 500;
+
+const SELECT: &str = "SELECT id, release_id, file_id, name, content_type, size_bytes, sha256, download_count, created_us FROM release_assets";
+const NAME_HOLDER: &str = "SELECT id FROM release_assets WHERE release_id = $1 AND name = $2";
+const COUNT: &str = "SELECT COUNT(*) FROM release_assets WHERE release_id = $1";
+const INSERT: &str = "INSERT INTO release_assets (release_id, file_id, name, content_type, size_bytes, sha256, download_count, \
+     uploader_id, created_us) VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8) ON CONFLICT DO NOTHING \
+     RETURNING id, release_id, file_id, name, content_type, size_bytes, sha256, download_count, created_us";
+const RENAME: &str = "UPDATE release_assets SET name = $2 WHERE id = $1";
+const DELETE: &str = "DELETE FROM release_assets WHERE id = $1";
+const ADD_DOWNLOADS: &str = "UPDATE release_assets SET download_count = download_count + $2 WHERE id = $1";
+const RESERVE: &str = "INSERT INTO unclaimed_files (file_id, repository_id, due_us) VALUES ($1, $2, $3)";
+const CLAIM: &str = "DELETE FROM unclaimed_files WHERE file_id = $1 AND repository_id = $2 AND due_us > $3";
+const UNCLAIM_RELEASE: &str = "INSERT INTO unclaimed_files (file_id, repository_id, due_us) \
+     SELECT file_id, CAST($2 AS BIGINT), CAST(0 AS BIGINT) FROM release_assets WHERE release_id = $1 RETURNING file_id";
+const DELETE_RELEASE: &str = "DELETE FROM releases WHERE id = $1";
+const IS_ANY_DUE: &str = "SELECT file_id FROM unclaimed_files WHERE due_us <= $1 LIMIT 1";
+/// Marks files so that they are not claimed any more, before their bytes are removed.
+const TAKE_DUE: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id IN \
+     (SELECT file_id FROM unclaimed_files WHERE due_us <= $1 ORDER BY due_us, file_id LIMIT $2) RETURNING repository_id, file_id";
+const FORGET: &str = "DELETE FROM unclaimed_files WHERE due_us = 0 AND file_id IN ";
+
+/// A file of a release.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct Asset {
+    pub(crate) id: i64,
+    pub(crate) release_id: i64,
+    pub(crate) file_id: String,
+    pub(crate) name: String,
+    pub(crate) content_type: String,
+    pub(crate) size_bytes: i64,
+    pub(crate) sha256: String,
+    pub(crate) download_count: i64,
+    pub(crate) created_us: i64,
+}
+
+/// A reference to a file of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AssetKey {
+    /// Its id.
+    Id(i64),
+    /// Its name.
+    Name(String),
+}
+
+/// A file on the store that no release has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
+pub(crate) struct UnclaimedFile {
+    pub(crate) repository_id: i64,
+    pub(crate) file_id: String,
+}
+
+impl ReleaseStore {
+    /// Returns the files of releases, by id.
+    pub(crate) async fn assets(&self, releases: impl IntoIterator<Item = i64>) -> Result<Vec<Asset>, DbError> {
+        let mut query = Query::new(SELECT);
+        query.push(" WHERE release_id IN ").bind_list(releases).push(" ORDER BY id");
+        self.db.all(query.sql(), query.args()).await
+    }
+
+    /// Returns a file of a release.
+    pub(crate) async fn find_asset(&self, release: &Release, key: &AssetKey) -> Result<Option<Asset>, DbError> {
+        let query = by_key(release, key);
+        self.db.optional(query.sql(), query.args()).await
+    }
+
+    /// Returns a file of a release of the locked repository.
+    pub(crate) async fn find_asset_locked(
+        &self,
+        tx: &mut Tx,
+        release: &Release,
+        id: i64,
+    ) -> Result<Option<Asset>, DbError> {
+        let query = by_key(release, &AssetKey::Id(id));
+        tx.optional(query.sql(), query.args()).await
+    }
+
+    /// Checks that a release can get one more file, and one of this name unless that is `may_be_taken`. Then reserves a file on the
+    /// store.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] (field `name`), [`RepoError::AssetLimit`], or those of the database.
+    pub(crate) async fn reserve_file(
+        &self,
+        release: &Release,
+        (name, may_be_taken): (&AssetName, bool),
+        file_id: &str,
+        now_us: i64,
+    ) -> Result<(), RepoError> {
+        if !may_be_taken {
+            let holder: Option<(i64,)> = self.db.optional(NAME_HOLDER, &args![release.id, name.as_str()]).await?;
+            if holder.is_some() {
+                return Err(name_is_taken());
+            }
+            let (count,): (i64,) = self.db.one(COUNT, &args![release.id]).await?;
+            check_count(count)?;
+        }
+        self.db.execute(RESERVE, &args![file_id, release.repository_id, now_us + RESERVATION_US]).await?;
+        Ok(())
+    }
+
+    /// Adds a reserved file to a release of the locked repository.
+    ///
+    /// # Errors
+    /// [`RepoError::Interrupted`] if the file is not reserved, or not any more; [`RepoError::Invalid`] (field `name`) if the release has
+    /// a file of that name; [`RepoError::AssetLimit`]; or those of the database.
+    pub(crate) async fn insert_asset(
+        &self,
+        tx: &mut Tx,
+        release: &Release,
+        new: &NewAsset,
+        uploader: UserId,
+        now_us: i64,
+    ) -> Result<Asset, RepoError> {
+        let (count,): (i64,) = tx.one(COUNT, &args![release.id]).await?;
+        check_count(count)?;
+        if tx.execute(CLAIM, &args![new.file_id.as_str(), release.repository_id, now_us]).await? == 0 {
+            return Err(RepoError::Interrupted);
+        }
+        let args = args![
+            release.id,
+            new.file_id.as_str(),
+            new.name.as_str(),
+            new.content_type.as_str(),
+            new.size_bytes,
+            new.sha256.as_str(),
+            uploader,
+            now_us,
+        ];
+        tx.optional(INSERT, &args).await?.ok_or_else(name_is_taken)
+    }
+
+    /// Gives a file of the locked repository another name.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] (field `name`) if its release has a file of that name, or those of the database.
+    pub(crate) async fn rename_asset(&self, tx: &mut Tx, id: i64, name: &AssetName) -> Result<(), RepoError> {
+        let renamed = tx.execute(RENAME, &args![id, name.as_str()]).await;
+        renamed.map(drop).map_err(|error| if error.is_unique() { name_is_taken() } else { error.into() })
+    }
+
+    /// Removes a file from a release. Its bytes are due for removal then.
+    pub(crate) async fn delete_asset(&self, tx: &mut Tx, release: &Release, asset: &Asset) -> Result<(), DbError> {
+        tx.execute(RESERVE, &args![asset.file_id.as_str(), release.repository_id, 0_i64]).await?;
+        tx.execute(DELETE, &args![asset.id]).await.map(drop)
+    }
+
+    /// Removes a release of the locked repository and its files, whose bytes are due for removal then. Returns the names of the files on
+    /// the store.
+    pub(crate) async fn delete(&self, tx: &mut Tx, release: &Release) -> Result<Vec<String>, DbError> {
+        let rows: Vec<(String,)> = tx.all(UNCLAIM_RELEASE, &args![release.id, release.repository_id]).await?;
+        tx.execute(DELETE_RELEASE, &args![release.id]).await?;
+        Ok(rows.into_iter().map(|(file_id,)| file_id).collect())
+    }
+
+    /// Returns files that are due for removal from the store, and keeps releases from getting them. Each is returned until
+    /// [`ReleaseStore::forget_files`] is called with it.
+    pub(crate) async fn take_due_files(&self, now_us: i64) -> Result<Vec<UnclaimedFile>, DbError> {
+        // Mostly there is none, and nothing to write.
+        if self.db.optional::<(String,)>(IS_ANY_DUE, &args![now_us]).await?.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut tx = self.db.begin().await?;
+        let files = tx.all(TAKE_DUE, &args![now_us, FILES_PER_SWEEP]).await?;
+        tx.commit().await?;
+        Ok(files)
+    }
+
+    /// Forgets files whose bytes are removed.
+    pub(crate) async fn forget_files(&self, file_ids: &[String]) -> Result<(), DbError> {
+        let mut query = Query::new(FORGET);
+        query.bind_list(file_ids);
+        self.db.execute(query.sql(), query.args()).await.map(drop)
+    }
+
+    /// Adds complete downloads to the first of the files, as pairs of id and number, in one transaction. Files that do not exist any more
+    /// are ignored. Returns how many entries are done.
+    pub(crate) async fn add_downloads(&self, counts: &[(i64, i64)]) -> Result<usize, DbError> {
+        // On PostgreSQL a transaction that locks several rows could deadlock with one that deletes a release.
+        let some = &counts[..counts.len().min(self.db.pick(1, COUNTS_PER_TRANSACTION))];
+        let mut tx = self.db.begin().await?;
+        for &(id, count) in some {
+            tx.execute(ADD_DOWNLOADS, &args![id, count]).await?;
+        }
+        tx.commit().await?;
+        Ok(some.len())
+    }
+}
+
+fn by_key(release: &Release, key: &AssetKey) -> Query {
+    let mut query = Query::new(SELECT);
+    query.push(" WHERE release_id = ").bind(release.id);
+    match key {
+        AssetKey::Id(id) => query.push(" AND id = ").bind(*id),
+        AssetKey::Name(name) => query.push(" AND name = ").bind(name),
+    };
+    query
+}
+
+fn check_count(count: i64) -> Result<(), RepoError> {
+    if count >= MAX_ASSETS { Err(RepoError::AssetLimit { limit: MAX_ASSETS }) } else { Ok(()) }
+}
+
+fn name_is_taken() -> RepoError {
+    RepoError::field("name", "taken", "is the name of another file of the release")
+}

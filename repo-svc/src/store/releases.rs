@@ -1,0 +1,244 @@
+//! Releases of repositories. A transaction that adds, changes or removes one must first [lock](super::RepositoryStore::lock) the
+//! repository, so that limits hold and no release is added to a repository that is being deleted.
+//!
+//! Not here: the files of releases, and the removal of a release with its files (`release_assets`).
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use crate::error::RepoError;
+use crate::model::ReleaseFields;
+
+/// Releases of one repository.
+const MAX_RELEASES: i64 = 10_000;
+/// Texts of all releases of one page together, in bytes.
+const MAX_PAGE_BYTES: i64 = 16 << 20;
+/// Releases whose texts cannot have more than [`MAX_PAGE_BYTES`].
+const ALWAYS_SMALL_ROWS: i64 = 16;
+
+const SELECT: &str = "SELECT r.id, r.repository_id, r.tag_name, r.target, r.title, r.body, r.is_draft, r.is_prerelease, \
+     r.created_us, r.published_us, r.author_id, u.name AS author_name, u.full_name AS author_full_name, u.email AS author_email, \
+     u.is_admin AS author_is_admin FROM releases r LEFT JOIN users u ON u.id = r.author_id";
+const PUBLISHED: &str = " AND NOT is_draft";
+const INSERT: &str = "INSERT INTO releases (repository_id, tag_name, target, title, body, is_draft, is_prerelease, author_id, \
+     created_us, published_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING id";
+const UPDATE: &str = "UPDATE releases SET tag_name = $2, target = $3, title = $4, body = $5, is_draft = $6, is_prerelease = $7, \
+     published_us = $8 WHERE id = $1";
+const COUNT: &str = "SELECT COUNT(*) FROM releases WHERE repository_id = $1";
+const COUNT_OF: &str = "SELECT COUNT(*) FROM releases WHERE repository_id = ";
+const TAG_HOLDER: &str = "SELECT id FROM releases WHERE repository_id = $1 AND tag_name = $2";
+
+/// A release with its author.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct Release {
+    pub(crate) id: i64,
+    pub(crate) repository_id: i64,
+    pub(crate) tag_name: String,
+    pub(crate) target: String,
+    pub(crate) title: String,
+    pub(crate) body: String,
+    pub(crate) is_draft: bool,
+    pub(crate) is_prerelease: bool,
+    pub(crate) created_us: i64,
+    /// Zero for a draft.
+    pub(crate) published_us: i64,
+    /// `None` if the account was deleted, as are the other columns of the author.
+    pub(crate) author_id: Option<i64>,
+    pub(crate) author_name: Option<String>,
+    pub(crate) author_full_name: Option<String>,
+    pub(crate) author_email: Option<String>,
+    pub(crate) author_is_admin: Option<bool>,
+}
+
+impl Release {
+    /// Returns the fields that requests set.
+    pub(crate) fn fields(&self) -> ReleaseFields {
+        ReleaseFields {
+            tag_name: self.tag_name.clone(),
+            target: self.target.clone(),
+            title: self.title.clone(),
+            body: self.body.clone(),
+            is_draft: self.is_draft,
+            is_prerelease: self.is_prerelease,
+        }
+    }
+}
+
+/// A reference to a release of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ReleaseKey {
+    /// Its id.
+    Id(i64),
+    /// The short name of its tag.
+    Tag(String),
+    /// The one that was published last and is no prerelease.
+    Latest,
+}
+
+/// A page of releases.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ReleasePage {
+    /// By id; `None` if their texts are too large for one page.
+    pub(crate) releases: Option<Vec<Release>>,
+    /// In all pages.
+    pub(crate) total: i64,
+}
+
+/// Store of releases and their files.
+#[derive(Clone, Debug)]
+pub(crate) struct ReleaseStore {
+    pub(super) db: Db,
+}
+
+impl ReleaseStore {
+    /// Creates the store over `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Returns a page of a repository's releases, with drafts if `with_drafts`.
+    pub(crate) async fn list(
+        &self,
+        repository: RepositoryId,
+        with_drafts: bool,
+        page: Page,
+    ) -> Result<ReleasePage, DbError> {
+        let drafts = if with_drafts { "" } else { PUBLISHED };
+        let mut count = Query::new(COUNT_OF);
+        count.bind(repository).push(drafts);
+        let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
+        // Finds the ids by the index alone, and reads texts of the page only.
+        let ids = |query: &mut Query| {
+            query.push("SELECT id FROM releases WHERE repository_id = ").bind(repository).push(drafts);
+            query.push(" ORDER BY id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        };
+        if page.size() > ALWAYS_SMALL_ROWS {
+            let mut size =
+                Query::new("SELECT CAST(COALESCE(SUM(OCTET_LENGTH(body)), 0) AS BIGINT) FROM releases WHERE id IN (");
+            ids(&mut size);
+            size.push(")");
+            let (bytes,): (i64,) = self.db.one(size.sql(), size.args()).await?;
+            if bytes > MAX_PAGE_BYTES {
+                return Ok(ReleasePage { releases: None, total });
+            }
+        }
+        let mut query = Query::new(SELECT);
+        ids(query.push(" WHERE r.id IN ("));
+        query.push(") ORDER BY r.id");
+        Ok(ReleasePage { releases: Some(self.db.all(query.sql(), query.args()).await?), total })
+    }
+
+    /// Returns a release of the repository, also if it is a draft.
+    pub(crate) async fn find(&self, repository: RepositoryId, key: &ReleaseKey) -> Result<Option<Release>, DbError> {
+        let query = by_key(repository, key);
+        self.db.optional(query.sql(), query.args()).await
+    }
+
+    /// Returns a release of the locked repository.
+    pub(crate) async fn find_locked(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        id: i64,
+    ) -> Result<Option<Release>, DbError> {
+        let query = by_key(repository, &ReleaseKey::Id(id));
+        tx.optional(query.sql(), query.args()).await
+    }
+
+    /// Checks that no other release of the repository than `except` has the tag.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] (field `tag_name`), or those of the database.
+    pub(crate) async fn check_tag_is_free(
+        &self,
+        repository: RepositoryId,
+        tag_name: &str,
+        except: Option<i64>,
+    ) -> Result<(), RepoError> {
+        let holder: Option<(i64,)> = self.db.optional(TAG_HOLDER, &args![repository, tag_name]).await?;
+        if holder.is_some_and(|(id,)| Some(id) != except) { Err(tag_is_taken()) } else { Ok(()) }
+    }
+
+    /// Adds a release. `published_us` is zero for a draft.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] (field `tag_name`) if a release has the tag, [`RepoError::ReleaseLimit`], or those of the database.
+    pub(crate) async fn insert(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        fields: &ReleaseFields,
+        author: UserId,
+        now_us: i64,
+    ) -> Result<Release, RepoError> {
+        let (count,): (i64,) = tx.one(COUNT, &args![repository]).await?;
+        if count >= MAX_RELEASES {
+            return Err(RepoError::ReleaseLimit { limit: MAX_RELEASES });
+        }
+        let args = args![
+            repository,
+            fields.tag_name.as_str(),
+            fields.target.as_str(),
+            fields.title.as_str(),
+            fields.body.as_str(),
+            fields.is_draft,
+            fields.is_prerelease,
+            author,
+            now_us,
+            if fields.is_draft { 0 } else { now_us },
+        ];
+        let inserted: Option<(i64,)> = tx.optional(INSERT, &args).await?;
+        let (id,) = inserted.ok_or_else(tag_is_taken)?;
+        self.find_locked(tx, repository, id).await?.ok_or(RepoError::Interrupted)
+    }
+
+    /// Replaces the fields of a release.
+    ///
+    /// # Errors
+    /// [`RepoError::Invalid`] (field `tag_name`) if another release has the tag, or those of the database.
+    pub(crate) async fn update(
+        &self,
+        tx: &mut Tx,
+        before: &Release,
+        fields: &ReleaseFields,
+        published_us: i64,
+    ) -> Result<Release, RepoError> {
+        let args = args![
+            before.id,
+            fields.tag_name.as_str(),
+            fields.target.as_str(),
+            fields.title.as_str(),
+            fields.body.as_str(),
+            fields.is_draft,
+            fields.is_prerelease,
+            published_us,
+        ];
+        let updated = tx.execute(UPDATE, &args).await;
+        updated.map_err(|error| if error.is_unique() { tag_is_taken() } else { error.into() })?;
+        let repository = RepositoryId(before.repository_id);
+        self.find_locked(tx, repository, before.id).await?.ok_or(RepoError::Interrupted)
+    }
+}
+
+fn by_key(repository: RepositoryId, key: &ReleaseKey) -> Query {
+    let mut query = Query::new(SELECT);
+    query.push(" WHERE r.repository_id = ").bind(repository);
+    match key {
+        ReleaseKey::Id(id) => query.push(" AND r.id = ").bind(*id),
+        ReleaseKey::Tag(name) => query.push(" AND r.tag_name = ").bind(name),
+        ReleaseKey::Latest => query
+            .push(" AND r.id = (SELECT id FROM releases WHERE repository_id = ")
+            .bind(repository)
+            .push(" AND NOT is_draft AND NOT is_prerelease ORDER BY published_us DESC, id DESC LIMIT 1)"),
+    };
+    query
+}
+
+fn tag_is_taken() -> RepoError {
+    RepoError::field("tag_name", "taken", "has a release already")
+}
+
+#[cfg(test)]
+mod tests;

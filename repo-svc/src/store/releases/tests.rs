@@ -1,0 +1,273 @@
+//! Tests of the store of releases and their files, on both databases.
+
+use ferrite_kit::db::Db;
+
+use super::*;
+use crate::model::{AssetName, Description, NewAsset, RepoName};
+use crate::store::release_assets::{Asset, AssetKey};
+use crate::store::{NewRepository, RepositoryStore};
+use crate::testing::on_both;
+
+const NOW: i64 = 1_000_000;
+const DAY_US: i64 = 24 * 3600 * 1_000_000;
+const ADD_USER: &str = "INSERT INTO users (kind, name, name_key, full_name, email, is_admin, is_active, created_us) \
+     VALUES ('user', $1, $1, 'The author', '', $2, $3, $4) RETURNING id";
+
+struct Fixture {
+    db: Db,
+    store: ReleaseStore,
+    author: UserId,
+    repository: RepositoryId,
+}
+
+impl Fixture {
+    async fn new(db: Db) -> Self {
+        let repositories = RepositoryStore::new(db.clone());
+        repositories.add_store("default", NOW).await.unwrap();
+        let mut authors = Vec::new();
+        for name in ["ada", "bob"] {
+            let mut tx = db.begin().await.unwrap();
+            let (id,): (i64,) = tx.one(ADD_USER, &args![name, false, true, NOW]).await.unwrap();
+            tx.commit().await.unwrap();
+            authors.push(UserId(id));
+        }
+        let new = NewRepository {
+            creator: authors[0],
+            name: RepoName::parse("demo", "name").unwrap(),
+            description: Description::parse("", "description").unwrap(),
+            is_private: false,
+            default_branch: "main".into(),
+            store: "default".into(),
+        };
+        let (repository, _) = repositories.insert(authors[0], &new, None, NOW).await.unwrap().unwrap();
+        db.execute("UPDATE repositories SET state = 'ready'", &[]).await.unwrap();
+        Self { store: ReleaseStore::new(db.clone()), db, author: authors[1], repository }
+    }
+
+    async fn add(&self, fields: &ReleaseFields, now_us: i64) -> Result<Release, RepoError> {
+        let mut tx = self.db.begin().await.unwrap();
+        let release = self.store.insert(&mut tx, self.repository, fields, self.author, now_us).await?;
+        tx.commit().await.unwrap();
+        Ok(release)
+    }
+
+    async fn update(&self, before: &Release, fields: &ReleaseFields) -> Result<Release, RepoError> {
+        let mut tx = self.db.begin().await.unwrap();
+        let release = self.store.update(&mut tx, before, fields, NOW + 9).await?;
+        tx.commit().await.unwrap();
+        Ok(release)
+    }
+
+    async fn tags(&self, with_drafts: bool, page: Page) -> (Vec<String>, i64) {
+        let listed = self.store.list(self.repository, with_drafts, page).await.unwrap();
+        (listed.releases.unwrap().into_iter().map(|release| release.tag_name).collect(), listed.total)
+    }
+
+    async fn latest(&self) -> Option<String> {
+        self.store.find(self.repository, &ReleaseKey::Latest).await.unwrap().map(|release| release.tag_name)
+    }
+
+    async fn upload(&self, release: &Release, name: &str, file: char) -> Result<Asset, RepoError> {
+        let name = AssetName::parse(name).unwrap();
+        let file_id = file.to_string().repeat(32);
+        self.store.reserve_file(release, (&name, false), &file_id, NOW).await?;
+        self.claim(release, &name, &file_id, NOW).await
+    }
+
+    async fn claim(&self, release: &Release, name: &AssetName, file_id: &str, now_us: i64) -> Result<Asset, RepoError> {
+        let new = NewAsset {
+            name: name.clone(),
+            file_id: file_id.to_owned(),
+            size_bytes: 3,
+            sha256: "0".repeat(64),
+            content_type: "text/plain".into(),
+        };
+        let mut tx = self.db.begin().await.unwrap();
+        let asset = self.store.insert_asset(&mut tx, release, &new, self.author, now_us).await?;
+        tx.commit().await.unwrap();
+        Ok(asset)
+    }
+
+    async fn due(&self, now_us: i64) -> Vec<char> {
+        let mut files = self.store.take_due_files(now_us).await.unwrap();
+        files.sort();
+        files.iter().map(|file| file.file_id.chars().next().unwrap()).collect()
+    }
+}
+
+fn release(tag_name: &str) -> ReleaseFields {
+    ReleaseFields { tag_name: tag_name.into(), target: "main".into(), title: "One".into(), ..ReleaseFields::default() }
+}
+
+fn page(size: i32) -> Page {
+    Page::nearest(1, size, 1_000)
+}
+
+#[track_caller]
+fn assert_field<T: std::fmt::Debug>(outcome: Result<T, RepoError>, field: &str, code: &str) {
+    let Err(RepoError::Invalid(violations)) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((violations[0].field.as_str(), violations[0].code), (field, code));
+}
+
+#[tokio::test]
+async fn drafts_are_listed_on_request_and_are_never_the_latest() {
+    on_both(async |db: Db| {
+        let fixture = Fixture::new(db).await;
+        assert_eq!((fixture.tags(true, page(10)).await, fixture.latest().await), ((vec![], 0), None));
+        let first = fixture.add(&release("v1"), NOW).await.unwrap();
+        assert_eq!((first.published_us, first.author_name.as_deref()), (NOW, Some("bob")));
+        let draft = fixture.add(&ReleaseFields { is_draft: true, ..release("v3") }, NOW + 2).await.unwrap();
+        assert_eq!(draft.published_us, 0);
+        fixture.add(&ReleaseFields { is_prerelease: true, ..release("v2-rc") }, NOW + 3).await.unwrap();
+        assert_eq!(fixture.tags(true, page(10)).await, (vec!["v1".into(), "v3".into(), "v2-rc".into()], 3));
+        assert_eq!(fixture.tags(false, page(10)).await, (vec!["v1".into(), "v2-rc".into()], 2));
+        assert_eq!(fixture.tags(false, page(1)).await, (vec!["v1".into()], 2));
+        assert_eq!(fixture.latest().await.as_deref(), Some("v1"));
+        let fields = ReleaseFields { is_draft: false, body: "x".into(), ..draft.fields() };
+        let published = fixture.update(&draft, &fields).await.unwrap();
+        assert_eq!((published.published_us, published.fields()), (NOW + 9, fields));
+        assert_eq!(fixture.latest().await.as_deref(), Some("v3"));
+        let by_tag = fixture.store.find(fixture.repository, &ReleaseKey::Tag("v3".into())).await.unwrap();
+        assert_eq!(by_tag, Some(published));
+        let elsewhere = fixture.store.find(RepositoryId(999), &ReleaseKey::Id(first.id)).await.unwrap();
+        assert_eq!(elsewhere, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tag_has_one_release() {
+    on_both(async |db: Db| {
+        let fixture = Fixture::new(db).await;
+        let first = fixture.add(&release("v1"), NOW).await.unwrap();
+        let second = fixture.add(&ReleaseFields { is_draft: true, ..release("v2") }, NOW).await.unwrap();
+        assert_field(fixture.add(&release("v1"), NOW).await, "tag_name", "taken");
+        assert_field(fixture.add(&release("v2"), NOW).await, "tag_name", "taken");
+        assert_field(fixture.update(&second, &release("v1")).await, "tag_name", "taken");
+        let free = async |tag: &str, except| fixture.store.check_tag_is_free(fixture.repository, tag, except).await;
+        assert_field(free("v1", Some(second.id)).await, "tag_name", "taken");
+        free("v1", Some(first.id)).await.unwrap();
+        free("V1", None).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_page_of_very_long_texts_is_refused() {
+    on_both(async |db: Db| {
+        let fixture = Fixture::new(db).await;
+        for number in 0..17 {
+            let body = "é".repeat(512 << 10);
+            fixture.add(&ReleaseFields { body, ..release(&format!("v{number}")) }, NOW).await.unwrap();
+        }
+        let list = async |size| fixture.store.list(fixture.repository, true, page(size)).await.unwrap();
+        let refused = list(17).await;
+        assert!(refused.releases.is_none() && refused.total == 17);
+        assert_eq!(list(16).await.releases.unwrap().len(), 16);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_author_of_a_deleted_account_is_absent() {
+    on_both(async |db: Db| {
+        let fixture = Fixture::new(db).await;
+        let made = fixture.add(&release("v1"), NOW).await.unwrap();
+        fixture.upload(&made, "a", 'a').await.unwrap();
+        fixture.db.execute("DELETE FROM users WHERE id = $1", &args![fixture.author]).await.unwrap();
+        let found = fixture.store.find(fixture.repository, &ReleaseKey::Id(made.id)).await.unwrap().unwrap();
+        assert_eq!((found.author_id, found.author_name), (None, None));
+        assert_eq!(fixture.store.assets([made.id]).await.unwrap().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn names_of_files_are_unique_in_their_release() {
+    on_both(async |db: Db| {
+        let fixture = Fixture::new(db).await;
+        let (one, two) =
+            (fixture.add(&release("v1"), NOW).await.unwrap(), fixture.add(&release("v2"), NOW).await.unwrap());
+        let first = fixture.upload(&one, "a.txt", 'a').await.unwrap();
+        fixture.upload(&two, "a.txt", 'b').await.unwrap();
+        assert_field(fixture.upload(&one, "a.txt", 'c').await, "name", "taken");
+        // Two uploads of one name at once: the second to end is refused, and its file stays reserved.
+        let name = AssetName::parse("a.txt").unwrap();
+        fixture.store.reserve_file(&one, (&name, true), &"d".repeat(32), NOW).await.unwrap();
+        assert_field(fixture.claim(&one, &name, &"d".repeat(32), NOW).await, "name", "taken");
+        assert_eq!(fixture.due(NOW + 2 * DAY_US).await, ['d']);
+        let second = fixture.upload(&one, "b.txt", 'e').await.unwrap();
+        let mut tx = fixture.db.begin().await.unwrap();
+        assert_field(fixture.store.rename_asset(&mut tx, second.id, &name).await, "name", "taken");
+        drop(tx);
+        assert_eq!(fixture.store.assets([one.id, two.id]).await.unwrap().len(), 3);
+        let found = fixture.store.find_asset(&one, &AssetKey::Name("a.txt".into())).await.unwrap();
+        assert_eq!(found.as_ref(), Some(&first));
+        assert_eq!(fixture.store.find_asset(&two, &AssetKey::Id(first.id)).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_release_has_at_most_a_hundred_files() {
+    on_both(async |db: Db| {
+        let fixture = Fixture::new(db).await;
+        let made = fixture.add(&release("v1"), NOW).await.unwrap();
+        for number in 0..100 {
+            let (name, file_id) = (AssetName::parse(&format!("{number}")).unwrap(), format!("{number:032x}"));
+            fixture.store.reserve_file(&made, (&name, false), &file_id, NOW).await.unwrap();
+            fixture.claim(&made, &name, &file_id, NOW).await.unwrap();
+        }
+        let refused = fixture.upload(&made, "more", 'f').await;
+        assert!(matches!(refused, Err(RepoError::AssetLimit { limit: 100 })), "{refused:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_belongs_to_its_release_or_is_due_and_never_both() {
+    on_both(async |db: Db| {
+        let fixture = Fixture::new(db).await;
+        let made = fixture.add(&release("v1"), NOW).await.unwrap();
+        let name = |name: &str| AssetName::parse(name).unwrap();
+        let (a, b) = ("a".repeat(32), "b".repeat(32));
+        fixture.store.reserve_file(&made, (&name("a"), false), &a, NOW).await.unwrap();
+        fixture.store.reserve_file(&made, (&name("b"), false), &b, NOW).await.unwrap();
+        assert!(fixture.due(NOW + DAY_US - 1).await.is_empty());
+        fixture.claim(&made, &name("a"), &a, NOW).await.unwrap();
+        // What was never reserved, was claimed before, or is due, no release gets.
+        for (file_id, now_us) in [(&"c".repeat(32), NOW), (&a, NOW), (&b, NOW + DAY_US)] {
+            let refused = fixture.claim(&made, &name("x"), file_id, now_us).await;
+            assert!(matches!(refused, Err(RepoError::Interrupted)), "{refused:?}");
+        }
+        assert_eq!(fixture.due(NOW + DAY_US).await, ['b']);
+        assert!(fixture.claim(&made, &name("b"), &b, NOW).await.is_err(), "its bytes may be gone");
+        assert_eq!(fixture.due(NOW).await, ['b'], "until it is forgotten");
+        fixture.store.forget_files(&[b]).await.unwrap();
+        assert!(fixture.due(NOW + 9 * DAY_US).await.is_empty());
+        let mut tx = fixture.db.begin().await.unwrap();
+        assert_eq!(fixture.store.delete(&mut tx, &made).await.unwrap(), [a]);
+        tx.commit().await.unwrap();
+        assert_eq!(fixture.due(NOW).await, ['a']);
+        assert_eq!(fixture.store.assets([made.id]).await.unwrap(), []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn downloads_add_up() {
+    on_both(async |db: Db| {
+        let fixture = Fixture::new(db).await;
+        let made = fixture.add(&release("v1"), NOW).await.unwrap();
+        let asset = fixture.upload(&made, "a", 'a').await.unwrap();
+        for _ in 0..2 {
+            let counts = [(asset.id, 3), (999_999, 1)];
+            let mut left = counts.as_slice();
+            while !left.is_empty() {
+                left = &left[fixture.store.add_downloads(left).await.unwrap()..];
+            }
+        }
+        assert_eq!(fixture.store.assets([made.id]).await.unwrap()[0].download_count, 6);
+    })
+    .await;
+}

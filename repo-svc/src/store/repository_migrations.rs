@@ -1,0 +1,296 @@
+//! Migrations of repositories from other hosts: the jobs as their users see them, and the repositories that they make.
+//!
+//! Not here: the migrations of the schema ([`super::migrations`]), and addresses and credentials, which the store has.
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::page::Page;
+use ferrite_proto::events::MigrationEnded;
+use ferrite_proto::git;
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use super::audit::Actor;
+use super::repositories::RepositoryStore;
+use super::wikis::{self, Wiki};
+
+const COLUMNS: &str = "SELECT m.id, m.repository_id, m.user_id, u.name AS username, m.owner_name, m.name, m.phase, m.object_count, \
+     m.received_bytes, m.error, m.interval_secs, m.wiki_id, m.token_id, m.address, m.request_id, m.created_us, m.heard_us, \
+     m.finished_us FROM migrations m JOIN users u ON u.id = m.user_id";
+const INSERT: &str = "INSERT INTO migrations (repository_id, user_id, owner_name, name, phase, object_count, received_bytes, error, \
+     interval_secs, wiki_id, token_id, address, request_id, created_us, heard_us, finished_us) \
+     VALUES ($1, $2, $3, $4, 'queued', 0, 0, '', $5, $6, $7, $8, $9, $10, $10, 0) RETURNING id";
+const DELETE: &str = "DELETE FROM migrations WHERE id = $1 AND finished_us = 0";
+/// Lock for the end of a migration, which the store may tell while the sweeper gives it up. SQLite has a single writer anyway.
+const UNFINISHED_LOCK_POSTGRES: &str = " AND m.finished_us = 0 FOR UPDATE OF m";
+const UNFINISHED_LOCK_SQLITE: &str = " AND m.finished_us = 0";
+const UPDATE: &str = "UPDATE migrations SET phase = $2, object_count = $3, received_bytes = $4, heard_us = $5 \
+     WHERE id = $1 AND finished_us = 0";
+const END: &str = "UPDATE migrations SET phase = $2, error = $3, object_count = CASE WHEN object_count < $4 THEN $4 ELSE object_count END, \
+     received_bytes = CASE WHEN received_bytes < $5 THEN $5 ELSE received_bytes END, heard_us = $6, finished_us = $6 \
+     WHERE id = $1 AND finished_us = 0";
+const PURGE: &str = "DELETE FROM migrations WHERE finished_us > 0 AND finished_us < $1";
+const FINISH: &str = "UPDATE repositories SET state = 'ready', size_bytes = $2, is_empty = $3, \
+     default_branch = COALESCE($4, default_branch), refs_number = $5, is_mirror = $6, mirror_interval_secs = $7, \
+     mirror_last_sync_us = $8, mirror_next_sync_us = $9, updated_us = $10 WHERE id = $1 AND state = 'creating'";
+
+/// Migrations of one look of the sweeper.
+const MAX_UNHEARD: i64 = 100;
+const MAX_ERROR_CHARS: usize = 500;
+
+/// A migration to note, before the store knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct NewMigration<'a> {
+    pub(crate) repository: RepositoryId,
+    pub(crate) owner_name: &'a str,
+    pub(crate) name: &'a str,
+    /// Seconds between syncs of a mirror; zero for a repository that is fetched once.
+    pub(crate) interval_secs: i64,
+    /// The id of its wiki; zero if the wiki is not brought.
+    pub(crate) wiki_id: i64,
+    /// The account that asked for it.
+    pub(crate) actor: &'a Actor,
+}
+
+/// The words of the column `phase`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Queued,
+    Fetching,
+    Indexing,
+    Done,
+    Failed,
+}
+
+impl Phase {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Queued, "queued"),
+        (Self::Fetching, "fetching"),
+        (Self::Indexing, "indexing"),
+        (Self::Done, "done"),
+        (Self::Failed, "failed"),
+    ];
+
+    fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(phase, _)| *phase == self).map_or("failed", |(_, word)| word)
+    }
+}
+
+/// How far a migration is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) phase: Phase,
+    pub(crate) object_count: i64,
+    pub(crate) received_bytes: i64,
+}
+
+impl Progress {
+    /// Decodes what a store says. A migration that has ended there goes on here until the store's event about it has arrived.
+    pub(crate) fn of(answer: &git::GetMigrationResponse) -> Self {
+        let phase = match answer.phase() {
+            git::MigrationPhase::Unspecified | git::MigrationPhase::Queued => Phase::Queued,
+            git::MigrationPhase::Fetching => Phase::Fetching,
+            git::MigrationPhase::Indexing | git::MigrationPhase::Done | git::MigrationPhase::Failed => Phase::Indexing,
+        };
+        Self { phase, object_count: answer.object_count, received_bytes: answer.received_bytes }
+    }
+}
+
+/// A migration.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct Migration {
+    pub(crate) id: i64,
+    repository_id: i64,
+    user_id: i64,
+    username: String,
+    pub(crate) owner_name: String,
+    pub(crate) name: String,
+    phase: String,
+    object_count: i64,
+    received_bytes: i64,
+    pub(crate) error: String,
+    interval_secs: i64,
+    pub(crate) wiki_id: i64,
+    pub(crate) token_id: i64,
+    address: String,
+    request_id: String,
+    pub(crate) created_us: i64,
+    pub(crate) heard_us: i64,
+    /// Zero while it goes on.
+    pub(crate) finished_us: i64,
+}
+
+impl Migration {
+    pub(crate) fn repository_id(&self) -> RepositoryId {
+        RepositoryId(self.repository_id)
+    }
+
+    /// Returns the account that asked for it.
+    pub(crate) fn user_id(&self) -> UserId {
+        UserId(self.user_id)
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished_us > 0
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        let phase = Phase::ALL.iter().find(|(_, word)| *word == self.phase).map_or(Phase::Failed, |(phase, _)| *phase);
+        Progress { phase, object_count: self.object_count, received_bytes: self.received_bytes }
+    }
+
+    /// Returns the account that asked for it and the origin of its request, for the audit log.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor {
+            id: self.user_id,
+            name: self.username.clone(),
+            token_id: self.token_id,
+            address: self.address.clone(),
+            request_id: self.request_id.clone(),
+        }
+    }
+}
+
+/// Store of migrations from other hosts.
+#[derive(Clone, Debug)]
+pub(crate) struct MigrationStore {
+    db: Db,
+}
+
+impl MigrationStore {
+    /// Creates the store over `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Returns an id for the wiki of a repository that was registered in the same transaction.
+    pub(crate) async fn take_wiki_id(&self, tx: &mut Tx) -> Result<i64, DbError> {
+        wikis::take_id(tx).await
+    }
+
+    /// Notes a migration in the transaction that registers its repository, and returns its id.
+    pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewMigration<'_>, now_us: i64) -> Result<i64, DbError> {
+        let args = args![
+            new.repository,
+            new.actor.id,
+            new.owner_name,
+            new.name,
+            new.interval_secs,
+            new.wiki_id,
+            new.actor.token_id,
+            new.actor.address.as_str(),
+            new.actor.request_id.as_str(),
+            now_us,
+        ];
+        let (id,): (i64,) = tx.one(INSERT, &args).await?;
+        Ok(id)
+    }
+
+    /// Deletes a migration that never began.
+    pub(crate) async fn delete(&self, tx: &mut Tx, id: i64) -> Result<(), DbError> {
+        tx.execute(DELETE, &args![id]).await.map(|_| ())
+    }
+
+    /// Returns a migration.
+    pub(crate) async fn find(&self, id: i64) -> Result<Option<Migration>, DbError> {
+        let mut query = Query::new(COLUMNS);
+        query.push(" WHERE m.id = ").bind(id);
+        self.db.optional(query.sql(), query.args()).await
+    }
+
+    /// Returns a page of the migrations of a user, newest first, and their total number. With `only`, those of these repositories and
+    /// those that the token asked for.
+    pub(crate) async fn list(
+        &self,
+        user: UserId,
+        only: Option<(&[i64], i64)>,
+        page: Page,
+    ) -> Result<(Vec<Migration>, i64), DbError> {
+        let filter = |query: &mut Query| {
+            query.push(" WHERE m.user_id = ").bind(user);
+            if let Some((repositories, token)) = only {
+                query.push(" AND (m.token_id = ").bind(token).push(" OR m.repository_id IN ");
+                query.bind_list(repositories.iter().copied()).push(")");
+            }
+        };
+        let mut rows = Query::new(COLUMNS);
+        filter(&mut rows);
+        rows.push(" ORDER BY m.id DESC LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        let mut count = Query::new("SELECT COUNT(*) FROM migrations m");
+        filter(&mut count);
+        let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
+        Ok((self.db.all(rows.sql(), rows.args()).await?, total))
+    }
+
+    /// Returns the migration that makes a repository, and keeps others from ending it until the transaction ends; `None` if it has
+    /// ended.
+    pub(crate) async fn lock(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<Migration>, DbError> {
+        let mut query = Query::new(COLUMNS);
+        query.push(" WHERE m.repository_id = ").bind(id);
+        query.push(tx.pick(UNFINISHED_LOCK_POSTGRES, UNFINISHED_LOCK_SQLITE));
+        tx.optional(query.sql(), query.args()).await
+    }
+
+    /// Returns migrations that go on and of which nothing was heard since a time, at most 100, longest unheard first.
+    pub(crate) async fn unheard(&self, since_us: i64) -> Result<Vec<Migration>, DbError> {
+        let mut query = Query::new(COLUMNS);
+        query.push(" WHERE m.finished_us = 0 AND m.heard_us < ").bind(since_us);
+        query.push(" ORDER BY m.heard_us LIMIT ").bind(MAX_UNHEARD);
+        self.db.all(query.sql(), query.args()).await
+    }
+
+    /// Keeps how far a migration is, as its store told it now.
+    pub(crate) async fn update(&self, id: i64, progress: Progress, now_us: i64) -> Result<(), DbError> {
+        let Progress { phase, object_count, received_bytes } = progress;
+        self.db.execute(UPDATE, &args![id, phase.as_str(), object_count, received_bytes, now_us]).await.map(|_| ())
+    }
+
+    /// Ends a migration; with an error if that is not empty.
+    pub(crate) async fn end(&self, tx: &mut Tx, id: i64, end: &MigrationEnded, now_us: i64) -> Result<(), DbError> {
+        let phase = if end.error.is_empty() { Phase::Done } else { Phase::Failed };
+        let error: String = end.error.chars().filter(|char| !char.is_control()).take(MAX_ERROR_CHARS).collect();
+        let args = args![id, phase.as_str(), error, end.object_count, end.received_bytes, now_us];
+        tx.execute(END, &args).await.map(|_| ())
+    }
+
+    /// Deletes migrations that ended before a time.
+    pub(crate) async fn purge(&self, before_us: i64) -> Result<u64, DbError> {
+        self.db.execute(PURGE, &args![before_us]).await
+    }
+}
+
+impl RepositoryStore {
+    /// Marks a repository as finished that a migration brought, with its wiki if that came too, which makes it visible. Returns `false` if it was removed meanwhile.
+    pub(crate) async fn finish_migrated(
+        &self,
+        tx: &mut Tx,
+        migration: &Migration,
+        end: &MigrationEnded,
+        now_us: i64,
+    ) -> Result<bool, DbError> {
+        let branch = std::str::from_utf8(&end.default_branch).ok();
+        let branch = branch.filter(|name| !name.is_empty() && !name.contains('\0')).map(str::to_owned);
+        let interval = migration.interval_secs;
+        let is_mirror = interval > 0;
+        let (last_us, next_us) = if is_mirror { (now_us, now_us + interval * 1_000_000) } else { (0, 0) };
+        let args = args![
+            migration.repository_id,
+            end.size_bytes,
+            end.is_empty,
+            branch,
+            end.number,
+            is_mirror,
+            interval,
+            last_us,
+            next_us,
+            now_us,
+        ];
+        if tx.execute(FINISH, &args).await? == 0 {
+            return Ok(false);
+        }
+        if end.has_wiki && migration.wiki_id > 0 {
+            let wiki = Wiki { id: migration.wiki_id, is_made: true };
+            wikis::add_wiki(tx, migration.repository_id(), wiki, now_us).await?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,162 @@
+//! The settings of repositories, which are columns of their rows, and the change of their owner.
+//!
+//! Not here: the issue tracker (`issue_trackers`).
+
+use ferrite_kit::args;
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::db::{DbError, Tx};
+use ferrite_proto::id::{RepositoryId, UserId};
+
+use super::redirects;
+use super::repositories::{Repository, RepositoryStore, lock_owner, rows};
+use crate::access::Viewer;
+use crate::error::RepoError;
+use crate::model::RepositorySettings;
+
+macro_rules! find {
+    () => {
+        "SELECT owner_id, name, description, website, is_private, is_archived FROM repositories WHERE id = $1 AND state = 'ready'"
+    };
+}
+/// Locks the row as other changes of a repository do. SQLite has a single writer anyway.
+const LOCK_POSTGRES: &str = concat!(find!(), " FOR NO KEY UPDATE");
+const LOCK_SQLITE: &str = find!();
+const UPDATE: &str = "UPDATE repositories SET name = $2, name_key = $3, description = $4, description_key = $5, website = $6, \
+     is_private = $7, is_archived = $8, updated_us = CASE WHEN updated_us < $9 THEN $9 ELSE updated_us END WHERE id = $1";
+const OTHER_OF_NAME: &str = "SELECT id FROM repositories WHERE owner_id = $1 AND name_key = $2 AND id <> $3";
+const PARENT_IS_PRIVATE: &str =
+    "SELECT p.is_private FROM repositories r JOIN repositories p ON p.id = r.parent_id WHERE r.id = $1";
+const SET_OWNER: &str = "UPDATE repositories SET owner_id = $2, updated_us = CASE WHEN updated_us < $3 THEN $3 ELSE updated_us END \
+     WHERE id = $1";
+const REMOVE_COLLABORATOR: &str = "DELETE FROM collaborators WHERE repository_id = $1 AND user_id = $2";
+const REMOVE_TEAMS: &str = "DELETE FROM team_repositories WHERE repository_id = $1";
+
+#[derive(Debug, sqlx::FromRow)]
+struct SettingsRow {
+    owner_id: i64,
+    name: String,
+    description: String,
+    website: String,
+    is_private: bool,
+    is_archived: bool,
+}
+
+impl From<SettingsRow> for RepositorySettings {
+    fn from(row: SettingsRow) -> Self {
+        let SettingsRow { name, description, website, is_private, is_archived, .. } = row;
+        Self { name, description, website, is_private, is_archived }
+    }
+}
+
+impl RepositoryStore {
+    /// Returns the repository, read for `viewer` within a transaction.
+    pub(crate) async fn reload(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        viewer: &Viewer,
+    ) -> Result<Option<Repository>, DbError> {
+        let mut query = rows(viewer);
+        query.push(" AND r.id = ").bind(id);
+        tx.optional(query.sql(), query.args()).await
+    }
+
+    /// Returns whether an owner has a repository of that folded name other than `id`, finished or not.
+    pub(crate) async fn is_name_taken(&self, owner: UserId, name_key: &str, id: RepositoryId) -> Result<bool, DbError> {
+        let other: Option<(i64,)> = self.db.optional(OTHER_OF_NAME, &args![owner, name_key, id]).await?;
+        Ok(other.is_some())
+    }
+
+    /// Returns the owner and the settings of a repository and locks the repository as [`RepositoryStore::lock`] does; `None` if it was
+    /// deleted.
+    pub(crate) async fn lock_settings(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+    ) -> Result<Option<(UserId, RepositorySettings)>, DbError> {
+        let row: Option<SettingsRow> = tx.optional(tx.pick(LOCK_POSTGRES, LOCK_SQLITE), &args![id]).await?;
+        Ok(row.map(|row| (UserId(row.owner_id), row.into())))
+    }
+
+    /// Replaces the settings of a locked repository, which are `before` until now, and moves the time of its last update. A name that it
+    /// leaves leads to it.
+    ///
+    /// # Errors
+    /// [`RepoError::RepositoryExists`] if the owner has another repository of the new name; [`RepoError::Invalid`] if a fork of a
+    /// private repository would become public; or those of the database.
+    pub(crate) async fn set_settings(
+        &self,
+        tx: &mut Tx,
+        repository: &Repository,
+        before: &RepositorySettings,
+        after: &RepositorySettings,
+        now_us: i64,
+    ) -> Result<(), RepoError> {
+        let (id, owner) = (repository.id(), UserId(repository.owner_id));
+        if before.is_private && !after.is_private {
+            let parent: Option<(bool,)> = tx.optional(PARENT_IS_PRIVATE, &args![id]).await?;
+            if parent.is_some_and(|(is_private,)| is_private) {
+                let message = "a fork of a private repository stays private";
+                return Err(RepoError::field("private", "invalid", message));
+            }
+        }
+        let (name_key, description_key) = (after.name_key(), after.description.to_lowercase());
+        let args = args![
+            id,
+            after.name.as_str(),
+            name_key.as_str(),
+            after.description.as_str(),
+            description_key.as_str(),
+            after.website.as_str(),
+            after.is_private,
+            after.is_archived,
+            now_us,
+        ];
+        tx.execute(UPDATE, &args).await.map_err(|error| map_taken(error, &repository.owner_name, &after.name))?;
+        if before.name_key() != name_key {
+            let (former, present) = (before.name_key(), name_key.as_str());
+            redirects::move_name(tx, id, (owner, &former), (owner, present), now_us).await?;
+        }
+        if before.name_key() != name_key || before.description != after.description {
+            self.unindex(tx, id).await?;
+            self.index(tx, id.0, &name_key, &description_key).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives a repository to another account and locks both. Its collaborators stay, but for the new owner; the teams of its owner until
+    /// now lose it. The former name leads to it. Returns the owner until now.
+    ///
+    /// # Errors
+    /// [`RepoError::RepositoryLimit`] if the new owner has reached its own limit, or else `limit`; [`RepoError::UserNotFound`] if it
+    /// was deleted; [`RepoError::RepositoryExists`] if it has a repository of that name; [`AuthError::RepositoryNotFound`] if the
+    /// repository was deleted; or those of the database.
+    pub(crate) async fn set_owner(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        (new_owner, new_owner_name): (UserId, &str),
+        limit: Option<u32>,
+        now_us: i64,
+    ) -> Result<UserId, RepoError> {
+        // The owner before the repository, as in creations.
+        lock_owner(tx, new_owner, limit).await?;
+        let (former, settings) = self.lock_settings(tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+        let moved = tx.execute(SET_OWNER, &args![id, new_owner, now_us]).await;
+        moved.map_err(|error| map_taken(error, new_owner_name, &settings.name))?;
+        let name_key = settings.name_key();
+        redirects::move_name(tx, id, (former, &name_key), (new_owner, &name_key), now_us).await?;
+        tx.execute(REMOVE_COLLABORATOR, &args![id, new_owner]).await?;
+        tx.execute(REMOVE_TEAMS, &args![id]).await?;
+        Ok(former)
+    }
+}
+
+/// Maps the unique violation of a name to the error that names it.
+fn map_taken(error: DbError, owner: &str, name: &str) -> RepoError {
+    if error.is_unique() {
+        RepoError::RepositoryExists { owner: owner.to_owned(), name: name.to_owned() }
+    } else {
+        error.into()
+    }
+}

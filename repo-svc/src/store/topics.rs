@@ -1,0 +1,52 @@
+//! Topics of repositories: rows by which searches find them, and a column with all of a repository in their order.
+//!
+//! Not here: the search itself (`repository_lists`).
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Query, Tx};
+use ferrite_proto::id::RepositoryId;
+
+use super::repositories::RepositoryStore;
+use crate::model::Topics;
+
+macro_rules! find {
+    () => {
+        "SELECT topics FROM repositories WHERE id = $1 AND state = 'ready'"
+    };
+}
+/// Locks the row as other changes of a repository do. SQLite has a single writer anyway.
+const LOCK_POSTGRES: &str = concat!(find!(), " FOR NO KEY UPDATE");
+const LOCK_SQLITE: &str = find!();
+const UPDATE: &str = "UPDATE repositories SET topics = $2, updated_us = CASE WHEN updated_us < $3 THEN $3 ELSE updated_us END \
+     WHERE id = $1";
+const CLEAR: &str = "DELETE FROM repository_topics WHERE repository_id = $1";
+const ADD: &str = "INSERT INTO repository_topics (repository_id, topic) VALUES ";
+
+impl RepositoryStore {
+    /// Returns the topics of a repository and locks it as [`RepositoryStore::lock`] does; `None` if it was deleted.
+    pub(crate) async fn lock_topics(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<Topics>, DbError> {
+        let row: Option<(String,)> = tx.optional(tx.pick(LOCK_POSTGRES, LOCK_SQLITE), &args![id]).await?;
+        Ok(row.map(|(topics,)| Topics::of_column(&topics)))
+    }
+
+    /// Replaces the topics of a locked repository, and moves the time of its last update.
+    pub(crate) async fn set_topics(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        topics: &Topics,
+        now_us: i64,
+    ) -> Result<(), DbError> {
+        tx.execute(UPDATE, &args![id, topics.column(), now_us]).await?;
+        tx.execute(CLEAR, &args![id]).await?;
+        let mut query = Query::new(ADD);
+        for (place, topic) in topics.iter().enumerate() {
+            query.push(if place == 0 { "" } else { ", " });
+            query.bind_list(args![id, topic.as_str()]);
+        }
+        if !query.args().is_empty() {
+            tx.execute(query.sql(), query.args()).await?;
+        }
+        Ok(())
+    }
+}

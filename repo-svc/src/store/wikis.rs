@@ -1,0 +1,125 @@
+//! Wikis: their settings, which are columns of their repositories, and the ids under which the store has their pages.
+//!
+//! Not here: the effect of the settings on access (`repositories`).
+
+use ferrite_kit::args;
+use ferrite_kit::db::{DbError, Tx};
+use ferrite_proto::id::RepositoryId;
+
+use super::repositories::RepositoryStore;
+use crate::model::WikiSettings;
+
+macro_rules! settings {
+    () => {
+        "SELECT is_wiki_enabled, is_wiki_public, is_external_wiki, external_wiki_url \
+         FROM repositories WHERE id = $1 AND state = 'ready'"
+    };
+}
+/// Locks the row as other changes of a repository do. SQLite has a single writer anyway.
+const LOCK_SETTINGS_POSTGRES: &str = concat!(settings!(), " FOR NO KEY UPDATE");
+const LOCK_SETTINGS_SQLITE: &str = settings!();
+const UPDATE_SETTINGS: &str = "UPDATE repositories SET is_wiki_enabled = $2, is_wiki_public = $3, is_external_wiki = $4, \
+     external_wiki_url = $5, updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END WHERE id = $1";
+const FIND: &str = "SELECT wiki_id, is_made FROM wikis WHERE repository_id = $1";
+const ADD: &str = "INSERT INTO wikis (repository_id, wiki_id, is_made, created_us) VALUES ($1, $2, $3, $4)";
+const SET_MADE: &str = "UPDATE wikis SET is_made = $2 WHERE repository_id = $1";
+/// Takes an id that no repository gets. A repository was registered before, so SQLite has a row for the sequence.
+const TAKE_ID_POSTGRES: &str = "SELECT nextval(pg_get_serial_sequence('repositories', 'id'))";
+const TAKE_ID_SQLITE: &str = "UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'repositories' RETURNING seq";
+
+#[derive(Debug, sqlx::FromRow)]
+struct SettingsRow {
+    is_wiki_enabled: bool,
+    is_wiki_public: bool,
+    is_external_wiki: bool,
+    external_wiki_url: String,
+}
+
+impl From<SettingsRow> for WikiSettings {
+    fn from(row: SettingsRow) -> Self {
+        Self {
+            is_enabled: row.is_wiki_enabled,
+            is_public: row.is_wiki_public,
+            is_external: row.is_external_wiki,
+            url: row.external_wiki_url,
+        }
+    }
+}
+
+/// The wiki of a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct Wiki {
+    /// The id under which the store has it, from the sequence of repositories.
+    #[sqlx(rename = "wiki_id")]
+    pub(crate) id: i64,
+    /// False until the store has made it.
+    pub(crate) is_made: bool,
+}
+
+impl RepositoryStore {
+    /// Returns the settings of a repository's wiki and locks the repository as [`RepositoryStore::lock`] does; `None` if it was deleted.
+    pub(crate) async fn lock_wiki_settings(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+    ) -> Result<Option<WikiSettings>, DbError> {
+        let sql = tx.pick(LOCK_SETTINGS_POSTGRES, LOCK_SETTINGS_SQLITE);
+        let row: Option<SettingsRow> = tx.optional(sql, &args![id]).await?;
+        Ok(row.map(WikiSettings::from))
+    }
+
+    /// Replaces the settings of a locked repository's wiki, and moves the time of its last update.
+    pub(crate) async fn set_wiki_settings(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        settings: &WikiSettings,
+        now_us: i64,
+    ) -> Result<(), DbError> {
+        let WikiSettings { is_enabled, is_public, is_external, url } = settings;
+        let args = args![id, *is_enabled, *is_public, *is_external, url.as_str(), now_us];
+        tx.execute(UPDATE_SETTINGS, &args).await.map(drop)
+    }
+
+    /// Returns the wiki of a repository; `None` if it has none yet.
+    pub(crate) async fn find_wiki(&self, id: RepositoryId) -> Result<Option<Wiki>, DbError> {
+        self.db.optional(FIND, &args![id]).await
+    }
+
+    /// Returns the id of a locked repository's wiki; `None` if it has none.
+    pub(crate) async fn wiki_id(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<i64>, DbError> {
+        let row: Option<Wiki> = tx.optional(FIND, &args![id]).await?;
+        Ok(row.map(|wiki| wiki.id))
+    }
+
+    /// Returns the wiki of a repository, which is registered if it has none; `None` if the repository was deleted.
+    pub(crate) async fn register_wiki(&self, id: RepositoryId, now_us: i64) -> Result<Option<Wiki>, DbError> {
+        let mut tx = self.db.begin().await?;
+        if self.lock(&mut tx, id).await?.is_none() {
+            return Ok(None);
+        }
+        if let Some(wiki) = tx.optional(FIND, &args![id]).await? {
+            return Ok(Some(wiki));
+        }
+        let wiki = Wiki { id: take_id(&mut tx).await?, is_made: false };
+        add_wiki(&mut tx, id, wiki, now_us).await?;
+        tx.commit().await?;
+        Ok(Some(wiki))
+    }
+
+    /// Records that the store has made the wiki of a repository.
+    pub(crate) async fn set_wiki_made(&self, id: RepositoryId) -> Result<(), DbError> {
+        self.db.execute(SET_MADE, &args![id, true]).await.map(drop)
+    }
+}
+
+/// Takes an id for a wiki, in a transaction that knows of a repository.
+pub(crate) async fn take_id(tx: &mut Tx) -> Result<i64, DbError> {
+    let (id,): (i64,) = tx.one(tx.pick(TAKE_ID_POSTGRES, TAKE_ID_SQLITE), &[]).await?;
+    Ok(id)
+}
+
+/// Adds the wiki of a repository that has none.
+pub(crate) async fn add_wiki(tx: &mut Tx, repository: RepositoryId, wiki: Wiki, now_us: i64) -> Result<(), DbError> {
+    tx.execute(ADD, &args![repository, wiki.id, wiki.is_made, now_us]).await.map(drop)
+}

@@ -1,0 +1,198 @@
+//! Mirrors of a real git server on loopback: what a sync brings and tells, and that nothing else changes a mirror.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::harness::git_server::{Behaviour, GitServer, REACHABLE};
+use crate::harness::{Answer, Cluster, Git, Options, Role, User};
+use crate::migrations::{migrate, on_outward_installations, outward};
+
+/// Longest time in which a sync that was asked for shows.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
+
+on_outward_installations! {
+    embedded Embedded {
+        a_sync_brings_a_push_a_forced_push_a_deletion_and_a_tag
+        only_syncs_change_a_mirror
+        a_sync_that_fails_is_told_to_administrators
+    }
+    production Production {
+        a_sync_brings_a_push_a_forced_push_a_deletion_and_a_tag
+    }
+}
+
+mod crashes {
+    use super::*;
+
+    on_own_installations! {
+        a_sync_that_is_interrupted_is_made_again(Options { settings: REACHABLE.to_vec(), ..Options::default() })
+    }
+}
+
+/// A remote with a work tree, and a mirror of it.
+struct Mirror {
+    git: Git,
+    server: GitServer,
+    user: User,
+}
+
+impl Mirror {
+    async fn new(cluster: &Cluster) -> Self {
+        let (user, git) = (cluster.user("ada").await, Git::new());
+        git.small("work").await;
+        for branch in ["old", "forced"] {
+            git.run("work", &["branch", branch]).await;
+        }
+        git.run("", &["clone", "-q", "--bare", "work", "remote.git"]).await;
+        git.run("work", &["remote", "add", "origin", "../remote.git"]).await;
+        let server = GitServer::start(&git).await;
+        let more = json!({"mirror": true, "mirror_interval": "30m"});
+        let made = migrate(&user, &server.url("remote.git"), "mirror", more).await.expect(201).json();
+        assert_eq!((&made["mirror"], &made["mirror_info"]["interval"]), (&json!(true), &json!("30m0s")), "{made}");
+        Self { git, server, user }
+    }
+
+    fn path(&self, rest: &str) -> String {
+        self.user.repo("mirror", rest)
+    }
+
+    async fn refs(&self, url: &str) -> String {
+        self.git.run("", &["ls-remote", "--heads", "--tags", url]).await
+    }
+
+    /// Asks for a sync and waits until the mirror has the refs of the remote.
+    async fn sync(&self) {
+        self.user.put_sync(&self.path("/mirror-sync")).await.empty(202);
+        self.follows().await;
+    }
+
+    /// Waits until the mirror has the refs of the remote.
+    async fn follows(&self) {
+        let theirs = self.refs(&self.git.path().join("remote.git").display().to_string()).await;
+        let deadline = tokio::time::Instant::now() + SYNC_TIMEOUT;
+        while self.refs(&self.user.git_url(&self.user.name, "mirror")).await != theirs {
+            assert!(tokio::time::Instant::now() < deadline, "the mirror does not follow");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// The names and payloads of the events about refs so far, when there are `count`.
+    async fn events(&self, count: usize) -> Vec<(String, Value)> {
+        let about_refs = |page: &Value| {
+            let events = page["events"].as_array().cloned().unwrap_or_default().into_iter();
+            let named =
+                events.map(|event| (event["event"].as_str().unwrap_or_default().to_owned(), event["payload"].clone()));
+            named.filter(|(name, _)| ["create", "delete", "push"].contains(&name.as_str())).collect::<Vec<_>>()
+        };
+        let page = self.user.eventually(&self.path("/events?limit=100"), |page| about_refs(page).len() >= count).await;
+        about_refs(&page)
+    }
+}
+
+impl User {
+    /// Sends a POST without a body.
+    async fn put_sync(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::POST, path)).await
+    }
+}
+
+async fn a_sync_brings_a_push_a_forced_push_a_deletion_and_a_tag(cluster: &Cluster) {
+    let mirror = Mirror::new(cluster).await;
+    let git = &mirror.git;
+    let before = mirror.events(0).await.len();
+    let first = git.run("work", &["rev-parse", "main"]).await;
+    let pushed = git.commit("work", "one.txt", "1\n").await;
+    git.run("work", &["checkout", "-q", "--orphan", "forced-again"]).await;
+    let forced = git.commit("work", "other.txt", "2\n").await;
+    git.run("work", &["tag", "-a", "-m", "One", "v1", "main"]).await;
+    git.run("work", &["push", "-q", "--force", "origin", "main", "forced-again:forced", ":old", "v1"]).await;
+    mirror.sync().await;
+    let events = mirror.events(before + 4).await.split_off(before);
+    let told = |name: &str, reference: &str| {
+        let of_ref = |payload: &Value| payload["ref"].as_str().is_some_and(|text| text.ends_with(reference));
+        let found: Vec<_> = events.iter().filter(|(event, payload)| event == name && of_ref(payload)).collect();
+        assert_eq!(found.len(), 1, "{name} of {reference}: {events:?}");
+        found[0].1.clone()
+    };
+    let push = told("push", "main");
+    assert_eq!((&push["before"], &push["after"]), (&json!(first), &json!(pushed)), "{push}");
+    assert_eq!(told("push", "forced")["after"], json!(forced));
+    assert_eq!(told("delete", "old")["ref_type"], "branch");
+    assert_eq!(told("create", "v1")["ref_type"], "tag");
+    assert_eq!(events.len(), 4, "{events:?}");
+    mirror.sync().await;
+    assert_eq!(mirror.events(0).await.len(), before + 4, "an unchanged remote tells nothing");
+    let info = mirror.user.get(&mirror.path("")).await.expect(200).json()["mirror_info"].clone();
+    assert!(info["last_sync_at"].is_string() && info["next_sync_at"].is_string() && info["last_error"] == "", "{info}");
+    mirror.user.delete(&mirror.path("")).await.expect(204);
+    mirror.user.put_sync(&mirror.path("/mirror-sync")).await.refused(404);
+}
+
+async fn only_syncs_change_a_mirror(cluster: &Cluster) {
+    let mirror = Mirror::new(cluster).await;
+    let (user, git) = (&mirror.user, &mirror.git);
+    git.commit("work", "two.txt", "2\n").await;
+    let url = user.git_url(&user.name, "mirror");
+    assert!(git.fails("work", &["push", &url, "main"]).await.contains("mirror"));
+    let file = json!({"message": "m", "content": ""});
+    user.put(&mirror.path("/contents/a.txt"), &file).await.refused_with_message(403, "mirror");
+
+    user.new_repository("plain", json!({})).await;
+    let plain = user.repo("plain", "");
+    user.put_sync(&format!("{plain}/mirror-sync")).await.refused(404);
+    let reader = cluster.outsider().await;
+    for path in [mirror.path("/mirror-sync"), format!("{plain}/mirror-sync")] {
+        reader.put_sync(&path).await.refused(403);
+    }
+    let seen = reader.get(&mirror.path("")).await.expect(200).json()["mirror_info"].clone();
+    assert_eq!(seen["interval"], "30m0s");
+    assert!(seen["last_error"].is_null() && seen["next_sync_at"].is_null(), "{seen}");
+
+    let change = async |interval: Value| user.patch(&mirror.path(""), &json!({"mirror_interval": interval})).await;
+    assert_eq!(change(json!("1h0m0s")).await.expect(200).json()["mirror_info"]["interval"], "1h0m0s");
+    user.eventually(&mirror.path(""), |now| now["mirror_info"]["interval"] == "1h0m0s").await;
+    assert_eq!(change(json!(600)).await.expect(200).json()["mirror_info"]["interval"], "10m0s");
+    for wrong in [json!("9m"), json!(0), json!("often")] {
+        change(wrong).await.refused_field("mirror_interval");
+    }
+    user.patch(&plain, &json!({"mirror_interval": "1h"})).await.refused_field("mirror_interval");
+    let answer = reader.patch(&mirror.path(""), &json!({"mirror_interval": "1h"})).await;
+    answer.refused(403);
+}
+
+async fn a_sync_that_fails_is_told_to_administrators(cluster: &Cluster) {
+    let mirror = Mirror::new(cluster).await;
+    let refs = mirror.refs(&mirror.user.git_url(&mirror.user.name, "mirror")).await;
+    mirror.server.set(Behaviour::SignInPage);
+    mirror.user.put_sync(&mirror.path("/mirror-sync")).await.empty(202);
+    let is_told =
+        |now: &Value| now["mirror_info"]["last_error"].as_str().is_some_and(|error| error.contains("protocol"));
+    mirror.user.eventually(&mirror.path(""), is_told).await;
+    assert_eq!(mirror.refs(&mirror.user.git_url(&mirror.user.name, "mirror")).await, refs, "nothing is pruned");
+    mirror.server.set(Behaviour::Serve);
+    mirror.sync().await;
+    mirror.user.eventually(&mirror.path(""), |now| now["mirror_info"]["last_error"] == "").await;
+}
+
+async fn a_sync_that_is_interrupted_is_made_again(cluster: &Cluster) {
+    let mirror = Mirror::new(cluster).await;
+    let mut told = mirror.events(0).await.len();
+    for role in [Role::Git, Role::Repo] {
+        mirror.git.commit("work", role.name(), "x\n").await;
+        mirror.git.run("work", &["push", "-q", "origin", "main"]).await;
+        let packs = mirror.server.packs();
+        mirror.server.set(Behaviour::HoldPacks);
+        mirror.user.put_sync(&mirror.path("/mirror-sync")).await.empty(202);
+        mirror.server.pack_requested(packs).await;
+        cluster.crash(role);
+        mirror.server.set(Behaviour::Serve);
+        mirror.follows().await;
+        told += 1;
+        let events = mirror.events(told).await;
+        assert_eq!(events.len(), told, "each push is told once: {events:?}");
+    }
+    mirror.git.run("", &["clone", "-q", "--mirror", &mirror.user.git_url(&mirror.user.name, "mirror"), "copy"]).await;
+    mirror.git.run("copy", &["fsck", "--full"]).await;
+}
