@@ -34,7 +34,6 @@ pub(crate) use on_outward_installations;
 on_outward_installations! {
     embedded Embedded {
         a_repository_is_brought_with_its_branches_tags_notes_and_wiki
-        addresses_that_lead_to_no_repository_are_refused_with_the_reason
         a_caller_that_does_not_wait_finds_the_migration_at_its_place
         credentials_are_nowhere_while_they_are_used
         repositories_are_migrated_to_accounts_of_the_caller
@@ -51,6 +50,21 @@ mod crashes {
 
     on_own_installations! {
         a_migration_that_is_interrupted_ends(own_options())
+    }
+}
+
+mod alone {
+    use super::*;
+
+    on_own_installations! {
+        @profile embedded Embedded
+        addresses_that_lead_to_no_repository_are_refused_with_the_reason(with_short_idle_time())
+    }
+
+    /// Remotes that are silent or drip fail soon; those that answer have time enough on a busy machine.
+    fn with_short_idle_time() -> Options {
+        let settings = [&REACHABLE[..], &[("FERRITE_GIT_MIGRATION_IDLE_SECONDS", "8")]].concat();
+        Options { settings, ..Options::default() }
     }
 }
 

@@ -14,11 +14,9 @@ use tokio::task::JoinSet;
 
 use super::git::Git;
 
-/// Settings with which an installation may reach a server of this kind, and no other address that is not public. A remote that is
-/// silent is given up soon.
-pub(crate) const REACHABLE: [(&str, &str); 4] = [
+/// Settings with which an installation may reach a server of this kind, and no other address that is not public.
+pub(crate) const REACHABLE: [(&str, &str); 3] = [
     ("FERRITE_OUTBOUND_ALLOW", "127.0.0.1"),
-    ("FERRITE_GIT_MIGRATION_IDLE_SECONDS", "4"),
     ("FERRITE_GIT_MIGRATION_AT_ONCE", "8"),
     ("FERRITE_GIT_MIRROR_AT_ONCE", "4"),
 ];
