@@ -24,16 +24,16 @@ const PURGE: &str = "DELETE FROM migrations WHERE finished_us > 0 AND finished_u
 /// The phase of a migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MigrationPhase {
-    /// It has not begun.
+    /// The job has not begun.
     #[default]
     Queued,
     /// Objects are received.
     Fetching,
     /// Everything was received and is checked and indexed.
     Indexing,
-    /// It ended well.
+    /// The job ended well.
     Done,
-    /// It failed.
+    /// The job failed.
     Failed,
 }
 

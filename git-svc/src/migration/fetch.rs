@@ -68,7 +68,7 @@ const REASONS: &[(&str, Reason)] = &[
     ("Failed to connect", || FetchError::Unreachable),
 ];
 
-/// What every fetch needs.
+/// The parts that all fetches share.
 pub(super) struct Fetcher {
     pub(super) client: Client,
     pub(super) git: Arc<Git>,
@@ -198,7 +198,7 @@ impl Fetcher {
     /// Returns when a fetch exceeds a limit.
     async fn guard(&self, plan: &FetchPlan<'_>, progress: &Progress) -> FetchError {
         let (objects, max) = (plan.objects(), progress.budget.max());
-        let mut pace = Pace::new(self.idle, Instant::now());
+        let mut stall = StallDetector::new(self.idle, Instant::now());
         let mut ticks = interval(CHECK_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         for check in 1_u32.. {
@@ -209,7 +209,7 @@ impl Fetcher {
             if progress.budget.is_spent() || on_disk.is_ok_and(|bytes| bytes > max) {
                 return FetchError::TooLarge { limit: max };
             }
-            if let Err(error) = pace.check(Instant::now(), progress.budget.received(), progress.stage()) {
+            if let Err(error) = stall.check(Instant::now(), progress.budget.received(), progress.stage()) {
                 return error;
             }
             if plan.quarantine.is_none() && check.is_multiple_of(CHECKS_PER_RECORD) {
@@ -244,7 +244,7 @@ fn pack_bytes(objects: &Path) -> u64 {
 
 /// Detects remotes that send nothing, or next to nothing, while git waits for them.
 #[derive(Debug)]
-struct Pace {
+struct StallDetector {
     idle: Duration,
     /// Begin of the present period, and the bytes received before it.
     since: Instant,
@@ -253,7 +253,7 @@ struct Pace {
     waiting_periods: u32,
 }
 
-impl Pace {
+impl StallDetector {
     fn new(idle: Duration, now: Instant) -> Self {
         Self { idle, since: now, before: 0, waiting_periods: 0 }
     }
@@ -287,18 +287,18 @@ mod tests {
     fn silence_and_drips_end_a_fetch_and_indexing_does_not() {
         let (idle, start) = (Duration::from_secs(60), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut pace = Pace::new(idle, start);
-        assert!(pace.check(at(59), 0, Stage::Waiting).is_ok());
-        assert!(matches!(pace.check(at(60), 0, Stage::Waiting), Err(FetchError::Idle)), "nothing at all");
-        let mut pace = Pace::new(idle, start);
-        assert!(pace.check(at(60), 100, Stage::Waiting).is_ok(), "a sign of life");
-        assert!(pace.check(at(120), 100_000, Stage::Receiving).is_ok());
-        assert!(pace.check(at(130), 100_000, Stage::Indexing).is_ok());
-        assert!(pace.check(at(900), 100_000, Stage::Indexing).is_ok(), "git is at work");
-        assert!(pace.check(at(959), 100_000, Stage::Receiving).is_ok());
-        assert!(matches!(pace.check(at(960), 100_060, Stage::Receiving), Err(FetchError::Idle)), "a byte a second");
-        let mut pace = Pace::new(idle, start);
-        let ended = (1..=20).find(|period| pace.check(at(period * 60), period * 100, Stage::Waiting).is_err());
+        let mut stall = StallDetector::new(idle, start);
+        assert!(stall.check(at(59), 0, Stage::Waiting).is_ok());
+        assert!(matches!(stall.check(at(60), 0, Stage::Waiting), Err(FetchError::Idle)), "nothing at all");
+        let mut stall = StallDetector::new(idle, start);
+        assert!(stall.check(at(60), 100, Stage::Waiting).is_ok(), "a sign of life");
+        assert!(stall.check(at(120), 100_000, Stage::Receiving).is_ok());
+        assert!(stall.check(at(130), 100_000, Stage::Indexing).is_ok());
+        assert!(stall.check(at(900), 100_000, Stage::Indexing).is_ok(), "git is at work");
+        assert!(stall.check(at(959), 100_000, Stage::Receiving).is_ok());
+        assert!(matches!(stall.check(at(960), 100_060, Stage::Receiving), Err(FetchError::Idle)), "a byte a second");
+        let mut stall = StallDetector::new(idle, start);
+        let ended = (1..=20).find(|period| stall.check(at(period * 60), period * 100, Stage::Waiting).is_err());
         assert_eq!(ended, Some(u64::from(MAX_WAITING_PERIODS)), "signs of life are not enough for ever");
     }
 

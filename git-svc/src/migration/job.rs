@@ -284,7 +284,7 @@ impl Inner {
     }
 }
 
-/// What the fetches of one migration have in common.
+/// The parts that the fetches of one migration share.
 struct Build<'a> {
     job: &'a JobHandle,
     progress: &'a Progress,

@@ -11,15 +11,15 @@ use crate::db::{MigrationPhase, MigrationState};
 /// Bytes of the longest progress line that is read.
 const MAX_LINE_BYTES: usize = 1024;
 
-/// What git does.
+/// The work of a running git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Stage {
-    /// It waits for the remote, which counts and compresses.
+    /// Waits for the remote, which counts and compresses.
     Waiting = 0,
-    /// It receives objects.
+    /// Receives objects.
     Receiving = 1,
-    /// It has everything, and checks and indexes it.
+    /// Checks and indexes all that came.
     Indexing = 2,
 }
 
@@ -65,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// What git does.
+    /// The present work of git.
     pub(super) fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Relaxed) {
             0 => Stage::Waiting,

@@ -74,7 +74,7 @@ pub(super) struct Proxy {
     _stop: DropGuard,
 }
 
-/// What the connections of one proxy share.
+/// The parts that the connections of one proxy share.
 struct Tunnel {
     client: Client,
     remote: Remote,
@@ -115,7 +115,7 @@ impl Proxy {
         self.address
     }
 
-    /// What git may be told about this proxy.
+    /// The login of this proxy, which git may be told.
     pub(super) fn login(&self) -> RemoteLogin {
         RemoteLogin {
             protocol: "http",

@@ -35,7 +35,7 @@ const REFS_PER_TRANSACTION: usize = 1000;
 /// Attempts of a sync whose remote changes meanwhile.
 const MAX_ATTEMPTS: usize = 3;
 
-/// What a sync did.
+/// The result of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SyncOutcome {
     /// The remote had nothing new.
@@ -232,7 +232,7 @@ impl MigrationService {
     }
 }
 
-/// What the steps of one sync have in common.
+/// The parts that the steps of one sync share.
 struct Sync<'a> {
     job: &'a JobHandle,
     user: i64,
