@@ -102,9 +102,10 @@ async fn killed_services_leave_whole_files_or_none(cluster: &Cluster) {
         }
         drop(sender);
         let outcome = tasks.join_next().await.unwrap().unwrap();
-        // Only repo-svc may be killed without harm, before it is asked for the entry.
+        // A service may be killed without harm before it is asked: the gateway may not have passed the first chunks on yet, and the entry
+        // comes last.
         let is_done = outcome.is_ok_and(|answer| answer.status.as_u16() == 201);
-        assert!(!is_done || role == Role::Repo, "{role:?} was killed");
+        assert!(!is_done || role != Role::Gateway, "{role:?} was killed");
         assert_eq!(fixture.assets().await.len(), round + usize::from(is_done));
         let repeated = Answer::of(fixture.request(&name).body(whole.clone())).await.expect(201).json();
         assert_eq!(fixture.assets().await.last(), Some(&repeated));
