@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-git
+.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-git stress
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -47,3 +47,6 @@ bench-mirrors: needs ## syncs 5,000 mirrors that are due at once against a local
 
 bench-git: needs ## measures git through Ferrite against plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
 	cargo bench --locked --bench git -- $(ROWS) $(if $(REPO),--repository $(REPO))
+
+stress: needs ## attacks an installation with everything known for 10 minutes, beside an honest client; SECONDS=60 for less, ATTACKS="streams passwords"
+	TMPDIR=$${TMPDIR:-/tmp} cargo bench --locked --bench stress -- $(if $(SECONDS),--seconds $(SECONDS)) $(ATTACKS)

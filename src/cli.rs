@@ -1,11 +1,13 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::admin::AdminArgs;
 use crate::launcher::UpArgs;
+use crate::output::print_error;
 use crate::{admin, launcher, role};
 
 /// A self-hosted git hosting service.
@@ -36,9 +38,29 @@ enum Command {
     /// Repositories on disk.
     #[command(name = "git-svc")]
     GitSvc(Box<git_svc::Config>),
+    /// Makes the keys of an installation in a folder, those that are missing there: for roles that run one by one.
+    #[command(name = "keys")]
+    Keys(KeysArgs),
     /// Administration of an installation, on its machine.
     #[command(name = "admin")]
     Admin(AdminArgs),
+}
+
+#[derive(Args, Debug)]
+struct KeysArgs {
+    /// The folder. Created if it does not exist. Each role gets its own private key and the folder `public`; only repo-svc gets `grant.pem`.
+    folder: PathBuf,
+}
+
+/// Makes the keys that are missing in a folder.
+fn make_keys(args: &KeysArgs) -> ExitCode {
+    match launcher::ensure_keys(&args.folder) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            print_error(&format!("ferrite keys: {message}"));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Runs the command that the command line names.
@@ -50,6 +72,7 @@ pub(crate) fn run() -> ExitCode {
         Command::IssueSvc(config) => role::start(*config),
         Command::HookSvc(config) => role::start(*config),
         Command::GitSvc(config) => role::start(*config),
+        Command::Keys(args) => make_keys(&args),
         Command::Admin(args) => admin::start(args),
     }
 }

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ferrite_kit::config::{ServeArgs, TelemetryArgs};
+use ferrite_kit::config::{PlaintextAddress, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Listener;
 use ferrite_kit::startup::ServiceFuture;
 use ferrite_kit::{Lifecycle, server, telemetry};
@@ -26,6 +26,12 @@ pub(crate) trait Role: Send + 'static {
     /// Returns the settings of logs and traces.
     fn telemetry(&self) -> &TelemetryArgs;
 
+    /// Checks what the settings say of addresses, before one is bound.
+    ///
+    /// # Errors
+    /// When gRPC would leave this machine without TLS, and the settings do not permit it.
+    fn check_addresses(&self) -> Result<(), PlaintextAddress>;
+
     /// Serves until `life` stops and requests have drained.
     fn run(self, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture;
 }
@@ -41,6 +47,10 @@ macro_rules! roles {
 
             fn telemetry(&self) -> &TelemetryArgs {
                 &self.telemetry
+            }
+
+            fn check_addresses(&self) -> Result<(), PlaintextAddress> {
+                $service::Config::check_addresses(self)
             }
 
             fn run(self, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
@@ -93,6 +103,8 @@ pub(crate) fn in_runtime(name: &str, workers: Option<u16>, work: impl Future<Out
 
 async fn serve<R: Role>(config: R) -> Result<(), String> {
     let telemetry = telemetry::init(R::NAME, config.telemetry()).map_err(|error| error.to_string())?;
+    config.check_addresses().map_err(|error| error.to_string())?;
+    server::raise_descriptor_limit();
     let settings = config.serve().clone();
     let listeners = settings.bind().await.map_err(|error| error.to_string())?;
     let life = Lifecycle::new(settings.grace);

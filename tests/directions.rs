@@ -12,13 +12,16 @@ use syn::visit::Visit;
 
 /// The top modules of each crate, upper to lower: a module may use those to the right of it. The root file may use all of them.
 const ORDER: &[(&str, &str)] = &[
-    ("proto", "grant jwt permission scope session git_transport error id metadata operation asset raw"),
+    (
+        "proto",
+        "callers grant jwt permission scope service_role session git_transport error id metadata operation asset raw",
+    ),
     (
         "kit",
-        "credentials sealing startup server outbox idempotency auth grpc telemetry rate_limit redis service_key db config net page \
-         lifecycle secret clock",
+        "credentials sealing startup server outbox idempotency auth grpc telemetry rate_limit redis service_key db config net tls \
+         page text lifecycle secret clock",
     ),
-    ("rest", "issue comment repository milestone label user convert links"),
+    ("rest", "issue comment repository milestone label user long_texts convert links"),
     ("markup", "scan bounds"),
     ("outbound", "config client exchange connect tls resolve response request error url policy allow address host"),
     ("repo-svc", "admin rpc state background auth creation_limit config store access model error"),
@@ -28,7 +31,7 @@ const ORDER: &[(&str, &str)] = &[
         "git-svc",
         "config rpc http state caches migration maintenance transfer ref_updates admission db repo disk git types",
     ),
-    ("gateway", "state config docs api ssh git auth dto markdown avatar blocking upstream http"),
+    ("gateway", "state listeners config docs api ssh git auth dto markdown avatar blocking upstream http"),
     (".", "cli admin launcher password role output"),
 ];
 

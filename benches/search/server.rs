@@ -7,8 +7,10 @@ use clap::Parser;
 use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::EncodePrivateKey;
 use ed25519_dalek::pkcs8::spki::EncodePublicKey;
+use ferrite_kit::config::CredentialArgs;
 use ferrite_kit::grpc::Channel;
 use ferrite_kit::{Clock, Lifecycle, Secret};
+use ferrite_proto::ServiceRole;
 use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{BasicCredential, CreateAccessTokenRequest};
@@ -35,7 +37,13 @@ fn write_keys(folder: &Path) -> Result<(), Failure> {
     let key = SigningKey::from_bytes(&rand::random());
     std::fs::write(folder.join("grant.pem"), key.to_pkcs8_pem(Default::default())?)?;
     std::fs::write(folder.join("grant.pub.pem"), key.verifying_key().to_public_key_pem(Default::default())?)?;
-    std::fs::write(folder.join("service.key"), hex::encode(rand::random::<[u8; 32]>()))?;
+    std::fs::create_dir(folder.join("public"))?;
+    for role in [ServiceRole::RepoSvc, ServiceRole::Gateway] {
+        let key = SigningKey::from_bytes(&rand::random());
+        std::fs::write(folder.join(format!("{role}.pem")), key.to_pkcs8_pem(Default::default())?)?;
+        let public = key.verifying_key().to_public_key_pem(Default::default())?;
+        std::fs::write(folder.join(format!("public/{role}.pub.pem")), public)?;
+    }
     Ok(())
 }
 
@@ -45,7 +53,8 @@ fn config(folder: &Path, url: &Secret) -> Result<Config, Failure> {
     let flags = [
         ("--listen", format!("unix:{}", file("repo.sock"))),
         ("--database-url", url.expose().to_owned()),
-        ("--service-key-file", file("service.key")),
+        ("--service-key-file", file("repo-svc.pem")),
+        ("--service-public-keys", file("public")),
         ("--grant-public-key-file", file("grant.pub.pem")),
         ("--grant-key-file", file("grant.pem")),
         ("--issue-address", unused.clone()),
@@ -74,7 +83,8 @@ impl Server {
         let user_id = accounts.create_user(new).await?.id.0;
         accounts.close().await;
 
-        let trust = config.trust.load("gateway", &Clock::system())?;
+        let gateway = CredentialArgs { service_key_file: folder.path().join("gateway.pem"), ..config.trust.clone() };
+        let trust = gateway.load(ServiceRole::Gateway, &Clock::system())?;
         let life = Lifecycle::new(Duration::from_secs(5));
         let address = config.serve.listen[0].clone();
         let listeners = config.serve.bind().await?;
@@ -87,7 +97,7 @@ impl Server {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let channel = trust.channel(&address);
+        let channel = trust.channel(ServiceRole::RepoSvc, &address);
         let request = CreateAccessTokenRequest {
             credential: Some(BasicCredential { username: USER.to_owned(), password }),
             username: USER.to_owned(),

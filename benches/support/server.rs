@@ -6,9 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ed25519_dalek::SigningKey;
-use ed25519_dalek::pkcs8::EncodePrivateKey;
-use ed25519_dalek::pkcs8::spki::EncodePublicKey;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
@@ -75,7 +72,7 @@ impl Installation {
         let (url, token, processes) = (String::new(), String::new(), Vec::new());
         let mut new = Self { databases, url, token, settings, folder, host, client, processes };
         if new.databases.is_postgres() {
-            write_keys(&new.folder)?;
+            new.make_keys()?;
             new.create_administrator()?;
         }
         new.start().await?;
@@ -137,7 +134,8 @@ impl Installation {
         let mut command = self.ferrite();
         command.current_dir(&self.folder).args([role, "--stop-with-stdin", "--listen", &format!("{host}:{port}")]);
         command.args(["--admin-listen", &format!("{host}:{}", port + ADMIN_PORT_OFFSET)]);
-        command.args(["--service-key-file", "service.key", "--grant-public-key-file", "grant.pub.pem"]);
+        command.args(["--service-key-file", &format!("{role}.pem"), "--service-public-keys", "public"]);
+        command.args(["--grant-public-key-file", "grant.pub.pem"]);
         if ROLES_WITH_DATABASE.contains(&role) {
             command.args(["--database-url", self.databases.url(role)?.expose()]);
         }
@@ -166,6 +164,11 @@ impl Installation {
             _ => &mut command,
         };
         Ok(command)
+    }
+
+    fn make_keys(&self) -> Result<(), Failure> {
+        let made = self.ferrite().arg("keys").arg(&self.folder).output()?;
+        if made.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&made.stderr).into()) }
     }
 
     fn create_administrator(&self) -> Result<(), Failure> {
@@ -200,7 +203,9 @@ impl Installation {
     }
 
     fn ferrite(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
+        // Another binary is named to compare two versions.
+        let binary = std::env::var_os("FERRITE_BENCH_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_ferrite").into());
+        let mut command = Command::new(binary);
         let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
         command.env_clear().env("PATH", path).env("FERRITE_LOG", "info").env("RUST_BACKTRACE", "1");
         command.envs(self.settings.iter().copied());
@@ -235,14 +240,4 @@ pub(crate) async fn json_of(request: RequestBuilder) -> Result<Value, Failure> {
 /// Returns the id of what an answer says was made.
 pub(crate) fn id_of(made: &Value) -> Result<i64, Failure> {
     made["id"].as_i64().ok_or_else(|| "no id in the answer".into())
-}
-
-fn write_keys(folder: &Path) -> Result<(), Failure> {
-    let key = SigningKey::from_bytes(&rand::random());
-    std::fs::write(folder.join("grant.pem"), key.to_pkcs8_pem(Default::default())?)?;
-    std::fs::write(folder.join("grant.pub.pem"), key.verifying_key().to_public_key_pem(Default::default())?)?;
-    for name in ["service.key", "secret.key"] {
-        std::fs::write(folder.join(name), hex::encode(rand::random::<[u8; 32]>()))?;
-    }
-    Ok(())
 }

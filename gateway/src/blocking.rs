@@ -11,7 +11,11 @@ use crate::http::error::ApiError;
 const MAX_RENDERINGS: usize = 2;
 /// Pictures that are decoded at once. One of the largest takes 150 MB.
 const MAX_PICTURES: usize = 1;
-/// Requests that may wait for each kind of work.
+/// Large JSON responses that are written at once. Each takes the bytes of the response, and some milliseconds.
+const MAX_JSON_WRITES: usize = 4;
+/// Large JSON responses that may wait to be written.
+const MAX_WAITING_JSON_WRITES: usize = 128;
+/// Requests that may wait for each other kind of work.
 const MAX_WAITING: usize = 32;
 /// Longest wait.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -23,6 +27,8 @@ pub(crate) struct BlockingPools {
     pub(crate) markdown: BlockingPool,
     /// Decoding of pictures.
     pub(crate) pictures: BlockingPool,
+    /// Writing of large JSON responses.
+    pub(crate) json: BlockingPool,
 }
 
 impl Default for BlockingPools {
@@ -30,6 +36,7 @@ impl Default for BlockingPools {
         Self {
             markdown: BlockingPool::new(MAX_RENDERINGS, MAX_WAITING),
             pictures: BlockingPool::new(MAX_PICTURES, MAX_WAITING),
+            json: BlockingPool::new(MAX_JSON_WRITES, MAX_WAITING_JSON_WRITES),
         }
     }
 }

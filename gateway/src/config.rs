@@ -4,8 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use ferrite_kit::config::{CredentialArgs, ServeArgs, TelemetryArgs, seconds};
+use ferrite_kit::config::{CredentialArgs, PlaintextAddress, ServeArgs, TelemetryArgs, seconds};
 use ferrite_kit::net::Address;
+use ferrite_kit::server::TrustedProxies;
+
+mod bodies;
+mod connections;
+
+use bodies::BodyArgs;
+use connections::ConnectionArgs;
 
 /// Settings of the gateway: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
@@ -64,8 +71,17 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_ADDRESS", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     pub ssh_connections_per_address: u16,
 
-    /// Seconds after which the permission of a running fetch or push is checked again.
-    #[arg(long, env = "FERRITE_GATEWAY_RECHECK_SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Most SSH connections at once of one IPv6 network of 48 bits.
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_NETWORK", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
+    pub ssh_connections_per_network: u16,
+
+    /// Connections over HTTP.
+    #[command(flatten)]
+    pub connections: ConnectionArgs,
+
+    /// Seconds after which the permission of a running transfer is checked again: fetches, pushes, files, archives and downloads. A call to
+    /// repo-svc for each, which looks a credential up by its id.
+    #[arg(long, env = "FERRITE_GATEWAY_RECHECK_SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub recheck_seconds: u16,
 
     /// Seconds after which an SSH connection without authentication is closed.
@@ -77,9 +93,13 @@ pub struct Config {
     pub ssh_idle: Duration,
 
     /// Seconds that a client may pause inside the body of a request to the API. If its pauses are longer in all, the body needs
-    /// an average rate of one kibibyte per second.
+    /// an average rate of eight kibibytes per second, and above 4 MiB one of 32.
     #[arg(long = "body-pause-seconds", env = "FERRITE_GATEWAY_BODY_PAUSE_SECONDS", default_value = "30", value_parser = seconds)]
     pub body_pause: Duration,
+
+    /// Sizes of bodies.
+    #[command(flatten)]
+    pub bodies: BodyArgs,
 
     /// Seconds for which a request to migrate a repository waits for the end of the migration. After that it is answered with 202, and
     /// the migration goes on.
@@ -94,6 +114,42 @@ pub struct Config {
     /// proxies and other servers log URLs.
     #[arg(long, env = "FERRITE_GATEWAY_ALLOW_QUERY_TOKEN")]
     pub allow_query_token: bool,
+
+    /// Proxies in front of the gateway, separated by commas: addresses, networks such as `10.0.0.0/8`, or `unix` for processes that
+    /// connect over a Unix socket. From them alone `X-Forwarded-For` and `Forwarded` are believed.
+    #[arg(long, env = "FERRITE_GATEWAY_TRUSTED_PROXIES", default_value = "")]
+    pub trusted_proxies: TrustedProxies,
+
+    /// Every HTTP connection of a trusted proxy begins with a header of the PROXY protocol, version 1 or 2.
+    #[arg(long, env = "FERRITE_GATEWAY_PROXY_PROTOCOL")]
+    pub proxy_protocol: bool,
+
+    /// Every SSH connection of a trusted proxy begins with a header of the PROXY protocol, version 1 or 2.
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_PROXY_PROTOCOL")]
+    pub ssh_proxy_protocol: bool,
+
+    /// File of the certificate for TLS with its chain, in PEM form; without it, HTTP is plain. Read again when it changes.
+    #[arg(long, env = "FERRITE_GATEWAY_TLS_CERTIFICATE_FILE", requires = "tls_key_file")]
+    pub tls_certificate_file: Option<PathBuf>,
+
+    /// File of the private key of the certificate, in PEM form. Read again when it changes.
+    #[arg(long, env = "FERRITE_GATEWAY_TLS_KEY_FILE", requires = "tls_certificate_file")]
+    pub tls_key_file: Option<PathBuf>,
+
+    /// Address of a plain HTTP listener that redirects every request to the public URL, which must be https.
+    #[arg(long, env = "FERRITE_GATEWAY_HTTP_REDIRECT_LISTEN")]
+    pub http_redirect_listen: Option<Address>,
+}
+
+impl Config {
+    /// Checks that calls to the services do not leave this machine without TLS.
+    ///
+    /// # Errors
+    /// When one would, and the settings do not permit it.
+    pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
+        let peers = [&self.repo_address, &self.issue_address, &self.hook_address, &self.git_address];
+        self.trust.tls.check(peers)
+    }
 }
 
 /// Parses an absolute http or https URL without query. Removes slashes at its end.
@@ -120,6 +176,12 @@ fn host_and_port(text: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
+    /// Returns the arguments without which there is no configuration.
+    fn needed() -> [&'static str; 5] {
+        let keys = ["--service-key-file=key", "--service-public-keys=keys", "--grant-public-key-file=public"];
+        ["gateway", "--listen=127.0.0.1:0", keys[0], keys[1], keys[2]]
+    }
+
     #[test]
     fn a_public_url_is_absolute_and_loses_its_last_slash() {
         assert_eq!(public_url("https://git.example.com/"), Ok("https://git.example.com".to_owned()));
@@ -131,12 +193,24 @@ mod tests {
 
     #[test]
     fn tokens_in_the_query_are_off_by_default() {
-        let needed = ["gateway", "--listen=127.0.0.1:0", "--service-key-file=key", "--grant-public-key-file=public"];
+        let needed = needed();
         let parsed = |more: &[&'static str]| {
             Config::try_parse_from(needed.iter().chain(more)).map(|config| config.allow_query_token).unwrap()
         };
         assert!(!parsed(&[]));
         assert!(parsed(&["--allow-query-token"]));
+    }
+
+    #[test]
+    fn no_proxy_is_trusted_by_default_and_tls_takes_both_files() {
+        let needed = needed();
+        let parse = |more: &[&'static str]| Config::try_parse_from(needed.iter().chain(more));
+        let config = parse(&[]).unwrap();
+        assert!(config.trusted_proxies.is_empty() && !config.proxy_protocol && !config.ssh_proxy_protocol);
+        assert!(parse(&["--trusted-proxies=10.0.0.0/8,unix"]).is_ok());
+        assert!(parse(&["--trusted-proxies=nginx"]).is_err());
+        assert!(parse(&["--tls-certificate-file=c"]).is_err() && parse(&["--tls-key-file=k"]).is_err());
+        assert!(parse(&["--tls-certificate-file=c", "--tls-key-file=k"]).is_ok());
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! Order of the rooms; each uses only those below it:
 //!
 //! ```text
-//! lib, state, config       wiring: the router, the listeners, the state of each part
+//! lib, state, listeners,   wiring: the router, the state of each part, the transports of the listeners
+//! config
 //! api  docs  ssh           REST v1; its documentation; git over SSH
 //! git                      git over HTTP, and the names of repositories in git's paths
 //! auth  dto                credentials and the metadata of calls; JSON shapes of responses
@@ -28,6 +29,7 @@ mod docs;
 mod dto;
 mod git;
 mod http;
+mod listeners;
 mod markdown;
 mod ssh;
 mod state;
@@ -36,28 +38,30 @@ mod upstream;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use ferrite_kit::net::Listener;
-use ferrite_kit::server::{ListenerLimits, serve_all, watch_readiness};
+use ferrite_kit::server::{ListenerLimits, ListenerOptions, serve, serve_all, watch_readiness};
 use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::telemetry::http_span;
 use ferrite_kit::{Clock, Lifecycle};
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use config::Config;
+use listeners::Transports;
 use state::AppState;
 
 pub use self::http::routes::{Capacity, Route};
-use self::http::{etag, middleware, redirect};
+use self::http::{client_bounds, etag, https_redirect, middleware, redirect};
 
 /// Serves the API and git over HTTP on `listeners`, and git over SSH on the configured address, until `life` stops and the
 /// requests in flight are answered.
 ///
 /// # Errors
-/// When a key file cannot be used, or the address for SSH cannot be bound.
+/// When a key or certificate cannot be used, settings do not fit together, or an address for SSH or for redirects cannot be bound.
 pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
     Box::pin(start(config, listeners, life))
 }
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    let transports = Transports::new(&config)?;
     let state = AppState::new(&config, &Clock::system(), &life)?;
     let probed = state.clients.clone();
     let probe = move || {
@@ -65,10 +69,19 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         async move { clients.probe().await }
     };
     if let (Some(address), Some(key_folder)) = (&config.ssh_listen, &config.ssh_host_key_folder) {
-        ssh::start(address, key_folder, state.ssh(&config, &life)?).await?;
+        ssh::start(address, key_folder, state.ssh(&config, transports.ssh, &life)?).await?;
+    }
+    let limits = config.connections.listener_limits();
+    if let Some(address) = &config.http_redirect_listen {
+        let (listener, router) = (address.bind().await?, https_redirect::router(&config.public_url));
+        tracing::info!(address = %listener.address()?, "redirecting to {}", config.public_url);
+        // A redirect takes one request: an eighth of the connections serves as many clients.
+        let limits = ListenerLimits { connections: limits.connections.div_ceil(8), ..limits };
+        let options = ListenerOptions { limits, transport: transports.redirect };
+        life.spawn("redirect listener", serve(listener, router, options, life.clone()));
     }
     life.spawn("readiness", watch_readiness(probe, life.clone()));
-    serve_all(listeners, router(&state), ListenerLimits::default(), &life).await;
+    serve_all(listeners, router(&state), ListenerOptions { limits, transport: transports.http }, &life).await;
     Ok(())
 }
 
@@ -91,6 +104,7 @@ pub fn operations() -> Vec<Route> {
 fn router(state: &AppState) -> Router {
     let routes = api::router()
         .with_state(state.api())
+        .layer(from_fn_with_state(state.api(), api::write_json))
         .layer(from_fn(etag::conditional))
         .layer(from_fn_with_state(state.links.clone(), redirect::to_present_name))
         .merge(docs::router())
@@ -99,7 +113,10 @@ fn router(state: &AppState) -> Router {
         .method_not_allowed_fallback(middleware::method_not_allowed)
         .layer(CatchPanicLayer::custom(middleware::panic_response))
         .layer(from_fn(http_span));
-    Router::new().fallback_service(routes).layer(from_fn_with_state(state.middleware(), middleware::handle))
+    Router::new()
+        .fallback_service(routes)
+        .layer(from_fn_with_state(state.client_bounds.clone(), client_bounds::bound))
+        .layer(from_fn_with_state(state.middleware(), middleware::handle))
 }
 
 #[cfg(test)]

@@ -1,25 +1,29 @@
 //! Wiring: the clients and settings of the gateway, of which the state of each part is made.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use ferrite_kit::server::{ConnectionBounds, Transport, TrustedProxies, fit_descriptors};
 use ferrite_kit::startup::StartError;
 use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::ServiceRole;
 
 use crate::api::ApiState;
+use crate::auth::credential_check;
 use crate::blocking::BlockingPools;
 use crate::config::Config;
 use crate::git::GitHttpState;
 use crate::http::body_limits::BodyLimits;
+use crate::http::client_bounds::ClientBounds;
 use crate::http::middleware::MiddlewareState;
 use crate::ssh::{ConnectionLimits, SshState};
 use crate::upstream::capabilities::CapabilitiesCache;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
+use crate::upstream::reauthorize::Reauthorizer;
 use ferrite_rest::links::Links;
 
-/// Most large request bodies in memory at once.
-const MAX_LARGE_BODIES: usize = 8;
+/// Eighths of the file descriptors of the process that connections over SSH may use. Each may need a second one, to git-svc.
+const SSH_DESCRIPTOR_EIGHTHS: usize = 1;
 
 /// Everything that parts of the gateway share. No handler holds it: each has the state of its own part.
 #[derive(Clone)]
@@ -28,11 +32,17 @@ pub(crate) struct AppState {
     pub(crate) git_client: GitHttpClient,
     pub(crate) capabilities: CapabilitiesCache,
     pub(crate) links: Links,
-    /// Time after which the caller of a long transfer is authorized again.
-    pub(crate) reauthorize_interval: Duration,
+    /// Asks about the callers of long transfers.
+    pub(crate) reauthorizer: Reauthorizer,
     /// True if the API accepts a token in the query.
     pub(crate) allow_query_token: bool,
+    /// Proxies whose word about their clients is believed.
+    pub(crate) trusted_proxies: TrustedProxies,
+    /// Counts of what the clients of each address have at once.
+    pub(crate) client_bounds: ClientBounds,
     pub(crate) body_limits: BodyLimits,
+    /// Bytes of the largest JSON response.
+    pub(crate) max_response_bytes: usize,
     pub(crate) blocking: BlockingPools,
     /// Longest time for which a request waits for a migration.
     pub(crate) migration_wait: Duration,
@@ -47,21 +57,32 @@ impl AppState {
     /// # Errors
     /// When a key file cannot be used.
     pub(crate) fn new(config: &Config, clock: &Clock, life: &Lifecycle) -> Result<Self, StartError> {
-        let trust = config.trust.load("gateway", clock)?;
+        let trust = config.trust.load(ServiceRole::Gateway, clock)?;
         let clients = Clients {
-            repo: trust.channel(&config.repo_address),
-            issue: trust.channel(&config.issue_address),
-            hook: trust.channel(&config.hook_address),
-            git: trust.channel(&config.git_address),
+            repo: trust.channel(ServiceRole::RepoSvc, &config.repo_address),
+            issue: trust.channel(ServiceRole::IssueSvc, &config.issue_address),
+            hook: trust.channel(ServiceRole::HookSvc, &config.hook_address),
+            git: trust.channel(ServiceRole::GitSvc, &config.git_address),
         };
+        let access = clients.access();
         Ok(Self {
             clients,
-            git_client: GitHttpClient::new(config.git_address.clone(), Arc::clone(&trust.token_source)),
+            git_client: GitHttpClient::new(config.git_address.clone(), trust.channel_credentials(ServiceRole::GitSvc)),
             capabilities: CapabilitiesCache::default(),
             links: Links::new(&config.public_url, &config.ssh),
-            reauthorize_interval: Duration::from_secs(config.recheck_seconds.into()),
+            reauthorizer: Reauthorizer::new(access, Duration::from_secs(config.recheck_seconds.into()), life.clone()),
             allow_query_token: config.allow_query_token,
-            body_limits: BodyLimits::new(MAX_LARGE_BODIES, config.body_pause),
+            trusted_proxies: config.trusted_proxies.clone(),
+            client_bounds: ClientBounds {
+                requests: config.connections.request_counts(),
+                responses: config.connections.response_memory(),
+            },
+            body_limits: BodyLimits::new(
+                config.bodies.large_bodies.into(),
+                config.bodies.uploads.into(),
+                config.body_pause,
+            ),
+            max_response_bytes: config.bodies.max_response_bytes(),
             blocking: BlockingPools::default(),
             migration_wait: config.migration_wait,
             max_asset_bytes: config.max_asset_bytes,
@@ -74,8 +95,10 @@ impl AppState {
         ApiState {
             clients: self.clients.clone(),
             git_client: self.git_client.clone(),
+            reauthorizer: self.reauthorizer.clone(),
             links: self.links.clone(),
-            body_limits: self.body_limits.clone(),
+            body_limits: self.body_limits.checked_by(credential_check(&self.clients)),
+            max_response_bytes: self.max_response_bytes,
             blocking: self.blocking.clone(),
             migration_wait: self.migration_wait,
             max_asset_bytes: self.max_asset_bytes,
@@ -88,33 +111,41 @@ impl AppState {
         GitHttpState {
             access: self.clients.access(),
             git_client: self.git_client.clone(),
-            reauthorize_interval: self.reauthorize_interval,
+            reauthorizer: self.reauthorizer.clone(),
             capabilities: self.capabilities.clone(),
         }
     }
 
     /// Returns the state of the middleware.
     pub(crate) fn middleware(&self) -> MiddlewareState {
-        MiddlewareState { links: self.links.clone(), allow_query_token: self.allow_query_token }
+        MiddlewareState {
+            links: self.links.clone(),
+            allow_query_token: self.allow_query_token,
+            trusted_proxies: self.trusted_proxies.clone(),
+        }
     }
 
     /// Returns the state of git over SSH.
     ///
     /// # Errors
     /// When a key file cannot be used.
-    pub(crate) fn ssh(&self, config: &Config, life: &Lifecycle) -> Result<SshState, StartError> {
+    pub(crate) fn ssh(&self, config: &Config, transport: Transport, life: &Lifecycle) -> Result<SshState, StartError> {
         let limits = ConnectionLimits {
-            max_connections: config.ssh_connections,
-            max_connections_per_ip: config.ssh_connections_per_address,
+            connections: ConnectionBounds {
+                total: fit_descriptors("ssh", config.ssh_connections.into(), SSH_DESCRIPTOR_EIGHTHS),
+                per_address: config.ssh_connections_per_address.into(),
+                per_network: config.ssh_connections_per_network.into(),
+            },
             sign_in_timeout: config.ssh_sign_in,
             idle_timeout: config.ssh_idle,
         };
         Ok(SshState::new(
             self.clients.access(),
             self.git_client.clone(),
-            self.reauthorize_interval,
-            config.trust.load("gateway", &Clock::system())?.limiter,
+            self.reauthorizer.clone(),
+            config.trust.load(ServiceRole::Gateway, &Clock::system())?.limiter,
             limits,
+            transport,
             life.clone(),
         ))
     }

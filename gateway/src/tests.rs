@@ -3,29 +3,33 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
-use ferrite_kit::grpc::channel;
+use ferrite_kit::grpc::{ChannelCredentials, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
+use ferrite_kit::server::{RequestCounts, ResponseMemory, TrustedProxies};
+use ferrite_kit::testing::ServiceKeys;
 use ferrite_kit::{Clock, Lifecycle};
-use ferrite_proto::operation;
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_proto::{ServiceRole, operation};
 use http::{HeaderMap, Request, Response, StatusCode};
 use prost::Message;
 use tower::ServiceExt;
 
+use crate::api::write_json;
 use crate::blocking::BlockingPools;
 use crate::http::body_limits::BodyLimits;
+use crate::http::client_bounds::ClientBounds;
 use crate::http::{etag, json, middleware};
 use crate::state::AppState;
 use crate::upstream::capabilities::CapabilitiesCache;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
+use crate::upstream::reauthorize::Reauthorizer;
 use crate::{Capacity, operations, router, routes};
 use ferrite_rest::links::Links;
 
@@ -35,24 +39,37 @@ const TOKEN: (&str, &str) = ("authorization", "token 012345678901234567890123456
 /// `ada:secret`
 const BASIC: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");
 
+/// Returns credentials for git-svc that no git-svc knows.
+pub(crate) fn git_credentials() -> ChannelCredentials {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = ServiceKeys::write(folder.path());
+    ChannelCredentials::new(keys.token_source(ServiceRole::Gateway, &Clock::system()), ServiceRole::GitSvc)
+}
+
 /// Returns the state of a gateway whose services cannot be reached.
 pub(crate) fn unreachable_services() -> AppState {
     let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
-    let key = ServiceKey::new(vec![7; 32]).unwrap();
-    let credential = Arc::new(ServiceTokenSource::new(key, "gateway", Clock::system()));
-    let to = || channel(&nowhere, Some(Arc::clone(&credential)));
+    let credentials = git_credentials();
+    let to = || channel(&nowhere, Some(credentials.clone()));
+    let life = Lifecycle::new(Duration::from_secs(1));
     AppState {
         capabilities: CapabilitiesCache::default(),
         clients: Clients { repo: to(), issue: to(), hook: to(), git: to() },
-        git_client: GitHttpClient::new(nowhere.clone(), Arc::clone(&credential)),
+        git_client: GitHttpClient::new(nowhere.clone(), credentials.clone()),
         links: Links::new("http://git.example.com", "git.example.com:22"),
-        reauthorize_interval: Duration::from_secs(30),
+        reauthorizer: Reauthorizer::new(AccessServiceClient::new(to()), Duration::from_secs(30), life.clone()),
         allow_query_token: false,
-        body_limits: BodyLimits::new(1, Duration::from_secs(30)),
+        trusted_proxies: TrustedProxies::default(),
+        client_bounds: ClientBounds {
+            requests: RequestCounts::new(512),
+            responses: ResponseMemory::new(64 << 20, 256 << 20),
+        },
+        body_limits: BodyLimits::new(1, 1, Duration::from_secs(30)),
+        max_response_bytes: 16 << 20,
         blocking: BlockingPools::default(),
         migration_wait: Duration::from_secs(3600),
         max_asset_bytes: 1 << 20,
-        life: Lifecycle::new(Duration::from_secs(1)),
+        life,
     }
 }
 
@@ -276,6 +293,7 @@ fn layered() -> Router {
     let routes = Router::new()
         .route("/api/v1/list", get(|| async { json::ok(["<a>"]) }))
         .route("/api/v1/panic", get(panics))
+        .layer(from_fn_with_state(unreachable_services().api(), write_json))
         .layer(from_fn(etag::conditional))
         .layer(tower_http::catch_panic::CatchPanicLayer::custom(middleware::panic_response));
     Router::new()

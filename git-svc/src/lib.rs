@@ -43,11 +43,12 @@ use ferrite_kit::{
     net::Listener,
     outbox::{Relay, Subscribers},
     sealing::Sealer,
-    server::{ListenerLimits, serve_all, watch_readiness},
+    server::{serve_all, watch_readiness},
     startup::{ServiceFuture, StartError},
 };
 
 use ferrite_outbound::Client;
+use ferrite_proto::ServiceRole;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -98,12 +99,12 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     // Handled, so that a write beyond the file size limit (`RLIMIT_FSIZE`) fails instead of ending the process.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
     let clock = Clock::system();
-    let trust = config.trust.load("git-svc", &clock)?;
-    let repo = trust.channel(&config.repo_address);
+    let trust = config.trust.load(ServiceRole::GitSvc, &clock)?;
+    let repo = trust.channel(ServiceRole::RepoSvc, &config.repo_address);
     let subscribers = Subscribers::from([
         (REPO_SVC, repo.clone()),
-        (ISSUE_SVC, trust.channel(&config.issue_address)),
-        (HOOK_SVC, trust.channel(&config.hook_address)),
+        (ISSUE_SVC, trust.channel(ServiceRole::IssueSvc, &config.issue_address)),
+        (HOOK_SVC, trust.channel(ServiceRole::HookSvc, &config.hook_address)),
     ]);
     let (state, socket, relay) = assemble(&config, &clock, trust.access(&repo), subscribers, &life).await?;
     ref_updates::recover_at_start(&state.updater).await.map_err(start_error)?;
@@ -126,7 +127,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     };
     life.spawn("readiness", watch_readiness(probe, life.clone()));
     let router = rpc::server(&state).into_router(trust.layer(&repo), http::router(state.clone()), &life);
-    serve_all(listeners, router, ListenerLimits::default(), &life).await;
+    serve_all(listeners, router, trust.listener_options(), &life).await;
     Ok(())
 }
 
@@ -180,6 +181,7 @@ async fn assemble(
             pool.clone(),
             sessions.clone(),
             PushLimits { bytes, objects, refs: refs_limit },
+            access.clone(),
         ),
         fetches: FetchService::new(
             Arc::clone(&git),
@@ -232,6 +234,7 @@ async fn assemble(
                 hooks: hooks.clone(),
                 client: Client::new(config.outbound.policy()),
                 sealer,
+                access: access.clone(),
             },
             config.migration.options(),
         ),

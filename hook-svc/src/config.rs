@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use ferrite_kit::config::{self, CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs};
+use ferrite_kit::config::{self, CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Address;
 use ferrite_outbound::OutboundArgs;
 
@@ -63,4 +63,19 @@ pub struct Config {
     /// Most webhooks of one repository, of one organization, and of the site.
     #[arg(long, env = "FERRITE_HOOK_OWNER_LIMIT", default_value_t = 100, value_parser = clap::value_parser!(i64).range(0..=1000))]
     pub owner_limit: i64,
+
+    /// Webhooks that one user may make within an hour; 0 for no limit. Administrators of the site may make a hundred times as many.
+    #[arg(long, env = "FERRITE_HOOK_CREATIONS_PER_HOUR", default_value_t = 300)]
+    pub creations_per_hour: u32,
+}
+
+impl Config {
+    /// Checks that gRPC does not leave this machine without TLS.
+    ///
+    /// # Errors
+    /// When it would, and the settings do not permit it.
+    pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
+        let peers = [&self.repo_address, &self.git_address];
+        self.trust.tls.check(self.serve.listen.iter().chain(peers))
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
 
+use std::time::Duration;
+
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::DbError;
 use ferrite_kit::idempotency::IdempotencyError;
@@ -34,6 +36,14 @@ pub(crate) enum HookError {
         /// The limit.
         limit: i64,
     },
+    /// The caller has made as many hooks as it may within an hour.
+    #[error("too many webhooks: at most {limit} within an hour; try again later")]
+    HourlyLimit {
+        /// The limit.
+        limit: u32,
+        /// Time to wait before the next attempt.
+        retry_after: Duration,
+    },
     /// The caller may not do this.
     #[error(transparent)]
     Auth(#[from] AuthError),
@@ -59,6 +69,7 @@ impl ServiceError for HookError {
                 Kind::NotFound
             }
             Self::TooManyHooks { .. } => Kind::FailedPrecondition,
+            Self::HourlyLimit { .. } => Kind::RateLimited,
             Self::Unreadable { .. } | Self::Sealed(_) | Self::Store(_) => Kind::Internal,
             Self::Auth(error) => error.kind(),
             Self::Idempotency(error) => error.kind(),
@@ -73,6 +84,7 @@ impl ServiceError for HookError {
             Self::HookNotFound => "HOOK_NOT_FOUND",
             Self::DeliveryNotFound => "DELIVERY_NOT_FOUND",
             Self::TooManyHooks { .. } => "TOO_MANY_HOOKS",
+            Self::HourlyLimit { .. } => "HOURLY_LIMIT_REACHED",
             Self::Unreadable { .. } | Self::Sealed(_) | Self::Store(_) => "INTERNAL",
             Self::Auth(error) => error.reason(),
             Self::Idempotency(error) => error.reason(),
@@ -92,10 +104,18 @@ impl ServiceError for HookError {
             | Self::HookNotFound
             | Self::DeliveryNotFound
             | Self::TooManyHooks { .. }
+            | Self::HourlyLimit { .. }
             | Self::Auth(_)
             | Self::Unreadable { .. }
             | Self::Sealed(_)
             | Self::Store(_) => Vec::new(),
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::HourlyLimit { retry_after, .. } => Some(*retry_after),
+            _ => None,
         }
     }
 }

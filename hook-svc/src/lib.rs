@@ -27,10 +27,12 @@ use std::str::FromStr;
 use ferrite_kit::db::{Db, Migrations};
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
-use ferrite_kit::server::{GrpcServer, ListenerLimits, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
+use ferrite_kit::rate_limit::HourlyLimit;
+use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
 use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_outbound::{AllowList, Client, Policy};
+use ferrite_proto::ServiceRole;
 use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::hook::delivery_service_server::DeliveryServiceServer;
 use ferrite_proto::hook::feed_service_server::FeedServiceServer;
@@ -48,8 +50,8 @@ use store::HookStore;
 use store::events::EventStore;
 use upstream::Upstream;
 
-/// The name of this service in credentials, logs and rows.
-pub const ROLE: &str = "hook-svc";
+/// The role of this service in credentials.
+pub const ROLE: ServiceRole = ServiceRole::HookSvc;
 
 /// Largest delivery of events: 64 of them, each with an issue, a comment and two texts of before, of 64 KiB each at most.
 const MAX_EVENTS_BYTES: usize = 32 * 1024 * 1024;
@@ -72,7 +74,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let clock = Clock::system();
     let trust = config.trust.load(ROLE, &clock)?;
     let db = config.database.open(&migrations()).await?;
-    let repo = trust.channel(&config.repo_address);
+    let repo = trust.channel(ServiceRole::RepoSvc, &config.repo_address);
 
     let policy = config.outbound.policy();
     let store = open_store(&db, &config).await?;
@@ -83,7 +85,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let sender = Sender::new(store.clone(), client, clock.clone(), &config.delivery);
     sender.start(&life);
     let events = EventStore::new(db.clone());
-    let upstream = Upstream::new(repo.clone(), trust.channel(&config.git_address));
+    let upstream = Upstream::new(repo.clone(), trust.channel(ServiceRole::GitSvc, &config.git_address));
     let links = Links::new(config.public_url.trim_end_matches('/'), &config.ssh);
     let renderer = Renderer::new(events.clone(), upstream, links);
     let wake = sender.clone();
@@ -98,7 +100,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let feed = FeedRpc { feed, access: access.clone() };
     let repo2 = repo.clone();
     let owner_limit = config.owner_limit;
-    let rpc = HookRpc { store, access, repo: repo2, relay, policy, owner_limit, renderer, sender, clock };
+    let creations = HourlyLimit::new(trust.limiter.clone(), "hooks", config.creations_per_hour);
+    let rpc = HookRpc { store, access, repo: repo2, relay, policy, owner_limit, creations, renderer, sender, clock };
     let router = GrpcServer::default()
         .add(HookServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DeliveryServiceServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
@@ -111,7 +114,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         async move { db.ping().await }
     };
     life.spawn("readiness", watch_readiness(probe, life.clone()));
-    serve_all(listeners, router, ListenerLimits::default(), &life).await;
+    serve_all(listeners, router, trust.listener_options(), &life).await;
     Ok(())
 }
 

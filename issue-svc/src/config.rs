@@ -1,5 +1,5 @@
 use clap::Parser;
-use ferrite_kit::config::{self, CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs};
+use ferrite_kit::config::{self, CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Address;
 
 /// Settings of `issue-svc`: flags, or the variables named beside them.
@@ -33,4 +33,28 @@ pub struct Config {
     /// Address of git-svc, for the messages of commits.
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
     pub git_address: Address,
+
+    /// Issues that one user may open within an hour; 0 for no limit. Administrators of the site have a hundred times as many.
+    #[arg(long, env = "FERRITE_ISSUE_ISSUES_PER_HOUR", default_value_t = 1_000)]
+    pub issues_per_hour: u32,
+
+    /// Comments that one user may write within an hour; 0 for no limit. Administrators of the site have a hundred times as many.
+    #[arg(long, env = "FERRITE_ISSUE_COMMENTS_PER_HOUR", default_value_t = 3_000)]
+    pub comments_per_hour: u32,
+
+    /// Bytes of issues and comments that one user may write and change within an hour; 0 for no limit. Administrators of the site have a
+    /// hundred times as many.
+    #[arg(long, env = "FERRITE_ISSUE_TEXT_BYTES_PER_HOUR", default_value_t = 128 << 20)]
+    pub text_bytes_per_hour: u32,
+}
+
+impl Config {
+    /// Checks that gRPC does not leave this machine without TLS.
+    ///
+    /// # Errors
+    /// When it would, and the settings do not permit it.
+    pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
+        let peers = [&self.repo_address, &self.hook_address, &self.git_address];
+        self.trust.tls.check(self.serve.listen.iter().chain(peers))
+    }
 }

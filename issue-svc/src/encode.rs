@@ -34,6 +34,7 @@ pub(crate) fn issue(full: FullIssue) -> issue::Issue {
         milestone: full.milestone.map(milestone),
         labels: full.labels.into_iter().map(label).collect(),
         pull_request: full.pull_request.map(pull_request),
+        is_truncated: issue.is_truncated,
     }
 }
 
@@ -65,6 +66,7 @@ pub(crate) fn milestone(milestone: Milestone) -> issue::Milestone {
         due_time: milestone.due_us.map(timestamp),
         close_time: milestone.closed_us.map(timestamp),
         create_time: Some(timestamp(milestone.created_us)),
+        is_truncated: milestone.is_truncated,
     }
 }
 
@@ -79,6 +81,7 @@ pub(crate) fn comment(comment: Comment) -> issue::Comment {
         body: comment.body,
         create_time: Some(timestamp(comment.created_us)),
         update_time: Some(timestamp(comment.updated_us)),
+        is_truncated: comment.is_truncated,
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
 
+use std::time::Duration;
+
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::DbError;
 use ferrite_kit::idempotency::IdempotencyError;
@@ -35,9 +37,16 @@ pub(crate) enum IssueError {
     /// The repository has as many milestones as it may.
     #[error("a repository has at most 10,000 milestones")]
     TooManyMilestones,
-    /// The texts of a page are too large together.
-    #[error("the page is too large: ask for fewer rows")]
-    PageTooLarge,
+    /// The caller has reached its limit of an hour.
+    #[error("too many {what}: at most {limit} within an hour; try again later")]
+    HourlyLimit {
+        /// The things that are counted.
+        what: &'static str,
+        /// The limit.
+        limit: u32,
+        /// Time to wait before the next attempt.
+        retry_after: Duration,
+    },
     /// The caller may not do this, or that cannot be found out.
     #[error(transparent)]
     Auth(#[from] AuthError),
@@ -67,7 +76,7 @@ impl ServiceError for IssueError {
             | Self::RepositoryDeleted => Kind::NotFound,
             Self::LabelExists { .. } => Kind::AlreadyExists,
             Self::TooManyLabels | Self::TooManyMilestones => Kind::FailedPrecondition,
-            Self::PageTooLarge => Kind::TooLarge,
+            Self::HourlyLimit { .. } => Kind::RateLimited,
             Self::Auth(error) => error.kind(),
             Self::Store(_) => Kind::Internal,
             Self::Idempotency(error) => error.kind(),
@@ -84,7 +93,7 @@ impl ServiceError for IssueError {
             Self::LabelExists { .. } => "LABEL_ALREADY_EXISTS",
             Self::TooManyLabels => "TOO_MANY_LABELS",
             Self::TooManyMilestones => "TOO_MANY_MILESTONES",
-            Self::PageTooLarge => "PAGE_TOO_LARGE",
+            Self::HourlyLimit { .. } => "HOURLY_LIMIT_REACHED",
             Self::Auth(error) => error.reason(),
             Self::Disabled => "ISSUES_DISABLED",
             Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
@@ -103,6 +112,13 @@ impl ServiceError for IssueError {
             Self::Idempotency(error) => error.violations(),
             Self::LabelExists { .. } => vec![FieldViolation::new("name", "taken", self.to_string())],
             _ => Vec::new(),
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::HourlyLimit { retry_after, .. } => Some(*retry_after),
+            _ => None,
         }
     }
 }

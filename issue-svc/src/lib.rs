@@ -25,9 +25,10 @@ use std::collections::HashMap;
 use ferrite_kit::db::Migrations;
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
-use ferrite_kit::server::{GrpcServer, ListenerLimits, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
+use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
 use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::ServiceRole;
 use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::issue::comment_service_server::CommentServiceServer;
 use ferrite_proto::issue::issue_service_server::IssueServiceServer;
@@ -36,13 +37,13 @@ use ferrite_proto::issue::milestone_service_server::MilestoneServiceServer;
 
 use commits::{CommitScanner, ScanQueue};
 pub use config::Config;
-use rpc::IssueRpc;
+use rpc::{HourlyLimits, IssueRpc, WriteLimits};
 use store::IssueStore;
 use upstream::RepoClient;
 use writer::IssueWriter;
 
-/// The name of this service in credentials, logs and rows.
-pub const ROLE: &str = "issue-svc";
+/// The role of this service in credentials.
+pub const ROLE: ServiceRole = ServiceRole::IssueSvc;
 
 /// Returns the migrations of this service's schema.
 #[must_use]
@@ -62,10 +63,10 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let clock = Clock::system();
     let trust = config.trust.load(ROLE, &clock)?;
     let db = config.database.open(&migrations()).await?;
-    let repo = trust.channel(&config.repo_address);
+    let repo = trust.channel(ServiceRole::RepoSvc, &config.repo_address);
 
-    let subscribers =
-        HashMap::from([(writer::REPO_SVC, repo.clone()), (writer::HOOK_SVC, trust.channel(&config.hook_address))]);
+    let hook = trust.channel(ServiceRole::HookSvc, &config.hook_address);
+    let subscribers = HashMap::from([(writer::REPO_SVC, repo.clone()), (writer::HOOK_SVC, hook)]);
     let relay = Relay::new(db.clone(), clock.clone(), subscribers);
     relay.start(config.database.event_retention, &life);
 
@@ -73,10 +74,17 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let writer = IssueWriter { store: store.clone(), relay, clock: clock.clone() };
     life.spawn("purges", writer::run_purges(writer.clone(), life.clone()));
     let scans = ScanQueue::new(db.clone());
-    let git = trust.channel(&config.git_address);
+    let git = trust.channel(ServiceRole::GitSvc, &config.git_address);
     CommitScanner::new(scans.clone(), git, repo.clone(), writer.clone(), clock).start(&life);
 
-    let rpc = IssueRpc { store, writer, scans, access: trust.access(&repo), repo: RepoClient::new(repo.clone()) };
+    let limits = HourlyLimits {
+        issues: config.issues_per_hour,
+        comments: config.comments_per_hour,
+        text_bytes: config.text_bytes_per_hour,
+    };
+    let limits = WriteLimits::new(&trust.limiter, limits);
+    let (access, client) = (trust.access(&repo), RepoClient::new(repo.clone()));
+    let rpc = IssueRpc { store, writer, scans, access, repo: client, limits };
     let router = GrpcServer::default()
         .add(IssueServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(CommentServiceServer::new(rpc.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
@@ -90,6 +98,6 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         async move { db.ping().await }
     };
     life.spawn("readiness", watch_readiness(probe, life.clone()));
-    serve_all(listeners, router, ListenerLimits::default(), &life).await;
+    serve_all(listeners, router, trust.listener_options(), &life).await;
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Not here: settings of a single process, which are in the `config` module of its crate.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -86,9 +86,13 @@ pub struct DatabaseArgs {
 /// Keys by which the processes of one installation authenticate each other and each other's grants, and the Redis they share.
 #[derive(Args, Clone, Debug)]
 pub struct CredentialArgs {
-    /// File with the key that Ferrite's own processes share, at least 32 bytes.
+    /// File with the private key of this process's role, by which it proves the role to other processes: Ed25519 in PEM form.
     #[arg(long, env = "FERRITE_SERVICE_KEY_FILE")]
     pub service_key_file: PathBuf,
+
+    /// Folder with the public keys of all roles, `ROLE.pub.pem`, and while the key of a role is changed `ROLE.next.pub.pem`.
+    #[arg(long, env = "FERRITE_SERVICE_PUBLIC_KEYS")]
+    pub service_public_keys: PathBuf,
 
     /// File with the public key of grants: Ed25519 in PEM form.
     #[arg(long, env = "FERRITE_GRANT_PUBLIC_KEY_FILE")]
@@ -102,6 +106,60 @@ pub struct CredentialArgs {
     /// Seconds for which a validated token is cached in Redis.
     #[arg(long, env = "FERRITE_TOKEN_CACHE_SECONDS", default_value = "5", value_parser = seconds)]
     pub token_cache: Duration,
+
+    /// TLS between processes.
+    #[command(flatten)]
+    pub tls: GrpcTlsArgs,
+}
+
+/// TLS between the processes of one installation, over TCP: gRPC, and the HTTP bodies of git-svc. Both sides show a certificate.
+#[derive(Args, Clone, Debug, Default)]
+pub struct GrpcTlsArgs {
+    /// File with the certificates of the authority that signs those of all processes, in PEM form. Turns TLS on.
+    #[arg(long, env = "FERRITE_GRPC_CA_FILE", requires = "grpc_certificate_file")]
+    pub grpc_ca_file: Option<PathBuf>,
+
+    /// File with the certificate of this process and its chain, in PEM form. It names the host or address by which others reach the process.
+    #[arg(long, env = "FERRITE_GRPC_CERTIFICATE_FILE", requires = "grpc_key_file")]
+    pub grpc_certificate_file: Option<PathBuf>,
+
+    /// File with the private key of the certificate, in PEM form.
+    #[arg(long, env = "FERRITE_GRPC_KEY_FILE", requires = "grpc_ca_file")]
+    pub grpc_key_file: Option<PathBuf>,
+
+    /// Permits gRPC without TLS to and from other machines: the network between them is trusted.
+    #[arg(long, env = "FERRITE_GRPC_PLAINTEXT")]
+    pub grpc_plaintext: bool,
+}
+
+/// The error of an address at which gRPC would leave the machine without TLS.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "gRPC on `{0}` leaves this machine and needs TLS: set FERRITE_GRPC_CA_FILE, FERRITE_GRPC_CERTIFICATE_FILE and \
+     FERRITE_GRPC_KEY_FILE, or FERRITE_GRPC_PLAINTEXT=true if the network is trusted"
+)]
+pub struct PlaintextAddress(Address);
+
+impl GrpcTlsArgs {
+    /// Returns the files of authority, certificate and key, if TLS is on.
+    #[must_use]
+    pub fn files(&self) -> Option<(&Path, &Path, &Path)> {
+        Some((self.grpc_ca_file.as_deref()?, self.grpc_certificate_file.as_deref()?, self.grpc_key_file.as_deref()?))
+    }
+
+    /// Checks the addresses of gRPC listeners and of other processes: one that is neither a Unix socket nor a loopback address takes TLS.
+    ///
+    /// # Errors
+    /// [`PlaintextAddress`], unless the settings permit such addresses.
+    pub fn check<'a>(&self, addresses: impl IntoIterator<Item = &'a Address>) -> Result<(), PlaintextAddress> {
+        if self.grpc_plaintext || self.files().is_some() {
+            return Ok(());
+        }
+        match addresses.into_iter().find(|address| !address.is_local()) {
+            Some(address) => Err(PlaintextAddress(address.clone())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Parses a whole number of seconds.
@@ -146,8 +204,13 @@ mod tests {
     }
 
     fn parse(more: &[&str]) -> Result<Settings, clap::Error> {
-        let base =
-            ["test", "--listen", "127.0.0.1:1,unix:/x", "--service-key-file", "k", "--grant-public-key-file", "p"];
+        let base = [
+            "test",
+            "--listen=127.0.0.1:1,unix:/x",
+            "--service-key-file=k",
+            "--service-public-keys=f",
+            "--grant-public-key-file=p",
+        ];
         let url = ["--database-url", "postgres://u:hunter2@h/d", "--redis-url", "redis://:hunter2@h"];
         Settings::try_parse_from(base.iter().chain(&url).chain(more))
     }
@@ -172,6 +235,42 @@ mod tests {
             ["--admin-listen", "nowhere"],
         ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn grpc_leaves_the_machine_only_with_tls_or_where_the_network_is_trusted() {
+        let plain = GrpcTlsArgs::default();
+        let check = |args: &GrpcTlsArgs, text: &str| args.check([&text.parse().unwrap()]);
+        for local in ["unix:/run/x.sock", "127.0.0.1:1", "127.8.0.1:1", "[::1]:1", "localhost:1", "LocalHost:1"] {
+            assert_eq!(check(&plain, local), Ok(()), "{local}");
+        }
+        let elsewhere = ["0.0.0.0:1", "[::]:1", "192.0.2.1:1", "10.0.0.1:1", "git-svc:1", "localhost.example.org:1"];
+        let trusted = GrpcTlsArgs { grpc_plaintext: true, ..GrpcTlsArgs::default() };
+        let file = || Some(PathBuf::from("f"));
+        let encrypted = GrpcTlsArgs {
+            grpc_ca_file: file(),
+            grpc_certificate_file: file(),
+            grpc_key_file: file(),
+            grpc_plaintext: false,
+        };
+        for address in elsewhere {
+            let refusal = check(&plain, address).unwrap_err().to_string();
+            assert!(refusal.contains(address) && refusal.contains("FERRITE_GRPC_PLAINTEXT"), "{refusal}");
+            assert!(refusal.contains("FERRITE_GRPC_CA_FILE") && !refusal.contains('\n'), "{refusal}");
+            assert_eq!((check(&trusted, address), check(&encrypted, address)), (Ok(()), Ok(())), "{address}");
+        }
+    }
+
+    #[test]
+    fn the_files_of_tls_come_together() {
+        let flags = ["--grpc-ca-file=a", "--grpc-certificate-file=b", "--grpc-key-file=c"];
+        assert!(parse(&flags).unwrap().trust.tls.files().is_some());
+        assert!(parse(&[]).unwrap().trust.tls.files().is_none());
+        for missing in 0..flags.len() {
+            let two: Vec<_> =
+                flags.iter().enumerate().filter(|(place, _)| *place != missing).map(|(_, f)| *f).collect();
+            assert!(parse(&two).is_err(), "{two:?}");
         }
     }
 }

@@ -1,34 +1,39 @@
-//! The keys of a process, and the authentication and channels that are built from them.
+//! The keys of a process, and the authentication, channels and listeners that are built from them.
 //!
 //! Not here: the key that signs grants, which only repo-svc has.
 
 use std::sync::Arc;
 
+use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::Verifier;
 
 use crate::auth::{Access, AuthLayer, TokenAuthority, TokenCache, TokenValidator};
 use crate::clock::Clock;
-use crate::config::CredentialArgs;
-use crate::grpc::{Channel, channel};
+use crate::config::{CredentialArgs, GrpcTlsArgs};
+use crate::grpc::{Channel, ChannelCredentials, channel};
 use crate::net::Address;
 use crate::rate_limit::RateLimiter;
 use crate::redis::RedisClient;
-use crate::service_key::{ServiceKey, ServiceTokenSource};
+use crate::server::{ListenerOptions, Transport};
+use crate::service_key::{ServiceKey, ServicePublicKeys, ServiceTokenSource, ServiceVerifier};
 use crate::startup::StartError;
+use crate::tls::{ClientTls, ServerTls, TlsError};
 
 /// Keys of a process, and the caches and counters that authentication uses.
 #[derive(Clone)]
 pub struct ServiceCredentials {
     /// Verifies grants.
     pub verifier: Arc<Verifier>,
-    /// Verifies the tokens of other processes.
-    pub key: ServiceKey,
+    /// Verifies the tokens that other processes send to this one.
+    pub service_verifier: ServiceVerifier,
     /// Makes the tokens by which this process proves its role to others.
     pub token_source: Arc<ServiceTokenSource>,
     /// Validated tokens in Redis, if the process uses Redis.
     pub token_cache: Option<TokenCache>,
     /// Counts events per key, in Redis if the process uses Redis.
     pub limiter: RateLimiter,
+    /// The two sides of TLS between processes, if the settings turn it on.
+    tls: Option<(ServerTls, ClientTls)>,
     clock: Clock,
 }
 
@@ -42,32 +47,55 @@ impl CredentialArgs {
     /// Reads the keys of a process with the given role.
     ///
     /// # Errors
-    /// When a key file cannot be read or holds no such key, or the URL of Redis is malformed.
-    pub fn load(&self, role: &'static str, clock: &Clock) -> Result<ServiceCredentials, StartError> {
+    /// When a file cannot be read or holds no such key, the private key is not that of the role, or the URL of Redis is malformed.
+    pub fn load(&self, role: ServiceRole, clock: &Clock) -> Result<ServiceCredentials, StartError> {
         let file = &self.grant_public_key_file;
         let pem = std::fs::read(file)
             .map_err(|error| StartError::Other(format!("grant key file `{}`: {error}", file.display())))?;
         let verifier = Verifier::from_pem(&pem)
             .map_err(|source| StartError::GrantKey { file: file.display().to_string(), source })?;
         let key = ServiceKey::read(&self.service_key_file)?;
+        let public_keys = ServicePublicKeys::open(&self.service_public_keys)?;
+        let token_source = ServiceTokenSource::new(key, role, clock.clone());
+        token_source.check(&public_keys, &self.service_key_file)?;
         let redis = self.redis_url.as_ref().map(|url| RedisClient::new(url, clock.clone())).transpose();
         let redis = redis.map_err(|_| StartError::Redis)?;
         Ok(ServiceCredentials {
             verifier: Arc::new(verifier),
-            token_source: Arc::new(ServiceTokenSource::new(key.clone(), role, clock.clone())),
-            key,
+            service_verifier: ServiceVerifier::new(public_keys, role),
+            token_source: Arc::new(token_source),
             token_cache: redis.clone().map(|redis| TokenCache::over(redis, self.token_cache)),
             limiter: RateLimiter::new(redis, clock.clone()),
+            tls: load_tls(&self.tls).map_err(|error| StartError::Other(error.to_string()))?,
             clock: clock.clone(),
         })
     }
 }
 
+fn load_tls(args: &GrpcTlsArgs) -> Result<Option<(ServerTls, ClientTls)>, TlsError> {
+    let Some((ca, certificate, key)) = args.files() else { return Ok(None) };
+    Ok(Some((ServerTls::load(certificate, key, Some(ca))?, ClientTls::load(ca, certificate, key)?)))
+}
+
 impl ServiceCredentials {
-    /// Returns a channel to another service that proves the role of this process.
+    /// Returns what a connection to a service with the role `to` shows: a token for that role, and a certificate if TLS is on.
     #[must_use]
-    pub fn channel(&self, address: &Address) -> Channel {
-        channel(address, Some(Arc::clone(&self.token_source)))
+    pub fn channel_credentials(&self, to: ServiceRole) -> ChannelCredentials {
+        let tls = self.tls.as_ref().map(|(_, client)| client.clone());
+        ChannelCredentials::new(Arc::clone(&self.token_source), to).with_tls(tls)
+    }
+
+    /// Returns a channel to the service with the role `to` at `address`, which proves the role of this process.
+    #[must_use]
+    pub fn channel(&self, to: ServiceRole, address: &Address) -> Channel {
+        channel(address, Some(self.channel_credentials(to)))
+    }
+
+    /// Returns the options of a listener for other processes: with TLS, if it is on, connections over TCP need a certificate.
+    #[must_use]
+    pub fn listener_options(&self) -> ListenerOptions {
+        let tls = self.tls.as_ref().map(|(server, _)| server.clone());
+        ListenerOptions { transport: Transport::default().with_tls(tls), ..ListenerOptions::default() }
     }
 
     /// Returns the authentication layer of a service that validates tokens at `repo` (repo-svc).
@@ -80,7 +108,7 @@ impl ServiceCredentials {
     #[must_use]
     pub fn layer_with(&self, cache: Option<TokenCache>, authority: Arc<dyn TokenAuthority>) -> AuthLayer {
         let tokens = TokenValidator::new(cache, authority, self.clock.clone());
-        AuthLayer::new(tokens, Arc::clone(&self.verifier), self.key.clone(), self.clock.clone())
+        AuthLayer::new(tokens, Arc::clone(&self.verifier), self.service_verifier.clone(), self.clock.clone())
     }
 
     /// Returns the authorization by grants, which asks `repo` (repo-svc) for the grant of a request that brings none.

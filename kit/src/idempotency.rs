@@ -1,9 +1,10 @@
 //! Writes that are safe to repeat: the same key and request get the stored response, and the effect happens once.
 //!
 //! The key, the hash of the request and the response are written to the table `idempotency` of the service, in the transaction of the
-//! effect. A key belongs to one caller and one method.
+//! effect. A key belongs to one user, one access token and one method, so that another token of the user gets no response that was
+//! stored for the first.
 //!
-//! Not here: the choice of methods that accept a key.
+//! Not here: the choice of methods that accept a key, and the caller's access, which the service checks before it replays a response.
 
 use std::future::Future;
 
@@ -14,13 +15,19 @@ use sha2::{Digest, Sha256};
 use tonic::Status;
 
 use crate::args;
+use crate::auth::Caller;
 use crate::db::{Db, DbError, Tx};
 
 const MAX_KEY_BYTES: usize = 255;
+/// Largest response that is kept, in bytes: one with a text of 1 MiB, twice over. Services leave out of larger ones what they can find again.
+pub const MAX_STORED_RESPONSE_BYTES: usize = 2 * 1024 * 1024;
+/// End of the hash of a request whose response was not kept.
+const NOT_KEPT: &str = "-";
 /// Time for which a response is kept.
 const RETENTION_US: i64 = 24 * 3600 * 1_000_000;
 
 const FIND: &str = "SELECT request_hash, answer FROM idempotency WHERE key_hash = $1";
+const IS_USED: &str = "SELECT created_us FROM idempotency WHERE key_hash = $1";
 const STORE: &str = "INSERT INTO idempotency (key_hash, request_hash, answer, created_us) VALUES ($1, $2, $3, $4)";
 const WITHDRAW: &str = "DELETE FROM idempotency WHERE key_hash = $1";
 const PURGE: &str = "DELETE FROM idempotency WHERE created_us < $1";
@@ -41,6 +48,9 @@ pub enum IdempotencyError {
     /// The key was used with another request.
     #[error("idempotency key was used with another request")]
     Reused,
+    /// The write was done with the key, and its response was too large to be kept.
+    #[error("the request was carried out before, and its response is too large to be repeated")]
+    NotKept,
     /// The database failed.
     #[error("storage failure")]
     Store(#[from] DbError),
@@ -49,7 +59,7 @@ pub enum IdempotencyError {
 impl ServiceError for IdempotencyError {
     fn kind(&self) -> Kind {
         match self {
-            Self::BadKey | Self::Reused => Kind::InvalidArgument,
+            Self::BadKey | Self::Reused | Self::NotKept => Kind::InvalidArgument,
             Self::Store(_) => Kind::Internal,
         }
     }
@@ -58,6 +68,7 @@ impl ServiceError for IdempotencyError {
         match self {
             Self::BadKey => "BAD_IDEMPOTENCY_KEY",
             Self::Reused => "IDEMPOTENCY_KEY_REUSED",
+            Self::NotKept => "IDEMPOTENT_RESPONSE_NOT_KEPT",
             Self::Store(_) => "INTERNAL",
         }
     }
@@ -68,7 +79,9 @@ impl ServiceError for IdempotencyError {
 
     fn violations(&self) -> Vec<FieldViolation> {
         match self {
-            Self::BadKey | Self::Reused => vec![FieldViolation::new("Idempotency-Key", "invalid", self.to_string())],
+            Self::BadKey | Self::Reused | Self::NotKept => {
+                vec![FieldViolation::new("Idempotency-Key", "invalid", self.to_string())]
+            }
             Self::Store(_) => Vec::new(),
         }
     }
@@ -90,7 +103,8 @@ struct StoredRow {
 }
 
 impl IdempotencyKey {
-    /// Returns the key of a request of `caller` (a user id, or zero) to `method`, if the request has one.
+    /// Returns the key of a request of `caller` (a user id, or zero) to `method`, if the request has one. It belongs to the access token
+    /// of the request as well.
     ///
     /// # Errors
     /// [`IdempotencyError::BadKey`] when the key is malformed.
@@ -99,12 +113,26 @@ impl IdempotencyKey {
         caller: i64,
         method: &str,
     ) -> Result<Option<Self>, IdempotencyError> {
+        let token = request.extensions().get::<Caller>().map_or(0, Caller::token_id);
+        Self::of_token(request, caller, token, method)
+    }
+
+    /// As [`IdempotencyKey::of`], for a request that a service makes for the user `caller` with the access token `token`.
+    ///
+    /// # Errors
+    /// [`IdempotencyError::BadKey`] when the key is malformed.
+    pub fn of_token<T: Message>(
+        request: &tonic::Request<T>,
+        caller: i64,
+        token: i64,
+        method: &str,
+    ) -> Result<Option<Self>, IdempotencyError> {
         let Some(key) = request.metadata().get(IDEMPOTENCY_KEY) else { return Ok(None) };
         let key = key.to_str().map_err(|_| IdempotencyError::BadKey)?;
         if key.is_empty() || key.len() > MAX_KEY_BYTES || !key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return Err(IdempotencyError::BadKey);
         }
-        let key_hash = hex::encode(Sha256::digest(format!("{caller}\n{method}\n{key}")));
+        let key_hash = hex::encode(Sha256::digest(format!("{caller}\n{token}\n{method}\n{key}")));
         let request_hash = hex::encode(Sha256::digest(request.get_ref().encode_to_vec()));
         Ok(Some(Self { key_hash, request_hash }))
     }
@@ -115,28 +143,48 @@ impl IdempotencyKey {
         &self.key_hash
     }
 
+    /// Returns whether a response is stored for the key, of this request or another one.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn is_used(&self, db: &Db) -> Result<bool, DbError> {
+        Ok(db.optional::<(i64,)>(IS_USED, &args![self.key_hash.as_str()]).await?.is_some())
+    }
+
     /// Returns the stored response of this key, if the write was done before.
     ///
     /// # Errors
-    /// [`IdempotencyError::Reused`] when the key was used with another request, [`IdempotencyError::Store`] when the database fails.
+    /// [`IdempotencyError::Reused`] when the key was used with another request, [`IdempotencyError::NotKept`] when the response was too
+    /// large, [`IdempotencyError::Store`] when the database fails.
     pub async fn replay<A: Message + Default>(&self, db: &Db) -> Result<Option<A>, IdempotencyError> {
         let row: Option<StoredRow> = db.optional(FIND, &args![self.key_hash.as_str()]).await?;
         let Some(row) = row else { return Ok(None) };
-        if row.request_hash != self.request_hash {
+        let hash = row.request_hash.strip_suffix(NOT_KEPT);
+        if hash.unwrap_or(&row.request_hash) != self.request_hash {
             return Err(IdempotencyError::Reused);
+        }
+        if hash.is_some() {
+            return Err(IdempotencyError::NotKept);
         }
         Ok(A::decode(row.answer.as_slice()).ok())
     }
 
     /// Stores the response in the transaction of the effect. Of two concurrent writes with one key, one fails here with
-    /// [`DbError::is_unique`]; it must roll back and replay.
+    /// [`DbError::is_unique`]; it must roll back and replay. Of a response above [`MAX_STORED_RESPONSE_BYTES`] only the key is stored: a
+    /// repeat has no second effect, and [`IdempotencyKey::replay`] refuses it.
     ///
     /// # Errors
     /// When a response is stored for the key already, or the database fails.
     pub async fn store<A: Message>(&self, tx: &mut Tx, answer: &A, now_us: i64) -> Result<(), DbError> {
         tx.execute(PURGE, &args![now_us - RETENTION_US]).await?;
-        let args = args![self.key_hash.as_str(), self.request_hash.as_str(), answer.encode_to_vec(), now_us];
-        tx.execute(STORE, &args).await?;
+        let (mut request_hash, mut response) = (self.request_hash.clone(), Vec::new());
+        if answer.encoded_len() <= MAX_STORED_RESPONSE_BYTES {
+            response = answer.encode_to_vec();
+        } else {
+            request_hash.push_str(NOT_KEPT);
+            metrics::counter!("ferrite_idempotent_responses_not_kept_total").increment(1);
+        }
+        tx.execute(STORE, &args![self.key_hash.as_str(), request_hash, response, now_us]).await?;
         Ok(())
     }
 }

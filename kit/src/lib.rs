@@ -17,12 +17,14 @@
 //! 9. [`telemetry`]: logs, traces, metrics
 //! 10. [`rate_limit`]: counts of events per key and time window
 //! 11. [`redis`]: the Redis client
-//! 12. [`service_key`]: the key that the processes of an installation share
+//! 12. [`service_key`]: the keys of roles, by which processes prove themselves to each other
 //! 13. [`db`]: the database handle
 //! 14. [`config`]: groups of settings
 //! 15. [`net`]: addresses, listeners and streams
-//! 16. [`page`]: pages of lists
-//! 17. [`Lifecycle`], [`Secret`], [`Clock`]
+//! 16. [`tls`]: certificates and keys from files
+//! 17. [`page`]: pages of lists
+//! 18. [`text`]: characters that names and titles must not hold
+//! 19. [`Lifecycle`], [`Secret`], [`Clock`]
 
 pub mod auth;
 mod clock;
@@ -46,6 +48,8 @@ pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 #[expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 pub mod testing;
+pub mod text;
+pub mod tls;
 
 pub use clock::{Clock, micros, timestamp};
 pub use lifecycle::Lifecycle;

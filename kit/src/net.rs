@@ -1,10 +1,10 @@
-//! Addresses, listeners and streams over TCP and Unix sockets.
+//! Addresses, listeners and streams over TCP, with TLS or without, and Unix sockets.
 //!
 //! Not here: protocols on top of a stream.
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -12,8 +12,12 @@ use std::str::FromStr;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_rustls::TlsStream;
+
+use crate::tls::ClientTls;
 
 /// Time for which binding a port that is in use is retried.
 const BIND_RETRY_TIMEOUT: Duration = Duration::from_secs(3);
@@ -76,6 +80,33 @@ impl Address {
         }
     }
 
+    /// As [`Address::connect`], with mutual TLS over TCP. The certificate of the server must name the host of this address.
+    ///
+    /// # Errors
+    /// When the connection is refused, the address does not resolve, or one side does not accept the certificate of the other.
+    pub async fn connect_with_tls(&self, tls: &ClientTls) -> io::Result<Stream> {
+        let Self::Tcp(authority) = self else { return self.connect().await };
+        let name = ServerName::try_from(host(authority).to_owned())
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("`{self}` has no name for TLS")))?;
+        let stream = TcpStream::connect(authority).await?;
+        stream.set_nodelay(true)?;
+        let stream = tls.connector().connect(name, stream).await?;
+        Ok(Stream::Tls(Box::new(stream.into())))
+    }
+
+    /// Returns whether connections to the address stay on this machine: it is a Unix socket, a loopback address, or `localhost`.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(authority) => {
+                let host = host(authority);
+                let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
+                host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
+            }
+        }
+    }
+
     /// Starts to listen. An existing socket file is replaced; the caller must hold a lock that proves that the process which made it
     /// has ended.
     ///
@@ -107,6 +138,12 @@ impl Address {
             }
         }
     }
+}
+
+/// Returns the host of a `HOST:PORT`, without the brackets of an IPv6 address.
+fn host(authority: &str) -> &str {
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host)
 }
 
 /// Removes the socket file at `path` if there is one. A file of any other type is an error.
@@ -160,11 +197,13 @@ impl Listener {
     }
 }
 
-/// A connection over TCP or a Unix socket.
+/// A connection over TCP, with TLS or without, or over a Unix socket.
 #[derive(Debug)]
 pub enum Stream {
     /// A TCP connection.
     Tcp(TcpStream),
+    /// A TCP connection with TLS, after the handshake.
+    Tls(Box<TlsStream<TcpStream>>),
     /// A connection over a Unix socket.
     Unix(UnixStream),
 }
@@ -173,6 +212,7 @@ macro_rules! delegate {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self.get_mut() {
             Stream::Tcp($stream) => $call,
+            Stream::Tls($stream) => $call,
             Stream::Unix($stream) => $call,
         }
     };
@@ -208,6 +248,7 @@ impl AsyncWrite for Stream {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
             Self::Unix(stream) => stream.is_write_vectored(),
         }
     }

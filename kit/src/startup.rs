@@ -19,7 +19,7 @@ pub enum StartError {
     /// A listener or a file cannot be opened.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The service key cannot be read or is too short.
+    /// A key of a role cannot be read, or is not that of this process's role.
     #[error(transparent)]
     ServiceKey(#[from] ServiceKeyError),
     /// The file with a key of grants holds no Ed25519 key.

@@ -188,6 +188,7 @@ pub async fn http_span(request: Request, next: Next) -> Response {
         http.route = %route,
         http.response.status_code = field::Empty,
         request.id = field::Empty,
+        client.address = field::Empty,
     );
     measured("http_server", name, span, request, next).await
 }
@@ -196,6 +197,11 @@ async fn measured(kind: &'static str, operation: String, span: Span, request: Re
     continue_trace(&span, request.headers());
     if let Some(id) = request.headers().get(ferrite_proto::metadata::REQUEST_ID).and_then(|id| id.to_str().ok()) {
         span.record("request.id", id);
+    }
+    // A field of spans of HTTP only: the address (for IPv6 the network) under which the gateway counts the client.
+    if let Some(client) = request.headers().get(ferrite_proto::metadata::CLIENT).and_then(|client| client.to_str().ok())
+    {
+        span.record("client.address", client);
     }
     let started = Instant::now();
     let response = next.run(request).instrument(span.clone()).await;

@@ -9,6 +9,7 @@ mod env;
 mod program;
 #[cfg(test)]
 mod redis;
+mod service_keys;
 #[cfg(test)]
 mod tables;
 #[cfg(test)]
@@ -17,10 +18,11 @@ mod wait;
 pub use caller::{REPOSITORY, TestCaller, public_key_pem};
 pub use databases::{TestDb, on_each, on_each_schema, on_each_url, setting};
 #[cfg(test)]
-pub(crate) use env::TestEnv;
+pub(crate) use env::{ROLE, TestEnv};
 pub use program::script;
 #[cfg(test)]
 pub(crate) use redis::Redis;
+pub use service_keys::ServiceKeys;
 #[cfg(test)]
 pub(crate) use tables::{migrations, service_tables};
 #[cfg(test)]

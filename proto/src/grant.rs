@@ -16,6 +16,8 @@ use crate::Permission;
 use crate::events;
 use crate::id::{RepositoryId, UserId};
 use crate::jwt;
+use crate::repo::reauthorize_access_request::Credential as Requested;
+use crate::repo::{PasswordReference, ReauthorizeAccessRequest};
 
 /// Longest lifetime of a grant.
 pub const MAX_GRANT_LIFETIME: Duration = Duration::from_secs(60);
@@ -48,6 +50,96 @@ pub struct Grant {
     /// without this claim.
     #[serde(default)]
     pub issue_reach: IssueReach,
+    /// The access behind a push, about which repo-svc is asked again before refs move. `None` for other operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reauthorization: Option<Reauthorization>,
+    /// Limits of the accounts that the operation counts for. None in grants without this claim.
+    #[serde(default, skip_serializing_if = "GrantLimits::is_empty")]
+    pub limits: GrantLimits,
+}
+
+/// Limits of the accounts that an operation counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GrantLimits {
+    /// Quota of the owner of the repository. `None` if it has none, and for operations that store no bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<ByteQuota>,
+    /// Percentage of the limits per hour that apply to the caller; [`u32::MAX`] for no limits. `None` for 100, and for operations that
+    /// are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_percent: Option<u32>,
+}
+
+impl GrantLimits {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Bytes that an owner uses and may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ByteQuota {
+    /// Bytes that its repositories take.
+    pub used: u64,
+    /// Bytes that they may take.
+    pub limit: u64,
+}
+
+impl ByteQuota {
+    /// Returns the bytes that the owner may still store.
+    #[must_use]
+    pub fn left(self) -> u64 {
+        self.limit.saturating_sub(self.used)
+    }
+}
+
+/// The access behind a grant, as far as the grant itself does not name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Reauthorization {
+    /// Id of the repository, also for its wiki.
+    pub repository: i64,
+    /// True for the wiki of the repository.
+    pub is_wiki: bool,
+    /// True if the caller authenticated to git.
+    pub is_git: bool,
+    /// The credential of the caller.
+    pub credential: Credential,
+}
+
+/// A credential by its id. It authenticates no one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Credential {
+    /// None.
+    Anonymous,
+    /// An access token, by id.
+    Token(i64),
+    /// An SSH key, by fingerprint.
+    Key(String),
+    /// A password, by its account and a digest of its stored hash.
+    Password {
+        /// Id of the account.
+        user: i64,
+        /// The digest.
+        digest: String,
+    },
+}
+
+impl Reauthorization {
+    /// Returns the request to repo-svc for a new decision about `operation`.
+    #[must_use]
+    pub fn request(self, operation: String) -> ReauthorizeAccessRequest {
+        let credential = match self.credential {
+            Credential::Anonymous => None,
+            Credential::Token(id) => Some(Requested::TokenId(id)),
+            Credential::Key(fingerprint) => Some(Requested::SshFingerprint(fingerprint)),
+            Credential::Password { user, digest } => {
+                Some(Requested::Password(PasswordReference { user_id: user, digest }))
+            }
+        };
+        let Self { repository, is_wiki, is_git, .. } = self;
+        ReauthorizeAccessRequest { repository_id: repository, is_wiki, operation, is_git, credential }
+    }
 }
 
 /// The repositories whose issues the messages of commits may close and open, as far as the credential of the caller reaches. The
@@ -85,6 +177,10 @@ pub struct GrantUser {
     pub full_name: String,
     /// Primary e-mail address.
     pub email: String,
+    /// Id of the access token, or of the token that limits the SSH key, by which the user authenticated. Zero for a password, for a key of
+    /// the user's own, and in grants without this claim.
+    #[serde(default)]
+    pub token_id: i64,
 }
 
 impl Grant {

@@ -1,16 +1,14 @@
-//! Cryptography of the JWTs between Ferrite's processes: Ed25519 (RFC 8037) for grants, HMAC-SHA256 (RFC 7518) for services.
+//! Cryptography of the JWTs between Ferrite's processes, which are grants and tokens of services: Ed25519 (RFC 8037).
 //!
-//! Not here: claims and their checks. `jsonwebtoken` has cryptography of its own, of which these two are a small part; the rest would
-//! be compiled into every process.
+//! Not here: claims and their checks. `jsonwebtoken` has cryptography of its own, of which this is a small part; the rest would be
+//! compiled into every process.
 
 use ed25519_dalek::ed25519::signature::{Signer as _, Verifier as _};
 use ed25519_dalek::pkcs8::{DecodePrivateKey as _, DecodePublicKey as _, EncodePrivateKey as _};
 use ed25519_dalek::{SigningKey, VerifyingKey};
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey};
-use sha2::Sha256;
 use signature::{Error as SignatureError, Signer, Verifier};
 
 /// The error of parsing a key.
@@ -54,7 +52,6 @@ fn signer(algorithm: &Algorithm, key: &EncodingKey) -> Result<Box<dyn JwtSigner>
             let key = SigningKey::from_pkcs8_der(key.as_bytes()).map_err(|_| ErrorKind::InvalidEddsaKey)?;
             Ok(Box::new(Ed25519Signer(key)))
         }
-        (Algorithm::HS256, AlgorithmFamily::Hmac) => Ok(Box::new(HmacSha256(mac(key.as_bytes())?))),
         _ => Err(ErrorKind::InvalidAlgorithm.into()),
     }
 }
@@ -67,13 +64,8 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
             let key = VerifyingKey::from_bytes(bytes).map_err(|_| ErrorKind::InvalidEddsaKey)?;
             Ok(Box::new(Ed25519Verifier(key)))
         }
-        (Algorithm::HS256, AlgorithmFamily::Hmac) => Ok(Box::new(HmacSha256(mac(bytes)?))),
         _ => Err(ErrorKind::InvalidAlgorithm.into()),
     }
-}
-
-fn mac(key: &[u8]) -> Result<Hmac<Sha256>, Error> {
-    Hmac::new_from_slice(key).map_err(|_| ErrorKind::InvalidKeyFormat.into())
 }
 
 struct Ed25519Signer(SigningKey);
@@ -103,32 +95,5 @@ impl Verifier<Vec<u8>> for Ed25519Verifier {
 impl JwtVerifier for Ed25519Verifier {
     fn algorithm(&self) -> Algorithm {
         Algorithm::EdDSA
-    }
-}
-
-struct HmacSha256(Hmac<Sha256>);
-
-impl Signer<Vec<u8>> for HmacSha256 {
-    fn try_sign(&self, message: &[u8]) -> Result<Vec<u8>, SignatureError> {
-        Ok(self.0.clone().chain_update(message).finalize().into_bytes().to_vec())
-    }
-}
-
-impl JwtSigner for HmacSha256 {
-    fn algorithm(&self) -> Algorithm {
-        Algorithm::HS256
-    }
-}
-
-impl Verifier<Vec<u8>> for HmacSha256 {
-    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), SignatureError> {
-        // Compared in constant time.
-        self.0.clone().chain_update(message).verify_slice(signature).map_err(|_| SignatureError::new())
-    }
-}
-
-impl JwtVerifier for HmacSha256 {
-    fn algorithm(&self) -> Algorithm {
-        Algorithm::HS256
     }
 }

@@ -3,6 +3,7 @@
 //! Not here: databases, sockets and HTTP. This is the only crate about a service that other services depend on.
 
 pub mod asset;
+pub mod callers;
 pub mod error;
 pub mod git_transport;
 pub mod grant;
@@ -13,10 +14,12 @@ pub mod operation;
 mod permission;
 pub mod raw;
 mod scope;
+mod service_role;
 pub mod session;
 
 pub use permission::Permission;
 pub use scope::{Scope, Scopes, UnknownScope};
+pub use service_role::ServiceRole;
 
 /// The compiled contracts, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

@@ -20,18 +20,29 @@ pub enum Scope {
     Issue,
     /// Webhooks.
     Hook,
-    /// The account's addresses, keys and follows.
+    /// The account's addresses, follows, stars and watches.
     User,
     /// Organizations, their members and teams.
     Org,
     /// Administration of the site, for accounts that are administrators.
     Admin,
+    /// The account's SSH keys. A key that is added with a token that has limits opens no more than the token, and ends with it.
+    Key,
 }
 
 impl Scope {
     /// All scopes, in the order of lists. A new scope must come last, because the position is the bit in stored sets.
-    pub const ALL: [Self; 8] =
-        [Self::RepoRead, Self::RepoWrite, Self::RepoAdmin, Self::Issue, Self::Hook, Self::User, Self::Org, Self::Admin];
+    pub const ALL: [Self; 9] = [
+        Self::RepoRead,
+        Self::RepoWrite,
+        Self::RepoAdmin,
+        Self::Issue,
+        Self::Hook,
+        Self::User,
+        Self::Org,
+        Self::Admin,
+        Self::Key,
+    ];
 
     /// Returns the name of the scope in requests and responses.
     #[must_use]
@@ -45,6 +56,7 @@ impl Scope {
             Self::User => "user",
             Self::Org => "org",
             Self::Admin => "admin",
+            Self::Key => "key",
         }
     }
 
@@ -82,6 +94,12 @@ impl Scopes {
     #[must_use]
     pub fn all() -> Self {
         Scope::ALL.into_iter().collect()
+    }
+
+    /// Returns whether the set has every scope, as that of a token that names none.
+    #[must_use]
+    pub fn is_all(self) -> bool {
+        Scope::ALL.into_iter().all(|scope| self.contain(scope))
     }
 
     /// Returns whether the set is empty.
@@ -152,6 +170,7 @@ impl From<Scope> for repo::Scope {
             Scope::User => Self::User,
             Scope::Org => Self::Org,
             Scope::Admin => Self::Admin,
+            Scope::Key => Self::Key,
         }
     }
 }
@@ -164,7 +183,7 @@ mod tests {
     fn larger_scopes_include_smaller_ones_and_nothing_else() {
         let writes: Scopes = [Scope::RepoWrite].into_iter().collect();
         assert!(writes.contain(Scope::RepoRead) && writes.contain(Scope::RepoWrite));
-        for other in [Scope::RepoAdmin, Scope::Issue, Scope::Hook, Scope::User, Scope::Org, Scope::Admin] {
+        for other in [Scope::RepoAdmin, Scope::Issue, Scope::Hook, Scope::User, Scope::Org, Scope::Admin, Scope::Key] {
             assert!(!writes.contain(other), "{other}");
         }
         assert!(Scope::ALL.into_iter().all(|scope| !Scopes::default().contain(scope) && Scopes::all().contain(scope)));
@@ -172,19 +191,20 @@ mod tests {
 
     #[test]
     fn a_set_is_converted_to_every_form_and_back() {
-        for bits in 0..256 {
+        for bits in 0..512 {
             let set = Scopes::from_bits(bits);
             assert_eq!(Scopes::from_bits(set.bits()), set);
             assert_eq!(Scopes::from_proto(&set.to_proto()), set);
             assert_eq!(set.iter().map(|scope| scope.as_str().parse::<Scope>().unwrap()).collect::<Scopes>(), set);
         }
         assert_eq!(Scopes::from_bits(-1), Scopes::all());
+        assert!(Scopes::all().is_all() && !Scopes::from_bits(255).is_all());
         assert_eq!("repo".parse::<Scope>(), Err(UnknownScope));
     }
 
     #[test]
     fn the_bits_of_stored_tokens_never_change() {
-        let words: Vec<_> = Scopes::from_bits(0b1000_1001).iter().map(Scope::as_str).collect();
-        assert_eq!(words, ["repo:read", "issue", "admin"]);
+        let words: Vec<_> = Scopes::from_bits(0b1_1000_1001).iter().map(Scope::as_str).collect();
+        assert_eq!(words, ["repo:read", "issue", "admin", "key"]);
     }
 }

@@ -5,9 +5,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, value_parser};
-use ferrite_kit::config::{CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs};
+use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Address;
 use ferrite_outbound::OutboundArgs;
+
+use crate::store::OwnerLimits;
 
 /// Settings of `repo-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
@@ -53,9 +55,9 @@ pub struct Config {
     #[arg(long, env = "FERRITE_REPO_DEFAULT_BRANCH", default_value = "main", value_parser = branch)]
     pub default_branch: String,
 
-    /// Number of repositories that one account may own; no limit if left out.
-    #[arg(long, env = "FERRITE_REPO_REPOSITORY_LIMIT")]
-    pub repository_limit: Option<u32>,
+    /// Limits on what one account owns.
+    #[command(flatten)]
+    pub quotas: QuotaArgs,
 
     /// Limits on wrong passwords.
     #[command(flatten)]
@@ -78,6 +80,17 @@ pub struct Config {
     pub ssh: String,
 }
 
+impl Config {
+    /// Checks that gRPC does not leave this machine without TLS.
+    ///
+    /// # Errors
+    /// When it would, and the settings do not permit it.
+    pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
+        let peers = [&self.issue_address, &self.hook_address, &self.git_address];
+        self.trust.tls.check(self.serve.listen.iter().chain(peers))
+    }
+}
+
 /// Limits on wrong passwords. They are counted in windows of time; further sign-ins are refused until the window ends.
 #[derive(Args, Clone, Debug)]
 pub struct SignInArgs {
@@ -85,18 +98,41 @@ pub struct SignInArgs {
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_PAIR", default_value_t = 20, value_parser = value_parser!(u32).range(1..))]
     pub sign_in_failures_pair: u32,
 
-    /// Wrong passwords from one address, for all accounts together.
+    /// Wrong passwords from one address, for all accounts together. Does not apply to accounts whose right password came from it within
+    /// 30 days.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ADDRESS", default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
     pub sign_in_failures_address: u32,
 
-    /// Wrong passwords for one account, from all addresses together. Does not apply to addresses that signed in to it within 24
-    /// hours.
+    /// Wrong passwords for one account, from all addresses together. Does not apply to addresses from which its right password came
+    /// within 30 days.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_FAILURES_ACCOUNT", default_value_t = 100, value_parser = value_parser!(u32).range(1..))]
     pub sign_in_failures_account: u32,
 
     /// Window in which wrong passwords are counted together, in seconds.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_WINDOW", default_value_t = 600, value_parser = value_parser!(u32).range(1..=86_400))]
     pub sign_in_window: u32,
+}
+
+/// Limits on what one account owns, for accounts for which administrators have set none.
+#[derive(Args, Clone, Debug)]
+pub struct QuotaArgs {
+    /// Number of repositories that one account may own; 0 for no limit.
+    #[arg(long, env = "FERRITE_REPO_REPOSITORY_LIMIT", default_value_t = 100_000)]
+    pub repository_limit: u32,
+
+    /// Bytes that the repositories of one account may take, with wikis and files of releases; 0 for no limit.
+    #[arg(long, env = "FERRITE_REPO_OWNER_BYTES", default_value_t = 100 << 30, value_parser = value_parser!(i64).range(0..))]
+    pub owner_bytes: i64,
+}
+
+impl QuotaArgs {
+    /// Returns the limits of the site.
+    pub(crate) fn limits(&self) -> OwnerLimits {
+        OwnerLimits {
+            repositories: (self.repository_limit > 0).then(|| i64::from(self.repository_limit)),
+            bytes: (self.owner_bytes > 0).then_some(self.owner_bytes),
+        }
+    }
 }
 
 /// Limits on what one account creates within an hour: repositories, organizations, teams, keys, access tokens and e-mail addresses
@@ -134,12 +170,14 @@ mod tests {
         sign_in: SignInArgs,
         #[command(flatten)]
         creations: CreationArgs,
+        #[command(flatten)]
+        quotas: QuotaArgs,
     }
 
     #[test]
     fn sign_ins_are_always_limited_and_creations_unless_set_to_zero() {
         let parse = |flags: &[&str]| Limits::try_parse_from(["x"].iter().chain(flags)).ok();
-        let Limits { sign_in, creations } = parse(&[]).unwrap();
+        let Limits { sign_in, creations, .. } = parse(&[]).unwrap();
         let failures =
             (sign_in.sign_in_failures_pair, sign_in.sign_in_failures_address, sign_in.sign_in_failures_account);
         assert_eq!((failures, sign_in.sign_in_window), ((20, 200, 100), 600));
@@ -150,6 +188,18 @@ mod tests {
         }
         assert!(parse(&["--sign-in-window", "0"]).is_none() && parse(&["--sign-in-window", "86401"]).is_none());
         assert!(parse(&["--creations-per-hour", "0", "--administrator-creations-per-hour", "0"]).is_some());
+    }
+
+    #[test]
+    fn zero_is_no_quota_and_the_defaults_are_generous() {
+        let limits = |flags: &[&str]| {
+            let parsed = Limits::try_parse_from(["x"].iter().chain(flags));
+            parsed.ok().map(|parsed| parsed.quotas.limits())
+        };
+        let default = OwnerLimits { repositories: Some(100_000), bytes: Some(107_374_182_400) };
+        assert_eq!(limits(&[]), Some(default));
+        assert_eq!(limits(&["--repository-limit", "0", "--owner-bytes", "0"]), Some(OwnerLimits::default()));
+        assert_eq!(limits(&["--owner-bytes=-1"]), None);
     }
 
     #[test]

@@ -95,8 +95,10 @@ pub enum RepoError {
     #[error("the last administrator of the site cannot be removed")]
     LastAdministrator,
     /// The account has reached its limit of creations.
-    #[error("too much was created in a short time; try again later")]
+    #[error("too much was created in a short time: at most {limit} within an hour; try again later")]
     TooManyCreations {
+        /// Creations within an hour.
+        limit: u32,
         /// Time to wait before the next attempt.
         retry_after: Duration,
     },
@@ -132,8 +134,18 @@ pub enum RepoError {
     #[error("the new owner only")]
     TransferReceiverRequired,
     /// The account has reached its limit of repositories.
-    #[error("the account owns {limit} repositories, which is its limit")]
+    #[error("the account owns {used} repositories, and may own {limit}")]
     RepositoryLimit {
+        /// Repositories that it owns.
+        used: i64,
+        /// The limit.
+        limit: i64,
+    },
+    /// The repositories of the account take as many bytes as they may, or would.
+    #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
+    StorageQuota {
+        /// Bytes that they take.
+        used: i64,
         /// The limit.
         limit: i64,
     },
@@ -230,6 +242,7 @@ impl ServiceError for RepoError {
             | Self::KeyTitleUsed(_)
             | Self::TeamExists(_) => Kind::AlreadyExists,
             Self::RepositoryLimit { .. }
+            | Self::StorageQuota { .. }
             | Self::ForksTooDeep { .. }
             | Self::ReleaseLimit { .. }
             | Self::AssetLimit { .. }
@@ -282,6 +295,7 @@ impl ServiceError for RepoError {
             Self::TooManyCreations { .. } => "TOO_MANY_CREATIONS",
             Self::RepositoryExists { .. } => "REPOSITORY_ALREADY_EXISTS",
             Self::RepositoryLimit { .. } => "REPOSITORY_LIMIT_REACHED",
+            Self::StorageQuota { .. } => "STORAGE_QUOTA_EXCEEDED",
             Self::ForksTooDeep { .. } => "FORKS_TOO_DEEP",
             Self::RepositoryMoved { .. } => "REPOSITORY_MOVED",
             Self::TransferNotFound => "TRANSFER_NOT_FOUND",
@@ -321,7 +335,7 @@ impl ServiceError for RepoError {
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::TooManyAttempts { retry_after } | Self::TooManyCreations { retry_after } => Some(*retry_after),
+            Self::TooManyAttempts { retry_after } | Self::TooManyCreations { retry_after, .. } => Some(*retry_after),
             Self::Busy | Self::StoreUnavailable => Some(Duration::from_secs(1)),
             _ => None,
         }

@@ -25,11 +25,11 @@ use std::time::Duration;
 
 use ferrite_kit::credentials::ServiceCredentials;
 use ferrite_kit::net::Listener;
-use ferrite_kit::server::{GrpcServer, ListenerLimits, serve_all, watch_readiness};
+use ferrite_kit::server::{GrpcServer, serve_all, watch_readiness};
 use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
-use ferrite_proto::Permission;
 use ferrite_proto::grant::{Grant, IssueReach, Signer};
+use ferrite_proto::{Permission, ServiceRole};
 
 pub use config::Config;
 pub use error::RepoError;
@@ -47,7 +47,7 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
 
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     let clock = Clock::system();
-    let trust = config.trust.load("repo-svc", &clock)?;
+    let trust = config.trust.load(ServiceRole::RepoSvc, &clock)?;
     let signer = signer(&config, &trust, &clock)?;
     let db = config.database.open(&store::migrations()).await?;
     let state = Arc::new(AppState::new(config, &trust, signer, db.clone(), clock, life.clone()));
@@ -72,7 +72,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 
     let auth = trust.layer_with(None, Arc::new(state.token_authenticator.clone()));
     let router = rpc::register(GrpcServer::default(), state).into_router(auth, axum::Router::new(), &life);
-    serve_all(listeners, router, ListenerLimits::default(), &life).await;
+    serve_all(listeners, router, trust.listener_options(), &life).await;
     last_use_writer.write().await;
     download_writer.write().await;
     Ok(())
@@ -94,6 +94,8 @@ fn signer(config: &Config, trust: &ServiceCredentials, clock: &Clock) -> Result<
         store: String::new(),
         epoch: 0,
         issue_reach: IssueReach::None,
+        reauthorization: None,
+        limits: ferrite_proto::grant::GrantLimits::default(),
     };
     let token = signer.sign(grant, clock.now_secs(), Duration::from_secs(60));
     match trust.verifier.verify(&token) {

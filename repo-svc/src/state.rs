@@ -10,6 +10,7 @@ use ferrite_kit::db::Db;
 use ferrite_kit::grpc::Channel;
 use ferrite_kit::outbox::Relay;
 use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::Signer;
 
 use crate::auth::{CredentialChecker, Grants, LastUse, Passwords, Throttle, TokenAuthenticator};
@@ -18,7 +19,8 @@ use crate::config::Config;
 use crate::creation_limit::CreationLimit;
 use crate::store::{
     AccountStore, AuditStore, AvatarStore, CollaboratorStore, DeployKeyStore, MigrationStore, OrganizationStore,
-    ProfileStore, PublicKeyStore, RelationStore, ReleaseStore, RepositoryStore, TeamStore, TokenStore, TransferStore,
+    ProfileStore, PublicKeyStore, QuotaStore, RelationStore, ReleaseStore, RepositoryStore, SignInAddressStore,
+    TeamStore, TokenStore, TransferStore,
 };
 
 /// The stores and services of this process.
@@ -39,6 +41,7 @@ pub(crate) struct AppState {
     pub(crate) teams: TeamStore,
     pub(crate) profiles: ProfileStore,
     pub(crate) public_keys: PublicKeyStore,
+    pub(crate) quotas: QuotaStore,
     pub(crate) audit: AuditStore,
     pub(crate) avatars: AvatarStore,
     pub(crate) passwords: Passwords,
@@ -75,16 +78,18 @@ impl AppState {
         life: Lifecycle,
     ) -> Self {
         let subscribers = [
-            ("issue-svc", trust.channel(&config.issue_address)),
-            ("hook-svc", trust.channel(&config.hook_address)),
-            ("git-svc", trust.channel(&config.git_address)),
+            ("issue-svc", trust.channel(ServiceRole::IssueSvc, &config.issue_address)),
+            ("hook-svc", trust.channel(ServiceRole::HookSvc, &config.hook_address)),
+            ("git-svc", trust.channel(ServiceRole::GitSvc, &config.git_address)),
         ];
         let accounts = AccountStore::new(db.clone());
         let tokens = TokenStore::new(db.clone());
         let passwords = Passwords::new();
         let last_use = Arc::new(LastUse::default());
         let token_authenticator = TokenAuthenticator::new(tokens.clone(), Arc::clone(&last_use), clock.clone());
-        let throttle = Throttle::new(trust.limiter.clone(), config.sign_in.clone());
+        let addresses = SignInAddressStore::new(db.clone());
+        let throttle = Throttle::new(trust.limiter.clone(), addresses, config.sign_in.clone(), clock.clone());
+        let quotas = QuotaStore::new(db.clone(), config.quotas.limits());
         Self {
             credentials: CredentialChecker::new(
                 accounts.clone(),
@@ -111,10 +116,11 @@ impl AppState {
             passwords,
             token_authenticator,
             last_use,
-            creation_limit: CreationLimit::new(trust.limiter.clone(), config.creations.clone()),
+            creation_limit: CreationLimit::new(trust.limiter.clone(), &config.creations, quotas.clone()),
+            quotas,
             grants: Grants::new(signer, clock.clone()),
             cache: trust.token_cache.clone(),
-            storage: trust.channel(&config.git_address),
+            storage: trust.channel(ServiceRole::GitSvc, &config.git_address),
             relay: Relay::new(db.clone(), clock.clone(), subscribers.into_iter().collect()),
             db,
             life,

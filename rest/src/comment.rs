@@ -4,6 +4,7 @@ use ferrite_proto::issue;
 use serde::Serialize;
 
 use super::convert::{MissingField, time};
+use super::long_texts::LongTexts;
 use super::user::{Accounts, User};
 use crate::links::RepositoryLinks;
 
@@ -14,6 +15,9 @@ pub struct Comment {
     html_url: String,
     user: User,
     body: String,
+    /// True if `body` is the beginning only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
     created_at: String,
     updated_at: String,
 }
@@ -29,8 +33,15 @@ impl Comment {
             html_url: urls.comment_html(comment.issue_number, comment.is_pull_request, comment.id),
             user: accounts.by_id(comment.user_id, urls.site()),
             body: comment.body,
+            truncated: comment.is_truncated,
             created_at: time(comment.create_time, "create_time")?,
             updated_at: time(comment.update_time, "update_time")?,
         })
+    }
+}
+
+impl LongTexts for Comment {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.body, &mut self.truncated);
     }
 }

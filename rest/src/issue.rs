@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::convert::{MissingField, optional_time, state, time};
 use super::label::Label;
+use super::long_texts::LongTexts;
 use super::milestone::Milestone;
 use super::user::{Accounts, User};
 use crate::links::RepositoryLinks;
@@ -17,6 +18,9 @@ pub struct Issue {
     user: User,
     title: String,
     body: String,
+    /// True if `body` is the beginning only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
     labels: Vec<Label>,
     milestone: Option<Milestone>,
     assignee: Option<User>,
@@ -63,6 +67,7 @@ impl Issue {
             user: user(issue.user_id),
             title: issue.title,
             body: issue.body,
+            truncated: issue.is_truncated,
             labels: issue.labels.into_iter().map(|label| Label::new(label, urls)).collect(),
             milestone: issue.milestone.map(Milestone::new).transpose()?,
             assignee: Some(issue.assignee_id).filter(|id| *id != 0).map(user),
@@ -74,6 +79,15 @@ impl Issue {
             html_url: urls.issue_html(issue.number, pull_request.is_some()),
             pull_request,
         })
+    }
+}
+
+impl LongTexts for Issue {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.body, &mut self.truncated);
+        if let Some(milestone) = &mut self.milestone {
+            milestone.for_each_text(visit);
+        }
     }
 }
 
@@ -111,7 +125,10 @@ mod tests {
             (&shown["state"], &shown["closed_at"], &shown["html_url"]),
             (&json!("closed"), &json!("1970-01-01T00:00:01Z"), &json!("http://h/bob/demo/issues/2"))
         );
-        assert_eq!(shown.get("pull_request"), None);
+        assert_eq!((shown.get("pull_request"), shown.get("truncated")), (None, None));
+        let cut = issue::Issue { is_truncated: true, ..plain.clone() };
+        let cut = serde_json::to_value(Issue::new(cut, &accounts, &urls).unwrap()).unwrap();
+        assert_eq!(cut["truncated"], true);
         for (merge_time, merged_at) in [(None, json!(null)), (Some(timestamp(0)), json!("1970-01-01T00:00:00Z"))] {
             let pull_request = issue::PullRequest { is_merged: merge_time.is_some(), merge_time, ..Default::default() };
             let pull = issue::Issue { pull_request: Some(pull_request), ..plain.clone() };

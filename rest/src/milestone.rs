@@ -4,6 +4,7 @@ use ferrite_proto::issue;
 use serde::Serialize;
 
 use super::convert::{MissingField, optional_time, state};
+use super::long_texts::LongTexts;
 
 /// A milestone of a repository.
 #[derive(Clone, Debug, Serialize)]
@@ -11,6 +12,9 @@ pub struct Milestone {
     id: i64,
     title: String,
     description: String,
+    /// True if `description` is the beginning only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
     state: &'static str,
     open_issues: i64,
     closed_issues: i64,
@@ -33,6 +37,13 @@ impl Milestone {
             due_on: optional_time(milestone.due_time, "due_time")?,
             title: milestone.title,
             description: milestone.description,
+            truncated: milestone.is_truncated,
         })
+    }
+}
+
+impl LongTexts for Milestone {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.description, &mut self.truncated);
     }
 }

@@ -1,4 +1,11 @@
-//! The keys of an installation: generated at the first start, synced to disk before use, never printed.
+//! The keys of an installation: generated at the first start or by `ferrite keys`, synced to disk before use, never printed.
+//!
+//! ```text
+//! grant.pem, grant.pub.pem        sign and verify grants
+//! gateway.pem … git-svc.pem       by which each role proves itself
+//! public/gateway.pub.pem …        the public keys of all roles
+//! secret.key                      seals secrets of users in databases
+//! ```
 //!
 //! Not here: the host keys of SSH, which the gateway generates in the same folder.
 
@@ -13,43 +20,69 @@ use ed25519_dalek::pkcs8::{DecodePrivateKey, EncodePrivateKey, EncodePublicKey};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 
+use ferrite_proto::ServiceRole;
+
 use super::folder::create_private_folder;
 
 /// File of the private key that signs grants.
 pub(super) const GRANT_KEY_FILE: &str = "grant.pem";
 /// File of the public key that verifies grants.
 pub(super) const GRANT_PUBLIC_KEY_FILE: &str = "grant.pub.pem";
-/// File of the secret key that the processes of one installation share.
-pub(super) const SERVICE_KEY_FILE: &str = "service.key";
+/// Folder of the public keys of all roles.
+pub(super) const SERVICE_PUBLIC_FOLDER: &str = "public";
+/// File of a secret that all roles of earlier versions shared. Nothing uses it any more.
+const FORMER_SERVICE_KEY_FILE: &str = "service.key";
 /// File of the secret key that seals secrets of users in databases. Without it they are lost.
 pub(super) const SECRET_KEY_FILE: &str = "secret.key";
 
+/// Returns the name of the file of a role's private key.
+fn service_key_file(role: ServiceRole) -> String {
+    format!("{role}.pem")
+}
+
 /// Generates the keys that are missing in `folder`.
-pub(super) fn ensure(folder: &Path) -> Result<(), String> {
+///
+/// # Errors
+/// When a file cannot be read or written, or holds no such key; the message names it.
+pub(crate) fn ensure(folder: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("keys in {}: {error}", folder.display());
+    let public_folder = folder.join(SERVICE_PUBLIC_FOLDER);
     create_private_folder(folder).map_err(failed)?;
-    let key = grant_key(folder)?;
-    let public = key.verifying_key().to_public_key_pem(LineEnding::LF).map_err(|error| error.to_string())?;
-    if std::fs::read_to_string(folder.join(GRANT_PUBLIC_KEY_FILE)).ok().as_deref() != Some(&public) {
-        write(folder, GRANT_PUBLIC_KEY_FILE, public.as_bytes()).map_err(failed)?;
+    create_private_folder(&public_folder).map_err(failed)?;
+    ensure_pair((folder, GRANT_KEY_FILE), (folder, GRANT_PUBLIC_KEY_FILE))?;
+    for role in ServiceRole::ALL {
+        ensure_pair((folder, &service_key_file(role)), (&public_folder, &format!("{role}.pub.pem")))?;
     }
-    for name in [SERVICE_KEY_FILE, SECRET_KEY_FILE] {
-        if !folder.join(name).exists() {
-            write(folder, name, hex::encode(random()?).as_bytes()).map_err(failed)?;
-        }
+    if !folder.join(SECRET_KEY_FILE).exists() {
+        write(folder, SECRET_KEY_FILE, hex::encode(random()?).as_bytes()).map_err(failed)?;
+    }
+    match std::fs::remove_file(folder.join(FORMER_SERVICE_KEY_FILE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Generates the private key of a pair if it is missing, and writes the public one if it is missing or another key's. Each is given by its
+/// folder and name.
+fn ensure_pair(private: (&Path, &str), public: (&Path, &str)) -> Result<(), String> {
+    let key = private_key(private.0, private.1)?;
+    let pem = key.verifying_key().to_public_key_pem(LineEnding::LF).map_err(|error| error.to_string())?;
+    let path = public.0.join(public.1);
+    if std::fs::read_to_string(&path).ok().as_deref() != Some(&pem) {
+        write(public.0, public.1, pem.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
 }
 
-fn grant_key(folder: &Path) -> Result<SigningKey, String> {
-    let path = folder.join(GRANT_KEY_FILE);
+fn private_key(folder: &Path, name: &str) -> Result<SigningKey, String> {
+    let path = folder.join(name);
     match std::fs::read_to_string(&path) {
         Ok(pem) => SigningKey::from_pkcs8_pem(&pem)
             .map_err(|_| format!("{}: not an Ed25519 private key in PEM form", path.display())),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let key = SigningKey::from_bytes(&random()?);
             let pem = key.to_pkcs8_pem(LineEnding::LF).map_err(|error| error.to_string())?;
-            write(folder, GRANT_KEY_FILE, pem.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+            write(folder, name, pem.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
             Ok(key)
         }
         Err(error) => Err(format!("{}: {error}", path.display())),
@@ -89,14 +122,18 @@ mod tests {
     fn keys_are_generated_once_and_match() {
         let folder = tempfile::tempdir().unwrap();
         ensure(folder.path()).unwrap();
-        let read = |name| std::fs::read(folder.path().join(name)).unwrap();
-        let first: Vec<_> = [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE, SECRET_KEY_FILE].map(read).into();
+        let mut names = [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SECRET_KEY_FILE].map(str::to_owned).to_vec();
+        for role in ServiceRole::ALL {
+            names.extend([service_key_file(role), format!("{SERVICE_PUBLIC_FOLDER}/{role}.pub.pem")]);
+        }
+        let read_all =
+            || -> Vec<_> { names.iter().map(|name| std::fs::read(folder.path().join(name)).unwrap()).collect() };
+        let first = read_all();
         ensure(folder.path()).unwrap();
-        assert_eq!(
-            first,
-            Vec::from([GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE, SECRET_KEY_FILE].map(read))
-        );
-        for name in [GRANT_KEY_FILE, GRANT_PUBLIC_KEY_FILE, SERVICE_KEY_FILE, SECRET_KEY_FILE] {
+        assert_eq!(first, read_all());
+        let distinct: std::collections::HashSet<_> = first.iter().collect();
+        assert_eq!(distinct.len(), first.len(), "every role has a key of its own");
+        for name in &names {
             assert_eq!(folder.path().join(name).metadata().unwrap().permissions().mode() & 0o777, 0o600, "{name}");
         }
         let grant = Grant {
@@ -109,10 +146,21 @@ mod tests {
             store: "default".into(),
             epoch: 1,
             issue_reach: IssueReach::None,
+            reauthorization: None,
+            limits: ferrite_proto::grant::GrantLimits::default(),
         };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let token = Signer::from_pem(&first[0]).unwrap().sign(grant.clone(), now, Duration::from_secs(30));
         assert_eq!(Verifier::from_pem(&first[1]).unwrap().verify(&token).unwrap().0, grant);
+    }
+
+    #[test]
+    fn the_shared_key_of_earlier_versions_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let former = folder.path().join(FORMER_SERVICE_KEY_FILE);
+        std::fs::write(&former, "5e".repeat(32)).unwrap();
+        ensure(folder.path()).unwrap();
+        assert!(!former.exists());
     }
 
     #[test]

@@ -30,6 +30,7 @@ use crate::role::{StopSignals, in_runtime, stop_with_stdin};
 pub(crate) use args::UpArgs;
 use child::{ChildEvent, Children};
 use folder::DataFolder;
+pub(crate) use keys::ensure as ensure_keys;
 use plan::Plan;
 
 /// Time limit for all children together to become ready for the first time.
@@ -93,7 +94,7 @@ async fn watch(
                     starting.retain(|other| *other != role);
                     if starting.is_empty() {
                         children.set_all_ready();
-                        print_line(&format!("ready: http://{}", plan.http_address()));
+                        print_line(&format!("ready: {}", plan.http_url()));
                     }
                 }
                 ChildEvent::Ready(role) => tracing::info!(role, "ready again"),

@@ -42,13 +42,14 @@ pub(super) struct Spec {
 pub(super) struct Plan {
     /// Groups in the order in which they stop; the processes of a group stop together.
     pub(super) groups: Vec<Vec<Spec>>,
-    http: SocketAddr,
+    http_url: String,
 }
 
 impl Plan {
     /// Plans the processes for the public addresses `http` and `ssh`.
     pub(super) fn new(args: &UpArgs, http: SocketAddr, ssh: SocketAddr) -> Self {
-        let public_url = args.public_url.clone().unwrap_or_else(|| format!("http://{}", connectable(http)));
+        let http_url = format!("{}://{}", http_scheme(), connectable(http));
+        let public_url = args.public_url.clone().unwrap_or_else(|| http_url.clone());
         let public_ssh = args.public_ssh.clone().unwrap_or_else(|| connectable(ssh).to_string());
         let builder = SpecBuilder { args, public_url, public_ssh };
         let peers = ["repo", "issue", "hook", "git"].map(|name| (format!("--{name}-address"), socket(name)));
@@ -75,7 +76,7 @@ impl Plan {
         let store = strings(&["--store", "default", "--database-url", REPO_DATABASE_URL]);
         let peers = address_flags(&["issue", "hook", "git"]);
         let repo = builder.service("repo-svc", "repo", [peers, store, signing, builder.urls(), outbound]);
-        Self { groups: vec![vec![gateway], vec![issue, hook], vec![git], vec![repo]], http }
+        Self { groups: vec![vec![gateway], vec![issue, hook], vec![git], vec![repo]], http_url }
     }
 
     /// Returns the names of all roles.
@@ -83,9 +84,9 @@ impl Plan {
         self.groups.iter().flatten().map(|spec| spec.role).collect()
     }
 
-    /// Returns the HTTP address to which a client on this machine can connect.
-    pub(super) fn http_address(&self) -> SocketAddr {
-        connectable(self.http)
+    /// Returns the root URL to which a client on this machine can connect.
+    pub(super) fn http_url(&self) -> &str {
+        &self.http_url
     }
 }
 
@@ -146,7 +147,9 @@ impl SpecBuilder<'_> {
             "--workers",
             &worker_threads().to_string(),
         ]));
-        arguments.extend(strings(&["--service-key-file", &format!("{KEY_FOLDER}/{}", keys::SERVICE_KEY_FILE)]));
+        arguments.extend(strings(&["--service-key-file", &format!("{KEY_FOLDER}/{role}.pem")]));
+        let public_keys = format!("{KEY_FOLDER}/{}", keys::SERVICE_PUBLIC_FOLDER);
+        arguments.extend(strings(&["--service-public-keys", &public_keys]));
         arguments
             .extend(strings(&["--grant-public-key-file", &format!("{KEY_FOLDER}/{}", keys::GRANT_PUBLIC_KEY_FILE)]));
         arguments.extend(self.telemetry());
@@ -173,6 +176,14 @@ impl SpecBuilder<'_> {
     fn urls(&self) -> Vec<String> {
         strings(&["--public-url", &self.public_url, "--ssh", &self.public_ssh])
     }
+}
+
+/// Returns the scheme that the gateway serves by its own settings, which it inherits.
+fn http_scheme() -> &'static str {
+    let has_tls = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| {
+        name == "FERRITE_GATEWAY_TLS_CERTIFICATE_FILE" && !value.is_empty()
+    };
+    if environment("gateway").iter().any(has_tls) { "https" } else { "http" }
 }
 
 /// Returns the environment of a child: a few general variables, and the settings of its own role (such as `FERRITE_GIT_…`).

@@ -30,7 +30,7 @@ async fn a_limited_token_cannot_gain_other_access(cluster: &Cluster) {
     for name in ["inside", "absent"] {
         limited.put(&format!("{team}/repos/{name}"), &json!({})).await.refused_with_message(403, "`org`");
     }
-    limited.post("/user/keys", &json!({"title": "t", "key": "k"})).await.refused_with_message(403, "`user`");
+    limited.post("/user/keys", &json!({"title": "t", "key": "k"})).await.refused_with_message(403, "`key`");
     limited.post("/user/emails", &json!({"emails": ["m@example.org"]})).await.refused_with_message(403, "`user`");
     mallory.get(&format!("/repos/{organization}/inside")).await.refused(404);
     for scope in ["user", "org", "admin"] {

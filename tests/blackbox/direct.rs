@@ -2,8 +2,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ferrite_kit::Clock;
-use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
 use ferrite_proto::git::git_service_client::GitServiceClient;
 use ferrite_proto::git::{ListBranchesRequest, storage_service_client::StorageServiceClient};
 use ferrite_proto::grant::{Grant, Signer, Verifier};
@@ -16,7 +14,7 @@ use ferrite_proto::repo::account_service_client::AccountServiceClient;
 use ferrite_proto::repo::{
     AuthenticateRequest, GetAuthenticatedUserRequest, RepositoryRef, ResolveAccessRequest, repository_ref,
 };
-use ferrite_proto::{metadata, operation};
+use ferrite_proto::{ServiceRole, metadata, operation};
 use serde_json::json;
 use tokio_stream::StreamExt;
 use tonic::{Code, Request};
@@ -105,10 +103,9 @@ async fn grant_for(cluster: &Cluster, user: &User, repository_id: i64, operation
     let mut access = AccessServiceClient::new(cluster.channel(Role::Repo).await);
     let token = user.token.as_deref().unwrap();
     refused(access.resolve_access(with_token(message.clone(), token)).await, Code::PermissionDenied);
-    // Called as a service, with the key that services share: others get no grant.
-    let key = ServiceKey::read(&cluster.keys().join("service.key")).unwrap();
-    let credential = ServiceTokenSource::new(key, "gateway", Clock::system()).token();
+    // Called as the gateway, with its key: others get no grant.
     let mut request = with_token(message, token);
+    let credential = cluster.service_token(ServiceRole::Gateway, Role::Repo);
     request.metadata_mut().insert(metadata::SERVICE, credential.parse().unwrap());
     access.resolve_access(request).await.unwrap().into_inner().grant
 }

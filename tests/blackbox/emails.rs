@@ -8,8 +8,9 @@ use crate::harness::{Answer, Cluster, Git, User};
 
 on_profiles! {
     both {
-        a_secondary_address_signs_in_with_the_password
-        a_secondary_address_identifies_the_author_of_a_commit
+        a_verified_secondary_address_signs_in_with_the_password
+        a_verified_secondary_address_identifies_the_author_of_a_commit
+        an_unverified_address_does_not_keep_its_owner_from_it
     }
     production {
         get_user_emails_lists_the_primary_one_first
@@ -19,6 +20,7 @@ on_profiles! {
         post_user_emails_refuses_addresses_that_are_taken
         delete_user_emails_ignores_addresses_of_others
         delete_user_emails_never_removes_the_primary_one
+        put_admin_users_emails_verified_is_for_administrators
     }
 }
 
@@ -32,6 +34,11 @@ async fn remove(user: &User, body: &Value) -> Answer {
     Answer::of(user.request(Method::DELETE, PATH).json(body)).await
 }
 
+/// Makes an address a verified one of a user, as an administrator.
+async fn verify(cluster: &Cluster, user: &User, email: &str) -> Answer {
+    cluster.admin().await.put_nothing(&format!("/admin/users/{}/emails/{email}/verified", user.name)).await
+}
+
 async fn get_user_emails_lists_the_primary_one_first(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let primary = json!({"email": ada.email, "verified": true, "primary": true});
@@ -40,7 +47,7 @@ async fn get_user_emails_lists_the_primary_one_first(cluster: &Cluster) {
     ada.post(PATH, &json!({"emails": [one, two]})).await.expect(201);
     let listed = ada.get(PATH).await.expect(200);
     assert_eq!(listed.each("email"), [ada.email.clone(), one.clone(), two]);
-    assert_eq!(listed.json()[1], json!({"email": one, "verified": true, "primary": false}));
+    assert_eq!(listed.json()[1], json!({"email": one, "verified": false, "primary": false}));
     let page = ada.get(&format!("{PATH}?limit=1&page=2")).await.expect(200);
     assert_eq!(page.each("email"), [one]);
     assert!(page.header("link").contains(&format!("{PATH}?limit=1&page=3>; rel=\"next\"")));
@@ -52,7 +59,7 @@ async fn post_user_emails_adds_a_list_or_a_bare_array(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let (list, bare) = (address("List"), address("BARE"));
     let added = ada.post(PATH, &json!({"emails": [list]})).await.expect(201).json();
-    assert_eq!(added, json!([{"email": list.to_lowercase(), "verified": true, "primary": false}]));
+    assert_eq!(added, json!([{"email": list.to_lowercase(), "verified": false, "primary": false}]));
     let added = ada.post(PATH, &json!([bare])).await.expect(201).json();
     assert_eq!(added[0]["email"], bare.to_lowercase());
     assert_eq!(ada.get(PATH).await.each("email").len(), 3);
@@ -98,6 +105,8 @@ async fn post_user_emails_refuses_addresses_that_are_taken(cluster: &Cluster) {
         ada.post(PATH, &json!([taken])).await.refused(422);
     }
     bob.post(PATH, &json!([secondary])).await.refused(422);
+    verify(cluster, &bob, &secondary).await.empty(204);
+    ada.post(PATH, &json!([secondary])).await.refused(422);
     let name = unique("late");
     let body = json!({"username": name, "email": secondary, "password": "long enough"});
     cluster.admin().await.post("/admin/users", &body).await.refused(422);
@@ -128,7 +137,7 @@ async fn delete_user_emails_never_removes_the_primary_one(cluster: &Cluster) {
     assert_eq!(ada.get(PATH).await.each("email").len(), 2);
 }
 
-async fn a_secondary_address_signs_in_with_the_password(cluster: &Cluster) {
+async fn a_verified_secondary_address_signs_in_with_the_password(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let other = address("other");
     let sign_in = async |name: &str| {
@@ -137,6 +146,8 @@ async fn a_secondary_address_signs_in_with_the_password(cluster: &Cluster) {
     };
     sign_in(&other).await.refused(401);
     ada.post(PATH, &json!([other])).await.expect(201);
+    sign_in(&other).await.refused(401);
+    verify(cluster, &ada, &other).await.empty(204);
     sign_in(&other).await.expect(200);
     sign_in(&other.to_uppercase()).await.expect(200);
     sign_in(&ada.email).await.expect(200);
@@ -144,7 +155,7 @@ async fn a_secondary_address_signs_in_with_the_password(cluster: &Cluster) {
     sign_in(&other).await.refused(401);
 }
 
-async fn a_secondary_address_identifies_the_author_of_a_commit(cluster: &Cluster) {
+async fn a_verified_secondary_address_identifies_the_author_of_a_commit(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("written", json!({})).await;
     let other = address("Author");
@@ -162,6 +173,8 @@ async fn a_secondary_address_identifies_the_author_of_a_commit(cluster: &Cluster
     };
     assert_eq!(authors().await, (json!(""), Value::Null));
     ada.post(PATH, &json!([other])).await.expect(201);
+    assert_eq!(authors().await, (json!(""), Value::Null), "an unverified address links nothing");
+    verify(cluster, &ada, &other).await.empty(204);
     let mut found = authors().await;
     for _ in 0..200 {
         if found.0 == ada.name.as_str() && found.1 == ada.name.as_str() {
@@ -171,4 +184,41 @@ async fn a_secondary_address_identifies_the_author_of_a_commit(cluster: &Cluster
         found = authors().await;
     }
     assert_eq!(found, (json!(ada.name), json!(ada.name)));
+}
+
+async fn an_unverified_address_does_not_keep_its_owner_from_it(cluster: &Cluster) {
+    let (ada, mallory) = (cluster.user("ada").await, cluster.user("mallory").await);
+    let (owned, primary) = (address("owned"), address("primary"));
+    mallory.post(PATH, &json!([owned, primary])).await.expect(201);
+    // An administrator gives the address to the account to which it belongs, as a secondary one or with the account.
+    verify(cluster, &ada, &owned).await.empty(204);
+    verify(cluster, &ada, &owned).await.empty(204);
+    let body = json!({"username": unique("late"), "email": primary.to_uppercase(), "password": "long enough"});
+    cluster.admin().await.post("/admin/users", &body).await.expect(201);
+    assert_eq!(mallory.get(PATH).await.expect(200).each("email"), [mallory.email.as_str()]);
+    let listed = ada.get(PATH).await.expect(200).json();
+    assert_eq!(listed[1], json!({"email": owned, "verified": true, "primary": false}));
+    mallory.post(PATH, &json!([owned])).await.refused(422);
+    verify(cluster, &mallory, &owned).await.refused(422);
+}
+
+async fn put_admin_users_emails_verified_is_for_administrators(cluster: &Cluster) {
+    let (ada, admin) = (cluster.user("ada").await, cluster.admin().await);
+    let other = address("other");
+    ada.post(PATH, &json!([other])).await.expect(201);
+    let path = format!("/admin/users/{}/emails/{other}/verified", ada.name);
+    ada.put_nothing(&path).await.refused(403);
+    ada.delete(&path).await.refused(403);
+    cluster.anonymous().put_nothing(&path).await.refused(401);
+    admin.put_nothing(&path).await.empty(204);
+    assert_eq!(ada.get(PATH).await.expect(200).json()[1]["verified"], true);
+    for _ in 0..2 {
+        admin.delete(&path).await.empty(204);
+    }
+    assert_eq!(ada.get(PATH).await.expect(200).json()[1]["verified"], false);
+    admin.delete(&format!("/admin/users/{}/emails/{}/verified", ada.name, ada.email)).await.refused_field("email");
+    admin.put_nothing(&format!("/admin/users/{}/emails/none/verified", ada.name)).await.refused_field("email");
+    admin.put_nothing(&format!("/admin/users/no-such-user/emails/{other}/verified")).await.refused(404);
+    let events = admin.get(&format!("/admin/audit?target={}&action=email", ada.name)).await.expect(200);
+    assert_eq!(events.each("action"), ["email.unverify", "email.verify", "email.add"]);
 }

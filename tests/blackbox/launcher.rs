@@ -237,15 +237,19 @@ fn only_the_public_ports_are_open() {
     assert_eq!(listening(&ids), HashSet::from([port, 2222]));
     assert_eq!(up.data.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     let hosts = ["ssh_host_ed25519_key", "ssh_host_rsa_key"];
-    for name in ["grant.pem", "grant.pub.pem", "service.key", "secret.key"].into_iter().chain(hosts) {
-        let mode = up.data.join("keys").join(name).metadata().unwrap().permissions().mode();
+    let private = Role::ALL.map(|role| format!("{}.pem", role.command()));
+    let public = Role::ALL.map(|role| format!("public/{}.pub.pem", role.command()));
+    let others = ["grant.pem", "grant.pub.pem", "secret.key"].into_iter().chain(hosts).map(str::to_owned);
+    for name in others.chain(private.clone()).chain(public) {
+        let mode = up.data.join("keys").join(&name).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
     for id in ids {
         let arguments = std::fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap();
-        for name in ["service.key", "secret.key"] {
+        for name in private.iter().map(String::as_str).chain(["secret.key"]) {
             let key = std::fs::read_to_string(up.data.join("keys").join(name)).unwrap();
-            assert!(!arguments.contains(key.trim()), "a key is on a command line");
+            let secret = key.lines().find(|line| !line.starts_with('-')).unwrap();
+            assert!(!arguments.contains(secret), "a key is on a command line");
         }
     }
 }
@@ -333,7 +337,7 @@ fn the_command_line_explains_itself() {
     let version = outcome(ferrite().arg("--version"));
     assert_eq!(String::from_utf8(version.stdout).unwrap(), concat!("ferrite ", env!("CARGO_PKG_VERSION"), "\n"));
     let help = String::from_utf8(outcome(ferrite().arg("help")).stdout).unwrap();
-    for command in ["up", "gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "admin"] {
+    for command in ["up", "gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "keys", "admin"] {
         assert!(help.contains(command), "{command}: {help}");
     }
     for arguments in
@@ -344,6 +348,8 @@ fn the_command_line_explains_itself() {
     }
     let missing =
         outcome(ferrite().args(["gateway", "--listen", "127.0.0.1:0", "--service-key-file", "/nonexistent/k"]).args([
+            "--service-public-keys",
+            "/nonexistent/f",
             "--grant-public-key-file",
             "/nonexistent/p",
             "--repo-address",

@@ -28,7 +28,8 @@ async fn post_user_keys_answers_the_key_as_it_is_stored(cluster: &Cluster) {
     let made = ada.post(PATH, &json!({"title": "laptop", "key": format!("\n  {key}  \r\n")})).await.expect(201).json();
     let mut fields: Vec<_> = made.as_object().unwrap().keys().map(String::as_str).collect();
     fields.sort_unstable();
-    assert_eq!(fields, ["created_at", "id", "key", "title", "url"]);
+    assert_eq!(fields, ["created_at", "id", "key", "title", "token", "url"]);
+    assert_eq!(made["token"], Value::Null);
     assert_eq!((&made["key"], &made["title"]), (&json!(key), &json!("laptop")));
     assert_eq!(made["url"], format!("{}/api/v1/user/keys/{}", cluster.url, made["id"]));
     assert!(made["created_at"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')), "{made}");
@@ -116,7 +117,10 @@ async fn get_user_keys_lists_own_keys_by_id(cluster: &Cluster) {
 
 async fn get_users_keys_lists_the_keys_of_any_user(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
-    let made = ada.post(PATH, &json!({"title": "laptop", "key": ed25519("x")})).await.expect(201).json();
+    let mut made = ada.post(PATH, &json!({"title": "laptop", "key": ed25519("x")})).await.expect(201).json();
+    assert_eq!(ada.get(PATH).await.expect(200).json(), json!([made]));
+    // The token to which a key is bound is shown to its owner alone.
+    made.as_object_mut().unwrap().remove("token");
     let path = format!("/users/{}/keys", ada.name.to_uppercase());
     assert_eq!(bob.get(&path).await.expect(200).json(), Value::Array(vec![made]));
     assert_eq!(bob.with_scopes(&["hook"]).await.get(&path).await.expect(200).each("title"), ["laptop"]);

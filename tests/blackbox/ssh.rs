@@ -20,6 +20,7 @@ on_profiles! {
         hidden_and_missing_repositories_get_the_same_answer
         readers_do_not_push_and_mirrors_are_read_only
         a_deploy_key_opens_its_repositories_alone
+        an_address_that_signed_in_is_not_blocked_by_unknown_keys_of_others
         there_is_a_greeting_and_no_shell
         nothing_is_forwarded
     }
@@ -248,4 +249,20 @@ async fn an_address_with_many_unknown_keys_is_blocked_for_a_while(cluster: &Clus
     assert!(denied >= 60, "{denied}");
     assert_eq!(client.run(&["-b", &bad], &[]).await.0, Some(255), "a good key from a blocked address");
     assert_eq!(client.run(&["-b", &good], &[]).await.0, Some(1), "another address");
+}
+
+async fn an_address_that_signed_in_is_not_blocked_by_unknown_keys_of_others(cluster: &Cluster) {
+    let (unknown, ada) = (Client::new(cluster, "ed25519").await, cluster.user("ada").await);
+    let client = client_of(cluster, &ada, "ed25519").await;
+    let number = cluster.ssh().split('.').nth(1).unwrap().to_owned();
+    let office = format!("127.1.{number}.3");
+    let bind = ["-b", office.as_str()];
+    assert_eq!(client.run(&bind, &[]).await.0, Some(1), "the greeting");
+    for _ in 0..7 {
+        let tries = (0..10).map(|_| unknown.run(&bind, &[]));
+        for (_, _, stderr) in join_all(tries).await {
+            assert!(stderr.contains("Permission denied (publickey)"), "{stderr}");
+        }
+    }
+    assert_eq!(client.run(&bind, &[]).await.0, Some(1), "after 70 failures of somebody else");
 }

@@ -92,6 +92,9 @@ async fn wrong_passwords_elsewhere_do_not_lock_the_owner_out(cluster: &Cluster) 
 async fn one_address_tries_only_so_many_accounts(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let (attacker, elsewhere) = ([127, 0, 77, 2], [127, 0, 77, 3]);
+    // Somebody who works behind the same address.
+    let colleague = cluster.user("colleague").await;
+    sign_in_from(attacker, &colleague, &colleague.password).await.expect(200);
     for number in 0..5 {
         let mut unknown = bob.clone();
         unknown.name = format!("no-such-user-{number}");
@@ -100,6 +103,20 @@ async fn one_address_tries_only_so_many_accounts(cluster: &Cluster) {
     is_throttled(sign_in_from(attacker, &ada, "wrong").await);
     is_throttled(sign_in_from(attacker, &bob, &bob.password).await);
     sign_in_from(elsewhere, &bob, &bob.password).await.expect(200);
+    // The address is known as that of the colleague, which a restart does not change.
+    sign_in_from(attacker, &colleague, &colleague.password).await.expect(200);
+    tokio::task::block_in_place(|| cluster.restart(Role::Repo));
+    let mut answer = sign_in_from(attacker, &colleague, &colleague.password).await;
+    for _ in 0..100 {
+        if answer.status.as_u16() < 500 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        answer = sign_in_from(attacker, &colleague, &colleague.password).await;
+    }
+    answer.expect(200);
+    // Wrong passwords of the colleague are counted for the colleague alone.
+    sign_in_from(attacker, &colleague, "wrong").await.refused(401);
 }
 
 async fn an_account_that_creates_too_much_must_wait(cluster: &Cluster) {

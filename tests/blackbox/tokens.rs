@@ -121,7 +121,7 @@ async fn get_tokens_returns_everything_but_the_value(cluster: &Cluster) {
     assert_eq!((&listed[1]["last_used_at"], &listed[1]["expires_at"]), (&Value::Null, &Value::Null));
     assert_eq!(
         listed[1]["scopes"],
-        json!(["repo:read", "repo:write", "repo:admin", "issue", "hook", "user", "org", "admin"])
+        json!(["repo:read", "repo:write", "repo:admin", "issue", "hook", "user", "org", "admin", "key"])
     );
     ada.delete(&ada.repo("one", "")).await.expect(204);
     assert_eq!(ada.token_list().await.json()[0]["repositories"], json!([]), "deleted repositories are left out");
@@ -161,7 +161,7 @@ async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let id = ada.new_repository("mine", json!({"private": true, "auto_init": true})).await["id"].as_i64().unwrap();
     let repo = ada.repo("mine", "");
-    let cases: [(&str, [u16; 7]); 7] = [
+    let cases: [(&str, [u16; 7]); 8] = [
         // Reading the repository, its issues and its hooks, writing a file, listing collaborators, listing addresses, making an organization.
         ("repo:read", [200, 403, 403, 403, 403, 403, 403]),
         ("repo:write", [200, 403, 403, 201, 403, 403, 403]),
@@ -170,6 +170,7 @@ async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
         ("hook", [403, 403, 200, 403, 403, 403, 403]),
         ("user", [404, 404, 404, 404, 404, 200, 403]),
         ("org", [404, 404, 404, 404, 404, 403, 201]),
+        ("key", [404, 404, 404, 404, 404, 403, 403]),
     ];
     for (scope, expected) in cases {
         let user = ada.with_scopes(&[scope]).await;
@@ -187,7 +188,7 @@ async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
         ];
         assert_eq!(found, expected, "{scope}");
         let token = user.token.as_deref().unwrap();
-        let visible = scope != "user" && scope != "org";
+        let visible = !["user", "org", "key"].contains(&scope);
         for (role, opener) in [(Role::Issue, "issue"), (Role::Hook, "hook"), (Role::Git, "repo:")] {
             let outcome = list(cluster, role, id, &Proof::Token(token)).await.map_err(|status| status.code());
             let expected = match (visible, scope.starts_with(opener)) {
@@ -200,7 +201,7 @@ async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
         for service in ["upload-pack", "receive-pack"] {
             let expected = match (scope, service) {
                 ("repo:read", "upload-pack") | ("repo:write" | "repo:admin", _) => 200,
-                ("user" | "org", _) => 404,
+                ("user" | "org" | "key", _) => 404,
                 _ => 403,
             };
             let found = user.git_status(service, &ada.name, "mine", token).await;
@@ -228,6 +229,9 @@ async fn a_missing_scope_is_named(cluster: &Cluster) {
     reads.get("/user/emails").await.refused_with_message(403, "`user`");
     reads.put_nothing(&format!("/user/following/{}", ada.name)).await.refused_with_message(403, "`user`");
     reads.post("/user/orgs", &json!({"username": unique("never")})).await.refused_with_message(403, "`org`");
+    let profile = ada.with_scopes(&["user"]).await;
+    profile.post("/user/keys", &json!({"title": 7})).await.refused_with_message(403, "`key`");
+    profile.delete("/user/keys/1").await.refused_with_message(403, "`key`");
     // The scope is checked before the body.
     reads.post("/user/repos", &json!({"name": 7})).await.refused_with_message(403, "`repo:admin`");
     reads.post("/user/orgs", &json!({})).await.refused_with_message(403, "`org`");

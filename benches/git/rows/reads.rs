@@ -50,6 +50,8 @@ async fn direct(servers: &Servers) -> Result<Series, Failure> {
         store: "default".into(),
         epoch: 1,
         issue_reach: IssueReach::None,
+        reauthorization: None,
+        limits: ferrite_proto::grant::GrantLimits::default(),
     };
     let path = format!("{}/{}", servers.large.branch, servers.large.file).replace('/', "%2F");
     let mut series = Series::default();

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use ferrite_proto::git::Commit;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{
-    self, AuthenticateRequest, CheckAccessRequest, GetRepositoryRequest, GetUsersRequest, Identity, RepositoryRef,
-    ResolveAccessRequest,
+    self, AuthenticateRequest, CheckAccessRequest, GetRepositoryRequest, GetUsersRequest, Identity,
+    ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest,
 };
 
 use super::state::ApiState;
@@ -34,6 +34,10 @@ pub(crate) struct Access {
     pub(crate) urls: RepositoryLinks,
     /// The caller's account.
     caller: Option<repo::User>,
+    /// Id of the caller's token; zero for a caller without one.
+    pub(crate) token_id: i64,
+    /// The access, by which repo-svc is asked again about a long transfer.
+    pub(super) reauthorization: Option<ReauthorizeAccessRequest>,
 }
 
 impl Access {
@@ -44,6 +48,7 @@ impl Access {
 }
 
 /// The operation and target of a request, for which repo-svc checks the permission of the caller.
+#[derive(Clone)]
 pub(crate) struct PermissionCheck(CheckAccessRequest);
 
 impl PermissionCheck {
@@ -109,7 +114,9 @@ impl ApiState {
             id: repository.id,
             name: repository.name.clone(),
             grant: answer.grant,
+            token_id: answer.identity.as_ref().map_or(0, |identity| identity.token_id),
             caller: answer.identity.map(user_of),
+            reauthorization: answer.reauthorization,
             urls: self.urls(repository)?,
         })
     }
@@ -149,7 +156,7 @@ impl ApiState {
         Ok(())
     }
 
-    /// Decodes a JSON body by `decode`.
+    /// Decodes a JSON body by `decode`. A long one is read only if the caller has the permission of `check`.
     ///
     /// # Errors
     /// For mistakes in the body, if the caller has the permission of `check`; else the permission error.
@@ -160,6 +167,9 @@ impl ApiState {
         body: JsonBody,
         decode: impl FnOnce(&mut FieldReader) -> T,
     ) -> Result<T, ApiError> {
+        if body.may_be_long() {
+            self.check(context, check.clone()).await?;
+        }
         let fields = body.fields(&self.body_limits, MAX_JSON_BYTES).await;
         self.decode_fields(context, check, fields, decode).await
     }

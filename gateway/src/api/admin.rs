@@ -3,12 +3,12 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use ferrite_proto::repo::{CreateUserRequest, DeleteUserRequest, UpdateUserRequest};
+use ferrite_proto::repo::{CreateUserRequest, DeleteUserRequest, SetEmailVerificationRequest, UpdateUserRequest};
 
 use super::access::PermissionCheck;
 use super::state::ApiState;
 use super::{keys, operation, orgs, repos, teams};
-use crate::auth::Authenticated;
+use crate::auth::{Authenticated, RequestContext};
 use crate::dto::require;
 use crate::http::body::JsonBody;
 use crate::http::error::ApiError;
@@ -20,6 +20,9 @@ use crate::http::routes::{administrator, routes};
 routes! { ApiState:
     "/api/v1/admin/users" => post create as operation::CREATE_USER;
     "/api/v1/admin/users/{username}" => patch update as operation::UPDATE_USER, delete remove as operation::DELETE_USER;
+    "/api/v1/admin/users/{username}/emails/{email}/verified" =>
+        put verify_email as operation::SET_EMAIL_VERIFICATION,
+        delete unverify_email as operation::SET_EMAIL_VERIFICATION;
     "/api/v1/admin/users/{username}/keys" => post create_key as administrator(operation::CREATE_PUBLIC_KEY);
     "/api/v1/admin/users/{username}/orgs" => post create_organization as administrator(operation::CREATE_ORGANIZATION);
     "/api/v1/admin/users/{username}/repos" => post create_repository as administrator(operation::CREATE_REPOSITORY);
@@ -93,6 +96,34 @@ async fn remove(
 ) -> Result<Response, ApiError> {
     let request = context.request(DeleteUserRequest { username: path.name("username") });
     api.clients.administration().delete_user(request).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn verify_email(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: Params,
+) -> Result<Response, ApiError> {
+    set_email_verification(&api, &context, &path, true).await
+}
+
+async fn unverify_email(
+    State(api): State<ApiState>,
+    Authenticated(context): Authenticated,
+    path: Params,
+) -> Result<Response, ApiError> {
+    set_email_verification(&api, &context, &path, false).await
+}
+
+async fn set_email_verification(
+    api: &ApiState,
+    context: &RequestContext,
+    path: &Params,
+    is_verified: bool,
+) -> Result<Response, ApiError> {
+    let (username, email) = (path.name("username"), path.name("email"));
+    let request = context.request(SetEmailVerificationRequest { username, email, is_verified });
+    api.clients.administration().set_email_verification(request).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -16,7 +16,8 @@ use http_body_util::BodyStream;
 use hyper::body::Incoming;
 
 use super::git_response::{
-    TRANSFER_ENCODING, content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable, send,
+    TRANSFER_ENCODING, content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable,
+    send_guarded,
 };
 use super::state::ApiState;
 use crate::auth::Authenticated;
@@ -56,12 +57,11 @@ async fn get(
         *request.method_mut() = Method::HEAD;
     }
     // The body may take as long as the client reads.
-    let response = tokio::time::timeout(ARCHIVE_TIMEOUT, send(&api.git_client, request))
-        .await
-        .map_err(|_| ApiError::unavailable())??;
+    let (response, revoked) = send_guarded(&api, &access, request, ARCHIVE_TIMEOUT).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
-            Ok(archive_response(response, &file_name(&access.name, revision, format)))
+            let response = archive_response(response, &file_name(&access.name, revision, format));
+            Ok(response.map(|body| api.reauthorizer.guard(body, revoked)))
         }
         StatusCode::NOT_MODIFIED => Ok(not_modified(&response)),
         StatusCode::RANGE_NOT_SATISFIABLE => {

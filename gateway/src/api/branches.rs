@@ -6,6 +6,7 @@ use ferrite_proto::git::{GetBranchRequest, ListBranchesRequest};
 use ferrite_proto::operation;
 
 use super::access::Emails;
+use super::git_response::read_error;
 use super::state::ApiState;
 use crate::auth::Authenticated;
 use crate::dto::{Branch, require};
@@ -36,7 +37,7 @@ async fn list(
     let accounts = api.accounts_by_email(&context, emails).await?;
     let branches = answer.branches.into_iter().map(|branch| Branch::new(branch, &accounts, &access.urls));
     let branches = branches.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(branches, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page_of_texts(branches, query.headers(page, answer.total_count, &api.links)))
 }
 
 async fn get(
@@ -46,8 +47,8 @@ async fn get(
 ) -> Result<Response, ApiError> {
     let access = api.access(&context, &path, operation::GET_BRANCH).await?;
     let request = GetBranchRequest { repository_id: access.id, name: path.rest };
-    let answer = api.clients.git().get_branch(context.request_with_grant(&access.grant, request)).await?.into_inner();
-    let branch = require(answer.branch, "branch")?;
+    let answer = api.clients.git().get_branch(context.request_with_grant(&access.grant, request)).await;
+    let branch = require(answer.map_err(read_error)?.into_inner().branch, "branch")?;
     let accounts = api.accounts_by_email(&context, Emails::of(&branch.commit)).await?;
     Ok(json::ok(Branch::new(branch, &accounts, &access.urls)?))
 }

@@ -70,7 +70,7 @@ async fn list(
         api.accounts_beside_caller(&context, &access, answer.comments.iter().map(|comment| comment.user_id)).await?;
     let comments = answer.comments.into_iter().map(|comment| Comment::new(comment, &accounts, &access.urls));
     let comments = comments.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(comments, list_headers(&query, page, answer.total_count, answer.is_partial, &api.links)))
+    Ok(json::page_of_texts(comments, list_headers(&query, page, answer.total_count, answer.is_partial, &api.links)))
 }
 
 async fn get(

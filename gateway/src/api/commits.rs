@@ -11,6 +11,7 @@ use ferrite_proto::git::{GetCommitRequest, ListCommitsRequest};
 use ferrite_proto::operation;
 
 use super::access::Emails;
+use super::git_response::read_error;
 use super::state::ApiState;
 use crate::auth::{Authenticated, with_timeout};
 use crate::dto::{Commit, require};
@@ -49,7 +50,7 @@ async fn list(
     let accounts = api.accounts_by_email(&context, Emails::of(&answer.commits)).await?;
     let commits = answer.commits.into_iter().map(|commit| Commit::new(commit, &accounts, &access.urls));
     let commits = commits.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(commits, query.headers_of_uncounted(page, answer.total_count, answer.has_more, &api.links)))
+    Ok(json::page_of_texts(commits, query.headers_of_uncounted(page, answer.total_count, answer.has_more, &api.links)))
 }
 
 async fn get(
@@ -60,8 +61,8 @@ async fn get(
 ) -> Result<Response, ApiError> {
     let access = api.access(&context, &path, operation::GET_COMMIT).await?;
     let request = GetCommitRequest { repository_id: access.id, revision: path.rest };
-    let answer = api.clients.git().get_commit(context.request_with_grant(&access.grant, request)).await?.into_inner();
-    let commit = require(answer.commit, "commit")?;
+    let answer = api.clients.git().get_commit(context.request_with_grant(&access.grant, request)).await;
+    let commit = require(answer.map_err(read_error)?.into_inner().commit, "commit")?;
     if wants_id(&headers) {
         let mut response = Response::new(Body::from(commit.id));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));

@@ -11,11 +11,12 @@ use ferrite_proto::git::{
 use ferrite_proto::operation;
 
 use super::access::Emails;
+use super::git_response::read_error;
 use super::state::ApiState;
 use crate::auth::{Authenticated, with_timeout};
 use crate::dto::{Commit, Content, Contents, EntryLocation, FileRemoved, FileWritten, FilesChanged, require};
 use crate::http::body::JsonBody;
-use crate::http::body_limits::{LargeBodyPermit, MAX_FILE_BODY_BYTES, MAX_JSON_BYTES};
+use crate::http::body_limits::{BodyPermit, MAX_FILE_BODY_BYTES, MAX_JSON_BYTES};
 use crate::http::error::ApiError;
 use crate::http::fields::FieldReader;
 use crate::http::json;
@@ -48,8 +49,8 @@ async fn get(
     let requested_ref = query.bytes("ref").filter(|revision| !revision.is_empty());
     let revision = requested_ref.clone().unwrap_or_default();
     let request = GetContentsRequest { repository_id: access.id, revision, path: path.rest };
-    let answer = api.clients.git().get_contents(context.request_with_grant(&access.grant, request)).await?.into_inner();
-    Ok(json::ok(Contents::new(answer, &access.urls, requested_ref.as_deref())?))
+    let answer = api.clients.git().get_contents(context.request_with_grant(&access.grant, request)).await;
+    Ok(json::ok(Contents::new(answer.map_err(read_error)?.into_inner(), &access.urls, requested_ref)?))
 }
 
 async fn put(
@@ -167,7 +168,7 @@ fn decode(
     mut fields: FieldReader,
     repository_id: i64,
     path: Vec<u8>,
-) -> Result<(PutContentsRequest, LargeBodyPermit), ApiError> {
+) -> Result<(PutContentsRequest, BodyPermit), ApiError> {
     let commit = CommitFields::read(&mut fields);
     let encoded = fields.required("content");
     let expected_blob_id = fields.text_or_empty("sha");
@@ -190,10 +191,7 @@ fn decode(
     Ok((request, permit))
 }
 
-fn decode_changes(
-    mut fields: FieldReader,
-    repository_id: i64,
-) -> Result<(ChangeFilesRequest, LargeBodyPermit), ApiError> {
+fn decode_changes(mut fields: FieldReader, repository_id: i64) -> Result<(ChangeFilesRequest, BodyPermit), ApiError> {
     let commit = CommitFields::read(&mut fields);
     let new_branch = fields.text_or_empty("new_branch");
     let files = fields.required_objects("files", file);

@@ -30,8 +30,8 @@ const DEFAULT_PAGE_EVENTS: i64 = 50;
 const MAX_PAGE_EVENTS: i64 = 100;
 /// Longest wait for an event.
 const MAX_WAIT_SECONDS: u64 = 60;
-/// Longest wait of one call to hook-svc: less than the deadline of a call, and than the time after which a permission is checked again.
-const MAX_CALL_WAIT: Duration = Duration::from_secs(10);
+/// Longest wait of one call to hook-svc, before which the permission is checked: a caller that lost it hears nothing for longer.
+const MAX_CALL_WAIT: Duration = Duration::from_secs(3);
 const EVENT_STREAM: &str = "text/event-stream";
 const LAST_EVENT_ID: &str = "last-event-id";
 /// A comment, by which clients and proxies see that the stream lives.
@@ -77,7 +77,7 @@ async fn list(
         }
     };
     let events = page.events.into_iter().map(FeedEvent::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::ok(FeedPage { events, cursor: page.cursor }))
+    Ok(json::page(FeedPage { events, cursor: page.cursor }, HeaderMap::new()))
 }
 
 impl FeedReader {

@@ -1,16 +1,15 @@
 //! Objects and refs of git: tags, trees, blobs, refs and annotated tags.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use ferrite_proto::error::reason;
 use ferrite_proto::git::{
     GetBlobRequest, GetRefRequest, GetTagObjectRequest, GetTreeRequest, ListRefsRequest, ListTagsRequest,
 };
 use ferrite_proto::operation;
-use tonic::Status;
 
 use super::access::Emails;
+use super::git_response::read_error;
 use super::state::ApiState;
 use crate::auth::{Authenticated, RequestContext};
 use crate::dto::{Blob, Ref, Tag, TagObject, Tree, require};
@@ -41,15 +40,6 @@ fn object_id(path: &RepoPath, kind: &[u8]) -> String {
     String::from_utf8_lossy(&path_after(path, kind)).into_owned()
 }
 
-/// Converts a status of git-svc. An object that is too large for a response is 422: 413 would be about the request.
-fn read_error(status: Status) -> ApiError {
-    let mut error = ApiError::from(status);
-    if error.status == StatusCode::PAYLOAD_TOO_LARGE {
-        error.status = StatusCode::UNPROCESSABLE_ENTITY;
-    }
-    error
-}
-
 async fn tags(
     State(api): State<ApiState>,
     Authenticated(context): Authenticated,
@@ -65,7 +55,7 @@ async fn tags(
     let accounts = api.accounts_by_email(&context, emails).await?;
     let tags = answer.tags.into_iter().map(|tag| Tag::new(tag, &accounts, &access.urls));
     let tags = tags.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(tags, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page_of_texts(tags, query.headers(page, answer.total_count, &api.links)))
 }
 
 async fn tree(
@@ -78,7 +68,7 @@ async fn tree(
     let is_recursive = query.text("recursive").is_some_and(|value| matches!(value.as_str(), "1" | "true"));
     let request = GetTreeRequest { repository_id: access.id, tree_ish: path_after(&path, b"trees"), is_recursive };
     let answer = api.clients.git_data().get_tree(context.request_with_grant(&access.grant, request)).await;
-    Ok(json::ok(Tree::new(answer.map_err(read_error)?.into_inner(), &access.urls)?))
+    Ok(json::ok_with_parts(Tree::new(answer.map_err(read_error)?.into_inner(), &access.urls)?))
 }
 
 async fn blob(

@@ -1,15 +1,20 @@
 //! Files and archives of git-svc: the request for a body, and the responses that files and archives have in common.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::header::{CONTENT_RANGE, ETAG, HeaderName};
 use axum::http::{HeaderMap, Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use ferrite_proto::metadata;
 use hyper::body::Incoming;
+use tonic::Status;
 
 use super::access::Access;
+use super::state::ApiState;
 use crate::http::error::ApiError;
 use crate::upstream::git_client::GitHttpClient;
+use crate::upstream::reauthorize::Revoked;
 use ferrite_rest::links::encode;
 
 pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
@@ -31,6 +36,25 @@ pub(super) fn git_request(
     request.body(Body::empty()).ok()
 }
 
+/// Sends a request to git-svc for a body, and waits at most `timeout` for the head of the response. Also returns the future that completes
+/// when the caller loses its access, for the guard of the body.
+///
+/// # Errors
+/// 503 when git-svc does not respond in time, and the error of a caller that lost its access meanwhile.
+pub(super) async fn send_guarded(
+    api: &ApiState,
+    access: &Access,
+    request: Request<Body>,
+    timeout: Duration,
+) -> Result<(Response<Incoming>, Revoked), ApiError> {
+    let mut revoked = api.reauthorizer.until_revoked(access.reauthorization.clone());
+    let response = tokio::select! {
+        response = tokio::time::timeout(timeout, send(&api.git_client, request)) => response,
+        status = &mut revoked => return Err(status.into()),
+    };
+    Ok((response.map_err(|_| ApiError::unavailable())??, revoked))
+}
+
 /// Sends a request to git-svc.
 ///
 /// # Errors
@@ -41,6 +65,15 @@ pub(super) async fn send(git_client: &GitHttpClient, request: Request<Body>) -> 
         // A read can be repeated, whether the request was lost or the response.
         if error.status() == StatusCode::INTERNAL_SERVER_ERROR { ApiError::internal() } else { ApiError::unavailable() }
     })
+}
+
+/// Converts a status of git-svc. An object that is too large for a response is 422: 413 would be about the request.
+pub(super) fn read_error(status: Status) -> ApiError {
+    let mut error = ApiError::from(status);
+    if error.status == StatusCode::PAYLOAD_TOO_LARGE {
+        error.status = StatusCode::UNPROCESSABLE_ENTITY;
+    }
+    error
 }
 
 /// Converts an error response of git-svc; `not_found` is the message of a 404.

@@ -3,13 +3,18 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use ferrite_proto::repo::{CreatePublicKeyRequest, DeletePublicKeyRequest, GetPublicKeyRequest, ListPublicKeysRequest};
+use ferrite_proto::repo::{
+    self, CreatePublicKeyRequest, DeletePublicKeyRequest, GetPublicKeyRequest, ListPublicKeysRequest,
+};
+use ferrite_rest::convert::MissingField;
+use ferrite_rest::links::Links;
+use serde::Serialize;
 
 use super::access::PermissionCheck;
 use super::operation;
 use super::state::ApiState;
 use crate::auth::{Authenticated, RequestContext};
-use crate::dto::{PublicKey, require};
+use crate::dto::{OwnPublicKey, PublicKey, require};
 use crate::http::body::JsonBody;
 use crate::http::error::ApiError;
 use crate::http::json;
@@ -29,7 +34,7 @@ async fn list_mine(
     Authenticated(context): Authenticated,
     query: Query,
 ) -> Result<Response, ApiError> {
-    list(&api, &context, &query, String::new()).await
+    list(&api, &context, &query, String::new(), OwnPublicKey::new).await
 }
 
 async fn list_of_user(
@@ -38,15 +43,20 @@ async fn list_of_user(
     path: Params,
     query: Query,
 ) -> Result<Response, ApiError> {
-    list(&api, &context, &query, path.name("username")).await
+    list(&api, &context, &query, path.name("username"), PublicKey::new).await
 }
 
-async fn list(api: &ApiState, context: &RequestContext, query: &Query, username: String) -> Result<Response, ApiError> {
+async fn list<T: Serialize + Send + 'static>(
+    api: &ApiState,
+    context: &RequestContext,
+    query: &Query,
+    username: String,
+    show: fn(repo::PublicKey, &Links) -> Result<T, MissingField>,
+) -> Result<Response, ApiError> {
     let page = query.page(PageLimits::WHOLE_LIST);
     let request = context.request(ListPublicKeysRequest { username, page: page.number, page_size: page.size });
     let answer = api.clients.public_keys().list_public_keys(request).await?.into_inner();
-    let keys = answer.keys.into_iter().map(|key| PublicKey::new(key, &api.links));
-    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    let keys = answer.keys.into_iter().map(|key| show(key, &api.links)).collect::<Result<Vec<_>, _>>()?;
     Ok(json::page(keys, query.headers(page, answer.total_count, &api.links)))
 }
 
@@ -57,7 +67,7 @@ async fn get(
 ) -> Result<Response, ApiError> {
     let request = context.request(GetPublicKeyRequest { key_id: path.id("id") });
     let answer = api.clients.public_keys().get_public_key(request).await?.into_inner();
-    Ok(json::ok(PublicKey::new(require(answer.key, "key")?, &api.links)?))
+    Ok(json::ok(OwnPublicKey::new(require(answer.key, "key")?, &api.links)?))
 }
 
 async fn create(
@@ -85,7 +95,8 @@ pub(super) async fn add(
     });
     let request = context.request(decode.await?);
     let answer = api.clients.public_keys().create_public_key(request).await?.into_inner();
-    Ok(json::created(PublicKey::new(require(answer.key, "key")?, &api.links)?))
+    // A key that an administrator gives is bound to no token, as its owner sees as well.
+    Ok(json::created(OwnPublicKey::new(require(answer.key, "key")?, &api.links)?))
 }
 
 async fn remove(

@@ -50,7 +50,7 @@ async fn list(
     let request = context.request_with_grant(&access.grant, request);
     let answer = api.clients.milestones().list_milestones(request).await.map_err(list_error)?.into_inner();
     let milestones = answer.milestones.into_iter().map(Milestone::new).collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(milestones, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page_of_texts(milestones, query.headers(page, answer.total_count, &api.links)))
 }
 
 async fn get(

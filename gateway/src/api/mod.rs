@@ -1,7 +1,7 @@
 //! REST v1: one file per resource, each with its own routes.
 //!
 //! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `hook_owner` → `access`, `git_response`,
-//! `tracker` → `state`, `operation`. Uses `auth`, `dto`, `upstream` and `http`.
+//! `tracker`, `json_layer` → `state`, `operation`. Uses `auth`, `dto`, `upstream` and `http`.
 
 mod access;
 mod accounts;
@@ -27,6 +27,7 @@ mod hooks;
 mod issue_labels;
 mod issue_tracker;
 mod issues;
+mod json_layer;
 mod keys;
 mod labels;
 mod markdown;
@@ -37,6 +38,7 @@ mod mirrors;
 mod operation;
 mod orgs;
 mod protections;
+mod quotas;
 mod raw;
 mod release_assets;
 mod release_downloads;
@@ -55,6 +57,7 @@ mod wiki_settings;
 
 use axum::Router;
 
+pub(crate) use self::json_layer::write_json;
 pub(crate) use self::state::ApiState;
 use crate::http::routes::Route;
 
@@ -74,7 +77,7 @@ macro_rules! groups {
 
 groups! {
     accounts admin archive audit avatars branches collaborators comments commits contents deliveries deploy_keys emails events follows forks git_data hooks
-    issue_labels issue_tracker issues keys labels markdown members migrations milestones mirrors orgs protections raw repo_settings repos starred subscriptions teams tokens topics wiki_settings
+    issue_labels issue_tracker issues keys labels markdown members migrations milestones mirrors orgs protections quotas raw repo_settings repos starred subscriptions teams tokens topics wiki_settings
     transfers releases release_assets release_downloads
 }
 

@@ -56,6 +56,9 @@ operations! {
     CREATE_USER = AdministrationService / "CreateUser";
     UPDATE_USER = AdministrationService / "UpdateUser";
     DELETE_USER = AdministrationService / "DeleteUser";
+    GET_QUOTA = AdministrationService / "GetQuota";
+    UPDATE_QUOTA = AdministrationService / "UpdateQuota";
+    SET_EMAIL_VERIFICATION = AdministrationService / "SetEmailVerification";
     LIST_AUDIT_EVENTS = AdministrationService / "ListAuditEvents";
     CREATE_REPOSITORY = RepositoryService / "CreateRepository";
     GET_REPOSITORY = RepositoryService / "GetRepository";

@@ -16,7 +16,8 @@ use http_body_util::{BodyExt, BodyStream};
 use hyper::body::Incoming;
 
 use super::git_response::{
-    TRANSFER_ENCODING, content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable, send,
+    TRANSFER_ENCODING, content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable,
+    send_guarded,
 };
 use super::state::ApiState;
 use crate::auth::Authenticated;
@@ -46,12 +47,12 @@ async fn get(
     let names = if head_request.is_none() { &[IF_NONE_MATCH, IF_RANGE, RANGE][..] } else { &[IF_NONE_MATCH] };
     let request = git_request(&uri, &access, &headers, names).ok_or(ApiError::not_found(NOT_FOUND))?;
     // The deadline is for the headers: the body may take as long as the client reads.
-    let response = tokio::time::timeout(CALL_DEADLINE, send(&api.git_client, request))
-        .await
-        .map_err(|_| ApiError::unavailable())??;
+    let (response, revoked) = send_guarded(&api, &access, request, CALL_DEADLINE).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
-            tokio::time::timeout(CALL_DEADLINE, file_response(response)).await.map_err(|_| ApiError::unavailable())?
+            let response = tokio::time::timeout(CALL_DEADLINE, file_response(response)).await;
+            let response = response.map_err(|_| ApiError::unavailable())??;
+            Ok(response.map(|body| api.reauthorizer.guard(body, revoked)))
         }
         StatusCode::NOT_MODIFIED => Ok(not_modified(&response)),
         StatusCode::RANGE_NOT_SATISFIABLE => {

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use ferrite_proto::asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER};
 use ferrite_proto::operation::UPLOAD_ASSET;
 use ferrite_proto::repo::{
-    BeginAssetUploadRequest, CreateReleaseAssetRequest, DeleteReleaseAssetRequest, GetReleaseAssetRequest,
-    ListReleaseAssetsRequest, UpdateReleaseAssetRequest,
+    BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetRequest, DeleteReleaseAssetRequest,
+    GetReleaseAssetRequest, ListReleaseAssetsRequest, UpdateReleaseAssetRequest,
 };
 
 use super::access::{Access, PermissionCheck};
@@ -94,7 +94,7 @@ async fn upload(
     body: FileBody,
 ) -> Result<Response, ApiError> {
     let access = api.access(&context, &path, UPLOAD_ASSET).await?;
-    let upload = body.open(&api.body_limits, api.max_asset_bytes, PART).await?;
+    let upload = body.open(&api.body_limits, access.caller_id(), api.max_asset_bytes, PART).await?;
     let name = query.text("name").filter(|name| !name.is_empty()).or_else(|| upload.name.clone()).unwrap_or_default();
     let release_id = params.id("id");
     let begin = BeginAssetUploadRequest {
@@ -102,10 +102,11 @@ async fn upload(
         release_id,
         name: name.clone(),
         user_id: access.caller_id(),
+        token_id: access.token_id,
     };
     let begun = api.clients.releases().begin_asset_upload(context.request_without_token(begin)).await?.into_inner();
     let content_type = upload.content_type.clone();
-    let stored = tokio::time::timeout(UPLOAD_TIMEOUT, store(&api, &access, &headers, &begun.file_id, upload));
+    let stored = tokio::time::timeout(UPLOAD_TIMEOUT, store(&api, &access, &headers, &begun, upload));
     let stored = stored.await.map_err(|_| ApiError::unavailable())??;
     let request = CreateReleaseAssetRequest {
         repository: Some(path.repository()),
@@ -126,14 +127,21 @@ async fn store(
     api: &ApiState,
     access: &Access,
     headers: &HeaderMap,
-    file_id: &str,
+    begun: &BeginAssetUploadResponse,
     upload: Upload,
 ) -> Result<StoredFile, ApiError> {
-    let uri = format!("/git/{}/asset?file={file_id}&max_bytes={}", access.id, api.max_asset_bytes);
+    let left = begun.quota.map(|quota| u64::try_from(quota.limit_bytes - quota.used_bytes).unwrap_or_default());
+    let max_bytes = left.unwrap_or(u64::MAX).min(api.max_asset_bytes);
+    let uri = format!("/git/{}/asset?file={}&max_bytes={max_bytes}", access.id, begun.file_id);
     let request = git_request(&uri, access, headers, &[]).ok_or_else(ApiError::internal)?;
     let (mut parts, _) = request.into_parts();
     parts.method = Method::PUT;
-    let sent = send(&api.git_client, Request::from_parts(parts, upload.content)).await;
+    let mut revoked = api.reauthorizer.until_revoked(access.reauthorization.clone());
+    let sent = tokio::select! {
+        sent = send(&api.git_client, Request::from_parts(parts, upload.content)) => sent,
+        status = &mut revoked => return Err(status.into()),
+    };
+    drop(upload.permit);
     if upload.is_malformed.load(Ordering::Relaxed) {
         return Err(ApiError::bad_request("multipart body is malformed"));
     }
@@ -152,8 +160,17 @@ async fn store(
         StatusCode::INSUFFICIENT_STORAGE => {
             Err(ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "the store's disk is full"))
         }
+        StatusCode::PAYLOAD_TOO_LARGE if max_bytes < api.max_asset_bytes => Err(quota_exceeded(begun.quota)),
         _ => Err(error_of_response(&response, "release does not exist")),
     }
+}
+
+/// 422: the file does not fit into the quota of the owner.
+fn quota_exceeded(quota: Option<ByteQuota>) -> ApiError {
+    metrics::counter!("ferrite_quota_refused_total", "kind" => "bytes").increment(1);
+    let ByteQuota { used_bytes, limit_bytes } = quota.unwrap_or_default();
+    let message = format!("the repositories of the account take {used_bytes} bytes of its quota of {limit_bytes}");
+    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
 }
 
 async fn update(

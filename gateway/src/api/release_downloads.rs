@@ -14,7 +14,7 @@ use http_body_util::BodyStream;
 use hyper::body::Incoming;
 
 use super::git_response::{
-    content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable, send,
+    content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable, send_guarded,
 };
 use super::state::ApiState;
 use crate::auth::MaybeAuthenticated;
@@ -55,10 +55,12 @@ async fn download(
         *request.method_mut() = Method::HEAD;
     }
     // The deadline is for the headers: the body may take as long as the client reads.
-    let response = tokio::time::timeout(CALL_DEADLINE, send(&api.git_client, request));
-    let response = response.await.map_err(|_| ApiError::unavailable())??;
+    let (response, revoked) = send_guarded(&api, &access, request, CALL_DEADLINE).await?;
     match response.status() {
-        StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(file_response(&api, response, &asset, is_head)),
+        StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
+            let response = file_response(&api, response, &asset, is_head);
+            Ok(response.map(|body| api.reauthorizer.guard(body, revoked)))
+        }
         StatusCode::NOT_MODIFIED => Ok(not_modified(&response)),
         StatusCode::RANGE_NOT_SATISFIABLE => {
             Ok(range_not_satisfiable(&response, "range begins behind the end of the file"))

@@ -48,7 +48,7 @@ async fn list(
     let urls = api.links_of(&context, &path).await?;
     let releases = answer.releases.into_iter().map(|release| Release::new(release, &urls));
     let releases = releases.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(releases, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page_of_texts(releases, query.headers(page, answer.total_count, &api.links)))
 }
 
 async fn get(

@@ -6,6 +6,7 @@ use crate::blocking::BlockingPools;
 use crate::http::body_limits::BodyLimits;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
+use crate::upstream::reauthorize::Reauthorizer;
 use ferrite_kit::Lifecycle;
 use ferrite_rest::links::Links;
 
@@ -15,8 +16,12 @@ pub(crate) struct ApiState {
     pub(crate) clients: Clients,
     /// Files and archives of git-svc.
     pub(crate) git_client: GitHttpClient,
+    /// Asks about the callers of those that take long.
+    pub(crate) reauthorizer: Reauthorizer,
     pub(crate) links: Links,
     pub(crate) body_limits: BodyLimits,
+    /// Bytes of the largest JSON response.
+    pub(crate) max_response_bytes: usize,
     pub(crate) blocking: BlockingPools,
     /// Longest time for which a request waits for a migration.
     pub(crate) migration_wait: Duration,

@@ -11,9 +11,8 @@ use axum::body::{Body, to_bytes};
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::grpc::channel;
 use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerLimits, serve};
-use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
-use ferrite_kit::{Clock, Lifecycle, timestamp};
+use ferrite_kit::server::{ListenerOptions, serve};
+use ferrite_kit::{Lifecycle, timestamp};
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::operation::{
     CHANGE_FILES, CREATE_HOOK, DELETE_CONTENTS, DELETE_HOOK, DELETE_PROTECTION, GET_HOOK, GET_PROTECTION, LIST_HOOKS,
@@ -28,7 +27,7 @@ use tower::ServiceExt;
 
 use crate::router;
 use crate::state::AppState;
-use crate::tests::unreachable_services;
+use crate::tests::{git_credentials, unreachable_services};
 use crate::upstream::git_client::GitHttpClient;
 
 mod archives;
@@ -46,6 +45,7 @@ mod labels;
 mod markdown;
 mod migrations;
 mod operations;
+mod quotas;
 mod script;
 mod tokens;
 mod tracker;
@@ -120,7 +120,15 @@ impl AccessService for FakeRepoService {
             return Err(AuthError::PermissionRequired { needed }.into());
         }
         let (repository, grant) = (Some(repository), "grant".into());
-        Ok(Response::new(repo::ResolveAccessResponse { repository, grant, identity: None, stored_id: 7 }))
+        Ok(Response::new(repo::ResolveAccessResponse { repository, grant, stored_id: 7, ..Default::default() }))
+    }
+
+    async fn reauthorize_access(
+        &self,
+        request: tonic::Request<repo::ReauthorizeAccessRequest>,
+    ) -> Answer<repo::ReauthorizeAccessResponse> {
+        self.record(&request)?;
+        Ok(Response::new(repo::ReauthorizeAccessResponse {}))
     }
 
     async fn check_access(
@@ -205,13 +213,11 @@ impl TestGateway {
         let life = Lifecycle::new(Duration::from_millis(100));
         life.spawn(
             "fake services",
-            serve(address.bind().await.unwrap(), services, ListenerLimits::default(), life.clone()),
+            serve(address.bind().await.unwrap(), services, ListenerOptions::default(), life.clone()),
         );
         let mut state = unreachable_services();
         state.clients.repo = channel(&address, None);
-        let key = ServiceKey::new(vec![7; 32]).unwrap();
-        state.git_client =
-            GitHttpClient::new(address, Arc::new(ServiceTokenSource::new(key, "gateway", Clock::system())));
+        state.git_client = GitHttpClient::new(address, git_credentials());
         Self { state, life, socket }
     }
 

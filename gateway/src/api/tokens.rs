@@ -12,7 +12,7 @@ use super::state::ApiState;
 use crate::auth::{BasicAuth, RequestContext};
 use crate::dto::{AccessToken, ListedToken, NewToken, require};
 use crate::http::body::JsonBody;
-use crate::http::body_limits::MAX_JSON_BYTES;
+use crate::http::body_limits::MAX_UNVERIFIED_BODY_BYTES;
 use crate::http::error::ApiError;
 use crate::http::fields::FieldReader;
 use crate::http::json;
@@ -59,7 +59,8 @@ async fn create(
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let username = path.name("username");
-    let request = match body.fields(&api.body_limits, MAX_JSON_BYTES).await.and_then(decode) {
+    // The password is checked together with the request, so the body has no more bytes than are read for anybody.
+    let request = match body.fields(&api.body_limits, MAX_UNVERIFIED_BODY_BYTES).await.and_then(decode) {
         Ok(decoded) => CreateAccessTokenRequest { credential: Some(credential), username, ..decoded },
         Err(error) => return Err(prefer_password_error(&api, &context, credential, username, error).await),
     };

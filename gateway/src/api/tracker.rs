@@ -6,7 +6,7 @@ use ferrite_proto::issue::IssueState;
 use tonic::{Code, Status};
 
 use crate::http::body::JsonBody;
-use crate::http::body_limits::{BodyLimits, LargeBodyPermit, MAX_TEXT_BODY_BYTES};
+use crate::http::body_limits::{BodyLimits, BodyPermit, MAX_TEXT_BODY_BYTES};
 use crate::http::error::{ApiError, FieldError};
 use crate::http::fields::FieldReader;
 use crate::http::page::Page;
@@ -24,7 +24,7 @@ pub(super) async fn decode_text_body<T>(
     body: JsonBody,
     limits: &BodyLimits,
     decode: impl FnOnce(&mut FieldReader) -> T,
-) -> Result<(T, LargeBodyPermit), ApiError> {
+) -> Result<(T, BodyPermit), ApiError> {
     let mut fields = body.fields(limits, MAX_TEXT_BODY_BYTES).await?;
     let decoded = decode(&mut fields);
     Ok((decoded, fields.finish()?))

@@ -100,6 +100,21 @@ pub(crate) struct PublicKey {
     created_at: String,
 }
 
+/// A key as its owner sees it: with the token to which it is bound, or `null`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct OwnPublicKey {
+    #[serde(flatten)]
+    key: PublicKey,
+    token: Option<KeyToken>,
+}
+
+/// The token to which a key is bound.
+#[derive(Clone, Debug, Serialize)]
+struct KeyToken {
+    id: i64,
+    name: String,
+}
+
 impl PublicKey {
     pub(crate) fn new(key: repo::PublicKey, links: &Links) -> Result<Self, MissingField> {
         Ok(Self {
@@ -109,6 +124,13 @@ impl PublicKey {
             title: key.title,
             created_at: time(key.create_time, "create_time")?,
         })
+    }
+}
+
+impl OwnPublicKey {
+    pub(crate) fn new(mut key: repo::PublicKey, links: &Links) -> Result<Self, MissingField> {
+        let token = key.token.take().map(|token| KeyToken { id: token.id, name: token.name });
+        Ok(Self { key: PublicKey::new(key, links)?, token })
     }
 }
 
@@ -192,7 +214,11 @@ mod tests {
             "id": 3, "key": "k", "title": "t", "created_at": "1970-01-01T00:00:01Z",
             "url": "http://git.example.com/api/v1/user/keys/3",
         });
-        assert_eq!(serde_json::to_value(PublicKey::new(key, &links).unwrap()).unwrap(), expected);
+        assert_eq!(serde_json::to_value(PublicKey::new(key.clone(), &links).unwrap()).unwrap(), expected);
+        let own = |key| serde_json::to_value(OwnPublicKey::new(key, &links).unwrap()).unwrap()["token"].take();
+        assert_eq!(own(key.clone()), json!(null));
+        let token = repo::KeyToken { id: 7, name: "ci".into() };
+        assert_eq!(own(repo::PublicKey { token: Some(token), ..key }), json!({"id": 7, "name": "ci"}));
         let key = repo::DeployKey {
             id: 4,
             key: "k".into(),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use ferrite_rest::convert::{MissingField, require, text, time};
 use ferrite_rest::links::RepositoryLinks;
-use ferrite_rest::{Accounts, User};
+use ferrite_rest::{Accounts, LongTexts, User};
 
 /// A commit.
 #[derive(Clone, Debug, Serialize)]
@@ -17,6 +17,9 @@ pub(crate) struct Commit {
     author: Option<User>,
     committer: Option<User>,
     parents: Vec<Reference>,
+    /// Only where it is true.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -60,6 +63,7 @@ impl Commit {
             author: accounts.by_email(&author.email).cloned(),
             committer: accounts.by_email(&committer.email).cloned(),
             parents: commit.parent_ids.into_iter().map(parent).collect(),
+            truncated: commit.is_truncated,
             commit: CommitData {
                 url,
                 message: text(&commit.message),
@@ -68,6 +72,12 @@ impl Commit {
                 tree: Reference { url: urls.tree(&commit.tree_id), sha: commit.tree_id },
             },
         })
+    }
+}
+
+impl LongTexts for Commit {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.commit.message, &mut self.truncated);
     }
 }
 
@@ -98,6 +108,9 @@ struct PayloadCommit {
     removed: [String; 0],
     modified: [String; 0],
     timestamp: String,
+    /// Only where it is true.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -129,6 +142,7 @@ impl PayloadCommit {
             removed: [],
             modified: [],
             timestamp: time(author.time, "time")?,
+            truncated: commit.is_truncated,
         })
     }
 }
@@ -137,6 +151,18 @@ impl Branch {
     pub(crate) fn new(branch: git::Branch, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let commit = PayloadCommit::new(branch.commit, accounts, urls)?;
         Ok(Self { name: text(&branch.name), commit, protected: branch.is_protected })
+    }
+}
+
+impl LongTexts for Branch {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.commit.message, &mut self.commit.truncated);
+    }
+}
+
+impl LongTexts for Tag {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.commit.message, &mut self.commit.truncated);
     }
 }
 
@@ -166,6 +192,7 @@ mod tests {
             message: b"First line\n\nMore\n".to_vec(),
             author: signature(b"Bob@example.com"),
             committer: signature(b"unknown@example.com"),
+            is_truncated: false,
         }
     }
 
@@ -189,6 +216,10 @@ mod tests {
         assert!(value["committer"].is_null());
         assert_eq!(value["commit"]["author"]["date"], "2026-01-02T01:04:05Z");
         assert_eq!(value["parents"][0]["sha"], "a".repeat(40));
+        assert!(value.get("truncated").is_none());
+        let cut = git::Commit { is_truncated: true, ..commit() };
+        let shown = Commit::new(cut, &accounts(&links), &links.repository("bob", "demo")).unwrap();
+        assert_eq!(serde_json::to_value(shown).unwrap()["truncated"], true);
     }
 
     #[test]

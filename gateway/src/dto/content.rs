@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_proto::git;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::commit::Commit;
 use ferrite_rest::convert::{MissingField, require, text};
@@ -84,30 +84,45 @@ impl Content {
     }
 }
 
-/// The contents at a path: one entry, or the entries of a directory.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
-pub(crate) enum Contents {
-    Entry(Box<Content>),
-    Directory(Vec<Content>),
+/// The contents at a path: one entry, or the entries of a directory. There may be very many, so each is converted when it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Contents {
+    contents: git::get_contents_response::Contents,
+    display_ref: Vec<u8>,
+    urls: RepositoryLinks,
+    requested_ref: Option<Vec<u8>>,
 }
 
 impl Contents {
     pub(crate) fn new(
         answer: git::GetContentsResponse,
         urls: &RepositoryLinks,
-        requested_ref: Option<&[u8]>,
+        requested_ref: Option<Vec<u8>>,
     ) -> Result<Self, MissingField> {
-        let location = EntryLocation { urls, display_ref: &answer.display_ref, requested_ref };
-        Ok(match require(answer.contents, "contents")? {
-            git::get_contents_response::Contents::Entry(entry) => {
-                Self::Entry(Box::new(Content::new(entry, &location)?))
-            }
+        let contents = require(answer.contents, "contents")?;
+        let entries = match &contents {
+            git::get_contents_response::Contents::Entry(entry) => std::slice::from_ref(entry),
+            git::get_contents_response::Contents::Directory(directory) => directory.entries.as_slice(),
+        };
+        if entries.iter().any(|entry| entry.kind() == git::EntryKind::Unspecified) {
+            return Err(MissingField("kind"));
+        }
+        Ok(Self { contents, display_ref: answer.display_ref, urls: urls.clone(), requested_ref })
+    }
+}
+
+impl Serialize for Contents {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (urls, display_ref) = (&self.urls, self.display_ref.as_slice());
+        let location = EntryLocation { urls, display_ref, requested_ref: self.requested_ref.as_deref() };
+        // No entry is left out: their kinds are known.
+        let content = |entry: &git::TreeEntry| Content::new(entry.clone(), &location).ok();
+        match &self.contents {
+            git::get_contents_response::Contents::Entry(entry) => content(entry).serialize(serializer),
             git::get_contents_response::Contents::Directory(directory) => {
-                let entries = directory.entries.into_iter().map(|entry| Content::new(entry, &location));
-                Self::Directory(entries.collect::<Result<_, _>>()?)
+                serializer.collect_seq(directory.entries.iter().filter_map(content))
             }
-        })
+        }
     }
 }
 

@@ -3,20 +3,26 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_proto::git::{self, ObjectType};
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use super::commit::Signature;
+use crate::http::json::{Shorten, json_bytes};
 use ferrite_rest::convert::{MissingField, require, text};
 use ferrite_rest::links::RepositoryLinks;
 
-/// The entries of a tree.
-#[derive(Clone, Debug, Serialize)]
+/// Bytes of a tree in JSON besides its entries and its URL.
+const TREE_BYTES: usize = 128;
+
+/// The entries of a tree. There may be very many, so each is converted when it is written.
+#[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    sha: String,
-    url: String,
-    tree: Vec<TreeItem>,
-    truncated: bool,
+    answer: git::GetTreeResponse,
+    urls: RepositoryLinks,
 }
+
+/// Entries that are converted one after the other.
+struct TreeItems<'a>(&'a Tree);
 
 #[derive(Clone, Debug, Serialize)]
 struct TreeItem {
@@ -45,7 +51,7 @@ fn type_and_url(kind: ObjectType, id: &str, urls: &RepositoryLinks) -> Result<(&
 }
 
 impl TreeItem {
-    fn new(item: git::TreeItem, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+    fn new(item: &git::TreeItem, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let (kind, url) = type_and_url(item.r#type(), &item.id, urls)?;
         Ok(Self {
             path: text(&item.path),
@@ -53,15 +59,56 @@ impl TreeItem {
             kind,
             size: item.size_bytes,
             url: (kind != "commit").then_some(url),
-            sha: item.id,
+            sha: item.id.clone(),
         })
     }
 }
 
 impl Tree {
     pub(crate) fn new(answer: git::GetTreeResponse, urls: &RepositoryLinks) -> Result<Self, MissingField> {
-        let tree = answer.items.into_iter().map(|item| TreeItem::new(item, urls)).collect::<Result<_, _>>()?;
-        Ok(Self { url: urls.tree(&answer.tree_id), sha: answer.tree_id, tree, truncated: answer.is_truncated })
+        if answer.items.iter().any(|item| item.r#type() == ObjectType::Unspecified) {
+            return Err(MissingField("type"));
+        }
+        Ok(Self { answer, urls: urls.clone() })
+    }
+
+    fn items(&self) -> impl Iterator<Item = TreeItem> {
+        // No entry is left out: their types are known.
+        self.answer.items.iter().filter_map(|item| TreeItem::new(item, &self.urls).ok())
+    }
+}
+
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut tree = serializer.serialize_struct("Tree", 4)?;
+        tree.serialize_field("sha", &self.answer.tree_id)?;
+        tree.serialize_field("url", &self.urls.tree(&self.answer.tree_id))?;
+        tree.serialize_field("tree", &TreeItems(self))?;
+        tree.serialize_field("truncated", &self.answer.is_truncated)?;
+        tree.end()
+    }
+}
+
+impl Serialize for TreeItems<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.items())
+    }
+}
+
+impl Shorten for Tree {
+    fn shorten(&mut self, max_bytes: usize) {
+        let mut left = max_bytes.saturating_sub(TREE_BYTES + json_bytes(&self.urls.tree(&self.answer.tree_id)));
+        let fits = |item: &TreeItem| {
+            // An entry has a comma behind it.
+            let rest = left.checked_sub(json_bytes(item) + 1);
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        let count = self.items().take_while(fits).count();
+        if count < self.answer.items.len() {
+            self.answer.items.truncate(count);
+            self.answer.is_truncated = true;
+        }
     }
 }
 
@@ -132,6 +179,9 @@ pub(crate) struct TagObject {
     /// Missing in some old tags.
     tagger: Option<Signature>,
     object: Object,
+    /// Only where it is true.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
 }
 
 impl TagObject {
@@ -144,6 +194,7 @@ impl TagObject {
             message: text(&tag.message),
             tagger: tag.tagger.as_ref().map(Signature::new).transpose()?,
             object: Object::new(kind, tag.object_id, urls)?,
+            truncated: tag.is_truncated,
         })
     }
 }
@@ -187,6 +238,28 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_that_does_not_fit_ends_early_and_says_so() {
+        let item = |index: usize| git::TreeItem {
+            path: format!("folder/<{index}>").into_bytes(),
+            mode: 0o100_644,
+            r#type: ObjectType::Blob.into(),
+            id: "a".repeat(40),
+            size_bytes: Some(7),
+        };
+        let items = (0..1000).map(item).collect();
+        let mut tree =
+            Tree::new(git::GetTreeResponse { tree_id: "b".repeat(40), items, is_truncated: false }, &urls()).unwrap();
+        let whole = json_bytes(&tree);
+        tree.shorten(whole + TREE_BYTES);
+        assert_eq!((tree.answer.items.len(), tree.answer.is_truncated), (1000, false));
+        tree.shorten(whole / 2);
+        assert!(json_bytes(&tree) <= whole / 2 && tree.answer.is_truncated);
+        assert!((480..500).contains(&tree.answer.items.len()), "{}", tree.answer.items.len());
+        tree.shorten(0);
+        assert!(tree.answer.items.is_empty());
+    }
+
+    #[test]
     fn refs_and_tags_name_their_object() {
         let reference = git::Reference {
             name: b"refs/heads/a/\xff".to_vec(),
@@ -205,6 +278,7 @@ mod tests {
             object_type: ObjectType::Commit.into(),
             object_id: "c".repeat(40),
             tagger: None,
+            is_truncated: false,
         };
         let shown = serde_json::to_value(TagObject::new(tag, &urls()).unwrap()).unwrap();
         assert_eq!((&shown["tag"], &shown["tagger"], &shown["object"]), (&json!("v1"), &json!(null), &object));

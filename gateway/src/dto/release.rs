@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use ferrite_rest::convert::{MissingField, optional_time, time};
 use ferrite_rest::links::RepositoryLinks;
-use ferrite_rest::{Accounts, User};
+use ferrite_rest::{Accounts, LongTexts, User};
 
 /// A release.
 #[derive(Clone, Debug, Serialize)]
@@ -16,6 +16,9 @@ pub(crate) struct Release {
     target_commitish: String,
     name: String,
     body: String,
+    /// True if `body` is the beginning only.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    truncated: bool,
     url: String,
     html_url: String,
     tarball_url: String,
@@ -43,6 +46,7 @@ impl Release {
             target_commitish: release.target,
             name: release.title,
             body: release.body,
+            truncated: release.is_truncated,
             draft: release.is_draft,
             prerelease: release.is_prerelease,
             created_at: time(release.create_time, "create_time")?,
@@ -50,6 +54,12 @@ impl Release {
             author: release.author.map_or_else(nobody, |author| User::new(author, urls.site())),
             assets: assets.collect::<Result<_, _>>()?,
         })
+    }
+}
+
+impl LongTexts for Release {
+    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
+        visit(&mut self.body, &mut self.truncated);
     }
 }
 

@@ -12,8 +12,8 @@ use axum::response::Response;
 use ferrite_kit::grpc::Channel;
 use ferrite_proto::git_transport::{GitProtocol, GitService};
 use ferrite_proto::metadata;
-use ferrite_proto::repo::ResolveAccessRequest;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
+use ferrite_proto::repo::{ReauthorizeAccessRequest, ResolveAccessRequest};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
@@ -29,7 +29,7 @@ use super::target;
 use crate::auth::git_credentials::GitCredentials;
 use crate::upstream::capabilities::{AdvertisementError, CapabilitiesCache};
 use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protocol};
-use crate::upstream::reauthorize::{ReauthorizedBody, until_revoked};
+use crate::upstream::reauthorize::Reauthorizer;
 
 /// Deadline of `info/refs`. git-svc lets a request wait for half of this until a process may start.
 const ADVERTISE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -45,8 +45,8 @@ pub(crate) struct GitHttpState {
     /// Resolves callers and their permissions.
     pub(crate) access: AccessServiceClient<Channel>,
     pub(crate) git_client: GitHttpClient,
-    /// Time after which the caller of a running transfer is authorized again.
-    pub(crate) reauthorize_interval: Duration,
+    /// Asks about the callers of running transfers.
+    pub(crate) reauthorizer: Reauthorizer,
     /// Advertisements of version 2 for fetches.
     pub(crate) capabilities: CapabilitiesCache,
 }
@@ -56,8 +56,8 @@ struct Authorized {
     repository_id: i64,
     grant: HeaderValue,
     is_anonymous: bool,
-    /// The request to repo-svc, for [`until_revoked`].
-    access_request: ResolveAccessRequest,
+    /// The access, for [`Reauthorizer::until_revoked`].
+    reauthorization: Option<ReauthorizeAccessRequest>,
 }
 
 type PathNames = Result<Path<(String, String)>, PathRejection>;
@@ -84,7 +84,11 @@ pub(super) async fn advertise_refs(
     }
     let response = tokio::time::timeout(ADVERTISE_TIMEOUT, state.send(request, authorized.is_anonymous));
     let body = response.await.map_err(|_| GitHttpError::Unavailable(None))??;
-    let body = if is_cacheable { Body::from(state.capabilities.store(body).await?) } else { Body::new(body) };
+    let body = match is_cacheable {
+        true => Body::from(state.capabilities.store(body).await?),
+        // A list of refs may be long, and its reader slow.
+        false => state.reauthorizer.guard(body, state.reauthorizer.until_revoked(authorized.reauthorization)),
+    };
     Ok(uncached_response(advertisement_type(service), body))
 }
 
@@ -130,13 +134,13 @@ impl GitHttpState {
         if let Some(protocol) = protocol {
             set_git_protocol(headers, &protocol);
         }
-        let mut revoked = until_revoked(self.access.clone(), authorized.access_request, self.reauthorize_interval);
+        let mut revoked = self.reauthorizer.until_revoked(authorized.reauthorization);
         // Dropping the request to git-svc ends its git process.
         let body = tokio::select! {
             body = self.send(request, authorized.is_anonymous) => body?,
             status = &mut revoked => return Err(GitHttpError::of_status(&status, authorized.is_anonymous)),
         };
-        Ok(uncached_response(result_type(service), Body::new(ReauthorizedBody::new(body, revoked))))
+        Ok(uncached_response(result_type(service), self.reauthorizer.guard(body, revoked)))
     }
 
     /// Resolves the caller and its permission by one call to repo-svc.
@@ -159,7 +163,7 @@ impl GitHttpState {
             basic: credentials.into_basic(),
             ssh_fingerprint: None,
         };
-        let mut request = tonic::Request::new(access_request.clone());
+        let mut request = tonic::Request::new(access_request);
         if let Some(id) = request_id(headers)
             && let Ok(id) = id.parse()
         {
@@ -179,7 +183,8 @@ impl GitHttpState {
         if service == GitService::ReceivePack && repository.is_mirror {
             return Err(GitHttpError::MirrorReadOnly);
         }
-        Ok(Authorized { repository_id: response.stored_id, grant, is_anonymous, access_request })
+        let reauthorization = response.reauthorization;
+        Ok(Authorized { repository_id: response.stored_id, grant, is_anonymous, reauthorization })
     }
 
     /// Sends a request to git-svc and returns the body of its response.

@@ -2,15 +2,12 @@
 //! when none answers.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use ferrite_kit::Clock;
 use ferrite_kit::grpc::channel;
 use ferrite_kit::net::Address;
-use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -19,6 +16,7 @@ use tower::ServiceExt;
 use super::{GitHttpState, router};
 use crate::upstream::capabilities::CapabilitiesCache;
 use crate::upstream::git_client::GitHttpClient;
+use crate::upstream::reauthorize::Reauthorizer;
 
 /// `ada:secret`
 const ADA: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");
@@ -27,13 +25,14 @@ const PUSH: (&str, &str) = ("content-type", "application/x-git-receive-pack-requ
 
 fn unreachable_services() -> Router {
     let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
-    let key = ServiceKey::new(vec![7; 32]).unwrap();
-    let credential = Arc::new(ServiceTokenSource::new(key, "gateway", Clock::system()));
-    let access = AccessServiceClient::new(channel(&nowhere, Some(Arc::clone(&credential))));
+    let credentials = crate::tests::git_credentials();
+    let access = AccessServiceClient::new(channel(&nowhere, Some(credentials.clone())));
+    let life = ferrite_kit::Lifecycle::new(Duration::from_secs(1));
+    let reauthorizer = Reauthorizer::new(access.clone(), Duration::from_secs(30), life);
     router().with_state(GitHttpState {
         access,
-        git_client: GitHttpClient::new(nowhere, credential),
-        reauthorize_interval: Duration::from_secs(30),
+        git_client: GitHttpClient::new(nowhere, credentials),
+        reauthorizer,
         capabilities: CapabilitiesCache::default(),
     })
 }

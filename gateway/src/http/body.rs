@@ -11,15 +11,18 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use futures_util::StreamExt;
+use http_body::Body as _;
 use tokio::time::Instant;
 
-use super::body_limits::{BodyLimits, LargeBodyPermit, MAX_JSON_BYTES};
+use super::body_limits::{BodyLimits, BodyPermit, MAX_JSON_BYTES, MAX_UNVERIFIED_BODY_BYTES};
 use super::error::ApiError;
 use super::fields::FieldReader;
 use super::json_value::{Value, parse_object, parse_object_or_list};
 
 /// Slowest average rate, in bytes per second, of a body whose sender pauses for longer than [`BodyLimits`] allow in all.
-const MIN_BYTES_PER_SECOND: usize = 1024;
+const MIN_BYTES_PER_SECOND: usize = 8 * 1024;
+/// Slowest average rate, in bytes per second, of what a body has above [`MAX_JSON_BYTES`]: it takes a place that others wait for.
+const MIN_LARGE_BYTES_PER_SECOND: usize = 32 * 1024;
 
 /// A request body that is not read yet: a handler checks permissions first.
 pub(crate) struct JsonBody {
@@ -40,8 +43,8 @@ impl JsonBody {
     /// Reads the JSON object in the body. An empty body and `null` are an empty object.
     ///
     /// # Errors
-    /// 415 for another content type, 413 above `max_bytes`, 408 for a client that sends too slowly, 503 when too many large
-    /// bodies are in memory, 400 for what is not JSON, 422 for JSON that is not an object.
+    /// 415 for another content type, 413 above `max_bytes`, 401 for a long body with a credential that is not valid, 408 for a client that
+    /// sends too slowly, 503 when bodies take too much memory, 400 for what is not JSON, 422 for JSON that is not an object.
     pub(crate) async fn fields(self, limits: &BodyLimits, max_bytes: usize) -> Result<FieldReader, ApiError> {
         self.parse(limits, max_bytes, parse_object).await
     }
@@ -59,6 +62,17 @@ impl JsonBody {
         self.parse(limits, max_bytes, |bytes| parse_object_or_list(bytes, name)).await
     }
 
+    /// Returns the number of bytes that the client declares.
+    fn declared_bytes(&self) -> Option<usize> {
+        let header = self.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        header.or_else(|| usize::try_from(self.body.size_hint().exact()?).ok())
+    }
+
+    /// True if the body may have more bytes than are read for anybody.
+    pub(crate) fn may_be_long(&self) -> bool {
+        self.declared_bytes().is_none_or(|declared| declared > MAX_UNVERIFIED_BODY_BYTES)
+    }
+
     /// Returns the media type of the body in lower case, without parameters; empty if the client names none.
     pub(crate) fn media_type(&self) -> String {
         let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -68,12 +82,8 @@ impl JsonBody {
     /// Reads the body as it is, whatever its content type.
     ///
     /// # Errors
-    /// 413, 408 and 503 as [`Self::fields`], 400 for a body that ends early.
-    pub(crate) async fn bytes(
-        self,
-        limits: &BodyLimits,
-        max_bytes: usize,
-    ) -> Result<(Vec<u8>, LargeBodyPermit), ApiError> {
+    /// 413, 401, 408 and 503 as [`Self::fields`], 400 for a body that ends early.
+    pub(crate) async fn bytes(self, limits: &BodyLimits, max_bytes: usize) -> Result<(Vec<u8>, BodyPermit), ApiError> {
         self.collect(limits, max_bytes).await
     }
 
@@ -90,19 +100,21 @@ impl JsonBody {
         Ok(FieldReader::new(parse(&bytes)?, permit))
     }
 
-    async fn collect(self, limits: &BodyLimits, max_bytes: usize) -> Result<(Vec<u8>, LargeBodyPermit), ApiError> {
-        let declared = self.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    async fn collect(self, limits: &BodyLimits, max_bytes: usize) -> Result<(Vec<u8>, BodyPermit), ApiError> {
+        let declared = self.declared_bytes();
         if declared.is_some_and(|declared| declared > max_bytes) {
             return Err(ApiError::too_large());
         }
-        let mut permit = LargeBodyPermit::default();
-        let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(MAX_JSON_BYTES));
-        let (mut frames, started) = (self.body.into_data_stream(), Instant::now());
+        let Self { headers, body } = self;
+        let mut permit = limits.permit(&headers);
+        if declared.is_some_and(|declared| declared > MAX_UNVERIFIED_BODY_BYTES) {
+            permit.check(limits, &headers).await?;
+        }
+        let (mut frames, mut pace) = (body.into_data_stream(), Pace::new(limits.max_pause));
+        // Grows with what comes. What is declared may never come.
+        let mut bytes = Vec::new();
         loop {
-            // Each kibibyte that arrived extends the deadline of the whole body by a second.
-            let earned = Duration::from_secs((bytes.len() / MIN_BYTES_PER_SECOND) as u64);
-            let left = (limits.max_pause + earned).saturating_sub(started.elapsed()).min(limits.max_pause);
-            let frame = tokio::time::timeout(left, frames.next())
+            let frame = tokio::time::timeout(pace.left(bytes.len()), frames.next())
                 .await
                 .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "request body did not arrive in time"))?;
             let Some(frame) = frame else { return Ok((bytes, permit)) };
@@ -111,12 +123,52 @@ impl JsonBody {
             if total > max_bytes {
                 return Err(ApiError::too_large());
             }
-            if total > MAX_JSON_BYTES && permit.is_empty() {
-                permit = limits.acquire_large()?;
-                bytes.reserve_exact(declared.unwrap_or(total).saturating_sub(bytes.len()));
+            if total > MAX_UNVERIFIED_BODY_BYTES && !permit.is_checked() {
+                permit.check(limits, &headers).await?;
+            }
+            match permit.grow_to(limits, total) {
+                Ok(()) => {}
+                // Clients who are not known have taken what there is for them: who is known has more.
+                Err(_) if !permit.is_checked() => {
+                    permit.check(limits, &headers).await?;
+                    permit.grow_to(limits, total)?;
+                }
+                Err(error) => return Err(error),
+            }
+            if permit.is_large() {
+                pace.begin_large();
             }
             bytes.extend_from_slice(&frame);
         }
+    }
+}
+
+/// The time that a client has for a body. It follows from the bytes: each second needs so many of them, beside the pause that a client may
+/// make in all.
+struct Pace {
+    max_pause: Duration,
+    started: Instant,
+    /// When the body took one of the places of large bodies, before which there is no time left over.
+    large_since: Option<Instant>,
+}
+
+impl Pace {
+    fn new(max_pause: Duration) -> Self {
+        Self { max_pause, started: Instant::now(), large_since: None }
+    }
+
+    fn begin_large(&mut self) {
+        self.large_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Returns the time in which the next bytes must come after the first `received`.
+    fn left(&self, received: usize) -> Duration {
+        let (since, earned) = match self.large_since {
+            Some(since) => (since, received.saturating_sub(MAX_JSON_BYTES) / MIN_LARGE_BYTES_PER_SECOND),
+            None => (self.started, received / MIN_BYTES_PER_SECOND),
+        };
+        let allowed = self.max_pause + Duration::from_secs(earned as u64);
+        allowed.saturating_sub(since.elapsed()).min(self.max_pause)
     }
 }
 
@@ -128,8 +180,14 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::http::HeaderValue;
+    use axum::http::header::AUTHORIZATION;
+
     use super::*;
-    use crate::http::body_limits::MAX_FILE_BODY_BYTES;
+    use crate::http::body_limits::{CredentialCheck, MAX_FILE_BODY_BYTES};
 
     #[test]
     fn json_is_any_type_that_says_so() {
@@ -147,8 +205,10 @@ mod tests {
         }
     }
 
+    const PAUSE: Duration = Duration::from_secs(30);
+
     fn limits() -> BodyLimits {
-        BodyLimits::new(1, Duration::from_secs(30))
+        BodyLimits::new(1, 1, PAUSE)
     }
 
     async fn read(headers: &[(&'static str, &str)], body: Body, max_bytes: usize) -> Result<FieldReader, u16> {
@@ -180,6 +240,89 @@ mod tests {
         assert_eq!(read(&[], Body::from_stream(broken), MAX_JSON_BYTES).await.unwrap_err(), 400);
         let form = [("content-type", "application/x-www-form-urlencoded")];
         assert_eq!(read(&form, Body::from("name=x"), MAX_JSON_BYTES).await.unwrap_err(), 415);
+    }
+
+    /// Returns limits by which the token `good` is one of user 7, and the number of checks.
+    fn checked() -> (BodyLimits, Arc<AtomicUsize>) {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&count);
+        let check: CredentialCheck = Arc::new(move |headers: &HeaderMap| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let result = match headers.get(AUTHORIZATION) {
+                None => Ok(None),
+                Some(value) if value == "token good" => Ok(Some(7)),
+                Some(_) => Err(ApiError::bad_credentials()),
+            };
+            Box::pin(std::future::ready(result))
+        });
+        (limits().checked_by(check), count)
+    }
+
+    /// Sends a body in frames of 1 KiB and returns how many were read, with the status.
+    async fn frames_read(limits: &BodyLimits, token: &'static str, is_declared: bool, frames: usize) -> (usize, u16) {
+        let read = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&read);
+        let body = futures_util::stream::iter(0..frames).map(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(vec![b' '; 1024])
+        });
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(token));
+        if is_declared {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(frames * 1024));
+        }
+        let body = JsonBody { headers, body: Body::from_stream(body) };
+        let status = body.fields(limits, MAX_JSON_BYTES).await.map_or_else(|error| error.status.as_u16(), |_| 200);
+        (read.load(Ordering::Relaxed), status)
+    }
+
+    #[tokio::test]
+    async fn a_long_body_is_read_only_with_a_valid_credential() {
+        let (limits, checks) = checked();
+        for (token, is_declared, frames, expected) in [
+            ("token bad", true, 16, (16, 200)),
+            ("token bad", false, 16, (16, 200)),
+            ("token bad", true, 17, (0, 401)),
+            ("token bad", false, 100, (17, 401)),
+            ("token good", true, 100, (100, 200)),
+            ("token good", false, 100, (100, 200)),
+        ] {
+            assert_eq!(frames_read(&limits, token, is_declared, frames).await, expected, "{token} {frames}");
+        }
+        assert_eq!(checks.load(Ordering::Relaxed), 4, "short bodies cost no call");
+    }
+
+    #[test]
+    fn the_time_for_a_body_follows_from_its_bytes() {
+        let started = Instant::now();
+        let is_about = |left: Duration, seconds: u64| {
+            let expected = Duration::from_secs(seconds);
+            left <= expected && left + Duration::from_secs(1) > expected
+        };
+        let mut pace = Pace { max_pause: Duration::ZERO, started, large_since: None };
+        assert_eq!((pace.left(0), pace.left(MIN_BYTES_PER_SECOND)), (Duration::ZERO, Duration::ZERO));
+        pace.max_pause = PAUSE;
+        assert!(is_about(pace.left(0), 30) && is_about(pace.left(MAX_JSON_BYTES), 30));
+        // The pauses are over: each second needs its bytes.
+        pace.max_pause = Duration::from_millis(1);
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(pace.left(MIN_BYTES_PER_SECOND - 1), Duration::ZERO);
+        assert_eq!(pace.left(MIN_BYTES_PER_SECOND), pace.max_pause);
+        // Bytes that came quickly before leave no time for those that take a place.
+        pace.begin_large();
+        std::thread::sleep(Duration::from_millis(2));
+        pace.begin_large();
+        assert_eq!(pace.left(MAX_JSON_BYTES), Duration::ZERO);
+        assert_eq!(pace.left(MAX_JSON_BYTES + MIN_LARGE_BYTES_PER_SECOND), pace.max_pause);
+    }
+
+    #[tokio::test]
+    async fn a_body_takes_memory_as_it_comes() {
+        let body = || Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>("{}")]));
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(MAX_FILE_BODY_BYTES));
+        let (bytes, _) = JsonBody { headers, body: body() }.bytes(&limits(), MAX_FILE_BODY_BYTES).await.unwrap();
+        assert!(bytes.capacity() < 1024, "{}", bytes.capacity());
     }
 
     #[tokio::test]

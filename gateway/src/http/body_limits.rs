@@ -1,52 +1,162 @@
-//! Limits on request bodies that are collected in memory.
+//! Limits on request bodies: on the memory of those that are collected, and on the number of those that are passed on.
+//!
+//! What a body takes is counted as its bytes come, whatever it declares. The first kilobytes are read for anybody; for more, the client's
+//! credential is checked, and the memory counts for its account as well as for its address.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use axum::http::HeaderMap;
+use ferrite_proto::metadata;
+use futures_util::future::BoxFuture;
 
 use super::error::ApiError;
+use super::shares::{Client, Share, ShareLimits, Shares};
 
-/// Largest ordinary JSON body, in bytes. A larger one holds a [`LargeBodyPermit`].
+/// Most bytes of a body that are read before the credential of its client is checked.
+pub(crate) const MAX_UNVERIFIED_BODY_BYTES: usize = 16 * 1024;
+/// Largest ordinary JSON body, in bytes. A larger one takes one of the places of large bodies.
 pub(crate) const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
 /// Largest JSON body that carries a text of up to 1 MiB, of which each byte may be escaped, in bytes.
 pub(crate) const MAX_TEXT_BODY_BYTES: usize = 8 * 1024 * 1024;
 /// Largest JSON body that carries files, in bytes.
 pub(crate) const MAX_FILE_BODY_BYTES: usize = 96 * 1024 * 1024;
 
+/// Memory of bodies whose clients are not known, in bytes.
+const UNVERIFIED_BODIES_BYTES: ShareLimits =
+    ShareLimits { total: 64 * 1024 * 1024, per_address: 8 * 1024 * 1024, per_user: usize::MAX };
+/// Memory of bodies of known clients, in bytes, as far as each is an ordinary one.
+const VERIFIED_BODIES_BYTES: ShareLimits =
+    ShareLimits { total: 256 * 1024 * 1024, per_address: 128 * 1024 * 1024, per_user: 64 * 1024 * 1024 };
+
+/// The check of a request's credential: the account behind a token, `None` for a request without one.
+///
+/// The future fails with a 401 for a token that is not valid.
+pub(crate) type CredentialCheck =
+    Arc<dyn Fn(&HeaderMap) -> BoxFuture<'static, Result<Option<i64>, ApiError>> + Send + Sync>;
+
 /// Limits that all requests share; cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct BodyLimits {
-    large_bodies: Arc<Semaphore>,
+    unverified: Shares,
+    verified: Shares,
+    large: Shares,
+    uploads: Shares,
+    /// Without one, every client counts as unknown.
+    check: Option<CredentialCheck>,
     /// Longest pause of a client inside a body.
     pub(super) max_pause: Duration,
 }
 
+impl fmt::Debug for BodyLimits {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BodyLimits").field("max_pause", &self.max_pause).finish_non_exhaustive()
+    }
+}
+
 impl BodyLimits {
-    /// Allows `max_large_bodies` bodies above [`MAX_JSON_BYTES`] in memory at once, and pauses of `max_pause`.
-    pub(crate) fn new(max_large_bodies: usize, max_pause: Duration) -> Self {
-        Self { large_bodies: Arc::new(Semaphore::new(max_large_bodies)), max_pause }
+    /// Allows `max_large_bodies` bodies above [`MAX_JSON_BYTES`] in memory at once, `max_uploads` files that are passed on at once, and
+    /// pauses of `max_pause`.
+    pub(crate) fn new(max_large_bodies: usize, max_uploads: usize, max_pause: Duration) -> Self {
+        Self {
+            unverified: Shares::new(UNVERIFIED_BODIES_BYTES),
+            verified: Shares::new(VERIFIED_BODIES_BYTES),
+            large: Shares::new(ShareLimits::of(max_large_bodies)),
+            uploads: Shares::new(ShareLimits::of(max_uploads)),
+            check: None,
+            max_pause,
+        }
     }
 
-    /// Returns a permit for one large body; does not wait for one.
+    /// Returns the same limits, by which `check` finds out the clients of long bodies.
+    pub(crate) fn checked_by(&self, check: CredentialCheck) -> Self {
+        Self { check: Some(check), ..self.clone() }
+    }
+
+    /// Returns a permit for a body of a request with `headers`, of which nothing has come.
+    pub(super) fn permit(&self, headers: &HeaderMap) -> BodyPermit {
+        let client = Client { address: address(headers), user: None };
+        BodyPermit { client, is_checked: false, memory: self.unverified.share_of(client), place: Share::default() }
+    }
+
+    /// Returns a permit for a file that is passed on for `user`; does not wait for one.
     ///
     /// # Errors
-    /// 503 when all permits are taken.
-    pub(super) fn acquire_large(&self) -> Result<LargeBodyPermit, ApiError> {
-        let permit = Arc::clone(&self.large_bodies).try_acquire_owned().map_err(|_| ApiError::unavailable())?;
-        Ok(LargeBodyPermit { permit: Some(permit) })
+    /// 503 when the client passes on as many as it may, or all clients do.
+    pub(super) fn upload(&self, headers: &HeaderMap, user: i64) -> Result<UploadPermit, ApiError> {
+        let mut place = self.uploads.share_of(Client { address: address(headers), user: Some(user) });
+        if place.grow_to(1) { Ok(UploadPermit { _place: place }) } else { Err(refused("uploads")) }
     }
 }
 
-/// Permit to hold a large body in memory, returned when dropped; an empty one for an ordinary body.
-#[derive(Debug, Default)]
-pub(crate) struct LargeBodyPermit {
-    permit: Option<OwnedSemaphorePermit>,
+/// Returns the address under which the client of a request is counted.
+fn address(headers: &HeaderMap) -> Option<IpAddr> {
+    headers.get(metadata::CLIENT)?.to_str().ok()?.parse().ok()
 }
 
-impl LargeBodyPermit {
-    /// True if the body is an ordinary one.
-    pub(super) fn is_empty(&self) -> bool {
-        self.permit.is_none()
+fn refused(limit: &'static str) -> ApiError {
+    metrics::counter!("ferrite_bodies_refused_total", "limit" => limit).increment(1);
+    ApiError::busy("too many large requests at once, try again")
+}
+
+/// Permit to pass on a file, returned when dropped.
+#[derive(Debug)]
+pub(crate) struct UploadPermit {
+    _place: Share,
+}
+
+/// Permit to hold a body in memory, returned when dropped.
+#[derive(Debug, Default)]
+pub(crate) struct BodyPermit {
+    client: Client,
+    /// True once the credential of the client was checked.
+    is_checked: bool,
+    memory: Share,
+    place: Share,
+}
+
+impl BodyPermit {
+    /// True once the credential of the client was checked.
+    pub(super) fn is_checked(&self) -> bool {
+        self.is_checked
+    }
+
+    /// True if the body has one of the places of large bodies.
+    pub(super) fn is_large(&self) -> bool {
+        !self.place.is_empty()
+    }
+
+    /// Checks the credential of the client. What the body has taken counts for its account from here on.
+    ///
+    /// # Errors
+    /// 401 for a credential that is not valid, 503 when it cannot be checked.
+    pub(super) async fn check(&mut self, limits: &BodyLimits, headers: &HeaderMap) -> Result<(), ApiError> {
+        self.is_checked = true;
+        let Some(check) = &limits.check else { return Ok(()) };
+        if let Some(user) = check(headers).await? {
+            self.client.user = Some(user);
+            self.memory = limits.verified.share_of(self.client);
+        }
+        Ok(())
+    }
+
+    /// Takes what a body of `bytes` bytes needs.
+    ///
+    /// # Errors
+    /// 503 when the client has as much as it may have, or all clients have.
+    pub(super) fn grow_to(&mut self, limits: &BodyLimits, bytes: usize) -> Result<(), ApiError> {
+        if !self.memory.grow_to(bytes.min(MAX_JSON_BYTES)) {
+            return Err(refused("memory"));
+        }
+        if bytes > MAX_JSON_BYTES && self.place.is_empty() {
+            let mut place = limits.large.share_of(self.client);
+            if !place.grow_to(1) {
+                return Err(refused("large_bodies"));
+            }
+            self.place = place;
+        }
+        Ok(())
     }
 }

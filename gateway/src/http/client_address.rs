@@ -1,8 +1,22 @@
-//! The address by which a client is counted.
+//! The address of a client: that of its connection, or the one that trusted proxies tell in `X-Forwarded-For` or `Forwarded`.
+//!
+//! Every part of the gateway takes the address from here: counts of wrong passwords, limits for each address, the audit log and traces.
+//! The PROXY protocol is not here: a connection has been given the address of its client before its first request.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::http::HeaderValue;
+use axum::http::header::FORWARDED;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use ferrite_kit::server::TrustedProxies;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The address of the client of a request, in the request's extensions; canonical, so never IPv4 mapped into IPv6. Absent when it is not
+/// known: over Unix sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
 /// Returns the address under which requests of a client are counted: for IPv6 its /64 network, of which one client has all
 /// addresses.
@@ -14,19 +28,135 @@ pub(crate) fn client_address(address: IpAddr) -> Option<HeaderValue> {
     HeaderValue::try_from(counted.to_string()).ok()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Returns the address of the client of a request that came over a connection from `peer`.
+///
+/// If `peer` is a trusted proxy, it is the rightmost address of the header that is not trusted. An entry that is no address ends the
+/// search, and the address after it counts: that of the last proxy whose word could be read. From other peers the headers mean nothing.
+///
+/// When both headers are there and name different clients, none is believed: a proxy writes one of them, and the other may have passed
+/// it as the client sent it.
+pub(crate) fn resolve(peer: Option<IpAddr>, headers: &HeaderMap, proxies: &TrustedProxies) -> Option<ClientAddress> {
+    let peer = peer.map(|peer| peer.to_canonical());
+    let has_list = headers.contains_key(X_FORWARDED_FOR);
+    let has_forwarded = headers.contains_key(FORWARDED);
+    if !proxies.contains_peer(peer) {
+        if has_list || has_forwarded {
+            warn_of_unknown_proxy(peer);
+        }
+        return peer.map(ClientAddress);
+    }
+    let client = match (has_list, has_forwarded) {
+        (true, false) => rightmost(listed(headers), peer, proxies),
+        (false, true) => rightmost(forwarded(headers), peer, proxies),
+        (true, true) => {
+            let client = rightmost(listed(headers), peer, proxies);
+            if client == rightmost(forwarded(headers), peer, proxies) { client } else { peer }
+        }
+        (false, false) => peer,
+    };
+    client.map(ClientAddress)
+}
 
-    #[test]
-    fn a_client_is_its_address_or_its_network() {
-        for (address, expected) in [
-            ("192.0.2.7", "192.0.2.7"),
-            ("::ffff:192.0.2.7", "192.0.2.7"),
-            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-            ("::1", "::"),
-        ] {
-            assert_eq!(client_address(address.parse().unwrap()).unwrap(), expected);
+/// Walks from the nearest proxy to the client, as long as the addresses are trusted. `entries` come from right to left; `None` stands for
+/// one that is no address.
+fn rightmost(
+    entries: impl Iterator<Item = Option<IpAddr>>,
+    peer: Option<IpAddr>,
+    proxies: &TrustedProxies,
+) -> Option<IpAddr> {
+    let mut client = peer;
+    for entry in entries {
+        let Some(address) = entry else { break };
+        client = Some(address);
+        if !proxies.contains(address) {
+            break;
         }
     }
+    client
 }
+
+/// Logs once that a proxy nearby is most likely not configured, so that its clients share its address and its limits.
+fn warn_of_unknown_proxy(peer: Option<IpAddr>) {
+    static IS_LOGGED: AtomicBool = AtomicBool::new(false);
+    let is_near = match peer {
+        Some(IpAddr::V4(address)) => address.is_loopback() || address.is_private(),
+        Some(IpAddr::V6(address)) => address.is_loopback() || address.is_unique_local(),
+        None => true,
+    };
+    if is_near && !IS_LOGGED.swap(true, Ordering::Relaxed) {
+        let peer = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
+        tracing::warn!(
+            peer,
+            "a request came with forwarding headers from a peer that is not in FERRITE_GATEWAY_TRUSTED_PROXIES: its clients are \
+             counted under the address of that peer"
+        );
+    }
+}
+
+/// Returns the entries of all `X-Forwarded-For` headers, from right to left.
+fn listed(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+    let values = headers.get_all(X_FORWARDED_FOR).into_iter().rev();
+    // A value that is no text is one entry that is no address.
+    let entries = values.flat_map(|value| value.to_str().unwrap_or("?").rsplit(','));
+    entries.map(str::trim).filter(|entry| !entry.is_empty()).map(address)
+}
+
+/// Returns the `for` of every element of all `Forwarded` headers (RFC 7239), from right to left. A header that is malformed is one entry that
+/// is no address: a quote that a client leaves open could hide what the proxy appended.
+fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+    let values = headers.get_all(FORWARDED).into_iter().rev();
+    values.flat_map(|value| {
+        let elements = value.to_str().ok().and_then(elements).unwrap_or_else(|| vec![None]);
+        elements.into_iter().rev()
+    })
+}
+
+/// Parses the elements of a `Forwarded` header. `None` if the header is malformed.
+fn elements(text: &str) -> Option<Vec<Option<IpAddr>>> {
+    let mut elements = Vec::new();
+    let (mut current, mut is_empty) = (None, true);
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix([',', ';']) {
+            if rest.starts_with(',') && !is_empty {
+                elements.push(current.take());
+                is_empty = true;
+            }
+            rest = after.trim_start();
+            continue;
+        }
+        let (name, after) = rest.split_once('=')?;
+        let (value, after) = value(after)?;
+        if name.eq_ignore_ascii_case("for") {
+            current = address(value);
+        }
+        is_empty = false;
+        rest = after.trim_start();
+        if !rest.is_empty() && !rest.starts_with([',', ';']) {
+            return None;
+        }
+    }
+    if !is_empty {
+        elements.push(current);
+    }
+    Some(elements)
+}
+
+/// Splits off a token or a quoted string. No address has a quoted pair in it, so one makes the header malformed.
+fn value(text: &str) -> Option<(&str, &str)> {
+    if let Some(quoted) = text.strip_prefix('"') {
+        return quoted.split_once('"').filter(|(value, _)| !value.contains('\\'));
+    }
+    let end = text.find([',', ';', ' ', '\t', '"']).unwrap_or(text.len());
+    Some(text.split_at(end))
+}
+
+/// Parses an address, which may have a port; IPv6 may be in brackets.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let parsed = IpAddr::from_str(bare).or_else(|_| SocketAddr::from_str(text).map(|address| address.ip())).ok()?;
+    Some(parsed.to_canonical())
+}
+
+#[cfg(test)]
+mod tests;

@@ -113,6 +113,11 @@ impl ApiError {
         }
     }
 
+    /// 503: a limit is reached, which `message` names.
+    pub(crate) fn busy(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { retry_after: Some(DEFAULT_RETRY_SECONDS), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
+    }
+
     /// 422: fields of the request break a rule.
     pub(crate) fn invalid(mut errors: Vec<FieldError>) -> Self {
         errors.truncate(MAX_FIELD_ERRORS);

@@ -14,6 +14,17 @@ use sha2::{Digest, Sha256};
 use super::error::ApiError;
 use super::json::CONTENT_TYPE_JSON;
 
+/// Extension of a response: the tag of its body, where that is large and was made on a blocking thread.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyTag(String);
+
+impl BodyTag {
+    /// Returns the tag of a body.
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self(format!("\"{}\"", hex::encode(&Sha256::digest(bytes)[..16])))
+    }
+}
+
 /// Middleware that tags JSON responses to GET.
 pub(crate) async fn conditional(request: Request, next: Next) -> Response {
     let if_none_match = request.headers().get(IF_NONE_MATCH).cloned();
@@ -31,7 +42,7 @@ async fn with_etag(response: Response, if_none_match: Option<&HeaderValue>) -> R
     let (mut parts, body) = response.into_parts();
     // A JSON body is in memory as a whole already.
     let Ok(bytes) = to_bytes(body, usize::MAX).await else { return ApiError::internal().into_response() };
-    let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&bytes)[..16]));
+    let BodyTag(tag) = parts.extensions.remove::<BodyTag>().unwrap_or_else(|| BodyTag::of(&bytes));
     let matches = if_none_match.is_some_and(|value| is_match(value, &tag));
     if let Ok(value) = HeaderValue::try_from(tag) {
         parts.headers.insert(ETAG, value);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use chrono::DateTime;
 use prost_types::Timestamp;
 
-use super::body_limits::LargeBodyPermit;
+use super::body_limits::BodyPermit;
 use super::duration::parse_duration;
 use super::error::{ApiError, FieldError};
 use super::json_value::Value;
@@ -31,12 +31,12 @@ pub(crate) struct FieldReader {
     /// Path of the object that `values` belong to, with a dot at its end; empty for the body itself.
     prefix: String,
     errors: Vec<FieldError>,
-    permit: LargeBodyPermit,
+    permit: BodyPermit,
 }
 
 impl FieldReader {
     /// Reads `values`, of a body that `permit` allows in memory.
-    pub(super) fn new(values: BTreeMap<String, Value>, permit: LargeBodyPermit) -> Self {
+    pub(super) fn new(values: BTreeMap<String, Value>, permit: BodyPermit) -> Self {
         Self { values, prefix: String::new(), errors: Vec::new(), permit }
     }
 
@@ -195,6 +195,15 @@ impl FieldReader {
         }
     }
 
+    /// Reads an optional whole number that may be null, which is `Some(None)`.
+    pub(crate) fn nullable_number(&mut self, name: &str) -> Option<Option<i64>> {
+        if self.values.get(name) == Some(&Value::Null) {
+            self.values.remove(name);
+            return Some(None);
+        }
+        self.optional_number(name).map(Some)
+    }
+
     /// Reads a required whole number; zero counts as absent.
     pub(crate) fn required_number(&mut self, name: &str) -> i64 {
         match self.take(name) {
@@ -316,7 +325,7 @@ impl FieldReader {
     ///
     /// # Errors
     /// 422 with all mistakes that were noted.
-    pub(crate) fn finish(self) -> Result<LargeBodyPermit, ApiError> {
+    pub(crate) fn finish(self) -> Result<BodyPermit, ApiError> {
         if self.errors.is_empty() { Ok(self.permit) } else { Err(ApiError::invalid(self.errors)) }
     }
 }

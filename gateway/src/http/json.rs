@@ -1,94 +1,308 @@
 //! JSON responses: compact, and with the characters that HTML and JavaScript interpret escaped.
+//!
+//! A handler returns a value and a status. The bytes are made afterwards by the layer of the API, from [`Unwritten`], within the budget
+//! of a response: those of a larger one are counted and never made. Long texts of a list are cut so that the list fits.
+//!
+//! Not here: the threads on which large responses are written.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use ferrite_rest::LongTexts;
 use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
 
 pub(crate) const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
-/// Returns `value` as JSON. `<`, `>`, `&`, U+2028 and U+2029 are written as `\u…`, so that the text is safe inside a web page.
-pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
-    let plain = serde_json::to_vec(value).expect("answers have string keys and no failing serializer");
-    escape(plain)
+/// Most bytes that a cut text grows by: its mark, `,"truncated":true`.
+const MARK_BYTES: usize = 17;
+
+/// Compact JSON in which `<`, `>`, `&`, U+2028 and U+2029 are written as `\u…`, so that the text is safe inside a web page.
+struct SafeFormatter;
+
+impl Formatter for SafeFormatter {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let bytes = fragment.as_bytes();
+        let (mut start, mut at) = (0, 0);
+        while let Some(found) = bytes[at..].iter().position(|byte| matches!(byte, b'<' | b'>' | b'&' | 0xe2)) {
+            at += found;
+            let (escape, length) = match &bytes[at..] {
+                [b'<', ..] => ("\\u003c", 1),
+                [b'>', ..] => ("\\u003e", 1),
+                [b'&', ..] => ("\\u0026", 1),
+                [_, 0x80, 0xa8, ..] => ("\\u2028", 3),
+                [_, 0x80, 0xa9, ..] => ("\\u2029", 3),
+                _ => {
+                    at += 1;
+                    continue;
+                }
+            };
+            writer.write_all(&bytes[start..at])?;
+            writer.write_all(escape.as_bytes())?;
+            at += length;
+            start = at;
+        }
+        writer.write_all(&bytes[start..])
+    }
 }
 
-/// Escapes the characters. They occur inside of strings only, where the escape means the same.
-fn escape(plain: Vec<u8>) -> Vec<u8> {
-    if !plain.iter().any(|byte| matches!(byte, b'<' | b'>' | b'&' | 0xe2)) {
-        return plain;
+/// Returns the bytes with which `character` is written inside of a JSON string.
+fn written_bytes(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\u{8}' | '\u{c}' | '\n' | '\r' | '\t' => 2,
+        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => 6,
+        other => other.len_utf8(),
     }
-    let mut escaped = Vec::with_capacity(plain.len() + 64);
-    let mut rest = plain.as_slice();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        match (first, after) {
-            (b'<', _) => escaped.extend_from_slice(b"\\u003c"),
-            (b'>', _) => escaped.extend_from_slice(b"\\u003e"),
-            (b'&', _) => escaped.extend_from_slice(b"\\u0026"),
-            (0xe2, [0x80, last @ (0xa8 | 0xa9), after @ ..]) => {
-                escaped.extend_from_slice(if *last == 0xa8 { b"\\u2028" } else { b"\\u2029" });
-                rest = after;
-            }
-            (other, _) => escaped.push(*other),
+}
+
+/// Bytes of a response as they are written, or their number alone.
+struct Output {
+    /// `None` if bytes are only counted.
+    kept: Option<Vec<u8>>,
+    count: usize,
+    max_bytes: usize,
+}
+
+impl Output {
+    fn counting(max_bytes: usize) -> Self {
+        Self { kept: None, count: 0, max_bytes }
+    }
+
+    fn keeping(capacity: usize, max_bytes: usize) -> Self {
+        Self { kept: Some(Vec::with_capacity(capacity)), count: 0, max_bytes }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.count = self.count.saturating_add(bytes.len());
+        if self.count > self.max_bytes {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Error of a value whose JSON has more bytes than its output may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OverBudget;
+
+/// Writes a value to `output`.
+fn write_to<T: Serialize + ?Sized>(value: &T, output: &mut Output) -> Result<(), OverBudget> {
+    let written = value.serialize(&mut Serializer::with_formatter(output, SafeFormatter));
+    // Answers have string keys and no failing serializer: only the output fails.
+    written.map_err(|_| OverBudget)
+}
+
+/// Returns `value` as JSON, whatever its size: for errors and other values whose parts are bounded.
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+    let mut output = Output::keeping(128, usize::MAX);
+    write_to(value, &mut output).expect("the output has no limit");
+    output.kept.unwrap_or_default()
+}
+
+/// The value of a response that is not written yet.
+trait Payload: Send {
+    fn write(&self, output: &mut Output) -> Result<(), OverBudget>;
+
+    /// Cuts long texts, if there are any, so that the JSON has at most `max_bytes`.
+    fn shorten(&mut self, max_bytes: usize);
+}
+
+/// A value without texts that may be cut.
+struct Whole<T>(T);
+
+impl<T: Serialize + Send> Payload for Whole<T> {
+    fn write(&self, output: &mut Output) -> Result<(), OverBudget> {
+        write_to(&self.0, output)
+    }
+
+    fn shorten(&mut self, _: usize) {}
+}
+
+/// A list whose entries have texts that may be cut.
+struct Texts<T>(Vec<T>);
+
+impl<T: Serialize + LongTexts + Send> Payload for Texts<T> {
+    fn write(&self, output: &mut Output) -> Result<(), OverBudget> {
+        write_to(&self.0, output)
+    }
+
+    /// Each text gets the same number of bytes of what the rest leaves.
+    fn shorten(&mut self, max_bytes: usize) {
+        let mut whole = Output::counting(usize::MAX);
+        if self.write(&mut whole).is_err() || whole.count <= max_bytes {
+            return;
+        }
+        let (mut texts, mut bytes) = (0, 0);
+        for entry in &mut self.0 {
+            entry.for_each_text(&mut |text, _| {
+                texts += 1;
+                bytes += text.chars().map(written_bytes).sum::<usize>();
+            });
+        }
+        let rest = whole.count - bytes + texts * MARK_BYTES;
+        let max_text_bytes = max_bytes.saturating_sub(rest) / texts.max(1);
+        for entry in &mut self.0 {
+            entry.for_each_text(&mut |text, is_cut| *is_cut |= cut(text, max_text_bytes));
         }
     }
-    escaped
+}
+
+/// A value that can leave out a part of itself and say so.
+pub(crate) trait Shorten {
+    /// Leaves out what does not fit, so that the JSON has at most `max_bytes`.
+    fn shorten(&mut self, max_bytes: usize);
+}
+
+/// A value of which a part may be left out.
+struct Parts<T>(T);
+
+impl<T: Serialize + Shorten + Send> Payload for Parts<T> {
+    fn write(&self, output: &mut Output) -> Result<(), OverBudget> {
+        write_to(&self.0, output)
+    }
+
+    fn shorten(&mut self, max_bytes: usize) {
+        self.0.shorten(max_bytes);
+    }
+}
+
+/// Returns the bytes of `value` as JSON.
+pub(crate) fn json_bytes<T: Serialize + ?Sized>(value: &T) -> usize {
+    let mut whole = Output::counting(usize::MAX);
+    // Fails for a value beyond all limits only.
+    write_to(value, &mut whole).map_or(usize::MAX, |()| whole.count)
+}
+
+/// Cuts a text so that it is written with at most `max_bytes`. Returns whether that took anything away.
+fn cut(text: &mut String, max_bytes: usize) -> bool {
+    let mut written = 0;
+    let end = text.char_indices().find(|(_, character)| {
+        written += written_bytes(*character);
+        written > max_bytes
+    });
+    let Some((end, _)) = end else { return false };
+    text.truncate(end);
+    true
+}
+
+/// Extension of a response whose value is not written yet. It is written once.
+#[derive(Clone)]
+pub(crate) struct Unwritten {
+    payload: Arc<Mutex<Option<Box<dyn Payload>>>>,
+    /// True for a page of a list, of which a client can ask for less.
+    pub(crate) is_page: bool,
+}
+
+impl Unwritten {
+    fn new(payload: impl Payload + 'static, is_page: bool) -> Self {
+        Self { payload: Arc::new(Mutex::new(Some(Box::new(payload)))), is_page }
+    }
+
+    fn take(&self) -> Option<Box<dyn Payload>> {
+        self.payload.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Returns the JSON, if it has at most `max_bytes`. If it has not, nothing is changed.
+    ///
+    /// # Errors
+    /// When the JSON has more bytes.
+    pub(crate) fn try_write(&self, max_bytes: usize) -> Result<Vec<u8>, OverBudget> {
+        let Some(payload) = self.take() else { return Err(OverBudget) };
+        let mut output = Output::keeping(256, max_bytes);
+        if payload.write(&mut output).is_ok() {
+            return Ok(output.kept.unwrap_or_default());
+        }
+        *self.payload.lock().unwrap_or_else(PoisonError::into_inner) = Some(payload);
+        Err(OverBudget)
+    }
+
+    /// Returns the JSON, with the texts of a list cut so that they fit into `max_bytes`. Keeps a processor busy; takes no more memory than
+    /// the JSON has bytes.
+    ///
+    /// # Errors
+    /// When the JSON has more bytes all the same.
+    pub(crate) fn write(&self, max_bytes: usize) -> Result<Vec<u8>, OverBudget> {
+        let Some(mut payload) = self.take() else { return Err(OverBudget) };
+        payload.shorten(max_bytes);
+        let mut count = Output::counting(max_bytes);
+        payload.write(&mut count)?;
+        let mut output = Output::keeping(count.count, max_bytes);
+        payload.write(&mut output)?;
+        Ok(output.kept.unwrap_or_default())
+    }
+
+    fn into_response(self, status: StatusCode) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, CONTENT_TYPE_JSON);
+        response.extensions_mut().insert(self);
+        response
+    }
 }
 
 /// A response of a status and a value.
 pub(crate) struct Json<T>(pub(crate) StatusCode, pub(crate) T);
 
-impl<T: Serialize> IntoResponse for Json<T> {
+impl<T: Serialize + Send + 'static> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(encode(&self.1)));
-        *response.status_mut() = self.0;
-        response.headers_mut().insert(CONTENT_TYPE, CONTENT_TYPE_JSON);
-        response
+        Unwritten::new(Whole(self.1), false).into_response(self.0)
     }
 }
 
 /// Returns 200 with a value.
-pub(crate) fn ok<T: Serialize>(value: T) -> Response {
+pub(crate) fn ok<T: Serialize + Send + 'static>(value: T) -> Response {
     Json(StatusCode::OK, value).into_response()
 }
 
+/// Returns 200 with a value that leaves out what does not fit into a response.
+pub(crate) fn ok_with_parts<T: Serialize + Shorten + Send + 'static>(value: T) -> Response {
+    Unwritten::new(Parts(value), false).into_response(StatusCode::OK)
+}
+
 /// Returns 201 with a value.
-pub(crate) fn created<T: Serialize>(value: T) -> Response {
+pub(crate) fn created<T: Serialize + Send + 'static>(value: T) -> Response {
     Json(StatusCode::CREATED, value).into_response()
 }
 
 /// Returns 202 with a value.
-pub(crate) fn accepted<T: Serialize>(value: T) -> Response {
+pub(crate) fn accepted<T: Serialize + Send + 'static>(value: T) -> Response {
     Json(StatusCode::ACCEPTED, value).into_response()
 }
 
 /// Returns 200 with a page of a list and the headers of the page.
-pub(crate) fn page<T: Serialize>(value: T, headers: HeaderMap) -> Response {
-    let mut response = ok(value);
+pub(crate) fn page<T: Serialize + Send + 'static>(value: T, headers: HeaderMap) -> Response {
+    let mut response = Unwritten::new(Whole(value), true).into_response(StatusCode::OK);
+    response.headers_mut().extend(headers);
+    response
+}
+
+/// Returns 200 with a page of a list whose entries have long texts, which are cut where the page would not fit into a response.
+pub(crate) fn page_of_texts<T: Serialize + LongTexts + Send + 'static>(
+    entries: Vec<T>,
+    headers: HeaderMap,
+) -> Response {
+    let mut response = Unwritten::new(Texts(entries), true).into_response(StatusCode::OK);
     response.headers_mut().extend(headers);
     response
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn characters_of_html_are_escaped() {
-        let text = "<script>&\u{2028}\u{2029}\u{2027}é€";
-        let encoded = String::from_utf8(encode(text)).unwrap();
-        assert_eq!(encoded, "\"\\u003cscript\\u003e\\u0026\\u2028\\u2029\u{2027}é€\"");
-    }
-
-    proptest! {
-        #[test]
-        fn escaping_changes_no_value(text in any::<String>()) {
-            let back: String = serde_json::from_slice(&encode(&text)).unwrap();
-            prop_assert_eq!(back, text);
-        }
-    }
-}
+mod tests;

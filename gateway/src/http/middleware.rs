@@ -11,14 +11,15 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use ferrite_kit::server::Peer;
+use ferrite_kit::server::{Peer, TrustedProxies};
 use ferrite_proto::metadata;
 use http_body::Body as _;
 
-use super::client_address::client_address;
+use super::client_address::{ClientAddress, client_address, resolve};
 use super::error::{ApiError, render};
 use super::path::decode;
 use super::query_token::take_token_from_query;
+use super::unread_body::BodyWatch;
 use ferrite_rest::links::Links;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
@@ -37,6 +38,8 @@ pub(crate) struct MiddlewareState {
     pub(crate) links: Links,
     /// True if the API accepts a token in the query.
     pub(crate) allow_query_token: bool,
+    /// Proxies whose word about their clients is believed.
+    pub(crate) trusted_proxies: TrustedProxies,
 }
 
 /// Gives a request its id and the address of its client, normalizes its path, and completes the response.
@@ -44,10 +47,12 @@ pub(crate) async fn handle(State(state): State<MiddlewareState>, mut request: Re
     let id = request_id(request.headers());
     strip_internal_headers(request.headers_mut());
     request.headers_mut().insert(REQUEST_ID, id.clone());
-    let client = request.extensions().get::<Peer>().and_then(|Peer(peer)| client_address(peer.ip()));
-    if let Some(client) = client {
-        request.headers_mut().insert(CLIENT, client);
+    let peer = request.extensions().get::<Peer>().map(|Peer(peer)| peer.ip());
+    if let Some(ClientAddress(address)) = resolve(peer, request.headers(), &state.trusted_proxies) {
+        request.extensions_mut().insert(ClientAddress(address));
+        request.headers_mut().extend(client_address(address).map(|counted| (CLIENT, counted)));
     }
+    let body = BodyWatch::of(&mut request);
     let is_head = request.method() == Method::HEAD;
     let is_api =
         request.uri().path().strip_prefix(API_PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -56,6 +61,9 @@ pub(crate) async fn handle(State(state): State<MiddlewareState>, mut request: Re
     let mut response = render(response, &state.links);
     if is_head && is_api {
         response = without_body(response);
+    }
+    if let Some(body) = body {
+        body.finish(&mut response).await;
     }
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -1,17 +1,20 @@
 //! HTTP on the client's side: requests, JSON bodies, queries, pages, routes and errors of the API. Lowest room, beside
 //! `upstream`.
 //!
-//! Order of the files, each using those to its right: `middleware` → `query_token`, `client_address`, `error`; `etag`, `redirect` →
-//! `error`; `upload` → `body_limits`; `body` → `fields` → `json_value`, `body_limits`, `duration` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here:
+//! Order of the files, each using those to its right: `middleware` → `query_token`, `client_address`, `error`; `client_bounds` → `client_address`, `error`; `https_redirect`;
+//! `middleware` → `unread_body`;
+//! `etag`, `redirect` → `error`; `upload` → `body_limits` → `shares`; `body` → `fields` → `json_value`, `body_limits`, `duration` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here:
 //! the operations, and the services that carry them out.
 
 pub(crate) mod body;
 pub(crate) mod body_limits;
 pub(crate) mod client_address;
+pub(crate) mod client_bounds;
 mod duration;
 pub(crate) mod error;
 pub(crate) mod etag;
 pub(crate) mod fields;
+pub(crate) mod https_redirect;
 pub(crate) mod json;
 mod json_value;
 pub(crate) mod middleware;
@@ -21,4 +24,6 @@ pub(crate) mod query;
 mod query_token;
 pub(crate) mod redirect;
 pub(crate) mod routes;
+mod shares;
+mod unread_body;
 pub(crate) mod upload;

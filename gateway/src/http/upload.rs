@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
-use super::body_limits::BodyLimits;
+use super::body_limits::{BodyLimits, UploadPermit};
 use super::error::{ApiError, FieldError};
 
 /// Bytes in front of a part with a file that are read to find its beginning.
@@ -38,6 +38,8 @@ pub(crate) struct Upload {
     pub(crate) content: Body,
     /// True once the content has turned out not to be as its form requires.
     pub(crate) is_malformed: Arc<AtomicBool>,
+    /// Kept until the file is passed on.
+    pub(crate) permit: UploadPermit,
 }
 
 impl<S: Send + Sync> FromRequest<S> for FileBody {
@@ -50,12 +52,18 @@ impl<S: Send + Sync> FromRequest<S> for FileBody {
 }
 
 impl FileBody {
-    /// Reads up to the beginning of the file: in a multipart body, the part `field`, which must be the first one.
+    /// Reads up to the beginning of the file that `user` sends: in a multipart body, the part `field`, which must be the first one.
     ///
     /// # Errors
-    /// 415 for another content type, 413 for a body that declares more than `max_bytes`, 408 for a client that sends too slowly, 400 for
-    /// a malformed body, 422 for one with another first part.
-    pub(crate) async fn open(self, limits: &BodyLimits, max_bytes: u64, field: &str) -> Result<Upload, ApiError> {
+    /// 415 for another content type, 413 for a body that declares more than `max_bytes`, 503 for too many files at once, 408 for a client
+    /// that sends too slowly, 400 for a malformed body, 422 for one with another first part.
+    pub(crate) async fn open(
+        self,
+        limits: &BodyLimits,
+        user: i64,
+        max_bytes: u64,
+        field: &str,
+    ) -> Result<Upload, ApiError> {
         let content_type = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         let is_form = media_type.eq_ignore_ascii_case("multipart/form-data");
@@ -68,19 +76,20 @@ impl FileBody {
         if declared.is_some_and(|declared| declared > allowed) {
             return Err(ApiError::too_large());
         }
+        let permit = limits.upload(&self.headers, user)?;
         if !is_form {
             let (name, content_type) = (None, FILE_TYPE.to_owned());
-            return Ok(Upload { name, content_type, content: self.body, is_malformed: Arc::default() });
+            return Ok(Upload { name, content_type, content: self.body, is_malformed: Arc::default(), permit });
         }
         let boundary = multer::parse_boundary(content_type)
             .map_err(|_| ApiError::bad_request("content type names no boundary of parts"))?;
-        tokio::time::timeout(limits.max_pause, open_part(self.body, boundary, field))
+        tokio::time::timeout(limits.max_pause, open_part(self.body, boundary, field, permit))
             .await
             .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "request body did not arrive in time"))?
     }
 }
 
-async fn open_part(body: Body, boundary: String, field: &str) -> Result<Upload, ApiError> {
+async fn open_part(body: Body, boundary: String, field: &str, permit: UploadPermit) -> Result<Upload, ApiError> {
     let head_bytes = Arc::new(AtomicUsize::new(0));
     let chunks = PacedChunks { chunks: body.into_data_stream(), head_bytes: Arc::clone(&head_bytes), is_next: true };
     let mut parts = multer::Multipart::new(chunks, boundary);
@@ -102,7 +111,7 @@ async fn open_part(body: Body, boundary: String, field: &str) -> Result<Upload, 
             flag.store(true, Ordering::Relaxed);
         }
     }));
-    Ok(Upload { name, content_type, content, is_malformed })
+    Ok(Upload { name, content_type, content, is_malformed, permit })
 }
 
 /// Value of a count of bytes that does not grow any more.
@@ -156,8 +165,8 @@ mod tests {
     async fn open(content_type: &str, body: Body, max_bytes: u64) -> Result<Upload, u16> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
-        let limits = BodyLimits::new(1, Duration::from_secs(5));
-        FileBody { headers, body }.open(&limits, max_bytes, "file").await.map_err(|error| error.status.as_u16())
+        let limits = BodyLimits::new(1, 1, Duration::from_secs(5));
+        FileBody { headers, body }.open(&limits, 7, max_bytes, "file").await.map_err(|error| error.status.as_u16())
     }
 
     fn form(name: &str, content: &str) -> String {
@@ -187,6 +196,22 @@ mod tests {
         let cut = form("file", "abc").replace("--xyz--", "");
         let upload = open(FORM, Body::from(cut), 9).await.unwrap();
         assert!(upload.content.collect().await.is_err() && upload.is_malformed.load(Ordering::Relaxed));
+    }
+
+    #[tokio::test]
+    async fn a_user_passes_on_so_many_files_at_once() {
+        let limits = BodyLimits::new(1, 8, Duration::from_secs(5));
+        let open = async |user| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, FILE_TYPE.parse().unwrap());
+            FileBody { headers, body: Body::empty() }.open(&limits, user, 9, "file").await
+        };
+        let (first, second) = (open(1).await.unwrap(), open(1).await.unwrap());
+        assert_eq!(open(1).await.err().map(|error| error.status.as_u16()), Some(503));
+        let other = open(2).await.unwrap();
+        drop(first);
+        let again = open(1).await.unwrap();
+        drop((second, other, again));
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ use super::identity::{ConnectionTracker, KeyOwner, SshClient, set_metadata};
 use super::session::{self, Message, OpenSession, SessionEnd};
 use super::state::SshState;
 use crate::git::target;
-use crate::upstream::reauthorize::{Revoked, until_revoked};
+use crate::upstream::reauthorize::Revoked;
 
 /// Exit status of everything but a command that git has ended.
 const EXIT_FAILURE: u32 = 1;
@@ -167,7 +167,7 @@ async fn open(
         basic: None,
         ssh_fingerprint: Some(client.key.fingerprint.clone()),
     };
-    let mut request = tonic::Request::new(access_request.clone());
+    let mut request = tonic::Request::new(access_request);
     set_metadata(&mut request, client.address.as_ref(), request_id);
     let response = state.access.clone().resolve_access(request).await;
     let is_user = matches!(client.key.owner, KeyOwner::User(_));
@@ -182,5 +182,5 @@ async fn open(
     }
     let request = OpenSession { repository_id: stored_id, grant, service: command.service, protocol, request_id };
     let session = session::open(&state.git_client, request).await?;
-    Ok((session, until_revoked(state.access.clone(), access_request, state.reauthorize_interval)))
+    Ok((session, state.reauthorizer.until_revoked(response.reauthorization)))
 }

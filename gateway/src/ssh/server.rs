@@ -1,15 +1,16 @@
 //! The SSH listener: limits on connections, the configuration of the protocol, and the timeouts of a connection.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::net::{Listener, Stream};
+use ferrite_kit::server::{ConnectionRefusal, ConnectionSlot};
 use russh::keys::{Algorithm, EcdsaCurve, HashAlg, PrivateKey};
 use russh::server::Config;
 use russh::{MethodKind, MethodSet, Preferred, SshId, compression};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +28,11 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_UNANSWERED_KEEPALIVES: usize = 4;
 /// Connections of one address that end without authentication within [`FAILURE_WINDOW`] before its connections are refused.
 const MAX_FAILURES: u32 = 60;
+/// As [`MAX_FAILURES`], for an address from which somebody authenticated within [`KNOWN_ADDRESS_WINDOW`]: a person whose key is wrong does
+/// not keep out the others behind one address.
+const MAX_FAILURES_KNOWN: u32 = 600;
 const FAILURE_WINDOW: Duration = Duration::from_secs(600);
+const KNOWN_ADDRESS_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 /// Packets of a channel that are buffered until git reads them, of at most [`MAX_PACKET_BYTES`] each.
 const CHANNEL_BUFFER_PACKETS: usize = 16;
 const MAX_PACKET_BYTES: u32 = 32 << 10;
@@ -92,20 +97,65 @@ pub(super) async fn serve(listener: Listener, state: Arc<SshState>, config: Arc<
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&state.connections).try_acquire_owned() else {
-            count("full");
-            continue;
-        };
-        let Some(slot) = ConnectionSlot::acquire(&state, peer, permit) else {
-            count("too_many_of_one_address");
-            continue;
+        // Connections of a trusted proxy belong to many clients: they are counted once the client is known.
+        let address = peer.map(|peer| peer.ip()).filter(|address| !state.transport.is_trusted_proxy(*address));
+        let mut slot = match state.connections.admit(address) {
+            Ok(slot) => slot,
+            Err(refusal) => {
+                count_refused(refusal);
+                continue;
+            }
         };
         let (shared, config) = (Arc::clone(&state), Arc::clone(&config));
         state.life.spawn("ssh connection", async move {
-            serve_connection(&shared, config, stream, peer).await;
+            if let Some((stream, client)) = establish(&shared, stream, peer, &mut slot).await {
+                serve_connection(&shared, config, stream, client).await;
+            }
             drop(slot);
         });
     }
+}
+
+/// Reads the header of the PROXY protocol, if one is expected, and counts the connection under the address of its client. `None` if the
+/// connection has to end.
+async fn establish(
+    state: &SshState,
+    stream: Stream,
+    peer: Option<SocketAddr>,
+    slot: &mut ConnectionSlot,
+) -> Option<(Stream, Option<SocketAddr>)> {
+    let established = tokio::select! {
+        () = state.life.stopping() => return None,
+        established = tokio::time::timeout(state.limits.sign_in_timeout, state.transport.establish(stream, peer)) => established,
+    };
+    let (stream, client) = match established {
+        Ok(Ok(established)) => established,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "an SSH connection is not established");
+            count("not_established");
+            return None;
+        }
+        Err(_) => {
+            count("not_established");
+            return None;
+        }
+    };
+    if let Some(address) =
+        client.map(|client| client.ip()).filter(|address| !state.transport.is_trusted_proxy(*address))
+        && let Err(refusal) = slot.set_address(address)
+    {
+        count_refused(refusal);
+        return None;
+    }
+    Some((stream, client))
+}
+
+/// Counts a connection that exceeds a bound.
+fn count_refused(refusal: ConnectionRefusal) {
+    count(match refusal {
+        ConnectionRefusal::Full => "full",
+        ConnectionRefusal::Address | ConnectionRefusal::Network => "too_many_of_one_address",
+    });
 }
 
 /// Counts a connection by its result.
@@ -113,55 +163,15 @@ fn count(result: &'static str) {
     metrics::counter!("ferrite_ssh_connections_total", "result" => result).increment(1);
 }
 
-/// One connection in the counts of all and of its address, until it is dropped.
-struct ConnectionSlot {
-    state: Arc<SshState>,
-    address: Option<IpAddr>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl ConnectionSlot {
-    /// Counts a connection; `None` if its address has too many.
-    fn acquire(state: &Arc<SshState>, peer: Option<SocketAddr>, permit: OwnedSemaphorePermit) -> Option<Self> {
-        let address = peer.and_then(|peer| counted_address(peer.ip()));
-        if let Some(address) = address {
-            let mut connections = state.connections_per_ip.lock().expect("nothing panics while it is held");
-            let count = connections.entry(address).or_insert(0);
-            if *count >= state.limits.max_connections_per_ip {
-                return None;
-            }
-            *count += 1;
-        }
-        metrics::gauge!("ferrite_ssh_connections").increment(1);
-        Some(Self { state: Arc::clone(state), address, _permit: permit })
-    }
-}
-
-impl Drop for ConnectionSlot {
-    fn drop(&mut self) {
-        metrics::gauge!("ferrite_ssh_connections").decrement(1);
-        let Some(address) = self.address else { return };
-        let mut connections = self.state.connections_per_ip.lock().expect("nothing panics while it is held");
-        if let Some(count) = connections.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                connections.remove(&address);
-            }
-        }
-    }
-}
-
-/// Returns the address under which connections are counted: for IPv6 the network.
-fn counted_address(address: IpAddr) -> Option<IpAddr> {
-    client_address(address)?.to_str().ok()?.parse().ok()
-}
-
 /// Serves one connection to its end.
 async fn serve_connection(state: &Arc<SshState>, config: Arc<Config>, stream: Stream, peer: Option<SocketAddr>) {
     let address = peer.and_then(|peer| client_address(peer.ip()));
-    let failures_key =
-        format!("ssh {}", address.as_ref().and_then(|address| address.to_str().ok()).unwrap_or_default());
-    if state.limiter.peek(&failures_key, FAILURE_WINDOW).await.0 >= MAX_FAILURES {
+    let counted = address.as_ref().and_then(|address| address.to_str().ok()).unwrap_or_default();
+    let (failures_key, known_key) = (format!("ssh {counted}"), format!("ssh known {counted}"));
+    let failures = state.limiter.peek(&failures_key, FAILURE_WINDOW).await.0;
+    let is_known = failures >= MAX_FAILURES && state.limiter.peek(&known_key, KNOWN_ADDRESS_WINDOW).await.0 > 0;
+    let max_failures = if is_known { MAX_FAILURES_KNOWN } else { MAX_FAILURES };
+    if failures >= max_failures {
         count("throttled");
         return;
     }
@@ -190,6 +200,9 @@ async fn serve_connection(state: &Arc<SshState>, config: Arc<Config>, stream: St
     }
     if connection.is_authenticated {
         count("ok");
+        if state.limiter.peek(&known_key, KNOWN_ADDRESS_WINDOW).await.0 == 0 {
+            state.limiter.count(&known_key, KNOWN_ADDRESS_WINDOW).await;
+        }
     } else if connection.has_offered_key {
         count("stranger");
         state.limiter.count(&failures_key, FAILURE_WINDOW).await;

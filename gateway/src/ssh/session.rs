@@ -23,6 +23,8 @@ use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protoco
 /// Deadline for opening a session. git-svc lets a session wait half a minute for a permit and half a minute until a process may
 /// start.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(75);
+/// Deadline for the last line of a channel, and for its exit status.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// `SSH_EXTENDED_DATA_STDERR` (RFC 4254, section 5.2).
 const STDERR: u32 = 1;
 
@@ -179,18 +181,21 @@ async fn pipe_to_client<R: AsyncRead>(from_git: R, write: &ChannelWriteHalf<Msg>
     }
 }
 
-/// Sends a last line and the exit status, and closes a channel.
+/// Sends a last line and the exit status, and closes a channel. The line is left out if the client does not read.
 pub(super) async fn close(write: &ChannelWriteHalf<Msg>, message: Option<Message<'_>>, exit_status: u32) {
-    let sent = async {
+    let line = async {
         match message {
-            Some(Message::Error(line)) => write.extended_data_bytes(STDERR, format!("{line}\n").into_bytes()).await?,
-            Some(Message::Output(line)) => write.data_bytes(format!("{line}\n").into_bytes()).await?,
-            None => {}
+            Some(Message::Error(line)) => write.extended_data_bytes(STDERR, format!("{line}\n").into_bytes()).await,
+            Some(Message::Output(line)) => write.data_bytes(format!("{line}\n").into_bytes()).await,
+            None => Ok(()),
         }
+    };
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, line).await);
+    // These take no room in the window of a client that does not read, and end its wait when it reads on.
+    let end = async {
         write.eof().await?;
         write.exit_status(exit_status).await?;
         write.close().await
     };
-    // Fails only when the client has disconnected already.
-    let _: Result<(), russh::Error> = sent.await;
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, end).await);
 }

@@ -39,7 +39,7 @@ use tonic_health::pb::health_client::HealthClient;
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(20);
 /// Deadline of a call that makes a commit or a repository.
 pub(crate) const LONG_CALL_DEADLINE: Duration = Duration::from_secs(30);
-/// Largest response of a service, in bytes: 50 issues of 1 MiB each, a directory with 8 MiB of content, or a page of long commits.
+/// Largest response of a service, in bytes: services cut pages of texts at 16 MiB, and the contents of a directory at 8 MiB.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Channels to the services; cheap to clone.

@@ -7,13 +7,12 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
+use ferrite_kit::grpc::ChannelCredentials;
 use ferrite_kit::net::{Address, Stream};
-use ferrite_kit::service_key::ServiceTokenSource;
 use ferrite_kit::telemetry;
 use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol};
 use ferrite_proto::metadata;
@@ -67,7 +66,7 @@ impl GitClientError {
 #[derive(Clone)]
 pub(crate) struct GitHttpClient {
     client: Client<Connector, Body>,
-    credential: Arc<ServiceTokenSource>,
+    credentials: ChannelCredentials,
 }
 
 impl std::fmt::Debug for GitHttpClient {
@@ -79,14 +78,14 @@ impl std::fmt::Debug for GitHttpClient {
 impl GitHttpClient {
     /// Makes a pool for the git-svc at `address`. Connects on the first request.
     #[must_use]
-    pub(crate) fn new(address: Address, credential: Arc<ServiceTokenSource>) -> Self {
+    pub(crate) fn new(address: Address, credentials: ChannelCredentials) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
             .http1_max_buf_size(BUFFER_BYTES)
-            .build(Connector { address });
-        Self { client, credential }
+            .build(Connector { address, credentials: credentials.clone() });
+        Self { client, credentials }
     }
 
     /// Sends `request`, whose URI is a path of git-svc, and returns the response as soon as its headers have arrived. Adds the
@@ -99,9 +98,8 @@ impl GitHttpClient {
         *request.uri_mut() = Uri::builder().scheme("http").authority(AUTHORITY).path_and_query(path).build()?;
         *request.version_mut() = Version::HTTP_11;
         telemetry::inject(request.headers_mut());
-        request
-            .headers_mut()
-            .insert(metadata::SERVICE, HeaderValue::try_from(self.credential.token()).map_err(http::Error::from)?);
+        let token = HeaderValue::from_str(&self.credentials.token()).map_err(http::Error::from)?;
+        request.headers_mut().insert(metadata::SERVICE, token);
         self.client.request(request).await.map_err(|error| {
             if error.is_connect() { GitClientError::Unavailable(error) } else { GitClientError::Interrupted(error) }
         })
@@ -119,6 +117,7 @@ pub(crate) fn set_git_protocol(headers: &mut HeaderMap, protocol: &GitProtocol) 
 #[derive(Clone, Debug)]
 struct Connector {
     address: Address,
+    credentials: ChannelCredentials,
 }
 
 impl Service<Uri> for Connector {
@@ -131,9 +130,9 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let address = self.address.clone();
+        let Self { address, credentials } = self.clone();
         Box::pin(async move {
-            let stream = tokio::time::timeout(CONNECT_TIMEOUT, address.connect()).await??;
+            let stream = tokio::time::timeout(CONNECT_TIMEOUT, credentials.connect(&address)).await??;
             Ok(PooledStream(TokioIo::new(stream)))
         })
     }

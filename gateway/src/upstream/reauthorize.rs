@@ -1,55 +1,130 @@
-//! Repeated authorization of long transfers: repo-svc is asked again while a transfer lasts, and a transfer whose caller lost its
-//! permission is cut off.
+//! Repeated authorization of long transfers: repo-svc is asked again while a transfer lasts, by the id of the credential, and a transfer
+//! whose caller lost its permission is cut off, whether its client reads or not.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use axum::BoxError;
 use bytes::Bytes;
+use ferrite_kit::Lifecycle;
 use ferrite_kit::grpc::Channel;
 use ferrite_proto::error::reason;
-use ferrite_proto::repo::ResolveAccessRequest;
+use ferrite_proto::repo::ReauthorizeAccessRequest;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use http_body::{Body, Frame, SizeHint};
-use tonic::{Code, Status};
+use tokio::sync::oneshot;
+use tonic::{Code, Request, Status};
+
+/// Deadline of one question. The next one follows after the interval.
+const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A future that completes when the permission of a caller is revoked, with the status of repo-svc.
 pub(crate) type Revoked = Pin<Box<dyn Future<Output = Status> + Send>>;
 
-/// Resolves `request` anew every `interval` until repo-svc refuses it. A failure to reach repo-svc revokes nothing.
-pub(crate) fn until_revoked(
+/// Asks repo-svc about the callers of running transfers; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Reauthorizer {
     access: AccessServiceClient<Channel>,
-    request: ResolveAccessRequest,
     interval: Duration,
-) -> Revoked {
-    Box::pin(async move {
-        loop {
-            tokio::time::sleep(interval).await;
-            match access.clone().resolve_access(request.clone()).await {
-                Err(status) if is_refusal(&status) => return status,
-                Ok(_) | Err(_) => {}
-            }
-        }
-    })
+    life: Lifecycle,
 }
 
-/// Returns whether a status refuses the caller. A status without `ErrorInfo` comes from the transport and says nothing about it.
+impl Reauthorizer {
+    /// Returns one that asks about a transfer at least every `interval`.
+    pub(crate) fn new(access: AccessServiceClient<Channel>, interval: Duration, life: Lifecycle) -> Self {
+        Self { access, interval, life }
+    }
+
+    /// Asks about `access`, as repo-svc named it, until repo-svc refuses it. A failure to reach repo-svc revokes nothing, and without a
+    /// name there is nothing to ask about.
+    pub(crate) fn until_revoked(&self, access: Option<ReauthorizeAccessRequest>) -> Revoked {
+        let Some(access) = access else { return Box::pin(std::future::pending()) };
+        let (client, interval) = (self.access.clone(), self.interval);
+        Box::pin(async move {
+            loop {
+                tokio::time::sleep(shortened(interval)).await;
+                let mut request = Request::new(access.clone());
+                request.set_timeout(CALL_TIMEOUT);
+                match client.clone().reauthorize_access(request).await {
+                    Err(status) if is_refusal(&status) => {
+                        metrics::counter!("ferrite_transfers_revoked_total").increment(1);
+                        return status;
+                    }
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        })
+    }
+
+    /// Returns `body` as one that ends with an error when `revoked` completes. The source of the body is dropped then, even if the client
+    /// does not read.
+    pub(crate) fn guard<B>(&self, body: B, revoked: Revoked) -> axum::body::Body
+    where
+        B: Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let shared = Arc::new(Mutex::new(Guarded { body: Some(body), reader: None }));
+        let (is_read, is_dropped) = oneshot::channel();
+        let own = Arc::clone(&shared);
+        self.life.spawn("reauthorization", async move {
+            tokio::select! {
+                _ = is_dropped => {}
+                status = revoked => {
+                    tracing::debug!(%status, "a transfer is cut off");
+                    cut(&own);
+                }
+            }
+        });
+        axum::body::Body::new(ReauthorizedBody { shared, _is_read: is_read })
+    }
+}
+
+/// Returns three quarters of an interval or more, at random, so that transfers that began together are not asked about together.
+fn shortened(interval: Duration) -> Duration {
+    let random = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
+    interval * (3 * 256 + random) / 1024
+}
+
+/// Returns whether a status refuses the caller; one that is throttled is refused as well. A status without `ErrorInfo` comes from the
+/// transport and says nothing about the caller.
 fn is_refusal(status: &Status) -> bool {
-    matches!(status.code(), Code::NotFound | Code::PermissionDenied | Code::Unauthenticated) && reason(status).is_some()
+    let is_about_caller = matches!(
+        status.code(),
+        Code::NotFound | Code::PermissionDenied | Code::Unauthenticated | Code::ResourceExhausted
+    );
+    is_about_caller && reason(status).is_some()
+}
+
+/// A body, and the task that waits for it.
+struct Guarded<B> {
+    /// `None` once the permission was revoked.
+    body: Option<B>,
+    reader: Option<Waker>,
+}
+
+/// Drops the source of a body and wakes its reader.
+fn cut<B>(shared: &Mutex<Guarded<B>>) {
+    let mut guarded = lock(shared);
+    let (body, reader) = (guarded.body.take(), guarded.reader.take());
+    drop(guarded);
+    drop(body);
+    if let Some(reader) = reader {
+        reader.wake();
+    }
+}
+
+fn lock<B>(shared: &Mutex<Guarded<B>>) -> MutexGuard<'_, Guarded<B>> {
+    // A body that panicked is polled no more.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A body that ends with an error when the permission of its reader is revoked.
-pub(crate) struct ReauthorizedBody<B> {
-    body: B,
-    revoked: Revoked,
-}
-
-impl<B> ReauthorizedBody<B> {
-    /// Wraps `body` until `revoked` completes.
-    pub(crate) fn new(body: B, revoked: Revoked) -> Self {
-        Self { body, revoked }
-    }
+struct ReauthorizedBody<B> {
+    shared: Arc<Mutex<Guarded<B>>>,
+    /// Dropped with the body, which ends the task that asks.
+    _is_read: oneshot::Sender<()>,
 }
 
 impl<B> Body for ReauthorizedBody<B>
@@ -60,47 +135,105 @@ where
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if self.revoked.as_mut().poll(cx).is_ready() {
-            // A completed future must not be polled again.
-            self.revoked = Box::pin(std::future::pending());
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut guarded = lock(&self.shared);
+        let Some(body) = &mut guarded.body else {
             return Poll::Ready(Some(Err("the caller may not go on".into())));
+        };
+        let frame = Pin::new(body).poll_frame(cx).map_err(Into::into);
+        if frame.is_pending() && !guarded.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
+            guarded.reader = Some(cx.waker().clone());
         }
-        Pin::new(&mut self.body).poll_frame(cx).map_err(Into::into)
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        lock(&self.shared).body.as_ref().is_some_and(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        lock(&self.shared).body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use ferrite_kit::auth::AuthError;
-    use ferrite_proto::error::to_status;
-    use http_body_util::{BodyExt as _, Full};
+    use ferrite_kit::grpc::channel;
+    use ferrite_proto::error::{Kind, ServiceError, to_status};
+    use http_body_util::{BodyExt as _, Full, StreamBody};
 
     use super::*;
+
+    fn reauthorizer() -> Reauthorizer {
+        let access = AccessServiceClient::new(channel(&"127.0.0.1:9".parse().unwrap(), None));
+        Reauthorizer::new(access, Duration::from_secs(3), Lifecycle::new(Duration::from_secs(1)))
+    }
 
     #[tokio::test]
     async fn a_body_breaks_off_when_its_permission_is_revoked() {
         let never: Revoked = Box::pin(std::future::pending());
-        let whole = ReauthorizedBody::new(Full::new(Bytes::from("abc")), never).collect().await.unwrap().to_bytes();
+        let whole = reauthorizer().guard(Full::new(Bytes::from("abc")), never).collect().await.unwrap().to_bytes();
         assert_eq!(&whole[..], b"abc");
+        // A source that waits, and a reader that waits for it.
+        let (revoke, revoked) = oneshot::channel::<()>();
+        let revoked: Revoked = Box::pin(async move {
+            drop(revoked.await);
+            Status::not_found("")
+        });
+        let (source, frames) = tokio::sync::mpsc::channel::<Result<Frame<Bytes>, BoxError>>(1);
+        let frames =
+            futures_util::stream::unfold(frames, |mut frames| async move { Some((frames.recv().await?, frames)) });
+        let waiting = reauthorizer().guard(StreamBody::new(Box::pin(frames)), revoked);
+        let (ended, ()) = tokio::join!(waiting.collect(), async { drop(revoke) });
+        assert!(ended.is_err());
+        assert!(source.is_closed(), "the source was dropped");
+    }
+
+    #[tokio::test]
+    async fn the_source_of_a_body_that_is_not_read_is_dropped_as_well() {
+        let (source, frames) = tokio::sync::mpsc::channel::<Result<Frame<Bytes>, BoxError>>(1);
+        let frames =
+            futures_util::stream::unfold(frames, |mut frames| async move { Some((frames.recv().await?, frames)) });
         let at_once: Revoked = Box::pin(std::future::ready(Status::not_found("")));
-        assert!(ReauthorizedBody::new(Full::new(Bytes::from("abc")), at_once).collect().await.is_err());
+        let unread = reauthorizer().guard(StreamBody::new(Box::pin(frames)), at_once);
+        tokio::time::timeout(Duration::from_secs(10), source.closed()).await.unwrap();
+        assert!(unread.collect().await.is_err());
+    }
+
+    #[test]
+    fn questions_come_before_the_interval_ends() {
+        let interval = Duration::from_secs(3);
+        for _ in 0..100 {
+            let shortened = shortened(interval);
+            assert!(shortened <= interval && shortened >= interval * 3 / 4, "{shortened:?}");
+        }
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("too many attempts")]
+    struct Throttled;
+
+    impl ServiceError for Throttled {
+        fn kind(&self) -> Kind {
+            Kind::RateLimited
+        }
+
+        fn reason(&self) -> &'static str {
+            "TOO_MANY_ATTEMPTS"
+        }
+
+        fn domain(&self) -> &'static str {
+            "test"
+        }
     }
 
     #[test]
     fn only_a_status_of_a_service_is_a_refusal() {
-        let refusal = to_status(&AuthError::RepositoryNotFound);
-        assert!(is_refusal(&refusal));
-        for other in [Status::not_found(""), Status::unavailable(""), Status::unauthenticated("")] {
+        assert!(is_refusal(&to_status(&AuthError::RepositoryNotFound)) && is_refusal(&to_status(&Throttled)));
+        for other in [Status::not_found(""), Status::unavailable(""), Status::resource_exhausted("")] {
             assert!(!is_refusal(&other), "{other:?}");
         }
+        assert!(!is_refusal(&to_status(&AuthError::Unavailable)));
     }
 }

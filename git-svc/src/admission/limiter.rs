@@ -141,14 +141,14 @@ pub(crate) enum ClientKey {
 }
 
 impl ClientKey {
-    /// Returns the key of a request. The header with the client's address is trusted only if the caller is a service of the
+    /// Returns the key of a request. The header with the client's address is trusted only if the caller is the gateway of the
     /// installation.
     pub(crate) fn of(caller: &Caller, grant: &Grant, headers: &HeaderMap) -> Self {
         if let Some(user) = grant.user_id() {
             return Self::User(user.0);
         }
         let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok());
-        match address.filter(|address| caller.service.is_some() && (1..=MAX_ADDRESS_BYTES).contains(&address.len())) {
+        match address.filter(|address| caller.is_gateway() && (1..=MAX_ADDRESS_BYTES).contains(&address.len())) {
             Some(address) => Self::Address(address.to_owned()),
             None => Self::Unknown,
         }

@@ -125,6 +125,14 @@ pub struct ProcessArgs {
     /// Files above this size are neither compared with others nor held in memory as a whole, in bytes.
     #[arg(long, env = "FERRITE_GIT_BIG_FILE_BYTES", default_value_t = 32 << 20, value_parser = value_parser!(u64).range(1..))]
     pub big_file_bytes: u64,
+
+    /// Address space that one process may take, in bytes, with the packs that it maps; 0 for no limit.
+    #[arg(long, env = "FERRITE_GIT_PROCESS_MEMORY_BYTES", default_value_t = 8 << 30)]
+    pub process_memory_bytes: u64,
+
+    /// CPU seconds that one process may use, over all its threads; 0 for no limit. An archive has 160 at most.
+    #[arg(long = "process-cpu-seconds", env = "FERRITE_GIT_PROCESS_CPU_SECONDS", default_value = "7200", value_parser = seconds)]
+    pub process_cpu: Duration,
 }
 
 impl LimitArgs {
@@ -163,7 +171,8 @@ impl ProcessArgs {
         let defaults = GitOptions::default();
         let pack_threads = if self.pack_threads == 0 { defaults.pack_threads } else { self.pack_threads.into() };
         let (pack_window_bytes, big_file_bytes) = (self.pack_window_bytes, self.big_file_bytes);
-        GitOptions { pack_threads, pack_window_bytes, big_file_bytes, ..defaults }
+        let (process_memory_bytes, process_cpu) = (self.process_memory_bytes, self.process_cpu);
+        GitOptions { pack_threads, pack_window_bytes, big_file_bytes, process_memory_bytes, process_cpu, ..defaults }
     }
 }
 
@@ -204,6 +213,7 @@ mod tests {
         assert_eq!((limits.limiters.waiting, limits.limiters.timeout.as_secs()), (32, 30));
         assert_eq!((limits.limiters.pushes_per_repository, limits.max_file_bytes), (4, 50 << 20));
         assert_eq!((limits.process.pack_window_bytes, limits.process.big_file_bytes), (100 << 20, 32 << 20));
+        assert_eq!((limits.process.process_memory_bytes, limits.process.process_cpu.as_secs()), (8 << 30, 7200));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
 use ferrite_kit::{
-    config::{CredentialArgs, DatabaseArgs, ServeArgs, TelemetryArgs, address, seconds},
+    config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs, address, seconds},
     net::Address,
 };
 use ferrite_outbound::OutboundArgs;
@@ -115,4 +115,15 @@ pub struct Config {
     /// The most refs that one push may change.
     #[arg(long, env = "FERRITE_GIT_MAX_PUSH_REFS", default_value_t = 10_000)]
     pub max_push_refs: usize,
+}
+
+impl Config {
+    /// Checks that gRPC does not leave this machine without TLS.
+    ///
+    /// # Errors
+    /// When it would, and the settings do not permit it.
+    pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
+        let peers = [&self.repo_address, &self.issue_address, &self.hook_address];
+        self.trust.tls.check(self.serve.listen.iter().chain(peers))
+    }
 }

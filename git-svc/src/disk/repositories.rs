@@ -10,7 +10,10 @@ use std::{
     ffi::OsStr,
     fs, io,
     io::Write as _,
-    os::unix::ffi::OsStrExt as _,
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{DirBuilderExt as _, PermissionsExt as _},
+    },
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -37,6 +40,15 @@ pub(crate) const FILE_CLOCK_LAG: Duration = Duration::from_millis(20);
 
 /// The `config` file of a new repository: the format only, because each git process gets all settings on its command line.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
+
+/// The folders of a store that are made at start, below the first, which is the store itself.
+const FOLDERS: [&str; 6] = ["", "repos", "incoming", "trash", "cache", "hooks"];
+
+/// Permissions of these folders.
+const PRIVATE_MODE: u32 = 0o700;
+
+/// The `info/attributes` file of a repository of which git makes archives.
+const ATTRIBUTES: &str = "* -export-subst\n";
 
 /// A store: one folder of repositories, locked by one process.
 #[derive(Debug)]
@@ -66,9 +78,8 @@ impl RepositoryStore {
     /// `StoreHeld` when the lock is not free in time, `StoreIdentity` when the folder belongs to a store of another name,
     /// `Io`.
     pub async fn open(root: &Path, name: &str, timeout: Duration) -> Result<Self, GitError> {
-        for folder in ["repos", "incoming", "trash", "cache"] {
-            let folder = root.join(folder);
-            fs::create_dir_all(&folder).map_err(GitError::io(format!("creating `{}`", folder.display())))?;
+        for folder in FOLDERS {
+            make_private(&root.join(folder))?;
         }
         let root = root.canonicalize().map_err(GitError::io(format!("opening `{}`", root.display())))?;
         let lock = acquire_lock(&root, timeout).await?;
@@ -238,6 +249,24 @@ impl RepositoryStore {
         if self.exists(id) { Ok(self.usages.of(id, &self.path(id))) } else { Err(GitError::RepositoryNotFound) }
     }
 
+    /// Writes the repository's own attributes, which win over those in its trees: git then expands no text in archives, where a small file
+    /// could become one of any size. Blocking.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn write_attributes(&self, id: RepositoryId) -> Result<(), GitError> {
+        let folder = self.path(id).join("info");
+        let file = folder.join("attributes");
+        if fs::read(&file).is_ok_and(|found| found == ATTRIBUTES.as_bytes()) {
+            return Ok(());
+        }
+        let beside = folder.join(format!("attributes-{}", Uuid::new_v4()));
+        let written = fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&beside, ATTRIBUTES))
+            .and_then(|()| fs::rename(&beside, &file));
+        written.map_err(GitError::io("writing the repository's attributes"))
+    }
+
     /// Makes the names of a push's packs durable: git syncs the pack files, but not the folder that it moves them into.
     /// Blocking.
     ///
@@ -250,6 +279,20 @@ impl RepositoryStore {
         // A push never adds loose objects, because of `receive.unpackLimit=1`.
         sync_all(&[objects.join("pack"), objects])
     }
+}
+
+/// Makes a folder that nobody but this user may enter, with the folders above it, or closes the one that exists. Blocking.
+fn make_private(folder: &Path) -> Result<(), GitError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder);
+    made.map_err(GitError::io(format!("creating `{}`", folder.display())))?;
+    let found = fs::metadata(folder).map_err(GitError::io(format!("reading `{}`", folder.display())))?;
+    if found.permissions().mode() & 0o077 != 0
+        && let Err(error) = fs::set_permissions(folder, fs::Permissions::from_mode(PRIVATE_MODE))
+    {
+        // A volume may belong to another user, who lets this one in as a member of a group.
+        tracing::warn!(folder = %folder.display(), %error, "a folder of the store is open to other users");
+    }
+    Ok(())
 }
 
 /// Creates an empty folder, after removing the one that an earlier process left at the path. Blocking.

@@ -2,6 +2,7 @@
 //! client reaches the arguments: those are constants, object ids, and paths made from repository ids.
 
 mod capabilities;
+mod child;
 pub(crate) mod fetch;
 pub(crate) mod maintenance_task;
 mod pack;
@@ -12,19 +13,17 @@ use std::{
     io,
     os::fd::AsFd,
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
+    process::Stdio,
     time::Duration,
 };
 
 use bytes::Bytes;
 use ferrite_proto::git_transport::GitProtocol;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
-    sync::OnceCell,
-};
+use tokio::{process::Command, sync::OnceCell};
 
-use self::reaper::Reaper;
+pub use self::child::GitChild;
+pub(crate) use self::child::{MAX_STDERR_BYTES, read_limited};
+use self::{child::set_limits, reaper::Reaper};
 use crate::types::{
     archive::{Format, Prefix},
     error::GitError,
@@ -35,10 +34,6 @@ const MIN_VERSION: (u32, u32) = (2, 41);
 
 /// The `PATH` of git processes, and the folders searched for git. No variable of the service's environment is passed on.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
-/// Bytes kept of a process's standard error, and of its standard output by [`GitChild::finish`]; the rest is discarded.
-pub(crate) const MAX_STDERR_BYTES: u64 = 16 << 10;
-const MAX_STDOUT_BYTES: u64 = 1 << 20;
 
 /// The largest allocation of a process that receives a pack: the sender declares the size of each object. Files above
 /// `core.bigFileThreshold` are never in memory as a whole.
@@ -52,6 +47,9 @@ const SETTINGS: &[&str] = &[
     "core.fsmonitor=false",
     "core.fsync=all",
     "core.logAllRefUpdates=false",
+    // Windows into packs count as address space, of which a process has a limit.
+    "core.packedGitLimit=2g",
+    "core.packedGitWindowSize=256m",
     "core.useReplaceRefs=false",
     "gc.auto=0",
     // `export-subst` in `.gitattributes` can make `git archive` verify signatures: no program is run for that.
@@ -79,7 +77,20 @@ const SETTINGS: &[&str] = &[
     "uploadpack.hideRefs=refs/pull",
     "uploadpack.hideRefs=refs/replace",
     "uploadpack.keepAlive=5",
+    // Others cost what the client likes: `sparse:oid` matches the patterns of any file against every path.
+    "uploadpackfilter.allow=false",
+    "uploadpackfilter.blob:limit.allow=true",
+    "uploadpackfilter.blob:none.allow=true",
+    "uploadpackfilter.combine.allow=true",
+    "uploadpackfilter.object:type.allow=true",
+    "uploadpackfilter.tree.allow=true",
 ];
+
+/// Maximum depth of the filter `tree:<depth>`.
+pub(crate) const MAX_TREE_FILTER_DEPTH: u32 = 32;
+
+/// Maximum CPU time of a process that makes an archive, a little above the time for which one is waited for.
+const ARCHIVE_CPU: Duration = Duration::from_secs(160);
 
 /// Options of git processes.
 #[derive(Clone, Debug)]
@@ -94,6 +105,10 @@ pub struct GitOptions {
     pub big_file_bytes: u64,
     /// The largest pack a push may send, in bytes.
     pub max_push_bytes: u64,
+    /// Address space of one process, in bytes; 0 for no limit.
+    pub process_memory_bytes: u64,
+    /// CPU time of one process, over all its threads; zero for no limit.
+    pub process_cpu: Duration,
 }
 
 impl Default for GitOptions {
@@ -105,6 +120,8 @@ impl Default for GitOptions {
             pack_window_bytes: 100 << 20,
             big_file_bytes: 32 << 20,
             max_push_bytes: 2 << 30,
+            process_memory_bytes: 8 << 30,
+            process_cpu: Duration::from_secs(7200),
         }
     }
 }
@@ -230,13 +247,16 @@ impl Git {
         self.spawn("receive-pack", command.arg(repository))
     }
 
-    /// Starts `upload-archive`, which reads the client's request from standard input and sends the tree of a ref.
+    /// Starts `upload-archive`, which reads a request from standard input and sends a tree. The request is one of ours: it names the tree
+    /// by its id, and paths in it are no patterns.
     ///
     /// # Errors
     /// `RepositoryNotFound`, and `Io` when the process cannot be started.
     pub fn upload_archive(&self, repository: &Path) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
-        self.spawn("upload-archive", command.arg("upload-archive").arg(repository))
+        command.args(["-c", "uploadArchive.allowUnreachable=true"]);
+        command.env("GIT_LITERAL_PATHSPECS", "1");
+        self.spawn_with("upload-archive", command.arg("upload-archive").arg(repository), ARCHIVE_CPU)
     }
 
     /// Starts `update-ref --stdin -z`, which runs the ref transaction that is written to its standard input.
@@ -281,7 +301,7 @@ impl Git {
         command.arg(format!("--format={}", format.name())).arg(format!("--prefix={prefix}/"));
         // git parses smaller numbers as a part of a date.
         command.arg(format!("--mtime=@{}", seconds.max(100_000_000))).arg(commit.to_string()).stdin(Stdio::null());
-        self.spawn("archive", &mut command)
+        self.spawn_with("archive", &mut command, ARCHIVE_CPU)
     }
 
     /// Returns a git command with environment and settings, to which the caller adds the subcommand.
@@ -306,6 +326,7 @@ impl Git {
         command.arg("-c").arg(format!("core.bigFileThreshold={}", self.options.big_file_bytes));
         command.arg("-c").arg(format!("pack.threads={}", self.options.pack_threads));
         command.arg("-c").arg(format!("pack.windowMemory={}", self.options.pack_window_bytes));
+        command.arg("-c").arg(format!("uploadpackfilter.tree.maxDepth={MAX_TREE_FILTER_DEPTH}"));
         command.arg("-c").arg(setting("safe.directory", repository));
         command.current_dir(repository).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
@@ -313,6 +334,11 @@ impl Git {
     }
 
     fn spawn(&self, name: &'static str, command: &mut Command) -> Result<GitChild, GitError> {
+        self.spawn_with(name, command, self.options.process_cpu)
+    }
+
+    /// Starts a process that may use `cpu` as CPU time.
+    fn spawn_with(&self, name: &'static str, command: &mut Command, cpu: Duration) -> Result<GitChild, GitError> {
         let mut child = command.spawn().map_err(|error| {
             // The working folder is the repository. The git program still exists, so the repository is what is missing.
             let is_gone = error.kind() == io::ErrorKind::NotFound && self.program.is_file();
@@ -324,6 +350,8 @@ impl Git {
             // The kernel limits the total pipe memory of a user. A pipe that stays small only transfers more slowly.
             let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
         }
+        // Set before the process gets input, and inherited by the processes that it starts.
+        set_limits(&child, self.options.process_memory_bytes, cpu);
         metrics::counter!("ferrite_git_processes_total", "command" => name).increment(1);
         Ok(GitChild {
             name,
@@ -361,123 +389,6 @@ fn parse_version(text: &str) -> Option<(u32, u32)> {
     let minor = numbers.next()?;
     let digits = minor.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(minor.len());
     Some((major, minor[..digits].parse().ok()?))
-}
-
-/// A running git process. If dropped before its end, the process group gets TERM, and KILL two seconds later at the latest.
-#[derive(Debug)]
-pub struct GitChild {
-    /// Standard input of the process; take and drop it to signal the end of input.
-    pub stdin: Option<ChildStdin>,
-    /// Standard output of the process.
-    pub stdout: Option<ChildStdout>,
-    /// Standard error of the process. A process that writes more than the pipe holds blocks until this is read.
-    pub stderr: Option<ChildStderr>,
-    name: &'static str,
-    /// `None` once the process has ended.
-    child: Option<Child>,
-    reaper: Reaper,
-}
-
-impl GitChild {
-    /// The git subcommand.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Returns the process id while the process runs; the id of its process group is the same.
-    pub(crate) fn id(&self) -> Option<i32> {
-        self.child.as_ref().and_then(Child::id).and_then(|id| i32::try_from(id).ok())
-    }
-
-    /// Waits until the process has ended. If this future is dropped, the process keeps running until the child is dropped.
-    ///
-    /// # Errors
-    /// `Internal` when the process was waited for before, and `Io`.
-    pub async fn wait(&mut self) -> Result<ExitStatus, GitError> {
-        let Some(child) = &mut self.child else {
-            return Err(GitError::Internal(format!("git {} was waited for twice", self.name)));
-        };
-        let status = child.wait().await.map_err(GitError::io(format!("waiting for git {}", self.name)))?;
-        self.child = None;
-        Ok(status)
-    }
-
-    /// Ends the process and its group, and waits until the process is reaped.
-    pub(crate) async fn end(mut self) {
-        if let Some(child) = self.child.take() {
-            // The channel carries no value: the reaper drops its sender.
-            drop(self.reaper.end(child).await);
-        }
-    }
-
-    /// For short commands: writes `input`, waits at most `deadline` for the end, and returns up to 1 MiB of the output.
-    ///
-    /// # Errors
-    /// [`GitError::Command`] unless the exit status is zero, [`GitError::TimedOut`] after the process was ended.
-    pub async fn finish(mut self, input: &[u8], deadline: Duration) -> Result<Vec<u8>, GitError> {
-        let ended = tokio::time::timeout(deadline, self.exchange(input)).await;
-        ended.map_err(|_| GitError::TimedOut { what: self.name })?
-    }
-
-    /// Writes `input`, waits for the end of the process, ends it early when `stop` completes, and returns whether it ended by itself.
-    ///
-    /// # Errors
-    /// Those of [`GitChild::finish`].
-    pub(crate) async fn finish_unless<S>(mut self, input: &[u8], stop: S, deadline: Duration) -> Result<bool, GitError>
-    where
-        S: Future<Output = ()>,
-    {
-        let what = self.name;
-        let outcome = tokio::select! {
-            outcome = self.exchange(input) => return outcome.map(|_| true),
-            () = stop => Ok(false),
-            () = tokio::time::sleep(deadline) => Err(GitError::TimedOut { what }),
-        };
-        self.end().await;
-        outcome
-    }
-
-    /// Writes `input` to the process, reads its output and waits for its end.
-    async fn exchange(&mut self, input: &[u8]) -> Result<Vec<u8>, GitError> {
-        let name = self.name;
-        let (stdin, stdout, stderr) = (self.stdin.take(), self.stdout.take(), self.stderr.take());
-        let feed = async {
-            if let Some(mut stdin) = stdin {
-                // A process that fails early closes its input; the exit status tells the cause.
-                drop(stdin.write_all(input).await);
-            }
-        };
-        let ((), output, errors) =
-            tokio::join!(feed, read_limited(stdout, MAX_STDOUT_BYTES), read_limited(stderr, MAX_STDERR_BYTES));
-        let status = self.wait().await?;
-        if !status.success() {
-            // Some commands, such as `fsck`, report problems on standard output.
-            let message = if errors.is_empty() { &output } else { &errors };
-            let stderr = String::from_utf8_lossy(message).trim_end().to_owned();
-            return Err(GitError::Command { command: name, status: status.to_string(), stderr });
-        }
-        Ok(output)
-    }
-}
-
-impl Drop for GitChild {
-    fn drop(&mut self) {
-        if let Some(child) = self.child.take() {
-            drop(self.reaper.end(child));
-        }
-    }
-}
-
-/// Reads to the end of the stream and returns the first `limit` bytes.
-pub(crate) async fn read_limited<R: tokio::io::AsyncRead + Unpin>(from: Option<R>, limit: u64) -> Vec<u8> {
-    let mut kept = Vec::new();
-    if let Some(mut from) = from {
-        // A read error ends the text; the exit status of the process tells whether the run failed.
-        drop((&mut from).take(limit).read_to_end(&mut kept).await);
-        drop(tokio::io::copy(&mut from, &mut tokio::io::sink()).await);
-    }
-    kept
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! git itself: its processes and its packet format. Not here: the contents of repositories (`repo`).
+//! git itself: its processes, its packet format and its packs. Not here: the contents of repositories (`repo`).
 
 pub mod command;
+pub(crate) mod pack_file;
 pub mod pktline;

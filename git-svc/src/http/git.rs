@@ -33,17 +33,17 @@ use crate::{
     transfer::{
         fetch::Fetch,
         process_pipe::OnExit,
-        push::{HookSession, Push, PushInspector, PushService},
+        push::{HookSession, Push, PushInspector, PushService, needs_no_check},
         request_body::RequestBody,
     },
-    types::{error::GitError, protection::Actor, rpc_error::RpcError},
+    types::{error::GitError, rpc_error::RpcError},
 };
 
 /// Maximum bytes of a fetch request, inflated.
 pub(super) const MAX_FETCH_REQUEST_BYTES: u64 = 32 << 20;
-/// Maximum bytes of a push that are inspected before git starts. A push that shows less of itself does not count as
-/// small.
-const MAX_PEEKED_BYTES: usize = 64 << 10;
+/// Maximum bytes of a push that are inspected before git starts. A push that is not shown whole by them does not count as
+/// small, unless it has no pack.
+const MAX_PEEKED_BYTES: usize = 256 << 10;
 /// Maximum time to wait for these bytes.
 const PEEK_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum bytes of a push beside its pack: the commands before it.
@@ -100,7 +100,7 @@ fn input(state: &AppState, request: Request, limit: u64) -> Result<RequestBody, 
     }
 }
 
-/// Returns whether the beginning of a push shows that it is small, see [`PushInspector::is_small`].
+/// Returns whether the bytes of a push show that it is small ([`PushInspector::is_small`], [`needs_no_check`]).
 async fn is_small(input: &mut RequestBody, max_refs: usize) -> Result<bool, GitError> {
     let (mut inspector, mut seen) = (PushInspector::new(u64::MAX), 0);
     while !inspector.is_done() && seen < MAX_PEEKED_BYTES && input.peek().await? {
@@ -110,7 +110,12 @@ async fn is_small(input: &mut RequestBody, max_refs: usize) -> Result<bool, GitE
         }
         seen = input.buffered().len();
     }
-    Ok(inspector.is_small(max_refs))
+    if !inspector.is_small(max_refs) {
+        return Ok(false);
+    }
+    let Some(start) = inspector.pack_start() else { return Ok(true) };
+    while input.buffered().len() < MAX_PEEKED_BYTES && input.peek().await? {}
+    Ok(input.buffered().get(start..).is_some_and(needs_no_check))
 }
 
 /// `GET /git/{id}/info-refs?service=…`: the advertisement for a fetch or a push.
@@ -188,6 +193,7 @@ pub(super) async fn upload_pack(
         &state.hooks.pack_objects(),
         session.env(),
     )?;
+    let input = input.with_few_prefixes();
     let body = state.transfers.run(child, input, Vec::new(), FetchGuard { _permit: permit, _session: session }).await?;
     Ok(response(body, "application/x-git-upload-pack-result"))
 }
@@ -207,8 +213,8 @@ pub(super) async fn receive_pack(
     let is_small = tokio::time::timeout(PEEK_TIMEOUT, is_small(&mut input, state.pushes.limits().refs))
         .await
         .unwrap_or(Ok(false))?;
-    let input = input.inspected(PushInspector::new(state.pushes.limits().objects));
-    let session = state.sessions.open(Push::new(RepositoryId(id), Actor::of(&grant)));
+    let input = input.inspected(PushInspector::new(state.pushes.limits().objects).within(grant.limits.bytes));
+    let session = state.sessions.open(Push::of(RepositoryId(id), &grant));
     let receive = ReceivePack {
         exchange: Exchange::Request,
         protocol: None,

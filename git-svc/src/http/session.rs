@@ -10,10 +10,11 @@ use axum::{
     response::Response,
 };
 use ferrite_kit::auth::Caller;
-use ferrite_proto::{git_transport::GitService, id::RepositoryId, session::UPGRADE_PROTOCOL};
+use ferrite_proto::{git_transport::GitService, grant::ByteQuota, id::RepositoryId, session::UPGRADE_PROTOCOL};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     error_response::ErrorResponse,
@@ -30,11 +31,12 @@ use crate::{
     git::command::{Exchange, GitChild, ReceivePack},
     state::AppState,
     transfer::{
+        archive::{MAX_REQUEST_BYTES as MAX_ARCHIVE_REQUEST_BYTES, refusal, request_length},
         fetch::Fetch,
         push::{HookSession, Push, PushInspector},
-        session_pipe::{FrameWriter, SessionPipe},
+        session_pipe::{FrameWriter, SessionPipe, read_message},
     },
-    types::{error::GitError, protection::Actor},
+    types::error::GitError,
 };
 
 /// Maximum time for the upgrade of the connection.
@@ -59,16 +61,27 @@ fn max_input_bytes(service: GitService, state: &AppState) -> u64 {
     }
 }
 
+/// Returns the maximum bytes that git may send to a client of the service in one session.
+fn max_output_bytes(service: GitService, state: &AppState) -> u64 {
+    match service {
+        GitService::UploadPack | GitService::ReceivePack => u64::MAX,
+        GitService::UploadArchive => state.archives.max_output_bytes(),
+    }
+}
+
 /// A git process, with the permits and the registration that it holds.
 struct RunningSession {
     service: GitService,
     repository: RepositoryId,
     client: ClientKey,
-    child: GitChild,
+    /// `None` for `upload-archive`, whose process starts when its request was checked.
+    child: Option<GitChild>,
     permit: Permit,
     session: Permit,
     /// Registration for the hooks of the process; `None` for `upload-archive`.
     hooked: Option<HookSession>,
+    /// Quota of the owner of the repository, for a push.
+    quota: Option<ByteQuota>,
 }
 
 /// `GET /git/{id}/session?service=…`: starts a process, and upgrades the connection to a session.
@@ -93,7 +106,7 @@ pub(super) async fn session(
     let session = state.limiters.session.acquire(repository, &client).await?;
     let permit = limiter_of(service, &state).acquire(repository, &client).await?;
     let hooked = match service {
-        GitService::ReceivePack => Some(state.sessions.open(Push::new(repository, Actor::of(&grant)))),
+        GitService::ReceivePack => Some(state.sessions.open(Push::of(repository, &grant))),
         GitService::UploadPack => {
             let client = client.clone();
             Some(state.sessions.open_fetch(Fetch { repository, epoch: grant.epoch, client }))
@@ -101,7 +114,8 @@ pub(super) async fn session(
         GitService::UploadArchive => None,
     };
     let child = start(&state, service, repository, request.headers(), hooked.as_ref())?;
-    let started = RunningSession { service, repository, client, child, permit, session, hooked };
+    let quota = grant.limits.bytes;
+    let started = RunningSession { service, repository, client, child, permit, session, hooked, quota };
     let own = state.clone();
     state.life.spawn("session", async move { serve(&own, upgrade, started).await });
     let mut response = Response::new(Body::empty());
@@ -121,10 +135,10 @@ fn start(
     repository: RepositoryId,
     headers: &HeaderMap,
     hooked: Option<&HookSession>,
-) -> Result<GitChild, GitError> {
+) -> Result<Option<GitChild>, GitError> {
     let path = state.store.path(repository);
     let hook_env = hooked.map(HookSession::env).unwrap_or_default();
-    match service {
+    let child = match service {
         GitService::UploadPack => {
             metrics::counter!("ferrite_git_fetches_total").increment(1);
             state.git.serve_fetch(
@@ -135,41 +149,74 @@ fn start(
                 hook_env,
             )
         }
-        GitService::UploadArchive => state.git.upload_archive(&path),
+        GitService::UploadArchive => return Ok(None),
         GitService::ReceivePack => {
             metrics::counter!("ferrite_git_pushes_total").increment(1);
             let hooks = Some(state.hooks.all().to_owned());
             let receive = ReceivePack { exchange: Exchange::Session, protocol: git_protocol(headers), hooks, hook_env };
             state.git.receive_pack(&path, &receive)
         }
+    };
+    child.map(Some)
+}
+
+/// Reads the request for an archive and starts its process; `None` if the request was refused, which the client has heard.
+async fn start_archive<R, W>(
+    state: &AppState,
+    repository: RepositoryId,
+    pipe: &SessionPipe<'_, W>,
+    reader: &mut R,
+) -> Result<Option<GitChild>, GitError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let request = read_message(reader, MAX_ARCHIVE_REQUEST_BYTES, request_length);
+    let request = tokio::time::timeout(state.transfers.limits().pause, request).await;
+    let request = request.map_err(|_| GitError::TimedOut { what: "the request" })??;
+    match state.archives.start_remote(repository, &request).await? {
+        Ok(child) => Ok(Some(child)),
+        Err(reason) => pipe.refuse(&refusal(&reason)).await.map(|()| None),
     }
 }
 
 /// Runs the process to its end, or ends it if the session fails.
 async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
-    let RunningSession { service, repository, client, mut child, permit, session, hooked } = started;
-    let name = child.name();
+    let RunningSession { service, repository, client, mut child, permit, session, hooked, quota } = started;
     let outcome = match tokio::time::timeout(UPGRADE_TIMEOUT, upgrade).await {
         Ok(Ok(stream)) => {
-            let (reader, writer) = tokio::io::split(TokioIo::new(stream));
+            let (mut reader, writer) = tokio::io::split(TokioIo::new(stream));
             let pipe = SessionPipe {
                 idle: IdleTimer::new(),
                 permit: YieldingPermit::new(limiter_of(service, state), repository, client, permit),
                 limit: max_input_bytes(service, state),
+                output_limit: max_output_bytes(service, state),
+                filters_prefixes: service == GitService::UploadPack,
                 limits: state.transfers.limits(),
                 secret: state.store.path(repository),
                 writer: FrameWriter::new(writer),
             };
-            let inspector =
-                (service == GitService::ReceivePack).then(|| PushInspector::new(state.pushes.limits().objects));
-            pipe.run(&mut child, reader, inspector).await
+            let inspector = (service == GitService::ReceivePack)
+                .then(|| PushInspector::new(state.pushes.limits().objects).within(quota));
+            if child.is_none() {
+                match start_archive(state, repository, &pipe, &mut reader).await {
+                    Ok(started) => child = started,
+                    Err(error) => pipe.close_with(&error).await,
+                }
+            }
+            match &mut child {
+                Some(child) => pipe.run(child, reader, inspector).await,
+                None => Ok(()),
+            }
         }
         Ok(Err(_)) | Err(_) => Err(GitError::ClientGone),
     };
     let ended_well = outcome.is_ok();
     if let Err(error) = outcome {
-        tracing::debug!(name, %error, "a session was ended");
-        child.end().await;
+        tracing::debug!(service = service.name(), %error, "a session was ended");
+        if let Some(child) = child {
+            child.end().await;
+        }
     }
     if let Some(push) = hooked
         && service == GitService::ReceivePack

@@ -41,6 +41,14 @@ pub(crate) enum FetchError {
         /// The limit.
         limit: u64,
     },
+    /// More bytes than the quota of the owner leaves.
+    #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
+    Quota {
+        /// Bytes that they take.
+        used: u64,
+        /// Bytes that they may take.
+        limit: u64,
+    },
     /// Nothing, or next to nothing, was received for too long.
     #[error("the remote was silent or too slow")]
     Idle,
@@ -50,6 +58,9 @@ pub(crate) enum FetchError {
     /// Objects that do not pass the checks that pushed ones have to pass.
     #[error("the repository has objects that are not valid")]
     BadObjects,
+    /// Commits, tags or trees beyond the limits of pushed ones.
+    #[error("the repository has commits, tags or folders that are too large")]
+    OversizedObjects,
     /// An object that was listed is no longer sent.
     #[error("the repository changed again and again during the transfer")]
     Changed,
@@ -83,9 +94,11 @@ impl FetchError {
             Self::TooManyRefs { .. } => "too_many_refs",
             Self::BadRefs => "bad_refs",
             Self::TooLarge { .. } => "too_large",
+            Self::Quota { .. } => "quota",
             Self::Idle => "idle",
             Self::TimedOut => "timed_out",
             Self::BadObjects => "bad_objects",
+            Self::OversizedObjects => "oversized_objects",
             Self::Changed => "changed",
             Self::Broken => "broken",
             Self::StoreFull => "store_full",

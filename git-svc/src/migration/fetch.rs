@@ -29,7 +29,7 @@ use crate::{
     git::command::{Git, GitChild, fetch::RemoteFetch, read_limited},
     maintenance::running::JobHandle,
     repo::pool::Pool,
-    transfer::push::{HookSessions, Hooks, RemoteLogins, has_deep_chains},
+    transfer::push::{HookSessions, Hooks, PackFlaw, RemoteLogins, find_flaw},
     types::error::{GitError, says_full},
 };
 
@@ -146,7 +146,7 @@ impl Fetcher {
             }
             outcome => outcome?,
         }
-        self.check_chains(plan.objects()).await
+        self.check_packs(plan.objects()).await
     }
 
     /// Runs git to its end, or ends it when the job is stopped or a limit is reached.
@@ -220,10 +220,14 @@ impl Fetcher {
         FetchError::TimedOut
     }
 
-    /// Refuses packs whose objects would be expensive to read.
-    async fn check_chains(&self, objects: PathBuf) -> Result<(), FetchError> {
-        let check = move |_: &_| has_deep_chains(&objects).map_err(GitError::io("reading a pack"));
-        if self.pool.run_blocking(check).await? { Err(FetchError::BadObjects) } else { Ok(()) }
+    /// Refuses packs that a push could not have either.
+    async fn check_packs(&self, objects: PathBuf) -> Result<(), FetchError> {
+        let check = move |_: &_| find_flaw(&objects).map_err(GitError::io("reading a pack"));
+        match self.pool.run_blocking(check).await? {
+            None => Ok(()),
+            Some(PackFlaw::DeepChains) => Err(FetchError::BadObjects),
+            Some(PackFlaw::TooLarge { .. }) => Err(FetchError::OversizedObjects),
+        }
     }
 }
 

@@ -42,10 +42,11 @@ impl MigrationService {
     /// Carries out a migration, and records and tells its end. Does nothing if a job runs on the repository.
     pub(super) async fn migrate(&self, row: MigrationRow) {
         let Some(job) = self.running.begin(row.id()) else { return };
-        let progress = Arc::new(Progress::new(self.options.max_bytes));
+        let limit = self.fetch_limit(row.id(), self.options.max_bytes).await;
+        let progress = Arc::new(Progress::new(limit.bytes));
         self.progress().insert(row.id(), Arc::clone(&progress));
         let start = Instant::now();
-        let outcome = self.run_migration(&job, &row, &progress).await;
+        let outcome = self.run_migration(&job, &row, &progress).await.map_err(|error| limit.explain(error));
         let label = outcome.as_ref().map_or_else(FetchError::label, |_| "done");
         metrics::counter!("ferrite_git_migrations_total", "result" => label).increment(1);
         let elapsed_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);

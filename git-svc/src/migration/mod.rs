@@ -25,10 +25,11 @@ use std::{
     time::Duration,
 };
 
-use ferrite_kit::{Clock, Lifecycle, Secret, db::Db, sealing::Sealer};
+use ferrite_kit::{Clock, Lifecycle, Secret, auth::Access, db::Db, sealing::Sealer};
 use ferrite_outbound::{Client, SendError};
 use ferrite_proto::{
     events::{MirrorChanged, event::Fact},
+    grant::ByteQuota,
     id::RepositoryId,
     repo::MirrorState,
 };
@@ -74,6 +75,7 @@ pub(crate) struct MigrationParts {
     pub(crate) hooks: Hooks,
     pub(crate) client: Client,
     pub(crate) sealer: Sealer,
+    pub(crate) access: Access,
 }
 
 /// Fetches repositories from elsewhere. Clones share everything.
@@ -91,6 +93,7 @@ pub(crate) struct Inner {
     updater: RefUpdater,
     client: Client,
     sealer: Sealer,
+    access: Access,
     options: MigrationOptions,
     discovery: Discovery,
     fetcher: Fetcher,
@@ -128,11 +131,58 @@ impl std::ops::Deref for MigrationService {
     }
 }
 
+/// The most bytes that a fetch may receive.
+#[derive(Clone, Copy, Debug)]
+struct FetchLimit {
+    bytes: u64,
+    /// The quota of the owner, if that is what limits the bytes.
+    quota: Option<ByteQuota>,
+}
+
+impl FetchLimit {
+    /// Returns the error of a fetch, which names the quota if that was exceeded.
+    fn explain(self, error: FetchError) -> FetchError {
+        match (error, self.quota) {
+            (FetchError::TooLarge { .. }, Some(quota)) => {
+                metrics::counter!("ferrite_quota_refused_total", "kind" => "bytes").increment(1);
+                FetchError::Quota { used: quota.used, limit: quota.limit }
+            }
+            (error, _) => error,
+        }
+    }
+}
+
 impl MigrationService {
+    /// Returns the most bytes that a fetch into a repository may receive: `bytes`, or what the quota of its owner leaves. Without an answer
+    /// of repo-svc the quota is checked when it hears of the size.
+    async fn fetch_limit(&self, id: RepositoryId, bytes: u64) -> FetchLimit {
+        let quota = match self.access.storage_quota(id).await {
+            Ok(quota) => quota.filter(|quota| quota.left() < bytes),
+            Err(error) => {
+                tracing::debug!(repo.id = %id, %error, "the quota of the owner is not known");
+                None
+            }
+        };
+        FetchLimit { bytes: quota.map_or(bytes, ByteQuota::left), quota }
+    }
+
     /// A service that keeps `options`.
     pub(crate) fn new(parts: MigrationParts, options: MigrationOptions) -> Self {
-        let MigrationParts { clock, db, life, store, pool, git, refs, updater, sessions, hooks, client, sealer } =
-            parts;
+        let MigrationParts {
+            clock,
+            db,
+            life,
+            store,
+            pool,
+            git,
+            refs,
+            updater,
+            sessions,
+            hooks,
+            client,
+            sealer,
+            access,
+        } = parts;
         let migrations = MigrationTable::new(db.clone());
         let (protocols, idle) = (options.protocols, options.idle);
         Self(Arc::new(Inner {
@@ -162,6 +212,7 @@ impl MigrationService {
             updater,
             client,
             sealer,
+            access,
             options,
             migrations,
         }))

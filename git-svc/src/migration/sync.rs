@@ -162,11 +162,12 @@ impl MigrationService {
         wants: &[Oid],
     ) -> Result<(), FetchError> {
         let size = self.pool.run_blocking(move |store| store.size(id)).await?;
-        let progress = Progress::new(self.options.max_bytes.saturating_sub(size));
+        let limit = self.fetch_limit(id, self.options.max_bytes.saturating_sub(size)).await;
+        let progress = Progress::new(limit.bytes);
         let quarantine = self.pool.run_blocking(move |store| store.begin_quarantine(id)).await?;
         let received = self.receive_into(sync, id, remote, wants, &progress, &quarantine).await;
         self.remove(quarantine).await;
-        received.map_err(|error| match error {
+        received.map_err(|error| match limit.explain(error) {
             FetchError::TooLarge { .. } => FetchError::TooLarge { limit: self.options.max_bytes },
             error => error,
         })

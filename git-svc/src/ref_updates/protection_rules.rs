@@ -31,10 +31,10 @@ pub(crate) struct AuditContext {
 
 impl AuditContext {
     /// Takes the user from `grant`, and client address and request id from the request's metadata. The metadata is trusted only
-    /// if the caller is a service of the installation.
+    /// if the caller is the gateway of the installation.
     pub(crate) fn of(caller: &Caller, grant: &Grant, request: &MetadataMap) -> Self {
         let text = |name| {
-            let value = request.get(name).filter(|_| caller.service.is_some()).and_then(|value| value.to_str().ok());
+            let value = request.get(name).filter(|_| caller.is_gateway()).and_then(|value| value.to_str().ok());
             value.filter(|value| value.len() <= MAX_AUDIT_TEXT_BYTES).unwrap_or_default().to_owned()
         };
         let (user, name) = grant.user.as_ref().map_or((0, String::new()), |user| (user.id, user.username.clone()));

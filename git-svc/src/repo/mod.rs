@@ -2,6 +2,8 @@
 //!
 //! Not here: permissions, the journal of ref updates, and transfers.
 
+pub(crate) mod json_size;
+pub(crate) mod objects;
 pub mod pool;
 pub mod read;
 pub mod refs;

@@ -3,7 +3,10 @@
 
 use git2::{ObjectType, Oid, Repository};
 
-use super::refs::{head, lookup};
+use super::{
+    objects,
+    refs::{head, lookup},
+};
 use crate::types::{error::GitError, name::RefName};
 
 /// Minimum number of digits of an abbreviated object id.
@@ -149,26 +152,33 @@ pub(crate) fn object_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid
 }
 
 /// Peels an object to a tree; `None` if it leads to none.
-fn peel_to_tree(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
-    match repo.find_object(id, None) {
-        Ok(object) => Ok(object.peel(ObjectType::Tree).ok().map(|tree| tree.id())),
-        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
+pub(crate) fn peel_to_tree(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
+    match follow(repo, id)? {
+        Some((commit, ObjectType::Commit)) => objects::tree_id(repo, commit).map(Some),
+        Some((tree, ObjectType::Tree)) => Ok(Some(tree)),
+        _ => Ok(None),
     }
 }
 
 /// Peels a commit or tag object to a commit; `None` for other objects.
 pub(crate) fn peel(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
-    let object = match repo.find_object(id, None) {
-        Ok(object) => object,
-        Err(error) if error.code() == git2::ErrorCode::NotFound => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    match object.kind() {
-        Some(ObjectType::Commit) => Ok(Some(id)),
-        Some(ObjectType::Tag) => Ok(object.peel(ObjectType::Commit).ok().map(|commit| commit.id())),
-        _ => Ok(None),
+    Ok(follow(repo, id)?.filter(|(_, kind)| *kind == ObjectType::Commit).map(|(commit, _)| commit))
+}
+
+/// Returns the object that tags lead to, and its type; the object itself if it is no tag, and `None` if an object is missing. Loads
+/// nothing but tags.
+fn follow(repo: &Repository, id: Oid) -> Result<Option<(Oid, ObjectType)>, GitError> {
+    let odb = repo.odb()?;
+    let mut id = id;
+    for _ in 0..=objects::MAX_TAG_DEPTH {
+        match odb.read_header(id) {
+            Ok((_, ObjectType::Tag)) => id = objects::tag_target(repo, id)?,
+            Ok((_, kind)) => return Ok(Some((id, kind))),
+            Err(error) if error.code() == git2::ErrorCode::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
     }
+    Ok(None)
 }
 
 #[cfg(test)]

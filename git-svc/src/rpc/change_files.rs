@@ -10,6 +10,8 @@ use crate::{
     types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
 
+impl commit::StoredResponse for ChangeFilesResponse {}
+
 /// Changes several files in one commit.
 pub(super) async fn change_files(
     state: &AppState,
@@ -18,6 +20,8 @@ pub(super) async fn change_files(
     let context = commit::begin(state, &request, request.get_ref().repository_id, "ChangeFiles").await?;
     let request = request.into_inner();
     let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
+    let content_bytes = request.files.iter().filter_map(|file| file.content.as_ref()).map(bytes::Bytes::len).sum();
+    let context = context.with_content(content_bytes);
     // One file above the limit is enough for the refusal.
     let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
     let files = files.map(|(index, file)| {

@@ -19,7 +19,12 @@ use crate::{
     ref_updates::IdempotentResponse,
     repo::write::{Author, CommitDraft, PreparedCommit},
     state::AppState,
-    types::{error::GitError, name::BranchName, protection::Actor, rpc_error::RpcError},
+    types::{
+        error::{GitError, quota_exceeded},
+        name::BranchName,
+        protection::Actor,
+        rpc_error::RpcError,
+    },
 };
 
 /// Attempts to make a commit whose branch moves meanwhile.
@@ -32,6 +37,8 @@ pub(super) struct CommitContext {
     actor: Actor,
     /// Key that makes the call safe to repeat.
     key: Option<IdempotencyKey>,
+    /// Bytes of files that the commit brings.
+    content_bytes: u64,
 }
 
 /// Authorizes the caller of a request for a commit to `repository`. `name` is the name of the method in idempotency keys.
@@ -47,10 +54,23 @@ pub(super) async fn begin<T: Message>(
     let grant = state.authorize(&Caller::of(request), repository).await?;
     let actor = Actor::of(&grant);
     let key = IdempotencyKey::of(request, actor.user, name)?;
-    Ok(CommitContext { repository: RepositoryId(repository), grant, actor, key })
+    Ok(CommitContext { repository: RepositoryId(repository), grant, actor, key, content_bytes: 0 })
 }
 
 impl CommitContext {
+    /// Returns the context of a commit that brings files of so many bytes, which have to fit into the quota of the owner.
+    pub(super) fn with_content(self, bytes: usize) -> Self {
+        Self { content_bytes: bytes as u64, ..self }
+    }
+
+    /// Checks that the owner of the repository is below its quota, and stays below it with the files of the commit.
+    fn check_quota(&self) -> Result<(), GitError> {
+        match self.grant.limits.bytes {
+            Some(quota) if self.content_bytes >= quota.left() => Err(quota_exceeded(quota)),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the fields and builds the draft of the commit. Author and committer default to the user of the grant.
     ///
     /// # Errors
@@ -73,6 +93,22 @@ impl CommitContext {
     }
 }
 
+/// The response to a commit, as it is stored for a repeated request: without what can be read from the repository.
+pub(super) trait StoredResponse: Message + Default + Clone + Send + Sync + 'static {
+    /// Returns the response without what [`Self::complete`] adds.
+    fn stored(&self) -> Self {
+        self.clone()
+    }
+
+    /// Adds what is not stored, as far as the repository still has it.
+    ///
+    /// # Errors
+    /// Those of reading the repository.
+    fn complete(self, _: &Repository) -> Result<Self, GitError> {
+        Ok(self)
+    }
+}
+
 /// Writes the objects of a commit. Called again when the branch moved before the ref was updated.
 type Prepare = Arc<dyn Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync>;
 
@@ -85,7 +121,7 @@ pub(super) async fn commit<A>(
     respond: fn(PreparedCommit) -> A,
 ) -> Result<A, RpcError>
 where
-    A: Message + Default + Send + Sync + 'static,
+    A: StoredResponse,
 {
     metrics::counter!("ferrite_git_puts_total").increment(1);
     let (own, prepare) = (state.clone(), Arc::new(prepare));
@@ -100,15 +136,17 @@ async fn run<A>(
     respond: fn(PreparedCommit) -> A,
 ) -> Result<A, RpcError>
 where
-    A: Message + Default + Send + Sync + 'static,
+    A: StoredResponse,
 {
     let id = context.repository;
     let guard = state.updater.lock(id).await?;
     if let Some(key) = &context.key
-        && let Some(response) = key.replay(&state.db).await?
+        && let Some(response) = key.replay::<A>(&state.db).await?
     {
-        return Ok(response);
+        return Ok(state.pool.run(id, move |repo: &Repository| response.clone().complete(repo)).await?);
     }
+    // Not before: a repeated call is answered although the first one has used the quota up.
+    context.check_quota()?;
     let mut tries = MAX_ATTEMPTS;
     loop {
         // Reads the branch anew in each attempt: the blob that the caller expects must still be there.
@@ -125,7 +163,8 @@ where
         let (objects, Actor { user, issue_reach, .. }) = (prepared.written.clone(), context.actor);
         let change = RefTransaction { objects, issue_reach, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
         let response = respond(prepared);
-        let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response });
+        let kept = context.key.as_ref().map(|key| (key, response.stored()));
+        let stored = kept.as_ref().map(|(key, message)| IdempotentResponse { key, message });
         tries -= 1;
         match state.updater.apply(&guard, &change, stored).await {
             Ok(delivered) => {

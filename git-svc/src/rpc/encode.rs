@@ -20,6 +20,7 @@ pub(super) fn commit(commit: CommitInfo) -> Commit {
         message: commit.message,
         author: Some(signature(commit.author)),
         committer: Some(signature(commit.committer)),
+        is_truncated: commit.is_truncated,
     }
 }
 

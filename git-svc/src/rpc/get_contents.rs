@@ -25,17 +25,21 @@ pub(super) async fn get_contents(
     state.authorize(&caller, request.repository_id).await?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|_| GitError::PathNotFound)?;
-    let job = move |repo: &git2::Repository| read::contents(repo, &revision, &path);
-    let found = state.pool.run(RepositoryId(request.repository_id), job).await?;
+    // The response is made on the thread of the pool, too: it may have very many entries.
+    let job = move |repo: &git2::Repository| Ok(response(read::contents(repo, &revision, &path)?));
+    Ok(state.pool.run(RepositoryId(request.repository_id), job).await?)
+}
+
+fn response(found: read::Contents) -> GetContentsResponse {
     let contents = match found.target {
         Target::Entry(entry) => Contents::Entry(encode::entry(entry)),
         Target::Directory(entries) => {
             Contents::Directory(Directory { entries: entries.into_iter().map(encode::entry).collect() })
         }
     };
-    Ok(GetContentsResponse {
+    GetContentsResponse {
         contents: Some(contents),
         commit_id: found.commit.map(|id| id.to_string()).unwrap_or_default(),
         display_ref: found.display_ref,
-    })
+    }
 }

@@ -21,6 +21,7 @@ use tokio::{
 
 use super::{
     body_channel::{BodySender, CHUNK_BYTES, channel},
+    fetch::PrefixFilter,
     push::PushInspector,
     request_body::{RequestBody, inflate_error},
 };
@@ -232,7 +233,7 @@ async fn feed(
     let buffered = std::mem::take(&mut input.buffered);
     if !buffered.is_empty() {
         refusal = pipe.inspect(&buffered, &mut stdin);
-        write(&mut stdin, &buffered).await;
+        write(&mut stdin, &filtered(&mut input.prefixes, buffered.into())).await;
     }
     loop {
         let mut bytes = match input.next().await {
@@ -251,7 +252,7 @@ async fn feed(
                 }
             };
             refusal = pipe.inspect(&out, &mut stdin).or(refusal);
-            write(&mut stdin, &out).await;
+            write(&mut stdin, &filtered(&mut input.prefixes, out)).await;
             pipe.idle.touch();
         }
     }
@@ -260,9 +261,20 @@ async fn feed(
     {
         let out = inflate.finish().map_err(|error| inflate_error(error, input.limit))?;
         refusal = pipe.inspect(&out, &mut stdin).or(refusal);
-        write(&mut stdin, &out).await;
+        write(&mut stdin, &filtered(&mut input.prefixes, out.into())).await;
+    }
+    if let Some(filter) = &mut input.prefixes {
+        write(&mut stdin, &filter.finish()).await;
     }
     Ok(refusal)
+}
+
+/// Returns what git gets of the next bytes of a request.
+fn filtered(filter: &mut Option<PrefixFilter>, bytes: Bytes) -> Bytes {
+    match filter {
+        Some(filter) => filter.push(&bytes).into(),
+        None => bytes,
+    }
 }
 
 /// Writes to stdin, and closes it if the process does not read any more.

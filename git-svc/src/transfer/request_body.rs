@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 
 use super::{
+    fetch::PrefixFilter,
     inflate::{Inflate, InflateError},
     push::PushInspector,
 };
@@ -26,6 +27,8 @@ pub(crate) struct RequestBody {
     pub(super) inflate: Option<Inflate>,
     /// Inspects the bytes before the process gets them; `None` for fetches.
     pub(super) inspector: Option<PushInspector>,
+    /// Bounds what git gets of the bytes; `None` for pushes.
+    pub(super) prefixes: Option<PrefixFilter>,
     /// Bytes that the body may still have, before inflating.
     left: u64,
     pub(super) limit: u64,
@@ -42,7 +45,18 @@ impl RequestBody {
     pub(crate) fn plain(limits: &TransferLimits, body: Body, limit: u64) -> Self {
         let (throughput, body) = (MinThroughput::new(limits.pause, limits.min_rate), body.into_data_stream());
         let (buffered, rest) = (Vec::new(), Bytes::new());
-        Self { body, has_ended: false, buffered, rest, inflate: None, inspector: None, left: limit, limit, throughput }
+        Self {
+            body,
+            has_ended: false,
+            buffered,
+            rest,
+            inflate: None,
+            inspector: None,
+            prefixes: None,
+            left: limit,
+            limit,
+            throughput,
+        }
     }
 
     /// Returns a gzip body of at most `limit` bytes, both compressed and inflated.
@@ -53,6 +67,11 @@ impl RequestBody {
     /// Returns the body with an inspector of its bytes.
     pub(crate) fn inspected(self, inspector: PushInspector) -> Self {
         Self { inspector: Some(inspector), ..self }
+    }
+
+    /// Returns the body of a fetch, without prefixes of refs beyond what git is to compare.
+    pub(crate) fn with_few_prefixes(self) -> Self {
+        Self { prefixes: Some(PrefixFilter::default()), ..self }
     }
 
     /// Returns the inflated bytes that were peeked at.

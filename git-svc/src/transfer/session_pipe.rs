@@ -18,7 +18,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::push::PushInspector;
+use super::{fetch::PrefixFilter, push::PushInspector};
 use crate::{
     admission::{idle_timer::IdleTimer, throughput::MinThroughput, yielding_permit::YieldingPermit},
     git::command::GitChild,
@@ -38,6 +38,10 @@ pub(crate) struct SessionPipe<'a, W> {
     pub(crate) permit: YieldingPermit<'a>,
     /// Maximum data bytes that the client may send.
     pub(crate) limit: u64,
+    /// Maximum data bytes that the process may send.
+    pub(crate) output_limit: u64,
+    /// True for fetches, whose requests name prefixes of refs.
+    pub(crate) filters_prefixes: bool,
     pub(crate) limits: &'a TransferLimits,
     /// Path of the repository; removed from messages sent to the client.
     pub(crate) secret: std::path::PathBuf,
@@ -57,13 +61,27 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
             () = self.idle.expired(self.limits.session_idle) => Err(GitError::TimedOut { what: "the session" }),
             () = tokio::time::sleep(self.limits.total) => Err(GitError::TimedOut { what: "the session" }),
         };
-        if let Err(error) = &outcome
-            && !matches!(error, GitError::ClientGone)
-        {
+        if let Err(error) = &outcome {
+            self.close_with(error).await;
+        }
+        outcome
+    }
+
+    /// Ends the session with an error, unless the client is gone.
+    pub(crate) async fn close_with(&self, error: &GitError) {
+        if !matches!(error, GitError::ClientGone) {
             // A failed send is ignored: the client is gone or does not read.
             drop(tokio::time::timeout(CLOSE_TIMEOUT, self.writer.send_error_and_close(error)).await);
         }
-        outcome
+    }
+
+    /// Ends the session with an answer of ours in place of that of a process, which would have failed.
+    pub(crate) async fn refuse(&self, answer: &[u8]) -> Result<(), GitError> {
+        let sent = tokio::time::timeout(CLOSE_TIMEOUT, async {
+            self.writer.send(FrameKind::Data, answer).await?;
+            self.writer.send(FrameKind::Exit, &[1]).await
+        });
+        sent.await.map_err(|_| GitError::TooSlow)?
     }
 
     async fn work<R: AsyncRead + Unpin>(
@@ -98,6 +116,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         let (mut content, mut left, mut throughput) =
             (vec![0; MAX_CONTENT_BYTES], self.limit, MinThroughput::new(self.limits.pause, self.limits.min_rate));
         let mut is_refused = false;
+        let mut prefixes = self.filters_prefixes.then(PrefixFilter::default);
         loop {
             let asked = Instant::now();
             let mut bytes = [0; FRAME_HEADER_BYTES];
@@ -125,9 +144,10 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                         }
                     }
                     self.permit.acquire_for(&mut throughput, asked, content.len()).await;
+                    let passed = prefixes.as_mut().map(|filter| filter.push(content));
                     if !is_refused
                         && let Some(open) = &mut stdin
-                        && open.write_all(content).await.is_err()
+                        && open.write_all(passed.as_deref().unwrap_or(&*content)).await.is_err()
                     {
                         stdin = None;
                     }
@@ -137,7 +157,13 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                 FrameKind::End if is_refused => {
                     return self.writer.send(FrameKind::Exit, &[1]).await.err().unwrap_or(GitError::ClientGone);
                 }
-                FrameKind::End => stdin = None,
+                FrameKind::End => {
+                    if let (Some(open), Some(filter)) = (&mut stdin, &mut prefixes) {
+                        // A process that does not read any more has ended its part.
+                        drop(open.write_all(&filter.finish()).await);
+                    }
+                    stdin = None;
+                }
                 FrameKind::Errors | FrameKind::Exit => return GitError::ClientGone,
             }
         }
@@ -148,6 +174,7 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
         let Some(mut from) = from else { return Ok(()) };
         let (mut chunk, mut throughput) =
             (vec![0; CHUNK_BYTES], MinThroughput::new(self.limits.idle, self.limits.min_rate));
+        let mut left = self.output_limit;
         loop {
             let count = from.read(&mut chunk).await.map_err(GitError::io("reading from git"))?;
             if count == 0 {
@@ -159,11 +186,44 @@ impl<W: AsyncWrite + Unpin> SessionPipe<'_, W> {
                     throughput.wait(self.writer.send(kind, &redact(&chunk[..count], &self.secret))).await??;
                 }
                 FrameKind::Data | FrameKind::Exit | FrameKind::End => {
+                    let rest = left.checked_sub(count as u64);
+                    let limit = self.output_limit;
+                    left = rest.ok_or(GitError::TooLarge { what: "what git sends", limit })?;
                     throughput.wait(self.writer.send(kind, &chunk[..count])).await??;
                 }
             }
             throughput.add_bytes(count);
             self.idle.touch();
+        }
+    }
+}
+
+/// Reads frames with data until `length` finds a whole message in it; returns the message. What follows it in the last frame is dropped.
+///
+/// # Errors
+/// `ClientGone` for other frames and at the end of the stream, `TooLarge` for a message of more than `max_bytes`, those of `length`.
+pub(crate) async fn read_message<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    max_bytes: usize,
+    length: impl Fn(&[u8]) -> Result<Option<usize>, GitError>,
+) -> Result<Vec<u8>, GitError> {
+    let mut message = Vec::new();
+    loop {
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        reader.read_exact(&mut bytes).await.map_err(|_| GitError::ClientGone)?;
+        let header = FrameHeader::decode(bytes).map_err(|_| GitError::ClientGone)?;
+        if header.kind != FrameKind::Data {
+            return Err(GitError::ClientGone);
+        }
+        let start = message.len();
+        if start + header.length > max_bytes {
+            return Err(GitError::TooLarge { what: "the request", limit: max_bytes as u64 });
+        }
+        message.resize(start + header.length, 0);
+        reader.read_exact(&mut message[start..]).await.map_err(|_| GitError::ClientGone)?;
+        if let Some(length) = length(&message)? {
+            message.truncate(length);
+            return Ok(message);
         }
     }
 }

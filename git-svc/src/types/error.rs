@@ -4,7 +4,10 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-use ferrite_proto::error::{FieldViolation, Kind, ServiceError};
+use ferrite_proto::{
+    error::{FieldViolation, Kind, ServiceError},
+    grant::ByteQuota,
+};
 
 use super::denial::Denial;
 
@@ -103,6 +106,14 @@ pub enum GitError {
         /// The limit, in the unit of `what`.
         limit: u64,
     },
+    /// The owner of the repository may not store that many bytes more.
+    #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
+    StorageQuota {
+        /// Bytes that they take.
+        used: u64,
+        /// Bytes that they may take.
+        limit: u64,
+    },
     /// Every worker is busy and the queue is full.
     #[error("too much work is waiting")]
     Overloaded,
@@ -172,6 +183,12 @@ const FULL_WORDS: &[&str] = &["No space left on device", "Disk quota exceeded", 
 /// Returns whether a message reports a full disk.
 pub(crate) fn says_full(message: &str) -> bool {
     FULL_WORDS.iter().any(|words| message.contains(words))
+}
+
+/// Returns the error of a write that does not fit into the quota of the owner, and counts it.
+pub(crate) fn quota_exceeded(quota: ByteQuota) -> GitError {
+    metrics::counter!("ferrite_quota_refused_total", "kind" => "bytes").increment(1);
+    GitError::StorageQuota { used: quota.used, limit: quota.limit }
 }
 
 impl GitError {
@@ -244,6 +261,7 @@ impl ServiceError for GitError {
             | Self::WrongStore
             | Self::TooManyProtections { .. }
             | Self::StoreFull
+            | Self::StorageQuota { .. }
             | Self::BranchProtected { denial: Denial::Force | Denial::Delete } => Kind::FailedPrecondition,
             Self::StaleBlob | Self::StaleFile { .. } | Self::RefConflict { .. } => Kind::Aborted,
             Self::TooLarge { .. } => Kind::TooLarge,
@@ -284,6 +302,7 @@ impl ServiceError for GitError {
             Self::ClientGone => "REQUEST_BROKEN_OFF",
             Self::TooSlow => "REQUEST_TOO_SLOW",
             Self::TooLarge { .. } => "TOO_LARGE",
+            Self::StorageQuota { .. } => "STORAGE_QUOTA_EXCEEDED",
             Self::Overloaded => "OVERLOADED",
             Self::TimedOut { .. } => "TIMED_OUT",
             Self::StoreFull => "STORE_FULL",
@@ -334,6 +353,7 @@ impl ServiceError for GitError {
             | Self::Overloaded
             | Self::TimedOut { .. }
             | Self::StoreFull
+            | Self::StorageQuota { .. }
             | Self::StoreHeld(_)
             | Self::StoreIdentity { .. }
             | Self::Program(_)

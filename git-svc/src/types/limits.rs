@@ -5,6 +5,19 @@ use std::time::Duration;
 /// Largest file that can be written through the API, in bytes.
 pub const MAX_FILE_BYTES: u64 = 50 << 20;
 
+/// Largest commit or annotated tag that is taken, header and message together, in bytes.
+pub const MAX_COMMIT_BYTES: usize = 1 << 20;
+/// Most parents of a commit that is taken. Of a stored one with more, those are followed.
+pub const MAX_COMMIT_PARENTS: usize = 4096;
+/// Bytes of a line that names a parent: `parent`, a blank, the id, and the end of the line.
+pub const PARENT_LINE_BYTES: u64 = 48;
+/// Largest tree that is taken, in bytes: a folder without those below it.
+pub const MAX_TREE_BYTES: u64 = 32 << 20;
+/// Most entries of a tree that is taken.
+pub const MAX_TREE_ENTRIES: usize = 1_000_000;
+/// Bytes of the shortest entry of a tree: `40000`, a blank, a letter, NUL, and the id.
+pub const MIN_TREE_ENTRY_BYTES: u64 = 28;
+
 /// Times and rates that a transfer must keep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransferLimits {

@@ -1,6 +1,7 @@
 //! `DescribeUpdates`: the commits of pushes, for services only.
 
 use ferrite_proto::{
+    ServiceRole,
     git::{
         DescribeUpdatesRequest, DescribeUpdatesResponse, UpdateToDescribe, storage_service_client::StorageServiceClient,
     },
@@ -27,7 +28,8 @@ fn request(repository_id: i64, updates: Vec<UpdateToDescribe>) -> DescribeUpdate
 }
 
 async fn describe(service: &Service, request: DescribeUpdatesRequest) -> Result<DescribeUpdatesResponse, Status> {
-    Ok(service.storage().describe_updates(request).await?.into_inner())
+    let mut storage = StorageServiceClient::new(service.channel_of(ServiceRole::HookSvc));
+    Ok(storage.describe_updates(request).await?.into_inner())
 }
 
 #[tokio::test]

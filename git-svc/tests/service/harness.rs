@@ -17,13 +17,15 @@ use ed25519_dalek::{
 use ferrite_kit::{
     Clock, Lifecycle,
     auth::{AuthError, TokenAuthority},
+    config::CredentialArgs,
     credentials::ServiceCredentials,
     grpc::{Channel, channel},
     net::Address,
-    server::{GrpcServer, ListenerLimits, serve_all},
+    server::{GrpcServer, ListenerOptions, serve_all},
+    testing::ServiceKeys,
 };
 use ferrite_proto::{
-    Permission,
+    Permission, ServiceRole,
     events::{
         DeliverRequest, DeliverResponse, Event, RefsUpdated,
         event::Fact,
@@ -48,6 +50,7 @@ pub(crate) struct Service {
     pub(crate) address: Address,
     pub(crate) signer: Signer,
     pub(crate) trust: ServiceCredentials,
+    keys: ServiceKeys,
     life: Lifecycle,
     done: Option<tokio::task::JoinHandle<()>>,
     subscriber: Subscriber,
@@ -75,7 +78,7 @@ impl Subscriber {
         let own = life.clone();
         life.spawn(
             "subscriber",
-            async move { serve_all(vec![listener], router, ListenerLimits::default(), &own).await },
+            async move { serve_all(vec![listener], router, ListenerOptions::default(), &own).await },
         );
         subscriber
     }
@@ -117,7 +120,8 @@ fn config(folder: &Path, more: &[String]) -> Config {
     let flags = [
         ("--listen", format!("unix:{}", file("git.sock"))),
         ("--database-url", format!("sqlite://{}", file("git.db"))),
-        ("--service-key-file", file("service.key")),
+        ("--service-key-file", file("git-svc.pem")),
+        ("--service-public-keys", file("public")),
         ("--grant-public-key-file", file("grant.pub.pem")),
         ("--secret-key-file", file("secret.key")),
         ("--repo-address", format!("unix:{}", file("repo.sock"))),
@@ -139,7 +143,6 @@ fn write_keys(folder: &Path) -> Signer {
     let private = key.to_pkcs8_pem(ed25519_dalek::pkcs8::spki::der::pem::LineEnding::LF).unwrap();
     let public = key.verifying_key().to_public_key_pem(ed25519_dalek::pkcs8::spki::der::pem::LineEnding::LF).unwrap();
     std::fs::write(folder.join("grant.pub.pem"), public).unwrap();
-    std::fs::write(folder.join("service.key"), "k".repeat(32)).unwrap();
     std::fs::write(folder.join("secret.key"), "5e".repeat(32)).unwrap();
     Signer::from_pem(private.as_bytes()).unwrap()
 }
@@ -157,12 +160,17 @@ impl Service {
     pub(crate) async fn start_with(folder: tempfile::TempDir, flags: &[&str]) -> Self {
         let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let signer = write_keys(folder.path());
+        let keys = ServiceKeys::write(folder.path());
         let settings = config(folder.path(), &flags);
-        let trust = settings.trust.load("gateway", &Clock::system()).unwrap();
+        let load = |role| {
+            let trust = CredentialArgs { service_key_file: keys.private_file(role), ..settings.trust.clone() };
+            trust.load(role, &Clock::system()).unwrap()
+        };
+        let trust = load(ServiceRole::Gateway);
         let others = Lifecycle::new(Duration::from_secs(5));
-        let subscriber = Subscriber::serve(&settings.repo_address, &trust, &others).await;
-        let issues = Subscriber::serve(&settings.issue_address, &trust, &others).await;
-        let webhooks = Subscriber::serve(&settings.hook_address, &trust, &others).await;
+        let subscriber = Subscriber::serve(&settings.repo_address, &load(ServiceRole::RepoSvc), &others).await;
+        let issues = Subscriber::serve(&settings.issue_address, &load(ServiceRole::IssueSvc), &others).await;
+        let webhooks = Subscriber::serve(&settings.hook_address, &load(ServiceRole::HookSvc), &others).await;
         let address = settings.serve.listen[0].clone();
         let life = Lifecycle::new(Duration::from_secs(5));
         let next = AtomicI64::new(1);
@@ -171,6 +179,7 @@ impl Service {
             address,
             signer,
             trust,
+            keys,
             life,
             done: None,
             subscriber,
@@ -217,7 +226,12 @@ impl Service {
 
     /// Returns a channel with the credential of the gateway.
     pub(crate) fn channel(&self) -> Channel {
-        self.trust.channel(&self.address)
+        self.trust.channel(ServiceRole::GitSvc, &self.address)
+    }
+
+    /// Returns a channel with the credential of the role `from`.
+    pub(crate) fn channel_of(&self, from: ServiceRole) -> Channel {
+        self.keys.channel(from, ServiceRole::GitSvc, &self.address)
     }
 
     pub(crate) fn git(&self) -> GitServiceClient<Channel> {
@@ -242,11 +256,11 @@ impl Service {
     }
 
     pub(crate) fn storage(&self) -> StorageServiceClient<Channel> {
-        StorageServiceClient::new(self.channel())
+        StorageServiceClient::new(self.channel_of(ServiceRole::RepoSvc))
     }
 
     pub(crate) fn migrations(&self) -> MigrationServiceClient<Channel> {
-        MigrationServiceClient::new(self.channel())
+        MigrationServiceClient::new(self.channel_of(ServiceRole::RepoSvc))
     }
 
     pub(crate) fn mirrors(&self) -> MirrorServiceClient<Channel> {
@@ -254,7 +268,7 @@ impl Service {
     }
 
     pub(crate) fn sink(&self) -> EventSinkClient<Channel> {
-        EventSinkClient::new(self.channel())
+        EventSinkClient::new(self.channel_of(ServiceRole::RepoSvc))
     }
 
     /// Creates an empty repository and returns its id.
@@ -271,6 +285,7 @@ impl Service {
             username: "ada".into(),
             full_name: "Ada Lovelace".into(),
             email: "ada@example.com".into(),
+            token_id: 0,
         };
         Grant {
             user: Some(user),
@@ -282,6 +297,8 @@ impl Service {
             store: "s1".to_owned(),
             epoch: 1,
             issue_reach: IssueReach::All,
+            reauthorization: None,
+            limits: ferrite_proto::grant::GrantLimits::default(),
         }
     }
 

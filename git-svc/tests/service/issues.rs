@@ -1,6 +1,7 @@
 //! The parts that issue-svc closes issues with: events of default branches, and the messages of pushed commits.
 
 use ferrite_proto::{
+    ServiceRole,
     events::{IssueReach as Reach, RefsUpdateKind, RefsUpdated},
     git::{
         ChangeFilesRequest, CreateRepositoryRequest, DeleteRepositoryRequest, FileChange, FileOperation, FirstCommit,
@@ -19,7 +20,8 @@ use crate::{
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
 async fn pushed(service: &Service, request: ListPushedCommitsRequest) -> Result<Vec<PushedCommit>, Status> {
-    Ok(service.storage().list_pushed_commits(request).await?.into_inner().commits)
+    let mut storage = StorageServiceClient::new(service.channel_of(ServiceRole::IssueSvc));
+    Ok(storage.list_pushed_commits(request).await?.into_inner().commits)
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use axum::{
 use ferrite_kit::{
     Lifecycle,
     net::Address,
-    server::{ListenerLimits, serve_all},
+    server::{ListenerOptions, serve_all},
 };
 use ferrite_proto::{
     Permission,
@@ -43,7 +43,7 @@ impl Gateway {
         let url = format!("http://{}", listener.address().unwrap());
         let router = Router::new().fallback(pass_on).with_state((Arc::clone(&service), life.clone()));
         let own = life.clone();
-        life.spawn("gateway", async move { serve_all(vec![listener], router, ListenerLimits::default(), &own).await });
+        life.spawn("gateway", async move { serve_all(vec![listener], router, ListenerOptions::default(), &own).await });
         Self { url, life, service }
     }
 

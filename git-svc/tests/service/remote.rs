@@ -19,7 +19,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use ferrite_kit::{
     Lifecycle,
     net::Address,
-    server::{ListenerLimits, serve_all},
+    server::{ListenerOptions, serve_all},
 };
 use futures_util::stream;
 use git2::{Oid, Repository, Signature, Time};
@@ -59,7 +59,7 @@ impl Remote {
         let (life, seen) = (Lifecycle::new(Duration::from_secs(1)), Seen::default());
         let host = Host { root: folder.path().to_owned(), port, seen: Arc::clone(&seen) };
         let (router, own) = (Router::new().fallback(answer).with_state(host), life.clone());
-        life.spawn("remote", async move { serve_all(vec![listener], router, ListenerLimits::default(), &own).await });
+        life.spawn("remote", async move { serve_all(vec![listener], router, ListenerOptions::default(), &own).await });
         Self { folder, port, life, seen }
     }
 

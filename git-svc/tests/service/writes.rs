@@ -7,7 +7,7 @@ use ferrite_proto::{
         Protection, PutContentsRequest, SetProtectionRequest, get_contents_response::Contents,
         protection_service_client::ProtectionServiceClient,
     },
-    grant::Grant,
+    grant::{ByteQuota, Grant, GrantLimits},
     metadata,
     operation::{CHANGE_FILES, DELETE_CONTENTS, LIST_PROTECTIONS, PUT_CONTENTS, SET_PROTECTION},
 };
@@ -263,6 +263,26 @@ async fn a_grant_for_one_write_is_refused_for_another() {
     let mirror = service.sign(Grant { is_mirror: true, ..service.grant(id, DELETE_CONTENTS) });
     let error = service.git().delete_contents(with_token(delete(id, "a"), &mirror)).await.unwrap_err();
     assert_eq!(reason(&error), "MIRROR_READ_ONLY");
+}
+
+#[tokio::test]
+async fn a_write_beyond_the_quota_of_the_owner_changes_nothing() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    service.put(id, "a", b"a").await;
+    let limits = |used, limit| GrantLimits { bytes: Some(ByteQuota { used, limit }), ..GrantLimits::default() };
+    let token = |operation, limits| service.sign(Grant { limits, ..service.grant(id, operation) });
+    let put = |limits| with_token(put_request(id, "b", &[7; 100]), &token(PUT_CONTENTS, limits));
+    let error = service.git().put_contents(put(limits(50, 150))).await.unwrap_err();
+    assert_eq!((error.code(), reason(&error).as_str()), (Code::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"));
+    assert!(error.message().contains("50 bytes of its quota of 150"), "{error:?}");
+    let files = vec![file("c", FileOperation::Create, Some("c"))];
+    let change = with_token(change(id, files), &token(CHANGE_FILES, limits(150, 150)));
+    assert_eq!(reason(&service.git().change_files(change).await.unwrap_err()), "STORAGE_QUOTA_EXCEEDED");
+    let remove = with_token(delete(id, "a"), &token(DELETE_CONTENTS, limits(200, 150)));
+    assert_eq!(reason(&service.git().delete_contents(remove).await.unwrap_err()), "STORAGE_QUOTA_EXCEEDED");
+    service.git().put_contents(put(limits(50, 151))).await.unwrap();
+    service.updates(id, 2).await;
 }
 
 #[tokio::test]

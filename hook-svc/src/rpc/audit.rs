@@ -29,11 +29,11 @@ pub(crate) struct AuditContext {
 }
 
 impl AuditContext {
-    /// Takes client address and request id from the request's metadata, which is trusted only if the caller is a service of the
+    /// Takes client address and request id from the request's metadata, which is trusted only if the caller is the gateway of the
     /// installation.
     pub(super) fn new(caller: &Caller, user_id: i64, username: &str, request: &MetadataMap) -> Self {
         let text = |name| {
-            let value = request.get(name).filter(|_| caller.service.is_some()).and_then(|value| value.to_str().ok());
+            let value = request.get(name).filter(|_| caller.is_gateway()).and_then(|value| value.to_str().ok());
             value.filter(|value| value.len() <= MAX_AUDIT_TEXT_BYTES).unwrap_or_default().to_owned()
         };
         let (address, request_id) = (text(metadata::CLIENT), text(metadata::REQUEST_ID));

@@ -29,6 +29,8 @@ pub(crate) struct HookAccess {
     pub(crate) user: UserId,
     /// The caller as the audit log names it.
     pub(crate) audit: AuditContext,
+    /// The percentage of the limits per hour that applies to the caller; `None` for 100.
+    pub(crate) rate_percent: Option<u32>,
 }
 
 impl HookRpc {
@@ -51,19 +53,20 @@ impl HookRpc {
                     organization: String::new(),
                     user: UserId(user.id),
                     audit: AuditContext::new(&caller, user.id, &user.username, request.metadata()),
+                    rate_percent: grant.limits.rate_percent,
                 })
             }
             Some(hook_owner::Owner::Organization(name)) => {
                 let answer = self.check_access(&caller, Some(name)).await?;
                 let audit = AuditContext::new(&caller, answer.user_id, &answer.username, request.metadata());
-                let owner = Owner::Organization(answer.organization_id);
-                Ok(HookAccess { owner, organization: name.clone(), user: UserId(answer.user_id), audit })
+                let (owner, rate_percent) = (Owner::Organization(answer.organization_id), answer.rate_percent);
+                Ok(HookAccess { owner, organization: name.clone(), user: UserId(answer.user_id), audit, rate_percent })
             }
             Some(hook_owner::Owner::Site(true)) => {
                 let answer = self.check_access(&caller, None).await?;
                 let audit = AuditContext::new(&caller, answer.user_id, &answer.username, request.metadata());
-                let user = UserId(answer.user_id);
-                Ok(HookAccess { owner: Owner::Site, organization: String::new(), user, audit })
+                let (user, rate_percent) = (UserId(answer.user_id), answer.rate_percent);
+                Ok(HookAccess { owner: Owner::Site, organization: String::new(), user, audit, rate_percent })
             }
             Some(hook_owner::Owner::Site(false)) | None => {
                 Err(HookError::Invalid(vec![FieldViolation::new("owner", "required", "is required")]))

@@ -2,6 +2,7 @@ use ferrite_kit::Clock;
 use ferrite_kit::auth::Access;
 use ferrite_kit::grpc::Channel;
 use ferrite_kit::outbox::Relay;
+use ferrite_kit::rate_limit::HourlyLimit;
 use ferrite_outbound::Policy;
 
 use crate::dispatch::Renderer;
@@ -20,6 +21,8 @@ pub(crate) struct HookRpc {
     pub(crate) policy: Policy,
     /// Most webhooks of one owner.
     pub(crate) owner_limit: i64,
+    /// Webhooks of one user within an hour.
+    pub(crate) creations: HourlyLimit,
     /// Makes the payloads of tests.
     pub(crate) renderer: Renderer,
     pub(crate) sender: Sender,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use ferrite_kit::Lifecycle;
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerLimits, serve_all};
+use ferrite_kit::server::{ListenerOptions, serve_all};
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
@@ -16,8 +16,9 @@ use ferrite_proto::repo::account_service_server::AccountServiceServer;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, Identity, ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest,
-    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
+    DescribeRepositoriesResponse, Identity, ReauthorizeAccessRequest, ReauthorizeAccessResponse, ResolveAccessRequest,
+    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
+    ResolveKeyResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -51,7 +52,7 @@ impl FakeRepo {
         routes.add_service(EventSinkServer::new(repo.clone()));
         routes.add_service(AccountServiceServer::new(Peer::default()));
         let (router, life2) = (routes.routes().into_axum_router(), life.clone());
-        life.spawn("repo", async move { serve_all(vec![listener], router, ListenerLimits::default(), &life2).await });
+        life.spawn("repo", async move { serve_all(vec![listener], router, ListenerOptions::default(), &life2).await });
         repo
     }
 
@@ -93,7 +94,8 @@ impl AccessService for FakeRepo {
         let bearer = request.metadata().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let account = ACCOUNTS.iter().find(|(token, ..)| bearer == format!("Bearer {token}"));
         let (token, user_id, username) = *account.ok_or(AuthError::BadCredentials)?;
-        let mut answer = CheckAccessResponse { user_id, username: username.to_owned(), organization_id: 0 };
+        let mut answer =
+            CheckAccessResponse { user_id, username: username.to_owned(), organization_id: 0, rate_percent: None };
         let request = request.into_inner();
         assert!(request.operation.starts_with("ferrite.hook.v1."), "{request:?}");
         match request.target {
@@ -107,6 +109,13 @@ impl AccessService for FakeRepo {
             _ => Err(AuthError::AdminRequired.into()),
         }?;
         Ok(Response::new(answer))
+    }
+
+    async fn reauthorize_access(
+        &self,
+        _: Request<ReauthorizeAccessRequest>,
+    ) -> Result<Response<ReauthorizeAccessResponse>, Status> {
+        Err(Status::unimplemented("not called"))
     }
 
     async fn resolve_access(

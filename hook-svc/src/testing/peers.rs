@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferrite_kit::Lifecycle;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerLimits, serve_all};
+use ferrite_kit::server::{ListenerOptions, serve_all};
 use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
 use ferrite_proto::git::{
     CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
@@ -20,9 +20,10 @@ use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, CreateAccessTokenRequest,
     CreateAccessTokenResponse, DeleteAccessTokenRequest, DeleteAccessTokenResponse, DescribeRepositoriesRequest,
     DescribeRepositoriesResponse, GetAuthenticatedUserRequest, GetAuthenticatedUserResponse, GetUserRequest,
-    GetUserResponse, GetUsersRequest, GetUsersResponse, ListAccessTokensRequest, ListAccessTokensResponse, Repository,
-    ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
-    ResolveKeyRequest, ResolveKeyResponse, SearchUsersRequest, SearchUsersResponse, User,
+    GetUserResponse, GetUsersRequest, GetUsersResponse, ListAccessTokensRequest, ListAccessTokensResponse,
+    ReauthorizeAccessRequest, ReauthorizeAccessResponse, Repository, ResolveAccessRequest, ResolveAccessResponse,
+    ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse, SearchUsersRequest,
+    SearchUsersResponse, User,
 };
 use prost_types::Timestamp;
 use tonic::{Code, Request, Response, Status};
@@ -69,7 +70,10 @@ impl FakePeers {
         routes.add_service(AccessServiceServer::new(peer.clone()));
         routes.add_service(AccountServiceServer::new(peer.clone()));
         let (router, life2) = (routes.routes().into_axum_router(), life.clone());
-        life.spawn("others", async move { serve_all(vec![listener], router, ListenerLimits::default(), &life2).await });
+        life.spawn(
+            "others",
+            async move { serve_all(vec![listener], router, ListenerOptions::default(), &life2).await },
+        );
         let peers = Self { peer, life, channel: channel(&address, None), _folder: folder };
         for (id, name) in [(7, "ada"), (8, "bob")] {
             peers.state(|state| state.users.insert(id, user(id, name)));
@@ -226,6 +230,13 @@ impl AccessService for Peer {
         &self,
         _: Request<ResolveAccessRequest>,
     ) -> Result<Response<ResolveAccessResponse>, Status> {
+        unimplemented()
+    }
+
+    async fn reauthorize_access(
+        &self,
+        _: Request<ReauthorizeAccessRequest>,
+    ) -> Result<Response<ReauthorizeAccessResponse>, Status> {
         unimplemented()
     }
 

@@ -1,16 +1,14 @@
 //! The service under test on a real socket.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
 use ferrite_kit::startup::StartError;
-use ferrite_kit::testing::public_key_pem;
-use ferrite_kit::{Clock, Lifecycle, Secret, args};
+use ferrite_kit::testing::{ServiceKeys, public_key_pem};
+use ferrite_kit::{Lifecycle, Secret, args};
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{DeliverRequest, Event};
 use ferrite_proto::hook::delivery_service_client::DeliveryServiceClient;
@@ -24,12 +22,11 @@ use tonic::Status;
 
 use super::TestCaller;
 use super::fake_repo::FakeRepo;
-use crate::Config;
 use crate::secrets::Sealer;
+use crate::{Config, ROLE};
 
 /// The key that seals URLs and secrets.
 const SECRET_KEY: [u8; 32] = [9; 32];
-const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
 /// Returns a sealer with the key of the service.
@@ -66,8 +63,9 @@ pub(crate) fn with_token<T>(token: &str, message: T) -> tonic::Request<T> {
 pub(crate) struct Service {
     /// The stand-in for repo-svc.
     pub(crate) repo: FakeRepo,
+    address: Address,
+    keys: ServiceKeys,
     channel: Channel,
-    service_channel: Channel,
     db: Db,
     life: Lifecycle,
     task: JoinHandle<Result<(), StartError>>,
@@ -75,25 +73,34 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    /// Starts the service without limits per hour.
     pub(crate) async fn start(url: &Secret) -> Self {
+        Self::start_with(url, &["--creations-per-hour=0"]).await
+    }
+
+    /// Starts the service with further flags.
+    pub(crate) async fn start_with(url: &Secret, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
-        std::fs::write(path("service.key"), SERVICE_KEY).unwrap();
+        let keys = ServiceKeys::write(folder.path());
+        let [own_key, public_keys] = keys.flags(ROLE);
         std::fs::write(path("grant.pem"), public_key_pem()).unwrap();
         std::fs::write(path("secret.key"), hex::encode(SECRET_KEY)).unwrap();
         let (address, repo_address) = (format!("unix:{}", path("service.sock")), format!("unix:{}", path("repo.sock")));
-        let config = Config::try_parse_from([
+        let own_flags = [
             "service",
             &format!("--listen={address}"),
             &format!("--database-url={}", url.expose()),
-            &format!("--service-key-file={}", path("service.key")),
+            &own_key,
+            &public_keys,
             &format!("--grant-public-key-file={}", path("grant.pem")),
             &format!("--secret-key-file={}", path("secret.key")),
             &format!("--repo-address={repo_address}"),
             &format!("--git-address={repo_address}"),
             "--owner-limit=4",
-        ])
-        .unwrap();
+        ];
+        let all = own_flags.iter().chain(flags).copied();
+        let config = Config::try_parse_from(all).unwrap();
 
         let life = Lifecycle::new(Duration::from_secs(5));
         let repo = FakeRepo::start(&repo_address.parse().unwrap(), &life).await;
@@ -104,12 +111,11 @@ impl Service {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let address: Address = address.parse().unwrap();
-        let key = ServiceKey::new(SERVICE_KEY).unwrap();
-        let credential = ServiceTokenSource::new(key, "repo-svc", Clock::system());
         Self {
             repo,
             channel: channel(&address, None),
-            service_channel: channel(&address, Some(Arc::new(credential))),
+            address,
+            keys,
             db: Db::open(url, 2).await.unwrap(),
             life,
             task,
@@ -159,9 +165,9 @@ impl Service {
         &self.db
     }
 
-    /// Delivers events like repo-svc.
+    /// Delivers events, each by the role that tells of such facts.
     pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
-        EventSinkClient::new(self.service_channel.clone()).deliver(DeliverRequest { events }).await.map(|_| ())
+        self.keys.deliver(ROLE, &self.address, events).await
     }
 
     /// Delivers events as a caller who is no service.

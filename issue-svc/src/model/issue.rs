@@ -38,6 +38,8 @@ pub(crate) struct Issue {
     pub(crate) author: UserId,
     pub(crate) title: String,
     pub(crate) body: String,
+    /// True if `body` is the beginning only, in lists.
+    pub(crate) is_truncated: bool,
     pub(crate) class: Class,
     pub(crate) assignee: Option<UserId>,
     /// The milestone's id; zero for none. It may have been deleted a moment ago.
@@ -129,6 +131,8 @@ pub(crate) struct Comment {
     pub(crate) sequence: i64,
     pub(crate) author: UserId,
     pub(crate) body: String,
+    /// True if `body` is the beginning only, in lists.
+    pub(crate) is_truncated: bool,
     pub(crate) created_us: i64,
     pub(crate) updated_us: i64,
 }
@@ -150,6 +154,8 @@ pub(crate) struct Milestone {
     pub(crate) repository: RepositoryId,
     pub(crate) title: String,
     pub(crate) description: String,
+    /// True if `description` is the beginning only, in lists.
+    pub(crate) is_truncated: bool,
     pub(crate) is_closed: bool,
     pub(crate) due_us: Option<i64>,
     pub(crate) closed_us: Option<i64>,

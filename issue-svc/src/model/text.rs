@@ -1,5 +1,6 @@
 //! Texts of issues, comments, labels and milestones, which are checked when they are constructed.
 
+use ferrite_kit::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
 const MAX_TITLE_CHARS: usize = 255;
@@ -17,9 +18,7 @@ fn line(field: &str, text: &str, max_chars: usize) -> Result<String, FieldViolat
     if text.is_empty() {
         return refuse("required", "must not be blank".to_owned());
     }
-    if text.chars().any(char::is_control) {
-        return refuse("invalid", "must not contain control characters".to_owned());
-    }
+    check_line(&text, field)?;
     if text.chars().nth(max_chars).is_some() {
         return refuse("too_long", format!("must have at most {max_chars} characters"));
     }
@@ -192,7 +191,7 @@ mod tests {
         assert_eq!(Title::parse(&"é".repeat(255)).unwrap().as_str().len(), 510);
         assert_eq!(refusal(Title::parse(&"é".repeat(256))), ("title".to_owned(), "too_long"));
         assert_eq!(Title::parse(" a\tb\r\nc ").unwrap().as_str(), "a b  c");
-        for control in ["a\0b", "a\u{1b}b", "a\u{7f}b", "a\u{85}b"] {
+        for control in ["a\0b", "a\u{1b}b", "a\u{7f}b", "a\u{85}b", "a\u{202e}b", "a\u{2069}b"] {
             assert_eq!(refusal(Title::parse(control)), ("title".to_owned(), "invalid"), "{control:?}");
         }
     }
@@ -227,7 +226,7 @@ mod tests {
         #[test]
         fn a_title_is_accepted_exactly_when_it_follows_the_rules(text in "\\PC{0,260}|[ \\t]{0,3}.{0,3}\\x00?") {
             let trimmed = text.trim();
-            let is_allowed = |char: char| !char.is_control() || matches!(char, '\t' | '\r' | '\n');
+            let is_allowed = |char: char| check_line(&char.to_string(), "").is_ok() || matches!(char, '\t' | '\r' | '\n');
             let is_valid = !trimmed.is_empty() && trimmed.chars().all(is_allowed) && trimmed.chars().count() <= 255;
             match Title::parse(&text) {
                 Ok(title) => {

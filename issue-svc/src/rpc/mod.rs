@@ -6,6 +6,7 @@ mod comments;
 mod deliver;
 mod issues;
 mod labels;
+mod limits;
 mod milestones;
 mod service;
 
@@ -15,6 +16,7 @@ use ferrite_proto::events::{DeliverRequest, DeliverResponse};
 use tonic::{Request, Response, Status};
 
 use crate::encode;
+pub(crate) use limits::{HourlyLimits, WriteLimits};
 pub(crate) use service::IssueRpc;
 
 /// Implements a service by one function for each call, in a module of the call's name.

@@ -8,6 +8,7 @@ use ferrite_proto::grant::Grant;
 use ferrite_proto::id::{RepositoryId, UserId};
 use tonic::{Request, Status};
 
+use super::limits::WriteLimits;
 use crate::commits::ScanQueue;
 use crate::error::IssueError;
 use crate::model::references::markdown;
@@ -23,6 +24,7 @@ pub(crate) struct IssueRpc {
     pub(crate) scans: ScanQueue,
     pub(crate) access: Access,
     pub(crate) repo: RepoClient,
+    pub(crate) limits: WriteLimits,
 }
 
 impl IssueRpc {

@@ -8,6 +8,7 @@ use sqlx::FromRow;
 
 use super::IssueStore;
 use super::list::MAX_UNCOUNTED_ROWS;
+use super::listed_texts::listed_text;
 use super::reader::Reader;
 use super::tallies::{BLOCK_NUMBERS, COMMENT_CLASS, List};
 use crate::model::{Body, Class, Comment, Issue};
@@ -15,6 +16,10 @@ use crate::model::{Body, Class, Comment, Issue};
 const SELECT: &str = "SELECT comments.id, comments.repository_id, comments.issue_id, issues.number, issues.class, comments.sequence, \
      comments.user_id, comments.body, comments.created_us, comments.updated_us FROM comments \
      JOIN issues ON issues.id = comments.issue_id";
+/// The columns of a list but for those of [`IssueStore::push_text_head`], which follow.
+const SELECT_LISTED: &str = "SELECT comments.id, comments.repository_id, comments.issue_id, issues.number, issues.class, \
+     comments.sequence, comments.user_id, '' AS body, comments.created_us, comments.updated_us, ";
+const FROM: &str = " FROM comments JOIN issues ON issues.id = comments.issue_id";
 const INSERT: &str = "INSERT INTO comments (repository_id, issue_id, sequence, user_id, body, created_us, updated_us) \
      VALUES ($1, $2, $3, $4, $5, $6, $6) RETURNING id";
 const UPDATE: &str = "UPDATE comments SET body = $2, updated_us = $3 WHERE id = $1";
@@ -32,10 +37,20 @@ struct CommentRow {
     body: String,
     created_us: i64,
     updated_us: i64,
+    /// The beginning of the text, in lists only; `body` is empty there.
+    #[sqlx(default)]
+    text_head: Option<Vec<u8>>,
+    /// Bytes of the whole text, in lists only.
+    #[sqlx(default)]
+    text_bytes: Option<i64>,
 }
 
 impl From<CommentRow> for Comment {
     fn from(row: CommentRow) -> Self {
+        let (body, is_truncated) = match row.text_bytes {
+            Some(bytes) => listed_text(row.text_head, bytes),
+            None => (row.body, false),
+        };
         Self {
             id: row.id,
             repository: RepositoryId(row.repository_id),
@@ -44,23 +59,19 @@ impl From<CommentRow> for Comment {
             is_pull_request: Class::from_number(row.class).is_pull_request,
             sequence: row.sequence,
             author: UserId(row.user_id),
-            body: row.body,
+            body,
+            is_truncated,
             created_us: row.created_us,
             updated_us: row.updated_us,
         }
     }
 }
 
-/// Texts of all comments of one page together, in bytes. A response may have 64 MiB.
-const MAX_PAGE_BYTES: i64 = 50 * 1024 * 1024;
-/// Comments whose texts cannot have more than [`MAX_PAGE_BYTES`].
-const ALWAYS_SMALL_ROWS: i64 = 50;
-
 /// A page of comments.
 #[derive(Debug)]
 pub(crate) struct CommentPage {
-    /// Oldest first; `None` if their texts are too large for one page.
-    pub(crate) comments: Option<Vec<Comment>>,
+    /// Oldest first, with the beginnings of long texts.
+    pub(crate) comments: Vec<Comment>,
     /// In all pages, or as many as were counted.
     pub(crate) total: i64,
     /// True if there are more than were counted.
@@ -89,6 +100,7 @@ impl IssueStore {
             sequence,
             author,
             body: body.as_str().to_owned(),
+            is_truncated: false,
             created_us: now_us,
             updated_us: now_us,
         })
@@ -125,13 +137,14 @@ impl IssueStore {
         since_us: Option<i64>,
         page: Page,
     ) -> Result<CommentPage, DbError> {
-        let mut query = Query::new(SELECT);
-        query.push(" WHERE comments.issue_id = ").bind(issue.id);
-        if let Some(since_us) = since_us {
-            query.push(" AND comments.updated_us >= ").bind(since_us);
-        }
-        query.push(" ORDER BY comments.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
-        let comments = self.comments(query, page).await?;
+        let rows = |query: &mut Query| {
+            query.push(" WHERE comments.issue_id = ").bind(issue.id);
+            if let Some(since_us) = since_us {
+                query.push(" AND comments.updated_us >= ").bind(since_us);
+            }
+            query.push(" ORDER BY comments.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        };
+        let comments = self.comments(page, rows).await?;
         let Some(since_us) = since_us else {
             return Ok(CommentPage { comments, total: issue.comment_count, is_partial: false });
         };
@@ -147,48 +160,50 @@ impl IssueStore {
         since_us: Option<i64>,
         page: Page,
     ) -> Result<CommentPage, DbError> {
-        let mut query = Query::new(SELECT);
-        query.push(" WHERE comments.repository_id = ").bind(repository);
         let Some(since_us) = since_us else {
             let total =
                 self.totals(repository, &[List::Comments], &[COMMENT_CLASS]).await?.first().copied().unwrap_or(0);
             let place = (page.offset(), total);
             let place = self.locate(repository, List::Comments, &[COMMENT_CLASS], true, place).await?;
             let Some(place) = place else {
-                return Ok(CommentPage { comments: Some(Vec::new()), total, is_partial: false });
+                return Ok(CommentPage { comments: Vec::new(), total, is_partial: false });
             };
-            query.push(" AND comments.sequence >= ").bind(place.block * BLOCK_NUMBERS);
-            query.push(" ORDER BY comments.sequence LIMIT ").bind(page.size()).push(" OFFSET ").bind(place.skipped);
-            return Ok(CommentPage { comments: self.comments(query, page).await?, total, is_partial: false });
+            let rows = |query: &mut Query| {
+                query.push(" WHERE comments.repository_id = ").bind(repository);
+                query.push(" AND comments.sequence >= ").bind(place.block * BLOCK_NUMBERS);
+                query.push(" ORDER BY comments.sequence LIMIT ").bind(page.size()).push(" OFFSET ").bind(place.skipped);
+            };
+            return Ok(CommentPage { comments: self.comments(page, rows).await?, total, is_partial: false });
         };
         let count = "SELECT COUNT(*) FROM (SELECT 1 FROM comments WHERE repository_id = $1 AND updated_us >= $2 LIMIT $3) AS found";
         let (found,): (i64,) = self.db.one(count, &args![repository, since_us, MAX_UNCOUNTED_ROWS + 1]).await?;
         let (total, is_partial) = (found.min(MAX_UNCOUNTED_ROWS), found > MAX_UNCOUNTED_ROWS);
         if page.offset() >= total {
-            return Ok(CommentPage { comments: Some(Vec::new()), total, is_partial });
+            return Ok(CommentPage { comments: Vec::new(), total, is_partial });
         }
         // Few are found by the index of times and sorted; among many the first of the sequence come soon.
-        query.push(if is_partial { " AND +comments.updated_us >= " } else { " AND comments.updated_us >= " });
-        query.bind(since_us).push(if is_partial {
-            " ORDER BY comments.sequence"
-        } else {
-            " ORDER BY +comments.sequence"
-        });
-        query.push(" LIMIT ").bind(page.size().min(total - page.offset())).push(" OFFSET ").bind(page.offset());
-        Ok(CommentPage { comments: self.comments(query, page).await?, total, is_partial })
+        let rows = |query: &mut Query| {
+            query.push(" WHERE comments.repository_id = ").bind(repository);
+            query.push(if is_partial { " AND +comments.updated_us >= " } else { " AND comments.updated_us >= " });
+            query.bind(since_us).push(if is_partial {
+                " ORDER BY comments.sequence"
+            } else {
+                " ORDER BY +comments.sequence"
+            });
+            query.push(" LIMIT ").bind(page.size().min(total - page.offset())).push(" OFFSET ").bind(page.offset());
+        };
+        Ok(CommentPage { comments: self.comments(page, rows).await?, total, is_partial })
     }
 
-    /// Reads the rows of a page, unless their texts are too large together.
-    async fn comments(&self, query: Query, page: Page) -> Result<Option<Vec<Comment>>, DbError> {
-        if page.size() > ALWAYS_SMALL_ROWS {
-            let mut size = query.clone();
-            size.wrap("SELECT CAST(COALESCE(SUM(OCTET_LENGTH(body)), 0) AS BIGINT) FROM (", ") AS page");
-            let (bytes,): (i64,) = self.db.one(size.sql(), size.args()).await?;
-            if bytes > MAX_PAGE_BYTES {
-                return Ok(None);
-            }
-        }
-        let rows: Vec<CommentRow> = self.db.all(query.sql(), query.args()).await?;
-        Ok(Some(rows.into_iter().map(Comment::from).collect()))
+    /// Reads the page of comments whose conditions, order and place `rows` appends, with the beginnings of their texts.
+    async fn comments(&self, page: Page, rows: impl Fn(&mut Query)) -> Result<Vec<Comment>, DbError> {
+        let mut texts = Query::new("SELECT comments.body AS text");
+        rows(texts.push(FROM));
+        let max_bytes = self.listed_text_bytes(page, texts).await?;
+        let mut query = Query::new(SELECT_LISTED);
+        self.push_text_head(&mut query, "comments.body", max_bytes);
+        rows(query.push(FROM));
+        let found: Vec<CommentRow> = self.db.all(query.sql(), query.args()).await?;
+        Ok(found.into_iter().map(Comment::from).collect())
     }
 }

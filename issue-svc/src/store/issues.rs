@@ -10,12 +10,22 @@ use sqlx::FromRow;
 
 use super::IssueStore;
 use super::labels::LabelRow;
+use super::listed_texts::listed_text;
 use super::reader::Reader;
 use crate::model::{Class, FullIssue, Issue, Label, Milestone, NewIssue, PullRequest};
 
-pub(super) const COLUMNS: &str = "issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, issues.body, \
+const COLUMNS: &str = "issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, issues.body, \
      issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
      issues.closed_us";
+/// The columns of a list: of the body its first 65,536 bytes, which is [`MAX_LISTED_TEXT_BYTES`](super::listed_texts::MAX_LISTED_TEXT_BYTES).
+const LISTED_POSTGRES: &str = "SELECT issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, '' AS body, \
+     SUBSTR(CONVERT_TO(issues.body, 'UTF8'), 1, 65536) AS text_head, CAST(OCTET_LENGTH(issues.body) AS BIGINT) AS text_bytes, \
+     issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
+     issues.closed_us FROM issues";
+const LISTED_SQLITE: &str = "SELECT issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, '' AS body, \
+     SUBSTR(CAST(issues.body AS BLOB), 1, 65536) AS text_head, OCTET_LENGTH(issues.body) AS text_bytes, \
+     issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
+     issues.closed_us FROM issues";
 const INSERT: &str = "INSERT INTO issues (repository_id, number, user_id, title, body, class, assignee_id, milestone_id, \
      comment_count, created_us, updated_us, closed_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $9, $10) RETURNING id";
 const UPDATE: &str =
@@ -40,17 +50,28 @@ pub(super) struct IssueRow {
     created_us: i64,
     updated_us: i64,
     closed_us: Option<i64>,
+    /// The beginning of the body, in lists only; the body is empty there.
+    #[sqlx(default)]
+    text_head: Option<Vec<u8>>,
+    /// Bytes of the whole body, in lists only.
+    #[sqlx(default)]
+    text_bytes: Option<i64>,
 }
 
 impl From<IssueRow> for Issue {
     fn from(row: IssueRow) -> Self {
+        let (body, is_truncated) = match row.text_bytes {
+            Some(bytes) => listed_text(row.text_head, bytes),
+            None => (row.body, false),
+        };
         Self {
             id: IssueId(row.id),
             repository: RepositoryId(row.repository_id),
             number: row.number,
             author: UserId(row.user_id),
             title: row.title,
-            body: row.body,
+            body,
+            is_truncated,
             class: Class::from_number(row.class),
             assignee: (row.assignee_id != 0).then_some(UserId(row.assignee_id)),
             milestone_id: row.milestone_id,
@@ -82,6 +103,7 @@ impl IssueStore {
             author: new.author,
             title: new.title.as_str().to_owned(),
             body: new.body.as_str().to_owned(),
+            is_truncated: false,
             class,
             assignee: new.assignee,
             milestone_id: new.milestone_id,
@@ -128,6 +150,11 @@ impl IssueStore {
     /// Notes a change of what shows in an issue, and `comments` more of these.
     pub(crate) async fn touch(&self, tx: &mut Tx, issue: IssueId, comments: i64, now_us: i64) -> Result<(), DbError> {
         tx.execute(TOUCH, &args![issue, comments, now_us]).await.map(|_| ())
+    }
+
+    /// Returns the beginning of a statement of a list, up to its conditions.
+    pub(super) fn select_listed(&self) -> &'static str {
+        self.db.pick(LISTED_POSTGRES, LISTED_SQLITE)
     }
 
     /// Returns the issue with this number.

@@ -7,12 +7,16 @@ use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 
 use super::IssueStore;
+use super::listed_texts::listed_text;
 use super::reader::Reader;
 use crate::model::Milestone;
 
+const SELECT: &str =
+    "SELECT milestones.id, milestones.repository_id, title, description, is_closed, due_us, closed_us, created_us";
+/// The columns of a list but for those of [`IssueStore::push_text_head`], which follow.
+const SELECT_LISTED: &str = "SELECT milestones.id, milestones.repository_id, title, '' AS description, is_closed, due_us, closed_us, created_us, ";
 /// The counts are sums of single rows: open and closed issues, open and closed pull requests.
-const SELECT: &str = "SELECT milestones.id, milestones.repository_id, title, description, is_closed, due_us, closed_us, created_us, \
-     COALESCE((SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id \
+const COUNTS: &str = ", COALESCE((SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id \
      AND list = 3 AND list_id = milestones.id AND block = -1 AND class IN (0, 2)), 0) AS open_count, \
      COALESCE((SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id \
      AND list = 3 AND list_id = milestones.id AND block = -1 AND class IN (1, 3)), 0) AS closed_count FROM milestones";
@@ -34,15 +38,26 @@ struct MilestoneRow {
     created_us: i64,
     open_count: i64,
     closed_count: i64,
+    /// The beginning of the description, in lists only; `description` is empty there.
+    #[sqlx(default)]
+    text_head: Option<Vec<u8>>,
+    /// Bytes of the whole description, in lists only.
+    #[sqlx(default)]
+    text_bytes: Option<i64>,
 }
 
 impl From<MilestoneRow> for Milestone {
     fn from(row: MilestoneRow) -> Self {
+        let (description, is_truncated) = match row.text_bytes {
+            Some(bytes) => listed_text(row.text_head, bytes),
+            None => (row.description, false),
+        };
         Self {
             id: row.id,
             repository: RepositoryId(row.repository_id),
             title: row.title,
-            description: row.description,
+            description,
+            is_truncated,
             is_closed: row.is_closed,
             due_us: row.due_us,
             closed_us: row.closed_us,
@@ -71,6 +86,7 @@ impl IssueStore {
             repository,
             title,
             description,
+            is_truncated: false,
             is_closed: false,
             due_us,
             closed_us: None,
@@ -95,7 +111,8 @@ impl IssueStore {
         id: i64,
     ) -> Result<Option<Milestone>, DbError> {
         let mut query = Query::new(SELECT);
-        query.push(" WHERE milestones.repository_id = ").bind(repository).push(" AND milestones.id = ").bind(id);
+        query.push(COUNTS).push(" WHERE milestones.repository_id = ").bind(repository);
+        query.push(" AND milestones.id = ").bind(id);
         let row: Option<MilestoneRow> = reader.optional(query.sql(), query.args()).await?;
         Ok(row.map(Milestone::from))
     }
@@ -115,7 +132,7 @@ impl IssueStore {
         ids: &[i64],
     ) -> Result<Vec<Milestone>, DbError> {
         let mut query = Query::new(SELECT);
-        query.push(" WHERE milestones.id IN ").bind_list(ids.iter().copied());
+        query.push(COUNTS).push(" WHERE milestones.id IN ").bind_list(ids.iter().copied());
         let rows: Vec<MilestoneRow> = reader.all(query.sql(), query.args()).await?;
         Ok(rows.into_iter().map(Milestone::from).collect())
     }
@@ -127,18 +144,25 @@ impl IssueStore {
         is_closed: Option<bool>,
         page: Page,
     ) -> Result<(Vec<Milestone>, i64), DbError> {
-        let filtered = |sql| {
-            let mut query = Query::new(sql);
+        let filter = |query: &mut Query| {
             query.push(" WHERE milestones.repository_id = ").bind(repository);
             if let Some(is_closed) = is_closed {
                 query.push(" AND is_closed = ").bind(is_closed);
             }
-            query
         };
-        let mut list = filtered(SELECT);
-        list.push(" ORDER BY milestones.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        let on_page = |query: &mut Query| {
+            filter(query);
+            query.push(" ORDER BY milestones.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        };
+        let mut texts = Query::new("SELECT description AS text FROM milestones");
+        on_page(&mut texts);
+        let max_bytes = self.listed_text_bytes(page, texts).await?;
+        let mut list = Query::new(SELECT_LISTED);
+        self.push_text_head(&mut list, "description", max_bytes);
+        on_page(list.push(COUNTS));
         let rows: Vec<MilestoneRow> = self.db.all(list.sql(), list.args()).await?;
-        let count = filtered("SELECT COUNT(*) FROM milestones");
+        let mut count = Query::new("SELECT COUNT(*) FROM milestones");
+        filter(&mut count);
         let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
         Ok((rows.into_iter().map(Milestone::from).collect(), total))
     }

@@ -9,6 +9,7 @@ mod counters;
 mod issues;
 mod labels;
 mod list;
+mod listed_texts;
 mod milestones;
 mod purge;
 mod reader;
@@ -24,6 +25,8 @@ pub(crate) use counters::CounterChange;
 pub(crate) use list::{Condition, IssueFilter, IssuePage, Order, Sort};
 #[cfg(test)]
 pub(crate) use list::{MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS};
+#[cfg(test)]
+pub(crate) use listed_texts::{MAX_LISTED_TEXT_BYTES, MAX_PAGE_TEXT_BYTES};
 pub(crate) use purge::Deleted;
 pub(crate) use reader::Reader;
 pub(crate) use tallies::{COMMENT_CLASS, List, TallyChanges};

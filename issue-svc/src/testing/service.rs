@@ -1,37 +1,64 @@
 //! The service under test on a real socket.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Parser;
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
+use ferrite_kit::server::{ListenerOptions, serve_all};
 use ferrite_kit::startup::StartError;
-use ferrite_kit::testing::public_key_pem;
-use ferrite_kit::{Clock, Lifecycle, Secret, args};
+use ferrite_kit::testing::{ServiceKeys, public_key_pem};
+use ferrite_kit::{Lifecycle, Secret, args};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
-use ferrite_proto::events::{DeliverRequest, Event, IssueChanged};
+use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, IssueChanged};
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::issue::{CreateIssueRequest, GetIssueRequest, Issue, ListIssuesRequest, ListIssuesResponse};
 use ferrite_proto::operation;
 use prost::Message;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
-use tonic::Status;
+use tonic::{Request, Response, Status};
 
 use super::TestCaller;
-use crate::Config;
+use crate::{Config, ROLE};
 
-const SERVICE_KEY: &str = "0123456789abcdef0123456789abcdef";
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
-/// The service on a Unix socket. It subscribes to its own events in the place of repo-svc and hook-svc, and ignores them.
+/// Stands in for repo-svc and hook-svc. Keeps the ids of the events that they got.
+#[derive(Clone, Default)]
+struct Subscriber(Arc<Mutex<HashSet<String>>>);
+
+impl Subscriber {
+    /// Serves at `address` until `life` stops.
+    async fn serve(address: &Address, life: &Lifecycle) -> Self {
+        let (subscriber, listener) = (Self::default(), address.bind().await.unwrap());
+        let router = tonic::service::Routes::new(EventSinkServer::new(subscriber.clone())).into_axum_router();
+        let own = life.clone();
+        life.spawn("peer", async move { serve_all(vec![listener], router, ListenerOptions::default(), &own).await });
+        subscriber
+    }
+}
+
+#[tonic::async_trait]
+impl EventSink for Subscriber {
+    async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
+        let ids = request.into_inner().events.into_iter().map(|event| event.event_id);
+        self.0.lock().unwrap().extend(ids);
+        Ok(Response::new(DeliverResponse {}))
+    }
+}
+
+/// The service on a Unix socket, beside a stand-in for repo-svc and hook-svc.
 pub(crate) struct Service {
+    address: Address,
+    keys: ServiceKeys,
+    subscriber: Subscriber,
     channel: Channel,
-    service_channel: Channel,
     db: Db,
     life: Lifecycle,
     task: JoinHandle<Result<(), StartError>>,
@@ -39,25 +66,35 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    /// Starts the service without limits per hour.
     pub(crate) async fn start(url: &Secret) -> Self {
+        Self::start_with(url, &["--issues-per-hour=0", "--comments-per-hour=0", "--text-bytes-per-hour=0"]).await
+    }
+
+    /// Starts the service with further flags.
+    pub(crate) async fn start_with(url: &Secret, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
-        std::fs::write(path("service.key"), SERVICE_KEY).unwrap();
+        let keys = ServiceKeys::write(folder.path());
+        let [own_key, public_keys] = keys.flags(ROLE);
         std::fs::write(path("grant.pem"), public_key_pem()).unwrap();
-        let address = format!("unix:{}", path("service.sock"));
-        let config = Config::try_parse_from([
+        let (address, peer) = (format!("unix:{}", path("service.sock")), format!("unix:{}", path("peer.sock")));
+        let own_flags = [
             "service",
             &format!("--listen={address}"),
             &format!("--database-url={}", url.expose()),
-            &format!("--service-key-file={}", path("service.key")),
+            &own_key,
+            &public_keys,
             &format!("--grant-public-key-file={}", path("grant.pem")),
-            &format!("--repo-address={address}"),
-            &format!("--hook-address={address}"),
-            &format!("--git-address={address}"),
-        ])
-        .unwrap();
+            &format!("--repo-address={peer}"),
+            &format!("--hook-address={peer}"),
+            &format!("--git-address={peer}"),
+        ];
+        let all = own_flags.iter().chain(flags).copied();
+        let config = Config::try_parse_from(all).unwrap();
 
         let life = Lifecycle::new(Duration::from_secs(5));
+        let subscriber = Subscriber::serve(&peer.parse().unwrap(), &life).await;
         let listeners = config.serve.bind().await.unwrap();
         let task = life.spawn("service", crate::run(config, listeners, life.clone()));
         while !life.is_ready() {
@@ -65,11 +102,11 @@ impl Service {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let address: Address = address.parse().unwrap();
-        let key = ServiceKey::new(SERVICE_KEY).unwrap();
-        let credential = ServiceTokenSource::new(key, "repo-svc", Clock::system());
         Self {
             channel: channel(&address, None),
-            service_channel: channel(&address, Some(Arc::new(credential))),
+            address,
+            keys,
+            subscriber,
             db: Db::open(url, 2).await.unwrap(),
             life,
             task,
@@ -120,18 +157,18 @@ impl Service {
             .collect()
     }
 
-    /// Waits until all events of the outbox are delivered, and returns the number of events in the inbox.
-    pub(crate) async fn wait_for_delivery(&self) -> i64 {
+    /// Waits until all events of the outbox are delivered, and returns the number of events that repo-svc and hook-svc got.
+    pub(crate) async fn wait_for_delivery(&self) -> usize {
         let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
         while self.db.one::<(i64,)>(waiting, &[]).await.unwrap().0 > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        self.db.one::<(i64,)>("SELECT COUNT(*) FROM inbox", &[]).await.unwrap().0
+        self.subscriber.0.lock().unwrap().len()
     }
 
-    /// Delivers events like repo-svc.
+    /// Delivers events, each by the role that tells of such facts.
     pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
-        EventSinkClient::new(self.service_channel.clone()).deliver(DeliverRequest { events }).await.map(|_| ())
+        self.keys.deliver(ROLE, &self.address, events).await
     }
 
     /// Delivers events as a caller who is no service.

@@ -3,18 +3,27 @@
 //! Not here: verifying the grant of a request, which [`AuthLayer`](super::AuthLayer) has done before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use ferrite_proto::grant::{Grant, Verifier};
+use ferrite_proto::grant::{ByteQuota, Grant, Verifier};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::repo::{RepositoryRef, ResolveAccessRequest, repository_ref};
+use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
+use ferrite_proto::repo::{
+    GetStorageQuotaRequest, ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest, repository_ref,
+};
 use futures_util::future::BoxFuture;
 use tonic::Request;
 
 use super::caller::Caller;
 use super::error::AuthError;
 use crate::grpc::Channel;
+
+/// Deadline of a new decision about an access.
+const REAUTHORIZE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Deadline of a question for a quota.
+const QUOTA_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Authorizes operations on a repository: by the grant of the request, or by a grant that repo-svc gives for the caller's token.
 /// Caches nothing.
@@ -66,6 +75,37 @@ impl Access {
             return Err(AuthError::BadGrant);
         }
         Ok(grant)
+    }
+
+    /// Asks repo-svc to decide anew about an access that it gave.
+    ///
+    /// # Errors
+    /// The error of the caller, as of [`Access::authorize`], if it lost the access; [`AuthError::Unavailable`] if repo-svc does not
+    /// respond.
+    pub fn reauthorize(&self, request: ReauthorizeAccessRequest) -> BoxFuture<'_, Result<(), AuthError>> {
+        // Boxed for the same reason as below.
+        Box::pin(async move {
+            let mut request = Request::new(request);
+            request.set_timeout(REAUTHORIZE_TIMEOUT);
+            let answer = AccessServiceClient::new(self.authority.clone()).reauthorize_access(request).await;
+            answer.map(drop).map_err(|status| AuthError::from_authority(&status))
+        })
+    }
+
+    /// Returns the quota of the owner of a repository or wiki; `None` if it has none. For a store that is about to fetch.
+    ///
+    /// # Errors
+    /// [`AuthError::RepositoryNotFound`] if repo-svc does not know it; [`AuthError::Unavailable`] if repo-svc does not respond.
+    pub fn storage_quota(&self, repository: RepositoryId) -> BoxFuture<'_, Result<Option<ByteQuota>, AuthError>> {
+        // Boxed for the same reason as below.
+        Box::pin(async move {
+            let mut request = Request::new(GetStorageQuotaRequest { repository_id: repository.0 });
+            request.set_timeout(QUOTA_TIMEOUT);
+            let answer = MigrationServiceClient::new(self.authority.clone()).get_storage_quota(request).await;
+            let quota = answer.map_err(|status| AuthError::from_authority(&status))?.into_inner().quota;
+            let bytes = |bytes| u64::try_from(bytes).unwrap_or_default();
+            Ok(quota.map(|quota| ByteQuota { used: bytes(quota.used_bytes), limit: bytes(quota.limit_bytes) }))
+        })
     }
 
     /// Asks repo-svc. Boxed, so that the gRPC client is compiled once, in this crate.

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::repo::Identity;
 
@@ -10,7 +11,7 @@ use crate::secret::Secret;
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
     /// Role of the calling process, if the request has a service token. The process may call for a user or by itself.
-    pub service: Option<String>,
+    pub service: Option<ServiceRole>,
     /// Owner of the access token, if the request has one.
     pub identity: Option<Identity>,
     /// The access token, to ask repo-svc for a grant.
@@ -36,11 +37,25 @@ impl Caller {
         self.identity.as_ref().ok_or(AuthError::CredentialsRequired)
     }
 
+    /// Returns the id of the access token behind the request: that of the token itself, or the one that the grant names. Zero if there is
+    /// none.
+    #[must_use]
+    pub fn token_id(&self) -> i64 {
+        let of_grant = || self.grant.as_ref().and_then(|grant| grant.user.as_ref()).map_or(0, |user| user.token_id);
+        self.identity.as_ref().map_or_else(of_grant, |identity| identity.token_id)
+    }
+
     /// Returns the role of the calling process.
     ///
     /// # Errors
     /// [`AuthError::ServiceRequired`] if the request has no service token.
-    pub fn require_service(&self) -> Result<&str, AuthError> {
-        self.service.as_deref().ok_or(AuthError::ServiceRequired)
+    pub fn require_service(&self) -> Result<ServiceRole, AuthError> {
+        self.service.ok_or(AuthError::ServiceRequired)
+    }
+
+    /// Returns whether the gateway sent the request: the only process that knows addresses of clients and ids of their requests.
+    #[must_use]
+    pub fn is_gateway(&self) -> bool {
+        self.service == Some(ServiceRole::Gateway)
     }
 }

@@ -1,7 +1,7 @@
 //! Refusals of requests, with their kinds and reasons.
 
 use ferrite_proto::error::{Kind, ServiceError, reason, to_status};
-use ferrite_proto::{Permission, Scope};
+use ferrite_proto::{Permission, Scope, ServiceRole};
 use tonic::Status;
 
 /// A refusal of a request for its credentials or permissions.
@@ -48,6 +48,12 @@ pub enum AuthError {
     /// The operation is reserved to Ferrite's own processes.
     #[error("services only")]
     ServiceRequired,
+    /// The operation is one that the role of the calling process does not do.
+    #[error("{role} may not call this")]
+    ServiceNotPermitted {
+        /// Role of the calling process.
+        role: ServiceRole,
+    },
     /// The credentials cannot be checked because repo-svc does not respond.
     #[error("credentials cannot be checked now")]
     Unavailable,
@@ -84,7 +90,8 @@ impl ServiceError for AuthError {
             | Self::InsufficientScope { .. }
             | Self::Refused { .. }
             | Self::AdminRequired
-            | Self::ServiceRequired => Kind::PermissionDenied,
+            | Self::ServiceRequired
+            | Self::ServiceNotPermitted { .. } => Kind::PermissionDenied,
             Self::Unavailable => Kind::Overloaded,
         }
     }
@@ -101,6 +108,7 @@ impl ServiceError for AuthError {
             Self::Refused { reason, .. } => reason,
             Self::AdminRequired => "ADMIN_REQUIRED",
             Self::ServiceRequired => "SERVICE_REQUIRED",
+            Self::ServiceNotPermitted { .. } => "SERVICE_NOT_PERMITTED",
             Self::Unavailable => "AUTHORITY_UNAVAILABLE",
         }
     }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
-use ferrite_proto::error::ServiceError;
+use ferrite_proto::callers::callers;
+use ferrite_proto::error::{Kind, ServiceError};
 use ferrite_proto::grant::{Grant, Verifier};
 use ferrite_proto::metadata;
 use http::HeaderMap;
@@ -25,10 +26,12 @@ use super::token_hash::TokenHash;
 use super::token_validator::TokenValidator;
 use crate::clock::Clock;
 use crate::secret::Secret;
-use crate::service_key::ServiceKey;
+use crate::service_key::ServiceVerifier;
 
 /// Most verified grants in memory. The signature of a cached grant is not checked again.
 const MAX_CACHED_GRANTS: u64 = 10_000;
+/// Most characters of a refused operation in the log.
+const MAX_LOGGED_OPERATION_CHARS: usize = 100;
 /// Path prefixes that need no credentials: health checks and reflection.
 const PUBLIC_PREFIXES: &[&str] = &["/grpc.health.v1.Health/", "/grpc.reflection."];
 
@@ -40,7 +43,7 @@ pub struct AuthLayer(Arc<Inner>);
 struct Inner {
     tokens: TokenValidator,
     verifier: Arc<Verifier>,
-    key: ServiceKey,
+    service_verifier: ServiceVerifier,
     clock: Clock,
     /// Verified grants with their expiry (seconds since 1970), by the hash of their text.
     grants: Cache<TokenHash, (Arc<Grant>, u64)>,
@@ -64,9 +67,14 @@ impl Expiry<TokenHash, (Arc<Grant>, u64)> for UntilExpiry {
 impl AuthLayer {
     /// Returns a layer that accepts access tokens, grants and service tokens.
     #[must_use]
-    pub fn new(tokens: TokenValidator, verifier: Arc<Verifier>, key: ServiceKey, clock: Clock) -> Self {
+    pub fn new(
+        tokens: TokenValidator,
+        verifier: Arc<Verifier>,
+        service_verifier: ServiceVerifier,
+        clock: Clock,
+    ) -> Self {
         let grants = Cache::builder().max_capacity(MAX_CACHED_GRANTS).expire_after(UntilExpiry(clock.clone())).build();
-        Self(Arc::new(Inner { tokens, verifier, key, clock, grants }))
+        Self(Arc::new(Inner { tokens, verifier, service_verifier, clock, grants }))
     }
 
     /// Verifies the credentials in `headers`.
@@ -77,7 +85,8 @@ impl AuthLayer {
         let inner = &self.0;
         let mut caller = Caller::default();
         if let Some(value) = single_value(headers, metadata::SERVICE)? {
-            caller.service = Some(inner.key.verify_at(value, inner.clock.now_secs()).ok_or(AuthError::BadCredentials)?);
+            let role = inner.service_verifier.verify_at(value, inner.clock.now_secs());
+            caller.service = Some(role.ok_or(AuthError::BadCredentials)?);
         }
         if let Some(value) = single_value(headers, metadata::GRANT)? {
             caller.grant = Some(self.grant(value)?);
@@ -91,6 +100,23 @@ impl AuthLayer {
             return Err(AuthError::CredentialsRequired);
         }
         Ok(caller)
+    }
+
+    /// Checks that the role of the calling process, if it proves one, may call `operation` of this service.
+    ///
+    /// # Errors
+    /// [`AuthError::ServiceNotPermitted`] if it may not.
+    pub fn check_service(&self, caller: &Caller, operation: &str) -> Result<(), AuthError> {
+        let Some(role) = caller.service else { return Ok(()) };
+        let callee = self.0.service_verifier.audience();
+        if callers(operation, callee).contains(&role) {
+            return Ok(());
+        }
+        // The operation is the path of the request: cut, because the caller chose it.
+        let operation: String = operation.chars().take(MAX_LOGGED_OPERATION_CHARS).collect();
+        tracing::warn!(caller = %role, operation, "refused a call that is not one of the caller's role");
+        metrics::counter!("ferrite_service_calls_refused_total", "caller" => role.as_str()).increment(1);
+        Err(AuthError::ServiceNotPermitted { role })
     }
 
     fn grant(&self, token: &str) -> Result<Arc<Grant>, AuthError> {
@@ -158,11 +184,13 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         Box::pin(async move {
             if !PUBLIC_PREFIXES.iter().any(|prefix| request.uri().path().starts_with(prefix)) {
-                match layer.authenticate(request.headers()).await {
-                    Ok(caller) => {
-                        let operation = request.uri().path().trim_start_matches('/').to_owned();
-                        request.extensions_mut().insert(Caller { operation, ..caller });
-                    }
+                let operation = request.uri().path().trim_start_matches('/').to_owned();
+                let authenticated = layer.authenticate(request.headers()).await;
+                let admitted = authenticated.and_then(|caller| {
+                    layer.check_service(&caller, &operation).map(|()| Caller { operation, ..caller })
+                });
+                match admitted {
+                    Ok(caller) => drop(request.extensions_mut().insert(caller)),
                     Err(error) => return Ok(refuse(&request, error)),
                 }
             }
@@ -171,7 +199,7 @@ where
     }
 }
 
-/// Returns a gRPC status for a gRPC request, and a plain 401 or 503 for an HTTP request on the same port.
+/// Returns a gRPC status for a gRPC request, and a plain 401, 403 or 503 for an HTTP request on the same port.
 fn refuse(request: &Request, error: AuthError) -> Response {
     let is_grpc = request
         .headers()
@@ -180,8 +208,9 @@ fn refuse(request: &Request, error: AuthError) -> Response {
     if is_grpc {
         return tonic::Status::from(error).into_http();
     }
-    let status = match error {
-        AuthError::Unavailable => http::StatusCode::SERVICE_UNAVAILABLE,
+    let status = match error.kind() {
+        Kind::Overloaded => http::StatusCode::SERVICE_UNAVAILABLE,
+        Kind::PermissionDenied => http::StatusCode::FORBIDDEN,
         _ => http::StatusCode::UNAUTHORIZED,
     };
     let mut response = Response::new(Body::from(error.to_string()));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use ferrite_proto::ServiceRole;
 use http::{HeaderValue, Request, Uri};
 use hyper_util::rt::TokioIo;
 use tonic::body::Body;
@@ -14,9 +15,10 @@ use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 use super::retry::Retry;
 use super::timeout::LONG_DEADLINE;
-use crate::net::Address;
+use crate::net::{Address, Stream};
 use crate::service_key::ServiceTokenSource;
 use crate::telemetry;
+use crate::tls::ClientTls;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Connections of one channel. A single HTTP/2 connection is the first bottleneck under load.
@@ -27,7 +29,46 @@ const CONNECTIONS_PER_CHANNEL: usize = 2;
 #[derive(Clone)]
 pub struct Channel {
     inner: tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, tonic::transport::Error>,
-    token_source: Option<Arc<ServiceTokenSource>>,
+    credentials: Option<ChannelCredentials>,
+}
+
+/// Proofs of this process's role to one service: a token on every request, and a certificate on the connection where TLS is on.
+#[derive(Clone, Debug)]
+pub struct ChannelCredentials {
+    token_source: Arc<ServiceTokenSource>,
+    audience: ServiceRole,
+    tls: Option<ClientTls>,
+}
+
+impl ChannelCredentials {
+    /// Returns credentials for a service with the role `audience`, without TLS.
+    #[must_use]
+    pub fn new(token_source: Arc<ServiceTokenSource>, audience: ServiceRole) -> Self {
+        Self { token_source, audience, tls: None }
+    }
+
+    /// Returns these credentials with TLS over TCP, if there is a certificate.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<ClientTls>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// Returns the token of a request.
+    #[must_use]
+    pub fn token(&self) -> Arc<str> {
+        self.token_source.token(self.audience)
+    }
+
+    /// Opens a connection, over TCP with TLS where it is on.
+    ///
+    /// # Errors
+    /// When the connection is refused, the address does not resolve, or one side does not accept the certificate of the other.
+    pub async fn connect(&self, address: &Address) -> std::io::Result<Stream> {
+        match &self.tls {
+            Some(tls) => address.connect_with_tls(tls).await,
+            None => address.connect().await,
+        }
+    }
 }
 
 impl std::fmt::Debug for Channel {
@@ -36,23 +77,24 @@ impl std::fmt::Debug for Channel {
     }
 }
 
-/// Returns a channel to the service at `address` whose calls carry a token of `token_source`, if there is one.
+/// Returns a channel to the service at `address` whose connections and calls carry `credentials`, if there are any.
 ///
 /// # Panics
 /// When called outside a tokio runtime.
 #[must_use]
-pub fn channel(address: &Address, token_source: Option<Arc<ServiceTokenSource>>) -> Channel {
-    let connections: Vec<_> = (0..CONNECTIONS_PER_CHANNEL).map(|_| connection(address.clone())).collect();
+pub fn channel(address: &Address, credentials: Option<ChannelCredentials>) -> Channel {
+    let connections: Vec<_> =
+        (0..CONNECTIONS_PER_CHANNEL).map(|_| connection(address.clone(), credentials.clone())).collect();
     let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let balanced = service_fn(move |request: Request<Body>| {
         let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % CONNECTIONS_PER_CHANNEL;
         connections[index].clone().oneshot(request)
     });
     let inner = ServiceBuilder::new().layer_fn(Retry::new).service(balanced);
-    Channel { inner: tower::util::BoxCloneSyncService::new(inner), token_source }
+    Channel { inner: tower::util::BoxCloneSyncService::new(inner), credentials }
 }
 
-fn connection(address: Address) -> tonic::transport::Channel {
+fn connection(address: Address, credentials: Option<ChannelCredentials>) -> tonic::transport::Channel {
     // The host is for the `:authority` header only: the connector dials `address`.
     let authority = match &address {
         Address::Tcp(authority) => format!("http://{authority}"),
@@ -69,8 +111,14 @@ fn connection(address: Address) -> tonic::transport::Channel {
         .initial_stream_window_size(1024 * 1024)
         .initial_connection_window_size(4 * 1024 * 1024)
         .connect_with_connector_lazy(service_fn(move |_: Uri| {
-            let address = address.clone();
-            async move { address.connect().await.map(TokioIo::new) }
+            let (address, credentials) = (address.clone(), credentials.clone());
+            async move {
+                let stream = match &credentials {
+                    Some(credentials) => credentials.connect(&address).await,
+                    None => address.connect().await,
+                };
+                stream.map(TokioIo::new)
+            }
         }))
 }
 
@@ -88,8 +136,8 @@ impl Service<Request<Body>> for Channel {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         telemetry::inject(request.headers_mut());
-        if let Some(token_source) = &self.token_source
-            && let Ok(value) = HeaderValue::try_from(token_source.token())
+        if let Some(credentials) = &self.credentials
+            && let Ok(value) = HeaderValue::from_str(&credentials.token())
         {
             request.headers_mut().insert(ferrite_proto::metadata::SERVICE, value);
         }

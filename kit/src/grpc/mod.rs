@@ -9,5 +9,5 @@ mod timeout;
 #[cfg(test)]
 mod tests;
 
-pub use channel::{Channel, channel};
+pub use channel::{Channel, ChannelCredentials, channel};
 pub(crate) use timeout::call_deadline;

@@ -112,3 +112,54 @@ fn a_failing_database_reports_no_field() {
     assert_eq!((status.code(), status.message()), (tonic::Code::Internal, "internal error"));
     assert!(ferrite_proto::error::violations(&status).is_empty());
 }
+
+#[test]
+fn a_key_belongs_to_the_token_of_the_request() {
+    use ferrite_proto::grant::{Grant, GrantUser};
+    use ferrite_proto::repo::Identity;
+
+    let of_token = |token_id| {
+        let mut request = Request::new(message(1));
+        request.metadata_mut().insert(IDEMPOTENCY_KEY, MetadataValue::from_static("k"));
+        let identity = Some(Identity { user_id: 7, token_id, ..Identity::default() });
+        request.extensions_mut().insert(Caller { identity, ..Caller::default() });
+        IdempotencyKey::of(&request, 7, "Create").unwrap().unwrap()
+    };
+    assert_eq!(of_token(1), of_token(1));
+    assert_ne!(of_token(1).id(), of_token(2).id());
+    let grant: Grant = serde_json::from_value(serde_json::json!({
+        "user": {"id": 7, "username": "ada", "full_name": "", "email": ""}, "repository": 1, "operation": "x", "permission": "write",
+        "issues_enabled": true, "is_mirror": false, "store": "s", "epoch": 1,
+    }))
+    .unwrap();
+    let of_grant = |token_id| {
+        let user = grant.user.clone().map(|user| GrantUser { token_id, ..user });
+        Caller { grant: Some(std::sync::Arc::new(Grant { user, ..grant.clone() })), ..Caller::default() }.token_id()
+    };
+    assert_eq!((of_grant(5), Caller::default().token_id()), (5, 0));
+    assert_eq!(grant.user.map(|user| user.token_id), Some(0), "a grant from before the claim names no token");
+}
+
+#[tokio::test]
+async fn of_a_large_response_only_the_key_is_kept() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        let event = |bytes| ferrite_proto::events::Event { event_id: "x".repeat(bytes), ..Default::default() };
+        for (name, bytes) in [("fits", MAX_STORED_RESPONSE_BYTES - 64), ("large", MAX_STORED_RESPONSE_BYTES)] {
+            let first = key(name, 1, "Create", 1).unwrap().unwrap();
+            let answer = DeliverRequest { events: vec![event(bytes)] };
+            let mut tx = test.db.begin().await.unwrap();
+            first.store(&mut tx, &answer, 0).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        let replay =
+            async |name, body| key(name, 1, "Create", body).unwrap().unwrap().replay::<DeliverRequest>(&test.db).await;
+        assert!(replay("fits", 1).await.unwrap().is_some());
+        assert!(matches!(replay("large", 1).await, Err(IdempotencyError::NotKept)));
+        assert!(matches!(replay("large", 2).await, Err(IdempotencyError::Reused)));
+        let sql = "SELECT CAST(MAX(OCTET_LENGTH(answer)) AS BIGINT) FROM idempotency";
+        let (longest,): (i64,) = test.db.one(sql, &[]).await.unwrap();
+        assert!(usize::try_from(longest).unwrap() <= MAX_STORED_RESPONSE_BYTES);
+    })
+    .await;
+}

@@ -4,6 +4,7 @@
 
 use std::future::Future;
 
+use ferrite_proto::callers::emitter;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
@@ -21,7 +22,7 @@ const MAX_EVENT_ID_BYTES: usize = 64;
 /// The error of a delivery.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
-    /// The caller is not one of Ferrite's own processes.
+    /// The caller is not one of Ferrite's own processes, or not the one that tells of these facts.
     #[error(transparent)]
     Auth(#[from] AuthError),
     /// There are too many events, or some are malformed or of an unknown kind.
@@ -77,13 +78,18 @@ impl From<DeliveryError> for Status {
 pub trait Apply: Sync {
     /// Applies `event` in `tx`. Called once for every event, however often the event is delivered.
     fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> impl Future<Output = Result<(), DbError>> + Send;
+
+    /// Completes a delivery in `tx`, after its events are applied: for rows that several of them change.
+    fn finish(&self, _tx: &mut Tx) -> impl Future<Output = Result<(), DbError>> + Send {
+        std::future::ready(Ok(()))
+    }
 }
 
 /// Handles a delivery: applies its new events in one transaction, all or none.
 ///
 /// # Errors
-/// [`DeliveryError::Auth`] when the caller is no service, [`DeliveryError::Invalid`] when there are too many events or one is not
-/// valid, [`DeliveryError::Store`] when the database fails.
+/// [`DeliveryError::Auth`] when the caller is no service or tells of what is another one's, [`DeliveryError::Invalid`] when there are too
+/// many events or one is not valid, [`DeliveryError::Store`] when the database fails.
 pub async fn deliver<A: Apply>(
     service: &A,
     db: &Db,
@@ -97,6 +103,7 @@ pub async fn deliver<A: Apply>(
             service.apply(&mut tx, event, now_us).await?;
         }
     }
+    service.finish(&mut tx).await?;
     tx.commit().await?;
     Ok(DeliverResponse {})
 }
@@ -104,11 +111,16 @@ pub async fn deliver<A: Apply>(
 /// Returns the checked events of a delivery, for a service that cannot apply them in one transaction.
 ///
 /// # Errors
-/// [`DeliveryError::Auth`] when the caller is no service, [`DeliveryError::Invalid`] when there are too many events or one is not
-/// valid.
+/// [`DeliveryError::Auth`] when the caller is no service or tells of what is another one's, [`DeliveryError::Invalid`] when there are too
+/// many events or one is not valid.
 pub fn delivered(request: Request<DeliverRequest>) -> Result<Vec<Event>, DeliveryError> {
-    Caller::of(&request).require_service()?;
+    let role = Caller::of(&request).require_service()?;
     let events = request.into_inner().events;
+    if events.iter().filter_map(|event| event.fact.as_ref()).any(|fact| emitter(fact) != role) {
+        tracing::warn!(caller = %role, "refused events that are not the caller's to tell");
+        metrics::counter!("ferrite_service_calls_refused_total", "caller" => role.as_str()).increment(1);
+        return Err(AuthError::ServiceNotPermitted { role }.into());
+    }
     let violations = check(&events);
     if violations.is_empty() { Ok(events) } else { Err(DeliveryError::Invalid(violations)) }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use ferrite_proto::ServiceRole;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
@@ -101,7 +102,7 @@ impl Setup {
     }
 
     fn relay(&self, db: &Db) -> Relay {
-        let subscribers = Subscribers::from([(SINK, self.env.channel(&self.address()))]);
+        let subscribers = Subscribers::from([(SINK, self.env.channel_of(ServiceRole::IssueSvc, &self.address()))]);
         Relay::new(db.clone(), self.env.clock.clone(), subscribers)
     }
 
@@ -205,7 +206,7 @@ async fn a_repeated_delivery_has_one_effect() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;
         let address = setup.serve().await;
-        let mut client = EventSinkClient::new(setup.env.channel(&address));
+        let mut client = EventSinkClient::new(setup.env.channel_of(ServiceRole::IssueSvc, &address));
         let event = issue(1, 5);
         for _ in 0..3 {
             client.deliver(DeliverRequest { events: vec![event.clone(), event.clone()] }).await.unwrap();
@@ -276,7 +277,7 @@ async fn an_event_that_was_delivered_and_not_marked_is_delivered_again_and_appli
         let request = ClaimRequest::new(1_000_000, 61_000_000);
         let claimed = claim(&setup.test.db, SINK, &request).await.unwrap();
         assert_eq!(claimed.len(), 1);
-        let mut client = EventSinkClient::new(setup.env.channel(&address));
+        let mut client = EventSinkClient::new(setup.env.channel_of(ServiceRole::IssueSvc, &address));
         client.deliver(DeliverRequest { events: vec![event] }).await.unwrap();
         let relay = setup.relay(&setup.test.db);
         relay.start(RETENTION, &setup.env.life);

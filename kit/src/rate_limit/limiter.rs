@@ -36,13 +36,18 @@ impl RateLimiter {
     /// Counts one event of `key` and returns the number of events in its window, this one included. A window that begins with this
     /// event lasts for `window`.
     pub async fn count(&self, key: &str, window: Duration) -> u32 {
+        self.add(key, 1, window).await
+    }
+
+    /// Counts `amount` events of `key` at once, or as many units of a size, as [`RateLimiter::count`] counts one.
+    pub async fn add(&self, key: &str, amount: u32, window: Duration) -> u32 {
         let hash = hash(key);
         if let Some(redis) = &self.redis
-            && let Some(count) = redis.count(&hash, window).await
+            && let Some(count) = redis.add(&hash, amount, window).await
         {
             return count;
         }
-        self.memory().count(hash, window, self.clock.now_us())
+        self.memory().add(hash, amount, window, self.clock.now_us())
     }
 
     /// Returns the number of events of `key` in its window, and the time until the window ends. `window` is the length that

@@ -2,21 +2,24 @@
 //!
 //! Not here: hashing of keys, which the limiter does.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 /// SHA-256 of a key, so that no name or address is stored in clear text.
 pub(super) type KeyHash = [u8; 32];
 
-/// Most windows in memory at once. Beyond it the oldest window is dropped.
-pub(super) const MAX_WINDOWS: usize = 10_000;
+/// Most windows in memory at once. Beyond it windows that are over are dropped, then the one with the fewest events, of several the oldest:
+/// events of many other keys do not make a busy key forgotten.
+pub(super) const MAX_WINDOWS: usize = 20_000;
 
 /// The windows of one process.
 #[derive(Debug, Default)]
 pub(super) struct MemoryCounters {
     windows: HashMap<KeyHash, Window>,
-    /// Keys of `windows` in the order in which the windows began.
-    order: BTreeMap<u64, KeyHash>,
+    /// The windows by their end.
+    ends: BTreeSet<(i64, KeyHash)>,
+    /// The windows by their number of events, then by their beginning.
+    counts: BTreeSet<(u32, u64, KeyHash)>,
     /// Number of windows begun so far.
     begun: u64,
 }
@@ -25,29 +28,41 @@ pub(super) struct MemoryCounters {
 struct Window {
     end_us: i64,
     count: u32,
-    /// Key of the window in [`MemoryCounters::order`].
+    /// Number of the windows that had begun before this one.
     sequence: u64,
 }
 
 impl MemoryCounters {
-    pub(super) fn count(&mut self, hash: KeyHash, length: Duration, now_us: i64) -> u32 {
+    pub(super) fn add(&mut self, hash: KeyHash, amount: u32, length: Duration, now_us: i64) -> u32 {
         if let Some(window) = self.windows.get_mut(&hash)
             && now_us < window.end_us
         {
-            window.count = window.count.saturating_add(1);
+            self.counts.remove(&(window.count, window.sequence, hash));
+            window.count = window.count.saturating_add(amount);
+            self.counts.insert((window.count, window.sequence, hash));
             return window.count;
         }
         self.clear(&hash);
-        while self.windows.len() >= MAX_WINDOWS
-            && let Some((_, oldest)) = self.order.pop_first()
-        {
-            self.windows.remove(&oldest);
-        }
+        self.make_room(now_us);
         let end_us = now_us.saturating_add(i64::try_from(length.as_micros()).unwrap_or(i64::MAX));
         self.begun += 1;
-        self.windows.insert(hash, Window { end_us, count: 1, sequence: self.begun });
-        self.order.insert(self.begun, hash);
-        1
+        let window = Window { end_us, count: amount, sequence: self.begun };
+        self.windows.insert(hash, window);
+        self.ends.insert((end_us, hash));
+        self.counts.insert((window.count, window.sequence, hash));
+        window.count
+    }
+
+    /// Drops windows until another one fits.
+    fn make_room(&mut self, now_us: i64) {
+        while self.windows.len() >= MAX_WINDOWS {
+            let over = self.ends.first().filter(|(end_us, _)| *end_us <= now_us).map(|(_, hash)| *hash);
+            let Some(hash) = over.or_else(|| self.counts.first().map(|(.., hash)| *hash)) else { return };
+            if over.is_none() {
+                metrics::counter!("ferrite_rate_limit_windows_dropped_total").increment(1);
+            }
+            self.clear(&hash);
+        }
     }
 
     pub(super) fn peek(&self, hash: &KeyHash, now_us: i64) -> (u32, Duration) {
@@ -61,13 +76,14 @@ impl MemoryCounters {
 
     pub(super) fn clear(&mut self, hash: &KeyHash) {
         if let Some(window) = self.windows.remove(hash) {
-            self.order.remove(&window.sequence);
+            self.ends.remove(&(window.end_us, *hash));
+            self.counts.remove(&(window.count, window.sequence, *hash));
         }
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        assert_eq!(self.windows.len(), self.order.len());
+        assert_eq!((self.windows.len(), self.windows.len()), (self.ends.len(), self.counts.len()));
         self.windows.len()
     }
 }

@@ -52,7 +52,7 @@ async fn keys_are_counted_and_cleared_separately() {
 }
 
 #[tokio::test]
-async fn memory_is_bounded_by_dropping_the_oldest_windows() {
+async fn memory_is_bounded_by_dropping_the_oldest_of_the_quietest_windows() {
     let (limiter, clock) = in_memory();
     limiter.count("first", WINDOW).await;
     limiter.count("second", WINDOW).await;
@@ -69,6 +69,26 @@ async fn memory_is_bounded_by_dropping_the_oldest_windows() {
         limiter.count(&number.to_string(), WINDOW).await;
     }
     assert_eq!(limiter.memory().len(), MAX_WINDOWS);
+}
+
+#[tokio::test]
+async fn a_busy_key_is_remembered_whatever_others_do() {
+    let (limiter, clock) = in_memory();
+    for _ in 0..20 {
+        limiter.count("busy", WINDOW).await;
+    }
+    for number in 0..3 * MAX_WINDOWS {
+        limiter.count(&number.to_string(), WINDOW).await;
+    }
+    assert_eq!(limiter.peek("busy", WINDOW).await.0, 20);
+    assert_eq!(limiter.memory().len(), MAX_WINDOWS);
+    // Once its window is over, it takes no place of others.
+    clock.advance(WINDOW);
+    for number in 0..MAX_WINDOWS {
+        limiter.count(&format!("later {number}"), WINDOW).await;
+    }
+    assert_eq!(limiter.memory().len(), MAX_WINDOWS);
+    assert_eq!(limiter.peek("later 0", WINDOW).await.0, 1);
 }
 
 #[tokio::test]

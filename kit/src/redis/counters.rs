@@ -16,13 +16,13 @@ impl RedisCounters {
         Self(client)
     }
 
-    /// Counts one event and returns the count of its window. A window that begins with this event lasts for `window`.
-    pub(crate) fn count(&self, key: &[u8], window: Duration) -> BoxFuture<'_, Option<u32>> {
+    /// Counts `amount` events and returns the count of their window. A window that begins with these events lasts for `window`.
+    pub(crate) fn add(&self, key: &[u8], amount: u32, window: Duration) -> BoxFuture<'_, Option<u32>> {
         let name = name(key);
         let mut commands = redis::pipe();
         // The key is made with its expiry: a counter without one would never be deleted.
         commands.atomic().cmd("SET").arg(&name).arg(0).arg("PX").arg(millis(window).max(1)).arg("NX").ignore();
-        commands.cmd("INCR").arg(&name);
+        commands.cmd("INCRBY").arg(&name).arg(amount);
         Box::pin(async move {
             let (count,) = self.0.query_pipeline::<(u64,)>(&commands).await?;
             Some(u32::try_from(count).unwrap_or(u32::MAX))

@@ -11,7 +11,8 @@ use axum::routing::get;
 use futures_util::future::BoxFuture;
 use metrics_exporter_prometheus::PrometheusHandle;
 
-use super::serve::{ListenerLimits, serve};
+use super::limits::ListenerLimits;
+use super::serve::serve;
 use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
 
@@ -38,7 +39,7 @@ pub fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycl
                 }),
             )
             .route("/metrics", get(move || std::future::ready(metrics.render())));
-    serve(listener, router, ListenerLimits { connections: 64, ..ListenerLimits::default() }, life)
+    serve(listener, router, ListenerLimits { connections: 64, ..ListenerLimits::default() }.into(), life)
 }
 
 /// Sets the readiness of the process by `probe`: ready after a success, unready after several failures in a row.

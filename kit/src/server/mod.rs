@@ -1,12 +1,33 @@
 //! The servers of a process: HTTP/1.1 and HTTP/2 on one port, gRPC on top of it, and the private listener for probes and metrics.
+//! Connections of the public are bounded in number, time and pace, and the responses that wait for their clients in size.
 //!
 //! Not here: routes and RPCs of a service.
 
+mod activity;
 mod admin;
+mod connections;
+mod descriptors;
 mod grpc;
+mod limits;
+mod linger;
+mod pace;
+mod proxy_protocol;
+mod request_counts;
+mod response_memory;
 mod serve;
 mod timeout_stream;
+mod tracked_body;
+mod transport;
+mod trusted_proxies;
 
 pub use admin::{serve_admin, watch_readiness};
+pub use connections::{ConnectionBounds, ConnectionRefusal, ConnectionSlot, ConnectionTable, counted_address};
+pub use descriptors::{fit_descriptors, raise_descriptor_limit};
 pub use grpc::{GrpcServer, MAX_MESSAGE_BYTES};
-pub use serve::{ListenerLimits, Peer, serve, serve_all};
+pub use limits::{ListenerLimits, ListenerOptions, PublicLimits};
+pub use linger::UnreadBody;
+pub use request_counts::{RequestCounts, RequestPermit};
+pub use response_memory::{ResponseMemory, ResponseMemoryFull};
+pub use serve::{Peer, serve, serve_all};
+pub use transport::Transport;
+pub use trusted_proxies::{BadProxy, TrustedProxies};

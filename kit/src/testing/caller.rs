@@ -34,7 +34,7 @@ impl TestCaller {
     #[must_use]
     pub fn user(id: i64, permission: Permission) -> Self {
         let (username, email) = (format!("user{id}"), format!("user{id}@example.com"));
-        let user = GrantUser { id, username, full_name: String::new(), email };
+        let user = GrantUser { id, username, full_name: String::new(), email, token_id: 0 };
         let mut caller = Self::anonymous(permission);
         caller.grant = caller.grant.map(|grant| Grant { user: Some(user), ..grant });
         caller
@@ -53,6 +53,8 @@ impl TestCaller {
             store: "default".to_owned(),
             epoch: 1,
             issue_reach: IssueReach::None,
+            reauthorization: None,
+            limits: ferrite_proto::grant::GrantLimits::default(),
         };
         Self { grant: Some(grant), key: SIGNING_KEY, age: Duration::ZERO, idempotency_key: None, operation: None }
     }

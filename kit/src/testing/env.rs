@@ -8,28 +8,32 @@ use axum::Router;
 use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
-use ferrite_proto::Permission;
 use ferrite_proto::grant::{Grant, GrantUser, IssueReach, Signer, Verifier};
 use ferrite_proto::repo::Identity;
+use ferrite_proto::{Permission, ServiceRole};
 use tempfile::TempDir;
 
 use crate::auth::{AuthError, AuthLayer, TokenAuthority, TokenValidator};
 use crate::clock::Clock;
-use crate::grpc::{Channel, channel};
+use crate::grpc::{Channel, ChannelCredentials, channel};
 use crate::lifecycle::Lifecycle;
 use crate::net::Address;
-use crate::server::{GrpcServer, ListenerLimits, serve};
-use crate::service_key::{ServiceKey, ServiceTokenSource};
+use crate::server::{GrpcServer, ListenerOptions, serve};
+use crate::service_key::{ServiceTokenSource, ServiceVerifier};
+use crate::testing::ServiceKeys;
 
 /// Keys, folder, clock and lifecycle that the servers and clients of one test share. The lifecycle stops when this is dropped.
 pub(crate) struct TestEnv {
     pub(crate) folder: TempDir,
     pub(crate) life: Lifecycle,
     pub(crate) clock: Clock,
-    pub(crate) key: ServiceKey,
+    pub(crate) keys: ServiceKeys,
     pub(crate) private_pem: String,
     pub(crate) public_pem: String,
 }
+
+/// The role of the servers of a test.
+pub(crate) const ROLE: ServiceRole = ServiceRole::RepoSvc;
 
 /// A token authority that knows no token.
 struct RejectAll;
@@ -44,11 +48,13 @@ impl TokenAuthority for RejectAll {
 impl TestEnv {
     pub(crate) fn new(clock: Clock) -> Self {
         let pair = SigningKey::from_bytes(&[7; 32]);
+        let folder = tempfile::tempdir().unwrap();
+        let keys = ServiceKeys::write(folder.path());
         Self {
-            folder: tempfile::tempdir().unwrap(),
+            folder,
             life: Lifecycle::new(Duration::from_secs(5)),
             clock,
-            key: ServiceKey::new([9; 32]).unwrap(),
+            keys,
             private_pem: pair.to_pkcs8_pem(LineEnding::LF).unwrap().to_string(),
             public_pem: pair.verifying_key().to_public_key_pem(LineEnding::LF).unwrap(),
         }
@@ -71,15 +77,28 @@ impl TestEnv {
     }
 
     pub(crate) fn layer(&self, tokens: TokenValidator) -> AuthLayer {
-        AuthLayer::new(tokens, self.verifier(), self.key.clone(), self.clock.clone())
+        let service_verifier = ServiceVerifier::new(self.keys.public(), ROLE);
+        AuthLayer::new(tokens, self.verifier(), service_verifier, self.clock.clone())
     }
 
+    /// Returns the tokens of the gateway.
     pub(crate) fn token_source(&self) -> Arc<ServiceTokenSource> {
-        Arc::new(ServiceTokenSource::new(self.key.clone(), "test-svc", self.clock.clone()))
+        self.keys.token_source(ServiceRole::Gateway, &self.clock)
     }
 
+    /// Returns a token of the gateway for the servers of the test.
+    pub(crate) fn service_token(&self) -> Arc<str> {
+        self.token_source().token(ROLE)
+    }
+
+    /// Returns a channel on which the gateway calls.
     pub(crate) fn channel(&self, address: &Address) -> Channel {
-        channel(address, Some(self.token_source()))
+        self.channel_of(ServiceRole::Gateway, address)
+    }
+
+    /// Returns a channel on which a process with the role `from` calls.
+    pub(crate) fn channel_of(&self, from: ServiceRole, address: &Address) -> Channel {
+        channel(address, Some(ChannelCredentials::new(self.keys.token_source(from, &self.clock), ROLE)))
     }
 
     /// Serves on `address` until the lifecycle stops, and returns the address with the actual port.
@@ -98,13 +117,18 @@ impl TestEnv {
         let listener = address.bind().await.unwrap();
         let bound = listener.address().unwrap();
         let router = server.into_router(self.layer(tokens), extra, &self.life);
-        self.life.spawn("test", serve(listener, router, ListenerLimits::default(), self.life.clone()));
+        self.life.spawn("test", serve(listener, router, ListenerOptions::default(), self.life.clone()));
         bound
     }
 
     pub(crate) fn grant(&self, repository: i64, operation: &str) -> Grant {
-        let user =
-            GrantUser { id: 7, username: "ada".into(), full_name: String::new(), email: "ada@example.org".into() };
+        let user = GrantUser {
+            id: 7,
+            username: "ada".into(),
+            full_name: String::new(),
+            email: "ada@example.org".into(),
+            token_id: 0,
+        };
         Grant {
             user: Some(user),
             repository,
@@ -115,6 +139,8 @@ impl TestEnv {
             store: "default".into(),
             epoch: 1,
             issue_reach: IssueReach::None,
+            reauthorization: None,
+            limits: ferrite_proto::grant::GrantLimits::default(),
         }
     }
 }

@@ -5,8 +5,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sha2::Sha256;
 
 use super::*;
 
@@ -48,6 +50,7 @@ fn grant() -> Grant {
             username: "ada".into(),
             full_name: "Ada".into(),
             email: "ada@example.org".into(),
+            token_id: 9,
         }),
         repository: 42,
         operation: crate::operation::LIST_ISSUES.into(),
@@ -57,6 +60,8 @@ fn grant() -> Grant {
         store: "default".into(),
         epoch: 3,
         issue_reach: IssueReach::All,
+        reauthorization: None,
+        limits: GrantLimits::default(),
     }
 }
 
@@ -131,10 +136,12 @@ fn a_grant_without_a_signature_is_refused() {
 #[test]
 fn the_public_key_is_not_a_shared_secret() {
     let keys = Keys::new(1);
-    let secret = EncodingKey::from_secret(keys.public.as_bytes());
-    let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims(), &secret).unwrap();
+    let header = BASE64.encode(json!({"alg": "HS256", "typ": "JWT"}).to_string());
+    let text = format!("{header}.{}", BASE64.encode(claims().to_string()));
+    let mac = Hmac::<Sha256>::new_from_slice(keys.public.as_bytes()).unwrap().chain_update(&text);
+    let token = format!("{text}.{}", BASE64.encode(mac.finalize().into_bytes()));
     assert_eq!(keys.verifier().verify_at(&token, NOW), Err(BadGrant));
-    // The same with the other algorithms of secrets, none of which is compiled in.
+    // The same with the other algorithms of secrets. None of them is compiled in.
     let (_, signed) = token.split_once('.').unwrap();
     for algorithm in ["HS384", "HS512"] {
         let header = BASE64.encode(json!({"alg": algorithm, "typ": "JWT"}).to_string());
@@ -193,6 +200,17 @@ fn a_grant_without_a_reach_reaches_no_issues() {
 }
 
 #[test]
+fn limits_are_signed_and_a_grant_without_them_has_none() {
+    let keys = Keys::new(1);
+    assert!(claims().get("limits").is_none(), "a grant without limits is not longer for them");
+    let quota = ByteQuota { used: 70, limit: 100 };
+    let limited = Grant { limits: GrantLimits { bytes: Some(quota), rate_percent: Some(u32::MAX) }, ..grant() };
+    let token = keys.signer().sign(limited.clone(), NOW, MAX_GRANT_LIFETIME);
+    assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((limited, NOW + 60)));
+    assert_eq!((quota.left(), ByteQuota { used: 101, ..quota }.left()), (30, 0));
+}
+
+#[test]
 fn a_grant_signed_in_the_far_future_is_refused() {
     let keys = Keys::new(1);
     let token = keys.signer().sign(grant(), NOW + 3600, MAX_GRANT_LIFETIME);
@@ -234,7 +252,7 @@ proptest! {
         mirror in any::<bool>(),
     ) {
         let keys = Keys::new(1);
-        let user = GrantUser { id: epoch, username, full_name: store.clone(), email: String::new() };
+        let user = GrantUser { id: epoch, username, full_name: store.clone(), email: String::new(), token_id: repository };
         let grant = Grant { user: Some(user), repository, operation, is_mirror: mirror, store, epoch, ..grant() };
         let token = keys.signer().sign(grant.clone(), NOW, MAX_GRANT_LIFETIME);
         prop_assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant, NOW + 60)));

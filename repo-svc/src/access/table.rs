@@ -9,7 +9,7 @@ use ferrite_proto::{Permission, Scope, operation};
 /// The requirement of an operation on its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// A service of this installation.
+    /// A service of this installation: one of the roles that [`ferrite_proto::callers`] names.
     Service,
     /// Nothing. Credentials in the request must still be valid, and decide what the response shows.
     Anyone,
@@ -79,18 +79,26 @@ pub struct Operation {
     pub capacity: Capacity,
     /// The requirement on the caller.
     pub rule: Rule,
+    /// A scope that a token needs beside the one of the rule.
+    pub further_scope: Option<Scope>,
     /// True if it changes what is in a repository, so that it is refused on an archived one. Settings, access and deletion are not
     /// among these, nor is what a user keeps of a repository for itself.
     pub changes_content: bool,
 }
 
 const fn op(name: &'static str, rule: Rule) -> Operation {
-    Operation { name, capacity: Capacity::Own, rule, changes_content: false }
+    Operation { name, capacity: Capacity::Own, rule, further_scope: None, changes_content: false }
 }
 
 /// An operation that changes what is in a repository.
 const fn change(name: &'static str, rule: Rule) -> Operation {
     Operation { changes_content: true, ..op(name, rule) }
+}
+
+/// An operation on an organization that may give somebody access to its repositories, for which a token needs the scope of those who
+/// give access to a repository as well. Taking access away needs the scope of the rule alone.
+const fn gives_access(name: &'static str, rule: Rule) -> Operation {
+    Operation { further_scope: Some(Scope::RepoAdmin), ..op(name, rule) }
 }
 
 /// An operation in the capacity of an administrator; its rule for other capacities is a row of its own.
@@ -115,6 +123,7 @@ const fn on(unit: Unit, level: Permission) -> Rule {
 
 const ANY_TOKEN: Rule = Rule::User(None);
 const PROFILE: Rule = Rule::User(Some(Scope::User));
+const KEYS: Rule = Rule::User(Some(Scope::Key));
 const ORG: Rule = Rule::User(Some(Scope::Org));
 const ORG_OWNER: Rule = Rule::Organization(RequiredRole::Owner, Scope::Org);
 const READ: Rule = on(Unit::Repository, Permission::Read);
@@ -132,6 +141,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.AccessService/Authenticate", Rule::Service),
     op("ferrite.repo.v1.AccessService/CheckAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/DescribeRepositories", Rule::Service),
+    op("ferrite.repo.v1.AccessService/ReauthorizeAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveIssueAccess", Rule::Service),
     op("ferrite.repo.v1.AccessService/ResolveKey", Rule::Service),
@@ -160,9 +170,9 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.ProfileService/UnfollowUser", PROFILE),
     op("ferrite.repo.v1.PublicKeyService/ListPublicKeys", ANY_TOKEN),
     op("ferrite.repo.v1.PublicKeyService/GetPublicKey", PROFILE),
-    op("ferrite.repo.v1.PublicKeyService/CreatePublicKey", PROFILE),
+    op("ferrite.repo.v1.PublicKeyService/CreatePublicKey", KEYS),
     admin("ferrite.repo.v1.PublicKeyService/CreatePublicKey"),
-    op("ferrite.repo.v1.PublicKeyService/DeletePublicKey", PROFILE),
+    op("ferrite.repo.v1.PublicKeyService/DeletePublicKey", KEYS),
     // Organizations
     op("ferrite.repo.v1.OrganizationService/ListOrganizations", ANY_TOKEN),
     op("ferrite.repo.v1.OrganizationService/GetOrganization", Rule::Anyone),
@@ -172,7 +182,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.OrganizationService/DeleteOrganization", ORG_OWNER),
     op("ferrite.repo.v1.OrganizationService/ListMembers", ANY_TOKEN),
     op("ferrite.repo.v1.OrganizationService/GetMembership", ANY_TOKEN),
-    op("ferrite.repo.v1.OrganizationService/SetMembership", ORG_OWNER),
+    gives_access("ferrite.repo.v1.OrganizationService/SetMembership", ORG_OWNER),
     op(
         "ferrite.repo.v1.OrganizationService/SetMembershipVisibility",
         Rule::Organization(RequiredRole::Member, Scope::Org),
@@ -181,18 +191,18 @@ pub const OPERATIONS: &[Operation] = &[
     // Teams
     op("ferrite.repo.v1.TeamService/ListTeams", Rule::Organization(RequiredRole::Member, Scope::Org)),
     op("ferrite.repo.v1.TeamService/GetTeam", Rule::Team(RequiredRole::Member)),
-    op("ferrite.repo.v1.TeamService/CreateTeam", ORG_OWNER),
+    gives_access("ferrite.repo.v1.TeamService/CreateTeam", ORG_OWNER),
     admin("ferrite.repo.v1.TeamService/CreateTeam"),
-    op("ferrite.repo.v1.TeamService/UpdateTeam", Rule::Team(RequiredRole::Owner)),
+    gives_access("ferrite.repo.v1.TeamService/UpdateTeam", Rule::Team(RequiredRole::Owner)),
     op("ferrite.repo.v1.TeamService/DeleteTeam", Rule::Team(RequiredRole::Owner)),
     op("ferrite.repo.v1.TeamService/ListTeamMembers", Rule::Team(RequiredRole::Member)),
     admin("ferrite.repo.v1.TeamService/ListTeamMembers"),
-    op("ferrite.repo.v1.TeamService/AddTeamMember", Rule::Team(RequiredRole::Owner)),
+    gives_access("ferrite.repo.v1.TeamService/AddTeamMember", Rule::Team(RequiredRole::Owner)),
     admin("ferrite.repo.v1.TeamService/AddTeamMember"),
     op("ferrite.repo.v1.TeamService/RemoveTeamMember", Rule::Team(RequiredRole::Owner)),
     admin("ferrite.repo.v1.TeamService/RemoveTeamMember"),
     op("ferrite.repo.v1.TeamService/ListTeamRepositories", Rule::Team(RequiredRole::Member)),
-    op("ferrite.repo.v1.TeamService/AddTeamRepository", Rule::Team(RequiredRole::Owner)),
+    gives_access("ferrite.repo.v1.TeamService/AddTeamRepository", Rule::Team(RequiredRole::Owner)),
     admin("ferrite.repo.v1.TeamService/AddTeamRepository"),
     op("ferrite.repo.v1.TeamService/RemoveTeamRepository", Rule::Team(RequiredRole::Owner)),
     admin("ferrite.repo.v1.TeamService/RemoveTeamRepository"),
@@ -200,6 +210,9 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.AdministrationService/CreateUser", Rule::Administrator),
     op("ferrite.repo.v1.AdministrationService/UpdateUser", Rule::Administrator),
     op("ferrite.repo.v1.AdministrationService/DeleteUser", Rule::Administrator),
+    op("ferrite.repo.v1.AdministrationService/SetEmailVerification", Rule::Administrator),
+    op("ferrite.repo.v1.AdministrationService/GetQuota", Rule::Administrator),
+    op("ferrite.repo.v1.AdministrationService/UpdateQuota", Rule::Administrator),
     op("ferrite.repo.v1.AdministrationService/ListAuditEvents", Rule::Administrator),
     // Repositories
     op("ferrite.repo.v1.RepositoryService/CreateRepository", Rule::User(Some(Scope::RepoAdmin))),
@@ -240,6 +253,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.MigrationService/MigrateRepository", Rule::User(Some(Scope::RepoAdmin))),
     op("ferrite.repo.v1.MigrationService/GetMigration", Rule::User(Some(Scope::RepoRead))),
     op("ferrite.repo.v1.MigrationService/ListMigrations", Rule::User(Some(Scope::RepoRead))),
+    op("ferrite.repo.v1.MigrationService/GetStorageQuota", Rule::Service),
     op("ferrite.repo.v1.ReleaseService/ListReleases", OPEN),
     op("ferrite.repo.v1.ReleaseService/GetRelease", OPEN),
     change("ferrite.repo.v1.ReleaseService/CreateRelease", WRITE),
@@ -381,89 +395,4 @@ impl Unit {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use ferrite_proto::DESCRIPTORS;
-    use prost::Message;
-
-    use super::*;
-
-    #[test]
-    fn every_rpc_is_in_the_table_and_nothing_else() {
-        let set = prost_types::FileDescriptorSet::decode(DESCRIPTORS).unwrap();
-        let ours = set.file.iter().filter(|file| file.package().starts_with("ferrite."));
-        let rpcs: BTreeSet<_> = ours
-            .flat_map(|file| file.service.iter().map(move |service| (file.package(), service)))
-            .flat_map(|(package, service)| {
-                service.method.iter().map(move |method| format!("{package}.{}/{}", service.name(), method.name()))
-            })
-            .collect();
-        let table: BTreeSet<_> =
-            OPERATIONS.iter().map(|row| row.name.to_owned()).filter(|name| name.starts_with("ferrite.")).collect();
-        assert_eq!(rpcs, table);
-    }
-
-    #[test]
-    fn no_operation_is_listed_twice() {
-        for (place, row) in OPERATIONS.iter().enumerate() {
-            let before = &OPERATIONS[..place];
-            assert!(
-                before.iter().all(|other| (other.name, other.capacity) != (row.name, row.capacity)),
-                "{}",
-                row.name
-            );
-        }
-    }
-
-    #[test]
-    fn what_changes_a_repository_is_refused_on_archived_ones_or_named_here() {
-        const READS: [&str; 3] = ["Get", "List", "Watch"];
-        const ALLOWED: &[&str] = &[
-            // Settings and access.
-            "UpdateRepository",
-            "DeleteRepository",
-            "UpdateIssueTracker",
-            "UpdateWiki",
-            "SetTopics",
-            "AddTopic",
-            "RemoveTopic",
-            "SetCollaborator",
-            "RemoveCollaborator",
-            "CreateDeployKey",
-            "DeleteDeployKey",
-            "StartTransfer",
-            "CancelTransfer",
-            "UpdateMirror",
-            // What it changes is the fork.
-            "ForkRepository",
-            // Deliveries of what happened before.
-            "Redeliver",
-            "ReplayDeliveries",
-            "TestHook",
-            // Bodies that are read.
-            "upload-pack",
-            "raw",
-            "archive",
-            "asset",
-        ];
-        for row in OPERATIONS {
-            let Rule::Repository { level, .. } = row.rule else {
-                assert!(!row.changes_content, "{} has no repository", row.name);
-                continue;
-            };
-            let method = row.name.split_once('/').unwrap().1;
-            let is_read = READS.iter().any(|verb| method.starts_with(verb));
-            assert_eq!(row.changes_content, !is_read && !ALLOWED.contains(&method), "{} ({level})", row.name);
-        }
-    }
-
-    #[test]
-    fn anonymous_callers_can_only_read_repositories() {
-        for row in OPERATIONS {
-            if let Rule::Repository { level, anonymous: true, .. } = row.rule {
-                assert_eq!(level, Permission::Read, "{}", row.name);
-            }
-        }
-    }
-}
+mod tests;

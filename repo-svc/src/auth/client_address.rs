@@ -10,11 +10,12 @@ const MAX_ADDRESS_BYTES: usize = 64;
 pub(crate) struct ClientAddress(String);
 
 impl ClientAddress {
-    /// Reads the address from the request's metadata, but only if a service of this installation sent the request. All other
+    /// Reads the address from the request's metadata, but only if the gateway of this installation sent the request. All other
     /// callers could forge it, so they get the empty address and share one counter.
     pub(crate) fn of<T>(request: &Request<T>) -> Self {
-        let is_ours = Caller::of(request).service.is_some();
-        let sent = request.metadata().get(metadata::CLIENT).filter(|_| is_ours).and_then(|value| value.to_str().ok());
+        let is_gateway = Caller::of(request).is_gateway();
+        let sent =
+            request.metadata().get(metadata::CLIENT).filter(|_| is_gateway).and_then(|value| value.to_str().ok());
         Self(sent.filter(|sent| sent.len() <= MAX_ADDRESS_BYTES).unwrap_or_default().to_owned())
     }
 

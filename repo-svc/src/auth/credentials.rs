@@ -5,18 +5,23 @@
 use ferrite_kit::Secret;
 use ferrite_kit::auth::{AuthError, TokenHash};
 use ferrite_proto::Scopes;
+use ferrite_proto::grant::Credential;
+use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{BasicCredential, Identity};
+use sha2::{Digest, Sha256};
 
 use super::client_address::ClientAddress;
 use super::password::Passwords;
 use super::throttle::{Attempt, Throttle};
 use super::tokens::TokenAuthenticator;
 use crate::error::RepoError;
-use crate::model::Email;
-use crate::store::AccountStore;
+use crate::model::{Email, User};
+use crate::store::{AccountStore, Login};
 
 /// Limit for a login, well above any user name or e-mail address.
 const MAX_LOGIN_BYTES: usize = 1024;
+/// Bytes of the digest that names a password.
+const PASSWORD_DIGEST_BYTES: usize = 16;
 
 /// Checks HTTP Basic credentials against accounts and access tokens.
 #[derive(Debug)]
@@ -48,7 +53,8 @@ impl CredentialChecker {
         Self { accounts, tokens, passwords, throttle }
     }
 
-    /// Returns the identity that a credential of a git client proves: by a token as user name, a token as password, or a password.
+    /// Returns the identity that a credential of a git client proves, and the id of that credential: by a token as user name, a token as
+    /// password, or a password.
     ///
     /// Tokens are looked up before a password is hashed, because that is cheap. No user name or e-mail address has the form of a
     /// token, so the order changes nothing else.
@@ -59,18 +65,42 @@ impl CredentialChecker {
         &self,
         credential: &BasicCredential,
         address: &ClientAddress,
-    ) -> Result<Identity, RepoError> {
+    ) -> Result<(Identity, Credential), RepoError> {
         for text in [&credential.username, &credential.password] {
             if is_token(text)
                 && let Some(identity) = self.tokens.identity(&TokenHash::of(text)).await?
             {
-                return Ok(identity);
+                let credential = Credential::Token(identity.token_id);
+                return Ok((identity, credential));
             }
         }
         if is_token(&credential.username) {
             return Err(AuthError::BadCredentials.into());
         }
-        self.check_password(credential, address).await.map(|proof| proof.identity)
+        let PasswordProof { identity, password_hash } = self.check_password(credential, address).await?;
+        let credential =
+            Credential::Password { user: identity.user_id, digest: password_digest(password_hash.expose()) };
+        Ok((identity, credential))
+    }
+
+    /// Returns the identity of a token by its id.
+    ///
+    /// # Errors
+    /// [`AuthError::BadCredentials`] if it was deleted or has expired, or its owner is disabled.
+    pub(crate) async fn recheck_token(&self, token_id: i64) -> Result<Identity, RepoError> {
+        let identity = self.tokens.identity_by_id(token_id).await?;
+        identity.ok_or_else(|| AuthError::BadCredentials.into())
+    }
+
+    /// Returns the identity of an account whose password was checked before, without hashing a password.
+    ///
+    /// # Errors
+    /// [`AuthError::BadCredentials`] if the password was changed since, or the account is disabled or gone.
+    pub(crate) async fn recheck_password(&self, user: UserId, digest: &str) -> Result<Identity, RepoError> {
+        let found = self.accounts.login_by_id(user).await?.filter(|found| found.is_active);
+        let is_same =
+            |found: &Login| found.password_hash.as_deref().is_some_and(|hash| password_digest(hash) == digest);
+        found.filter(is_same).map(|found| identity_of(found.user)).ok_or_else(|| AuthError::BadCredentials.into())
     }
 
     /// Returns the account whose password this is.
@@ -94,7 +124,10 @@ impl CredentialChecker {
         let address = address.as_str().to_owned();
         let attempt = Attempt { login: key, address, user: user.as_ref().map(|user| user.id) };
         self.throttle.check(&attempt).await?;
-        let permit = self.passwords.acquire().await?;
+        let permit = match self.passwords.acquire_for(&attempt.address).await {
+            Err(RepoError::Busy) if self.throttle.is_known(&attempt).await => self.passwords.acquire_known().await?,
+            acquired => acquired?,
+        };
         // Checked again: other attempts may have failed while this one waited, so sending many at once buys no extra guesses.
         self.throttle.check(&attempt).await?;
         let is_right = permit.verify(&Secret::new(credential.password.as_str()), hash.clone()).await?;
@@ -107,17 +140,26 @@ impl CredentialChecker {
             return Err(AuthError::BadCredentials.into());
         };
         self.throttle.succeeded(&attempt).await;
-        let identity = Identity {
-            user_id: user.id.0,
-            username: user.username,
-            full_name: user.full_name,
-            email: user.email,
-            is_admin: user.is_admin,
-            scopes: Scopes::all().to_proto(),
-            ..Identity::default()
-        };
-        Ok(PasswordProof { identity, password_hash: Secret::new(password_hash) })
+        Ok(PasswordProof { identity: identity_of(user), password_hash: Secret::new(password_hash) })
     }
+}
+
+/// Returns the identity of an account that authenticated by password.
+fn identity_of(user: User) -> Identity {
+    Identity {
+        user_id: user.id.0,
+        username: user.username,
+        full_name: user.full_name,
+        email: user.email,
+        is_admin: user.is_admin,
+        scopes: Scopes::all().to_proto(),
+        ..Identity::default()
+    }
+}
+
+/// Returns a digest of a stored password hash, from which neither the hash nor the password follows.
+fn password_digest(hash: &str) -> String {
+    hex::encode(&Sha256::digest(hash.as_bytes())[..PASSWORD_DIGEST_BYTES])
 }
 
 /// Returns whether a text has the form of an access token: 40 lower-case hexadecimal digits.

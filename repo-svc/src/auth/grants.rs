@@ -67,6 +67,8 @@ mod tests {
             store: "store".to_owned(),
             epoch: 1,
             issue_reach: IssueReach::None,
+            reauthorization: None,
+            limits: ferrite_proto::grant::GrantLimits::default(),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Not here: accounts, and the limits on wrong passwords.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
@@ -15,6 +16,10 @@ use crate::model::Password;
 
 /// Callers that may wait for a permit; further ones fail with [`RepoError::Busy`].
 const MAX_WAITING: usize = 256;
+/// Callers of one client address among them, so that one client does not fill the queue.
+const MAX_WAITING_PER_ADDRESS: usize = 64;
+/// Callers beside them that sign in from known addresses: clients that guess do not keep them out.
+const MAX_WAITING_KNOWN: usize = 64;
 /// Limit for a password in UTF-8: 255 characters of 4 bytes. Longer ones are wrong without being hashed.
 const MAX_PASSWORD_BYTES: usize = 255 * 4;
 /// A hash of no known password. Verified for accounts that do not exist, so that they take as long as those that do.
@@ -25,14 +30,23 @@ const DUMMY_HASH: &str =
 #[derive(Clone, Debug)]
 pub(crate) struct Passwords {
     queue: Arc<Semaphore>,
+    known: Arc<Semaphore>,
     cores: Arc<Semaphore>,
+    /// Number of waiting callers by client address.
+    waiting: Arc<Mutex<HashMap<String, usize>>>,
 }
 
 impl Passwords {
     /// Creates a limit of one hash per core at a time.
     pub(crate) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { queue: Arc::new(Semaphore::new(MAX_WAITING)), cores: Arc::new(Semaphore::new(cores)) }
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Self {
+            queue: semaphore(MAX_WAITING),
+            known: semaphore(MAX_WAITING_KNOWN),
+            cores: semaphore(cores),
+            waiting: Arc::default(),
+        }
     }
 
     /// Waits for a permit to hash once.
@@ -40,7 +54,28 @@ impl Passwords {
     /// # Errors
     /// [`RepoError::Busy`] if too many callers wait already.
     pub(crate) async fn acquire(&self) -> Result<HashPermit, RepoError> {
-        let _waiting = self.queue.try_acquire().map_err(|_| RepoError::Busy)?;
+        self.wait_in(&self.queue).await
+    }
+
+    /// As [`Self::acquire`], for a client at `address`, of whose callers only a part of all may wait.
+    ///
+    /// # Errors
+    /// [`RepoError::Busy`] if too many callers wait already, of all clients or of this one.
+    pub(crate) async fn acquire_for(&self, address: &str) -> Result<HashPermit, RepoError> {
+        let _slot = WaitingSlot::acquire(&self.waiting, address).ok_or(RepoError::Busy)?;
+        self.acquire().await
+    }
+
+    /// As [`Self::acquire`], in the queue of sign-ins from known addresses.
+    ///
+    /// # Errors
+    /// [`RepoError::Busy`] if too many of these wait already.
+    pub(crate) async fn acquire_known(&self) -> Result<HashPermit, RepoError> {
+        self.wait_in(&self.known).await
+    }
+
+    async fn wait_in(&self, queue: &Semaphore) -> Result<HashPermit, RepoError> {
+        let _waiting = queue.try_acquire().map_err(|_| RepoError::Busy)?;
         let permit = Arc::clone(&self.cores).acquire_owned().await.map_err(|_| RepoError::Busy)?;
         Ok(HashPermit(permit))
     }
@@ -60,6 +95,37 @@ impl Passwords {
                 Ok(hash.to_string())
             })
             .await
+    }
+}
+
+/// One waiting caller in the count of its address, until it is dropped.
+struct WaitingSlot<'a> {
+    waiting: &'a Mutex<HashMap<String, usize>>,
+    address: &'a str,
+}
+
+impl<'a> WaitingSlot<'a> {
+    /// Counts a caller; `None` if the address has too many.
+    fn acquire(waiting: &'a Mutex<HashMap<String, usize>>, address: &'a str) -> Option<Self> {
+        let mut counts = waiting.lock().expect("nothing panics while it is held");
+        let count = counts.entry(address.to_owned()).or_default();
+        if *count >= MAX_WAITING_PER_ADDRESS {
+            return None;
+        }
+        *count += 1;
+        Some(Self { waiting, address })
+    }
+}
+
+impl Drop for WaitingSlot<'_> {
+    fn drop(&mut self) {
+        let mut counts = self.waiting.lock().expect("nothing panics while it is held");
+        if let Some(count) = counts.get_mut(self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(self.address);
+            }
+        }
     }
 }
 
@@ -124,6 +190,36 @@ mod tests {
             !passwords.acquire().await.unwrap().verify(&Secret::new("x".repeat(100_000)), Some(hash)).await.unwrap()
         );
         assert!(!passwords.acquire().await.unwrap().verify(&secret, None).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn one_address_does_not_fill_the_queue_and_a_full_one_lets_known_addresses_in() {
+        let passwords = Passwords::new();
+        let cores = u32::try_from(passwords.cores.available_permits()).unwrap();
+        let busy = Arc::clone(&passwords.cores).acquire_many_owned(cores).await.unwrap();
+        let mut waiting = tokio::task::JoinSet::new();
+        let wait_for = |waiting: &mut tokio::task::JoinSet<bool>, address: String| {
+            let passwords = passwords.clone();
+            waiting.spawn(async move { passwords.acquire_for(&address).await.is_ok() });
+        };
+        for _ in 0..MAX_WAITING_PER_ADDRESS + 10 {
+            wait_for(&mut waiting, "192.0.2.1".to_owned());
+        }
+        // Those beyond the part of the address are refused at once.
+        for _ in 0..10 {
+            assert!(!waiting.join_next().await.unwrap().unwrap());
+        }
+        for number in 0..MAX_WAITING {
+            wait_for(&mut waiting, format!("198.51.100.{number}"));
+        }
+        for _ in 0..MAX_WAITING_PER_ADDRESS {
+            assert!(!waiting.join_next().await.unwrap().unwrap(), "the queue is full");
+        }
+        assert!(matches!(passwords.acquire().await, Err(RepoError::Busy)));
+        let (known, ()) = tokio::join!(passwords.acquire_known(), async { drop(busy) });
+        known.unwrap();
+        assert!(waiting.join_all().await.into_iter().all(|is_served| is_served));
+        assert!(passwords.waiting.lock().unwrap().is_empty());
     }
 
     #[tokio::test]

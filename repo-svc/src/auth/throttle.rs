@@ -1,20 +1,24 @@
-//! Limits on wrong passwords, against guessing: per pair of login and client address, per address, and per login. An attacker
-//! cannot lock out the owner of an account: addresses that signed in to it within a day are exempt from the limit per login.
+//! Limits on wrong passwords, against guessing: per pair of login and client address, per address, and per login.
 //!
-//! The limiter of the kit holds the counts: in Redis, shared between replicas, or else in this process.
+//! Failures of others do not keep the owner of an account out: an address from which the right password of the account came within
+//! 30 days has only the limit of its own pair, and its failures count for that pair alone. So one person who fails behind an address of
+//! many stops none of those who signed in there before.
 //!
-//! Not here: access tokens, which are too long to guess.
+//! The limiter of the kit holds the counts: in Redis, shared between replicas, or else in this process. The database has the known
+//! addresses.
+//!
+//! Not here: access tokens, which are too long to guess and never refused.
 
 use std::time::Duration;
 
+use ferrite_kit::Clock;
 use ferrite_kit::rate_limit::RateLimiter;
 use ferrite_proto::id::UserId;
 
 use crate::config::SignInArgs;
 use crate::error::RepoError;
+use crate::store::SignInAddressStore;
 
-/// Time for which an address that signed in to an account is known.
-const KNOWN_ADDRESS_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 const REFUSED_METRIC: &str = "ferrite_sign_ins_refused_total";
 
 /// One attempt to sign in by password.
@@ -42,25 +46,21 @@ impl Attempt {
     fn account_key(&self) -> String {
         format!("sign-in account\0{}", self.login)
     }
-
-    /// Key of a known address. By account, because its owner may use several logins.
-    fn known_key(&self) -> Option<String> {
-        let user = self.user.filter(|_| !self.address.is_empty())?;
-        Some(format!("sign-in known\0{}\0{user}", self.address))
-    }
 }
 
-/// Counters of wrong passwords.
+/// Counters of wrong passwords, and the addresses that right ones came from.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     limiter: RateLimiter,
+    addresses: SignInAddressStore,
     limits: SignInArgs,
+    clock: Clock,
 }
 
 impl Throttle {
-    /// Creates a throttle that counts in `limiter`, which replicas may share.
-    pub(crate) fn new(limiter: RateLimiter, limits: SignInArgs) -> Self {
-        Self { limiter, limits }
+    /// Creates a throttle that counts in `limiter`, which replicas may share, and keeps known addresses in `addresses`.
+    pub(crate) fn new(limiter: RateLimiter, addresses: SignInAddressStore, limits: SignInArgs, clock: Clock) -> Self {
+        Self { limiter, addresses, limits, clock }
     }
 
     fn window(&self) -> Duration {
@@ -80,32 +80,38 @@ impl Throttle {
             self.limiter.peek(&account, window),
         );
         let limits = &self.limits;
+        let is_address_over = address.0 >= limits.sign_in_failures_address;
+        let is_account_over = account.0 >= limits.sign_in_failures_account;
         let (reason, left) = if pair.0 >= limits.sign_in_failures_pair {
             ("pair", pair.1)
-        } else if address.0 >= limits.sign_in_failures_address {
-            ("address", address.1)
-        } else if account.0 >= limits.sign_in_failures_account && !self.is_known(attempt).await {
-            ("account", account.1)
-        } else {
+        } else if !(is_address_over || is_account_over) || self.is_known(attempt).await {
             return Ok(());
+        } else if is_address_over {
+            ("address", address.1)
+        } else {
+            ("account", account.1)
         };
         metrics::counter!(REFUSED_METRIC, "reason" => reason).increment(1);
         Err(RepoError::TooManyAttempts { retry_after: left.max(Duration::from_secs(1)) })
     }
 
-    /// Returns whether the address signed in to the account within a day.
-    async fn is_known(&self, attempt: &Attempt) -> bool {
-        match attempt.known_key() {
-            Some(key) => self.limiter.peek(&key, KNOWN_ADDRESS_LIFETIME).await.0 > 0,
-            None => false,
-        }
+    /// Returns whether the right password of the account came from the address within 30 days. While the database does not answer, no
+    /// address is known.
+    pub(crate) async fn is_known(&self, attempt: &Attempt) -> bool {
+        // Asked for unknown logins as well, so that they cost the same work. No account has this id.
+        let user = attempt.user.unwrap_or(UserId(0));
+        self.addresses.is_known(user, &attempt.address, self.clock.now_us()).await.unwrap_or(false)
     }
 
-    /// Counts a wrong password.
+    /// Counts a wrong password: from a known address for the pair alone.
     pub(crate) async fn failed(&self, attempt: &Attempt) {
         metrics::counter!(REFUSED_METRIC, "reason" => "password").increment(1);
         let window = self.window();
         let (pair, address, account) = (attempt.pair_key(), attempt.address_key(), attempt.account_key());
+        if self.is_known(attempt).await {
+            self.limiter.count(&pair, window).await;
+            return;
+        }
         tokio::join!(
             self.limiter.count(&pair, window),
             self.limiter.count(&address, window),
@@ -116,10 +122,10 @@ impl Throttle {
     /// Clears the count of the login at this address after a sign-in, and notes the address as known.
     pub(crate) async fn succeeded(&self, attempt: &Attempt) {
         self.limiter.clear(&attempt.pair_key()).await;
-        if let Some(key) = attempt.known_key() {
-            // Cleared first, so that the time begins now.
-            self.limiter.clear(&key).await;
-            self.limiter.count(&key, KNOWN_ADDRESS_LIFETIME).await;
+        let Some(user) = attempt.user.filter(|_| !attempt.address.is_empty()) else { return };
+        if let Err(error) = self.addresses.record(user, &attempt.address, self.clock.now_us()).await {
+            // The sign-in holds: the address is noted by the next one.
+            tracing::warn!(%error, "cannot note the address of a sign-in");
         }
     }
 }

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use ferrite_kit::Clock;
 use ferrite_kit::auth::{AuthError, TokenAuthority, TokenHash};
 use ferrite_kit::db::DbError;
+use ferrite_proto::id::TokenId;
 use ferrite_proto::repo::Identity;
 
 use super::last_use::LastUse;
@@ -32,6 +33,11 @@ impl TokenAuthenticator {
             self.last_use.note(identity.token_id, now);
         }
         Ok(identity)
+    }
+
+    /// Returns the identity behind the token with this id, as [`TokenAuthenticator::identity`]; not noted as a use.
+    pub(crate) async fn identity_by_id(&self, token_id: i64) -> Result<Option<Identity>, DbError> {
+        self.tokens.identity_by_id(TokenId(token_id), self.clock.now_us()).await
     }
 }
 

@@ -4,6 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ferrite_kit::text::{check_line, is_control_or_direction};
 use ferrite_proto::error::FieldViolation;
 use ssh_key::public::KeyData;
 use ssh_key::{HashAlg, PublicKey};
@@ -37,9 +38,7 @@ impl KeyTitle {
                 format!("must have at most {MAX_TITLE_CHARS} characters"),
             ));
         }
-        if text.chars().any(char::is_control) {
-            return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
-        }
+        check_line(text, field)?;
         Ok(Self(text.to_owned()))
     }
 
@@ -176,7 +175,10 @@ impl<'a> Parts<'a> {
 
 /// Checks that a comment fits at the end of a line.
 fn check_comment(comment: String) -> Result<String, &'static str> {
-    if comment.chars().any(char::is_control) { Err("must not hold control characters") } else { Ok(comment) }
+    if comment.chars().any(is_control_or_direction) {
+        return Err("must not hold control or direction characters");
+    }
+    Ok(comment)
 }
 
 /// Checks type, size and parameters of a key.

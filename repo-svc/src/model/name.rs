@@ -2,6 +2,7 @@
 //!
 //! Not here: display names (`text`) and names of teams (`organization`).
 
+use ferrite_kit::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
 const MAX_USER_NAME_CHARS: usize = 35;
@@ -171,9 +172,7 @@ impl TokenName {
                 format!("must have at most {MAX_TOKEN_NAME_CHARS} characters"),
             ));
         }
-        if text.chars().any(char::is_control) {
-            return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
-        }
+        check_line(text, field)?;
         Ok(Self(text.to_owned()))
     }
 

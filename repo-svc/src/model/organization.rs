@@ -2,6 +2,7 @@
 //!
 //! Not here: memberships, which have no fields of their own.
 
+use ferrite_kit::text::check_line;
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateOrganizationRequest, CreateTeamRequest, UpdateOrganizationRequest, UpdateTeamRequest};
@@ -37,7 +38,7 @@ impl CheckedOrganization {
         let mut violations = Violations::default();
         let username = violations.take(UserName::parse(&request.username, "username"));
         let full_name = violations.take(FullName::parse(&request.full_name, "full_name"));
-        let description = violations.take(Description::parse(&request.description, "description"));
+        let description = violations.take(Description::parse_lines(&request.description, "description"));
         let website = violations.take(website(&request.website, "website"));
         let location = violations.take(location(&request.location, "location"));
         match (username, full_name, description, website, location) {
@@ -66,7 +67,7 @@ impl OrganizationChange {
     pub(crate) fn check(request: &UpdateOrganizationRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let full_name = violations.take(optional(&request.full_name, "full_name", FullName::parse));
-        let description = violations.take(optional(&request.description, "description", Description::parse));
+        let description = violations.take(optional(&request.description, "description", Description::parse_lines));
         let website = violations.take(optional(&request.website, "website", website));
         let location = violations.take(optional(&request.location, "location", location));
         match (full_name, description, website, location) {
@@ -120,7 +121,7 @@ impl CheckedTeam {
     pub(crate) fn check(request: &CreateTeamRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let name = violations.take(TeamName::parse(&request.name, "name"));
-        let description = violations.take(Description::parse(&request.description, "description"));
+        let description = violations.take(Description::parse_lines(&request.description, "description"));
         let word = if request.permission.is_empty() { "read" } else { &request.permission };
         let permission = violations.take(team_permission(word, "permission"));
         match (name, description, permission) {
@@ -146,7 +147,7 @@ impl TeamChange {
     pub(crate) fn check(request: &UpdateTeamRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let name = violations.take(optional(&request.name, "name", TeamName::parse));
-        let description = violations.take(optional(&request.description, "description", Description::parse));
+        let description = violations.take(optional(&request.description, "description", Description::parse_lines));
         let permission = violations.take(optional(&request.permission, "permission", team_permission));
         match (name, description, permission) {
             (Some(name), Some(description), Some(permission)) => Ok(Self { name, description, permission }),
@@ -175,9 +176,7 @@ fn team_permission(text: &str, field: &str) -> Result<Permission, FieldViolation
 
 fn location(text: &str, field: &str) -> Result<String, FieldViolation> {
     check_length(text, MAX_LOCATION_CHARS, field)?;
-    if text.chars().any(char::is_control) {
-        return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
-    }
+    check_line(text, field)?;
     Ok(text.to_owned())
 }
 

@@ -2,18 +2,16 @@
 //!
 //! Not here: names and e-mail addresses (`name`, `text`), and the same fields of organizations (`organization`).
 
+use ferrite_kit::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
 const MAX_LOCATION_CHARS: usize = 50;
 
-fn check_line(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
+fn check(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
     if text.chars().count() > max {
         return Err(FieldViolation::new(field, "too_long", format!("must have at most {max} characters")));
     }
-    if text.chars().any(char::is_control) {
-        return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
-    }
-    Ok(())
+    check_line(text, field)
 }
 
 /// The website of an account, possibly empty.
@@ -26,7 +24,7 @@ impl Website {
 
     /// Parses an absolute `http` or `https` URL of at most `max` characters, or the empty text.
     pub(crate) fn parse(text: &str, max: usize, field: &str) -> Result<Self, FieldViolation> {
-        check_line(text, max, field)?;
+        check(text, max, field)?;
         if !text.is_empty() && !is_absolute(text) {
             return Err(FieldViolation::new(field, "invalid", "must be an absolute http or https URL"));
         }
@@ -55,7 +53,7 @@ pub(crate) struct Location(String);
 impl Location {
     /// Parses a line of at most 50 characters.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        check_line(text, MAX_LOCATION_CHARS, field)?;
+        check(text, MAX_LOCATION_CHARS, field)?;
         Ok(Self(text.to_owned()))
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Not here: whether a tag or its target exist, which git-svc knows.
 
+use ferrite_kit::text::{check_line, is_control_or_direction};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseRequest, UpdateReleaseRequest};
 
@@ -65,9 +66,7 @@ fn target(text: &str) -> Result<String, FieldViolation> {
 
 fn title(text: &str) -> Result<String, FieldViolation> {
     super::text::check_length(text, MAX_TITLE_CHARS, "name")?;
-    if text.chars().any(char::is_control) {
-        return Err(FieldViolation::new("name", "invalid", "must not hold control characters"));
-    }
+    check_line(text, "name")?;
     Ok(text.to_owned())
 }
 
@@ -186,7 +185,7 @@ impl AssetName {
             return refuse("too_long", "must have at most 255 bytes");
         }
         // `.` and `..` would be folders in a URL.
-        if text.contains('/') || text.chars().any(char::is_control) || text == "." || text == ".." {
+        if text.contains('/') || text.chars().any(is_control_or_direction) || text == "." || text == ".." {
             return refuse("invalid", "must be a file name without slashes and control characters");
         }
         Ok(Self(text.to_owned()))

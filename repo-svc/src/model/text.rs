@@ -3,6 +3,7 @@
 //! Not here: names in URLs (`name`).
 
 use ferrite_kit::Secret;
+use ferrite_kit::text::{check_line, check_lines, cleaned, is_control_or_direction};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::AutoInit;
 
@@ -44,9 +45,7 @@ impl FullName {
     /// Parses a display name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         check_length(text, MAX_FULL_NAME_CHARS, field)?;
-        if text.chars().any(char::is_control) {
-            return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
-        }
+        check_line(text, field)?;
         Ok(Self(text.to_owned()))
     }
 
@@ -67,8 +66,9 @@ impl Email {
             return Err(FieldViolation::new(field, "required", "is required"));
         }
         check_length(text, MAX_EMAIL_CHARS, field)?;
-        let is_plain =
-            !text.chars().any(|char| char.is_whitespace() || char.is_control() || "<>()[],;:\\\"".contains(char));
+        let is_plain = !text
+            .chars()
+            .any(|char| char.is_whitespace() || is_control_or_direction(char) || "<>()[],;:\\\"".contains(char));
         let has_parts = text.split_once('@').is_some_and(|(local, domain)| {
             !local.is_empty()
                 && !domain.contains('@')
@@ -102,9 +102,22 @@ impl Email {
 pub(crate) struct Description(String);
 
 impl Description {
-    /// Parses a description.
+    /// Parses the description of a repository, which is one line.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         Self::parse_within(text, MAX_DESCRIPTION_CHARS, field)
+    }
+
+    /// Parses the description of an organization or a team, which may have several lines.
+    pub(crate) fn parse_lines(text: &str, field: &str) -> Result<Self, FieldViolation> {
+        check_length(text, MAX_DESCRIPTION_CHARS, field)?;
+        check_lines(text, field)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Takes over the description of a repository for its fork. The repository may have come from another host, or be older than the
+    /// rules about characters.
+    pub(crate) fn of_parent(text: &str) -> Self {
+        Self(cleaned(text))
     }
 
     /// Parses the description of a repository that comes from another host.
@@ -114,7 +127,7 @@ impl Description {
 
     fn parse_within(text: &str, max_chars: usize, field: &str) -> Result<Self, FieldViolation> {
         check_length(text, max_chars, field)?;
-        refuse_nul(text, field)?;
+        check_line(text, field)?;
         Ok(Self(text.to_owned()))
     }
 
@@ -255,6 +268,19 @@ mod tests {
         }
         assert_eq!(Email::parse("", "email").unwrap_err().code, "required");
         assert_eq!(Email::parse(&format!("{}@b", "a".repeat(253)), "email").unwrap_err().code, "too_long");
+    }
+
+    #[test]
+    fn names_and_descriptions_have_no_control_or_direction_characters() {
+        for bad in ["a\u{7}b", "a\u{202e}b", "a\u{2066}b", "a\u{200f}b", "a\u{2028}b", "a\0"] {
+            assert_eq!(FullName::parse(bad, "f").unwrap_err().code, "invalid", "{bad:?}");
+            assert_eq!(Description::parse(bad, "f").unwrap_err().code, "invalid", "{bad:?}");
+            assert_eq!(Description::parse_lines(bad, "f").unwrap_err().code, "invalid", "{bad:?}");
+            assert_eq!(Email::parse(&format!("{bad}@x"), "f").unwrap_err().code, "invalid", "{bad:?}");
+        }
+        assert!(Description::parse("a\nb", "f").is_err());
+        assert!(Description::parse_lines("a\nb", "f").is_ok());
+        assert_eq!(Description::of_parent("a\nb\u{202e}").as_str(), "a b ");
     }
 
     #[test]

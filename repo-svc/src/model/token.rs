@@ -8,7 +8,7 @@ use ferrite_proto::{Scope, Scopes};
 use super::name::lookup_key;
 
 const MAX_TOKEN_REPOSITORIES: usize = 100;
-/// Scopes that a token limited to some repositories may have. With a scope for the account, organizations or the site, such a token
+/// Scopes that a token limited to some repositories has if it names none; it may name [`Scope::Key`] as well. With a scope for the account, organizations or the site, such a token
 /// could give itself access to other repositories.
 const REPOSITORY_SCOPES: [Scope; 5] = [Scope::RepoRead, Scope::RepoWrite, Scope::RepoAdmin, Scope::Issue, Scope::Hook];
 /// Limit for the lifetime of a token: about 100 years. A later expiry is taken for a mistake, because clients leave it out for
@@ -35,7 +35,8 @@ impl TokenScopes {
         let scope = |word: &String| {
             let unknown = || FieldViolation::new(field, "unknown", format!("there is no scope `{}`", echo(word)));
             let scope = word.parse::<Scope>().map_err(|_| unknown())?;
-            if is_limited && !REPOSITORY_SCOPES.contains(&scope) {
+            // A key that such a token adds has the limits of the token.
+            if is_limited && scope != Scope::Key && !REPOSITORY_SCOPES.contains(&scope) {
                 let message = format!("must not hold `{scope}` for a token that is limited to repositories");
                 return Err(FieldViolation::new(field, "invalid", message));
             }
@@ -149,6 +150,7 @@ mod tests {
         let parse = |words: &[&str]| TokenScopes::parse(&texts(words), true, "scopes").map(TokenScopes::scopes);
         assert_eq!(parse(&[]), Ok(REPOSITORY_SCOPES.into_iter().collect()));
         assert_eq!(parse(&["hook"]), Ok([Scope::Hook].into_iter().collect()));
+        assert_eq!(parse(&["key"]), Ok([Scope::Key].into_iter().collect()));
         for bad in ["user", "org", "admin"] {
             let violation = parse(&["issue", bad]).unwrap_err();
             assert_eq!((violation.field.as_str(), violation.code), ("scopes", "invalid"), "{bad:?}");

@@ -1,8 +1,11 @@
+use ferrite_kit::text::is_control_or_direction;
+
 /// Returns whether a text is an absolute `http` or `https` URL without credentials, and without characters that have to be escaped in
 /// HTML.
 pub(super) fn is_web_address(text: &str) -> bool {
-    let is_forbidden =
-        |char: char| char.is_whitespace() || char.is_control() || matches!(char, '<' | '>' | '"' | '\\' | '`');
+    let is_forbidden = |char: char| {
+        char.is_whitespace() || is_control_or_direction(char) || matches!(char, '<' | '>' | '"' | '\\' | '`')
+    };
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     if text.chars().any(is_forbidden) || !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         return false;

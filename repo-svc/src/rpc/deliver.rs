@@ -1,5 +1,7 @@
 //! `Deliver`: events of the other services, about refs, sizes, open issues, branch protection, webhooks, migrations and mirrors.
 
+use std::sync::{Mutex, PoisonError};
+
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_kit::outbox::{self, Apply, DeliveryError};
 use ferrite_proto::events::event::Fact;
@@ -10,7 +12,10 @@ use tonic::Request;
 use super::migrations;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Action, Actor, Entry, MigrationStore, OrganizationStore, RepositoryStore, Target, append};
+use crate::store::{
+    Action, Actor, Entry, MigrationStore, OrganizationStore, QuotaStore, RepositoryStore, SizeChange, Target,
+    UsageChanges, append,
+};
 
 pub(super) async fn handle(
     state: &AppState,
@@ -21,6 +26,8 @@ pub(super) async fn handle(
         repositories: &state.repositories,
         organizations: &state.organizations,
         migrations: &state.migrations,
+        quotas: &state.quotas,
+        usage: Mutex::default(),
     };
     let tells = request.get_ref().events.iter().any(|event| matches!(event.fact, Some(Fact::MigrationEnded(_))));
     let answer = outbox::deliver(&handler, &state.db, state.clock.now_us(), request).await?;
@@ -35,6 +42,9 @@ struct EventHandler<'a> {
     repositories: &'a RepositoryStore,
     organizations: &'a OrganizationStore,
     migrations: &'a MigrationStore,
+    quotas: &'a QuotaStore,
+    /// Changes of the bytes that owners use, of all events together.
+    usage: Mutex<UsageChanges>,
 }
 
 impl Apply for EventHandler<'_> {
@@ -43,10 +53,14 @@ impl Apply for EventHandler<'_> {
         match &event.fact {
             Some(Fact::RefsUpdated(update)) => {
                 let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
-                self.repositories.apply_refs(tx, id, update, time_us).await
+                self.note(self.repositories.apply_refs(tx, id, update, time_us).await?);
+                Ok(())
             }
             Some(Fact::IssueChanged(change)) => self.repositories.apply_issues(tx, id, change).await,
-            Some(Fact::SizeChanged(change)) => self.repositories.apply_size(tx, id, change).await,
+            Some(Fact::SizeChanged(change)) => {
+                self.note(self.repositories.apply_size(tx, id, change).await?);
+                Ok(())
+            }
             Some(Fact::ProtectionChanged(change)) => {
                 let time_us = event_time_us(event).unwrap_or(now_us).min(now_us);
                 record_protection(self.repositories, tx, id, change, time_us).await
@@ -56,16 +70,35 @@ impl Apply for EventHandler<'_> {
                 self.record_hook(tx, id, change, time_us).await
             }
             Some(Fact::MigrationEnded(end)) => {
-                migrations::end::apply(self.repositories, self.migrations, tx, id, end, now_us).await
+                let (repositories, quotas) = (self.repositories, self.quotas);
+                let change = migrations::end::apply(repositories, self.migrations, quotas, tx, id, end, now_us);
+                self.note(change.await?);
+                Ok(())
             }
             Some(Fact::MirrorChanged(change)) => self.repositories.apply_mirror(tx, id, change).await,
             // Events of this service itself, and those for others.
             _ => Ok(()),
         }
     }
+
+    async fn finish(&self, tx: &mut Tx) -> Result<(), DbError> {
+        let usage = std::mem::take(&mut *self.usage());
+        usage.write(tx).await
+    }
 }
 
 impl EventHandler<'_> {
+    fn usage(&self) -> std::sync::MutexGuard<'_, UsageChanges> {
+        // Never poisoned: no code panics while it holds the lock.
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a change of the bytes that an owner uses, for the end of the transaction.
+    fn note(&self, change: Option<SizeChange>) {
+        if let Some(change) = change {
+            self.usage().add(change.owner, change.bytes);
+        }
+    }
     /// Records a change of a webhook in the audit log. If its repository or organization is deleted by now, the entry has the id only.
     async fn record_hook(
         &self,

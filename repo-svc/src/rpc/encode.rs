@@ -10,7 +10,8 @@ use ferrite_proto::repo;
 use crate::access::Viewer;
 use crate::model::User;
 use crate::store::{
-    Collaborator, DeployKey, EmailRow, Organization, PublicKeyRow, Repository, RepositoryName, Team, TokenRow,
+    Collaborator, DeployKey, EmailRow, Organization, OwnerLimits, PublicKeyRow, QuotaRow, Repository, RepositoryName,
+    Team, TokenRow,
 };
 
 /// Encodes a user as `viewer` sees it.
@@ -173,19 +174,26 @@ pub(super) fn deploy_key(key: DeployKey) -> repo::DeployKey {
 
 /// Encodes a public key of a user.
 pub(super) fn public_key(row: PublicKeyRow) -> repo::PublicKey {
+    let token = row.token_id.map(|id| repo::KeyToken { id, name: row.token_name.unwrap_or_default() });
     repo::PublicKey {
         id: row.id,
         key: row.content,
         title: row.title,
         fingerprint: row.fingerprint,
         create_time: Some(timestamp(row.created_us)),
+        token,
     }
 }
 
-/// Encodes an e-mail address. Addresses are never confirmed by a message to them; each counts as verified, because no other account
-/// can add it.
+/// Encodes an e-mail address. Addresses are never confirmed by a message to them; only those that an administrator has set or verified
+/// count as verified.
 pub(super) fn email(row: EmailRow) -> repo::Email {
-    repo::Email { email: row.email, is_verified: true, is_primary: row.is_primary }
+    repo::Email { email: row.email, is_verified: row.is_verified, is_primary: row.is_primary }
+}
+
+/// Encodes the bytes of a quota; `None` if there is no limit.
+pub(super) fn byte_quota(row: QuotaRow, site: OwnerLimits) -> Option<repo::ByteQuota> {
+    row.max_bytes(site).map(|limit_bytes| repo::ByteQuota { used_bytes: row.used_bytes(), limit_bytes })
 }
 
 /// Returns the address if `viewer` may see it, else the empty string.

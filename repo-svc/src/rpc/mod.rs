@@ -23,6 +23,7 @@ mod parents;
 mod permit;
 mod profile;
 mod releases;
+mod repeat;
 mod repositories;
 mod revoke;
 mod stars;

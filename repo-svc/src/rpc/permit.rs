@@ -4,7 +4,7 @@
 //! Not here: the table and the levels (`access`).
 
 use ferrite_kit::auth::{AuthError, Caller};
-use ferrite_proto::id::{RepositoryId, TeamId, UserId};
+use ferrite_proto::id::{RepositoryId, TeamId, TokenId, UserId};
 use ferrite_proto::repo::{Identity, RepositoryRef, repository_ref};
 use ferrite_proto::{Permission, Scope, metadata};
 use tonic::Request;
@@ -82,6 +82,11 @@ impl Permit {
         }
     }
 
+    /// Replaces the caller by a user whose token is known.
+    pub(crate) fn for_identity(self, identity: Identity) -> Self {
+        Self { viewer: Viewer::of(Some(&identity)), identity: Some(identity), ..self }
+    }
+
     /// Replaces the caller by a user who authenticated to git, with the rights that the user has there.
     pub(crate) fn for_git(self, identity: Identity) -> Self {
         Self { viewer: Viewer::for_git(&identity), identity: Some(identity), ..self }
@@ -118,9 +123,10 @@ impl Permit {
             }
         };
         self.identity()?;
-        match scope {
-            Some(scope) if !self.viewer.scopes().contain(scope) => Err(AuthError::InsufficientScope { scope }.into()),
-            _ => Ok(()),
+        let mut required = scope.into_iter().chain(self.operation.further_scope);
+        match required.find(|scope| !self.viewer.scopes().contain(*scope)) {
+            Some(scope) => Err(AuthError::InsufficientScope { scope }.into()),
+            None => Ok(()),
         }
     }
 
@@ -158,6 +164,17 @@ impl Permit {
     /// [`AuthError::CredentialsRequired`] for any other caller.
     pub(crate) fn user(&self) -> Result<UserId, AuthError> {
         self.identity().map(|identity| UserId(identity.user_id))
+    }
+
+    /// Returns the caller's token if it has limits: not all scopes, an expiry, or a list of repositories. What is made with such a token
+    /// and outlives the request must not open more than the token.
+    ///
+    /// # Errors
+    /// [`AuthError::CredentialsRequired`] if no user is authenticated.
+    pub(crate) fn limited_token(&self) -> Result<Option<TokenId>, AuthError> {
+        let identity = self.identity()?;
+        let has_limits = !self.viewer.scopes().is_all() || identity.expire_us != 0 || identity.is_limited;
+        Ok((identity.token_id != 0 && has_limits).then_some(TokenId(identity.token_id)))
     }
 
     /// Returns the actor for an entry in the audit log.

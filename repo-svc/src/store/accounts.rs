@@ -10,6 +10,7 @@ use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
+use super::emails::drop_unverified;
 use super::search::{self, SearchColumns};
 use crate::error::RepoError;
 use crate::model::{CheckedUser, Email, SearchText, User};
@@ -42,6 +43,8 @@ const FIND_ACTIVE_USER: &str =
 const FIND_MANY: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE id IN ";
 const LOGIN: &str = "SELECT id, kind, name, full_name, email, is_admin, is_active, password_hash FROM users \
      WHERE (name_key = $1 OR id = (SELECT user_id FROM emails WHERE email_key = $1)) AND kind = 'user'";
+const LOGIN_BY_ID: &str = "SELECT id, kind, name, full_name, email, is_admin, is_active, password_hash FROM users \
+     WHERE id = $1 AND kind = 'user'";
 const EMAIL_OWNERS: &str = "SELECT email_key, user_id FROM emails WHERE email_key IN ";
 /// Locks the row until the transaction ends, so that a later change of the account sees what this transaction wrote. SQLite has a
 /// single writer anyway.
@@ -93,6 +96,12 @@ pub(crate) struct Login {
     pub(crate) is_active: bool,
     /// The hash of its password; `None` if it has no password.
     pub(crate) password_hash: Option<String>,
+}
+
+impl From<LoginRow> for Login {
+    fn from(row: LoginRow) -> Self {
+        Self { user: row.user.into(), is_active: row.is_active, password_hash: row.password_hash }
+    }
 }
 
 /// Keys of accounts to look up.
@@ -162,6 +171,7 @@ impl AccountStore {
             if tx.execute(ADD_EMAIL, &email).await? == 0 {
                 return Err(RepoError::EmailUsed);
             }
+            drop_unverified(tx, &user.email.key()).await?;
             self.index(tx, row.id, &user.username.key(), &user.full_name.key()).await?;
             return Ok(row.into());
         }
@@ -250,7 +260,13 @@ impl AccountStore {
     /// Returns the user with the name or e-mail address `login`.
     pub(crate) async fn login(&self, login: &str) -> Result<Option<Login>, DbError> {
         let row: Option<LoginRow> = self.db.optional(LOGIN, &args![Email::lookup_key(login)]).await?;
-        Ok(row.map(|row| Login { user: row.user.into(), is_active: row.is_active, password_hash: row.password_hash }))
+        Ok(row.map(Login::from))
+    }
+
+    /// Returns the user with this id.
+    pub(crate) async fn login_by_id(&self, user: UserId) -> Result<Option<Login>, DbError> {
+        let row: Option<LoginRow> = self.db.optional(LOGIN_BY_ID, &args![user]).await?;
+        Ok(row.map(Login::from))
     }
 
     /// Returns whether `hash` is the user's password hash and the user is active, and keeps it so until the transaction ends.

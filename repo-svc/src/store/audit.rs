@@ -115,6 +115,8 @@ actions! {
     UserUpdate = "user.update";
     /// An account was deleted.
     UserDelete = "user.delete";
+    /// Limits of an account were set; the details name them.
+    QuotaUpdate = "quota.update";
     /// An access token was created.
     TokenCreate = "token.create";
     /// An access token was revoked.
@@ -123,6 +125,10 @@ actions! {
     EmailAdd = "email.add";
     /// An e-mail address was removed.
     EmailRemove = "email.remove";
+    /// An administrator made an e-mail address a verified one of an account.
+    EmailVerify = "email.verify";
+    /// An administrator made a verified e-mail address an unverified one.
+    EmailUnverify = "email.unverify";
     /// A public key was added to an account.
     KeyAdd = "key.add";
     /// A public key was removed from an account.

@@ -11,6 +11,7 @@ use ferrite_kit::db::{DbError, Query, Tx};
 use ferrite_kit::page::Page;
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::quotas::{self, OwnerLimits};
 use super::repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryStore, rows};
 use super::repository_lists::ListQueries;
 use super::visibility;
@@ -31,7 +32,8 @@ const ADD_FORK: &str =
 const SET_PRIVATE: &str = "UPDATE repositories SET is_private = $2 WHERE id = $1";
 
 impl RepositoryStore {
-    /// Registers a fork of `parent` as [`RepositoryStore::insert`] registers a repository.
+    /// Registers a fork of `parent` as [`RepositoryStore::insert`] registers a repository. With those that the owner is making already, it
+    /// must fit into the owner's quota.
     ///
     /// # Errors
     /// [`RepoError::ForksTooDeep`], [`AuthError::RepositoryNotFound`] if the parent was deleted, or those of
@@ -41,7 +43,7 @@ impl RepositoryStore {
         owner: UserId,
         new: &NewRepository,
         parent: RepositoryId,
-        limit: Option<u32>,
+        limits: OwnerLimits,
         now_us: i64,
     ) -> Result<Option<(RepositoryId, i64)>, RepoError> {
         let mut tx = self.db.begin().await?;
@@ -49,10 +51,11 @@ impl RepositoryStore {
         if length >= MAX_CHAIN_LENGTH {
             return Err(RepoError::ForksTooDeep { limit: MAX_CHAIN_LENGTH });
         }
-        let Some((id, epoch)) = self.insert_in(&mut tx, owner, new, limit, now_us).await? else { return Ok(None) };
+        let Some((id, epoch)) = self.insert_in(&mut tx, owner, new, limits, now_us).await? else { return Ok(None) };
         tx.execute(SET_PARENT, &args![id, parent]).await.map_err(|error| {
             if error.is_foreign_key() { AuthError::RepositoryNotFound.into() } else { RepoError::from(error) }
         })?;
+        quotas::check_copies(&mut tx, owner, limits).await?;
         tx.commit().await?;
         Ok(Some((id, epoch)))
     }

@@ -5,7 +5,7 @@
 
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 
 use crate::error::RepoError;
 
@@ -17,6 +17,8 @@ const RELEASE: &str = "UPDATE key_fingerprints SET uses = uses - 1 WHERE fingerp
 const DELETE_RELEASED: &str = "DELETE FROM key_fingerprints WHERE fingerprint = $1 AND uses <= 0";
 const RELEASE_OF_USER: &str = "DELETE FROM key_fingerprints WHERE kind = 'user' \
      AND fingerprint IN (SELECT fingerprint FROM public_keys WHERE user_id = $1)";
+const RELEASE_OF_TOKEN: &str = "DELETE FROM key_fingerprints WHERE kind = 'user' \
+     AND fingerprint IN (SELECT fingerprint FROM public_keys WHERE token_id = $1)";
 /// Locks rows ordered by fingerprint, so that two deletions of repositories with the same keys do not deadlock. SQLite has a single
 /// writer anyway.
 const LOCK_OF_REPOSITORY: &str = "SELECT fingerprint FROM key_fingerprints WHERE fingerprint IN \
@@ -60,6 +62,12 @@ pub(crate) async fn release_key(tx: &mut Tx, fingerprint: &str) -> Result<(), Db
 /// Releases the claims of all keys of a user. Called before the keys are deleted.
 pub(crate) async fn release_user_keys(tx: &mut Tx, user: UserId) -> Result<(), DbError> {
     tx.execute(RELEASE_OF_USER, &args![user]).await.map(drop)
+}
+
+/// Releases the claims of all keys that are bound to a token, and returns their number. Called before the token is deleted, and the keys
+/// with it.
+pub(crate) async fn release_token_keys(tx: &mut Tx, token: TokenId) -> Result<u64, DbError> {
+    tx.execute(RELEASE_OF_TOKEN, &args![token]).await
 }
 
 /// Releases the claims of all deploy keys of a repository. Called before the keys or the repository are deleted.

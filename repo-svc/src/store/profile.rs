@@ -8,21 +8,24 @@ use ferrite_kit::page::Page;
 use ferrite_proto::id::UserId;
 
 use super::accounts::UserRow;
+use super::emails::{EMAIL_COUNT, require_room};
 use crate::error::RepoError;
 use crate::model::{Email, User};
 
-const EMAILS: &str = "SELECT e.email, CASE WHEN e.email_key = u.email_key THEN TRUE ELSE FALSE END AS is_primary \
+/// The verified addresses, which are in `emails`, and the unverified ones.
+const EMAILS: &str = "SELECT email, is_primary, is_verified FROM ( \
+     SELECT e.email, CASE WHEN e.email_key = u.email_key THEN TRUE ELSE FALSE END AS is_primary, TRUE AS is_verified, \
+     CASE WHEN e.email_key = u.email_key THEN 0 ELSE 1 END AS place, e.created_us, e.id \
      FROM emails e JOIN users u ON u.id = e.user_id WHERE e.user_id = $1 \
-     ORDER BY CASE WHEN e.email_key = u.email_key THEN 0 ELSE 1 END, e.id LIMIT $2 OFFSET $3";
-const EMAIL_COUNT: &str = "SELECT COUNT(*) FROM emails WHERE user_id = $1";
-const ADD_EMAILS: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ";
+     UNION ALL SELECT v.email, FALSE, FALSE, 2, v.created_us, v.id FROM unverified_emails v WHERE v.user_id = $1) AS listed \
+     ORDER BY place, created_us, id LIMIT $2 OFFSET $3";
+const ARE_VERIFIED: &str = "SELECT user_id FROM emails WHERE email_key IN ";
+const ADD_EMAILS: &str = "INSERT INTO unverified_emails (user_id, email, email_key, created_us) VALUES ";
 /// Locks the account, so that the primary address does not change meanwhile.
 const LOCK_PRIMARY_POSTGRES: &str = "SELECT email_key FROM users WHERE id = $1 FOR UPDATE";
 const LOCK_PRIMARY_SQLITE: &str = "SELECT email_key FROM users WHERE id = $1";
-/// Limit for the addresses of an account. An address belongs to the account that adds it first, so no account may add without
-/// limit.
-const MAX_EMAILS_PER_ACCOUNT: i64 = 100;
-const REMOVE_EMAILS: &str = "DELETE FROM emails WHERE user_id = ";
+const REMOVE_EMAILS: [&str; 2] =
+    ["DELETE FROM emails WHERE user_id = ", "DELETE FROM unverified_emails WHERE user_id = "];
 
 const FOLLOWERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM follows f \
      JOIN users u ON u.id = f.follower_id WHERE f.followed_id = $1 \
@@ -42,6 +45,8 @@ const UNFOLLOW: &str = "DELETE FROM follows WHERE follower_id = $1 AND followed_
 pub(crate) struct EmailRow {
     pub(crate) email: String,
     pub(crate) is_primary: bool,
+    /// True for addresses that an administrator has set or verified.
+    pub(crate) is_verified: bool,
 }
 
 /// The side of the follow relation that a list shows.
@@ -65,14 +70,14 @@ impl ProfileStore {
         Self { db }
     }
 
-    /// Returns a page of the user's addresses, the primary one first, and their total number.
+    /// Returns a page of the user's addresses, the primary one first, then the verified ones, and their total number.
     pub(crate) async fn emails(&self, user: UserId, page: Page) -> Result<(Vec<EmailRow>, i64), DbError> {
         let rows = self.db.all(EMAILS, &args![user, page.size(), page.offset()]).await?;
         let (count,): (i64,) = self.db.one(EMAIL_COUNT, &args![user]).await?;
         Ok((rows, count))
     }
 
-    /// Adds one or more addresses to an account; all, or none on an error.
+    /// Adds one or more unverified addresses to an account; all, or none on an error.
     ///
     /// # Errors
     /// [`RepoError::EmailUsed`] if an account has one of them already, or one is listed twice; [`RepoError::Invalid`] if the
@@ -86,6 +91,11 @@ impl ProfileStore {
     ) -> Result<(), RepoError> {
         let sql = tx.pick(LOCK_PRIMARY_POSTGRES, LOCK_PRIMARY_SQLITE);
         tx.optional::<(Option<String>,)>(sql, &args![user]).await?.ok_or(RepoError::UserNotFound)?;
+        let mut verified = Query::new(ARE_VERIFIED);
+        verified.bind_list(emails.iter().map(Email::key)).push(" LIMIT 1");
+        if tx.optional::<(i64,)>(verified.sql(), verified.args()).await?.is_some() {
+            return Err(RepoError::EmailUsed);
+        }
         // Inserted in one order, so that two requests with the same addresses do not deadlock.
         let mut sorted: Vec<&Email> = emails.iter().collect();
         sorted.sort_by_key(|email| email.key());
@@ -100,12 +110,7 @@ impl ProfileStore {
             return Err(RepoError::EmailUsed);
         }
         // The account is locked, so no other request adds addresses to it meanwhile.
-        let (count,): (i64,) = tx.one(EMAIL_COUNT, &args![user]).await?;
-        if count > MAX_EMAILS_PER_ACCOUNT {
-            let message = format!("would give the account more than {MAX_EMAILS_PER_ACCOUNT} addresses");
-            return Err(RepoError::field("emails", "too_long", &message));
-        }
-        Ok(())
+        require_room(tx, user, "emails").await
     }
 
     /// Removes those of the addresses that belong to the user, and returns them. If one of them is the primary one, removes nothing
@@ -121,10 +126,14 @@ impl ProfileStore {
         if primary.and_then(|(key,)| key).is_some_and(|key| keys.contains(&key)) {
             return Ok(None);
         }
-        let mut query = Query::new(REMOVE_EMAILS);
-        query.bind(user).push(" AND email_key IN ").bind_list(keys).push(" RETURNING email");
-        let rows: Vec<(String,)> = tx.all(query.sql(), query.args()).await?;
-        Ok(Some(rows.into_iter().map(|(email,)| email).collect()))
+        let mut removed = Vec::new();
+        for statement in REMOVE_EMAILS {
+            let mut query = Query::new(statement);
+            query.bind(user).push(" AND email_key IN ").bind_list(keys).push(" RETURNING email");
+            let rows: Vec<(String,)> = tx.all(query.sql(), query.args()).await?;
+            removed.extend(rows.into_iter().map(|(email,)| email));
+        }
+        Ok(Some(removed))
     }
 
     /// Returns a page of the users who follow a user, or whom it follows, oldest follow first, and their total number.

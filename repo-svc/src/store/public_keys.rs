@@ -3,22 +3,24 @@
 //! Not here: claims on fingerprints (`keys`), and the lookup of a key's holder (`key_lookup`).
 
 use ferrite_kit::args;
+use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::{Db, DbError, Tx};
 use ferrite_kit::page::Page;
-use ferrite_proto::id::{PublicKeyId, UserId};
+use ferrite_proto::id::{PublicKeyId, TokenId, UserId};
 
 use super::keys::{KeyKind, claim_key, release_key};
 use crate::error::RepoError;
 use crate::model::{KeyTitle, SshKey};
 
-const LIST: &str = "SELECT id, content, title, fingerprint, created_us FROM public_keys WHERE user_id = $1 \
-     ORDER BY id LIMIT $2 OFFSET $3";
+const LIST: &str = "SELECT k.id, k.content, k.title, k.fingerprint, k.created_us, k.token_id, t.name AS token_name \
+     FROM public_keys k LEFT JOIN access_tokens t ON t.id = k.token_id WHERE k.user_id = $1 ORDER BY k.id LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM public_keys WHERE user_id = $1";
-const FIND: &str = "SELECT id, content, title, fingerprint, created_us FROM public_keys WHERE user_id = $1 AND id = $2";
-const INSERT: &str = "INSERT INTO public_keys (user_id, fingerprint, content, title, title_key, created_us) \
-     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id, content, title, fingerprint, created_us";
-const DELETE: &str = "DELETE FROM public_keys WHERE user_id = $1 AND id = $2 \
-     RETURNING id, content, title, fingerprint, created_us";
+const FIND: &str = "SELECT k.id, k.content, k.title, k.fingerprint, k.created_us, k.token_id, t.name AS token_name \
+     FROM public_keys k LEFT JOIN access_tokens t ON t.id = k.token_id WHERE k.user_id = $1 AND k.id = $2";
+const INSERT: &str = "INSERT INTO public_keys (user_id, fingerprint, content, title, title_key, created_us, token_id) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id";
+const DELETE: &str = "DELETE FROM public_keys WHERE user_id = $1 AND id = $2 AND ($3 = 0 OR token_id = $3) \
+     RETURNING title, fingerprint";
 
 /// A public key of a user.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
@@ -29,6 +31,27 @@ pub(crate) struct PublicKeyRow {
     pub(crate) title: String,
     pub(crate) fingerprint: String,
     pub(crate) created_us: i64,
+    /// The token whose limits the key has; `None` for a key of the user's own.
+    pub(crate) token_id: Option<i64>,
+    pub(crate) token_name: Option<String>,
+}
+
+/// A removed key.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct RemovedKey {
+    pub(crate) title: String,
+    pub(crate) fingerprint: String,
+}
+
+/// A key to add.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewPublicKey<'a> {
+    /// Name, unique per user.
+    pub(crate) title: &'a KeyTitle,
+    /// The key.
+    pub(crate) key: &'a SshKey,
+    /// The token whose limits the key gets; `None` for a key of the user's own.
+    pub(crate) token: Option<TokenId>,
 }
 
 /// Store of the keys by which users authenticate to git over SSH.
@@ -59,33 +82,39 @@ impl PublicKeyStore {
     ///
     /// # Errors
     /// [`RepoError::KeyUsed`] if a user or a repository holds the key already, [`RepoError::KeyTitleUsed`] if the user has a key of
-    /// that title, [`RepoError::UserNotFound`] if the user was deleted meanwhile, or those of the database.
+    /// that title, [`RepoError::UserNotFound`] if the user was deleted meanwhile, [`AuthError::BadCredentials`] if the token was, or those
+    /// of the database.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
         user: UserId,
-        title: &KeyTitle,
-        key: &SshKey,
+        new: NewPublicKey<'_>,
         now_us: i64,
     ) -> Result<PublicKeyRow, RepoError> {
+        let NewPublicKey { title, key, token } = new;
         claim_key(tx, key.fingerprint(), KeyKind::User).await?;
-        let args = args![user, key.fingerprint(), key.as_str(), title.as_str(), title.key(), now_us];
-        match tx.optional(INSERT, &args).await {
-            Ok(Some(row)) => Ok(row),
+        let bound_to = token.map(|token| token.0);
+        let args = args![user, key.fingerprint(), key.as_str(), title.as_str(), title.key(), now_us, bound_to];
+        match tx.optional::<(i64,)>(INSERT, &args).await {
+            Ok(Some((id,))) => Ok(tx.one(FIND, &args![user, PublicKeyId(id)]).await?),
             Ok(None) => Err(RepoError::KeyTitleUsed(title.as_str().to_owned())),
+            Err(error) if error.is_foreign_key() && token.is_some() => Err(AuthError::BadCredentials.into()),
             Err(error) if error.is_foreign_key() => Err(RepoError::UserNotFound),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Removes the user's key with this id and returns it; `None` if there is none.
+    /// Removes the user's key with this id and returns it; `None` if there is none. With `only_of`, only a key that is bound to that token
+    /// is removed.
     pub(crate) async fn delete(
         &self,
         tx: &mut Tx,
         user: UserId,
         id: PublicKeyId,
-    ) -> Result<Option<PublicKeyRow>, DbError> {
-        let row: Option<PublicKeyRow> = tx.optional(DELETE, &args![user, id]).await?;
+        only_of: Option<TokenId>,
+    ) -> Result<Option<RemovedKey>, DbError> {
+        let args = args![user, id, only_of.map_or(0, |token| token.0)];
+        let row: Option<RemovedKey> = tx.optional(DELETE, &args).await?;
         if let Some(row) = &row {
             release_key(tx, &row.fingerprint).await?;
         }

@@ -7,7 +7,7 @@
 
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
-use ferrite_proto::id::UserId;
+use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::releases::{Release, ReleaseStore};
 use crate::error::RepoError;
@@ -36,6 +36,9 @@ const CLAIM: &str = "DELETE FROM unclaimed_files WHERE file_id = $1 AND reposito
 const UNCLAIM_RELEASE: &str = "INSERT INTO unclaimed_files (file_id, repository_id, due_us) \
      SELECT file_id, CAST($2 AS BIGINT), CAST(0 AS BIGINT) FROM release_assets WHERE release_id = $1 RETURNING file_id";
 const DELETE_RELEASE: &str = "DELETE FROM releases WHERE id = $1";
+const ASSET_BYTES: &str =
+    "SELECT CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM release_assets WHERE release_id = $1";
+const DISCARD: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id = $1 RETURNING repository_id";
 const IS_ANY_DUE: &str = "SELECT file_id FROM unclaimed_files WHERE due_us <= $1 LIMIT 1";
 /// Marks files so that they are not claimed any more, before their bytes are removed.
 const TAKE_DUE: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id IN \
@@ -165,6 +168,20 @@ impl ReleaseStore {
     pub(crate) async fn delete_asset(&self, tx: &mut Tx, release: &Release, asset: &Asset) -> Result<(), DbError> {
         tx.execute(RESERVE, &args![asset.file_id.as_str(), release.repository_id, 0_i64]).await?;
         tx.execute(DELETE, &args![asset.id]).await.map(drop)
+    }
+
+    /// Returns the bytes of all files of a release of the locked repository.
+    pub(crate) async fn asset_bytes(&self, tx: &mut Tx, release: &Release) -> Result<i64, DbError> {
+        let (bytes,): (i64,) = tx.one(ASSET_BYTES, &args![release.id]).await?;
+        Ok(bytes)
+    }
+
+    /// Ends the reservation of a file, so that no release gets it. Returns its repository; `None` if it is not reserved.
+    pub(crate) async fn discard_file(&self, file_id: &str) -> Result<Option<RepositoryId>, DbError> {
+        let mut tx = self.db.begin().await?;
+        let row: Option<(i64,)> = tx.optional(DISCARD, &args![file_id]).await?;
+        tx.commit().await?;
+        Ok(row.map(|(repository,)| RepositoryId(repository)))
     }
 
     /// Removes a release of the locked repository and its files, whose bytes are due for removal then. Returns the names of the files on

@@ -13,14 +13,23 @@ use crate::model::ReleaseFields;
 
 /// Releases of one repository.
 const MAX_RELEASES: i64 = 10_000;
-/// Texts of all releases of one page together, in bytes.
-const MAX_PAGE_BYTES: i64 = 16 << 20;
-/// Releases whose texts cannot have more than [`MAX_PAGE_BYTES`].
-const ALWAYS_SMALL_ROWS: i64 = 16;
+/// Most bytes of the notes of one release in a list.
+const MAX_LISTED_NOTES_BYTES: i64 = 64 << 10;
+/// Most bytes of the notes of one page together.
+#[cfg(not(test))]
+const MAX_PAGE_NOTES_BYTES: i64 = 16 << 20;
+#[cfg(test)]
+const MAX_PAGE_NOTES_BYTES: i64 = 1 << 20;
+/// Releases whose listed notes cannot have more than [`MAX_PAGE_NOTES_BYTES`].
+const ALWAYS_SMALL_ROWS: i64 = MAX_PAGE_NOTES_BYTES / MAX_LISTED_NOTES_BYTES;
 
 const SELECT: &str = "SELECT r.id, r.repository_id, r.tag_name, r.target, r.title, r.body, r.is_draft, r.is_prerelease, \
      r.created_us, r.published_us, r.author_id, u.name AS author_name, u.full_name AS author_full_name, u.email AS author_email, \
      u.is_admin AS author_is_admin FROM releases r LEFT JOIN users u ON u.id = r.author_id";
+/// The columns of a list but for those of the notes, which follow.
+const SELECT_LISTED: &str = "SELECT r.id, r.repository_id, r.tag_name, r.target, r.title, '' AS body, r.is_draft, r.is_prerelease, \
+     r.created_us, r.published_us, r.author_id, u.name AS author_name, u.full_name AS author_full_name, u.email AS author_email, \
+     u.is_admin AS author_is_admin, CAST(OCTET_LENGTH(r.body) AS BIGINT) AS notes_bytes, ";
 const PUBLISHED: &str = " AND NOT is_draft";
 const INSERT: &str = "INSERT INTO releases (repository_id, tag_name, target, title, body, is_draft, is_prerelease, author_id, \
      created_us, published_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING id";
@@ -50,6 +59,34 @@ pub(crate) struct Release {
     pub(crate) author_full_name: Option<String>,
     pub(crate) author_email: Option<String>,
     pub(crate) author_is_admin: Option<bool>,
+    /// True if `body` is the beginning only, in lists.
+    #[sqlx(skip)]
+    pub(crate) is_truncated: bool,
+}
+
+/// A release of a list, whose body is empty.
+#[derive(sqlx::FromRow)]
+struct ListedRelease {
+    #[sqlx(flatten)]
+    release: Release,
+    /// The first bytes of the notes; on SQLite `None` for none.
+    notes_head: Option<Vec<u8>>,
+    /// Bytes of all notes.
+    notes_bytes: i64,
+}
+
+impl From<ListedRelease> for Release {
+    fn from(row: ListedRelease) -> Self {
+        // A character that was cut in two is left out.
+        let body = String::from_utf8(row.notes_head.unwrap_or_default()).unwrap_or_else(|error| {
+            let whole = error.utf8_error().valid_up_to();
+            let mut bytes = error.into_bytes();
+            bytes.truncate(whole);
+            String::from_utf8(bytes).unwrap_or_default()
+        });
+        let is_truncated = i64::try_from(body.len()).unwrap_or(i64::MAX) < row.notes_bytes;
+        Self { body, is_truncated, ..row.release }
+    }
 }
 
 impl Release {
@@ -80,8 +117,8 @@ pub(crate) enum ReleaseKey {
 /// A page of releases.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ReleasePage {
-    /// By id; `None` if their texts are too large for one page.
-    pub(crate) releases: Option<Vec<Release>>,
+    /// By id, with the beginnings of long notes.
+    pub(crate) releases: Vec<Release>,
     /// In all pages.
     pub(crate) total: i64,
 }
@@ -114,20 +151,28 @@ impl ReleaseStore {
             query.push("SELECT id FROM releases WHERE repository_id = ").bind(repository).push(drafts);
             query.push(" ORDER BY id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
         };
+        let mut max_bytes = MAX_LISTED_NOTES_BYTES;
         if page.size() > ALWAYS_SMALL_ROWS {
             let mut size =
                 Query::new("SELECT CAST(COALESCE(SUM(OCTET_LENGTH(body)), 0) AS BIGINT) FROM releases WHERE id IN (");
             ids(&mut size);
             size.push(")");
             let (bytes,): (i64,) = self.db.one(size.sql(), size.args()).await?;
-            if bytes > MAX_PAGE_BYTES {
-                return Ok(ReleasePage { releases: None, total });
+            if bytes > MAX_PAGE_NOTES_BYTES {
+                max_bytes = MAX_PAGE_NOTES_BYTES / page.size();
             }
         }
-        let mut query = Query::new(SELECT);
+        // Bytes are cut, not characters: of these the databases would return up to four bytes each.
+        let mut query = Query::new(SELECT_LISTED);
+        query
+            .push(self.db.pick("SUBSTR(CONVERT_TO(r.body, 'UTF8'), 1, CAST(", "SUBSTR(CAST(r.body AS BLOB), 1, CAST("));
+        query
+            .bind(max_bytes)
+            .push(" AS INTEGER)) AS notes_head FROM releases r LEFT JOIN users u ON u.id = r.author_id");
         ids(query.push(" WHERE r.id IN ("));
         query.push(") ORDER BY r.id");
-        Ok(ReleasePage { releases: Some(self.db.all(query.sql(), query.args()).await?), total })
+        let rows: Vec<ListedRelease> = self.db.all(query.sql(), query.args()).await?;
+        Ok(ReleasePage { releases: rows.into_iter().map(Release::from).collect(), total })
     }
 
     /// Returns a release of the repository, also if it is a draft.

@@ -1,17 +1,18 @@
-//! Single repositories: creation, lookup, deletion, and the effects of events.
+//! Single repositories: creation, lookup, deletion, and the number of open issues.
 //!
-//! Not here: lists and searches (`repository_lists`).
+//! Not here: lists and searches (`repository_lists`), and the effects of events of the git store (`repository_sizes`).
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
 use ferrite_proto::Permission;
-use ferrite_proto::events::{IssueChanged, RefsUpdated, SizeChanged};
+use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::fork_counts;
 use super::keys::release_repository_keys;
 use super::level::level_from_number;
 use super::level::level_from_str;
+use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::relations;
 use super::visibility;
@@ -49,7 +50,8 @@ const STATE: &str = "SELECT state FROM repositories WHERE owner_id = $1 AND name
 /// Keeps the size of an event about the first commit if that arrived earlier, because it is newer.
 const FINISH: &str = "UPDATE repositories SET state = 'ready', \
      size_bytes = CASE WHEN refs_number = 0 THEN $2 ELSE size_bytes END, \
-     is_empty = CASE WHEN refs_number = 0 THEN $3 ELSE is_empty END WHERE id = $1 AND state = 'creating'";
+     is_empty = CASE WHEN refs_number = 0 THEN $3 ELSE is_empty END WHERE id = $1 AND state = 'creating' \
+     RETURNING owner_id, size_bytes";
 const IS_CREATING: &str = "SELECT state FROM repositories WHERE id = $1 AND state = 'creating'";
 const DELETE_UNFINISHED: &str = "DELETE FROM repositories WHERE id = $1 AND state = 'creating'";
 /// Sets a key that no name can have.
@@ -59,12 +61,7 @@ const RELEASE_NAME: &str =
 const UNFINISHED: &str = "SELECT id FROM repositories WHERE state = 'creating' AND created_us < $1 AND NOT EXISTS \
      (SELECT 1 FROM migrations m WHERE m.repository_id = repositories.id AND m.finished_us = 0) ORDER BY id LIMIT 100";
 const DELETE: &str = "DELETE FROM repositories WHERE id = $1 AND state = 'ready'";
-const APPLY_REFS: &str = "UPDATE repositories SET refs_number = $2, size_bytes = $3, is_empty = $4, \
-     default_branch = COALESCE($5, default_branch), updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END \
-     WHERE id = $1 AND refs_number < $2";
 const FULL_NAME: &str = "SELECT u.name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id WHERE r.id = $1";
-/// Ignores a size that was measured before the last applied update of refs.
-const APPLY_SIZE: &str = "UPDATE repositories SET size_bytes = $2 WHERE id = $1 AND refs_number <= $3";
 const APPLY_ISSUES: &str =
     "UPDATE repositories SET open_issue_count = $2, issues_version = $3 WHERE id = $1 AND issues_version < $3";
 const ADD_STORE: &str = "INSERT INTO stores (name, created_us) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -244,18 +241,17 @@ fn by_key(query: &mut Query, key: &RepositoryKey) {
 /// Locks an account against other creations of repositories until the transaction ends. Returns the kind of the account.
 ///
 /// # Errors
-/// [`RepoError::RepositoryLimit`] if the account has reached its own limit, or else `limit`; [`RepoError::UserNotFound`] if it was
-/// deleted; or those of the database.
-pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limit: Option<u32>) -> Result<String, RepoError> {
+/// [`RepoError::RepositoryLimit`] and [`RepoError::StorageQuota`] if the account has reached its own limits, or else `limits`;
+/// [`RepoError::UserNotFound`] if it was deleted; or those of the database.
+pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limits: OwnerLimits) -> Result<String, RepoError> {
     let sql = tx.pick(LOCK_OWNER_POSTGRES, LOCK_OWNER_SQLITE);
     let account: Option<(Option<i64>, String)> = tx.optional(sql, &args![owner]).await?;
     let (own_limit, kind) = account.ok_or(RepoError::UserNotFound)?;
-    if let Some(limit) = own_limit.or(limit.map(i64::from)) {
+    if quotas::effective(own_limit, limits.repositories).is_some() {
         let (count,): (i64,) = tx.one(COUNT_OWNED, &args![owner]).await?;
-        if count >= limit {
-            return Err(RepoError::RepositoryLimit { limit });
-        }
+        quotas::check_count(own_limit, limits, count)?;
     }
+    quotas::find_in(tx, owner).await?.check_bytes(limits, 0)?;
     Ok(kind)
 }
 
@@ -322,17 +318,17 @@ impl RepositoryStore {
     /// organization owns it. Returns its id and epoch; `None` if the owner has a repository of that name.
     ///
     /// # Errors
-    /// [`RepoError::RepositoryLimit`] if the owner has reached its own limit, or else `limit`; [`RepoError::UserNotFound`] if the
-    /// owner was deleted; or those of the database.
+    /// [`RepoError::RepositoryLimit`] and [`RepoError::StorageQuota`] if the owner has reached its own limits, or else `limits`;
+    /// [`RepoError::UserNotFound`] if the owner was deleted; or those of the database.
     pub(crate) async fn insert(
         &self,
         owner: UserId,
         new: &NewRepository,
-        limit: Option<u32>,
+        limits: OwnerLimits,
         now_us: i64,
     ) -> Result<Option<(RepositoryId, i64)>, RepoError> {
         let mut tx = self.db.begin().await?;
-        let inserted = self.insert_in(&mut tx, owner, new, limit, now_us).await?;
+        let inserted = self.insert_in(&mut tx, owner, new, limits, now_us).await?;
         tx.commit().await?;
         Ok(inserted)
     }
@@ -346,10 +342,10 @@ impl RepositoryStore {
         tx: &mut Tx,
         owner: UserId,
         new: &NewRepository,
-        limit: Option<u32>,
+        limits: OwnerLimits,
         now_us: i64,
     ) -> Result<Option<(RepositoryId, i64)>, RepoError> {
-        let kind = lock_owner(tx, owner, limit).await?;
+        let kind = lock_owner(tx, owner, limits).await?;
         let args = args![
             owner,
             new.name.as_str(),
@@ -377,8 +373,8 @@ impl RepositoryStore {
         Ok(row.is_some_and(|(state,)| state == "creating"))
     }
 
-    /// Marks a repository as finished, which makes it visible, in the transaction of the caller. Returns it, read for `viewer`;
-    /// `None` if it was removed meanwhile.
+    /// Marks a repository as finished, which makes it visible and counts its size, in the transaction of the caller. Returns it, read
+    /// for `viewer`; `None` if it was removed meanwhile.
     pub(crate) async fn finish(
         &self,
         tx: &mut Tx,
@@ -386,9 +382,11 @@ impl RepositoryStore {
         finished: CreatedOnDisk,
         viewer: &Viewer,
     ) -> Result<Option<Repository>, DbError> {
-        if tx.execute(FINISH, &args![id, finished.size_bytes, finished.is_empty]).await? == 0 {
-            return Ok(None);
-        }
+        let args = args![id, finished.size_bytes, finished.is_empty];
+        let Some((owner, bytes)) = tx.optional::<(i64, i64)>(FINISH, &args).await? else { return Ok(None) };
+        let mut usage = UsageChanges::default();
+        usage.add(UserId(owner), bytes);
+        usage.write(tx).await?;
         self.find_in(tx, id, viewer).await
     }
 
@@ -449,40 +447,22 @@ impl RepositoryStore {
     /// already.
     pub(crate) async fn delete(&self, tx: &mut Tx, id: RepositoryId) -> Result<bool, DbError> {
         fork_counts::lock_parent(tx, id).await?;
-        if self.lock(tx, id).await?.is_none() {
-            return Ok(false);
-        }
+        let Some(owner) = self.lock(tx, id).await? else { return Ok(false) };
+        let mut usage = UsageChanges::default();
+        usage.add(owner, -quotas::stored_bytes(tx, id).await?);
         release_repository_keys(tx, id).await?;
         redirects::release_name(tx, id).await?;
         fork_counts::remove_fork(tx, id).await?;
         self.unindex(tx, id).await?;
-        Ok(tx.execute(DELETE, &args![id]).await? == 1)
-    }
-
-    /// Applies an update of refs to size, emptiness, default branch and time, unless a later update was applied already.
-    pub(crate) async fn apply_refs(
-        &self,
-        tx: &mut Tx,
-        id: RepositoryId,
-        update: &RefsUpdated,
-        time_us: i64,
-    ) -> Result<(), DbError> {
-        // The column is text: a branch name that is not valid UTF-8 leaves the last valid one in place.
-        let branch =
-            std::str::from_utf8(&update.default_branch).ok().filter(|name| !name.is_empty() && !name.contains('\0'));
-        let args = args![id, update.number, update.size_bytes, update.is_empty, branch.map(str::to_owned), time_us];
-        tx.execute(APPLY_REFS, &args).await.map(|_| ())
+        let deleted = tx.execute(DELETE, &args![id]).await?;
+        usage.write(tx).await?;
+        Ok(deleted == 1)
     }
 
     /// Returns the `owner/name` of a repository.
     pub(crate) async fn full_name(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<String>, DbError> {
         let row: Option<(String, String)> = tx.optional(FULL_NAME, &args![id]).await?;
         Ok(row.map(|(owner, name)| format!("{owner}/{name}")))
-    }
-
-    /// Applies the size of a repository on disk, unless a later update of refs was applied already.
-    pub(crate) async fn apply_size(&self, tx: &mut Tx, id: RepositoryId, change: &SizeChanged) -> Result<(), DbError> {
-        tx.execute(APPLY_SIZE, &args![id, change.size_bytes, change.number]).await.map(|_| ())
     }
 
     /// Applies the number of open issues, unless a later one was applied already.

@@ -11,6 +11,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::Actor;
 use super::repositories::RepositoryStore;
+use super::repository_sizes::SizeChange;
 use super::wikis::{self, Wiki};
 
 const COLUMNS: &str = "SELECT m.id, m.repository_id, m.user_id, u.name AS username, m.owner_name, m.name, m.phase, m.object_count, \
@@ -31,7 +32,7 @@ const END: &str = "UPDATE migrations SET phase = $2, error = $3, object_count = 
 const PURGE: &str = "DELETE FROM migrations WHERE finished_us > 0 AND finished_us < $1";
 const FINISH: &str = "UPDATE repositories SET state = 'ready', size_bytes = $2, is_empty = $3, \
      default_branch = COALESCE($4, default_branch), refs_number = $5, is_mirror = $6, mirror_interval_secs = $7, \
-     mirror_last_sync_us = $8, mirror_next_sync_us = $9, updated_us = $10 WHERE id = $1 AND state = 'creating'";
+     mirror_last_sync_us = $8, mirror_next_sync_us = $9, updated_us = $10 WHERE id = $1 AND state = 'creating' RETURNING owner_id";
 
 /// Migrations of one look of the sweeper.
 const MAX_UNHEARD: i64 = 100;
@@ -259,14 +260,15 @@ impl MigrationStore {
 }
 
 impl RepositoryStore {
-    /// Marks a repository as finished that a migration brought, with its wiki if that came too, which makes it visible. Returns `false` if it was removed meanwhile.
+    /// Marks a repository as finished that a migration brought, with its wiki if that came too, which makes it visible. Returns the change
+    /// of the bytes that its owner uses; `None` if it was removed meanwhile.
     pub(crate) async fn finish_migrated(
         &self,
         tx: &mut Tx,
         migration: &Migration,
         end: &MigrationEnded,
         now_us: i64,
-    ) -> Result<bool, DbError> {
+    ) -> Result<Option<SizeChange>, DbError> {
         let branch = std::str::from_utf8(&end.default_branch).ok();
         let branch = branch.filter(|name| !name.is_empty() && !name.contains('\0')).map(str::to_owned);
         let interval = migration.interval_secs;
@@ -284,13 +286,11 @@ impl RepositoryStore {
             next_us,
             now_us,
         ];
-        if tx.execute(FINISH, &args).await? == 0 {
-            return Ok(false);
-        }
+        let Some((owner,)) = tx.optional::<(i64,)>(FINISH, &args).await? else { return Ok(None) };
         if end.has_wiki && migration.wiki_id > 0 {
             let wiki = Wiki { id: migration.wiki_id, is_made: true };
             wikis::add_wiki(tx, migration.repository_id(), wiki, now_us).await?;
         }
-        Ok(true)
+        Ok(Some(SizeChange { owner: UserId(owner), bytes: end.size_bytes }))
     }
 }

@@ -7,6 +7,7 @@ use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::{RepositoryId, UserId};
 
+use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::redirects;
 use super::repositories::{Repository, RepositoryStore, lock_owner, rows};
 use crate::access::Viewer;
@@ -128,26 +129,32 @@ impl RepositoryStore {
     /// now lose it. The former name leads to it. Returns the owner until now.
     ///
     /// # Errors
-    /// [`RepoError::RepositoryLimit`] if the new owner has reached its own limit, or else `limit`; [`RepoError::UserNotFound`] if it
-    /// was deleted; [`RepoError::RepositoryExists`] if it has a repository of that name; [`AuthError::RepositoryNotFound`] if the
-    /// repository was deleted; or those of the database.
+    /// [`RepoError::RepositoryLimit`] and [`RepoError::StorageQuota`] if the new owner would exceed its own limits, or else `limits`;
+    /// [`RepoError::UserNotFound`] if it was deleted; [`RepoError::RepositoryExists`] if it has a repository of that name;
+    /// [`AuthError::RepositoryNotFound`] if the repository was deleted; or those of the database.
     pub(crate) async fn set_owner(
         &self,
         tx: &mut Tx,
         id: RepositoryId,
         (new_owner, new_owner_name): (UserId, &str),
-        limit: Option<u32>,
+        limits: OwnerLimits,
         now_us: i64,
     ) -> Result<UserId, RepoError> {
         // The owner before the repository, as in creations.
-        lock_owner(tx, new_owner, limit).await?;
+        lock_owner(tx, new_owner, limits).await?;
         let (former, settings) = self.lock_settings(tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+        let stored = quotas::stored_bytes(tx, id).await?;
+        quotas::find_in(tx, new_owner).await?.check_bytes(limits, stored)?;
         let moved = tx.execute(SET_OWNER, &args![id, new_owner, now_us]).await;
         moved.map_err(|error| map_taken(error, new_owner_name, &settings.name))?;
         let name_key = settings.name_key();
         redirects::move_name(tx, id, (former, &name_key), (new_owner, &name_key), now_us).await?;
         tx.execute(REMOVE_COLLABORATOR, &args![id, new_owner]).await?;
         tx.execute(REMOVE_TEAMS, &args![id]).await?;
+        let mut usage = UsageChanges::default();
+        usage.add(former, -stored);
+        usage.add(new_owner, stored);
+        usage.write(tx).await?;
         Ok(former)
     }
 }

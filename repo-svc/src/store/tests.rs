@@ -4,6 +4,7 @@ mod features;
 mod forks;
 mod organizations;
 mod people;
+mod quotas;
 mod relations;
 mod teams;
 
@@ -78,7 +79,7 @@ async fn repositories(db: &Db) -> RepositoryStore {
 }
 
 async fn ready(db: &Db, store: &RepositoryStore, owner: &User, new: &NewRepository, now_us: i64) -> Repository {
-    let (id, _) = store.insert(owner.id, new, None, now_us).await.unwrap().unwrap();
+    let (id, _) = store.insert(owner.id, new, OwnerLimits::default(), now_us).await.unwrap().unwrap();
     let mut tx = db.begin().await.unwrap();
     let finished = CreatedOnDisk { size_bytes: 7, is_empty: true };
     let repository = store.finish(&mut tx, id, finished, &viewer(owner)).await.unwrap().unwrap();
@@ -162,10 +163,10 @@ async fn a_repository_is_seen_once_it_is_finished() {
         let ada = user(&db, "ada").await;
         let wanted = new("Demo", "A demo", false);
         let key = RepositoryKey::of("ADA", "demo").unwrap();
-        let (id, epoch) = store.insert(ada.id, &wanted, None, NOW).await.unwrap().unwrap();
+        let (id, epoch) = store.insert(ada.id, &wanted, OwnerLimits::default(), NOW).await.unwrap().unwrap();
         assert_eq!(store.find(&key, &viewer(&ada)).await.unwrap(), None);
         assert!(store.is_name_in_creation(ada.id, &wanted.name).await.unwrap() && store.is_creating(id).await.unwrap());
-        assert_eq!(store.insert(ada.id, &new("dEMO", "", true), None, NOW).await.unwrap(), None);
+        assert_eq!(store.insert(ada.id, &new("dEMO", "", true), OwnerLimits::default(), NOW).await.unwrap(), None);
         assert_eq!(store.unfinished(NOW).await.unwrap(), []);
         assert_eq!(store.unfinished(NOW + 1).await.unwrap(), [id]);
 
@@ -193,13 +194,15 @@ async fn an_unfinished_repository_frees_its_name_and_not_its_id() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let ada = user(&db, "ada").await;
-        let (id, _) = store.insert(ada.id, &new("demo", "", false), None, NOW).await.unwrap().unwrap();
+        let (id, _) =
+            store.insert(ada.id, &new("demo", "", false), OwnerLimits::default(), NOW).await.unwrap().unwrap();
         store.delete_unfinished(id).await.unwrap();
         let mut tx = db.begin().await.unwrap();
         let finished = CreatedOnDisk { size_bytes: 0, is_empty: true };
         assert_eq!(store.finish(&mut tx, id, finished, &viewer(&ada)).await.unwrap(), None);
         drop(tx);
-        let (again, _) = store.insert(ada.id, &new("demo", "", false), None, NOW).await.unwrap().unwrap();
+        let (again, _) =
+            store.insert(ada.id, &new("demo", "", false), OwnerLimits::default(), NOW).await.unwrap().unwrap();
         assert!(again > id);
         store.release_name(again).await.unwrap();
         let third = ready(&db, &store, &ada, &new("demo", "", false), NOW).await;
@@ -373,7 +376,8 @@ async fn the_event_of_the_first_commit_may_come_before_the_response() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
         let ada = user(&db, "ada").await;
-        let (id, _) = store.insert(ada.id, &new("demo", "", false), None, NOW).await.unwrap().unwrap();
+        let (id, _) =
+            store.insert(ada.id, &new("demo", "", false), OwnerLimits::default(), NOW).await.unwrap().unwrap();
         let mut tx = db.begin().await.unwrap();
         store.apply_refs(&mut tx, id, &refs(1, 500, b"main"), NOW + 1).await.unwrap();
         let finished = CreatedOnDisk { size_bytes: 100, is_empty: true };
@@ -393,14 +397,15 @@ async fn the_limit_holds_for_concurrent_creations() {
             .map(|number| {
                 let (store, owner) = (Arc::clone(&store), ada.id);
                 let wanted = new(&format!("r{number}"), "", false);
-                life.spawn("create", async move { store.insert(owner, &wanted, Some(3), NOW).await })
+                let limits = OwnerLimits { repositories: Some(3), bytes: None };
+                life.spawn("create", async move { store.insert(owner, &wanted, limits, NOW).await })
             })
             .collect();
         let mut made = 0;
         for task in tasks {
             match task.await.unwrap() {
                 Ok(Some(_)) => made += 1,
-                Err(RepoError::RepositoryLimit { limit: 3 }) => {}
+                Err(RepoError::RepositoryLimit { used: 3, limit: 3 }) => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -10,19 +10,27 @@ use ferrite_proto::Scopes;
 use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 use ferrite_proto::repo::Identity;
 
+use super::keys::release_token_keys;
 use crate::model::{Expiry, TokenName};
 
 const IDENTITY: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \
      u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
      WHERE t.hash = $1 AND u.is_active AND (t.expire_us = 0 OR t.expire_us > $2)";
+const IDENTITY_BY_ID: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \
+     u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
+     WHERE t.id = $1 AND u.is_active AND (t.expire_us = 0 OR t.expire_us > $2)";
 const INSERT: &str = "INSERT INTO access_tokens (user_id, hash, name, name_key, digest, created_us, scopes, expire_us, repository_ids) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING \
      RETURNING id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids";
 const LIST: &str = "SELECT id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids FROM access_tokens \
      WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM access_tokens WHERE user_id = $1";
-const DELETE_BY_NAME: &str = "DELETE FROM access_tokens WHERE user_id = $1 AND name_key = $2 RETURNING name, hash";
-const DELETE_BY_ID: &str = "DELETE FROM access_tokens WHERE user_id = $1 AND id = $2 RETURNING name, hash";
+/// Locks the token, so that no transaction binds a key to it after its keys were released. SQLite has a single writer anyway.
+const LOCK_BY_NAME_POSTGRES: &str = "SELECT id FROM access_tokens WHERE user_id = $1 AND name_key = $2 FOR UPDATE";
+const LOCK_BY_NAME_SQLITE: &str = "SELECT id FROM access_tokens WHERE user_id = $1 AND name_key = $2";
+const LOCK_BY_ID_POSTGRES: &str = "SELECT id FROM access_tokens WHERE user_id = $1 AND id = $2 FOR UPDATE";
+const LOCK_BY_ID_SQLITE: &str = "SELECT id FROM access_tokens WHERE user_id = $1 AND id = $2";
+const DELETE: &str = "DELETE FROM access_tokens WHERE id = $1 RETURNING name, hash";
 const RECORD_USE: &str = "UPDATE access_tokens SET last_use_us = $2 WHERE id = $1 AND last_use_us < $2";
 /// Skips locked rows, so that it cannot deadlock with a transaction that deletes several tokens. A locked row is being deleted, or
 /// another replica is writing its last use.
@@ -49,8 +57,25 @@ struct IdentityRow {
     is_admin: bool,
 }
 
+impl From<IdentityRow> for Identity {
+    fn from(row: IdentityRow) -> Self {
+        Self {
+            user_id: row.user_id,
+            username: row.name,
+            full_name: row.full_name,
+            email: row.email,
+            is_admin: row.is_admin,
+            token_id: row.token_id,
+            scopes: Scopes::from_bits(row.scopes).to_proto(),
+            expire_us: row.expire_us,
+            is_limited: row.repository_ids.is_some(),
+            repository_ids: ids(row.repository_ids.as_deref()),
+        }
+    }
+}
+
 /// Parses a comma-separated list of ids. Skips invalid ones, so that a broken list allows less, not more.
-fn ids(list: Option<&str>) -> Vec<i64> {
+pub(super) fn ids(list: Option<&str>) -> Vec<i64> {
     list.unwrap_or_default().split(',').filter_map(|id| id.parse().ok()).collect()
 }
 
@@ -100,6 +125,8 @@ pub(crate) struct DeletedToken {
     pub(crate) name: String,
     /// Hash of its value.
     pub(crate) hash: TokenHash,
+    /// Number of the SSH keys that were bound to it, and are deleted with it.
+    pub(crate) key_count: u64,
 }
 
 /// Store of access tokens.
@@ -125,18 +152,13 @@ impl TokenStore {
 
     async fn find_identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
         let row: Option<IdentityRow> = self.db.optional(IDENTITY, &args![hash.0.as_slice(), now_us]).await?;
-        Ok(row.map(|row| Identity {
-            user_id: row.user_id,
-            username: row.name,
-            full_name: row.full_name,
-            email: row.email,
-            is_admin: row.is_admin,
-            token_id: row.token_id,
-            scopes: Scopes::from_bits(row.scopes).to_proto(),
-            expire_us: row.expire_us,
-            is_limited: row.repository_ids.is_some(),
-            repository_ids: ids(row.repository_ids.as_deref()),
-        }))
+        Ok(row.map(Identity::from))
+    }
+
+    /// Returns the identity behind the token with this id, as [`TokenStore::identity`].
+    pub(crate) async fn identity_by_id(&self, token: TokenId, now_us: i64) -> Result<Option<Identity>, DbError> {
+        let row: Option<IdentityRow> = self.db.optional(IDENTITY_BY_ID, &args![token, now_us]).await?;
+        Ok(row.map(Identity::from))
     }
 
     /// Inserts a token in the transaction of the caller. Returns `None` if the user has a token of that name.
@@ -172,17 +194,23 @@ impl TokenStore {
         Ok((rows, count))
     }
 
-    /// Deletes the user's token with this name, or else with this decimal id, in the transaction of the caller. Returns `None` if
-    /// there is neither.
+    /// Deletes the user's token with this name, or else with this decimal id, and the keys that are bound to it, in the transaction of
+    /// the caller. Returns `None` if there is neither.
     pub(crate) async fn delete(&self, tx: &mut Tx, user: UserId, name: &str) -> Result<Option<DeletedToken>, DbError> {
-        let mut row: Option<(String, Vec<u8>)> = tx.optional(DELETE_BY_NAME, &args![user, name.to_lowercase()]).await?;
-        if row.is_none()
+        let by_name = tx.pick(LOCK_BY_NAME_POSTGRES, LOCK_BY_NAME_SQLITE);
+        let mut found: Option<(i64,)> = tx.optional(by_name, &args![user, name.to_lowercase()]).await?;
+        if found.is_none()
             && let Ok(id) = name.parse::<i64>()
         {
-            row = tx.optional(DELETE_BY_ID, &args![user, TokenId(id)]).await?;
+            let by_id = tx.pick(LOCK_BY_ID_POSTGRES, LOCK_BY_ID_SQLITE);
+            found = tx.optional(by_id, &args![user, TokenId(id)]).await?;
         }
-        let deleted =
-            |(name, hash): (String, Vec<u8>)| Some(DeletedToken { name, hash: TokenHash(hash.try_into().ok()?) });
+        let Some((id,)) = found else { return Ok(None) };
+        let key_count = release_token_keys(tx, TokenId(id)).await?;
+        let row: Option<(String, Vec<u8>)> = tx.optional(DELETE, &args![TokenId(id)]).await?;
+        let deleted = |(name, hash): (String, Vec<u8>)| {
+            Some(DeletedToken { name, hash: TokenHash(hash.try_into().ok()?), key_count })
+        };
         Ok(row.and_then(deleted))
     }
 

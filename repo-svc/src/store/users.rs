@@ -7,6 +7,7 @@ use ferrite_kit::auth::TokenHash;
 use ferrite_kit::db::{DbError, Tx};
 use ferrite_proto::id::UserId;
 
+use super::emails::drop_unverified;
 use super::keys::release_user_keys;
 use super::relations::subtract_user;
 use crate::error::RepoError;
@@ -140,9 +141,10 @@ pub(crate) async fn change_user(
         if key != old_key {
             tx.execute(REMOVE_EMAIL, &args![before.id, old_key]).await?;
         }
-        if tx.execute(ADD_EMAIL, &args![before.id, after.email.as_str(), key, now_us]).await? == 0 {
+        if tx.execute(ADD_EMAIL, &args![before.id, after.email.as_str(), key.as_str(), now_us]).await? == 0 {
             return Err(RepoError::EmailUsed);
         }
+        drop_unverified(tx, &key).await?;
     }
     if after.full_name != before.full_name && tx.pick(false, true) {
         tx.execute(REMOVE_TEXT, &args![before.id]).await?;

@@ -9,12 +9,15 @@ use clap::Parser;
 use ed25519_dalek::SigningKey;
 use ed25519_dalek::pkcs8::EncodePrivateKey;
 use ed25519_dalek::pkcs8::spki::EncodePublicKey;
+use ferrite_kit::config::CredentialArgs;
 use ferrite_kit::credentials::ServiceCredentials;
 use ferrite_kit::db::Db;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerLimits, serve_all};
+use ferrite_kit::server::{ListenerOptions, serve_all};
+use ferrite_kit::testing::ServiceKeys;
 use ferrite_kit::{Clock, Lifecycle, Secret};
+use ferrite_proto::ServiceRole;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::git;
@@ -213,7 +216,9 @@ pub(crate) struct Harness {
     peer: FakePeer,
     trust: ServiceCredentials,
     accounts: Accounts,
-    /// Channel with the credential of a service.
+    keys: ServiceKeys,
+    address: Address,
+    /// Channel with the credential of the gateway.
     pub(crate) service: Channel,
     /// Channel without a credential.
     pub(crate) unauthenticated: Channel,
@@ -230,7 +235,6 @@ fn write_keys(folder: &Path) {
     std::fs::write(folder.join("grant.pem"), key.to_pkcs8_pem(Default::default()).unwrap()).unwrap();
     std::fs::write(folder.join("grant.pub.pem"), key.verifying_key().to_public_key_pem(Default::default()).unwrap())
         .unwrap();
-    std::fs::write(folder.join("service.key"), hex::encode(rand::random::<[u8; 32]>())).unwrap();
 }
 
 fn config(folder: &Path, database_url: &Secret, extra: &[&str]) -> Config {
@@ -239,7 +243,8 @@ fn config(folder: &Path, database_url: &Secret, extra: &[&str]) -> Config {
     let flags = [
         ("--listen", socket("repo.sock")),
         ("--database-url", database_url.expose().to_owned()),
-        ("--service-key-file", file("service.key")),
+        ("--service-key-file", file("repo-svc.pem")),
+        ("--service-public-keys", file("public")),
         ("--grant-public-key-file", file("grant.pub.pem")),
         ("--grant-key-file", file("grant.pem")),
         ("--issue-address", socket("others.sock")),
@@ -271,6 +276,7 @@ impl Harness {
 
     async fn start_in(folder: tempfile::TempDir, database_url: Secret, extra: &[&str]) -> Self {
         write_keys(folder.path());
+        let keys = ServiceKeys::write(folder.path());
         let config = config(folder.path(), &database_url, extra);
         let life = Lifecycle::new(Duration::from_secs(5));
         let peer = FakePeer(Arc::new(FakePeerState {
@@ -289,9 +295,11 @@ impl Harness {
         routes.add_service(EventSinkServer::new(peer.clone()));
         routes.add_service(MigrationServiceServer::new(peer.clone()));
         let (router, life2) = (routes.routes().into_axum_router(), life.clone());
-        life.spawn("others", async move { serve_all(vec![others], router, ListenerLimits::default(), &life2).await });
+        life.spawn("others", async move { serve_all(vec![others], router, ListenerOptions::default(), &life2).await });
 
-        let trust = config.trust.load("gateway", &Clock::system()).unwrap();
+        let gateway =
+            CredentialArgs { service_key_file: keys.private_file(ServiceRole::Gateway), ..config.trust.clone() };
+        let trust = gateway.load(ServiceRole::Gateway, &Clock::system()).unwrap();
         let accounts = admin::open(&config.database.database_url).await.unwrap();
         let address = config.serve.listen[0].clone();
         let listeners = config.serve.bind().await.unwrap();
@@ -300,8 +308,8 @@ impl Harness {
         while !life.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let (service, unauthenticated) = (trust.channel(&address), channel(&address, None));
-        Self { folder, database_url, life, peer, trust, accounts, service, unauthenticated }
+        let (service, unauthenticated) = (trust.channel(ServiceRole::RepoSvc, &address), channel(&address, None));
+        Self { folder, database_url, life, peer, trust, accounts, service, unauthenticated, keys, address }
     }
 
     /// Opens the database, for rows that no RPC writes or shows.
@@ -317,7 +325,7 @@ impl Harness {
     /// As [`Harness::state`] with further flags: another replica.
     pub(crate) async fn state_with(&self, extra: &[&str]) -> AppState {
         let config = config(self.folder.path(), &self.database_url, extra);
-        let trust = config.trust.load("repo-svc", &Clock::system()).unwrap();
+        let trust = config.trust.load(ServiceRole::RepoSvc, &Clock::system()).unwrap();
         let signer = crate::signer(&config, &trust, &Clock::system()).unwrap();
         AppState::new(config, &trust, signer, self.db().await, Clock::system(), self.life.clone())
     }
@@ -326,6 +334,16 @@ impl Harness {
     pub(crate) async fn stop(&self) {
         self.life.stop();
         assert!(self.life.finished().await, "it ends in time");
+    }
+
+    /// Returns a channel with the credential of the role `from`.
+    pub(crate) fn channel_of(&self, from: ServiceRole) -> Channel {
+        self.keys.channel(from, ServiceRole::RepoSvc, &self.address)
+    }
+
+    /// Delivers events, each by the role that tells of such facts.
+    pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
+        self.keys.deliver(ServiceRole::RepoSvc, &self.address, events).await
     }
 
     pub(crate) fn trust(&self) -> &ServiceCredentials {

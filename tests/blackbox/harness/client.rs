@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{ADMIN, Cluster};
 
-/// Idle connections are closed after this time: the gateway closes them after 15 s, perhaps just when a request is sent.
+/// Idle connections are closed after this time: the gateway closes them after a minute, perhaps just when a request is sent.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn client() -> reqwest::Client {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ferrite_kit::net::Address;
+use ferrite_proto::ServiceRole;
 
 use super::client::User;
 use super::process::{Lines, Process, child_of, send};
@@ -19,7 +20,7 @@ use super::servers::{self, Redis};
 /// The name and password of the first administrator.
 pub(crate) const ADMIN: (&str, &str) = ("root-admin", "correct horse battery");
 /// Limit for starting, restarting and stopping a process.
-const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 const SSH_PORT: u16 = 2222;
 
 /// The two ways to run Ferrite.
@@ -61,12 +62,17 @@ impl Role {
         }
     }
 
+    /// The role in credentials.
+    pub(crate) fn service_role(self) -> ServiceRole {
+        ServiceRole::parse(self.command()).unwrap()
+    }
+
     /// The short name, of files and databases.
     pub(crate) fn name(self) -> &'static str {
         self.command().trim_end_matches("-svc")
     }
 
-    fn port(self) -> u16 {
+    pub(super) fn port(self) -> u16 {
         match self {
             Self::Repo => 7001,
             Self::Issue => 7002,
@@ -113,11 +119,19 @@ pub(crate) struct Cluster {
     options: Options,
 }
 
+/// Tests write as much as they like, unless they are about these limits.
+const NO_HOURLY_LIMITS: [(&str, &str); 4] = [
+    ("FERRITE_ISSUE_ISSUES_PER_HOUR", "0"),
+    ("FERRITE_ISSUE_COMMENTS_PER_HOUR", "0"),
+    ("FERRITE_ISSUE_TEXT_BYTES_PER_HOUR", "0"),
+    ("FERRITE_HOOK_CREATIONS_PER_HOUR", "0"),
+];
+
 /// The shipped binary with an environment of its own.
 pub(crate) fn ferrite() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
     let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
-    command.env_clear().env("PATH", path).env("FERRITE_LOG", "info").env("RUST_BACKTRACE", "1");
+    command.env_clear().env("PATH", path).env("FERRITE_LOG", "info").env("RUST_BACKTRACE", "1").envs(NO_HOURLY_LIMITS);
     command
 }
 
@@ -179,7 +193,7 @@ impl Cluster {
         let databases =
             Role::ALL[..4].iter().map(|role| (*role, servers::database(&format!("{prefix}_{}", role.name()))));
         let databases: HashMap<_, _> = databases.collect();
-        write_keys(&folder);
+        make_keys(&folder);
         let mut admin = ferrite();
         admin.args(["admin", "create-user", "--admin", "--email", "root@example.com", "--username", ADMIN.0]);
         let made = admin.env("FERRITE_USER_PASSWORD", ADMIN.1).env("FERRITE_DATABASE_URL", &databases[&Role::Repo]);
@@ -210,13 +224,20 @@ impl Cluster {
     /// Starts a process of the production profile.
     fn start_role(&self, role: Role) {
         let Processes::Roles(processes) = &self.processes else { panic!("the launcher starts processes itself") };
-        let host = &self.host;
+        let mut command = self.role_command(role, &self.host, &self.url);
+        processes.lock().unwrap().insert(role, Process::start(&mut command, &self.log));
+    }
+
+    /// The command of a process of the production profile that listens on `own_host`, for clients that come by `public_url`.
+    pub(super) fn role_command(&self, role: Role, own_host: &str, public_url: &str) -> Command {
+        let (host, ssh) = (&self.host, format!("{own_host}:{SSH_PORT}"));
         let mut command = ferrite();
         command.current_dir(&self.folder).arg(role.command()).arg("--stop-with-stdin");
         command.envs(self.options.settings.iter().copied());
-        command.args(["--listen", &format!("{host}:{}", role.port())]);
-        command.args(["--admin-listen", &format!("{host}:{}", role.port() + 2000)]);
-        command.args(["--service-key-file", "service.key", "--grant-public-key-file", "grant.pub.pem"]);
+        command.args(["--listen", &format!("{own_host}:{}", role.port())]);
+        command.args(["--admin-listen", &format!("{own_host}:{}", role.port() + 2000)]);
+        command.args(["--service-key-file", &format!("{}.pem", role.command()), "--service-public-keys", "public"]);
+        command.args(["--grant-public-key-file", "grant.pub.pem"]);
         if let Some(redis) = &*self.redis.lock().unwrap() {
             command.args(["--redis-url", &redis.url()]);
         }
@@ -240,15 +261,15 @@ impl Cluster {
             command.args(["--secret-key-file", "secret.key"]);
         }
         if matches!(role, Role::Gateway | Role::Repo | Role::Hook) {
-            command.args(["--public-url", &self.url, "--ssh", &self.ssh()]);
+            command.args(["--public-url", public_url, "--ssh", &ssh]);
         }
         match role {
-            Role::Gateway => command.args(["--ssh-listen", &self.ssh(), "--ssh-host-key-folder", "host-keys"]),
+            Role::Gateway => command.args(["--ssh-listen", &ssh, "--ssh-host-key-folder", "host-keys"]),
             Role::Repo => command.args(["--grant-key-file", "grant.pem"]),
             Role::Git => command.args(["--store-path", "git"]),
             _ => &mut command,
         };
-        processes.lock().unwrap().insert(role, Process::start(&mut command, &self.log));
+        command
     }
 
     /// The processes' log lines.
@@ -380,14 +401,8 @@ pub(crate) fn http_get(address: &Address, path: &str) -> Option<String> {
     Some(answer)
 }
 
-fn write_keys(folder: &Path) {
-    use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
-    use ed25519_dalek::pkcs8::{EncodePrivateKey, EncodePublicKey};
-    let key = ed25519_dalek::SigningKey::from_bytes(&rand::random());
-    std::fs::write(folder.join("grant.pem"), key.to_pkcs8_pem(LineEnding::LF).unwrap().as_bytes()).unwrap();
-    let public = key.verifying_key().to_public_key_pem(LineEnding::LF).unwrap();
-    std::fs::write(folder.join("grant.pub.pem"), public).unwrap();
-    for name in ["service.key", "secret.key"] {
-        std::fs::write(folder.join(name), hex::encode(rand::random::<[u8; 32]>())).unwrap();
-    }
+/// Makes the keys of an installation whose roles run one by one.
+fn make_keys(folder: &Path) {
+    let made = ferrite().arg("keys").arg(folder).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
 }

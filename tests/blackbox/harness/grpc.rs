@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use ferrite_kit::Clock;
 use ferrite_kit::net::Address;
+use ferrite_kit::service_key::{ServiceKey, ServiceTokenSource};
+use ferrite_proto::{ServiceRole, metadata};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
@@ -18,6 +21,17 @@ impl Cluster {
         let endpoint = Endpoint::from_shared(target).unwrap().timeout(Duration::from_secs(20));
         endpoint.connect().await.unwrap()
     }
+
+    /// Returns a token by which the role `from` proves itself to `to`, signed with the key of `from`.
+    pub(crate) fn service_token(&self, from: ServiceRole, to: Role) -> String {
+        let key = ServiceKey::read(&self.keys().join(format!("{from}.pem"))).unwrap();
+        ServiceTokenSource::new(key, from, Clock::system()).token(to.service_role()).to_string()
+    }
+}
+
+/// A request with a service token.
+pub(crate) fn with_service<T>(message: T, service_token: &str) -> Request<T> {
+    with(message, metadata::SERVICE, service_token)
 }
 
 /// A request with a personal access token.

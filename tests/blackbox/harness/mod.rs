@@ -4,9 +4,11 @@
 //! and their folders are removed.
 
 pub(crate) mod accounts;
+pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod concurrent;
+pub(crate) mod gateway;
 pub(crate) mod git;
 pub(crate) mod git_server;
 pub(crate) mod grpc;

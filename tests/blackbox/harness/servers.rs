@@ -20,6 +20,15 @@ pub(crate) fn address() -> String {
     // 127.100 to 127.199 are for the servers that `tests/servers.sh` starts.
     let second = if number < 98 { number + 2 } else { number + 102 };
     assert!(second < 255, "out of loopback addresses");
+    with_second_part(second, id)
+}
+
+/// Returns all addresses that [`address`] may return, for certificates.
+pub(crate) fn possible_addresses() -> Vec<String> {
+    (2..255).map(|second| with_second_part(second, std::process::id())).collect()
+}
+
+fn with_second_part(second: u32, id: u32) -> String {
     format!("127.{second}.{}.{}", id / 240 % 250 + 1, id % 240 + 10)
 }
 

@@ -1,7 +1,7 @@
 //! The answer that the permission table means for a caller, worked out without the service's code.
 
 use ferrite_proto::{Permission, Scope};
-use repo_svc::access::{RequiredRole, Rule, Unit};
+use repo_svc::access::{Operation, RequiredRole, Rule, Unit};
 
 use super::callers::{Caller, Credential, OrgRole, TokenReach};
 use super::fixture::{Owner, Repo};
@@ -30,7 +30,8 @@ pub(super) enum Interface {
 use Expected::{Allowed, Forbidden, Hidden, Unauthenticated};
 
 /// Returns the end of an operation that concerns no repository; `exists` is true if the organization or team that it concerns exists.
-pub(super) fn of_rule(rule: Rule, caller: &Caller, exists: bool) -> Expected {
+pub(super) fn of_operation(operation: &Operation, caller: &Caller, exists: bool) -> Expected {
+    let rule = operation.rule;
     if caller.credential == Credential::Invalid {
         return Unauthenticated;
     }
@@ -58,6 +59,7 @@ pub(super) fn of_rule(rule: Rule, caller: &Caller, exists: bool) -> Expected {
         }
         Rule::Organization(_, scope) if !has(Some(scope)) => Forbidden,
         Rule::Team(_) if !has(Some(Scope::Org)) => Forbidden,
+        _ if !has(operation.further_scope) => Forbidden,
         Rule::Organization(..) | Rule::Team(_) if !exists => Hidden,
         Rule::Team(_) if caller.org_role == OrgRole::Outsider && !caller.administers() => Hidden,
         Rule::Organization(role, _) | Rule::Team(role) => by_org_role(role, caller),

@@ -12,6 +12,7 @@ mod expected;
 mod fixture;
 mod rest;
 mod rpc;
+mod services;
 
 use std::collections::HashSet;
 
@@ -28,6 +29,7 @@ on_profiles! {
         every_route_answers_every_caller_by_the_table
         every_rpc_answers_every_caller_by_the_table
         git_over_http_answers_every_caller_by_the_table
+        every_rpc_is_refused_to_services_that_do_not_call_it
     }
     production {
         a_password_gives_access_to_the_tokens_of_its_owner_alone
@@ -39,6 +41,7 @@ use rest::{
     git_over_http_answers_every_caller_by_the_table,
 };
 use rpc::every_rpc_answers_every_caller_by_the_table;
+use services::every_rpc_is_refused_to_services_that_do_not_call_it;
 
 /// Requests that a test sends at once.
 const AT_ONCE: usize = 8;

@@ -5,7 +5,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 
 use super::callers::Caller;
-use super::expected::{Expected, Interface, of_rule, on_repo};
+use super::expected::{Expected, Interface, of_operation, on_repo};
 use super::fixture::{ABSENT_ID, Fixture, NO_TRACKER, Repo};
 use super::{AT_ONCE, Question, Selection, questions, routes};
 use crate::harness::concurrent::for_each;
@@ -151,7 +151,7 @@ pub(super) async fn every_route_answers_every_caller_by_the_table(cluster: &Clus
                 for exists in targets {
                     let answer = case(caller, Target::Other { exists: *exists }).send(&fixture).await;
                     let what = format!("{method} {path} by {} (target exists: {exists})", caller.title);
-                    check(&answer, of_rule(operation.rule, caller, *exists), operation.rule, &what);
+                    check(&answer, of_operation(operation, caller, *exists), operation.rule, &what);
                 }
             })
             .await;

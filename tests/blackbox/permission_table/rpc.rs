@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::callers::{Caller, Credential};
-use super::expected::{Expected, of_rule};
+use super::expected::{Expected, of_operation};
 use super::fixture::{ABSENT_ID, Fixture, NO_TRACKER, Repo};
 use super::{AT_ONCE, Question, Selection, questions};
 use crate::harness::concurrent::for_each;
@@ -64,13 +64,13 @@ impl Decoder for Bytes {
 }
 
 /// The services of a running installation and their contracts.
-struct Services {
+pub(super) struct Services {
     pool: DescriptorPool,
     channels: Vec<(Role, Channel)>,
 }
 
 impl Services {
-    async fn of(cluster: &Cluster) -> Self {
+    pub(super) async fn of(cluster: &Cluster) -> Self {
         let mut channels = Vec::new();
         for role in &Role::ALL[..4] {
             channels.push((*role, cluster.channel(*role).await));
@@ -85,7 +85,7 @@ impl Services {
     }
 
     /// The roles that serve an operation.
-    fn roles(name: &str) -> &'static [Role] {
+    pub(super) fn roles(name: &str) -> &'static [Role] {
         match name.split('.').nth(1).unwrap_or_default() {
             "repo" => &[Role::Repo],
             "issue" => &[Role::Issue],
@@ -97,12 +97,17 @@ impl Services {
     }
 
     async fn call(&self, role: Role, name: &str, message: Vec<u8>, caller: &Caller) -> Result<Vec<u8>, Status> {
-        let (_, channel) = self.channels.iter().find(|(known, _)| *known == role).unwrap();
         let mut request = Request::new(message);
         if caller.credential != Credential::Nothing {
             let bearer = format!("Bearer {}", caller.user.token.as_deref().unwrap());
             request.metadata_mut().insert("authorization", bearer.parse().unwrap());
         }
+        self.send(role, name, request).await
+    }
+
+    /// Sends a request of any form to a role.
+    pub(super) async fn send(&self, role: Role, name: &str, request: Request<Vec<u8>>) -> Result<Vec<u8>, Status> {
+        let (_, channel) = self.channels.iter().find(|(known, _)| *known == role).unwrap();
         let mut client = tonic::client::Grpc::new(channel.clone());
         client.ready().await.unwrap();
         let path = format!("/{name}").parse().unwrap();
@@ -243,7 +248,7 @@ impl Call<'_> {
         let outcome = self.send(caller, None, exists).await;
         let what =
             format!("{} ({:?}) by {} (target exists: {exists})", operation.name, operation.capacity, caller.title);
-        check(&outcome, direct(caller, of_rule(operation.rule, caller, exists)), operation.rule, &what);
+        check(&outcome, direct(caller, of_operation(operation, caller, exists)), operation.rule, &what);
     }
 
     async fn about_repo(&self, question: Question<'_>) {

@@ -44,7 +44,7 @@ pub(super) async fn list(
         api.accounts_beside_caller(&context, &access, answer.issues.iter().flat_map(Issue::account_ids)).await?;
     let issues = answer.issues.into_iter().map(|issue| Issue::new(issue, &accounts, &access.urls));
     let issues = issues.collect::<Result<Vec<_>, _>>()?;
-    Ok(json::page(issues, list_headers(&query, page, answer.total_count, answer.is_partial, &api.links)))
+    Ok(json::page_of_texts(issues, list_headers(&query, page, answer.total_count, answer.is_partial, &api.links)))
 }
 
 /// Returns the filters of a query, without those that name accounts.

@@ -29,5 +29,5 @@ pub(super) async fn list(
         let urls = require(repositories.of(issue.repository_id), "repositories")?;
         issues.push(Issue::new(issue, &accounts, urls)?);
     }
-    Ok(json::page(issues, query.headers(page, answer.total_count, &api.links)))
+    Ok(json::page_of_texts(issues, query.headers(page, answer.total_count, &api.links)))
 }

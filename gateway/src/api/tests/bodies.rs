@@ -44,6 +44,7 @@ fn permission_checks() -> Vec<(&'static str, &'static str, CheckAccessRequest)> 
         ("POST", "/repos/bob/demo/keys", check("DeployKeyService/CreateDeployKey", false, demo())),
         ("POST", "/admin/users", check("AdministrationService/CreateUser", false, None)),
         ("PATCH", "/admin/users/bob", check("AdministrationService/UpdateUser", false, None)),
+        ("PATCH", "/admin/users/bob/quota", check("AdministrationService/UpdateQuota", false, None)),
         ("GET", "/admin/audit?since=x", check("AdministrationService/ListAuditEvents", false, None)),
     ]
 }
@@ -92,6 +93,7 @@ async fn every_mistake_names_its_field() {
         ),
         ("PATCH", "/admin/users/bob", r#"{"max_repo_creation":"x"}"#, "max_repo_creation", "type"),
         ("PATCH", "/admin/users/bob", r#"{"active":"x"}"#, "active", "type"),
+        ("PATCH", "/admin/users/bob/quota", r#"{"bytes":"1 GiB"}"#, "bytes", "type"),
         ("GET", "/admin/audit?since=2026-01-02T00:00:00Z&until=tomorrow", "", "until", "invalid"),
     ];
     for (method, path, body, field, code) in cases {

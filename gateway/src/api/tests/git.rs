@@ -56,8 +56,10 @@ async fn the_address_of_a_wiki_is_asked_for_as_the_wiki_of_its_repository() {
 async fn a_push_to_a_mirror_is_refused() {
     let (gateway, script) = Script::gateway().await;
     let repository = Some(repo::Repository { id: 7, is_mirror: true, ..Default::default() });
-    script
-        .respond(RPC, &repo::ResolveAccessResponse { repository, grant: "grant".into(), identity: None, stored_id: 7 });
+    script.respond(
+        RPC,
+        &repo::ResolveAccessResponse { repository, grant: "grant".into(), stored_id: 7, ..Default::default() },
+    );
     assert_eq!(refs(&gateway, "git-receive-pack").await, (403, "mirror repository is read-only".to_owned()));
     // A fetch is authorized; it fails because there is no git-svc here.
     assert_ne!(refs(&gateway, "git-upload-pack").await.0, 403);

@@ -66,7 +66,7 @@ impl Case {
         let grant = "grant".into();
         script.respond(
             ACCESS,
-            &repo::ResolveAccessResponse { repository: Some(repository), grant, identity: None, stored_id: 7 },
+            &repo::ResolveAccessResponse { repository: Some(repository), grant, stored_id: 7, ..Default::default() },
         );
         let user_id_by_email = [("bob@example.com".to_owned(), 3)].into();
         script.respond("AccountService/GetUsers", &repo::GetUsersResponse { users: vec![bob()], user_id_by_email });

@@ -177,6 +177,40 @@ async fn a_page_of_long_issues_is_answered() {
     tracker.script.respond(&list(), &answer);
     let (status, shown) = tracker.send("GET", PATH, "").await;
     assert_eq!((status, shown.as_array().unwrap().len()), (200, 5));
+    assert!(shown[0].get("truncated").is_none());
+
+    // Escaped, they are larger than a response may be.
+    let issue = issue::Issue { body: "<".repeat(1 << 20), ..open_issue() };
+    let answer = issue::ListIssuesResponse { issues: vec![issue; 5], total_count: 5, is_partial: false };
+    tracker.script.respond(&list(), &answer);
+    let (status, headers, text) = tracker.gateway.send("GET", PATH, Some(GOOD), "").await;
+    assert!(status == 200 && text.len() > 15 << 20 && text.len() <= 16 << 20, "{status} {}", text.len());
+    let shown: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(shown.as_array().unwrap().iter().all(|issue| issue["truncated"] == true));
+    assert!(headers.contains_key("etag"), "the tag of a large response");
+}
+
+#[tokio::test]
+async fn a_response_above_the_budget_is_422_for_a_read_and_short_for_a_write() {
+    let mut tracker = Tracker::new().await;
+    tracker.gateway.state.max_response_bytes = 64 << 10;
+    let issue = issue::Issue { body: "<".repeat(64 << 10), ..open_issue() };
+    tracker.script.respond(&list(), &issue::ListIssuesResponse { issues: vec![issue.clone()], ..Default::default() });
+    let (status, shown) = tracker.send("GET", PATH, "").await;
+    assert_eq!((status, &shown[0]["truncated"]), (200, &json!(true)));
+
+    tracker.script.respond(&format!("{ISSUES}/GetIssue"), &issue::GetIssueResponse { issue: Some(issue.clone()) });
+    let (status, shown) = tracker.send("GET", &format!("{PATH}/2"), "").await;
+    assert_eq!((status, &shown["message"]), (422, &json!("the response would have more than 65536 bytes")));
+    let labels = vec![label(); 2000];
+    let crowded = issue::Issue { labels, ..open_issue() };
+    tracker.script.respond(&list(), &issue::ListIssuesResponse { issues: vec![crowded], ..Default::default() });
+    let (status, shown) = tracker.send("GET", PATH, "").await;
+    assert_eq!((status, &shown["errors"][0]["field"]), (422, &json!("limit")));
+
+    tracker.script.respond(&format!("{ISSUES}/CreateIssue"), &issue::CreateIssueResponse { issue: Some(issue) });
+    let (status, shown) = tracker.send("POST", PATH, r#"{"title":"t"}"#).await;
+    assert_eq!((status, shown), (201, json!({"truncated": true})));
 }
 
 #[tokio::test]

@@ -38,19 +38,19 @@ fn team() -> Option<repo::Team> {
     Some(repo::Team { id: 7, name: "devs".into(), permission: Permission::Write.into(), ..Default::default() })
 }
 
-struct Case {
+pub(super) struct Case {
     gateway: TestGateway,
     script: Script,
 }
 
 impl Case {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let (gateway, script) = Script::gateway().await;
         Self { gateway, script }
     }
 
     /// Sends a request, checks that repo-svc got `expected`, and returns the status and JSON that the client gets.
-    async fn check<Q: Message + Default + PartialEq + Debug>(
+    pub(super) async fn check<Q: Message + Default + PartialEq + Debug>(
         &self,
         request: (&str, &str, &str),
         rpc: &str,
@@ -155,6 +155,17 @@ async fn a_name_that_cannot_exist_is_never_the_callers_own() {
     let answer = repo::CreateRepositoryResponse::default();
     let path = ("POST", "/org/%ff/repos", r#"{"name":"x"}"#);
     case.check(path, "RepositoryService/CreateRepository", expected, answer).await;
+}
+
+#[tokio::test]
+async fn an_address_is_verified_and_no_longer_so_by_its_path() {
+    let case = Case::new().await;
+    for (method, is_verified) in [("PUT", true), ("DELETE", false)] {
+        let expected =
+            repo::SetEmailVerificationRequest { username: "bob".into(), email: "b+x@example.com".into(), is_verified };
+        let path = "/admin/users/bob/emails/b%2Bx@example.com/verified";
+        case.check_204(method, path, "AdministrationService/SetEmailVerification", expected).await;
+    }
 }
 
 #[tokio::test]

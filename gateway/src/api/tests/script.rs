@@ -44,6 +44,8 @@ impl Script {
     pub(super) async fn gateway() -> (TestGateway, Self) {
         let script = Self::default();
         script.respond("AccessService/CheckAccess", &repo::CheckAccessResponse::default());
+        let identity = Some(repo::Identity::default());
+        script.respond("AccessService/Authenticate", &repo::AuthenticateResponse { identity });
         let services = axum::Router::new().fallback(served).with_state(script.clone());
         let mut gateway = TestGateway::of(services).await;
         let channel = &gateway.state.clients.repo;

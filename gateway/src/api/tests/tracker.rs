@@ -87,7 +87,8 @@ pub(super) fn shown_label() -> Value {
 
 fn access(identity: Option<repo::Identity>) -> repo::ResolveAccessResponse {
     let repository = repo::Repository { id: 7, owner: Some(bob()), name: "Demo".into(), ..Default::default() };
-    repo::ResolveAccessResponse { repository: Some(repository), stored_id: 7, grant: "grant".into(), identity }
+    let (repository, grant) = (Some(repository), "grant".into());
+    repo::ResolveAccessResponse { repository, stored_id: 7, grant, identity, ..Default::default() }
 }
 
 impl Tracker {

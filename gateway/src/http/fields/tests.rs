@@ -6,7 +6,7 @@ use super::*;
 use crate::http::json_value::parse_object;
 
 fn reader(text: &str) -> FieldReader {
-    FieldReader::new(parse_object(text.as_bytes()).unwrap(), LargeBodyPermit::default())
+    FieldReader::new(parse_object(text.as_bytes()).unwrap(), BodyPermit::default())
 }
 
 #[test]
@@ -90,7 +90,7 @@ proptest! {
             prop_assert!(!value.is_object() && !value.is_null());
             return Ok(());
         };
-        let mut body = FieldReader::new(values, LargeBodyPermit::default());
+        let mut body = FieldReader::new(values, BodyPermit::default());
         body.required_non_empty("name");
         body.required_map("config");
         body.texts("events");

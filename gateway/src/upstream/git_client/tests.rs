@@ -2,14 +2,17 @@
 
 use std::convert::Infallible;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::routing::{get, post};
 use bytes::Bytes;
-use ferrite_kit::server::{ListenerLimits, serve};
-use ferrite_kit::service_key::ServiceKey;
+use ferrite_kit::server::{ListenerOptions, serve};
+use ferrite_kit::service_key::ServiceVerifier;
+use ferrite_kit::testing::ServiceKeys;
 use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::ServiceRole;
 use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
@@ -19,12 +22,8 @@ use super::*;
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 const CHUNK_BYTES: usize = 64 * 1024;
 
-fn key() -> ServiceKey {
-    ServiceKey::new(vec![7; 32]).expect("32 bytes are enough")
-}
-
 fn client(address: Address) -> GitHttpClient {
-    GitHttpClient::new(address, Arc::new(ServiceTokenSource::new(key(), "gateway", Clock::system())))
+    GitHttpClient::new(address, crate::tests::git_credentials())
 }
 
 /// Returns the path of a test's own socket, which the next run of the test removes.
@@ -37,7 +36,7 @@ async fn server(name: &str, router: Router) -> (GitHttpClient, Lifecycle) {
     let address = Address::Unix(socket(name));
     let listener = address.bind().await.expect("no other test has this socket");
     let life = Lifecycle::new(Duration::from_millis(100));
-    life.spawn("server", serve(listener, router, ListenerLimits::default(), life.clone()));
+    life.spawn("server", serve(listener, router, ListenerOptions::default(), life.clone()));
     (client(address), life)
 }
 
@@ -83,16 +82,24 @@ async fn an_address_without_a_listener_is_unavailable() {
 
 #[tokio::test]
 async fn a_request_carries_the_service_credential_and_keeps_its_path_and_headers() {
-    let echo = |uri: Uri, headers: HeaderMap| async move {
-        let role = key().verify(headers[metadata::SERVICE].to_str().unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let keys = ServiceKeys::write(folder.path());
+    let verifier = ServiceVerifier::new(keys.public(), ServiceRole::GitSvc);
+    let echo = move |uri: Uri, headers: HeaderMap| async move {
+        let token = headers[metadata::SERVICE].to_str().unwrap();
+        let role = verifier.verify_at(token, Clock::system().now_secs()).unwrap();
         format!("{uri} {role} {}", headers[metadata::GRANT].to_str().unwrap())
     };
-    let (client, _life) = server("role", Router::new().route("/git/{id}/info-refs", get(echo))).await;
+    let (_, life) = server("role", Router::new().route("/git/{id}/info-refs", get(echo))).await;
+    let source = keys.token_source(ServiceRole::Gateway, &Clock::system());
+    let credentials = ChannelCredentials::new(source, ServiceRole::GitSvc);
+    let client = GitHttpClient::new(Address::Unix(socket("role")), credentials);
     let mut request = request("GET", "/git/7/info-refs?service=git-upload-pack", Body::empty());
     request.headers_mut().insert(metadata::GRANT, HeaderValue::from_static("signed"));
     request.headers_mut().insert(metadata::SERVICE, HeaderValue::from_static("forged"));
     let answer = client.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
     assert_eq!(answer, "/git/7/info-refs?service=git-upload-pack gateway signed");
+    life.stop();
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ async fn one_client_cannot_take_all_permits() {
 }
 
 #[test]
-fn addresses_are_trusted_from_services_only() {
+fn addresses_are_trusted_from_the_gateway_only() {
     let mut grant = Grant {
         user: None,
         repository: 1,
@@ -68,11 +68,16 @@ fn addresses_are_trusted_from_services_only() {
         store: String::new(),
         epoch: 1,
         issue_reach: ferrite_proto::grant::IssueReach::None,
+        reauthorization: None,
+        limits: ferrite_proto::grant::GrantLimits::default(),
     };
     let mut headers = HeaderMap::new();
     headers.insert(metadata::CLIENT, "192.0.2.1".parse().unwrap());
-    let (unknown, gateway) = (Caller::default(), Caller { service: Some("gateway".to_owned()), ..Caller::default() });
+    let (unknown, gateway) =
+        (Caller::default(), Caller { service: Some(ferrite_proto::ServiceRole::Gateway), ..Caller::default() });
     assert_eq!(ClientKey::of(&unknown, &grant, &headers), ClientKey::Unknown);
+    let other = Caller { service: Some(ferrite_proto::ServiceRole::HookSvc), ..Caller::default() };
+    assert_eq!(ClientKey::of(&other, &grant, &headers), ClientKey::Unknown);
     assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::Address("192.0.2.1".to_owned()));
     assert_eq!(ClientKey::of(&gateway, &grant, &HeaderMap::new()), ClientKey::Unknown);
     grant.user = Some(ferrite_proto::grant::GrantUser {
@@ -80,6 +85,7 @@ fn addresses_are_trusted_from_services_only() {
         username: String::new(),
         full_name: String::new(),
         email: String::new(),
+        token_id: 0,
     });
     assert_eq!(ClientKey::of(&gateway, &grant, &headers), ClientKey::User(7));
 }

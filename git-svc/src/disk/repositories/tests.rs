@@ -124,3 +124,31 @@ async fn paths_are_made_from_ids_only() {
     let inside = path.strip_prefix(store.root()).unwrap();
     assert_eq!(inside, Path::new("repos/6b/86/1.git"));
 }
+
+#[tokio::test]
+async fn no_other_user_may_enter_the_folders_of_a_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("new/store");
+    drop(store(&root).await);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for folder in FOLDERS {
+        assert_eq!(mode(&root.join(folder)), 0o700, "{folder}");
+        fs::set_permissions(root.join(folder), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    drop(store(&root).await);
+    assert!(FOLDERS.iter().all(|folder| mode(&root.join(folder)) == 0o700), "those of an earlier version are closed");
+}
+
+#[tokio::test]
+async fn a_repository_has_attributes_that_win() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path()).await;
+    let id = RepositoryId(1);
+    store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
+    let file = store.path(id).join("info/attributes");
+    for _ in 0..2 {
+        store.write_attributes(id).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "* -export-subst\n");
+    }
+    assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().filter(Result::is_ok).count(), 1);
+}

@@ -89,7 +89,8 @@ impl Ending {
     }
 }
 
-fn pid(child: &Child) -> Option<Pid> {
+/// Returns the id of a process that is not reaped yet.
+pub(super) fn pid(child: &Child) -> Option<Pid> {
     Pid::from_raw(i32::try_from(child.id()?).ok()?)
 }
 

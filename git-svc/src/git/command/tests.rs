@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use tokio::io::AsyncReadExt as _;
+
 use super::{maintenance_task::MaintenanceTask, *};
 
 fn bare(folder: &Path) -> PathBuf {

@@ -4,7 +4,6 @@ use super::*;
 use crate::repo::{
     read::{self, Deadline},
     refs::Page,
-    revision::Revision,
 };
 
 /// Unpacks all objects into loose files, so that one of them can be removed.
@@ -21,13 +20,13 @@ fn unpack(path: &Path) {
     }
 }
 
-/// Walks that count commits: the total of the log's last page, and whether `first` is an ancestor of `tip`. `None` where one
+/// Walks that count commits: the total of a long log's last page, and whether `first` is an ancestor of `tip`. `None` where one
 /// fails.
 fn walks(path: &Path, tip: Oid, first: Oid) -> (Option<usize>, Option<bool>) {
     let repo = git2::Repository::open_bare(path).unwrap();
     let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
     let page = Page { number: 5, size: 1 };
-    let log = read::log(&repo, &Revision::parse(b"main").unwrap(), page, &deadline);
+    let log = read::log::long_log(&repo, tip, page, &deadline);
     let is_ahead = repo.graph_descendant_of(tip, first);
     (log.ok().and_then(|log| log.total), is_ahead.ok())
 }

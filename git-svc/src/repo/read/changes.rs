@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use git2::{Oid, Repository, Tree, TreeEntry};
 
 use super::deadline::Deadline;
-use crate::types::error::GitError;
+use crate::{repo::objects, types::error::GitError};
 
 /// Depth of folders that are compared; deeper ones count as cut. Each level takes a frame of the worker's stack.
 const MAX_TREE_DEPTH: usize = 256;
@@ -49,15 +49,24 @@ type Entry = (i32, Oid);
 type Differences = BTreeMap<Vec<u8>, (Option<Entry>, Option<Entry>)>;
 
 impl TreeComparison<'_> {
-    /// Compares two trees; `None` is an empty one.
+    /// Compares the trees of two commits; `None` has an empty one. Trees that are too large to be read count as cut.
     ///
     /// # Errors
     /// Those of [`Deadline::check`] and of libgit2.
-    pub(super) fn compare(&mut self, old: Option<Oid>, new: Oid) -> Result<(), GitError> {
-        if old != Some(new) {
-            self.trees(&[], old, Some(new), 0)?;
+    pub(super) fn compare_commits(&mut self, old: Option<Oid>, new: Oid) -> Result<(), GitError> {
+        match self.try_compare_commits(old, new) {
+            Err(GitError::TooLarge { .. }) => {
+                self.paths.is_cut = true;
+                Ok(())
+            }
+            compared => compared,
         }
-        Ok(())
+    }
+
+    fn try_compare_commits(&mut self, old: Option<Oid>, new: Oid) -> Result<(), GitError> {
+        let old = old.map(|commit| objects::tree_id(self.repo, commit)).transpose()?;
+        let new = objects::tree_id(self.repo, new)?;
+        if old == Some(new) { Ok(()) } else { self.trees(&[], old, Some(new), 0) }
     }
 
     fn trees(&mut self, folder: &[u8], old: Option<Oid>, new: Option<Oid>, depth: usize) -> Result<(), GitError> {
@@ -110,8 +119,8 @@ impl TreeComparison<'_> {
     /// Returns the entries that differ between two trees, by name.
     fn differing(&mut self, old: Option<Oid>, new: Option<Oid>) -> Result<Differences, GitError> {
         let entry = |entry: &TreeEntry<'_>| (entry.filemode(), entry.id());
-        let old = old.map(|id| self.repo.find_tree(id)).transpose()?;
-        let new = new.map(|id| self.repo.find_tree(id)).transpose()?;
+        let old = old.map(|id| objects::find_tree(self.repo, id)).transpose()?;
+        let new = new.map(|id| objects::find_tree(self.repo, id)).transpose()?;
         let count = old.as_ref().map_or(0, Tree::len) + new.as_ref().map_or(0, Tree::len);
         *self.entries_left = self.entries_left.saturating_sub(count);
         let mut found = Differences::new();

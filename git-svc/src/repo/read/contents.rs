@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     repo::{
-        refs,
+        json_size::{json_bytes, url_bytes},
+        objects, refs,
         revision::{Resolved, Revision},
     },
     types::{error::GitError, path::TreePath},
@@ -23,6 +24,12 @@ pub const MAX_RESPONSE_BYTES: u64 = 8 << 20;
 
 /// Entries of the largest directory that is listed.
 pub const MAX_ENTRIES: usize = 20_000;
+/// Bytes of the list of a directory in JSON.
+const MAX_JSON_BYTES: u64 = 16 << 20;
+/// Bytes of an entry in JSON besides its path, with addresses of a usual length.
+const ENTRY_BYTES: u64 = 700;
+/// Copies of the path in the addresses of an entry.
+const PATH_COPIES: u64 = 5;
 
 /// One entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,16 +73,17 @@ pub struct Contents {
 /// Reads the object at `path` of the commit that `revision` names.
 ///
 /// # Errors
-/// `RevisionNotFound`, `PathNotFound`, and `TooLarge` for a directory of more than 20,000 entries.
+/// `RevisionNotFound`, `PathNotFound`, and `TooLarge` for a directory of more than 20,000 entries, or whose list would be too long.
 pub fn contents(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
     let resolved = match revision.resolve(repo) {
         Err(GitError::RevisionNotFound) => return empty(repo, revision, path),
         resolved => resolved?,
     };
     let Resolved { commit, .. } = resolved;
-    let root = repo.find_commit(commit)?.tree()?;
-    let target = at_path(repo, &root, path)?;
-    Ok(Contents { commit: Some(commit), display_ref: resolved.display(), target })
+    let root = objects::tree_of(repo, commit)?;
+    let display_ref = resolved.display();
+    let target = at_path(repo, &root, path, ResponseSize::new(&display_ref))?;
+    Ok(Contents { commit: Some(commit), display_ref, target })
 }
 
 /// Returns an empty directory for the root of a repository without commits. Other paths do not exist.
@@ -97,15 +105,15 @@ pub(super) fn is_unborn(repo: &Repository, revision: &Revision) -> Result<bool, 
     Ok(is_head && refs::is_empty(repo)?)
 }
 
-fn at_path(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Result<Target, GitError> {
+fn at_path(repo: &Repository, root: &Tree<'_>, path: &TreePath, size: ResponseSize) -> Result<Target, GitError> {
     let odb = repo.odb()?;
-    let mut reader = EntryReader { repo, odb, root, submodules: None, budget: MAX_RESPONSE_BYTES };
+    let mut reader = EntryReader { repo, odb, root, submodules: None, size, budget: MAX_RESPONSE_BYTES };
     if path.is_root() {
         return reader.directory(root, path).map(Target::Directory);
     }
     let (mode, id) = find(repo, root, path)?.ok_or(GitError::PathNotFound)?;
     if EntryKind::of(mode) == EntryKind::Directory {
-        return reader.directory(&repo.find_tree(id)?, path).map(Target::Directory);
+        return reader.directory(&objects::find_tree(repo, id)?, path).map(Target::Directory);
     }
     reader.entry(mode, id, path.name(), path.as_bytes().to_vec()).map(Target::Entry)
 }
@@ -124,7 +132,7 @@ pub(crate) fn find(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Resul
             return Ok(None);
         }
         drop(entry);
-        tree = repo.find_tree(id)?;
+        tree = objects::find_tree(repo, id)?;
     }
     Ok(None)
 }
@@ -135,15 +143,41 @@ struct EntryReader<'repo> {
     root: &'repo Tree<'repo>,
     /// `.gitmodules`, read at the first submodule.
     submodules: Option<Submodules>,
+    size: ResponseSize,
     /// Bytes of content that still fit into the response.
     budget: u64,
+}
+
+/// Size of a response in JSON. Every entry has its path and the revision in several addresses.
+#[derive(Clone, Copy, Debug)]
+struct ResponseSize {
+    /// Bytes of an entry besides its path.
+    entry_bytes: u64,
+}
+
+impl ResponseSize {
+    fn new(revision: &[u8]) -> Self {
+        Self { entry_bytes: ENTRY_BYTES + PATH_COPIES * url_bytes(revision) as u64 }
+    }
+
+    fn of_entry(self, path: &[u8]) -> u64 {
+        self.entry_bytes + PATH_COPIES * url_bytes(path) as u64 + 2 * json_bytes(path) as u64
+    }
 }
 
 impl EntryReader<'_> {
     fn directory(&mut self, tree: &Tree<'_>, path: &TreePath) -> Result<Vec<Entry>, GitError> {
         if tree.len() > MAX_ENTRIES {
-            return Err(GitError::TooLarge { what: "the directory", limit: MAX_ENTRIES as u64 });
+            let what = "the number of the folder's entries (use git/trees)";
+            return Err(GitError::TooLarge { what, limit: MAX_ENTRIES as u64 });
         }
+        let sizes = tree.iter().map(|entry| self.size.of_entry(path.join(entry.name_bytes()).as_slice()));
+        let Some(left) = MAX_JSON_BYTES.checked_sub(sizes.sum()) else {
+            let what = "the list of the folder in bytes (use git/trees)";
+            return Err(GitError::TooLarge { what, limit: MAX_JSON_BYTES });
+        };
+        // In base64 three bytes take four.
+        self.budget = self.budget.min(left / 4 * 3);
         tree.iter()
             .map(|entry| {
                 let name = entry.name_bytes();
@@ -167,7 +201,12 @@ impl EntryReader<'_> {
             }
             EntryKind::File | EntryKind::Symlink => {
                 let (size, content) = read_blob(self.repo, &self.odb, id, MAX_INLINE_BYTES.min(self.budget))?;
-                self.budget -= content.as_ref().map_or(0, |content| content.len() as u64);
+                let cost = |content: &Vec<u8>| match kind {
+                    // A target is text, and no base64.
+                    EntryKind::Symlink => json_bytes(content) / 4 * 3,
+                    EntryKind::File | EntryKind::Directory | EntryKind::Submodule => content.len(),
+                };
+                self.budget = self.budget.saturating_sub(content.as_ref().map_or(0, cost) as u64);
                 (entry.size, entry.content) = (size, content);
             }
         }

@@ -10,12 +10,15 @@ use git2::{ObjectType, Oid, Repository};
 
 use super::{
     changes::{ChangedPaths, TreeComparison},
-    commit::{Signature, signature_of},
+    commit::{CommitBounds, Signature, bounded_commit, time_and_parents, unreadable_commit},
     deadline::Deadline,
     pushed::{MAX_READ_COMMITS, NewCommits, beginning, new_commits},
 };
 use crate::{
-    repo::refs::{self, RefTable},
+    repo::{
+        refs::{self, RefTable},
+        revision::peel,
+    },
     types::{error::GitError, name::BranchName},
 };
 
@@ -33,6 +36,9 @@ const MAX_DESCRIPTION_BYTES: usize = 2 << 20;
 const OVERHEAD_BYTES: usize = 128;
 /// Most bytes of each name and each address.
 const MAX_IDENTITY_BYTES: usize = 256;
+/// What is read of a commit, with some bytes more than the longest texts have, so that a longer one is known as such.
+const READ_BOUNDS: CommitBounds =
+    CommitBounds { message_bytes: MAX_DESCRIBED_MESSAGE_BYTES + 8, parents: 2, identity_bytes: MAX_IDENTITY_BYTES + 8 };
 /// Commits that the walk of each update may read, also when the walks before it have read [`MAX_READ_COMMITS`].
 const MIN_READ_COMMITS: usize = 1000;
 /// Branches whose commits a new branch does not bring. With more of them, those with the first names.
@@ -215,7 +221,9 @@ fn commit_of(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
     if id.is_zero() {
         return Ok(None);
     }
-    Ok(repo.find_object(id, None)?.peel_to_commit().ok().map(|commit| commit.id()))
+    // An object that is missing is an error here, other than behind a tag.
+    repo.odb()?.read_header(id)?;
+    peel(repo, id)
 }
 
 /// Describes commits, and counts what they take of the bounds of the response.
@@ -235,20 +243,22 @@ impl Writer<'_> {
     }
 
     fn head(&mut self, branch: BranchName, tip: Oid) -> Result<HeadDescription, GitError> {
-        let parent = self.repo.find_commit(tip)?.parent_id(0).ok();
+        let (_, parents) = time_and_parents(self.repo, tip)?;
+        let parent = parents.first().copied();
         Ok(HeadDescription { branch, commit: self.commit(tip)?, parent })
     }
 
     fn commit(&mut self, id: Oid) -> Result<DescribedCommit, GitError> {
         let share = self.bytes_left / self.commits_left.max(1);
         self.commits_left = self.commits_left.saturating_sub(1);
-        let commit = self.repo.find_commit(id)?;
-        let header = commit.raw_header_bytes();
-        let author = Person::of(&signature_of(header, b"author ", &commit.author()));
-        let committer = Person::of(&signature_of(header, b"committer ", &commit.committer()));
+        let commit = match bounded_commit(self.repo, id, &READ_BOUNDS) {
+            Err(GitError::TooLarge { .. }) => unreadable_commit(id),
+            commit => commit?,
+        };
+        let (author, committer) = (Person::of(&commit.author), Person::of(&commit.committer));
         let left = share.saturating_sub(OVERHEAD_BYTES + author.bytes() + committer.bytes());
-        let message = beginning(commit.message_raw_bytes(), self.limits.message_bytes.min(left / 2));
-        let is_message_cut = String::from_utf8_lossy(commit.message_raw_bytes()).len() > message.len();
+        let message = beginning(&commit.message, self.limits.message_bytes.min(left / 2));
+        let is_message_cut = String::from_utf8_lossy(&commit.message).len() > message.len();
         let mut left = left - message.len();
         let mut comparison = TreeComparison {
             repo: self.repo,
@@ -259,9 +269,8 @@ impl Writer<'_> {
             paths: ChangedPaths::default(),
         };
         // What a merge brought has been told by the commits that it merged.
-        if commit.parent_count() < 2 {
-            let parent = commit.parents().next().map(|parent| parent.tree_id());
-            comparison.compare(parent, commit.tree_id())?;
+        if commit.parents.len() < 2 {
+            comparison.compare_commits(commit.parents.first().copied(), id)?;
         }
         let paths = comparison.paths;
         self.bytes_left = self.bytes_left.saturating_sub(share - left.min(share));

@@ -10,17 +10,24 @@ use std::{
 use git2::{Oid, Repository, Sort};
 
 use super::{
-    commit::{CommitInfo, commit_info},
+    commit::{CommitInfo, time_and_parents},
+    commit_list::CommitList,
     contents::is_unborn,
     deadline::Deadline,
 };
 use crate::{
-    repo::{refs::Page, revision::Revision},
+    repo::{objects, refs::Page, revision::Revision},
     types::{error::GitError, path::TreePath},
 };
 
 /// Commits that the walk along a path visits before a git process takes over, which can use changed-path filters.
 pub const MAX_PATH_STEPS: usize = 10_000;
+/// Commits that a walk visits with a look at the size of each. If none of them is oversized, the others are taken for such, too.
+const MAX_CHECKED_STEPS: usize = 2000;
+/// Commits that a walk may have found: those that it has visited, and their parents.
+const MAX_FOUND_COMMITS: usize = 1_000_000;
+/// Objects on the way to the path, of all commits that a walk along it has found.
+const MAX_TRAIL_OBJECTS: usize = 1_000_000;
 
 /// A page of history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +67,26 @@ pub fn start(repo: &Repository, revision: &Revision) -> Result<Option<Oid>, GitE
 /// `RevisionNotFound`, and those of [`Deadline::check`].
 pub fn log(repo: &Repository, revision: &Revision, page: Page, deadline: &Deadline) -> Result<LogPage, GitError> {
     let Some(tip) = start(repo, revision)? else { return Ok(empty()) };
+    let mut walk = TimeWalk::new(repo, deadline);
+    walk.push(tip)?;
+    let mut collected = PageCollector::new(page);
+    for steps in 0.. {
+        if steps >= MAX_CHECKED_STEPS && !walk.has_oversized {
+            return long_log(repo, tip, page, deadline);
+        }
+        if !walk.next()?.is_some_and(|id| collected.take(id)) {
+            break;
+        }
+    }
+    collected.finish(repo)
+}
+
+/// Reads a page of a long history with libgit2's walk, which takes parents from the commit-graph where there is one, and loads the others
+/// whatever their size.
+///
+/// # Errors
+/// Those of libgit2, and of [`Deadline::check`].
+pub(crate) fn long_log(repo: &Repository, tip: Oid, page: Page, deadline: &Deadline) -> Result<LogPage, GitError> {
     let mut walk = repo.revwalk()?;
     // Any other order loads the whole history first.
     walk.set_sorting(Sort::NONE)?;
@@ -88,11 +115,13 @@ pub fn log_of_path(
     deadline: &Deadline,
 ) -> Result<PathLog, GitError> {
     let Some(tip) = start(repo, revision)? else { return Ok(PathLog::Page(empty())) };
-    let mut walk = PathWalk::new(repo, path);
+    let mut walk = PathWalk::new(repo, path, deadline);
     walk.push(tip, None)?;
     let mut collected = PageCollector::new(page);
     for _ in 0..steps {
-        deadline.check()?;
+        if walk.trail_objects > MAX_TRAIL_OBJECTS {
+            break;
+        }
         let Some((id, is_change)) = walk.step()? else { return Ok(PathLog::Page(collected.finish(repo)?)) };
         if is_change && !collected.take(id) {
             return Ok(PathLog::Page(collected.finish(repo)?));
@@ -109,7 +138,7 @@ pub fn log_of_path(
 pub fn page_of(repo: &Repository, ids: &[Oid], page: Page) -> Result<LogPage, GitError> {
     let shown = &ids[..ids.len().min(page.size)];
     let has_more = ids.len() > page.size;
-    let commits = shown.iter().map(|id| commit_info(repo, *id)).collect::<Result<Vec<_>, _>>()?;
+    let commits = CommitList::read(repo, shown.iter().copied())?;
     let is_end = !has_more && (!commits.is_empty() || page.number <= 1);
     let total = is_end.then(|| skipped(page).saturating_add(commits.len()));
     Ok(LogPage { commits, has_more, total })
@@ -153,6 +182,48 @@ impl PageCollector {
     }
 }
 
+/// A walk through history by commit time, newest first, as libgit2's own, which loads a commit whatever its size.
+struct TimeWalk<'a> {
+    repo: &'a Repository,
+    deadline: &'a Deadline,
+    queue: BinaryHeap<(i64, Reverse<usize>, Oid)>,
+    seen: HashSet<Oid>,
+    /// True if a commit is beyond the limits of today.
+    has_oversized: bool,
+}
+
+impl<'a> TimeWalk<'a> {
+    fn new(repo: &'a Repository, deadline: &'a Deadline) -> Self {
+        Self { repo, deadline, queue: BinaryHeap::new(), seen: HashSet::new(), has_oversized: false }
+    }
+
+    /// Queues a commit unless it was queued before.
+    fn push(&mut self, id: Oid) -> Result<(), GitError> {
+        if !self.seen.insert(id) {
+            return Ok(());
+        }
+        self.deadline.check()?;
+        let time = match objects::find_commit(self.repo, id) {
+            Err(GitError::TooLarge { .. }) => {
+                self.has_oversized = true;
+                time_and_parents(self.repo, id)?.0
+            }
+            commit => commit?.time().seconds(),
+        };
+        self.queue.push((time, Reverse(self.seen.len()), id));
+        if self.seen.len() > MAX_FOUND_COMMITS { Err(GitError::TimedOut { what: "the log" }) } else { Ok(()) }
+    }
+
+    /// Returns the next commit; `None` at the end.
+    fn next(&mut self) -> Result<Option<Oid>, GitError> {
+        let Some((_, _, id)) = self.queue.pop() else { return Ok(None) };
+        for parent in time_and_parents(self.repo, id)?.1 {
+            self.push(parent)?;
+        }
+        Ok(Some(id))
+    }
+}
+
 /// Mode and id of each object from the root tree to the entry at the path; shorter if the path does not exist.
 type Trail = Vec<(i32, Oid)>;
 
@@ -164,6 +235,9 @@ struct PathWalk<'repo> {
     queue: BinaryHeap<(i64, Reverse<u64>, Queued)>,
     seen: HashSet<Oid>,
     found: u64,
+    /// Objects of all trails so far.
+    trail_objects: usize,
+    deadline: &'repo Deadline,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -173,9 +247,9 @@ struct Queued {
 }
 
 impl<'repo> PathWalk<'repo> {
-    fn new(repo: &'repo Repository, path: &TreePath) -> Self {
+    fn new(repo: &'repo Repository, path: &TreePath, deadline: &'repo Deadline) -> Self {
         let parts = path.components().map(<[u8]>::to_vec).collect();
-        Self { repo, parts, queue: BinaryHeap::new(), seen: HashSet::new(), found: 0 }
+        Self { repo, parts, queue: BinaryHeap::new(), seen: HashSet::new(), found: 0, trail_objects: 0, deadline }
     }
 
     /// Queues a commit unless it was queued before.
@@ -183,25 +257,30 @@ impl<'repo> PathWalk<'repo> {
         if !self.seen.insert(id) {
             return Ok(());
         }
-        let commit = self.repo.find_commit(id)?;
         let trail = match trail {
             Some(trail) => trail,
-            None => self.trail(commit.tree_id(), &Trail::new())?,
+            None => self.trail(id, &Trail::new())?,
         };
         self.found += 1;
-        self.queue.push((commit.time().seconds(), Reverse(self.found), Queued { id, trail }));
+        self.trail_objects += trail.len();
+        let (time, _) = time_and_parents(self.repo, id)?;
+        self.queue.push((time, Reverse(self.found), Queued { id, trail }));
         Ok(())
     }
 
     /// Returns the next commit and whether it changed the path; `None` at the end.
     fn step(&mut self) -> Result<Option<(Oid, bool)>, GitError> {
         let Some((_, _, Queued { id, trail })) = self.queue.pop() else { return Ok(None) };
-        let commit = self.repo.find_commit(id)?;
         let own = self.target(&trail);
-        let mut parents = Vec::with_capacity(commit.parent_count());
-        for parent in commit.parent_ids() {
-            let tree = self.repo.find_commit(parent)?.tree_id();
-            let before = self.trail(tree, &trail)?;
+        let (_, ids) = time_and_parents(self.repo, id)?;
+        let mut parents = Vec::with_capacity(ids.len());
+        let mut held = 0;
+        for parent in ids {
+            let before = self.trail(parent, &trail)?;
+            held += before.len();
+            if held > MAX_TRAIL_OBJECTS {
+                return Err(GitError::TimedOut { what: "the log" });
+            }
             if self.target(&before) == own {
                 self.push(parent, Some(before))?;
                 return Ok(Some((id, false)));
@@ -221,9 +300,14 @@ impl<'repo> PathWalk<'repo> {
         trail.get(self.parts.len()).copied()
     }
 
-    /// Returns the trail from `root`. From the first object that is the same as in `known`, the trail of a neighbouring
-    /// commit, the rest is copied from there.
-    fn trail(&self, root: Oid, known: &Trail) -> Result<Trail, GitError> {
+    /// Returns the trail of a commit. From the first object that is the same as in `known`, the trail of a neighbouring
+    /// commit, the rest is copied from there. A tree that is too large to be read ends it.
+    fn trail(&self, commit: Oid, known: &Trail) -> Result<Trail, GitError> {
+        self.deadline.check()?;
+        let root = match objects::tree_id(self.repo, commit) {
+            Err(GitError::TooLarge { .. }) => return Ok(Trail::new()),
+            root => root?,
+        };
         let mut trail = vec![(0o040_000, root)];
         for (depth, part) in self.parts.iter().enumerate() {
             if trail.last() == known.get(depth) {
@@ -234,7 +318,10 @@ impl<'repo> PathWalk<'repo> {
             if mode != 0o040_000 {
                 break;
             }
-            let tree = self.repo.find_tree(id)?;
+            let tree = match objects::find_tree(self.repo, id) {
+                Err(GitError::TooLarge { .. }) => break,
+                tree => tree?,
+            };
             let Some(entry) = tree.get_name_bytes(part) else { break };
             trail.push((entry.filemode(), entry.id()));
         }

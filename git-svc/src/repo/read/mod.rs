@@ -1,7 +1,9 @@
 //! Reads of repositories as plain structs, for jobs of the pool. Not here: messages of a protocol.
 
+mod branches;
 mod changes;
 pub mod commit;
+pub mod commit_list;
 pub mod contents;
 pub mod deadline;
 pub mod describe;
@@ -16,8 +18,9 @@ pub mod tree;
 
 pub(crate) use self::path_logs::{PathLogCache, PathLogKey};
 pub use self::{
+    branches::{BranchInfo, BranchPage, branch, branches},
     changes::ChangedPaths,
-    commit::{BranchInfo, BranchPage, CommitInfo, Signature, branch, branches, commit, commit_info},
+    commit::{CommitInfo, Signature, commit, commit_info},
     contents::{Contents, Entry, Target, contents},
     deadline::Deadline,
     describe::{

@@ -3,16 +3,18 @@
 use git2::{ObjectType, Oid, Repository};
 
 use super::{
-    commit::{CommitInfo, Signature, commit_info, signature_of},
+    commit::{CommitInfo, Signature, signature_in, signature_of},
+    commit_list::CommitList,
     contents::MAX_RESPONSE_BYTES,
     entry::read_blob,
 };
 use crate::{
     repo::{
+        objects::{self, ObjectHead},
         refs::{self, Page, RefEntry, RefTable},
         revision::{object_by_id, object_id},
     },
-    types::{error::GitError, name::RefName},
+    types::{error::GitError, limits::MAX_COMMIT_BYTES, name::RefName},
 };
 
 /// A tag and the commit that it points to, directly or through tag objects.
@@ -70,6 +72,8 @@ pub struct TagObject {
     pub target: Oid,
     /// The type of that object.
     pub kind: ObjectType,
+    /// True if the message is longer.
+    pub is_truncated: bool,
 }
 
 /// Returns a page of the refs of tags that lead to a commit, sorted by name, and the number of all such tags.
@@ -86,13 +90,14 @@ pub fn tag_refs(table: &RefTable, page: Page) -> refs::RefPage {
 /// # Errors
 /// Those of libgit2.
 pub fn tags(repo: &Repository, listed: &refs::RefPage) -> Result<TagPage, GitError> {
-    let mut tags = Vec::with_capacity(listed.entries.len());
-    for entry in &listed.entries {
-        let tag = entry.peeled.is_some().then_some(entry.target);
-        let commit = commit_info(repo, entry.peeled.unwrap_or(entry.target))?;
-        tags.push(TagInfo { name: entry.name.short().to_vec(), tag, commit });
-    }
-    Ok(TagPage { tags, total: listed.total })
+    let ids = listed.entries.iter().map(|entry| entry.peeled.unwrap_or(entry.target));
+    let commits = CommitList::read(repo, ids)?;
+    let tag = |(entry, commit): (&RefEntry, CommitInfo)| TagInfo {
+        name: entry.name.short().to_vec(),
+        tag: entry.peeled.is_some().then_some(entry.target),
+        commit,
+    };
+    Ok(TagPage { tags: listed.entries.iter().zip(commits).map(tag).collect(), total: listed.total })
 }
 
 /// Returns the refs of a page with the types of their objects.
@@ -135,17 +140,24 @@ pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
     }
 }
 
-/// Reads the tag object with this full or abbreviated id.
+/// Reads the tag object with this full or abbreviated id. The message of an oversized one is truncated.
 ///
 /// # Errors
-/// `ObjectNotFound`.
+/// `ObjectNotFound`, and `TooLarge` for an oversized tag whose fields cannot be read.
 pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
     let id = find(repo, id)?;
     let (_, kind) = repo.odb()?.read_header(id)?;
     if kind != ObjectType::Tag {
         return Err(GitError::ObjectNotFound);
     }
-    let tag = repo.find_tag(id)?;
+    let tag = match objects::find_tag(repo, id) {
+        Ok(tag) => tag,
+        Err(error @ GitError::TooLarge { .. }) => {
+            let head = ObjectHead::read(repo, id, MAX_COMMIT_BYTES)?;
+            return head.and_then(|head| oversized_tag(id, &head)).ok_or(error);
+        }
+        Err(error) => return Err(error),
+    };
     let odb = repo.odb()?;
     let raw = odb.read(id)?;
     Ok(TagObject {
@@ -155,6 +167,26 @@ pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
         tagger: tag.tagger().map(|tagger| signature_of(header(raw.data()), b"tagger ", &tagger)),
         target: tag.target_id(),
         kind: tag.target_type().unwrap_or(ObjectType::Any),
+        is_truncated: false,
+    })
+}
+
+/// Returns the fields of an oversized tag; `None` if they are not in its header.
+fn oversized_tag(id: Oid, head: &ObjectHead) -> Option<TagObject> {
+    Some(TagObject {
+        id,
+        name: head.after(b"tag ")?.to_vec(),
+        message: head.message.clone(),
+        tagger: head.after(b"tagger ").and_then(signature_in),
+        target: head.id_after(b"object ")?,
+        kind: match head.after(b"type ")? {
+            b"commit" => ObjectType::Commit,
+            b"tree" => ObjectType::Tree,
+            b"blob" => ObjectType::Blob,
+            b"tag" => ObjectType::Tag,
+            _ => return None,
+        },
+        is_truncated: true,
     })
 }
 

@@ -10,10 +10,13 @@ use std::{
     collections::{BinaryHeap, HashMap},
 };
 
-use git2::{Commit, ErrorCode, Oid, Repository};
+use git2::{ObjectType, Oid, Repository};
 
-use super::deadline::Deadline;
-use crate::types::error::GitError;
+use super::{commit::time_and_parents, deadline::Deadline};
+use crate::{
+    repo::objects::{self, ObjectHead},
+    types::error::GitError,
+};
 
 /// Most commits of one response.
 pub const MAX_PUSHED_COMMITS: usize = 1000;
@@ -21,8 +24,12 @@ pub const MAX_PUSHED_COMMITS: usize = 1000;
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// Most bytes of all messages of a response of 2 MiB, which has up to 64 bytes of each commit besides.
 const MAX_MESSAGES_BYTES: usize = (2 << 20) - 64 * MAX_PUSHED_COMMITS;
+/// Bytes of a character of UTF-8 behind a cut, which may begin before it.
+const MAX_CHARACTER_BYTES: usize = 4;
 /// Most commits that one walk reads.
 pub(super) const MAX_READ_COMMITS: usize = 100_000;
+/// Most parents of all commits that one walk reads.
+const MAX_READ_PARENTS: usize = 1_000_000;
 /// Commits that a walk visits after it seems to be complete, for commits whose clocks were behind. As many as in git.
 const SLACK_COMMITS: usize = 5;
 
@@ -48,12 +55,12 @@ pub fn pushed_commits(
     limit: usize,
     deadline: &Deadline,
 ) -> Result<Vec<PushedCommit>, GitError> {
-    if find(repo, new)?.is_none() {
+    if !is_commit(repo, new)? {
         return Err(GitError::CommitNotFound);
     }
     let mut walk = Walk::new(repo, deadline, limit, MAX_READ_COMMITS);
     walk.push(new, false)?;
-    if find(repo, old)?.is_some() {
+    if is_commit(repo, old)? {
         walk.push(old, true)?;
     }
     walk.run()?;
@@ -95,11 +102,11 @@ pub(super) fn new_commits(
     Ok(NewCommits { newest, total: walk.visited_new, read: walk.seen.len() })
 }
 
-/// Returns the commit with this id; `None` if there is no such object, or it is no commit.
-fn find(repo: &Repository, id: Oid) -> Result<Option<Commit<'_>>, GitError> {
-    match repo.find_commit(id) {
-        Ok(commit) => Ok(Some(commit)),
-        Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
+/// Returns whether there is a commit with this id.
+fn is_commit(repo: &Repository, id: Oid) -> Result<bool, GitError> {
+    match repo.odb()?.read_header(id) {
+        Ok((_, kind)) => Ok(kind == ObjectType::Commit),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
@@ -114,6 +121,8 @@ struct Walk<'a> {
     limit: usize,
     /// Commits that the walk reads. Those beyond count as missing.
     max_read: usize,
+    /// Parents that the walk may still keep. Those beyond count as missing, too.
+    parents_left: usize,
     queue: ByTime,
     /// Commits of the queue that the old end has not, as far as known.
     queued_new: usize,
@@ -144,6 +153,7 @@ impl<'a> Walk<'a> {
             deadline,
             limit,
             max_read,
+            parents_left: MAX_READ_PARENTS,
             queue: BinaryHeap::new(),
             queued_new: 0,
             seen: HashMap::new(),
@@ -166,8 +176,9 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         self.deadline.check()?;
-        let commit = self.repo.find_commit(id)?;
-        let (time, parents) = (commit.time().seconds(), commit.parent_ids().collect());
+        let (time, mut parents) = time_and_parents(self.repo, id)?;
+        parents.truncate(self.parents_left);
+        self.parents_left -= parents.len();
         self.queue.push((time, Reverse(self.seen.len()), id));
         self.queued_new += usize::from(!is_old);
         self.seen.insert(id, Seen { time, parents, is_old, is_queued: true });
@@ -260,7 +271,14 @@ fn with_messages(repo: &Repository, ids: &[Oid]) -> Result<Vec<PushedCommit>, Gi
     let mut commits = Vec::with_capacity(ids.len());
     for (index, id) in ids.iter().enumerate() {
         let share = bytes_left / (ids.len() - index);
-        let message = beginning(repo.find_commit(*id)?.message_raw_bytes(), share.min(MAX_MESSAGE_BYTES));
+        let max_bytes = share.min(MAX_MESSAGE_BYTES);
+        let message = match objects::find_commit(repo, *id) {
+            Err(GitError::TooLarge { .. }) => {
+                let head = ObjectHead::read(repo, *id, max_bytes + MAX_CHARACTER_BYTES)?;
+                beginning(&head.unwrap_or_default().message, max_bytes)
+            }
+            commit => beginning(commit?.message_raw_bytes(), max_bytes),
+        };
         bytes_left -= message.len();
         commits.push(PushedCommit { id: *id, message });
     }

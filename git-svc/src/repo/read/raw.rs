@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     repo::{
+        objects,
         refs::lookup,
         revision::{commit_by_id, object_id, peel},
     },
@@ -50,7 +51,7 @@ pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> 
     }
     let (commit, path) = split(repo, ref_and_path)?;
     let path = TreePath::literal(path).map_err(|_| GitError::PathNotFound)?;
-    let root = repo.find_commit(commit)?.tree()?;
+    let root = objects::tree_of(repo, commit)?;
     let (mode, blob) = find(repo, &root, &path)?.ok_or(GitError::PathNotFound)?;
     if !matches!(EntryKind::of(mode), EntryKind::File | EntryKind::Symlink) {
         return Err(GitError::PathNotFound);

@@ -3,6 +3,7 @@
 mod data;
 mod describe;
 mod pushed;
+mod sizes;
 
 use git2::{Oid, Repository};
 

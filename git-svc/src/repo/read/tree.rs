@@ -4,7 +4,7 @@ use git2::{ObjectType, Oid, Repository, Tree};
 
 use super::{deadline::Deadline, entry::EntryKind};
 use crate::{
-    repo::revision::Revision,
+    repo::{objects, revision::Revision},
     types::{error::GitError, path::MAX_PATH},
 };
 
@@ -12,6 +12,8 @@ use crate::{
 pub const MAX_ITEMS: usize = 100_000;
 /// Bytes of all paths in one response.
 pub const MAX_PATHS: usize = 8 << 20;
+/// Bytes of the trees on the way to an entry, all levels together, as they are stored. In memory they take about twice as much.
+const MAX_WALK_BYTES: u64 = 64 << 20;
 
 /// An entry of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ pub fn tree(
     let odb = repo.odb()?;
     let mut listing = TreeListing { id, items: Vec::new(), is_truncated: false };
     let mut room = MAX_PATHS;
-    walk(repo, repo.find_tree(id)?, |entry| {
+    walk(repo, objects::find_tree(repo, id)?, |entry| {
         deadline.check()?;
         let Some(left) = room.checked_sub(entry.path.len()).filter(|_| listing.items.len() < MAX_ITEMS) else {
             listing.is_truncated = true;
@@ -103,21 +105,23 @@ pub(crate) struct WalkEntry<'a> {
 }
 
 /// Calls `visit` for every entry in git's order. Keeps one tree per level in memory; the length limit of paths bounds the
-/// levels.
+/// levels, and [`MAX_WALK_BYTES`] all of them together.
 ///
 /// # Errors
-/// `TooLarge` for a path above [`MAX_PATH`], and those of `visit`.
+/// `TooLarge` for a path above [`MAX_PATH`] and for trees that are too large, and those of `visit`.
 pub(crate) fn walk(
     repo: &Repository,
     root: Tree<'_>,
     mut visit: impl FnMut(&WalkEntry<'_>) -> Result<Step, GitError>,
 ) -> Result<(), GitError> {
     let mut path = Vec::new();
-    // Per level: the tree, the index of its next entry, and the length of the path to the tree.
-    let mut levels = vec![(root, 0_usize, 0_usize)];
-    while let Some((tree, next, base)) = levels.last_mut() {
+    let mut bytes = objects::size(repo, root.id())?;
+    // Per level: the tree and its bytes, the index of its next entry, and the length of the path to the tree.
+    let mut levels = vec![((root, bytes), 0_usize, 0_usize)];
+    while let Some(((tree, tree_bytes), next, base)) = levels.last_mut() {
         path.truncate(*base);
         let Some(entry) = tree.get(*next) else {
+            bytes -= *tree_bytes;
             levels.pop();
             continue;
         };
@@ -134,7 +138,12 @@ pub(crate) fn walk(
                 path.push(b'/');
                 let base = path.len();
                 drop(entry);
-                levels.push((repo.find_tree(id)?, 0, base));
+                let below = objects::sized_tree(repo, id)?;
+                bytes += below.1;
+                if bytes > MAX_WALK_BYTES {
+                    return Err(GitError::TooLarge { what: "the folders above a path", limit: MAX_WALK_BYTES });
+                }
+                levels.push((below, 0, base));
             }
             Step::Into => {}
         }

@@ -18,13 +18,12 @@ use super::{
 };
 use crate::{
     disk::repositories::ref_path,
+    repo::objects::{MAX_TAG_DEPTH, tag_target},
     types::{error::GitError, name::RefName},
 };
 
 /// Bytes of the largest loose ref file.
 const MAX_REF_FILE_BYTES: u64 = 4096;
-/// Maximum length of a chain of tags that point to tags.
-const MAX_TAG_DEPTH: usize = 1000;
 
 /// A ref as stored in its file.
 struct RawRef {
@@ -243,8 +242,8 @@ fn kind_of(odb: &Odb<'_>, id: Oid) -> Result<Option<ObjectType>, GitError> {
 fn follow(repo: &Repository, odb: &Odb<'_>, tag: Oid) -> Result<Option<(Oid, ObjectType)>, GitError> {
     let mut id = tag;
     for _ in 0..MAX_TAG_DEPTH {
-        let Ok(tag) = repo.find_tag(id) else { return Ok(None) };
-        id = tag.target_id();
+        let Ok(target) = tag_target(repo, id) else { return Ok(None) };
+        id = target;
         match kind_of(odb, id)? {
             Some(ObjectType::Tag) => {}
             kind => return Ok(kind.map(|kind| (id, kind))),

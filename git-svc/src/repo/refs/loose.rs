@@ -97,6 +97,6 @@ fn is_symbolic(path: &Path) -> Result<bool, GitError> {
 
 /// Returns whether the ref may point to `target`: branches to commits, other refs to any existing object.
 fn may_point_to(repo: &Repository, edit: &RefEdit, target: Oid) -> bool {
-    let object = repo.find_object(target, None);
-    object.is_ok_and(|object| edit.name.branch().is_none() || object.kind() == Some(ObjectType::Commit))
+    let header = repo.odb().and_then(|odb| odb.read_header(target));
+    header.is_ok_and(|(_, kind)| edit.name.branch().is_none() || kind == ObjectType::Commit)
 }

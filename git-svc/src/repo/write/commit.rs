@@ -1,7 +1,7 @@
 //! The part that all commits by API share: the base, the message and the commit object. Not here: which files change
 //! (`files`). The caller syncs the objects and moves the ref.
 
-use git2::{Commit, Oid, Repository};
+use git2::{Oid, Repository};
 
 use super::{
     overlay::Overlay,
@@ -9,14 +9,15 @@ use super::{
 };
 use crate::{
     repo::{
+        objects,
         read::{CommitInfo, Entry, commit_info},
         refs::{self, RefEdit},
     },
-    types::{error::GitError, name::BranchName},
+    types::{error::GitError, limits::MAX_COMMIT_BYTES, name::BranchName},
 };
 
-/// Bytes of the longest message.
-const MAX_MESSAGE: usize = 1 << 20;
+/// Bytes of the longest message. The rest of a commit is for its header, which has two names and two addresses of 255 characters.
+const MAX_MESSAGE_BYTES: usize = MAX_COMMIT_BYTES - (16 << 10);
 
 /// Message, branch and identities of a commit.
 #[derive(Clone, Debug)]
@@ -61,7 +62,14 @@ pub(super) struct CommitBase<'repo> {
     repo: &'repo Repository,
     branch: BranchName,
     old: Option<Oid>,
-    base: Option<Commit<'repo>>,
+    base: Option<Base>,
+}
+
+/// The commit that another is made on, and its tree.
+#[derive(Clone, Copy)]
+struct Base {
+    commit: Oid,
+    tree: Oid,
 }
 
 impl<'repo> CommitBase<'repo> {
@@ -88,13 +96,14 @@ impl<'repo> CommitBase<'repo> {
             }
             Some(new) => (new.clone(), None, tip),
         };
-        let base = start.map(|tip| repo.find_commit(tip)).transpose()?;
+        let base = |commit| objects::tree_id(repo, commit).map(|tree| Base { commit, tree });
+        let base = start.map(base).transpose()?;
         Ok(Self { repo, branch, old, base })
     }
 
     /// Returns an overlay on the base's tree.
     pub(super) fn overlay(&self) -> Result<Overlay<'repo>, GitError> {
-        Ok(Overlay::new(self.repo, self.base.as_ref().map(Commit::tree).transpose()?))
+        Overlay::new(self.repo, self.base.map(|base| base.tree))
     }
 
     /// Writes the trees and the commit; `blobs` were written before.
@@ -110,10 +119,10 @@ impl<'repo> CommitBase<'repo> {
     ) -> Result<PreparedCommit, GitError> {
         let mut written = blobs;
         let tree = overlay.write(&mut written)?;
-        if self.base.as_ref().is_some_and(|base| base.tree_id() == tree) {
+        if self.base.is_some_and(|base| base.tree == tree) {
             return Err(GitError::UnchangedContent);
         }
-        let parents: Vec<_> = self.base.iter().map(Commit::id).collect();
+        let parents: Vec<_> = self.base.iter().map(|base| base.commit).collect();
         let people = (&draft.author, &draft.committer);
         let new_commit = write_commit(self.repo, tree, &parents, people, &draft.message)?;
         written.push(new_commit);
@@ -126,7 +135,7 @@ fn check_message(message: &str) -> Result<(), GitError> {
     if message.trim().is_empty() {
         return Err(GitError::invalid("message", "required", "must not be empty"));
     }
-    if message.len() > MAX_MESSAGE {
+    if message.len() > MAX_MESSAGE_BYTES {
         return Err(GitError::invalid("message", "too_long", "is too long"));
     }
     if message.contains('\0') {

@@ -6,9 +6,16 @@ use std::collections::BTreeMap;
 use git2::{Oid, Repository, Tree};
 
 use crate::{
-    repo::read::EntryKind,
-    types::{error::GitError, path::TreePath},
+    repo::{objects, read::EntryKind},
+    types::{
+        error::GitError,
+        limits::{MAX_TREE_BYTES, MAX_TREE_ENTRIES, MIN_TREE_ENTRY_BYTES},
+        path::TreePath,
+    },
 };
+
+/// Bytes of all trees that one commit loads, as they are stored. In memory they take about twice as much.
+const MAX_LOADED_BYTES: u64 = 64 << 20;
 
 /// Mode of a regular file.
 pub(super) const FILE_MODE: i32 = 0o100_644;
@@ -35,11 +42,15 @@ pub(super) type Obstacle = &'static str;
 pub(super) struct Overlay<'repo> {
     repo: &'repo Repository,
     root: Folder<'repo>,
+    /// Bytes of the loaded trees.
+    loaded_bytes: u64,
 }
 
 #[derive(Default)]
 struct Folder<'repo> {
     base: Option<Tree<'repo>>,
+    /// Bytes of `base` as it is stored.
+    base_bytes: u64,
     changes: BTreeMap<Vec<u8>, Change<'repo>>,
 }
 
@@ -51,8 +62,13 @@ enum Change<'repo> {
 
 impl<'repo> Overlay<'repo> {
     /// Creates an overlay on a root tree, or on an empty one.
-    pub(super) fn new(repo: &'repo Repository, base: Option<Tree<'repo>>) -> Self {
-        Self { repo, root: Folder { base, changes: BTreeMap::new() } }
+    ///
+    /// # Errors
+    /// `TooLarge`, and those of libgit2.
+    pub(super) fn new(repo: &'repo Repository, base: Option<Oid>) -> Result<Self, GitError> {
+        let root = base.map(|id| Folder::load(repo, id)).transpose()?.unwrap_or_default();
+        let loaded_bytes = root.base_bytes;
+        Ok(Self { repo, root, loaded_bytes })
     }
 
     /// Returns the current entry at a path, or the [`Obstacle`] above it.
@@ -86,7 +102,13 @@ impl<'repo> Overlay<'repo> {
                 let below = match folder.entry(part).map(|entry| (entry.kind(), entry.id)) {
                     None => Folder::default(),
                     Some((EntryKind::Directory, id)) => {
-                        Folder { base: Some(repo.find_tree(id)?), changes: BTreeMap::new() }
+                        let below = Folder::load(repo, id)?;
+                        self.loaded_bytes += below.base_bytes;
+                        if self.loaded_bytes > MAX_LOADED_BYTES {
+                            let what = "the size of all folders that are changed";
+                            return Err(GitError::TooLarge { what, limit: MAX_LOADED_BYTES });
+                        }
+                        below
                     }
                     Some((EntryKind::File, _)) => return Ok(Err("leads through a file")),
                     Some((EntryKind::Symlink, _)) => return Ok(Err("leads through a symbolic link")),
@@ -115,7 +137,27 @@ impl<'repo> Overlay<'repo> {
     }
 }
 
-impl Folder<'_> {
+impl<'repo> Folder<'repo> {
+    fn load(repo: &'repo Repository, id: Oid) -> Result<Self, GitError> {
+        let (base, base_bytes) = objects::sized_tree(repo, id)?;
+        Ok(Self { base: Some(base), base_bytes, changes: BTreeMap::new() })
+    }
+
+    /// Checks that the tree with its changes is within the limits of trees, whatever the changes remove.
+    fn check_size(&self) -> Result<(), GitError> {
+        let added = || self.changes.iter().filter(|(_, change)| !matches!(change, Change::Removed));
+        let bytes: u64 = added().map(|(name, _)| name.len() as u64 + MIN_TREE_ENTRY_BYTES).sum();
+        if self.base_bytes + bytes > MAX_TREE_BYTES {
+            return Err(GitError::TooLarge { what: "the folder", limit: MAX_TREE_BYTES });
+        }
+        let entries = self.base.as_ref().map_or(0, Tree::len) + added().count();
+        if entries > MAX_TREE_ENTRIES {
+            let what = "the number of entries of the folder";
+            return Err(GitError::TooLarge { what, limit: MAX_TREE_ENTRIES as u64 });
+        }
+        Ok(())
+    }
+
     fn entry(&self, name: &[u8]) -> Option<TreeEntry> {
         match self.changes.get(name) {
             Some(Change::Removed) => None,
@@ -148,6 +190,7 @@ impl Folder<'_> {
         if let (Some(base), true) = (&self.base, self.changes.is_empty()) {
             return Ok(Some(base.id()));
         }
+        self.check_size()?;
         let mut builder = repo.treebuilder(self.base.as_ref())?;
         for (name, change) in &self.changes {
             let entry = match change {

@@ -25,5 +25,6 @@ pub(super) async fn get_tag_object(
         tagger: tag.tagger.map(encode::signature),
         object_type: object_type(tag.kind).into(),
         object_id: tag.target.to_string(),
+        is_truncated: tag.is_truncated,
     })
 }

@@ -22,13 +22,16 @@ pub(super) async fn get_tree(state: &AppState, request: Request<GetTreeRequest>)
     let revision = Revision::parse(&request.tree_ish)?;
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     let is_recursive = request.is_recursive;
-    let job = move |repo: &git2::Repository| read::tree(repo, &revision, is_recursive, &deadline);
-    let found = state.pool.run(RepositoryId(request.repository_id), job).await?;
-    Ok(GetTreeResponse {
-        tree_id: found.id.to_string(),
-        items: found.items.into_iter().map(item).collect(),
-        is_truncated: found.is_truncated,
-    })
+    // The response is made on the thread of the pool, too: it may have very many entries.
+    let job = move |repo: &git2::Repository| {
+        let found = read::tree(repo, &revision, is_recursive, &deadline)?;
+        Ok(GetTreeResponse {
+            tree_id: found.id.to_string(),
+            items: found.items.into_iter().map(item).collect(),
+            is_truncated: found.is_truncated,
+        })
+    };
+    Ok(state.pool.run(RepositoryId(request.repository_id), job).await?)
 }
 
 fn item(item: read::tree::TreeItem) -> TreeItem {

@@ -7,6 +7,7 @@
 mod cache;
 mod plan;
 mod produce;
+mod remote;
 mod service;
 mod spec;
 mod tar;
@@ -14,4 +15,10 @@ mod tar;
 mod tests;
 mod zip;
 
-pub(crate) use self::{cache::ArchiveCache, plan::ArchiveLimits, service::ArchiveService, spec::ArchiveSpec};
+pub(crate) use self::{
+    cache::ArchiveCache,
+    plan::ArchiveLimits,
+    remote::{MAX_REQUEST_BYTES, refusal, request_length},
+    service::ArchiveService,
+    spec::ArchiveSpec,
+};

@@ -1,11 +1,15 @@
 //! Walks a tree before the first byte is sent: checks the limits of an archive, and decides whether git has to make it.
 
-use git2::{Oid, Repository};
+use git2::{Oid, Repository, Tree};
 
 use crate::{
-    repo::read::{
-        EntryKind,
-        tree::{Step, WalkEntry, blob_size, walk},
+    repo::{
+        objects,
+        read::{
+            EntryKind,
+            commit::time_and_parents,
+            tree::{Step, WalkEntry, blob_size, walk},
+        },
     },
     types::error::GitError,
 };
@@ -29,6 +33,14 @@ impl Default for ArchiveLimits {
     }
 }
 
+impl ArchiveLimits {
+    /// Maximum bytes of an archive that git makes, whatever attributes do to its files.
+    pub(crate) fn output(&self) -> u64 {
+        let entries = self.entries.saturating_mul(BYTES_PER_ENTRY).saturating_add(self.paths.saturating_mul(2));
+        self.bytes.saturating_add(entries).saturating_add(BYTES_PER_ARCHIVE)
+    }
+}
+
 /// Tree, time and writer of one archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArchivePlan {
@@ -42,8 +54,14 @@ pub(super) struct ArchivePlan {
 /// Maximum bytes of a `.gitattributes` file that is searched; with a larger one, git makes the archive.
 const MAX_ATTRIBUTES: u64 = 1 << 20;
 
-/// Texts of the attributes that change the content of an archive.
-const ATTRIBUTES: [&[u8]; 5] = [b"export-ignore", b"export-subst", b"eol=crlf", b"ident", b"working-tree-encoding"];
+/// Texts of the attributes that change the content of an archive. `export-subst` is not among them: it would let a small tree expand to an
+/// archive of any size, so nobody expands it.
+const ATTRIBUTES: [&[u8]; 4] = [b"export-ignore", b"eol=crlf", b"ident", b"working-tree-encoding"];
+
+/// Bytes of an archive for each of its entries, beside content and paths: headers, extended headers and padding.
+const BYTES_PER_ENTRY: u64 = 2048;
+/// Bytes of an archive beside its entries.
+const BYTES_PER_ARCHIVE: u64 = 1 << 20;
 
 /// Checks the tree of `commit` against the limits, and chooses the writer.
 ///
@@ -57,10 +75,28 @@ pub(super) fn plan(
     limits: &ArchiveLimits,
     check: impl Fn() -> Result<(), GitError>,
 ) -> Result<ArchivePlan, GitError> {
-    let commit = repo.find_commit(commit)?;
+    let tree = objects::tree_of(repo, commit)?;
+    let (id, (seconds, _)) = (tree.id(), time_and_parents(repo, commit)?);
+    let by_git = check_tree(repo, tree, &[], limits, check)?;
+    Ok(ArchivePlan { tree: id, seconds, by_git })
+}
+
+/// Checks a tree against the limits, and returns whether git has to make its archive. With `selected` paths, only their files count as
+/// bytes; git lists the whole tree in either case.
+///
+/// # Errors
+///
+/// Those of [`plan`].
+pub(super) fn check_tree(
+    repo: &Repository,
+    tree: Tree<'_>,
+    selected: &[Vec<u8>],
+    limits: &ArchiveLimits,
+    check: impl Fn() -> Result<(), GitError>,
+) -> Result<bool, GitError> {
     let odb = repo.odb()?;
     let (mut entries, mut bytes, mut paths, mut by_git) = (0, 0_u64, 0, false);
-    walk(repo, commit.tree()?, |entry| {
+    walk(repo, tree, |entry| {
         check()?;
         check_name(entry.name)?;
         entries += 1;
@@ -75,14 +111,23 @@ pub(super) fn plan(
             return Ok(Step::Into);
         }
         let size = blob_size(&odb, entry.id)?;
-        bytes = bytes.saturating_add(size);
+        if is_selected(entry.path, selected) {
+            bytes = bytes.saturating_add(size);
+        }
         if bytes > limits.bytes {
             return Err(GitError::TooLarge { what: "the size of all files", limit: limits.bytes });
         }
         by_git = by_git || size > limits.whole || has_attributes(repo, entry, size)?;
         Ok(Step::Into)
     })?;
-    Ok(ArchivePlan { tree: commit.tree_id(), seconds: commit.time().seconds(), by_git })
+    Ok(by_git)
+}
+
+/// Returns whether a path is among the selected ones or below one of them; all are, if none is selected.
+fn is_selected(path: &[u8], selected: &[Vec<u8>]) -> bool {
+    let leads_to =
+        |one: &Vec<u8>| path.strip_prefix(one.as_slice()).is_some_and(|rest| matches!(rest, [] | [b'/', ..]));
+    selected.is_empty() || selected.iter().any(leads_to)
 }
 
 /// Rejects a name that leads out of the folder. git accepts no such tree, so this is a second check.

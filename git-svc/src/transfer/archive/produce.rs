@@ -22,10 +22,13 @@ use super::{
 use crate::{
     admission::limiter::ClientKey,
     git::command::{GitChild, MAX_STDERR_BYTES, read_limited},
-    repo::read::{
-        Deadline, EntryKind,
-        deadline::READ_TIMEOUT,
-        tree::{Step, walk},
+    repo::{
+        objects::find_tree,
+        read::{
+            Deadline, EntryKind,
+            deadline::READ_TIMEOUT,
+            tree::{Step, walk},
+        },
     },
     types::{archive::Format, error::GitError},
 };
@@ -84,7 +87,8 @@ impl ArchiveService {
         let plan = self.pool.run(spec.repository, job).await?;
         metrics::counter!("ferrite_git_archives_total", "by" => if plan.by_git { "git" } else { "us" }).increment(1);
         if plan.by_git {
-            let path = self.store.path(spec.repository);
+            let (id, path) = (spec.repository, self.store.path(spec.repository));
+            self.pool.run_blocking(move |store| store.write_attributes(id)).await?;
             let child = self.git.archive(&path, spec.format, &spec.prefix, spec.commit, plan.seconds)?;
             return write_with_git(child, producer).await;
         }
@@ -155,7 +159,7 @@ fn each(
 ) -> Result<(), GitError> {
     let folder = format!("{}/", spec.prefix).into_bytes();
     add(&folder, EntryKind::Directory, 0, plan.tree, b"").map_err(from_io)?;
-    walk(repo, repo.find_tree(plan.tree)?, |entry| {
+    walk(repo, find_tree(repo, plan.tree)?, |entry| {
         let kind = EntryKind::of(entry.mode);
         let path = [&folder, entry.path].concat();
         let added = match kind {
@@ -193,7 +197,7 @@ async fn write_with_git(mut child: GitChild, producer: &Producer) -> Result<(), 
 async fn copy(mut from: tokio::process::ChildStdout, producer: &Producer) -> Result<(), GitError> {
     let file = tokio::fs::File::options().write(true).open(producer.path()).await;
     let mut file = file.map_err(GitError::io("making an archive"))?;
-    let (mut chunk, mut written) = (vec![0; CHUNK_BYTES], 0);
+    let (mut chunk, mut written, limit) = (vec![0; CHUNK_BYTES], 0, producer.limits().output());
     loop {
         let count = from.read(&mut chunk).await.map_err(GitError::io("reading an archive from git"))?;
         if count == 0 {
@@ -206,6 +210,9 @@ async fn copy(mut from: tokio::process::ChildStdout, producer: &Producer) -> Res
         };
         wrote.await.map_err(GitError::io("writing an archive"))?;
         written += count as u64;
+        if written > limit {
+            return Err(GitError::TooLarge { what: "the archive", limit });
+        }
         producer.set_written(written);
     }
 }

@@ -9,7 +9,7 @@ use crate::types::archive::{Format, Prefix};
 
 /// Version of the archive writers, part of every entity tag. Raised when the same commit gives other bytes than before, because of
 /// our code or the compressor. A test holds the bytes.
-pub(super) const WRITER_VERSION: u32 = 3;
+pub(super) const WRITER_VERSION: u32 = 4;
 
 /// Compression level: a fifth less work than the default, for archives that are about a hundredth larger.
 pub(super) const COMPRESSION_LEVEL: Compression = Compression::new(5);

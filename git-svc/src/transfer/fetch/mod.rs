@@ -12,6 +12,7 @@ mod cache;
 pub(crate) mod clone;
 pub(crate) mod hook_protocol;
 mod pack_objects;
+mod prefix_filter;
 mod request;
 mod serve;
 mod service;
@@ -21,6 +22,7 @@ mod tests;
 pub(crate) use self::{
     cache::PackCache,
     clone::{CloneRequest, Pack},
-    request::Fetch,
+    prefix_filter::PrefixFilter,
+    request::{Fetch, is_refused_filter},
     service::FetchService,
 };

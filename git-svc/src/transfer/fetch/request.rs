@@ -6,7 +6,7 @@ use ferrite_proto::id::RepositoryId;
 use sha2::{Digest as _, Sha256};
 
 use super::hook_protocol::InputSummary;
-use crate::admission::limiter::ClientKey;
+use crate::{admission::limiter::ClientKey, git::command::MAX_TREE_FILTER_DEPTH};
 
 /// Repository and client of one fetch.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub(super) type Key = [u8; 32];
 const OPTIONS: &[&[u8]] = &[b"--revs", b"--thin", b"--stdout", b"--shallow", b"--delta-base-offset", b"--include-tag"];
 /// Prefixes of filters whose meaning does not depend on refs.
 const FILTERS: &[&str] = &["blob:none", "blob:limit=", "tree:", "object:type="];
+/// Maximum bytes of a filter, which bounds the parts that one combines.
+const MAX_FILTER_BYTES: usize = 256;
 
 /// A request whose pack git-svc can make itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +91,12 @@ impl Request {
     }
 }
 
+/// Returns whether an argument of `pack-objects` is a filter that is not served: git's own settings leave out its kind, this bounds how many
+/// parts are combined.
+pub(crate) fn is_refused_filter(option: &[u8]) -> bool {
+    option.starts_with(b"--filter") && !is_filter(option)
+}
+
 fn is_filter(option: &[u8]) -> bool {
     let Some(filter) = option.strip_prefix(b"--filter=").and_then(|filter| std::str::from_utf8(filter).ok()) else {
         return false;
@@ -96,7 +104,13 @@ fn is_filter(option: &[u8]) -> bool {
     // Filters with percent-encoded parts are not known.
     let is_plain = filter.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":=+".contains(&byte));
     let parts = filter.strip_prefix("combine:").unwrap_or(filter);
-    is_plain && parts.split('+').all(|part| FILTERS.iter().any(|known| part.starts_with(known)))
+    is_plain && filter.len() <= MAX_FILTER_BYTES && parts.split('+').all(is_part)
+}
+
+/// Returns whether one part of a filter is known.
+fn is_part(part: &str) -> bool {
+    let is_shallow = |depth: &str| depth.parse::<u32>().is_ok_and(|depth| depth <= MAX_TREE_FILTER_DEPTH);
+    FILTERS.iter().any(|known| part.starts_with(known)) && part.strip_prefix("tree:").is_none_or(is_shallow)
 }
 
 #[cfg(test)]
@@ -106,6 +120,20 @@ mod tests {
     fn parse(args: &str) -> Option<Request> {
         let args: Vec<_> = args.split(' ').map(|arg| arg.replace("''", "").into_bytes()).collect();
         Request::parse(&args, InputSummary::of(b"1111\n--not\n\n"))
+    }
+
+    #[test]
+    fn filters_beyond_those_of_git_settings_are_refused() {
+        for served in ["blob:none", "blob:limit=1k", "tree:32", "combine:blob:none+tree:3", "object:type=commit"] {
+            assert!(!is_refused_filter(format!("--filter={served}").as_bytes()), "{served}");
+        }
+        let many = format!("combine:{}", vec!["tree:0"; 50].join("+"));
+        for refused in
+            ["sparse:oid=main:x", "tree:33", "combine:tree:0+sparse:oid=1", "combine:tree%3a0+tree:0", &many, ""]
+        {
+            assert!(is_refused_filter(format!("--filter={refused}").as_bytes()), "{refused}");
+        }
+        assert!(!is_refused_filter(b"--revs"));
     }
 
     #[test]

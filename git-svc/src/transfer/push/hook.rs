@@ -14,7 +14,7 @@ use std::{
     process::ExitCode,
 };
 
-use super::delta_depth::has_deep_chains;
+use super::pack_check::find_flaw;
 
 /// Environment variable of the hooks: path of git-svc's socket.
 pub(crate) const SOCKET: &str = "FERRITE_HOOK_SOCKET";
@@ -92,8 +92,7 @@ fn rejection(refs: impl BufRead) -> io::Result<Option<String>> {
         return Ok(Some(format!("a push may change {limit} refs at most")));
     }
     let Some(quarantine) = std::env::var_os(QUARANTINE) else { return Ok(None) };
-    let is_deep = has_deep_chains(Path::new(&quarantine))?;
-    Ok(is_deep.then(|| "the pack has delta chains that are too deep".to_owned()))
+    Ok(find_flaw(Path::new(&quarantine))?.map(|flaw| flaw.to_string()))
 }
 
 /// Relays git's messages to git-svc and the replies back, until git-svc closes the connection.

@@ -2,10 +2,12 @@
 //! git has no limits of its own for these, and reads exactly as many objects as the header says. Not here: anything
 //! that git checks itself.
 
+use ferrite_proto::grant::ByteQuota;
+
 use super::delta_depth::MAX_CHAIN_DEPTH;
 use crate::{
     git::pktline::{MAX_DATA, Packet},
-    types::push_options::PushOptions,
+    types::{error::quota_exceeded, push_options::PushOptions},
 };
 
 /// Maximum bytes of ref names kept for the rejection report. A push with more names changes more refs than allowed
@@ -28,6 +30,12 @@ pub(crate) struct PushInspector {
     wants_pack: bool,
     /// Number of objects in the pack, once it is known.
     objects: Option<u64>,
+    /// Bytes before the pack, as far as they are inspected.
+    before_pack: usize,
+    /// Quota of the owner of the repository, into which the pack has to fit.
+    quota: Option<ByteQuota>,
+    /// Bytes of the pack so far, counted if there is a quota.
+    pack_bytes: u64,
 }
 
 /// Capabilities that the client sends behind its commands. git accepts them behind any command, with or without a
@@ -53,7 +61,27 @@ impl PushInspector {
     pub(crate) fn new(limit: u64) -> Self {
         let (buffer, names, state) = (Vec::new(), Vec::new(), State::Commands);
         let (capabilities, options) = (ClientCapabilities::default(), PushOptions::default());
-        Self { limit, state, buffer, names, kept: 0, capabilities, options, wants_pack: false, objects: None }
+        let (wants_pack, objects, before_pack) = (false, None, 0);
+        let (quota, pack_bytes) = (None, 0);
+        Self {
+            limit,
+            state,
+            buffer,
+            names,
+            kept: 0,
+            capabilities,
+            options,
+            wants_pack,
+            objects,
+            before_pack,
+            quota,
+            pack_bytes,
+        }
+    }
+
+    /// Returns the inspector for a push whose pack has to fit into a quota, if there is one.
+    pub(crate) fn within(self, quota: Option<ByteQuota>) -> Self {
+        Self { quota, ..self }
     }
 
     /// Inspects the next bytes. Returns the response for the client if the push is rejected; git must not get these
@@ -62,10 +90,10 @@ impl PushInspector {
     /// Input that git would read in another way than this parser is rejected, so that nothing passes uninspected.
     pub(crate) fn inspect(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.state == State::Done {
-            return None;
+            return self.count(bytes.len());
         }
         self.buffer.extend_from_slice(bytes);
-        let refusal = self.step();
+        let refusal = self.step().or_else(|| self.count(self.buffer.len()));
         if refusal.is_some() || self.state == State::Done {
             self.state = State::Done;
             self.buffer = Vec::new();
@@ -91,6 +119,7 @@ impl PushInspector {
             }
         }
         self.buffer.drain(..used);
+        self.before_pack += used;
         let header = *self.buffer.first_chunk::<12>().filter(|_| self.state == State::Pack)?;
         self.state = State::Done;
         self.check(header)
@@ -114,10 +143,15 @@ impl PushInspector {
     }
 
     /// Returns whether the inspection is complete, and the push has so few refs and objects that `pre-receive` need not
-    /// check it in quarantine.
+    /// count them in quarantine. The sizes of its objects are another matter.
     pub(crate) fn is_small(&self, max_refs: usize) -> bool {
         let is_flat = self.objects.is_some_and(|objects| objects <= u64::from(MAX_CHAIN_DEPTH));
         is_flat && self.names.len() <= max_refs && self.kept < MAX_KEPT_NAME_BYTES / 2
+    }
+
+    /// Returns the number of bytes before the pack; `None` if the push has no pack, or its beginning is not known yet.
+    pub(crate) fn pack_start(&self) -> Option<usize> {
+        self.objects.filter(|_| self.is_done() && self.wants_pack).map(|_| self.before_pack)
     }
 
     /// Returns whether there is nothing more to inspect.
@@ -152,6 +186,18 @@ impl PushInspector {
         self.objects = Some(count);
         let reason = format!("the pack has {count} objects, at most {} are taken", self.limit);
         (count > self.limit).then(|| self.report(&reason, "too many objects"))
+    }
+
+    /// Counts bytes of a pack with objects. Returns the response for the client if it does not fit into the quota.
+    fn count(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        let quota = self.quota.filter(|_| self.objects.is_some_and(|objects| objects > 0))?;
+        self.pack_bytes = self.pack_bytes.saturating_add(bytes as u64);
+        if self.pack_bytes <= quota.left() {
+            return None;
+        }
+        self.quota = None;
+        let error = quota_exceeded(quota);
+        Some(self.report(&error.to_string(), "the storage quota is exceeded"))
     }
 
     /// Returns the response that ends a push for `reason` before git has sent anything; `None` if the client has not

@@ -5,16 +5,19 @@ mod credential;
 mod delta_depth;
 pub mod hook;
 mod inspect;
+mod pack_check;
 mod receive;
 mod serve;
 mod service;
 mod sessions;
+mod small_pack;
 
 pub(crate) use self::{
     credential::{RemoteLogin, RemoteLogins},
-    delta_depth::has_deep_chains,
     inspect::PushInspector,
+    pack_check::{PackFlaw, find_flaw},
     serve::{HookServer, Hooks, install_hooks},
     service::PushService,
     sessions::{HookSession, HookSessions, HookSocket, Push},
+    small_pack::needs_no_check,
 };

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use ferrite_kit::auth::AuthError;
 use git2::Oid;
 
 use super::{service::PushService, sessions::Push};
@@ -49,7 +50,7 @@ pub(super) struct PushRequest {
 /// Parameters of a push that are the same for all its commands.
 #[derive(Clone, Copy)]
 struct PushContext<'a> {
-    push: Push,
+    push: &'a Push,
     is_atomic: bool,
     options: &'a PushOptions,
 }
@@ -64,7 +65,7 @@ struct CheckedCommand {
 type CommandResult = Result<(), String>;
 
 /// Applies the commands that the rules allow. Returns one result per command, in their order.
-pub(super) async fn receive(service: &PushService, push: Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
+pub(super) async fn receive(service: &PushService, push: &Push, request: PushRequest) -> Vec<(Vec<u8>, CommandResult)> {
     let PushRequest { commands, is_atomic, options } = request;
     let (repository, max_refs) = (push.repository, service.limits.refs);
     let mut answers = vec![None; commands.len()];
@@ -87,7 +88,7 @@ pub(super) async fn receive(service: &PushService, push: Push, request: PushRequ
             Err(failure) => {
                 failure.log();
                 tracing::warn!(repo.id = %repository, error = %failure, "a push is not taken");
-                fill_unanswered(&mut answers, last_reason(&failure));
+                fill_unanswered(&mut answers, &last_reason(&failure));
             }
         }
     }
@@ -182,6 +183,8 @@ async fn change_part(
     answers: &mut [Option<CommandResult>],
 ) -> Result<Option<DeliveryWait>, RpcError> {
     let PushContext { push, is_atomic, options } = context;
+    // The pack may have taken long to arrive.
+    service.reauthorize(push).await?;
     let guard = service.updater.lock(push.repository).await?;
     let mut part = compare_with_current(service, push, part, answers).await?;
     if is_atomic && answers.iter().any(|answer| matches!(answer, Some(Err(_)))) {
@@ -221,7 +224,7 @@ async fn change_part(
 /// Compares the commands with the current refs and the branch protection; returns those left to apply.
 async fn compare_with_current(
     service: &PushService,
-    push: Push,
+    push: &Push,
     part: Vec<CheckedCommand>,
     answers: &mut [Option<CommandResult>],
 ) -> Result<Vec<CheckedCommand>, RpcError> {
@@ -249,7 +252,7 @@ async fn compare_with_current(
 /// Checks the commands against the branch protection; returns those that are allowed.
 async fn apply_protection(
     service: &PushService,
-    push: Push,
+    push: &Push,
     part: Vec<CheckedCommand>,
     answers: &mut [Option<CommandResult>],
 ) -> Result<Vec<CheckedCommand>, RpcError> {
@@ -280,14 +283,15 @@ fn refused(failure: &RpcError) -> Option<&str> {
 }
 
 /// Returns the reason for all commands that are left without a result.
-fn last_reason(failure: &RpcError) -> &'static str {
+fn last_reason(failure: &RpcError) -> String {
     match failure {
-        RpcError::Git(GitError::StoreFull) => "the store's disk is full",
-        RpcError::Git(_)
-        | RpcError::Auth(_)
-        | RpcError::Idempotency(_)
-        | RpcError::Delivery(_)
-        | RpcError::Store(_) => "the push cannot be taken now",
+        RpcError::Auth(AuthError::Unavailable) => "access cannot be checked now; try again in a moment".to_owned(),
+        RpcError::Auth(AuthError::RepositoryArchived) => AuthError::RepositoryArchived.to_string(),
+        RpcError::Auth(_) => "access was revoked".to_owned(),
+        RpcError::Git(GitError::StoreFull) => "the store's disk is full".to_owned(),
+        RpcError::Git(_) | RpcError::Idempotency(_) | RpcError::Delivery(_) | RpcError::Store(_) => {
+            "the push cannot be taken now".to_owned()
+        }
     }
 }
 

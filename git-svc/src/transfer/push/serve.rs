@@ -122,7 +122,7 @@ impl HookServer {
         let named = tokio::time::timeout(HOOK_TIMEOUT, Packet::read(&mut reader));
         let session = named.await.map_err(|_| io::ErrorKind::TimedOut)??;
         match session.as_ref().and_then(Packet::line).and_then(|id| self.sessions.find(id)) {
-            Some(HookKind::Push(push)) => serve_push(&self.pushes, push, reader, writer).await,
+            Some(HookKind::Push(push)) => serve_push(&self.pushes, &push, reader, writer).await,
             Some(HookKind::Fetch(fetch)) => self.fetches.serve_hook(fetch, reader, writer).await,
             Some(HookKind::RemoteFetch(logins)) => credential::serve(&logins, reader, writer).await,
             None => Ok(()),
@@ -139,7 +139,7 @@ struct PushCapabilities {
 
 async fn serve_push(
     service: &PushService,
-    push: Push,
+    push: &Push,
     mut reader: BufReader<OwnedReadHalf>,
     mut writer: OwnedWriteHalf,
 ) -> io::Result<()> {

@@ -1,12 +1,22 @@
 //! The parts that pushes work with, and the clean-up after a push.
 
-use super::sessions::{HookSession, HookSessions};
+use std::time::Duration;
+
+use ferrite_kit::auth::{Access, AuthError};
+use tokio::time::Instant;
+
+use super::sessions::{HookSession, HookSessions, Push};
 use crate::{
     disk::repositories::FILE_CLOCK_LAG,
     ref_updates::{RefUpdater, protection::BranchProtection},
     repo::{pool::Pool, refs::Refs},
     types::limits::PushLimits,
 };
+
+/// Time for which a push waits for an answer of repo-svc before its refs move.
+const REAUTHORIZE_PATIENCE: Duration = Duration::from_secs(15);
+/// Time between two questions to a repo-svc that does not respond.
+const REAUTHORIZE_PAUSE: Duration = Duration::from_millis(250);
 
 /// Takes pushes. Clones share everything.
 #[derive(Clone)]
@@ -17,10 +27,11 @@ pub(crate) struct PushService {
     pub(super) pool: Pool,
     pub(super) sessions: HookSessions,
     pub(super) limits: PushLimits,
+    access: Access,
 }
 
 impl PushService {
-    /// A service whose pushes keep `limits` and whose hooks are known to `sessions`.
+    /// A service whose pushes keep `limits`, whose hooks are known to `sessions`, and that asks repo-svc by `access` before refs move.
     pub(crate) fn new(
         updater: RefUpdater,
         protection: BranchProtection,
@@ -28,13 +39,32 @@ impl PushService {
         pool: Pool,
         sessions: HookSessions,
         limits: PushLimits,
+        access: Access,
     ) -> Self {
-        Self { updater, protection, refs, pool, sessions, limits }
+        Self { updater, protection, refs, pool, sessions, limits, access }
     }
 
     /// Limits of one push.
     pub(crate) fn limits(&self) -> &PushLimits {
         &self.limits
+    }
+
+    /// Asks repo-svc whether the user of a push still may push.
+    ///
+    /// # Errors
+    /// The refusal of repo-svc, and `Unavailable` if it gives no answer in [`REAUTHORIZE_PATIENCE`].
+    pub(super) async fn reauthorize(&self, push: &Push) -> Result<(), AuthError> {
+        let Some(access) = &push.reauthorization else { return Ok(()) };
+        let deadline = Instant::now() + REAUTHORIZE_PATIENCE;
+        loop {
+            match self.access.reauthorize(access.clone()).await {
+                // A restart of repo-svc must not cost the push.
+                Err(AuthError::Unavailable) if Instant::now() < deadline => {
+                    tokio::time::sleep(REAUTHORIZE_PAUSE).await;
+                }
+                decision => return decision,
+            }
+        }
     }
 
     /// Ends a push. Removes the quarantines of aborted pushes to the repository that no running push can own.

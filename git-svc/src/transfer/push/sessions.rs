@@ -11,7 +11,7 @@ use std::{
     time::SystemTime,
 };
 
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
 use tokio::net::UnixListener;
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ use crate::{
 const MAX_SOCKET_PATH_BYTES: usize = 100;
 
 /// Repository and user of one push.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Push {
     /// Repository that is pushed to.
     pub(crate) repository: RepositoryId,
@@ -33,12 +33,21 @@ pub(crate) struct Push {
     pub(crate) actor: Actor,
     /// Start time.
     pub(crate) begun: SystemTime,
+    /// The access of the user, about which repo-svc is asked again before refs move. Absent in grants of an older repo-svc.
+    pub(super) reauthorization: Option<ReauthorizeAccessRequest>,
 }
 
 impl Push {
     /// Returns a push that begins now.
     pub(crate) fn new(repository: RepositoryId, actor: Actor) -> Self {
-        Self { repository, actor, begun: SystemTime::now() }
+        Self { repository, actor, begun: SystemTime::now(), reauthorization: None }
+    }
+
+    /// Returns a push that begins now, by the caller of a grant.
+    pub(crate) fn of(repository: RepositoryId, grant: &Grant) -> Self {
+        let access = grant.reauthorization.clone();
+        let reauthorization = access.map(|access| access.request(grant.operation.clone()));
+        Self { reauthorization, ..Self::new(repository, Actor::of(grant)) }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::feed::FeedItem;
 use crate::store::events::Source;
 
 /// Time after which the permission is looked up again.
-const PERMISSION_LIFETIME: Duration = Duration::from_secs(30);
+const PERMISSION_LIFETIME: Duration = Duration::from_secs(3);
 
 /// A stream of one feed.
 struct Watch {

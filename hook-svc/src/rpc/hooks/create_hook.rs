@@ -3,6 +3,7 @@
 //! Not here: the decoding of its options (`decode`).
 
 use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::rate_limit::RateExceeded;
 use ferrite_proto::events::HookAction;
 use ferrite_proto::hook::{CreateHookRequest, CreateHookResponse};
 use tonic::Request;
@@ -31,6 +32,8 @@ async fn register(
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateHookResponse, HookError> {
     let new = decode::new_hook(request, access.owner, &service.policy)?;
+    let counted = service.creations.count(access.user.0, 1, access.rate_percent).await;
+    counted.map_err(|RateExceeded { limit, retry_after }| HookError::HourlyLimit { limit, retry_after })?;
     let now_us = service.clock.now_us();
     let mut tx = service.store.db().begin().await?;
     let hook = service.store.insert(&mut tx, &new, service.owner_limit, now_us).await?;

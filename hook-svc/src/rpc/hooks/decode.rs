@@ -8,6 +8,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use ferrite_kit::Secret;
+use ferrite_kit::text::check_line;
 use ferrite_outbound::{OutboundUrl, Policy};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::hook::{CreateHookRequest, UpdateHookRequest};
@@ -116,6 +117,10 @@ impl OptionDecoder {
         let text = self.get(name)?.to_owned();
         if text.contains('\0') {
             self.violations.push(FieldViolation::new(field, "invalid", "must not contain NUL"));
+        } else if name != "secret"
+            && let Err(violation) = check_line(&text, field)
+        {
+            self.violations.push(violation);
         } else if text.chars().nth(max_chars).is_some() {
             let message = format!("must have at most {max_chars} characters");
             self.violations.push(FieldViolation::new(field, "too_long", message));

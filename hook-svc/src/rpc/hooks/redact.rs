@@ -21,6 +21,7 @@ pub(super) fn key_of<T: Message + Clone>(
 ) -> Result<Option<IdempotencyKey>, IdempotencyError> {
     let mut redacted = Request::new(request.get_ref().clone());
     *redacted.metadata_mut() = request.metadata().clone();
+    *redacted.extensions_mut() = request.extensions().clone();
     let options = options(redacted.get_mut());
     for name in SECRET_OPTIONS {
         if let Some(value) = options.get_mut(name) {

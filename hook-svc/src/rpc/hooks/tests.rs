@@ -363,3 +363,24 @@ async fn hooks_of_organizations_and_of_the_site_are_for_those_whom_repo_svc_lets
     })
     .await;
 }
+
+#[tokio::test]
+async fn one_user_makes_so_many_hooks_within_an_hour() {
+    on_each_url(|url| async move {
+        let service = Service::start_with(&url, &["--creations-per-hour=2"]).await;
+        for number in 0..3 {
+            // A repeated request counts once, one that is not valid never.
+            service.create(&admin().with_key("k"), request("gogs", &CONFIG)).await.unwrap();
+            service.create(&admin(), request("unknown", &CONFIG)).await.unwrap_err();
+            let made = service.create(&admin(), request("gogs", &CONFIG)).await;
+            assert_eq!(made.is_ok(), number == 0, "{number}: {made:?}");
+        }
+        let refused = service.create(&admin(), request("gogs", &CONFIG)).await.unwrap_err();
+        assert_eq!((refused.code(), reason(&refused).as_str()), (Code::ResourceExhausted, "HOURLY_LIMIT_REACHED"));
+        assert_eq!(refused.message(), "too many webhooks: at most 2 within an hour; try again later");
+        let other = TestCaller::user(8, Permission::Admin);
+        service.create(&other, request("gogs", &CONFIG)).await.unwrap();
+        service.stop().await;
+    })
+    .await;
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferrite_kit::Lifecycle;
 use ferrite_kit::grpc::{Channel, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::server::{ListenerLimits, serve_all};
+use ferrite_kit::server::{ListenerOptions, serve_all};
 use ferrite_proto::Permission;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::git::storage_service_server::{StorageService, StorageServiceServer};
@@ -20,8 +20,9 @@ use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceSer
 use ferrite_proto::repo::repository_ref::By;
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, IssueAccess, ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest,
-    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
+    DescribeRepositoriesResponse, IssueAccess, ReauthorizeAccessRequest, ReauthorizeAccessResponse,
+    ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
+    ResolveKeyRequest, ResolveKeyResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -113,7 +114,10 @@ impl Peers {
         routes.add_service(StorageServiceServer::new(peer.clone()));
         routes.add_service(AccessServiceServer::new(peer.clone()));
         let (router, life2) = (routes.routes().into_axum_router(), life.clone());
-        life.spawn("others", async move { serve_all(vec![listener], router, ListenerLimits::default(), &life2).await });
+        life.spawn(
+            "others",
+            async move { serve_all(vec![listener], router, ListenerOptions::default(), &life2).await },
+        );
         Self { peer, life, channel: channel(&address, None), _folder: folder }
     }
 
@@ -221,6 +225,13 @@ impl AccessService for Peer {
         &self,
         _: Request<ResolveAccessRequest>,
     ) -> Result<Response<ResolveAccessResponse>, Status> {
+        Err(Status::unimplemented("not called"))
+    }
+
+    async fn reauthorize_access(
+        &self,
+        _: Request<ReauthorizeAccessRequest>,
+    ) -> Result<Response<ReauthorizeAccessResponse>, Status> {
         Err(Status::unimplemented("not called"))
     }
 

@@ -1,7 +1,8 @@
 //! RPC `CreateComment`.
 
 use ferrite_kit::idempotency::{IdempotencyKey, once};
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::grant::Grant;
+use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{CreateCommentRequest, CreateCommentResponse};
 use tonic::{Request, Status};
 
@@ -16,14 +17,13 @@ pub(super) async fn create_comment(
     request: Request<CreateCommentRequest>,
 ) -> Result<CreateCommentResponse, Status> {
     let grant = service.authorize(&request, request.get_ref().repository_id).await?;
-    let author = user(&grant)?;
-    let key = IdempotencyKey::of(&request, author.0, "CreateComment")?;
+    let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateComment")?;
     let request = request.into_inner();
     if request.check_only {
         check(service, &request).await?;
         return Ok(CreateCommentResponse { comment: None });
     }
-    Ok(once(service.store.db(), key.as_ref(), create(service, author, request, key.as_ref())).await?)
+    Ok(once(service.store.db(), key.as_ref(), create(service, &grant, request, key.as_ref())).await?)
 }
 
 /// Checks that the issue exists.
@@ -35,12 +35,13 @@ async fn check(service: &IssueRpc, request: &CreateCommentRequest) -> Result<(),
 
 async fn create(
     service: &IssueRpc,
-    author: UserId,
+    grant: &Grant,
     request: CreateCommentRequest,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateCommentResponse, IssueError> {
-    let repository = RepositoryId(request.repository_id);
+    let (repository, author) = (RepositoryId(request.repository_id), user(grant)?);
     let body = Body::parse_comment(request.body).map_err(|violation| IssueError::Invalid(vec![violation]))?;
+    service.limits.count_comment(grant, body.as_str().len()).await?;
     let targets = service.targets(repository, author, body.as_str()).await?;
     let change = CounterChange { comments: 1, ..CounterChange::default() };
     let mut write = service.writer.begin(repository, change).await?;

@@ -30,6 +30,6 @@ async fn list(service: &IssueRpc, request: ListCommentsRequest) -> Result<ListCo
         let issue = store.find(&mut store.reader(), repository, number).await?;
         store.list_issue_comments(&issue.ok_or(IssueError::NotFound { number })?, since_us, page).await?
     };
-    let comments = page.comments.ok_or(IssueError::PageTooLarge)?.into_iter().map(encode::comment).collect();
+    let comments = page.comments.into_iter().map(encode::comment).collect();
     Ok(ListCommentsResponse { comments, total_count: page.total, is_partial: page.is_partial })
 }

@@ -49,6 +49,7 @@ async fn update(
             return Err(IssueError::Invalid(vec![violation]));
         }
     };
+    service.limits.count_text(grant, body.as_str().len()).await?;
     let targets = service.targets(repository, actor, body.as_str()).await?;
     let mut write = service.writer.begin(repository, CounterChange::default()).await?;
     let comment = write.comment(request.issue_number, request.comment_id).await?;

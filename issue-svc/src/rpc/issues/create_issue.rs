@@ -31,6 +31,7 @@ async fn create(
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateIssueResponse, IssueError> {
     let new = decode(service, grant, request).await?;
+    service.limits.count_issue(grant, new.body.as_str().len()).await?;
     let targets = service.targets(new.repository, new.author, new.body.as_str()).await?;
     let mut write = service.writer.begin_open(&new).await?;
     let issue = write.open(&new, &targets).await?;

@@ -156,6 +156,7 @@ mod tests {
     use ferrite_proto::operation::GET_ISSUE;
 
     use super::*;
+    use crate::store::MAX_LISTED_TEXT_BYTES;
     use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
     fn request(state: IssueState, page: i32, page_size: i32) -> ListIssuesRequest {
@@ -197,18 +198,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_of_the_largest_issues_is_answered() {
+    async fn lists_have_the_beginnings_of_long_bodies() {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             let caller = TestCaller::user(7, Permission::Read);
-            let body = "x".repeat(1024 * 1024);
-            for title in ["1", "2", "3", "4", "5"] {
-                let (title, body) = (title.to_owned(), body.clone());
+            let max = usize::try_from(MAX_LISTED_TEXT_BYTES).unwrap();
+            // The last one has a character that the limit falls into.
+            let bodies =
+                [String::new(), "x".repeat(max), "x".repeat(1024 * 1024), "é".repeat(max), "€".repeat(max / 2)];
+            for body in &bodies {
+                let (title, body) = ("t".to_owned(), body.clone());
                 let issue = CreateIssueRequest { repository_id: REPOSITORY, title, body, ..Default::default() };
                 service.create(&caller, issue).await.unwrap();
             }
-            let answer = service.list(&caller, request(IssueState::Open, 1, 50)).await.unwrap();
-            assert!(answer.issues.len() == 5 && answer.issues.iter().all(|issue| issue.body == body));
+            for (query, sort) in [("", IssueSort::Created), ("t", IssueSort::Created), ("", IssueSort::Updated)] {
+                let list =
+                    ListIssuesRequest { query: query.into(), sort: sort.into(), ..request(IssueState::Open, 1, 50) };
+                let mut listed = service.list(&caller, list).await.unwrap().issues;
+                listed.sort_by_key(|issue| issue.number);
+                for (issue, body) in listed.iter().zip(&bodies) {
+                    let cut = body.floor_char_boundary(max);
+                    assert!(issue.body == body[..cut], "{} of {} bytes", issue.body.len(), body.len());
+                    assert_eq!(issue.is_truncated, cut < body.len());
+                }
+                assert_eq!(listed.len(), bodies.len());
+            }
             service.stop().await;
         })
         .await;

@@ -48,6 +48,7 @@ async fn update(
             return Err(error);
         }
     };
+    service.limits.count_text(grant, change.body.as_ref().map_or(0, |body| body.as_str().len())).await?;
     let mut write = service.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
     let issue = write.issue(request.number).await?;
     require_author_or(grant, issue.author, Permission::Write)?;

@@ -16,7 +16,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use self::filter::{NEWEST, Source};
 use self::statement::ListStatement;
 use super::IssueStore;
-use super::issues::{COLUMNS, IssueRow};
+use super::issues::IssueRow;
 use super::tallies::List;
 use crate::model::{Class, Issue};
 
@@ -79,8 +79,8 @@ impl IssueStore {
         repositories: Option<&[RepositoryId]>,
         page: Page,
     ) -> Result<Vec<Issue>, DbError> {
-        let mut query = Query::new("SELECT ");
-        query.push(COLUMNS).push(" FROM issues JOIN (");
+        let mut query = Query::new(self.select_listed());
+        query.push(" JOIN (");
         for (place, class) in classes.iter().enumerate() {
             query.push(if place == 0 { "SELECT * FROM (" } else { " UNION ALL SELECT * FROM (" });
             query.push("SELECT id FROM issues WHERE assignee_id = ").bind(user);
@@ -159,8 +159,8 @@ impl ListStatement<'_> {
         if ids.is_empty() {
             return Ok(IssuePage { issues: Vec::new(), total, is_partial });
         }
-        let mut query = Query::new("SELECT * FROM issues WHERE id IN ");
-        query.bind_list(ids).push(order.clause());
+        let mut query = Query::new(self.store.select_listed());
+        query.push(" WHERE id IN ").bind_list(ids).push(order.clause());
         let rows: Vec<IssueRow> = self.store.db.all(query.sql(), query.args()).await?;
         Ok(IssuePage { issues: rows.into_iter().map(Issue::from).collect(), total, is_partial })
     }

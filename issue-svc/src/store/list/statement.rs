@@ -56,7 +56,7 @@ impl ListStatement<'_> {
         let mut query = rows;
         query.wrap("SELECT id FROM (", ") AS rows_found");
         query.push(order.clause()).push(" LIMIT ").bind(size).push(" OFFSET ").bind(skipped);
-        query.wrap("SELECT * FROM issues WHERE id IN (", ")");
+        query.wrap(" WHERE id IN (", ")").wrap(self.store.select_listed(), "");
         query.push(order.clause());
         let rows: Vec<IssueRow> = self.store.db.all(query.sql(), query.args()).await?;
         Ok(rows.into_iter().map(Issue::from).collect())

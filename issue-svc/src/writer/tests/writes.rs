@@ -7,7 +7,9 @@ use ferrite_proto::issue::{LabelChange, TimelineAction};
 
 use super::*;
 use crate::model::{Color, Label, LabelName, MilestoneTitle};
-use crate::store::{CounterChange, IssueFilter, MentionSource, Order, Sort};
+use crate::store::{
+    CounterChange, IssueFilter, MAX_LISTED_TEXT_BYTES, MAX_PAGE_TEXT_BYTES, MentionSource, Order, Sort,
+};
 use crate::testing::on_each_schema;
 
 pub(super) async fn label(writer: &IssueWriter, name: &str) -> Label {
@@ -178,6 +180,35 @@ async fn a_deleted_repository_leaves_no_row_behind() {
         ] {
             assert_eq!(db.one::<(i64,)>(count, &[]).await.unwrap().0, 0, "{count}");
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_texts_of_a_long_page_of_comments_are_cut_so_that_they_fit() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let writer = writer(&db);
+        let issue = open(&writer, &issue("t", "")).await.issue;
+        let max = usize::try_from(MAX_LISTED_TEXT_BYTES).unwrap();
+        for length in std::iter::repeat_n(max + 1, 70).chain([1]) {
+            let change = CounterChange { comments: 1, ..CounterChange::default() };
+            let mut write = writer.begin(REPOSITORY, change).await.unwrap();
+            let body = Body::parse_comment("x".repeat(length)).unwrap();
+            write.add_comment(&issue, UserId(2), &body, &TextTargets::default()).await.unwrap();
+            commit(write).await;
+        }
+        let list = async |size| {
+            let page = Page::parse(1, size, 1000).unwrap();
+            let of_issue = writer.store.list_issue_comments(&issue, None, page).await.unwrap().comments;
+            let of_repository = writer.store.list_repository_comments(REPOSITORY, None, page).await.unwrap().comments;
+            assert!(of_issue == of_repository, "the two lists differ");
+            of_issue
+        };
+        let short = list(50).await;
+        assert!(short.iter().all(|comment| comment.body.len() == max && comment.is_truncated));
+        let (all, size) = (list(100).await, usize::try_from(MAX_PAGE_TEXT_BYTES).unwrap() / 100);
+        assert!(all[..70].iter().all(|comment| comment.body.len() == size && comment.is_truncated));
+        assert_eq!((all.len(), all[70].body.as_str(), all[70].is_truncated), (71, "x", false));
     })
     .await;
 }

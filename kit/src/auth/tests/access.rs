@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ferrite_proto::error::reason;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::operation::{CREATE_ISSUE, LIST_ISSUES, RECEIVE_PACK, UPLOAD_PACK};
-use ferrite_proto::{Permission, Scope};
+use ferrite_proto::{Permission, Scope, ServiceRole};
 use tonic::Status;
 
 use super::authority::{Authority, OPERATION, TOKEN};
@@ -57,7 +57,7 @@ async fn a_caller_with_neither_grant_nor_token_is_asked_for_credentials() {
     let env = TestEnv::new(Clock::system());
     let (_authority, channel) = Authority::serve(&env).await;
     let access = Access::new(channel, env.verifier());
-    let service = Caller { service: Some("gateway".into()), operation: OPERATION.into(), ..Caller::default() };
+    let service = Caller { service: Some(ServiceRole::Gateway), operation: OPERATION.into(), ..Caller::default() };
     assert_eq!(access.authorize(&service, ONE).await.unwrap_err(), AuthError::CredentialsRequired);
 }
 

@@ -10,8 +10,9 @@ use ferrite_proto::grant::MAX_GRANT_LIFETIME;
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, Identity, ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest,
-    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse, repository_ref,
+    DescribeRepositoriesResponse, Identity, ReauthorizeAccessRequest, ReauthorizeAccessResponse, ResolveAccessRequest,
+    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
+    ResolveKeyResponse, repository_ref,
 };
 use tonic::{Request, Response, Status};
 
@@ -118,6 +119,13 @@ impl AccessService for Authority {
         let grant = self.state.lock().unwrap().answer.clone()?;
         let grant = self.signer.sign(grant, self.clock.now_secs(), MAX_GRANT_LIFETIME);
         Ok(Response::new(ResolveAccessResponse { grant, ..ResolveAccessResponse::default() }))
+    }
+
+    async fn reauthorize_access(
+        &self,
+        _: Request<ReauthorizeAccessRequest>,
+    ) -> Result<Response<ReauthorizeAccessResponse>, Status> {
+        unreachable!("only about transfers this is asked")
     }
 
     async fn check_access(&self, _: Request<CheckAccessRequest>) -> Result<Response<CheckAccessResponse>, Status> {

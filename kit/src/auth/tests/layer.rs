@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ferrite_proto::error::{ServiceError, reason};
 use ferrite_proto::grant::{MAX_GRANT_LIFETIME, Signer};
 use ferrite_proto::metadata::{AUTHORIZATION, GRANT, SERVICE};
 use ferrite_proto::operation::{CREATE_ISSUE, LIST_ISSUES};
 use ferrite_proto::repo::Identity;
-use ferrite_proto::{Permission, Scope};
+use ferrite_proto::{Permission, Scope, ServiceRole};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tower::{Layer, ServiceExt};
 
 use super::authority::{Authority, TOKEN, ada};
 use crate::auth::{AuthError, AuthLayer, Caller, TokenAuthority, TokenValidator};
 use crate::clock::Clock;
-use crate::service_key::{ServiceKey, ServiceTokenSource};
-use crate::testing::TestEnv;
+use crate::testing::{ROLE, TestEnv};
 
 const NOW_US: i64 = 1_800_000_000_000_000;
 const NOW: u64 = 1_800_000_000;
@@ -81,8 +82,8 @@ async fn two_values_of_one_header_are_refused() {
     let (env, _authority, layer) = with_authority().await;
     let bearer = format!("Bearer {TOKEN}");
     let grant = env.signer().sign(env.grant(1, LIST_ISSUES), NOW, MAX_GRANT_LIFETIME);
-    let service = env.token_source().token();
-    for (name, value) in [(AUTHORIZATION, &bearer), (GRANT, &grant), (SERVICE, &service)] {
+    let service = env.service_token();
+    for (name, value) in [(AUTHORIZATION, bearer.as_str()), (GRANT, grant.as_str()), (SERVICE, &service)] {
         layer.authenticate(&headers([(name, value)])).await.unwrap();
         assert_eq!(
             refusal(&layer, &headers([(name, value), (name, value)])).await,
@@ -95,7 +96,7 @@ async fn two_values_of_one_header_are_refused() {
 #[tokio::test]
 async fn one_invalid_credential_refuses_the_request() {
     let (env, _authority, layer) = with_authority().await;
-    let (bearer, service) = (format!("Bearer {TOKEN}"), env.token_source().token());
+    let (bearer, service) = (format!("Bearer {TOKEN}"), env.service_token());
     let all = headers([(AUTHORIZATION, &bearer), (SERVICE, &service), (GRANT, "x.y.z")]);
     assert_eq!(refusal(&layer, &all).await, AuthError::BadGrant);
     let bad_service = headers([(AUTHORIZATION, &bearer), (SERVICE, "x")]);
@@ -119,6 +120,13 @@ async fn a_grant_is_valid_until_it_expires_cached_or_not() {
     assert_eq!(refusal(&layer, &request).await, AuthError::BadGrant);
 }
 
+/// Signs claims with a shared secret, which no verifier of ours does.
+fn signed_with_secret(claims: &str, secret: &[u8]) -> String {
+    let text = format!("{}.{}", BASE64.encode(r#"{"alg":"HS256","typ":"JWT"}"#), BASE64.encode(claims));
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
+    format!("{text}.{}", BASE64.encode(ring::hmac::sign(&key, text.as_bytes())))
+}
+
 #[tokio::test]
 async fn forged_grants_are_refused() {
     let env = TestEnv::new(Clock::fixed(NOW_US));
@@ -132,12 +140,7 @@ async fn forged_grants_are_refused() {
     }
     claims["iss"] = "repo.ferrite".into();
     claims["aud"] = "ferrite".into();
-    let hs256 = jsonwebtoken::encode(
-        &jsonwebtoken::Header::new(jsonwebtoken::Algorithm::HS256),
-        &claims,
-        &jsonwebtoken::EncodingKey::from_secret(env.public_pem.as_bytes()),
-    )
-    .unwrap();
+    let hs256 = signed_with_secret(&claims.to_string(), env.public_pem.as_bytes());
     claims["exp"] = (NOW + 3600).into();
     let long = jsonwebtoken::encode(
         &jsonwebtoken::Header::new(jsonwebtoken::Algorithm::EdDSA),
@@ -153,7 +156,7 @@ async fn forged_grants_are_refused() {
         ("the public key as a secret", hs256),
         ("an hour", long),
         ("expired", env.signer().sign(grant(), NOW - 60, MAX_GRANT_LIFETIME)),
-        ("a service token", env.token_source().token()),
+        ("a service token", env.service_token().to_string()),
         ("a signature cut short", good[..good.len() - 1].to_owned()),
         ("nothing", String::new()),
     ] {
@@ -166,38 +169,62 @@ async fn a_service_token_proves_a_role_for_a_minute() {
     let env = TestEnv::new(Clock::fixed(NOW_US));
     let layer = env.layer(env.tokens());
     let token_source = env.token_source();
-    let token = token_source.token();
+    let token = token_source.token(ROLE);
     let caller = layer.authenticate(&headers([(SERVICE, &token)])).await.unwrap();
-    assert_eq!(caller.require_service(), Ok("test-svc"));
+    assert_eq!(caller.require_service(), Ok(ServiceRole::Gateway));
+    assert!(caller.is_gateway());
     assert_eq!(caller.require_user(), Err(AuthError::CredentialsRequired));
     env.clock.advance(Duration::from_secs(31));
-    assert_ne!(token_source.token(), token, "it is renewed long before");
+    assert_ne!(token_source.token(ROLE), token, "it is renewed long before");
     env.clock.advance(Duration::from_secs(300));
     assert_eq!(refusal(&layer, &headers([(SERVICE, &token)])).await, AuthError::BadCredentials);
-    layer.authenticate(&headers([(SERVICE, &token_source.token())])).await.unwrap();
+    layer.authenticate(&headers([(SERVICE, &token_source.token(ROLE))])).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_service_token_of_another_installation_is_refused() {
+async fn a_service_token_of_another_installation_or_for_another_service_is_refused() {
     let env = TestEnv::new(Clock::fixed(NOW_US));
     let layer = env.layer(env.tokens());
-    let other = ServiceTokenSource::new(ServiceKey::new([1; 32]).unwrap(), "gateway", env.clock.clone());
+    let other = TestEnv::new(Clock::fixed(NOW_US));
     let grant = env.signer().sign(env.grant(1, CREATE_ISSUE), NOW, MAX_GRANT_LIFETIME);
-    for token in [other.token(), grant, "a.b.c".into(), String::new()] {
+    let elsewhere = env.token_source().token(ServiceRole::GitSvc).to_string();
+    for token in [other.service_token().to_string(), elsewhere, grant, "a.b.c".into(), String::new()] {
         assert_eq!(refusal(&layer, &headers([(SERVICE, &token)])).await, AuthError::BadCredentials, "{token}");
     }
 }
 
-#[test]
-fn a_short_service_key_is_refused() {
-    assert!(ServiceKey::new([0; 31]).is_err());
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("key");
-    assert!(ServiceKey::read(&file).is_err());
-    std::fs::write(&file, format!("\n  {}\n", "x".repeat(31))).unwrap();
-    assert!(ServiceKey::read(&file).is_err(), "white space is not part of it");
-    std::fs::write(&file, format!("{}\n", "x".repeat(32))).unwrap();
-    assert_eq!(format!("{:?}", ServiceKey::read(&file).unwrap()), "ServiceKey([secret])");
+#[tokio::test]
+async fn a_service_may_call_what_its_role_calls_and_nothing_else() {
+    let env = TestEnv::new(Clock::system());
+    let service = env.layer(env.tokens()).layer(tower::service_fn(|_: axum::extract::Request| async {
+        Ok::<_, std::convert::Infallible>(axum::response::Response::default())
+    }));
+    let call = async |role: ServiceRole, path: &str, kind: &str| {
+        let token = env.keys.token_source(role, &env.clock).token(ROLE);
+        let request = http::Request::post(path).header("content-type", kind).header(SERVICE, &*token);
+        service.clone().oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap()
+    };
+    let (grpc, delete) = ("application/grpc", "/ferrite.repo.v1.RepositoryService/DeleteRepository");
+    for (role, path, is_admitted) in [
+        (ServiceRole::Gateway, delete, true),
+        (ServiceRole::IssueSvc, delete, false),
+        (ServiceRole::HookSvc, delete, false),
+        (ServiceRole::HookSvc, "/ferrite.repo.v1.AccessService/DescribeRepositories", true),
+        (ServiceRole::IssueSvc, "/ferrite.repo.v1.AccessService/DescribeRepositories", false),
+        (ServiceRole::Gateway, "/ferrite.events.v1.EventSink/Deliver", false),
+        (ServiceRole::GitSvc, "/ferrite.events.v1.EventSink/Deliver", true),
+    ] {
+        let answer = call(role, path, grpc).await;
+        let refusal = tonic::Status::from_header_map(answer.headers()).and_then(|status| reason(&status));
+        let expected = (!is_admitted).then(|| "SERVICE_NOT_PERMITTED".to_owned());
+        assert_eq!(refusal, expected, "{role} {path}");
+    }
+    let body = call(ServiceRole::HookSvc, "/git/1/raw", "text/plain").await;
+    assert_eq!(
+        (body.status().as_u16(), body.headers()["ferrite-reason"].to_str().unwrap()),
+        (403, "SERVICE_NOT_PERMITTED")
+    );
+    assert_eq!(call(ServiceRole::Gateway, "/git/1/raw", "text/plain").await.status(), 200);
 }
 
 #[tokio::test]
@@ -243,7 +270,7 @@ async fn the_caller_names_the_called_operation() {
         (format!("http://issue-svc/{LIST_ISSUES}?x=y"), LIST_ISSUES),
         ("/git/1/raw?path=a".to_owned(), "git/1/raw"),
     ] {
-        let request = http::Request::post(uri).header(SERVICE, env.token_source().token()).header("expected", expected);
+        let request = http::Request::post(uri).header(SERVICE, &*env.service_token()).header("expected", expected);
         service.clone().oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap();
     }
 }
@@ -274,6 +301,7 @@ fn every_refusal_has_a_reason_of_its_own() {
         AuthError::InsufficientScope { scope: Scope::RepoWrite },
         AuthError::AdminRequired,
         AuthError::ServiceRequired,
+        AuthError::ServiceNotPermitted { role: ServiceRole::HookSvc },
         AuthError::Unavailable,
     ];
     let reasons: std::collections::HashSet<_> = all.iter().map(ServiceError::reason).collect();

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::grpc::{Channel, channel};
 use crate::lifecycle::Lifecycle;
 use crate::net::Address;
-use crate::server::{GrpcServer, ListenerLimits, serve};
+use crate::server::{GrpcServer, ListenerOptions, serve};
 use crate::telemetry;
 use crate::testing::{TestEnv, eventually};
 
@@ -69,7 +69,7 @@ async fn the_server_ends_a_call_at_the_deadline_of_the_client() {
     let request = http::Request::post("/ferrite.repo.v1.RepositoryService/DeleteRepository")
         .header("content-type", "application/grpc")
         .header("grpc-timeout", "100m")
-        .header("ferrite-service", env.token_source().token())
+        .header("ferrite-service", &*env.service_token())
         .body(axum::body::Body::from(vec![0_u8; 5]))
         .unwrap();
     let response = tokio::time::timeout(Duration::from_secs(5), router.oneshot(request)).await.unwrap().unwrap();
@@ -121,7 +121,7 @@ async fn a_panic_of_a_plain_route_is_a_500() {
         401,
         "the plain route needs credentials too"
     );
-    let response = router.oneshot(request(Some(env.token_source().token()))).await.unwrap();
+    let response = router.oneshot(request(Some(env.service_token().to_string()))).await.unwrap();
     assert_eq!(response.status(), 500);
 }
 
@@ -277,7 +277,7 @@ async fn a_hanging_call_delays_the_shutdown_at_most_by_the_grace_period() {
     let router = GrpcServer::default().add(Repositories::default().server());
     let router = router.into_router(env.layer(env.tokens()), Router::new(), &life);
     let listener = env.socket("repo").bind().await.unwrap();
-    let server = life.spawn("server", serve(listener, router, ListenerLimits::default(), life.clone()));
+    let server = life.spawn("server", serve(listener, router, ListenerOptions::default(), life.clone()));
     let mut client = RepositoryServiceClient::new(env.channel(&env.socket("repo")));
     let call = life.spawn("call", async move { client.delete_repository(DeleteRepositoryRequest::default()).await });
     tokio::time::sleep(Duration::from_millis(200)).await;

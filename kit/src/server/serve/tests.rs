@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 use super::*;
 use crate::net::{Address, Stream};
 
+mod public;
+
 const SHORT: Duration = Duration::from_millis(300);
 
 struct Server {
@@ -32,7 +34,7 @@ async fn start(router: Router, limits: ListenerLimits, grace: Duration) -> Serve
     let life = Lifecycle::new(grace);
     let listener = Address::Tcp("127.0.0.1:0".into()).bind().await.unwrap();
     let address = listener.address().unwrap();
-    let served = life.spawn("server", serve(listener, router, limits, life.clone()));
+    let served = life.spawn("server", serve(listener, router, limits.into(), life.clone()));
     Server { address, life, served }
 }
 
@@ -266,7 +268,7 @@ async fn requests_carry_the_address_of_the_client_over_tcp_only() {
     let address = Address::Unix(folder.path().join("socket"));
     let life = Lifecycle::new(SHORT);
     let served =
-        life.spawn("server", serve(address.bind().await.unwrap(), router(), ListenerLimits::default(), life.clone()));
+        life.spawn("server", serve(address.bind().await.unwrap(), router(), ListenerOptions::default(), life.clone()));
     let server = Server { address, life, served };
     let answer = one(&server).await.send_request(to("/", Body::empty())).await.unwrap();
     assert_eq!(axum::body::to_bytes(Body::new(answer.into_body()), 99).await.unwrap(), "false");

@@ -1,10 +1,14 @@
-//! Tests of the throttle: counts by account and address, and their windows.
+//! Tests of the throttle: counts by account and address, their windows, and known addresses, on both databases.
 
+use ferrite_kit::db::Db;
 use ferrite_kit::redis::RedisClient;
 use ferrite_kit::testing::setting;
 use ferrite_kit::{Clock, Secret};
 
 use super::*;
+use crate::model::{CheckedUser, NewUser};
+use crate::store::AccountStore;
+use crate::testing::on_both;
 
 const LIMITS: SignInArgs = SignInArgs {
     sign_in_failures_pair: 3,
@@ -12,14 +16,39 @@ const LIMITS: SignInArgs = SignInArgs {
     sign_in_failures_account: 8,
     sign_in_window: 600,
 };
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-fn throttle() -> (Throttle, Clock) {
+/// Returns a throttle over a database with the accounts 1 and 2.
+async fn throttle(db: Db) -> (Throttle, Clock) {
     let clock = Clock::fixed(1_000_000);
-    (Throttle::new(RateLimiter::new(None, clock.clone()), LIMITS), clock)
+    add_accounts(&db).await;
+    let addresses = SignInAddressStore::new(db);
+    (Throttle::new(RateLimiter::new(None, clock.clone()), addresses, LIMITS, clock.clone()), clock)
+}
+
+async fn add_accounts(db: &Db) {
+    let mut tx = db.begin().await.unwrap();
+    for (id, name) in [(1, "ada"), (2, "bob")] {
+        let new = NewUser {
+            username: name.into(),
+            email: format!("{name}@example.com"),
+            password: Secret::new("correct horse"),
+            full_name: String::new(),
+            is_admin: false,
+        };
+        let checked = CheckedUser::check(&new).unwrap();
+        let made = AccountStore::new(db.clone()).insert(&mut tx, &checked, "hash", 1).await.unwrap();
+        assert_eq!(made.id, UserId(id));
+    }
+    tx.commit().await.unwrap();
 }
 
 fn from(login: &str, address: &str) -> Attempt {
     Attempt { login: login.into(), address: address.into(), user: Some(UserId(1)) }
+}
+
+fn unknown(login: &str, address: &str) -> Attempt {
+    Attempt { user: None, ..from(login, address) }
 }
 
 async fn fail(throttle: &Throttle, times: usize, attempt: &Attempt) {
@@ -41,99 +70,156 @@ async fn is_allowed(throttle: &Throttle, attempt: &Attempt) -> bool {
 
 #[tokio::test]
 async fn guesses_for_one_account_from_one_address_are_refused_until_the_window_ends() {
-    let (throttle, clock) = throttle();
-    let ada = from("ada", "192.0.2.1");
-    for _ in 0..3 {
+    on_both(async |db: Db| {
+        let (throttle, clock) = throttle(db).await;
+        let ada = from("ada", "192.0.2.1");
+        for _ in 0..3 {
+            assert!(is_allowed(&throttle, &ada).await);
+            throttle.failed(&ada).await;
+            clock.advance(Duration::from_secs(1));
+        }
+        assert!(!is_allowed(&throttle, &ada).await);
+        assert!(is_allowed(&throttle, &unknown("bob", "192.0.2.1")).await);
+        assert!(is_allowed(&throttle, &from("ada", "192.0.2.2")).await);
+        clock.advance(Duration::from_secs(597));
         assert!(is_allowed(&throttle, &ada).await);
-        throttle.failed(&ada).await;
-        clock.advance(Duration::from_secs(1));
-    }
-    assert!(!is_allowed(&throttle, &ada).await);
-    assert!(is_allowed(&throttle, &from("bob", "192.0.2.1")).await);
-    assert!(is_allowed(&throttle, &from("ada", "192.0.2.2")).await);
-    clock.advance(Duration::from_secs(597));
-    assert!(is_allowed(&throttle, &ada).await);
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn guesses_from_one_address_for_many_accounts_are_refused() {
-    let (throttle, clock) = throttle();
-    for number in 0..6 {
-        let attempt = from(&format!("user{number}"), "192.0.2.1");
-        assert!(is_allowed(&throttle, &attempt).await);
-        throttle.failed(&attempt).await;
-    }
-    assert!(!is_allowed(&throttle, &from("another", "192.0.2.1")).await);
-    assert!(is_allowed(&throttle, &from("another", "192.0.2.2")).await);
-    clock.advance(Duration::from_secs(600));
-    assert!(is_allowed(&throttle, &from("another", "192.0.2.1")).await);
+async fn guesses_from_one_address_for_many_accounts_are_refused_and_those_who_signed_in_there_are_not() {
+    on_both(async |db: Db| {
+        let (throttle, clock) = throttle(db).await;
+        let colleague = from("ada", "192.0.2.1");
+        throttle.succeeded(&colleague).await;
+        for number in 0..6 {
+            let attempt = unknown(&format!("user{number}"), "192.0.2.1");
+            assert!(is_allowed(&throttle, &attempt).await);
+            throttle.failed(&attempt).await;
+        }
+        assert!(!is_allowed(&throttle, &unknown("another", "192.0.2.1")).await);
+        assert!(is_allowed(&throttle, &unknown("another", "192.0.2.2")).await);
+        assert!(is_allowed(&throttle, &colleague).await);
+        // Under another login as well.
+        assert!(is_allowed(&throttle, &from("ada@example.com", "192.0.2.1")).await);
+        clock.advance(Duration::from_secs(600));
+        assert!(is_allowed(&throttle, &unknown("another", "192.0.2.1")).await);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn guesses_for_one_account_from_many_addresses_are_refused_and_its_owner_signs_in() {
-    let (throttle, clock) = throttle();
-    let home = from("ada", "198.51.100.7");
-    throttle.succeeded(&home).await;
-    clock.advance(Duration::from_secs(23 * 60 * 60));
-    for number in 0..8 {
-        let attempt = from("ada", &format!("192.0.2.{number}"));
-        assert!(is_allowed(&throttle, &attempt).await);
-        throttle.failed(&attempt).await;
-    }
-    let elsewhere = from("ada", "203.0.113.1");
-    assert!(!is_allowed(&throttle, &elsewhere).await);
-    assert!(is_allowed(&throttle, &home).await, "its owner was here before");
-    assert!(is_allowed(&throttle, &from("bob", "203.0.113.1")).await);
-    // The limit per login and address holds for a known address as well.
-    fail(&throttle, 3, &home).await;
-    assert!(!is_allowed(&throttle, &home).await);
+    on_both(async |db: Db| {
+        let (throttle, clock) = throttle(db).await;
+        let home = from("ada", "198.51.100.7");
+        throttle.succeeded(&home).await;
+        clock.advance(29 * DAY);
+        for number in 0..8 {
+            let attempt = from("ada", &format!("192.0.2.{number}"));
+            assert!(is_allowed(&throttle, &attempt).await);
+            throttle.failed(&attempt).await;
+        }
+        let elsewhere = from("ada", "203.0.113.1");
+        assert!(!is_allowed(&throttle, &elsewhere).await);
+        assert!(is_allowed(&throttle, &home).await, "its owner was here before");
+        assert!(is_allowed(&throttle, &unknown("bob", "203.0.113.1")).await);
+        // The limit per login and address holds for a known address as well.
+        fail(&throttle, 3, &home).await;
+        assert!(!is_allowed(&throttle, &home).await);
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn an_address_that_signed_in_is_known_for_a_day_under_every_login() {
-    let (throttle, clock) = throttle();
-    let home = from("ada@example.com", "198.51.100.7");
-    throttle.succeeded(&home).await;
-    clock.advance(Duration::from_secs(20 * 60 * 60));
-    // Another sign-in prolongs the time.
-    throttle.succeeded(&home).await;
-    clock.advance(Duration::from_secs(20 * 60 * 60));
-    for number in 0..8 {
-        fail(&throttle, 1, &from("ada", &format!("192.0.2.{number}"))).await;
-    }
-    assert!(is_allowed(&throttle, &from("ada", "198.51.100.7")).await);
-    for other in [
-        Attempt { user: None, ..from("ada", "198.51.100.7") },
-        Attempt { user: Some(UserId(2)), ..from("ada", "198.51.100.7") },
-    ] {
-        assert!(!is_allowed(&throttle, &other).await, "{other:?}");
-    }
-    clock.advance(Duration::from_secs(4 * 60 * 60));
-    for number in 0..8 {
-        fail(&throttle, 1, &from("ada", &format!("192.0.2.{number}"))).await;
-    }
-    assert!(!is_allowed(&throttle, &from("ada", "198.51.100.7")).await);
+async fn failures_from_a_known_address_count_for_its_own_pair_alone() {
+    on_both(async |db: Db| {
+        let (throttle, _) = throttle(db).await;
+        let office = from("ada", "192.0.2.1");
+        throttle.succeeded(&office).await;
+        fail(&throttle, 20, &office).await;
+        assert!(!is_allowed(&throttle, &office).await);
+        assert!(is_allowed(&throttle, &unknown("newcomer", "192.0.2.1")).await);
+        assert!(is_allowed(&throttle, &from("ada", "192.0.2.2")).await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_address_that_signed_in_is_known_for_thirty_days_under_every_login_of_its_account() {
+    on_both(async |db: Db| {
+        let (throttle, clock) = throttle(db).await;
+        let home = from("ada@example.com", "198.51.100.7");
+        throttle.succeeded(&home).await;
+        clock.advance(20 * DAY);
+        // Another sign-in prolongs the time.
+        throttle.succeeded(&home).await;
+        clock.advance(20 * DAY);
+        for number in 0..8 {
+            fail(&throttle, 1, &from("ada", &format!("192.0.2.{number}"))).await;
+        }
+        assert!(is_allowed(&throttle, &from("ada", "198.51.100.7")).await);
+        for other in [unknown("ada", "198.51.100.7"), Attempt { user: Some(UserId(2)), ..from("ada", "198.51.100.7") }]
+        {
+            assert!(!is_allowed(&throttle, &other).await, "{other:?}");
+        }
+        clock.advance(10 * DAY);
+        for number in 0..8 {
+            fail(&throttle, 1, &from("ada", &format!("192.0.2.{number}"))).await;
+        }
+        assert!(!is_allowed(&throttle, &from("ada", "198.51.100.7")).await);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_latest_addresses_of_an_account_are_kept() {
+    on_both(async |db: Db| {
+        let (throttle, clock) = throttle(db.clone()).await;
+        for number in 0..70 {
+            throttle.succeeded(&from("ada", &format!("192.0.2.{number}"))).await;
+            clock.advance(Duration::from_secs(1));
+        }
+        let count =
+            async || -> i64 { db.one::<(i64,)>("SELECT COUNT(*) FROM sign_in_addresses", &[]).await.unwrap().0 };
+        assert_eq!(count().await, 64);
+        let is_known = async |number: u32| throttle.is_known(&from("ada", &format!("192.0.2.{number}"))).await;
+        assert!(!is_known(5).await && is_known(6).await && is_known(69).await);
+        // Old ones are deleted by the next sign-in of anybody.
+        clock.advance(31 * DAY);
+        throttle.succeeded(&Attempt { user: Some(UserId(2)), ..from("bob", "192.0.2.1") }).await;
+        assert_eq!(count().await, 1);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn an_empty_address_is_never_known() {
-    let (throttle, _) = throttle();
-    throttle.succeeded(&from("ada", "")).await;
-    for number in 0..8 {
-        fail(&throttle, 1, &from("ada", &format!("192.0.2.{number}"))).await;
-    }
-    assert!(!is_allowed(&throttle, &from("ada", "")).await);
+    on_both(async |db: Db| {
+        let (throttle, _) = throttle(db).await;
+        throttle.succeeded(&from("ada", "")).await;
+        for number in 0..8 {
+            fail(&throttle, 1, &from("ada", &format!("192.0.2.{number}"))).await;
+        }
+        assert!(!is_allowed(&throttle, &from("ada", "")).await);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn signing_in_clears_the_count_of_the_account_at_this_address_only() {
-    let (throttle, _) = throttle();
-    let ada = from("ada", "192.0.2.1");
-    fail(&throttle, 3, &ada).await;
-    throttle.succeeded(&ada).await;
-    assert!(is_allowed(&throttle, &ada).await);
-    fail(&throttle, 3, &from("bob", "192.0.2.1")).await;
-    assert!(!is_allowed(&throttle, &ada).await, "the address has had six");
+    on_both(async |db: Db| {
+        let (throttle, _) = throttle(db).await;
+        let ada = from("ada", "192.0.2.1");
+        fail(&throttle, 3, &ada).await;
+        throttle.succeeded(&ada).await;
+        assert!(is_allowed(&throttle, &ada).await);
+        fail(&throttle, 3, &unknown("bob", "192.0.2.1")).await;
+        assert!(!is_allowed(&throttle, &unknown("eve", "192.0.2.1")).await, "the address has had six");
+        assert!(is_allowed(&throttle, &ada).await, "which is nothing to those it knows");
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -143,24 +229,31 @@ async fn replicas_count_wrong_passwords_together_in_redis() {
         return;
     };
     let url = Secret::new(url);
-    let replica = || {
-        let shared = RedisClient::new(&url, Clock::system()).unwrap();
-        Throttle::new(RateLimiter::new(Some(shared), Clock::system()), LIMITS)
-    };
-    let (one, two) = (replica(), replica());
-    let (login, network) = (format!("ada{}", rand::random::<u64>()), rand::random::<u64>());
-    let at =
-        |number: u32| Attempt { user: Some(UserId(network as i64)), ..from(&login, &format!("{network}.{number}")) };
-    one.succeeded(&at(9)).await;
-    fail(&one, 2, &at(1)).await;
-    assert!(is_allowed(&two, &at(1)).await);
-    fail(&two, 1, &at(1)).await;
-    assert!(!is_allowed(&one, &at(1)).await && !is_allowed(&two, &at(1)).await);
-    two.succeeded(&at(1)).await;
-    assert!(is_allowed(&one, &at(1)).await);
-    for number in 2..7 {
-        fail(if number % 2 == 0 { &one } else { &two }, 1, &at(number)).await;
-    }
-    assert!(!is_allowed(&one, &at(8)).await && !is_allowed(&two, &at(8)).await);
-    assert!(is_allowed(&two, &at(9)).await, "the other one saw it sign in");
+    on_both(move |db: Db| {
+        let url = url.clone();
+        async move {
+            add_accounts(&db).await;
+            let replica = || {
+                let shared = RedisClient::new(&url, Clock::system()).unwrap();
+                let limiter = RateLimiter::new(Some(shared), Clock::system());
+                Throttle::new(limiter, SignInAddressStore::new(db.clone()), LIMITS, Clock::system())
+            };
+            let (one, two) = (replica(), replica());
+            let (login, network) = (format!("ada{}", rand::random::<u64>()), rand::random::<u64>());
+            let at = |number: u32| from(&login, &format!("{network}.{number}"));
+            one.succeeded(&at(9)).await;
+            fail(&one, 2, &at(1)).await;
+            assert!(is_allowed(&two, &at(1)).await);
+            fail(&two, 1, &at(1)).await;
+            assert!(!is_allowed(&one, &at(1)).await && !is_allowed(&two, &at(1)).await);
+            two.succeeded(&at(1)).await;
+            assert!(is_allowed(&one, &at(1)).await);
+            for number in 2..7 {
+                fail(if number % 2 == 0 { &one } else { &two }, 1, &at(number)).await;
+            }
+            assert!(!is_allowed(&one, &at(8)).await && !is_allowed(&two, &at(8)).await);
+            assert!(is_allowed(&two, &at(9)).await, "the other one saw it sign in");
+        }
+    })
+    .await;
 }

@@ -3,6 +3,7 @@ use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{CheckAccessRequest, CheckAccessResponse};
 use tonic::Request;
 
+use super::limits;
 use crate::access::{Capacity, Operation};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -26,6 +27,7 @@ pub(super) async fn handle(
     let mut answer = CheckAccessResponse::default();
     if let Ok(identity) = permit.identity() {
         (answer.user_id, answer.username) = (identity.user_id, identity.username.clone());
+        answer.rate_percent = limits::rate_percent(state, &permit).await?;
     }
     match request.into_inner().target {
         Some(Target::Repository(repository)) => {

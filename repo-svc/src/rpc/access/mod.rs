@@ -3,6 +3,8 @@
 mod authenticate;
 mod check_access;
 mod describe_repositories;
+mod limits;
+mod reauthorize_access;
 mod resolve_access;
 mod resolve_issue_access;
 mod resolve_key;
@@ -11,8 +13,9 @@ mod wiki;
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest,
-    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
+    DescribeRepositoriesResponse, ReauthorizeAccessRequest, ReauthorizeAccessResponse, ResolveAccessRequest,
+    ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse, ResolveKeyRequest,
+    ResolveKeyResponse,
 };
 
 use super::dispatch::service;
@@ -21,6 +24,7 @@ service!(AccessService {
     authenticate(AuthenticateRequest) -> AuthenticateResponse;
     check_access(CheckAccessRequest) -> CheckAccessResponse;
     describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
+    reauthorize_access(ReauthorizeAccessRequest) -> ReauthorizeAccessResponse;
     resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
     resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
     resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;

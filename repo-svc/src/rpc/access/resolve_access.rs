@@ -1,13 +1,14 @@
 //! `ResolveAccess`: the repository, and a grant for one operation on it, for a token, a password, or an SSH key.
 
-use ferrite_kit::auth::AuthError;
-use ferrite_proto::grant::{Grant, GrantUser, IssueReach};
+use ferrite_kit::auth::{AuthError, Caller};
+use ferrite_proto::ServiceRole;
+use ferrite_proto::grant::{Credential, Grant, GrantLimits, GrantUser, IssueReach, Reauthorization};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{Identity, ResolveAccessRequest, ResolveAccessResponse};
 use tonic::Request;
 
 use super::super::encode;
-use super::wiki;
+use super::{limits, wiki};
 use crate::access::Capacity;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -25,14 +26,26 @@ pub(super) async fn handle(
     request: Request<ResolveAccessRequest>,
 ) -> Result<ResolveAccessResponse, RepoError> {
     let mut permit = Permit::for_operation(&request, &request.get_ref().operation, Capacity::Own)?;
+    let role = Caller::of(&request).require_service()?;
     let request = request.into_inner();
+    let is_git = request.basic.is_some() || request.ssh_fingerprint.is_some();
+    // Only the gateway has seen a client prove that it holds a key; others act for users by the users' tokens.
+    if is_git && role != ServiceRole::Gateway {
+        return Err(AuthError::ServiceNotPermitted { role }.into());
+    }
+    let mut credential = permit.identity().map_or(Credential::Anonymous, |caller| Credential::Token(caller.token_id));
     // Only git clients authenticate by HTTP Basic.
-    if let Some(credential) = &request.basic {
-        let identity = state.credentials.check_basic(credential, permit.client_address()).await?;
+    if let Some(basic) = &request.basic {
+        let identity;
+        (identity, credential) = state.credentials.check_basic(basic, permit.client_address()).await?;
         permit = permit.for_git(identity);
     }
     if let Some(fingerprint) = &request.ssh_fingerprint {
-        permit = for_ssh_key(state, permit, fingerprint, request.basic.is_some()).await?;
+        if request.basic.is_some() {
+            return Err(RepoError::field("ssh_fingerprint", "invalid", "is for nothing beside it"));
+        }
+        permit = for_ssh_key(state, permit, fingerprint).await?;
+        credential = Credential::Key(fingerprint.clone());
     }
     if request.is_wiki {
         require_git_body(&permit, "is_wiki")?;
@@ -46,19 +59,21 @@ pub(super) async fn handle(
         true => wiki::stored_id(state, &permit, &repository).await?,
         false => repository.id,
     };
-    let grant = state.grants.sign(grant(&permit, &repository, stored_id));
+    let access = Reauthorization { repository: repository.id, is_wiki: request.is_wiki, is_git, credential };
+    // Other grants name no credential, so that more of them are equal and signed once.
+    let of_push = (permit.operation() == operation::RECEIVE_PACK).then(|| access.clone());
+    let limits = limits::of(state, &permit, &repository).await?;
+    let grant = state.grants.sign(Grant { reauthorization: of_push, limits, ..grant(&permit, &repository, stored_id) });
+    let reauthorization = Some(access.request(permit.operation().to_owned()));
     let identity = permit.identity().ok().cloned();
     let repository = Some(encode::repository(repository, permit.viewer()));
-    Ok(ResolveAccessResponse { repository, stored_id, grant, identity })
+    Ok(ResolveAccessResponse { repository, stored_id, grant, identity, reauthorization })
 }
 
 /// Returns the permit for the holder of an SSH key.
-async fn for_ssh_key(state: &AppState, permit: Permit, fingerprint: &str, is_basic: bool) -> Result<Permit, RepoError> {
-    if is_basic {
-        return Err(RepoError::field("ssh_fingerprint", "invalid", "is for nothing beside it"));
-    }
+pub(super) async fn for_ssh_key(state: &AppState, permit: Permit, fingerprint: &str) -> Result<Permit, RepoError> {
     require_git_body(&permit, "ssh_fingerprint")?;
-    match key_holder(&state.db, fingerprint).await? {
+    match key_holder(&state.db, fingerprint, state.clock.now_us()).await? {
         Some(KeyHolder::User(identity)) => Ok(permit.for_git(identity)),
         Some(KeyHolder::Repositories(repositories)) => Ok(permit.for_deploy_key(&repositories)),
         None => Err(AuthError::BadCredentials.into()),
@@ -66,7 +81,7 @@ async fn for_ssh_key(state: &AppState, permit: Permit, fingerprint: &str, is_bas
 }
 
 /// Refuses a field of the request unless the operation is one of git's bodies.
-fn require_git_body(permit: &Permit, field: &str) -> Result<(), RepoError> {
+pub(super) fn require_git_body(permit: &Permit, field: &str) -> Result<(), RepoError> {
     match [operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&permit.operation()) {
         true => Ok(()),
         false => Err(RepoError::field(field, "invalid", "is for git's bodies")),
@@ -80,6 +95,7 @@ fn grant(permit: &Permit, repository: &Repository, stored_id: i64) -> Grant {
         username: identity.username.clone(),
         full_name: identity.full_name.clone(),
         email: identity.email.clone(),
+        token_id: identity.token_id,
     };
     Grant {
         user: permit.identity().ok().map(user),
@@ -92,6 +108,8 @@ fn grant(permit: &Permit, repository: &Repository, stored_id: i64) -> Grant {
         epoch: repository.epoch,
         // Messages of commits to a wiki are about no issues.
         issue_reach: if stored_id == repository.id { issue_reach(permit) } else { IssueReach::None },
+        reauthorization: None,
+        limits: GrantLimits::default(),
     }
 }
 

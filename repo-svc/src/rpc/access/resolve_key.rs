@@ -12,7 +12,7 @@ pub(super) async fn handle(
     _: Permit,
     request: Request<ResolveKeyRequest>,
 ) -> Result<ResolveKeyResponse, RepoError> {
-    match key_holder(&state.db, &request.get_ref().fingerprint).await? {
+    match key_holder(&state.db, &request.get_ref().fingerprint, state.clock.now_us()).await? {
         Some(KeyHolder::User(identity)) => Ok(ResolveKeyResponse { identity: Some(identity) }),
         Some(KeyHolder::Repositories(_)) => Ok(ResolveKeyResponse { identity: None }),
         None => Err(AuthError::BadCredentials.into()),

@@ -31,6 +31,15 @@ pub(super) async fn stored_id(state: &AppState, permit: &Permit, repository: &Re
     }
 }
 
+/// Returns whether the store has the wiki of a repository.
+///
+/// # Errors
+/// Those of the database.
+pub(super) async fn is_made(state: &AppState, repository: &Repository) -> Result<bool, RepoError> {
+    let found = state.repositories.find_wiki(repository.id()).await?;
+    Ok(found.is_some_and(|wiki| wiki.is_made))
+}
+
 async fn make(state: &AppState, repository: &Repository) -> Result<i64, RepoError> {
     let wiki = state.repositories.register_wiki(repository.id(), state.clock.now_us()).await?;
     let wiki = wiki.ok_or(AuthError::RepositoryNotFound)?;

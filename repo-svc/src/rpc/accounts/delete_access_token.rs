@@ -38,7 +38,7 @@ async fn delete(
         actor: &permit.actor_as(owner.identity()),
         action: Action::TokenDelete,
         target: Target::user(owner.id(), &owner.identity().username),
-        details: &[("name", deleted.name)],
+        details: &[("name", deleted.name), ("keys", deleted.key_count.to_string())],
     };
     append(&mut tx, entry, state.clock.now_us()).await?;
     tx.commit().await?;

@@ -1,8 +1,8 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{DeleteAvatarRequest, DeleteAvatarResponse};
 use tonic::Request;
 
-use super::super::change;
+use super::super::{change, repeat};
 use super::{Account, CHANGED_FIELD, account};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -14,7 +14,9 @@ pub(super) async fn handle(
     request: Request<DeleteAvatarRequest>,
 ) -> Result<DeleteAvatarResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteAvatar")?;
-    once(&state.db, key.as_ref(), delete(state, &request.get_ref().owner, &permit, key.as_ref())).await
+    let owner = request.get_ref().owner.clone();
+    let access = async { account(state, &permit, &owner).await.map(drop) };
+    repeat::once(&state.db, key.as_ref(), access, delete(state, &request.get_ref().owner, &permit, key.as_ref())).await
 }
 
 async fn delete(

@@ -1,8 +1,8 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{SetAvatarRequest, SetAvatarResponse};
 use tonic::Request;
 
-use super::super::change;
+use super::super::{change, repeat};
 use super::{Account, CHANGED_FIELD, account};
 use crate::error::RepoError;
 use crate::model::Avatar;
@@ -15,7 +15,9 @@ pub(super) async fn handle(
     request: Request<SetAvatarRequest>,
 ) -> Result<SetAvatarResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "SetAvatar")?;
-    once(&state.db, key.as_ref(), set(state, request.into_inner(), &permit, key.as_ref())).await
+    let owner = request.get_ref().owner.clone();
+    let access = async { account(state, &permit, &owner).await.map(drop) };
+    repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn set(

@@ -1,10 +1,10 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::Permission;
 use ferrite_proto::repo::{RemoveCollaboratorRequest, RemoveCollaboratorResponse};
 use tonic::Request;
 
-use super::super::{change, lookup};
+use super::super::{change, lookup, repeat};
 use super::level_rule::require_at_most;
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -17,7 +17,8 @@ pub(super) async fn handle(
     request: Request<RemoveCollaboratorRequest>,
 ) -> Result<RemoveCollaboratorResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveCollaborator")?;
-    once(&state.db, key.as_ref(), remove(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, remove(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn remove(

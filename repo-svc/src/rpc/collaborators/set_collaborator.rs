@@ -1,14 +1,14 @@
 //! `SetCollaborator`: a permission on a repository, at most the caller's own.
 
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{SetCollaboratorRequest, SetCollaboratorResponse};
 use tonic::Request;
 
-use super::super::{change, lookup};
+use super::super::{change, lookup, repeat};
 use super::level_rule::{USER_FIELD, require_at_most};
 use crate::error::RepoError;
 use crate::model::{User, Violations, parse_level};
@@ -31,7 +31,8 @@ pub(super) async fn handle(
     request: Request<SetCollaboratorRequest>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "SetCollaborator")?;
-    once(&state.db, key.as_ref(), set(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, set(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 impl CheckedRequest {

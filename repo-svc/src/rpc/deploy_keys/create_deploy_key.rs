@@ -1,9 +1,9 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{CreateDeployKeyRequest, CreateDeployKeyResponse};
 use tonic::Request;
 
-use super::super::{change, encode};
+use super::super::{change, encode, repeat};
 use crate::error::RepoError;
 use crate::model::{KeyTitle, SshKey, Violations};
 use crate::rpc::permit::Permit;
@@ -16,7 +16,8 @@ pub(super) async fn handle(
     request: Request<CreateDeployKeyRequest>,
 ) -> Result<CreateDeployKeyResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateDeployKey")?;
-    once(&state.db, key.as_ref(), create(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, create(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 fn check(request: &CreateDeployKeyRequest) -> Result<(KeyTitle, SshKey), RepoError> {

@@ -1,10 +1,10 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::id::DeployKeyId;
 use ferrite_proto::repo::{DeleteDeployKeyRequest, DeleteDeployKeyResponse};
 use tonic::Request;
 
-use super::super::change;
+use super::super::{change, repeat};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -16,7 +16,8 @@ pub(super) async fn handle(
     request: Request<DeleteDeployKeyRequest>,
 ) -> Result<DeleteDeployKeyResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteDeployKey")?;
-    once(&state.db, key.as_ref(), delete(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, delete(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn delete(

@@ -11,7 +11,7 @@ use crate::error::RepoError;
 use crate::model::{KeyTitle, SshKey, Violations};
 use crate::rpc::permit::{ActsAs, Permit};
 use crate::state::AppState;
-use crate::store::{Action, Target};
+use crate::store::{Action, NewPublicKey, Target};
 
 impl ActsAs for CreatePublicKeyRequest {
     fn capacity(&self) -> Capacity {
@@ -60,8 +60,13 @@ async fn create(
     state.creation_limit.count(permit.identity()?).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    let row = state.public_keys.insert(&mut tx, user, &title, &ssh_key, now).await?;
-    let details = [("title", row.title.clone()), ("fingerprint", row.fingerprint.clone())];
+    // An administrator gives the user a key of its own.
+    let token = if permit.capacity() == Capacity::Own { permit.limited_token()? } else { None };
+    let row =
+        state.public_keys.insert(&mut tx, user, NewPublicKey { title: &title, key: &ssh_key, token }, now).await?;
+    let bound = if token.is_some() { "token" } else { "user" };
+    let details =
+        [("title", row.title.clone()), ("fingerprint", row.fingerprint.clone()), ("bound_to", bound.to_owned())];
     change::record(&mut tx, permit, Action::KeyAdd, Target::user(user, &username), &details, now).await?;
     change::commit(tx, key, CreatePublicKeyResponse { key: Some(encode::public_key(row)) }, now).await
 }

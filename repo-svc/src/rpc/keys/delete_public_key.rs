@@ -27,7 +27,9 @@ async fn delete(
 ) -> Result<DeletePublicKeyResponse, RepoError> {
     let (user, now) = (permit.user()?, state.clock.now_us());
     let mut tx = state.db.begin().await?;
-    let row = state.public_keys.delete(&mut tx, user, id).await?.ok_or(RepoError::KeyNotFound)?;
+    // A token for some repositories has no power over the keys that open others.
+    let only_of = if permit.identity()?.is_limited { permit.limited_token()? } else { None };
+    let row = state.public_keys.delete(&mut tx, user, id, only_of).await?.ok_or(RepoError::KeyNotFound)?;
     let target = Target::user(user, &permit.identity()?.username);
     let details = [("title", row.title), ("fingerprint", row.fingerprint)];
     change::record(&mut tx, permit, Action::KeyRemove, target, &details, now).await?;

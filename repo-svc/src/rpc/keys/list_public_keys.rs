@@ -21,5 +21,10 @@ pub(super) async fn handle(
     };
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
     let (rows, total_count) = state.public_keys.list(user, page).await?;
-    Ok(ListPublicKeysResponse { keys: rows.into_iter().map(encode::public_key).collect(), total_count })
+    let mut keys: Vec<_> = rows.into_iter().map(encode::public_key).collect();
+    if user != permit.user()? {
+        // Names of tokens are their owner's.
+        keys.iter_mut().for_each(|key| key.token = None);
+    }
+    Ok(ListPublicKeysResponse { keys, total_count })
 }

@@ -8,35 +8,47 @@ use ferrite_proto::id::RepositoryId;
 
 use super::super::encode;
 use crate::access::Viewer;
-use crate::store::{Action, Entry, Migration, MigrationStore, RepositoryStore, Target, append};
+use crate::store::{Action, Entry, Migration, MigrationStore, QuotaStore, RepositoryStore, SizeChange, Target, append};
 
 /// Subscribers to new repositories.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
 /// The reason of a migration whose repository was removed while it went on.
 const REMOVED: &str = "the repository was removed";
 
-/// Applies the end of a migration. One that was given up meanwhile stays so: the sweeper deletes what the store has of it.
+/// Applies the end of a migration. One that was given up meanwhile stays so: the sweeper deletes what the store has of it. So is one whose
+/// repository does not fit into the quota of its owner. Returns the change of the bytes that the owner uses.
 pub(in crate::rpc) async fn apply(
     repositories: &RepositoryStore,
     migrations: &MigrationStore,
+    quotas: &QuotaStore,
     tx: &mut Tx,
     id: RepositoryId,
     end: &MigrationEnded,
     now_us: i64,
-) -> Result<(), DbError> {
-    let Some(migration) = migrations.lock(tx, id).await? else { return Ok(()) };
+) -> Result<Option<SizeChange>, DbError> {
+    let Some(migration) = migrations.lock(tx, id).await? else { return Ok(None) };
     if !end.error.is_empty() {
         repositories.delete_unfinished_in(tx, id).await?;
         tracing::info!(repo.id = %id, "migration {} failed: {}", migration.id, end.error);
-        return migrations.end(tx, migration.id, end, now_us).await;
+        migrations.end(tx, migration.id, end, now_us).await?;
+        return Ok(None);
     }
-    if !repositories.finish_migrated(tx, &migration, end, now_us).await? {
+    if let Some(error) = quotas.refusal(tx, id, end.size_bytes).await? {
+        repositories.release_name_in(tx, id).await?;
+        tracing::info!(repo.id = %id, "migration {} does not fit: {error}", migration.id);
+        let refused = MigrationEnded { error, ..end.clone() };
+        migrations.end(tx, migration.id, &refused, now_us).await?;
+        return Ok(None);
+    }
+    let Some(change) = repositories.finish_migrated(tx, &migration, end, now_us).await? else {
         let removed = MigrationEnded { error: REMOVED.to_owned(), ..end.clone() };
-        return migrations.end(tx, migration.id, &removed, now_us).await;
-    }
+        migrations.end(tx, migration.id, &removed, now_us).await?;
+        return Ok(None);
+    };
     tell(repositories, tx, &migration, now_us).await?;
     tracing::info!(repo.id = %id, "migration {} is done", migration.id);
-    migrations.end(tx, migration.id, end, now_us).await
+    migrations.end(tx, migration.id, end, now_us).await?;
+    Ok(Some(change))
 }
 
 /// Tells of the new repository, and records it in the audit log.

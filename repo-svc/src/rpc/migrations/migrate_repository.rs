@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{MigrateRepositoryRequest, MigrateRepositoryResponse};
 use tonic::Request;
@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::error::RepoError;
 use crate::model::{CloneAddress, Description, RepoName, Violations, lookup_key, mirror_interval};
 use crate::rpc::permit::Permit;
+use crate::rpc::repeat;
 use crate::state::AppState;
 use crate::store::{NewRepository, OrganizationRole};
 
@@ -31,6 +32,8 @@ pub(super) async fn handle(
         }
         Err(_) => None,
     };
+    let caller = permit.clone();
+    let access = async { find_owner(state, &caller, uid).await.map(drop) };
     let work = async {
         let owner = find_owner(state, &permit, uid).await?;
         let checked = checked?;
@@ -40,7 +43,7 @@ pub(super) async fn handle(
             state.life.spawn("migrate repository", start(Arc::clone(state), permit, owner, checked, key.clone()));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
-    once(&state.db, key.as_ref(), work).await
+    repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
 /// Returns the request as its hash is kept for repetitions: without anything from which a password could be guessed.

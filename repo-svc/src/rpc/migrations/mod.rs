@@ -5,14 +5,15 @@
 mod encode;
 pub(super) mod end;
 mod get_migration;
+mod get_storage_quota;
 mod list_migrations;
 mod migrate_repository;
 mod start;
 
 use ferrite_proto::repo::migration_service_server::MigrationService;
 use ferrite_proto::repo::{
-    GetMigrationRequest, GetMigrationResponse, ListMigrationsRequest, ListMigrationsResponse, MigrateRepositoryRequest,
-    MigrateRepositoryResponse,
+    GetMigrationRequest, GetMigrationResponse, GetStorageQuotaRequest, GetStorageQuotaResponse, ListMigrationsRequest,
+    ListMigrationsResponse, MigrateRepositoryRequest, MigrateRepositoryResponse,
 };
 
 use super::dispatch::service;
@@ -21,4 +22,5 @@ service!(MigrationService {
     migrate_repository(MigrateRepositoryRequest) -> MigrateRepositoryResponse;
     get_migration(GetMigrationRequest) -> GetMigrationResponse;
     list_migrations(ListMigrationsRequest) -> ListMigrationsResponse;
+    get_storage_quota(GetStorageQuotaRequest) -> GetStorageQuotaResponse;
 });

@@ -83,8 +83,8 @@ async fn register(
 ) -> Result<Registered, RepoError> {
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    let limit = state.config.repository_limit;
-    let inserted = state.repositories.insert_in(&mut tx, owner.id, &checked.new, limit, now).await?;
+    let limits = state.quotas.site();
+    let inserted = state.repositories.insert_in(&mut tx, owner.id, &checked.new, limits, now).await?;
     let Some((repository, epoch)) = inserted else {
         let (owner, name) = (owner.name.clone(), checked.new.name.as_str().to_owned());
         return Err(RepoError::RepositoryExists { owner, name });

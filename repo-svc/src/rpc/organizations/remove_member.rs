@@ -1,13 +1,13 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{RemoveMemberRequest, RemoveMemberResponse};
 use tonic::Request;
 
-use super::super::change;
+use super::super::{change, repeat};
 use crate::error::RepoError;
 use crate::model::lookup_key;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Action, OrganizationRole, Target};
+use crate::store::{Action, Organization, OrganizationRole, Target};
 
 pub(super) async fn handle(
     state: &AppState,
@@ -15,7 +15,23 @@ pub(super) async fn handle(
     request: Request<RemoveMemberRequest>,
 ) -> Result<RemoveMemberResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "RemoveMember")?;
-    once(&state.db, key.as_ref(), remove(state, &request.into_inner(), &permit, key.as_ref())).await
+    let RemoveMemberRequest { organization, username } = request.get_ref().clone();
+    let access = async {
+        // After a member has left, there is no role of its own to check.
+        match username.eq_ignore_ascii_case(&permit.identity()?.username) {
+            true => Ok(()),
+            false => require_owner(&permit, &permit.organization(&state.organizations, &organization).await?),
+        }
+    };
+    repeat::once(&state.db, key.as_ref(), access, remove(state, &request.into_inner(), &permit, key.as_ref())).await
+}
+
+/// Checks that the caller may remove others.
+fn require_owner(permit: &Permit, organization: &Organization) -> Result<(), RepoError> {
+    match organization.role() == OrganizationRole::Owner || permit.viewer().is_site_administrator() {
+        true => Ok(()),
+        false => Err(RepoError::OrganizationOwnerRequired),
+    }
 }
 
 async fn remove(
@@ -25,10 +41,8 @@ async fn remove(
     key: Option<&IdempotencyKey>,
 ) -> Result<RemoveMemberResponse, RepoError> {
     let organization = permit.organization(&state.organizations, &request.organization).await?;
-    let is_own = request.username.eq_ignore_ascii_case(&permit.identity()?.username);
-    let is_owner = organization.role() == OrganizationRole::Owner || permit.viewer().is_site_administrator();
-    if !is_own && !is_owner {
-        return Err(RepoError::OrganizationOwnerRequired);
+    if !request.username.eq_ignore_ascii_case(&permit.identity()?.username) {
+        require_owner(permit, &organization)?;
     }
     let name = lookup_key(&request.username).ok_or(RepoError::MemberNotFound)?;
     let user = state.accounts.find(&name).await?.ok_or(RepoError::MemberNotFound)?;

@@ -1,12 +1,12 @@
 //! `SetMembership`: a member of an organization, as an owner or not.
 
 use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{MembershipRole, SetMembershipRequest, SetMembershipResponse};
 use tonic::Request;
 
-use super::super::{change, lookup};
+use super::super::{change, lookup, repeat};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -18,7 +18,8 @@ pub(super) async fn handle(
     request: Request<SetMembershipRequest>,
 ) -> Result<SetMembershipResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "SetMembership")?;
-    once(&state.db, key.as_ref(), set(state, &request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, set(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn set(

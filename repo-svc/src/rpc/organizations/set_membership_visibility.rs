@@ -1,8 +1,8 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{SetMembershipVisibilityRequest, SetMembershipVisibilityResponse};
 use tonic::Request;
 
-use super::super::change;
+use super::super::{change, repeat};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -14,7 +14,8 @@ pub(super) async fn handle(
     request: Request<SetMembershipVisibilityRequest>,
 ) -> Result<SetMembershipVisibilityResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "SetMembershipVisibility")?;
-    once(&state.db, key.as_ref(), set(state, &request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, set(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn set(

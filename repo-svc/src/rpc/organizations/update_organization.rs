@@ -1,8 +1,8 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{UpdateOrganizationRequest, UpdateOrganizationResponse};
 use tonic::Request;
 
-use super::super::{change, encode};
+use super::super::{change, encode, repeat};
 use crate::error::RepoError;
 use crate::model::OrganizationChange;
 use crate::rpc::permit::Permit;
@@ -15,7 +15,8 @@ pub(super) async fn handle(
     request: Request<UpdateOrganizationRequest>,
 ) -> Result<UpdateOrganizationResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateOrganization")?;
-    once(&state.db, key.as_ref(), update(state, &request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, update(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn update(

@@ -48,7 +48,7 @@ async fn add(
         let (target, details) = (Target::user(user, &identity.username), [("email", email.as_str().to_owned())]);
         change::record(&mut tx, permit, Action::EmailAdd, target, &details, now).await?;
     }
-    let row = |email: &Email| EmailRow { email: email.as_str().to_owned(), is_primary: false };
+    let row = |email: &Email| EmailRow { email: email.as_str().to_owned(), is_primary: false, is_verified: false };
     let answer = AddEmailsResponse { emails: emails.iter().map(row).map(encode::email).collect() };
     change::commit(tx, key, answer, now).await
 }

@@ -2,11 +2,12 @@
 
 use ferrite_kit::idempotency::{IdempotencyError, IdempotencyKey};
 use ferrite_proto::id::RepositoryId;
-use ferrite_proto::repo::{BeginAssetUploadRequest, BeginAssetUploadResponse, CreateReleaseAssetResponse};
+use ferrite_proto::repo::{BeginAssetUploadRequest, BeginAssetUploadResponse, ByteQuota, CreateReleaseAssetResponse};
 use tonic::Request;
 
 use crate::error::RepoError;
 use crate::model::{AssetName, Violations};
+use crate::rpc::encode;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::ReleaseKey;
@@ -24,15 +25,28 @@ pub(super) async fn handle(
     // The user may write to the repository, so drafts are no secret.
     let release = state.releases.find(repository, &ReleaseKey::Id(request.release_id)).await?;
     let release = release.ok_or(RepoError::ReleaseNotFound)?;
+    // A repeated upload adds nothing: its bytes are removed again.
+    let quota = if is_repeated { None } else { check_quota(state, repository).await? };
     let file_id = hex::encode(rand::random::<[u8; 16]>());
     state.releases.reserve_file(&release, (&name, is_repeated), &file_id, state.clock.now_us()).await?;
-    Ok(BeginAssetUploadResponse { file_id })
+    Ok(BeginAssetUploadResponse { file_id, quota })
 }
 
-/// Returns whether the idempotency key was used by a `CreateReleaseAsset` of the same user. That call finds out whether it is repeated,
+/// Returns the quota of the owner of a repository; `None` if it has none.
+///
+/// # Errors
+/// [`RepoError::StorageQuota`] if it is used up, or those of the database.
+async fn check_quota(state: &AppState, repository: RepositoryId) -> Result<Option<ByteQuota>, RepoError> {
+    let (row, site) = (state.quotas.of_repository(repository).await?, state.quotas.site());
+    row.check_bytes(site, 0)?;
+    Ok(encode::byte_quota(row, site))
+}
+
+/// Returns whether the idempotency key was used by a `CreateReleaseAsset` of the same user and token. That call finds out whether it is repeated,
 /// for which it needs the size and the hash of the file.
 async fn is_repeated(state: &AppState, request: &Request<BeginAssetUploadRequest>) -> Result<bool, RepoError> {
-    let Some(key) = IdempotencyKey::of(request, request.get_ref().user_id, "CreateReleaseAsset")? else {
+    let BeginAssetUploadRequest { user_id, token_id, .. } = request.get_ref();
+    let Some(key) = IdempotencyKey::of_token(request, *user_id, *token_id, "CreateReleaseAsset")? else {
         return Ok(false);
     };
     match key.replay::<CreateReleaseAssetResponse>(&state.db).await {

@@ -2,15 +2,15 @@
 //! repeated request finds and uses.
 
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{CreateReleaseRequest, CreateReleaseResponse};
 use tonic::Request;
 
 use super::{encode, publish, storage};
 use crate::error::RepoError;
 use crate::model::ReleaseFields;
-use crate::rpc::change;
 use crate::rpc::permit::Permit;
+use crate::rpc::{change, repeat};
 use crate::state::AppState;
 
 pub(super) async fn handle(
@@ -19,7 +19,8 @@ pub(super) async fn handle(
     request: Request<CreateReleaseRequest>,
 ) -> Result<CreateReleaseResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRelease")?;
-    once(&state.db, key.as_ref(), create(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, create(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn create(

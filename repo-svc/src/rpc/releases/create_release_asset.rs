@@ -1,15 +1,15 @@
 //! `CreateReleaseAsset`: the entry of a file whose bytes are on the store.
 
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseAssetResponse};
 use tonic::Request;
 
-use super::encode;
+use super::{encode, storage};
 use crate::error::RepoError;
 use crate::model::NewAsset;
-use crate::rpc::change;
 use crate::rpc::permit::Permit;
+use crate::rpc::{change, repeat};
 use crate::state::AppState;
 
 pub(super) async fn handle(
@@ -18,11 +18,26 @@ pub(super) async fn handle(
     request: Request<CreateReleaseAssetRequest>,
 ) -> Result<CreateReleaseAssetResponse, RepoError> {
     let (metadata, extensions, request) = request.into_parts();
-    // A repeated upload has another file on the store, of the same content. It stays reserved and is removed later.
+    // A repeated upload has another file on the store, of the same content.
     let content = CreateReleaseAssetRequest { file_id: String::new(), ..request.clone() };
     let content = Request::from_parts(metadata, extensions, content);
     let key = IdempotencyKey::of(&content, permit.user()?.0, "CreateReleaseAsset")?;
-    once(&state.db, key.as_ref(), create(state, request, &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.repository.clone());
+    let file_id = request.file_id.clone();
+    let outcome = repeat::once(&state.db, key.as_ref(), access, create(state, request, &permit, key.as_ref())).await;
+    if outcome.is_err() || key.is_some() {
+        discard(state, &file_id).await;
+    }
+    outcome
+}
+
+/// Removes the bytes of a file that no release got, so that refused and repeated uploads do not fill the disk until the reservation ends.
+async fn discard(state: &AppState, file_id: &str) {
+    match state.releases.discard_file(file_id).await {
+        Ok(Some(repository)) => storage::remove_files(state, repository, vec![file_id.to_owned()]).await,
+        Ok(None) => {}
+        Err(error) => tracing::warn!(%error, "a file that no release got is removed later"),
+    }
 }
 
 async fn create(
@@ -35,9 +50,10 @@ async fn create(
     let new = NewAsset::check(&request)?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
-    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
     let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
     let release = release.ok_or(RepoError::ReleaseNotFound)?;
     let asset = state.releases.insert_asset(&mut tx, &release, &new, permit.user()?, now).await?;
+    state.quotas.charge(&mut tx, owner, new.size_bytes).await?;
     change::commit(tx, key, CreateReleaseAssetResponse { asset: Some(encode::asset(asset, &release)) }, now).await
 }

@@ -23,6 +23,7 @@ pub(super) fn release(row: Release, assets: Vec<Asset>, viewer: &Viewer) -> repo
         create_time: Some(timestamp(row.created_us)),
         publish_time: (row.published_us > 0).then(|| timestamp(row.published_us)),
         assets,
+        is_truncated: row.is_truncated,
     }
 }
 

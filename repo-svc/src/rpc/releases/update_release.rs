@@ -1,15 +1,15 @@
 //! `UpdateRelease`. A release that is public after the change has a tag: that is made before the row changes, as by `CreateRelease`.
 
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{UpdateReleaseRequest, UpdateReleaseResponse};
 use tonic::Request;
 
 use super::{encode, lookup, publish, storage};
 use crate::error::RepoError;
 use crate::model::ReleaseChange;
-use crate::rpc::change;
 use crate::rpc::permit::Permit;
+use crate::rpc::{change, repeat};
 use crate::state::AppState;
 use crate::store::ReleaseKey;
 
@@ -19,7 +19,8 @@ pub(super) async fn handle(
     request: Request<UpdateReleaseRequest>,
 ) -> Result<UpdateReleaseResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateRelease")?;
-    once(&state.db, key.as_ref(), update(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn update(

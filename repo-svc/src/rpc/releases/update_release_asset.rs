@@ -1,13 +1,13 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{UpdateReleaseAssetRequest, UpdateReleaseAssetResponse};
 use tonic::Request;
 
 use super::encode;
 use crate::error::RepoError;
 use crate::model::{AssetName, Violations};
-use crate::rpc::change;
 use crate::rpc::permit::Permit;
+use crate::rpc::{change, repeat};
 use crate::state::AppState;
 use crate::store::Asset;
 
@@ -17,7 +17,8 @@ pub(super) async fn handle(
     request: Request<UpdateReleaseAssetRequest>,
 ) -> Result<UpdateReleaseAssetResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateReleaseAsset")?;
-    once(&state.db, key.as_ref(), update(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn update(

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::git::{FirstCommit, Signature};
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{AutoInit, CreateRepositoryRequest, CreateRepositoryResponse, Identity};
 use tonic::Request;
 
-use super::super::lookup;
+use super::super::{lookup, repeat};
 use super::creation::{Creation, Owner};
 use crate::access::Capacity;
 use crate::config::Config;
@@ -58,6 +58,8 @@ pub(super) async fn handle(
     request: Request<CreateRepositoryRequest>,
 ) -> Result<CreateRepositoryResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateRepository")?;
+    let (caller, owner_name) = (permit.clone(), request.get_ref().owner.clone());
+    let access = async { owner(state, &caller, &owner_name).await.map(drop) };
     let work = async {
         let owner = owner(state, &permit, &request.get_ref().owner).await?;
         let CheckedRequest { new, auto_init } =
@@ -71,7 +73,7 @@ pub(super) async fn handle(
         let task = state.life.spawn("create repository", creation.run(Arc::clone(state), permit));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
-    once(&state.db, key.as_ref(), work).await
+    repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
 impl CheckedRequest {

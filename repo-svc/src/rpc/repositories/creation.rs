@@ -60,7 +60,7 @@ impl<A: Message> Creation<A> {
     /// its own.
     ///
     /// # Errors
-    /// [`RepoError::RepositoryExists`], [`RepoError::RepositoryLimit`], [`RepoError::ForksTooDeep`],
+    /// [`RepoError::RepositoryExists`], [`RepoError::RepositoryLimit`], [`RepoError::StorageQuota`], [`RepoError::ForksTooDeep`],
     /// [`AuthError::RepositoryNotFound`] if the repository to copy is deleted meanwhile, those of the store, or those of the database.
     pub(super) async fn run(self, state: Arc<AppState>, permit: Permit) -> Result<A, RepoError> {
         let Some((id, epoch)) = self.insert(&state).await? else { return Err(self.name_taken(&state).await) };
@@ -79,10 +79,10 @@ impl<A: Message> Creation<A> {
     }
 
     async fn insert(&self, state: &AppState) -> Result<Option<(RepositoryId, i64)>, RepoError> {
-        let (now, limit) = (state.clock.now_us(), state.config.repository_limit);
+        let (now, limits) = (state.clock.now_us(), state.quotas.site());
         match &self.parent {
-            None => state.repositories.insert(self.owner.id, &self.new, limit, now).await,
-            Some(parent) => state.repositories.insert_fork(self.owner.id, &self.new, parent.id(), limit, now).await,
+            None => state.repositories.insert(self.owner.id, &self.new, limits, now).await,
+            Some(parent) => state.repositories.insert_fork(self.owner.id, &self.new, parent.id(), limits, now).await,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{ForkRepositoryRequest, ForkRepositoryResponse};
 use tonic::Request;
@@ -11,6 +11,7 @@ use super::creation::{Creation, Owner};
 use crate::error::RepoError;
 use crate::model::{Description, RepoName, lookup_key};
 use crate::rpc::permit::Permit;
+use crate::rpc::repeat;
 use crate::state::AppState;
 use crate::store::{NewRepository, OrganizationRole, Repository};
 
@@ -20,6 +21,11 @@ pub(super) async fn handle(
     request: Request<ForkRepositoryRequest>,
 ) -> Result<ForkRepositoryResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "ForkRepository")?;
+    let (caller, repeated) = (permit.clone(), request.get_ref().clone());
+    let access = async {
+        repeat::repository(state, &caller, repeated.repository).await?;
+        owner(state, &caller, &repeated.organization).await.map(drop)
+    };
     let work = async {
         let ForkRepositoryRequest { repository, organization, name } = request.into_inner();
         let parent = permit.repository(&state.repositories, repository).await?;
@@ -32,7 +38,7 @@ pub(super) async fn handle(
         let task = state.life.spawn("fork repository", creation.run(Arc::clone(state), permit));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
-    once(&state.db, key.as_ref(), work).await
+    repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
 /// Returns the fork to make: with the description and the visibility of its parent, and with its name if `name` is empty.
@@ -41,8 +47,7 @@ fn new_repository(parent: &Repository, name: &str, creator: UserId) -> Result<Ne
     Ok(NewRepository {
         creator,
         name: RepoName::parse(if name.is_empty() { &parent.name } else { name }, "name").map_err(refused)?,
-        // The parent may have come from another host, too.
-        description: Description::parse_migrated(&parent.description, "description").map_err(refused)?,
+        description: Description::of_parent(&parent.description),
         is_private: parent.is_private,
         default_branch: parent.default_branch.clone(),
         store: parent.store.clone(),

@@ -2,7 +2,7 @@
 
 use ferrite_kit::auth::AuthError;
 use ferrite_kit::db::Tx;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_kit::outbox;
 use ferrite_proto::error::reason;
 use ferrite_proto::events::event::Fact;
@@ -13,12 +13,12 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::{self, UpdateRepositoryRequest, UpdateRepositoryResponse};
 use tonic::{Code, Request, Status};
 
-use super::super::{change, encode, parents};
+use super::super::{change, encode, parents, repeat};
 use crate::error::RepoError;
 use crate::model::{RepositoryChange, RepositorySettings};
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
-use crate::store::{Action, Repository, Target};
+use crate::store::{Action, Repository, Target, UsageChanges};
 
 /// Subscribers to changes of repositories. The response waits for none of them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
@@ -29,7 +29,8 @@ pub(super) async fn handle(
     request: Request<UpdateRepositoryRequest>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateRepository")?;
-    once(&state.db, key.as_ref(), update(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn update(
@@ -61,8 +62,11 @@ async fn update(
     if !fields.is_empty() {
         state.repositories.set_settings(&mut tx, &repository, &before, &after, now).await?;
     }
+    let mut usage = UsageChanges::default();
     if let Some(head) = &head {
-        state.repositories.apply_refs(&mut tx, id, head, now).await?;
+        if let Some(change) = state.repositories.apply_refs(&mut tx, id, head, now).await? {
+            usage.add(change.owner, change.bytes);
+        }
         fields.push("default_branch");
     }
     let changed = state.repositories.reload(&mut tx, id, permit.viewer()).await?;
@@ -72,6 +76,7 @@ async fn update(
         change::record(&mut tx, permit, Action::RepositoryUpdate, Target::repository(&changed), &details, now).await?;
     }
     publish(&mut tx, permit, &before, &changed, now).await?;
+    usage.write(&mut tx).await?;
     let encoded = repo::Repository { parent, ..encode::repository(changed, permit.viewer()) };
     let answer = UpdateRepositoryResponse { repository: Some(encoded) };
     let answer = change::commit(tx, key, answer, now).await?;

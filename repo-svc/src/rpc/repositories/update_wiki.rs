@@ -1,9 +1,9 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{UpdateWikiRequest, UpdateWikiResponse};
 use tonic::Request;
 
-use super::super::change;
+use super::super::{change, repeat};
 use crate::error::RepoError;
 use crate::model::WikiChange;
 use crate::rpc::permit::Permit;
@@ -16,7 +16,8 @@ pub(super) async fn handle(
     request: Request<UpdateWikiRequest>,
 ) -> Result<UpdateWikiResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateWiki")?;
-    once(&state.db, key.as_ref(), update(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, update(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn update(

@@ -1,9 +1,9 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{AddTeamRepositoryRequest, AddTeamRepositoryResponse};
 use tonic::Request;
 
-use super::super::change;
+use super::super::{change, repeat};
 use super::lookup::{lock, repository};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
@@ -16,7 +16,8 @@ pub(super) async fn handle(
     request: Request<AddTeamRepositoryRequest>,
 ) -> Result<AddTeamRepositoryResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "AddTeamRepository")?;
-    once(&state.db, key.as_ref(), add(state, &request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::team(state, &permit, request.get_ref().team_id);
+    repeat::once(&state.db, key.as_ref(), access, add(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn add(

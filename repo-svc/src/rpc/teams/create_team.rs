@@ -1,8 +1,8 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{CreateTeamRequest, CreateTeamResponse};
 use tonic::Request;
 
-use super::super::{change, encode, lookup};
+use super::super::{change, encode, lookup, repeat};
 use crate::access::Capacity;
 use crate::error::RepoError;
 use crate::model::CheckedTeam;
@@ -16,7 +16,8 @@ pub(super) async fn handle(
     request: Request<CreateTeamRequest>,
 ) -> Result<CreateTeamResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CreateTeam")?;
-    once(&state.db, key.as_ref(), create(state, &request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::organization(state, &permit, request.get_ref().organization.clone());
+    repeat::once(&state.db, key.as_ref(), access, create(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn create(

@@ -1,9 +1,9 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::id::TeamId;
 use ferrite_proto::repo::{UpdateTeamRequest, UpdateTeamResponse};
 use tonic::Request;
 
-use super::super::{change, encode};
+use super::super::{change, encode, repeat};
 use super::lookup::lock;
 use crate::error::RepoError;
 use crate::model::TeamChange;
@@ -17,7 +17,8 @@ pub(super) async fn handle(
     request: Request<UpdateTeamRequest>,
 ) -> Result<UpdateTeamResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateTeam")?;
-    once(&state.db, key.as_ref(), update(state, &request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::team(state, &permit, request.get_ref().team_id);
+    repeat::once(&state.db, key.as_ref(), access, update(state, &request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn update(

@@ -243,7 +243,9 @@ async fn concurrent_guesses_are_limited_like_successive_ones() {
     let cores = std::thread::available_parallelism().map_or(2, usize::from);
     // When the last counted one fails, as many more may be in progress as are hashed concurrently.
     assert!((20..=20 + 2 * cores).contains(&tried), "{tried} passwords were tried");
-    assert!(codes.iter().all(|code| matches!(code, Some(Code::Unauthenticated | Code::ResourceExhausted))));
+    // Beyond the checks of one address that may wait, the answer is that the service is busy.
+    let refused = |code: &Option<Code>| matches!(code, Some(Code::ResourceExhausted | Code::Unavailable));
+    assert!(codes.iter().all(|code| *code == Some(Code::Unauthenticated) || refused(code)), "{codes:?}");
 }
 
 #[tokio::test]

@@ -38,10 +38,9 @@ async fn events_of_other_services_change_the_repository_once() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();
-    let mut sink = EventSinkClient::new(harness.service.clone());
     let events = vec![refs(made.id, 2, 200), refs(made.id, 1, 100), issues(made.id, 1, 7), refs(999, 1, 1)];
     for _ in 0..2 {
-        sink.deliver(DeliverRequest { events: events.clone() }).await.unwrap();
+        harness.deliver(events.clone()).await.unwrap();
     }
     let now = get(&harness, made.id, &ada).await;
     assert_eq!((now.size_bytes, now.default_branch.as_str(), now.open_issue_count), (200, "trunk", 7));
@@ -58,8 +57,7 @@ async fn an_event_about_the_size_changes_the_repository() {
     let size = |number, size_bytes| {
         outbox::event(RepositoryId(made.id), 0, Fact::SizeChanged(SizeChanged { size_bytes, number }))
     };
-    let mut sink = EventSinkClient::new(harness.service.clone());
-    sink.deliver(DeliverRequest { events: vec![refs(made.id, 2, 200), size(2, 90), size(1, 300)] }).await.unwrap();
+    harness.deliver(vec![refs(made.id, 2, 200), size(2, 90), size(1, 300)]).await.unwrap();
     assert_eq!(get(&harness, made.id, &ada).await.size_bytes, 90);
 }
 
@@ -81,9 +79,8 @@ async fn changes_of_branch_protections_are_in_the_audit_log() {
     let removed = ProtectionChanged { is_removed: true, push_user_ids: Vec::new(), ..change.clone() };
     let event = |change, id| outbox::event(RepositoryId(id), 5_000_000, Fact::ProtectionChanged(change));
     let events = vec![event(change.clone(), made.id), event(removed, made.id), event(change, 999)];
-    let mut sink = EventSinkClient::new(harness.service.clone());
     for _ in 0..2 {
-        sink.deliver(DeliverRequest { events: events.clone() }).await.unwrap();
+        harness.deliver(events.clone()).await.unwrap();
     }
     let filter = AuditFilter { action: Some("protection".into()), ..AuditFilter::default() };
     let (rows, total) = harness.state().await.audit.list(&filter, Page::nearest(1, 10, 10)).await.unwrap();
@@ -136,9 +133,8 @@ async fn changes_of_webhooks_are_in_the_audit_log() {
             event(HookAction::Deleted, 0, 0),
             event(HookAction::Deleted, 0, 999),
         ];
-        let mut sink = EventSinkClient::new(harness.service.clone());
         for _ in 0..2 {
-            sink.deliver(DeliverRequest { events: events.clone() }).await.unwrap();
+            harness.deliver(events.clone()).await.unwrap();
         }
         let filter = AuditFilter { action: Some("hook".into()), ..AuditFilter::default() };
         let (rows, total) = harness.state().await.audit.list(&filter, Page::nearest(1, 10, 10)).await.unwrap();
@@ -167,18 +163,14 @@ async fn a_delivery_is_applied_as_a_whole_or_not_at_all() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
     let made = harness.create(&ada, "demo", false).await.unwrap();
-    let mut sink = EventSinkClient::new(harness.service.clone());
     let unknown = Event { fact: None, ..refs(made.id, 1, 1) };
-    let status = sink.deliver(DeliverRequest { events: vec![refs(made.id, 2, 200), unknown] }).await.unwrap_err();
+    let status = harness.deliver(vec![refs(made.id, 2, 200), unknown]).await.unwrap_err();
     assert_eq!((status.code(), violations(&status)[0].0.as_str()), (Code::InvalidArgument, "events[1].fact"));
     assert_eq!(get(&harness, made.id, &ada).await.size_bytes, 42);
     let many = (0..65).map(|number| refs(made.id, number, 1)).collect();
-    assert_eq!(
-        refusal(sink.deliver(DeliverRequest { events: many }).await),
-        refused(Code::InvalidArgument, "INVALID_EVENTS")
-    );
+    assert_eq!(refusal(harness.deliver(many).await), refused(Code::InvalidArgument, "INVALID_EVENTS"));
     let nameless = Event { event_id: "a\0".into(), ..refs(made.id, 1, 1) };
-    let outcome = sink.deliver(DeliverRequest { events: vec![nameless] }).await;
+    let outcome = harness.deliver(vec![nameless]).await;
     assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "INVALID_EVENTS"));
 }
 

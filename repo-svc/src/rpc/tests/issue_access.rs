@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ferrite_kit::args;
 use ferrite_kit::auth::{Caller, TokenHash};
 use ferrite_kit::testing::on_each_url;
-use ferrite_proto::Scope;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
@@ -13,6 +12,7 @@ use ferrite_proto::repo::{
     CreateAccessTokenRequest, CreateRepositoryRequest, RepositoryName, RepositoryRef, ResolveIssueAccessRequest,
     ResolveIssueAccessResponse, User, repository_ref,
 };
+use ferrite_proto::{Scope, ServiceRole};
 use tonic::{Code, Request, Status};
 
 use super::organizations::{create, narrow};
@@ -56,7 +56,8 @@ async fn resolve(
     repositories: &[RepositoryRef],
 ) -> Result<ResolveIssueAccessResponse, Status> {
     let request = ResolveIssueAccessRequest { repositories: repositories.to_vec(), account, to_change: false };
-    Ok(harness.access().resolve_issue_access(with_token(request, token)).await?.into_inner())
+    let mut client = AccessServiceClient::new(harness.channel_of(ServiceRole::IssueSvc));
+    Ok(client.resolve_issue_access(with_token(request, token)).await?.into_inner())
 }
 
 /// Returns the places and levels of a response as text, such as `0:read 3:owner`.
@@ -248,7 +249,7 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
         let rows: Vec<(i64, String)> =
             state.db.all("SELECT id, name FROM repositories ORDER BY id", &[]).await.unwrap();
         let caller = Caller {
-            service: Some("issue-svc".into()),
+            service: Some(ServiceRole::IssueSvc),
             identity,
             operation: "ferrite.repo.v1.AccessService/ResolveIssueAccess".into(),
             ..Caller::default()

@@ -129,7 +129,7 @@ async fn zero_is_no_limit_of_creations() {
         assert!(state.creation_limit.count(&user).await.is_ok());
     }
     assert!(state.creation_limit.count(&root).await.is_ok());
-    let Err(RepoError::TooManyCreations { retry_after }) = state.creation_limit.count(&root).await else {
+    let Err(RepoError::TooManyCreations { retry_after, .. }) = state.creation_limit.count(&root).await else {
         panic!("too many")
     };
     assert!((3_500..=3_600).contains(&retry_after.as_secs()), "{retry_after:?}");

@@ -6,8 +6,7 @@ use ferrite_kit::testing::on_each_url;
 use ferrite_kit::timestamp;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::event_sink_client::EventSinkClient;
-use ferrite_proto::events::{DeliverRequest, Event, MigrationEnded, MirrorChanged};
+use ferrite_proto::events::{Event, MigrationEnded, MirrorChanged};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::{
     GetMigrationRequest, GetMigrationResponse, GetRepositoryRequest, ListMigrationsRequest, MembershipRole,
@@ -57,7 +56,7 @@ async fn get(harness: &Harness, token: &str, id: i64) -> Result<Repository, Stat
 }
 
 async fn deliver(harness: &Harness, events: Vec<Event>) {
-    EventSinkClient::new(harness.service.clone()).deliver(DeliverRequest { events }).await.unwrap();
+    harness.deliver(events).await.unwrap();
 }
 
 fn ended(id: i64, end: MigrationEnded) -> Event {

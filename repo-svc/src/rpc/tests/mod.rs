@@ -15,6 +15,8 @@ mod lists;
 mod migrations;
 mod organizations;
 mod profile;
+mod quotas;
+mod reauthorization;
 mod releases;
 mod repositories;
 mod repository_settings;

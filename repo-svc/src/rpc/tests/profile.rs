@@ -58,7 +58,7 @@ async fn addresses_are_added_all_or_none_and_logged() {
     let ada = harness.signed_in("ada").await;
     harness.user("bob", false).await;
     let added = add(&harness, &ada, &["Z@X", "a@x"]).await.unwrap();
-    let expected = ["z@x", "a@x"].map(|email| Email { email: email.into(), is_verified: true, is_primary: false });
+    let expected = ["z@x", "a@x"].map(|email| Email { email: email.into(), is_verified: false, is_primary: false });
     assert_eq!(added, expected);
     let primary = ("ada@example.com".to_owned(), true);
     assert_eq!(list(&harness, &ada).await, [primary.clone(), ("a@x".into(), false), ("z@x".into(), false)]);
@@ -92,10 +92,27 @@ async fn addresses_are_added_all_or_none_and_logged() {
 }
 
 #[tokio::test]
-async fn a_second_address_finds_its_user_and_signs_in() {
+async fn a_verified_second_address_finds_its_user_and_signs_in() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
+    harness.user("root", true).await;
+    let root = harness.token("root", "test").await;
     add(&harness, &ada, &["second@x"]).await.unwrap();
+    let request = GetUsersRequest { emails: strings(&["second@x"]), ..GetUsersRequest::default() };
+    let answer = harness.account().get_users(request).await.unwrap().into_inner();
+    assert!(answer.users.is_empty() && answer.user_id_by_email.is_empty(), "not verified yet");
+    let verify = async |token: &str, username: &str, email: &str| {
+        let (username, email) = (username.to_owned(), email.to_owned());
+        let request = SetEmailVerificationRequest { username, email, is_verified: true };
+        harness.administration().set_email_verification(with_token(request, token)).await
+    };
+    assert_eq!(refusal(verify(&ada, "ada", "second@x").await), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
+    assert_eq!(refusal(verify(&root, "none", "second@x").await), refused(Code::NotFound, "USER_NOT_FOUND"));
+    let taken = verify(&root, "root", "ada@example.com").await;
+    assert_eq!(refusal(taken), refused(Code::AlreadyExists, "EMAIL_ALREADY_USED"));
+    for _ in 0..2 {
+        verify(&root, "ada", "Second@x").await.unwrap();
+    }
     let request =
         GetUsersRequest { emails: strings(&["SECOND@x", "ada@example.com", "no@x"]), ..GetUsersRequest::default() };
     let answer = harness.account().get_users(request).await.unwrap().into_inner();

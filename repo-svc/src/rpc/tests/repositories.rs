@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ferrite_kit::args;
 use ferrite_kit::testing::on_each_url;
+use ferrite_proto::ServiceRole;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -74,7 +75,8 @@ async fn services_read_repositories_by_id_whoever_may_see_them() {
         let open = harness.create(&bob, "open", false).await.unwrap();
         let describe = async |ids: Vec<i64>| {
             let request = DescribeRepositoriesRequest { repository_ids: ids };
-            harness.access().describe_repositories(request).await.map(|answer| answer.into_inner().repositories)
+            let mut client = AccessServiceClient::new(harness.channel_of(ServiceRole::HookSvc));
+            client.describe_repositories(request).await.map(|answer| answer.into_inner().repositories)
         };
         let found = describe(vec![open.id, 999, closed.id, -1, open.id]).await.unwrap();
         let seen: Vec<_> = found.iter().map(|row| (row.id, row.name.as_str(), row.permission())).collect();

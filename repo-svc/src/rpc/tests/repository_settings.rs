@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use ferrite_kit::args;
 use ferrite_kit::testing::on_each_url;
+use ferrite_proto::ServiceRole;
 use ferrite_proto::error::{detail, violations};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RepositoryAction, RepositoryUpdated};
 use ferrite_proto::operation::{CREATE_ISSUE, LIST_ISSUES, PUT_CONTENTS, RECEIVE_PACK, UPLOAD_PACK};
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
     DeleteRepositoryRequest, GetRepositoryRequest, Repository, RepositoryName, RepositoryRef, ResolveAccessRequest,
@@ -297,7 +299,8 @@ async fn an_archived_repository_is_read_and_set_and_nothing_else() {
                 account: Some(Account::Username("ada".to_owned())),
                 to_change,
             };
-            harness.access().resolve_issue_access(Request::new(request)).await.unwrap().into_inner().accesses.len()
+            let mut client = AccessServiceClient::new(harness.channel_of(ServiceRole::IssueSvc));
+            client.resolve_issue_access(Request::new(request)).await.unwrap().into_inner().accesses.len()
         };
         update(&harness, &ada, archive(true)).await.unwrap();
         for token in [&ada, &root] {

@@ -1,15 +1,16 @@
 //! Tests of access by SSH key.
 
 use ferrite_kit::args;
+use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{
     RepositoryName, RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, ResolveKeyRequest, repository_ref,
 };
-use ferrite_proto::{Permission, operation};
+use ferrite_proto::{Permission, ServiceRole, operation};
 use tonic::{Code, Status};
 
 use super::{refusal, refused};
 use crate::store::{KeyHolder, key_holder};
-use crate::testing::{Harness, basic, on_both};
+use crate::testing::{Harness, PASSWORD, basic, on_both};
 
 pub(super) const ADD_USER_KEY: &str = "INSERT INTO public_keys (user_id, fingerprint, content, title, title_key, created_us) \
      SELECT id, $2, $2, $2, $2, 0 FROM users WHERE name_key = $1";
@@ -37,6 +38,31 @@ async fn outcome(harness: &Harness, key: &str, operation: &str, name: &str) -> R
     match resolve(harness, key, operation, name).await {
         Ok(answer) => Ok(harness.trust().verifier.verify(&answer.grant).unwrap().0.permission),
         Err(status) => Err(ferrite_proto::error::reason(&status).unwrap_or_default()),
+    }
+}
+
+#[tokio::test]
+async fn only_the_gateway_names_keys_and_passwords() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "demo", true).await.unwrap();
+    harness.db().await.execute(ADD_USER_KEY, &args!["ada", "SHA256:ada"]).await.unwrap();
+    assert_eq!(outcome(&harness, "SHA256:ada", operation::UPLOAD_PACK, "demo").await, Ok(Permission::Owner));
+    let name = RepositoryName { owner: "ada".into(), name: "demo".into() };
+    let by_key = ResolveAccessRequest {
+        repository: Some(RepositoryRef { by: Some(repository_ref::By::Name(name)) }),
+        operation: operation::UPLOAD_PACK.to_owned(),
+        ssh_fingerprint: Some("SHA256:ada".to_owned()),
+        ..ResolveAccessRequest::default()
+    };
+    let by_password =
+        ResolveAccessRequest { ssh_fingerprint: None, basic: Some(basic("ada", PASSWORD)), ..by_key.clone() };
+    for role in [ServiceRole::IssueSvc, ServiceRole::HookSvc, ServiceRole::GitSvc] {
+        for request in [&by_key, &by_password] {
+            let mut access = AccessServiceClient::new(harness.channel_of(role));
+            let refusal = access.resolve_access(request.clone()).await.unwrap_err();
+            assert_eq!(ferrite_proto::error::reason(&refusal).as_deref(), Some("SERVICE_NOT_PERMITTED"), "{role}");
+        }
     }
 }
 
@@ -123,9 +149,9 @@ async fn the_lookup_is_the_same_in_both_databases() {
              VALUES ('user', 'Ada', 'ada', '', 'a', $1, $2, 0)";
         db.execute(sql, &args![false, true]).await.unwrap();
         db.execute(ADD_USER_KEY, &args!["ada", "SHA256:ada"]).await.unwrap();
-        let found = key_holder(&db, "SHA256:ada").await.unwrap();
+        let found = key_holder(&db, "SHA256:ada", 0).await.unwrap();
         assert!(matches!(found, Some(KeyHolder::User(user)) if user.username == "Ada"));
-        assert_eq!(key_holder(&db, "SHA256:other").await.unwrap(), None);
+        assert_eq!(key_holder(&db, "SHA256:other", 0).await.unwrap(), None);
     })
     .await;
 }

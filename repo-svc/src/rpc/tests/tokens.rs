@@ -262,7 +262,7 @@ async fn the_log_has_created_and_deleted_tokens_and_no_secret() {
     let rows = log(&harness).await;
     let entry = |action: &str, details: &str| (action.to_owned(), "ada".into(), "ada".into(), 0, details.to_owned());
     let details = r#"{"expires":"2100-01-01T00:00:00Z","name":"CI","repositories":"all","scopes":"repo:read issue"}"#;
-    assert_eq!(rows, [entry("token.create", details), entry("token.delete", r#"{"name":"CI"}"#)]);
+    assert_eq!(rows, [entry("token.create", details), entry("token.delete", r#"{"keys":"0","name":"CI"}"#)]);
 }
 
 fn writer(state: &AppState) -> LastUseWriter {

@@ -1,4 +1,4 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{AddTopicRequest, AddTopicResponse};
 use tonic::Request;
 
@@ -6,6 +6,7 @@ use super::change_topics;
 use crate::error::RepoError;
 use crate::model::{Topic, Topics};
 use crate::rpc::permit::Permit;
+use crate::rpc::repeat;
 use crate::state::AppState;
 
 pub(super) async fn handle(
@@ -14,6 +15,7 @@ pub(super) async fn handle(
     request: Request<AddTopicRequest>,
 ) -> Result<AddTopicResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "AddTopic")?;
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
     let request = request.into_inner();
     let work = async {
         let repository = permit.repository(&state.repositories, request.repository).await?;
@@ -21,5 +23,5 @@ pub(super) async fn handle(
         let with_it = |before: &Topics| before.with(topic);
         change_topics(state, &permit, &repository, key.as_ref(), AddTopicResponse {}, with_it).await
     };
-    once(&state.db, key.as_ref(), work).await
+    repeat::once(&state.db, key.as_ref(), access, work).await
 }

@@ -1,8 +1,8 @@
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{AcceptTransferRequest, AcceptTransferResponse};
 use tonic::Request;
 
-use super::super::{change, encode};
+use super::super::{change, encode, repeat};
 use super::change_owner::change_owner;
 use super::pending::{accounts, find_for_receiver};
 use crate::error::RepoError;
@@ -15,7 +15,8 @@ pub(super) async fn handle(
     request: Request<AcceptTransferRequest>,
 ) -> Result<AcceptTransferResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "AcceptTransfer")?;
-    once(&state.db, key.as_ref(), accept(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::visible_repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, accept(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn accept(

@@ -1,9 +1,9 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::repo::{CancelTransferRequest, CancelTransferResponse};
 use tonic::Request;
 
-use super::super::change;
+use super::super::{change, repeat};
 use crate::error::RepoError;
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
@@ -15,7 +15,8 @@ pub(super) async fn handle(
     request: Request<CancelTransferRequest>,
 ) -> Result<CancelTransferResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "CancelTransfer")?;
-    once(&state.db, key.as_ref(), cancel(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, cancel(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn cancel(

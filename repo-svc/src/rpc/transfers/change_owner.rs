@@ -38,9 +38,9 @@ pub(super) async fn change_owner(
     new_owner: &User,
     now_us: i64,
 ) -> Result<OwnerChange, RepoError> {
-    let (id, limit) = (before.id(), state.config.repository_limit);
+    let (id, limits) = (before.id(), state.quotas.site());
     let to = (new_owner.id, new_owner.username.as_str());
-    let former = state.repositories.set_owner(tx, id, to, limit, now_us).await?;
+    let former = state.repositories.set_owner(tx, id, to, limits, now_us).await?;
     if former.0 != before.owner_id {
         return Err(RepoError::Interrupted);
     }

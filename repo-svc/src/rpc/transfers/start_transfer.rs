@@ -1,10 +1,10 @@
 use ferrite_kit::auth::AuthError;
-use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{StartTransferRequest, StartTransferResponse};
 use tonic::Request;
 
-use super::super::{change, encode};
+use super::super::{change, encode, repeat};
 use super::change_owner::change_owner;
 use super::pending::may_act_for;
 use crate::error::RepoError;
@@ -21,7 +21,8 @@ pub(super) async fn handle(
     request: Request<StartTransferRequest>,
 ) -> Result<StartTransferResponse, RepoError> {
     let key = IdempotencyKey::of(&request, permit.user()?.0, "StartTransfer")?;
-    once(&state.db, key.as_ref(), start(state, request.into_inner(), &permit, key.as_ref())).await
+    let access = repeat::repository(state, &permit, request.get_ref().repository.clone());
+    repeat::once(&state.db, key.as_ref(), access, start(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
 async fn start(

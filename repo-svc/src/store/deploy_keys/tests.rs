@@ -8,7 +8,7 @@ use ferrite_proto::id::UserId;
 
 use super::*;
 use crate::model::{Description, RepoName};
-use crate::store::{NewRepository, RepositoryStore};
+use crate::store::{NewRepository, OwnerLimits, RepositoryStore};
 use crate::testing::on_both;
 
 const NOW: i64 = 1_000_000;
@@ -36,7 +36,7 @@ async fn repository(db: &Db, name: &str) -> RepositoryId {
         default_branch: "main".into(),
         store: "default".into(),
     };
-    let (id, _) = store.insert(UserId(owner), &new, None, NOW).await.unwrap().unwrap();
+    let (id, _) = store.insert(UserId(owner), &new, OwnerLimits::default(), NOW).await.unwrap().unwrap();
     db.execute("UPDATE repositories SET state = 'ready'", &[]).await.unwrap();
     id
 }

@@ -14,7 +14,7 @@ use proptest::test_runner::TestRunner;
 
 use crate::access::Viewer;
 use crate::model::{Description, FullName, RepoName, RepositorySearch, SearchText};
-use crate::store::{AccountStore, CreatedOnDisk, NewRepository, Repository, RepositoryStore};
+use crate::store::{AccountStore, CreatedOnDisk, NewRepository, OwnerLimits, Repository, RepositoryStore};
 use crate::testing::on_both;
 
 const NOW: i64 = 1_000_000;
@@ -67,7 +67,7 @@ fn wanted(name: &str, description: &str, is_private: bool) -> Option<NewReposito
 }
 
 async fn ready(db: &Db, store: &RepositoryStore, owner: UserId, new: &NewRepository) -> Option<Repository> {
-    let (id, _) = store.insert(owner, new, None, NOW).await.unwrap()?;
+    let (id, _) = store.insert(owner, new, OwnerLimits::default(), NOW).await.unwrap()?;
     let mut tx = db.begin().await.unwrap();
     let finished = CreatedOnDisk { size_bytes: 0, is_empty: true };
     let made = store.finish(&mut tx, id, finished, &viewer(owner)).await.unwrap();
@@ -190,7 +190,14 @@ async fn deleted_and_unfinished_repositories_leave_the_index() {
         ready(&db, &store, ada, &wanted("kept", "", false).unwrap()).await.unwrap();
         let mut half = Vec::new();
         for name in ["abandoned", "aside"] {
-            half.push(store.insert(ada, &wanted(name, "", false).unwrap(), None, NOW).await.unwrap().unwrap().0);
+            half.push(
+                store
+                    .insert(ada, &wanted(name, "", false).unwrap(), OwnerLimits::default(), NOW)
+                    .await
+                    .unwrap()
+                    .unwrap()
+                    .0,
+            );
         }
         store.delete_unfinished(half[0]).await.unwrap();
         store.release_name(half[1]).await.unwrap();

@@ -12,7 +12,7 @@ const DONE: CreatedOnDisk = CreatedOnDisk { size_bytes: 7, is_empty: false };
 /// Forks a repository, with its visibility.
 async fn fork(db: &Db, store: &RepositoryStore, owner: &User, parent: &Repository, name: &str) -> Repository {
     let new = new(name, "", parent.is_private);
-    let (id, _) = store.insert_fork(owner.id, &new, parent.id(), None, NOW).await.unwrap().unwrap();
+    let (id, _) = store.insert_fork(owner.id, &new, parent.id(), OwnerLimits::default(), NOW).await.unwrap().unwrap();
     let mut tx = db.begin().await.unwrap();
     let (fork, found) = store.finish_fork(&mut tx, id, parent.id(), DONE, &viewer(owner)).await.unwrap();
     tx.commit().await.unwrap();
@@ -67,7 +67,8 @@ async fn forks_are_counted_and_listed_while_they_exist() {
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let parent = ready(&db, &store, &ada, &new("parent", "", false), NOW).await;
         let count = async || read(&store, &parent, &viewer(&ada)).await.fork_count;
-        let unfinished = store.insert_fork(bob.id, &new("half", "", false), parent.id(), None, NOW).await.unwrap();
+        let unfinished =
+            store.insert_fork(bob.id, &new("half", "", false), parent.id(), OwnerLimits::default(), NOW).await.unwrap();
         assert_eq!(count().await, 0);
         let one = fork(&db, &store, &bob, &parent, "one").await;
         let two = fork(&db, &store, &ada, &parent, "two").await;
@@ -166,7 +167,8 @@ async fn a_fork_becomes_private_or_nothing_if_its_parent_did_while_it_was_copied
         let ada = user(&db, "ada").await;
         let parent = ready(&db, &store, &ada, &new("parent", "", false), NOW).await;
         let begin = async |name: &str| {
-            let inserted = store.insert_fork(ada.id, &new(name, "", false), parent.id(), None, NOW).await;
+            let inserted =
+                store.insert_fork(ada.id, &new(name, "", false), parent.id(), OwnerLimits::default(), NOW).await;
             inserted.unwrap().unwrap().0
         };
         let finish = async |id| {
@@ -184,7 +186,7 @@ async fn a_fork_becomes_private_or_nothing_if_its_parent_did_while_it_was_copied
         delete(&db, &store, &parent).await;
         assert!(matches!(finish(two).await, Err(RepoError::Auth(AuthError::RepositoryNotFound))));
         assert!(store.is_creating(two).await.unwrap());
-        let gone = store.insert_fork(ada.id, &new("three", "", false), parent.id(), None, NOW).await;
+        let gone = store.insert_fork(ada.id, &new("three", "", false), parent.id(), OwnerLimits::default(), NOW).await;
         assert!(matches!(gone, Err(RepoError::Auth(AuthError::RepositoryNotFound))), "{gone:?}");
     })
     .await;
@@ -199,7 +201,7 @@ async fn a_chain_of_forks_has_an_end() {
         for number in 2..=16 {
             last = fork(&db, &store, &ada, &last, &format!("r{number}")).await;
         }
-        let more = store.insert_fork(ada.id, &new("r17", "", true), last.id(), None, NOW).await;
+        let more = store.insert_fork(ada.id, &new("r17", "", true), last.id(), OwnerLimits::default(), NOW).await;
         assert!(matches!(more, Err(RepoError::ForksTooDeep { limit: 16 })), "{more:?}");
         assert_eq!(seen(&store, &[&last], &viewer(&ada)).await, ["r16"]);
     })

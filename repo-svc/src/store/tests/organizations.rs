@@ -116,7 +116,8 @@ async fn an_organization_without_repositories_is_deleted_with_its_rows() {
         let (store, repositories) = (OrganizationStore::new(db.clone()), repositories(&db).await);
         let ada = user(&db, "ada").await;
         let acme = make(&db, "acme", &ada).await;
-        let (id, _) = repositories.insert(acme.id(), &new("demo", "", true), None, NOW).await.unwrap().unwrap();
+        let (id, _) =
+            repositories.insert(acme.id(), &new("demo", "", true), OwnerLimits::default(), NOW).await.unwrap().unwrap();
         let mut tx = db.begin().await.unwrap();
         let outcome = store.delete(&mut tx, acme.id()).await;
         assert!(matches!(outcome, Err(RepoError::OwnsRepositories)), "half made is owned");
@@ -273,7 +274,7 @@ async fn an_organization_is_not_deleted_while_a_repository_is_being_created() {
                 store.delete(&mut tx, id).await?;
                 Ok::<_, RepoError>(tx.commit().await?)
             });
-            let creation = repositories.insert(id, &new("demo", "", true), None, NOW).await;
+            let creation = repositories.insert(id, &new("demo", "", true), OwnerLimits::default(), NOW).await;
             match (deletion.await.unwrap(), creation) {
                 (Ok(()), Err(RepoError::UserNotFound)) | (Err(RepoError::OwnsRepositories), Ok(Some(_))) => {}
                 other => panic!("{other:?}"),

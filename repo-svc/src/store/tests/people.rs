@@ -1,6 +1,6 @@
 //! E-mail addresses, follows, public keys, changes of users, and the audit log.
 
-use ferrite_proto::id::{PublicKeyId, TeamId};
+use ferrite_proto::id::{PublicKeyId, TeamId, TokenId};
 
 use ferrite_kit::auth::TokenHash;
 
@@ -28,6 +28,10 @@ fn title(text: &str) -> KeyTitle {
     KeyTitle::parse(text, "title").unwrap()
 }
 
+fn new_key<'a>(title: &'a KeyTitle, key: &'a SshKey, token: Option<TokenId>) -> NewPublicKey<'a> {
+    NewPublicKey { title, key, token }
+}
+
 async fn listed(store: &ProfileStore, user: &User) -> Vec<(String, bool)> {
     let (rows, count) = store.emails(user.id, all()).await.unwrap();
     assert_eq!(rows.len() as i64, count);
@@ -38,6 +42,13 @@ async fn add(db: &Db, user: &User, texts: &[&str]) -> Result<(), RepoError> {
     let mut tx = db.begin().await?;
     ProfileStore::new(db.clone()).add_emails(&mut tx, user.id, &emails(texts), NOW).await?;
     Ok(tx.commit().await?)
+}
+
+async fn verify(db: &Db, user: &User, email: &str) -> Result<bool, RepoError> {
+    let mut tx = db.begin().await?;
+    let is_changed = verify_email(&mut tx, user.id, &emails(&[email])[0], NOW).await?;
+    tx.commit().await?;
+    Ok(is_changed)
 }
 
 /// Changes a user like the RPC of an administrator.
@@ -87,6 +98,12 @@ async fn an_address_belongs_to_one_account_and_signs_in_to_it() {
         add(&db, &ada, &["z@x", "a@x"]).await.unwrap();
         let expected = [("ada@example.com", true), ("a@x", false), ("z@x", false)];
         assert_eq!(listed(&profiles, &ada).await, expected.map(|(email, primary)| (email.to_owned(), primary)));
+        assert!(accounts.login("z@x").await.unwrap().is_none(), "not verified yet");
+        for email in ["z@x", "a@x"] {
+            assert!(verify(&db, &ada, email).await.unwrap());
+            assert!(!verify(&db, &ada, email).await.unwrap());
+            assert!(matches!(verify(&db, &bob, email).await, Err(RepoError::EmailUsed)));
+        }
         for taken in [&["new@x", "BOB@example.com"][..], &["a@x"], &["n@x", "N@x"], &["Ada@Example.com"]] {
             assert!(matches!(add(&db, &ada, taken).await, Err(RepoError::EmailUsed)), "{taken:?}");
         }
@@ -102,6 +119,29 @@ async fn an_address_belongs_to_one_account_and_signs_in_to_it() {
         let found = by_email(&["a@x", "bob@example.com", "no@x"]).await.unwrap();
         assert_eq!(found.email_owners, [("a@x".to_owned(), ada.id.0), ("bob@example.com".to_owned(), bob.id.0)].into());
         assert!(by_email(&[]).await.unwrap().email_owners.is_empty());
+        let mut tx = db.begin().await.unwrap();
+        assert!(unverify_email(&mut tx, ada.id, &emails(&["A@x"])[0]).await.unwrap());
+        assert!(!unverify_email(&mut tx, bob.id, &emails(&["z@x"])[0]).await.unwrap());
+        tx.commit().await.unwrap();
+        assert!(by_email(&["a@x"]).await.unwrap().users.is_empty());
+        assert_eq!(listed(&profiles, &ada).await.len(), 3);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_unverified_address_is_taken_by_the_account_for_which_it_is_verified() {
+    on_both(async |db: Db| {
+        let profiles = ProfileStore::new(db.clone());
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        add(&db, &bob, &["a@x", "b@x", "c@x"]).await.unwrap();
+        assert!(matches!(add(&db, &ada, &["a@x"]).await, Err(RepoError::EmailUsed)));
+        assert!(verify(&db, &ada, "a@x").await.unwrap());
+        change(&db, "ada", |user| user.email = "B@x".into()).await.unwrap();
+        add_user(&db, "eve", "C@x").await.unwrap();
+        assert_eq!(listed(&profiles, &bob).await, [("bob@example.com".to_owned(), true)]);
+        let expected = [("B@x", true), ("a@x", false)].map(|(email, primary)| (email.to_owned(), primary));
+        assert_eq!(listed(&profiles, &ada).await, expected);
     })
     .await;
 }
@@ -146,7 +186,7 @@ async fn of_concurrent_requests_for_the_same_addresses_one_gets_them_all() {
                 other => panic!("{other:?}"),
             }
         }
-        let owners = count(&db, "SELECT COUNT(DISTINCT user_id) FROM emails WHERE email LIKE '%@x'").await;
+        let owners = count(&db, "SELECT COUNT(DISTINCT user_id) FROM unverified_emails").await;
         assert_eq!((won, owners), (1, 1));
     })
     .await;
@@ -219,7 +259,7 @@ async fn a_key_belongs_to_one_user_and_titles_are_unique_per_user() {
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let insert = async |user: &User, name: &str, number| {
             let mut tx = db.begin().await?;
-            let row = store.insert(&mut tx, user.id, &title(name), &key(number), NOW).await?;
+            let row = store.insert(&mut tx, user.id, new_key(&title(name), &key(number), None), NOW).await?;
             tx.commit().await?;
             Ok::<_, RepoError>(row)
         };
@@ -236,16 +276,16 @@ async fn a_key_belongs_to_one_user_and_titles_are_unique_per_user() {
 
         let delete = async |user: &User, id| {
             let mut tx = db.begin().await.unwrap();
-            let row = store.delete(&mut tx, user.id, PublicKeyId(id)).await.unwrap();
+            let row = store.delete(&mut tx, user.id, PublicKeyId(id), None).await.unwrap();
             tx.commit().await.unwrap();
-            row
+            row.map(|row| row.fingerprint)
         };
         assert_eq!(delete(&bob, first.id).await, None);
-        assert_eq!(delete(&ada, first.id).await, Some(first.clone()));
+        assert_eq!(delete(&ada, first.id).await, Some(first.fingerprint));
         assert_eq!(delete(&ada, first.id).await, None);
         assert!(insert(&bob, "ada's", 1).await.unwrap().id > first.id);
         let mut tx = db.begin().await.unwrap();
-        let gone = store.insert(&mut tx, UserId(999), &title("x"), &key(9), NOW).await;
+        let gone = store.insert(&mut tx, UserId(999), new_key(&title("x"), &key(9), None), NOW).await;
         assert!(matches!(gone, Err(RepoError::UserNotFound)));
     })
     .await;
@@ -326,7 +366,7 @@ async fn changing_an_account_updates_its_addresses_and_its_index() {
         let (accounts, profiles) = (AccountStore::new(db.clone()), ProfileStore::new(db.clone()));
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         add(&db, &ada, &["second@x"]).await.unwrap();
-        add(&db, &bob, &["bobs@x"]).await.unwrap();
+        assert!(verify(&db, &bob, "bobs@x").await.unwrap());
         let set = async |email: &str| change(&db, "ada", |user| user.email = email.to_owned()).await;
         let list = async || listed(&profiles, &ada).await;
         let expect = |rows: &[(&str, bool)]| -> Vec<(String, bool)> {
@@ -370,7 +410,7 @@ async fn a_user_is_deleted_with_all_its_rows() {
         db.execute(sql, &args![ada.id, hash.0.as_slice(), NOW]).await.unwrap();
         assert_eq!(tokens.identity(&hash, 0).await.unwrap().unwrap().user_id, ada.id.0);
         let mut tx = db.begin().await.unwrap();
-        public_keys.insert(&mut tx, ada.id, &title("t"), &key(1), NOW).await.unwrap();
+        public_keys.insert(&mut tx, ada.id, new_key(&title("t"), &key(1), None), NOW).await.unwrap();
         let locked = lock_user(&mut tx, "ada").await.unwrap().unwrap();
         assert_eq!(users::token_hashes(&mut tx, locked.id()).await.unwrap(), [hash]);
         tx.commit().await.unwrap();

@@ -144,7 +144,7 @@ async fn a_new_repository_is_watched_by_its_owner_or_by_the_user_who_made_it_for
         for (owner, creator, watcher) in [(ada.id, ada.id, &ada), (ada.id, bob.id, &ada), (UserId(acme), bob.id, &bob)]
         {
             let wanted = NewRepository { creator, ..new(&format!("of{owner}by{creator}"), "", false) };
-            let (id, _) = store.insert(owner, &wanted, None, NOW).await.unwrap().unwrap();
+            let (id, _) = store.insert(owner, &wanted, OwnerLimits::default(), NOW).await.unwrap().unwrap();
             assert_eq!(numbers(&db, id).await, (0, 1));
             assert_eq!(relations.users(Relation::Watch, id, all()).await.unwrap(), std::slice::from_ref(watcher));
         }

@@ -54,7 +54,11 @@ async fn give(db: &Db, team: &Team, repository: RepositoryId) {
 /// Creates a repository of an organization.
 async fn owned(db: &Db, organization: &Organization, name: &str, is_private: bool) -> RepositoryId {
     let store = repositories(db).await;
-    let (id, _) = store.insert(organization.id(), &new(name, "", is_private), None, NOW).await.unwrap().unwrap();
+    let (id, _) = store
+        .insert(organization.id(), &new(name, "", is_private), OwnerLimits::default(), NOW)
+        .await
+        .unwrap()
+        .unwrap();
     let mut tx = db.begin().await.unwrap();
     let finished = CreatedOnDisk { size_bytes: 7, is_empty: true };
     store.finish(&mut tx, id, finished, &Viewer::of(None)).await.unwrap().unwrap();

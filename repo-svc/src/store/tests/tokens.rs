@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use ferrite_kit::auth::TokenHash;
+use ferrite_kit::auth::{AuthError, TokenHash};
 use ferrite_proto::Scope;
+use ferrite_proto::id::{PublicKeyId, TokenId};
 
 use super::*;
-use crate::model::{Expiry, RepositoryPath, TokenName};
+use crate::model::{Expiry, KeyTitle, RepositoryPath, SshKey, TokenName};
+
+const ED25519: &str = include_str!("../../model/key/examples/ed25519.pub");
 
 fn token(name: &str) -> NewToken {
     NewToken {
@@ -163,7 +166,7 @@ async fn names_of_repositories_are_returned_to_viewers_who_may_see_them() {
         let shared = ready(&db, &store, &ada, &new("shared", "", true), NOW).await.id();
         let own = ready(&db, &store, &bob, &new("open", "", true), NOW).await.id();
         collaborate(&db, shared, &bob, "read").await;
-        store.insert(bob.id, &new("half", "", false), None, NOW).await.unwrap().unwrap();
+        store.insert(bob.id, &new("half", "", false), OwnerLimits::default(), NOW).await.unwrap().unwrap();
 
         let texts = ["ADA/open", "ada/hidden", "ada/shared", "bob/OPEN", "bob/hidden", "bob/half", "eve/open"];
         let paths = RepositoryPath::parse_all(&texts.map(str::to_owned), "repositories").unwrap();
@@ -241,6 +244,44 @@ async fn no_token_is_created_by_an_old_password_after_its_change() {
         });
         tasks.join_all().await;
         assert_eq!(TokenStore::new(db).list(ada.id, all()).await.unwrap(), (vec![], 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_bound_to_a_token_has_its_limits_and_ends_with_it() {
+    on_both(async |db: Db| {
+        let (keys, ada) = (PublicKeyStore::new(db.clone()), user(&db, "ada").await);
+        let scopes: Scopes = [Scope::RepoRead, Scope::Key].into_iter().collect();
+        let expiry = Expiry::parse(Some((2, 0)), NOW, "expires_at").unwrap();
+        let new = NewToken { scopes, expiry, only: Some(vec![RepositoryId(7)]), ..token("ci") };
+        let token = insert(&db, &ada, &new, &TokenHash::of("one")).await.unwrap();
+        let (title, key) = (KeyTitle::parse("t", "title").unwrap(), SshKey::parse(ED25519, "key").unwrap());
+        let add = async |bound_to: Option<i64>| {
+            let mut tx = db.begin().await.unwrap();
+            let new = NewPublicKey { title: &title, key: &key, token: bound_to.map(TokenId) };
+            let row = keys.insert(&mut tx, ada.id, new, NOW).await?;
+            tx.commit().await.unwrap();
+            Ok::<_, RepoError>(row)
+        };
+        let row = add(Some(token.id)).await.unwrap();
+        assert_eq!((row.token_id, row.token_name.as_deref()), (Some(token.id), Some("ci")));
+        let Some(KeyHolder::User(identity)) = key_holder(&db, key.fingerprint(), 1_999_999).await.unwrap() else {
+            panic!("the key has no owner")
+        };
+        assert_eq!((identity.token_id, Scopes::from_proto(&identity.scopes)), (token.id, scopes));
+        assert_eq!((identity.is_limited, identity.repository_ids, identity.expire_us), (true, vec![7], 2_000_000));
+        assert_eq!(key_holder(&db, key.fingerprint(), 2_000_000).await.unwrap(), None, "the token has expired");
+        let mut tx = db.begin().await.unwrap();
+        let foreign = keys.delete(&mut tx, ada.id, PublicKeyId(row.id), Some(TokenId(token.id + 1))).await.unwrap();
+        assert_eq!(foreign, None);
+        tx.commit().await.unwrap();
+
+        assert!(delete(&db, &ada, "ci").await.is_some());
+        assert_eq!(keys.list(ada.id, all()).await.unwrap(), (vec![], 0));
+        assert_eq!(key_holder(&db, key.fingerprint(), NOW).await.unwrap(), None);
+        assert!(matches!(add(Some(token.id)).await, Err(RepoError::Auth(AuthError::BadCredentials))));
+        assert_eq!(add(None).await.unwrap().token_id, None, "the key is free");
     })
     .await;
 }

@@ -21,7 +21,10 @@ use rustix::{
 
 use crate::{
     git::pktline::{MAX_DATA, Packet},
-    transfer::fetch::hook_protocol::{HookReply, InputSummary, MAX_ARG, MAX_ARGS, MAX_INPUT},
+    transfer::fetch::{
+        hook_protocol::{HookReply, InputSummary, MAX_ARG, MAX_ARGS, MAX_INPUT},
+        is_refused_filter,
+    },
 };
 
 /// Time to wait for a reply before a growing file is read again.
@@ -54,6 +57,9 @@ struct ServiceConnection {
 }
 
 fn serve_git(socket: &Path, session: &[u8], args: &[OsString]) -> io::Result<ExitCode> {
+    if args.iter().any(|arg| is_refused_filter(arg.as_bytes())) {
+        return Err(io::Error::other("this filter is not served"));
+    }
     let mut input = Vec::new();
     io::stdin().lock().take(MAX_INPUT as u64 + 1).read_to_end(&mut input)?;
     let stream = UnixStream::connect(socket).map_err(|_| gone())?;

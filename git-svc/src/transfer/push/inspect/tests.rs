@@ -35,6 +35,28 @@ fn too_many_objects_are_reported_as_git_would() {
 }
 
 #[test]
+fn a_pack_beyond_the_quota_is_refused_once_wherever_it_is_cut() {
+    let quota = |left: u64| Some(ByteQuota { used: 1_000, limit: 1_000 + left });
+    let (header, rest) = (push("report-status", 1), [0; 100]);
+    let mut fits = PushInspector::new(10).within(quota(112));
+    assert_eq!((fits.inspect(&header), fits.inspect(&rest)), (None, None));
+    let whole = [header.as_slice(), &rest].concat();
+    let expected = PushInspector::new(10).within(quota(111)).inspect(&whole).unwrap();
+    let text = String::from_utf8_lossy(&expected).into_owned();
+    assert!(text.contains("unpack the repositories of the account take 1000 bytes of its quota of 1111"), "{text}");
+    assert_eq!(text.matches("the storage quota is exceeded").count(), 2, "{text}");
+    for size in [1, 7, 64] {
+        let mut inspector = PushInspector::new(10).within(quota(111));
+        let refusals: Vec<_> = whole.chunks(size).filter_map(|chunk| inspector.inspect(chunk)).collect();
+        assert_eq!(refusals, [expected.as_slice()], "{size}");
+    }
+    // A pack without objects takes no room, nor does the removal of a ref.
+    assert_eq!(PushInspector::new(10).within(quota(0)).inspect(&push("report-status", 0)), None);
+    assert_eq!(PushInspector::new(10).within(quota(0)).inspect(b"0000"), None);
+    assert!(PushInspector::new(10).within(quota(0)).inspect(&push("report-status", 1)).is_some());
+}
+
+#[test]
 fn a_push_is_small_when_all_of_it_is_known_to_be() {
     let watched = |bytes: &[u8]| {
         let mut inspector = PushInspector::new(u64::MAX);
@@ -50,6 +72,22 @@ fn a_push_is_small_when_all_of_it_is_known_to_be() {
     }
     assert!(watched(b"0000").is_small(0));
     assert!(!watched(b"zzzz").is_small(0), "git reads it in its own way");
+}
+
+#[test]
+fn the_beginning_of_the_pack_is_found_wherever_the_stream_is_cut() {
+    for capabilities in ["report-status", "report-status push-options"] {
+        let bytes = push(capabilities, 3);
+        for part in [1, 50, bytes.len()] {
+            let mut inspector = PushInspector::new(u64::MAX);
+            for piece in [bytes.as_slice(), b"more of the pack"].concat().chunks(part) {
+                assert_eq!(inspector.inspect(piece), None);
+            }
+            assert_eq!(inspector.pack_start(), Some(bytes.len() - 12), "{part}");
+        }
+    }
+    let mut inspector = PushInspector::new(u64::MAX);
+    assert_eq!((inspector.inspect(b"0000"), inspector.pack_start()), (None, None));
 }
 
 #[test]

@@ -1,0 +1,33 @@
+//! Quotas of accounts: the gRPC request of each operation, and the JSON of its response.
+
+use ferrite_proto::repo;
+use serde_json::json;
+
+use super::operations::Case;
+
+#[tokio::test]
+async fn a_limit_of_a_quota_is_a_number_or_null() {
+    let case = Case::new().await;
+    let usage = |used, limit, is_own| Some(repo::QuotaUsage { used, limit, is_own });
+    let (repositories, bytes) = (usage(3, None, true), usage(70, Some(100), false));
+    let quota = repo::Quota { repositories, bytes, rate_percent: None };
+    let shown = json!({
+        "repositories": {"used": 3, "limit": null, "is_default": false},
+        "bytes": {"used": 70, "limit": 100, "is_default": true},
+        "rate_percent": null,
+    });
+    let limit = |limit| Some(repo::LimitChange { limit });
+    let expected = repo::UpdateQuotaRequest {
+        username: "bob".into(),
+        repositories: limit(Some(-1)),
+        bytes: limit(None),
+        rate_percent: None,
+    };
+    let (path, body) = ("/admin/users/bob/quota", r#"{"repositories":-1,"bytes":null}"#);
+    let answer = repo::UpdateQuotaResponse { quota: Some(quota) };
+    let changed = case.check(("PATCH", path, body), "AdministrationService/UpdateQuota", expected, answer).await;
+    assert_eq!(changed, (200, shown.clone()));
+    let expected = repo::GetQuotaRequest { username: "bob".into() };
+    let answer = repo::GetQuotaResponse { quota: Some(quota) };
+    assert_eq!(case.check(("GET", path, ""), "AdministrationService/GetQuota", expected, answer).await, (200, shown));
+}

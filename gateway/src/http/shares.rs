@@ -1,0 +1,169 @@
+//! Shares of a total: so much in all, so much of one address, and so much of one user, so that no client takes everything.
+//!
+//! Not here: what is shared ([`super::body_limits`]).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The client for whom something is taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Client {
+    /// The address under which it is counted; `None` over Unix sockets.
+    pub(super) address: Option<IpAddr>,
+    /// Its account, once that is known.
+    pub(super) user: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    Address(IpAddr),
+    User(i64),
+}
+
+/// Limits of what is shared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShareLimits {
+    pub(super) total: usize,
+    pub(super) per_address: usize,
+    pub(super) per_user: usize,
+}
+
+impl ShareLimits {
+    /// Returns limits on `total` things, of which an address has at most half and a user a quarter, but at least one.
+    pub(super) fn of(total: usize) -> Self {
+        Self { total, per_address: (total / 2).max(1), per_user: (total / 4).max(1) }
+    }
+
+    fn of_holder(&self, holder: Holder) -> usize {
+        match holder {
+            Holder::Address(_) => self.per_address,
+            Holder::User(_) => self.per_user,
+        }
+    }
+}
+
+/// What is shared; clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Shares {
+    limits: ShareLimits,
+    taken: Arc<Mutex<Taken>>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    total: usize,
+    holders: HashMap<Holder, usize>,
+}
+
+impl Shares {
+    pub(super) fn new(limits: ShareLimits) -> Self {
+        Self { limits, taken: Arc::default() }
+    }
+
+    /// Returns a share of `client` in which there is nothing yet.
+    pub(super) fn share_of(&self, client: Client) -> Share {
+        Share { of: Some((self.clone(), client)), amount: 0 }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn holders(client: Client) -> impl Iterator<Item = Holder> {
+    client.address.map(Holder::Address).into_iter().chain(client.user.map(Holder::User))
+}
+
+/// The share of one request, returned when dropped. The default one is of nothing, and never has anything.
+#[derive(Debug, Default)]
+pub(super) struct Share {
+    of: Option<(Shares, Client)>,
+    amount: usize,
+}
+
+impl Share {
+    /// True if there is nothing in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.amount == 0
+    }
+
+    /// Takes as much as makes it `amount`, if it has less. Returns false, and takes nothing, when that is above a limit.
+    pub(super) fn grow_to(&mut self, amount: usize) -> bool {
+        let Some((shares, client)) = &self.of else { return false };
+        let Some(more) = amount.checked_sub(self.amount).filter(|more| *more > 0) else { return true };
+        let mut taken = shares.lock();
+        let fits = |holder| {
+            let held = taken.holders.get(&holder).copied().unwrap_or_default();
+            held.saturating_add(more) <= shares.limits.of_holder(holder)
+        };
+        if taken.total.saturating_add(more) > shares.limits.total || !holders(*client).all(fits) {
+            return false;
+        }
+        taken.total += more;
+        for holder in holders(*client) {
+            *taken.holders.entry(holder).or_default() += more;
+        }
+        drop(taken);
+        self.amount = amount;
+        true
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let Some((shares, client)) = self.of.as_ref().filter(|_| self.amount > 0) else { return };
+        let mut taken = shares.lock();
+        taken.total -= self.amount;
+        for holder in holders(*client) {
+            let held = taken.holders.get_mut(&holder).map(|held| {
+                *held -= self.amount;
+                *held
+            });
+            if held == Some(0) {
+                taken.holders.remove(&holder);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(address: &str, user: i64) -> Client {
+        Client { address: Some(address.parse().unwrap()), user: Some(user) }
+    }
+
+    #[test]
+    fn no_client_takes_more_than_its_part_and_all_comes_back() {
+        let shares = Shares::new(ShareLimits::of(8));
+        let take = |client| {
+            let mut share = shares.share_of(client);
+            share.grow_to(1).then_some(share)
+        };
+        let first: Vec<_> = (0..9).filter_map(|_| take(client("192.0.2.1", 1))).collect();
+        assert_eq!(first.len(), 2, "a user has a quarter");
+        let same_address: Vec<_> = (2..9).filter_map(|user| take(client("192.0.2.1", user))).collect();
+        assert_eq!(same_address.len(), 2, "an address has a half");
+        let others: Vec<_> = (10..20).filter_map(|user| take(client(&format!("192.0.2.{user}"), user))).collect();
+        assert_eq!(others.len(), 4);
+        assert!(take(Client::default()).is_none());
+        drop((first, same_address, others));
+        let left = shares.lock().holders.len();
+        assert_eq!((shares.lock().total, left), (0, 0));
+        assert!(take(Client::default()).is_some());
+    }
+
+    #[test]
+    fn a_share_grows_within_the_limits_and_an_empty_one_never() {
+        let shares = Shares::new(ShareLimits { total: 100, per_address: 60, per_user: 50 });
+        let mut share = shares.share_of(client("192.0.2.1", 1));
+        assert!(share.is_empty() && share.grow_to(40) && share.grow_to(40) && share.grow_to(10) && share.grow_to(50));
+        assert!(!share.grow_to(51) && !share.is_empty());
+        let mut other = shares.share_of(client("192.0.2.1", 2));
+        assert!(!other.grow_to(11) && other.grow_to(10));
+        drop(share);
+        assert!(other.grow_to(50) && !Share::default().grow_to(1));
+    }
+}

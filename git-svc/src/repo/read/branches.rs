@@ -1,0 +1,50 @@
+//! Reads branches with their newest commits.
+
+use git2::Repository;
+
+use super::{
+    commit::{CommitInfo, commit_info},
+    commit_list::CommitList,
+};
+use crate::{
+    repo::refs::{self, RefPage},
+    types::{error::GitError, name::BranchName},
+};
+
+/// A branch and its newest commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchInfo {
+    /// The short name.
+    pub name: Vec<u8>,
+    /// The commit at its tip.
+    pub commit: CommitInfo,
+}
+
+/// A page of branches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BranchPage {
+    /// The branches, sorted by name.
+    pub branches: Vec<BranchInfo>,
+    /// Branches on all pages.
+    pub total: usize,
+}
+
+/// Reads the branches of a page of refs.
+///
+/// # Errors
+/// Those of libgit2.
+pub fn branches(repo: &Repository, listed: &RefPage) -> Result<BranchPage, GitError> {
+    let commits = CommitList::read(repo, listed.entries.iter().map(|entry| entry.target))?;
+    let names = listed.entries.iter().map(|entry| entry.name.short().to_vec());
+    let branches = names.zip(commits).map(|(name, commit)| BranchInfo { name, commit }).collect();
+    Ok(BranchPage { branches, total: listed.total })
+}
+
+/// Reads one branch.
+///
+/// # Errors
+/// `BranchNotFound`.
+pub fn branch(repo: &Repository, name: &BranchName) -> Result<BranchInfo, GitError> {
+    let tip = refs::lookup(repo, &name.to_ref())?.ok_or(GitError::BranchNotFound)?;
+    Ok(BranchInfo { name: name.as_bytes().to_vec(), commit: commit_info(repo, tip)? })
+}

@@ -1,0 +1,101 @@
+//! Commits of one page. Each of them is bounded, and all together are: if their texts take too much of a response, the longest messages
+//! are cut shorter until they fit.
+
+use git2::{Oid, Repository};
+
+use super::commit::{CommitBounds, CommitInfo, bounded_commit, unreadable_commit};
+use crate::{repo::json_size::json_bytes, types::error::GitError};
+
+/// Most bytes of one message.
+pub const MAX_LISTED_MESSAGE_BYTES: usize = 64 << 10;
+/// Most parents of one commit.
+pub const MAX_LISTED_PARENTS: usize = 100;
+/// Most bytes of each name and each address.
+const MAX_IDENTITY_BYTES: usize = 256;
+/// Most bytes of all texts of a page, as they are in JSON.
+const MAX_TEXT_BYTES: usize = 8 << 20;
+/// Bytes of a message that every commit may have, however long the others are: of 1,000 commits these take less than the page may have.
+const MIN_MESSAGE_BYTES: usize = 256;
+
+/// The commits of one page.
+pub(super) struct CommitList {
+    commits: Vec<CommitInfo>,
+    bounds: CommitBounds,
+    /// Bytes of all texts in JSON.
+    bytes: usize,
+}
+
+impl CommitList {
+    /// Reads the commits with these ids. Of an oversized commit whose fields cannot be read, only the id is known.
+    ///
+    /// # Errors
+    /// Those of libgit2, also when an object is missing.
+    pub(super) fn read(repo: &Repository, ids: impl IntoIterator<Item = Oid>) -> Result<Vec<CommitInfo>, GitError> {
+        let bounds = CommitBounds {
+            message_bytes: MAX_LISTED_MESSAGE_BYTES,
+            parents: MAX_LISTED_PARENTS,
+            identity_bytes: MAX_IDENTITY_BYTES,
+        };
+        let mut list = Self { commits: Vec::new(), bounds, bytes: 0 };
+        for id in ids {
+            let commit = match bounded_commit(repo, id, &list.bounds) {
+                Err(GitError::TooLarge { .. }) => unreadable_commit(id),
+                commit => commit?,
+            };
+            list.push(commit);
+        }
+        Ok(list.commits)
+    }
+
+    fn push(&mut self, mut commit: CommitInfo) {
+        commit.truncate(&self.bounds);
+        self.bytes += text_bytes(&commit);
+        self.commits.push(commit);
+        while self.bytes > MAX_TEXT_BYTES && self.bounds.message_bytes > MIN_MESSAGE_BYTES {
+            self.bounds.message_bytes /= 2;
+            self.commits.iter_mut().for_each(|commit| commit.truncate(&self.bounds));
+            self.bytes = self.commits.iter().map(text_bytes).sum();
+        }
+    }
+}
+
+fn text_bytes(commit: &CommitInfo) -> usize {
+    let people = [&commit.author, &commit.committer].map(|person| json_bytes(&person.name) + json_bytes(&person.email));
+    json_bytes(&commit.message) + people.into_iter().sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(messages: impl IntoIterator<Item = Vec<u8>>) -> CommitList {
+        let bounds = CommitBounds {
+            message_bytes: MAX_LISTED_MESSAGE_BYTES,
+            parents: MAX_LISTED_PARENTS,
+            identity_bytes: MAX_IDENTITY_BYTES,
+        };
+        let mut list = CommitList { commits: Vec::new(), bounds, bytes: 0 };
+        for message in messages {
+            list.push(CommitInfo { message, is_truncated: false, ..unreadable_commit(Oid::ZERO_SHA1) });
+        }
+        list
+    }
+
+    #[test]
+    fn messages_are_whole_as_long_as_the_page_has_room() {
+        let page = list((0..100).map(|_| vec![b'm'; 60_000]));
+        assert!(page.commits.iter().all(|commit| !commit.is_truncated && commit.message.len() == 60_000));
+    }
+
+    #[test]
+    fn the_longest_messages_are_cut_when_a_page_is_full() {
+        let page =
+            list((0..100).map(|index| vec![if index < 50 { b'<' } else { b'm' }; 60_000]).chain([b"short".to_vec()]));
+        assert!(page.bytes <= MAX_TEXT_BYTES, "{}", page.bytes);
+        let last = page.commits.last().unwrap();
+        assert_eq!((last.message.as_slice(), last.is_truncated), (b"short".as_slice(), false));
+        assert!(page.commits[0].is_truncated && page.commits[0].message.len() > 10_000);
+        let page = list((0..1000).map(|_| vec![b'<'; 60_000]));
+        assert!(page.bytes <= MAX_TEXT_BYTES, "{}", page.bytes);
+    }
+}

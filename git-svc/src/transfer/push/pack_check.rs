@@ -1,0 +1,175 @@
+//! Checks of received packs that git does not make, before any of it is kept: the depth of delta chains, and the sizes of commits, tags
+//! and trees.
+//!
+//! Reads the headers of entries. An object is only loaded to count its parents or entries, where its size leaves room for too many.
+//!
+//! Not here: small pushes that need no such check (`small_pack`).
+
+use std::{fs, io, path::Path};
+
+use git2::{ObjectType, Odb, Oid};
+
+use super::delta_depth::{DeltaChains, MAX_CHAIN_DEPTH, NO_BASE};
+use crate::{
+    git::pack_file::{PackFile, PackedEntry, PackedKind},
+    types::limits::{
+        MAX_COMMIT_BYTES, MAX_COMMIT_PARENTS, MAX_TREE_BYTES, MAX_TREE_ENTRIES, MIN_TREE_ENTRY_BYTES, PARENT_LINE_BYTES,
+    },
+};
+
+/// The reason for which a pack is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PackFlaw {
+    /// A delta chain that is expensive to read.
+    #[error("the pack has delta chains that are too deep")]
+    DeepChains,
+    /// A commit, tag or tree beyond a limit.
+    #[error("the {kind} {id} has {count} {unit}, at most {limit} are taken")]
+    TooLarge {
+        /// The type of the object.
+        kind: ObjectType,
+        /// The object.
+        id: Oid,
+        /// Its bytes, parents or entries.
+        count: u64,
+        /// The unit of count and limit.
+        unit: &'static str,
+        /// The most that is taken.
+        limit: u64,
+    },
+}
+
+/// Returns the first flaw of the packs in the folder for objects `objects`.
+pub(crate) fn find_flaw(objects: &Path) -> io::Result<Option<PackFlaw>> {
+    let entries = match fs::read_dir(objects.join("pack")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        entries => entries?,
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "idx")
+            && let Some(pack) = PackFile::open(&path)?
+            && let Some(flaw) = ReceivedPack::read(pack)?.flaw(objects)?
+        {
+            return Ok(Some(flaw));
+        }
+    }
+    Ok(None)
+}
+
+/// A pack and the headers of its entries.
+struct ReceivedPack {
+    pack: PackFile,
+    /// Offsets of the entries, sorted.
+    offsets: Vec<u64>,
+    /// Types of the entries that are no deltas, by position.
+    kinds: Vec<Option<ObjectType>>,
+    chains: DeltaChains,
+}
+
+impl ReceivedPack {
+    fn read(pack: PackFile) -> io::Result<Self> {
+        let mut offsets = pack.offsets()?;
+        offsets.sort_unstable();
+        let (mut kinds, mut bases) = (Vec::with_capacity(offsets.len()), Vec::with_capacity(offsets.len()));
+        for offset in &offsets {
+            let (kind, base) = match pack.entry(*offset)?.kind {
+                PackedKind::Whole(kind) => (kind, None),
+                PackedKind::Delta(base) => (None, base.and_then(|base| offsets.binary_search(&base).ok())),
+            };
+            kinds.push(kind);
+            bases.push(base.and_then(|base| u32::try_from(base).ok()).unwrap_or(NO_BASE));
+        }
+        Ok(Self { pack, offsets, kinds, chains: DeltaChains { bases } })
+    }
+
+    fn flaw(&self, objects: &Path) -> io::Result<Option<PackFlaw>> {
+        if self.chains.deepest() > MAX_CHAIN_DEPTH {
+            return Ok(Some(PackFlaw::DeepChains));
+        }
+        let mut uncounted = Vec::new();
+        for (offset, root) in self.offsets.iter().zip(self.chains.roots()) {
+            let kind = self.kinds.get(root as usize).copied().flatten();
+            let Some(limits) = kind.and_then(Limits::of) else { continue };
+            let bytes = self.bytes(&self.pack.entry(*offset)?)?;
+            if bytes > limits.bytes {
+                let id = self.pack.ids_at(&[*offset])?.first().copied().unwrap_or(Oid::ZERO_SHA1);
+                let (kind, limit) = (limits.kind, limits.bytes);
+                return Ok(Some(PackFlaw::TooLarge { kind, id, count: bytes, unit: "bytes", limit }));
+            }
+            if bytes > limits.uncounted_bytes {
+                uncounted.push(*offset);
+            }
+        }
+        if uncounted.is_empty() {
+            return Ok(None);
+        }
+        find_too_many(objects, &self.pack.ids_at(&uncounted)?).map_err(io::Error::other)
+    }
+
+    /// Returns the size of the object that an entry is, or makes.
+    fn bytes(&self, entry: &PackedEntry) -> io::Result<u64> {
+        match entry.kind {
+            PackedKind::Whole(_) => Ok(entry.size),
+            PackedKind::Delta(_) => self.pack.result_size(entry),
+        }
+    }
+}
+
+/// Limits of the objects of one type.
+struct Limits {
+    kind: ObjectType,
+    /// Most bytes.
+    bytes: u64,
+    /// Bytes up to which an object cannot have too many parents or entries.
+    uncounted_bytes: u64,
+}
+
+impl Limits {
+    fn of(kind: ObjectType) -> Option<Self> {
+        let (bytes, uncounted_bytes) = match kind {
+            ObjectType::Commit => (MAX_COMMIT_BYTES as u64, MAX_COMMIT_PARENTS as u64 * PARENT_LINE_BYTES),
+            ObjectType::Tag => (MAX_COMMIT_BYTES as u64, u64::MAX),
+            ObjectType::Tree => (MAX_TREE_BYTES, MAX_TREE_ENTRIES as u64 * MIN_TREE_ENTRY_BYTES),
+            ObjectType::Blob | ObjectType::Any => return None,
+        };
+        Some(Self { kind, bytes, uncounted_bytes })
+    }
+}
+
+/// Loads commits and trees that are within their limits of bytes, and returns the first with too many parents or entries.
+fn find_too_many(objects: &Path, ids: &[Oid]) -> Result<Option<PackFlaw>, git2::Error> {
+    let odb = Odb::new()?;
+    odb.add_disk_alternate(&objects.to_string_lossy())?;
+    for id in ids {
+        let object = odb.read(*id)?;
+        let (count, unit, limit) = match object.kind() {
+            ObjectType::Tree => (count_entries(object.data()), "entries", MAX_TREE_ENTRIES),
+            _ => (count_parents(object.data()), "parents", MAX_COMMIT_PARENTS),
+        };
+        if count > limit {
+            let (kind, count, limit) = (object.kind(), count as u64, limit as u64);
+            return Ok(Some(PackFlaw::TooLarge { kind, id: *id, count, unit, limit }));
+        }
+    }
+    Ok(None)
+}
+
+/// Counts the lines in the header of a commit that name a parent.
+fn count_parents(commit: &[u8]) -> usize {
+    let header = commit.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
+    header.filter(|line| line.starts_with(b"parent ")).count()
+}
+
+/// Counts the entries of a tree: mode, blank, name, NUL, and an id of 20 bytes each.
+fn count_entries(mut tree: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some(end) = tree.iter().position(|byte| *byte == 0) {
+        count += 1;
+        tree = tree.get(end + 21..).unwrap_or_default();
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Tests of the check with packs that git itself makes.
+
+use git2::{Commit, PackBuilder, Repository, Signature, Time};
+
+use super::*;
+
+/// Folder for objects with one pack, which has the objects `ids` of `repo`.
+fn packed(repo: &Repository, ids: &[Oid]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let packs = folder.path().join("pack");
+    fs::create_dir(&packs).unwrap();
+    let mut builder: PackBuilder<'_> = repo.packbuilder().unwrap();
+    ids.iter().for_each(|id| builder.insert_object(*id, None).unwrap());
+    builder.write(&packs, 0).unwrap();
+    folder
+}
+
+fn repository() -> (tempfile::TempDir, Repository) {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repository::init_bare(folder.path()).unwrap();
+    (folder, repo)
+}
+
+fn commit(repo: &Repository, message: &str, parents: &[&Commit<'_>]) -> Oid {
+    let tree = repo.find_tree(repo.treebuilder(None).unwrap().write().unwrap()).unwrap();
+    let who = Signature::new("Ada", "ada@example.com", &Time::new(0, 0)).unwrap();
+    repo.commit(None, &who, &who, message, &tree, parents).unwrap()
+}
+
+fn flaw_of(repo: &Repository, ids: &[Oid]) -> Option<String> {
+    find_flaw(packed(repo, ids).path()).unwrap().map(|flaw| flaw.to_string())
+}
+
+#[test]
+fn ordinary_objects_have_no_flaw() {
+    let (_folder, repo) = repository();
+    let first = commit(&repo, "first", &[]);
+    let long = commit(&repo, &"m".repeat(1 << 19), &[]);
+    let blob = repo.blob(&vec![b'x'; 2 << 20]).unwrap();
+    assert_eq!(flaw_of(&repo, &[first, long, blob]), None);
+    assert_eq!(find_flaw(tempfile::tempdir().unwrap().path()).unwrap(), None, "no packs at all");
+}
+
+#[test]
+fn a_commit_or_tag_that_is_too_long_is_named_with_its_size() {
+    let (_folder, repo) = repository();
+    let message = "m".repeat(1 << 20);
+    let (first, long) = (commit(&repo, "first", &[]), commit(&repo, &message, &[]));
+    let text = flaw_of(&repo, &[first, long]).unwrap();
+    assert!(text.starts_with(&format!("the commit {long} has 10")), "{text}");
+    assert!(text.ends_with(" bytes, at most 1048576 are taken"), "{text}");
+    let (target, who) = (repo.find_object(first, None).unwrap(), Signature::now("Ada", "a@example.com").unwrap());
+    let tag = repo.tag_annotation_create("v1", &target, &who, &message).unwrap();
+    assert!(flaw_of(&repo, &[first, tag]).unwrap().starts_with(&format!("the tag {tag} has 10")));
+}
+
+#[test]
+fn a_delta_counts_as_the_object_that_it_makes() {
+    let (_folder, repo) = repository();
+    let message = |last: &str| format!("{}{last}", "a message that is long ".repeat(60_000));
+    let ids = [commit(&repo, &message("a"), &[]), commit(&repo, &message("b"), &[])];
+    let folder = packed(&repo, &ids);
+    let index = fs::read_dir(folder.path().join("pack")).unwrap().map(|entry| entry.unwrap().path());
+    let index = index.into_iter().find(|path| path.extension().is_some_and(|kind| kind == "idx")).unwrap();
+    let pack = ReceivedPack::read(PackFile::open(&index).unwrap().unwrap()).unwrap();
+    let sizes: Vec<_> =
+        pack.offsets.iter().map(|offset| pack.bytes(&pack.pack.entry(*offset).unwrap()).unwrap()).collect();
+    assert_eq!(sizes[0], sizes[1]);
+    assert!(sizes[0] > 1 << 20, "{sizes:?}");
+    assert!(find_flaw(folder.path()).unwrap().is_some());
+}
+
+#[test]
+fn parents_and_entries_are_counted() {
+    let header = |parents: usize| {
+        let parent = format!("parent {}\n", "1".repeat(40));
+        format!("tree {}\n{}author A <a> 1 +0000\n\nparent of all\n", "2".repeat(40), parent.repeat(parents))
+    };
+    assert_eq!((count_parents(header(0).as_bytes()), count_parents(header(5000).as_bytes())), (0, 5000));
+    let entry = [b"100644 a\0".as_slice(), &[0; 20]].concat();
+    assert_eq!((count_entries(&[]), count_entries(&entry.repeat(3))), (0, 3));
+}
+
+#[test]
+fn a_commit_with_too_many_parents_is_named() {
+    let (_folder, repo) = repository();
+    let parents: Vec<_> = (0..5000).map(|index| commit(&repo, &index.to_string(), &[])).collect();
+    let parents: Vec<_> = parents.into_iter().map(|id| repo.find_commit(id).unwrap()).collect();
+    let merge = |count: usize| commit(&repo, "merge", &parents.iter().take(count).collect::<Vec<_>>());
+    assert_eq!(flaw_of(&repo, &[merge(MAX_COMMIT_PARENTS)]), None);
+    let wide = merge(5000);
+    assert_eq!(flaw_of(&repo, &[wide]), Some(format!("the commit {wide} has 5000 parents, at most 4096 are taken")));
+}

@@ -1,0 +1,114 @@
+//! Limits on what one user writes within an hour: issues, comments, and the bytes of their texts.
+
+use ferrite_kit::auth::AuthError;
+use ferrite_kit::rate_limit::{HourlyLimit, RateExceeded, RateLimiter};
+use ferrite_proto::grant::Grant;
+
+use crate::error::IssueError;
+
+/// Bytes that every write counts beside its text, for the rows of its changes and events: a change without a text takes room as well.
+const WRITE_BYTES: u32 = 512;
+
+/// The limits, each 0 for none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HourlyLimits {
+    pub(crate) issues: u32,
+    pub(crate) comments: u32,
+    pub(crate) text_bytes: u32,
+}
+
+/// Counts what users write.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteLimits {
+    issues: HourlyLimit,
+    comments: HourlyLimit,
+    text_bytes: HourlyLimit,
+}
+
+impl WriteLimits {
+    /// Creates limits that count in `limiter`, which replicas may share.
+    pub(crate) fn new(limiter: &RateLimiter, limits: HourlyLimits) -> Self {
+        let limit = |name, limit| HourlyLimit::new(limiter.clone(), name, limit);
+        Self {
+            issues: limit("issues", limits.issues),
+            comments: limit("comments", limits.comments),
+            text_bytes: limit("text_bytes", limits.text_bytes),
+        }
+    }
+
+    /// Counts one issue of the caller, with a text of so many bytes.
+    ///
+    /// # Errors
+    /// [`IssueError::HourlyLimit`].
+    pub(super) async fn count_issue(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
+        count(&self.issues, "issues", grant, 1).await?;
+        self.count_text(grant, bytes).await
+    }
+
+    /// Counts one comment of the caller, with a text of so many bytes.
+    ///
+    /// # Errors
+    /// [`IssueError::HourlyLimit`].
+    pub(super) async fn count_comment(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
+        count(&self.comments, "comments", grant, 1).await?;
+        self.count_text(grant, bytes).await
+    }
+
+    /// Counts a write of the caller with a text of so many bytes.
+    ///
+    /// # Errors
+    /// [`IssueError::HourlyLimit`].
+    pub(super) async fn count_text(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(WRITE_BYTES);
+        count(&self.text_bytes, "bytes of text", grant, bytes).await
+    }
+}
+
+async fn count(limit: &HourlyLimit, what: &'static str, grant: &Grant, amount: u32) -> Result<(), IssueError> {
+    let user = grant.user_id().ok_or(AuthError::CredentialsRequired)?;
+    let counted = limit.count(user.0, amount, grant.limits.rate_percent).await;
+    counted.map_err(|RateExceeded { limit, retry_after }| IssueError::HourlyLimit { what, limit, retry_after })
+}
+
+#[cfg(test)]
+mod tests {
+    use ferrite_proto::Permission;
+    use ferrite_proto::issue::CreateIssueRequest;
+    use tonic::Code;
+
+    use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
+
+    fn issue(body: usize) -> CreateIssueRequest {
+        CreateIssueRequest {
+            repository_id: REPOSITORY,
+            title: "Title".to_owned(),
+            body: "x".repeat(body),
+            ..CreateIssueRequest::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn issues_and_their_texts_are_limited_per_user_and_hour() {
+        on_each_url(|url| async move {
+            let service = Service::start_with(&url, &["--issues-per-hour=3", "--text-bytes-per-hour=4000"]).await;
+            let [ada, bob] = [7, 8].map(|id| TestCaller::user(id, Permission::Read));
+            // A repeated request counts once, one that is not valid never.
+            for _ in 0..5 {
+                service.create(&ada.with_key("k"), issue(10)).await.unwrap();
+                service.create(&ada, CreateIssueRequest { title: String::new(), ..issue(10) }).await.unwrap_err();
+            }
+            for _ in 0..2 {
+                service.create(&ada, issue(10)).await.unwrap();
+            }
+            let refused = service.create(&ada, issue(10)).await.unwrap_err();
+            assert_eq!((refused.code(), reason(&refused).as_str()), (Code::ResourceExhausted, "HOURLY_LIMIT_REACHED"));
+            assert_eq!(refused.message(), "too many issues: at most 3 within an hour; try again later");
+
+            service.create(&bob, issue(900)).await.unwrap();
+            let refused = service.create(&bob, issue(3_000)).await.unwrap_err();
+            assert_eq!(refused.message(), "too many bytes of text: at most 4000 within an hour; try again later");
+            service.stop().await;
+        })
+        .await;
+    }
+}

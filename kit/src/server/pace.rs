@@ -1,0 +1,93 @@
+//! The slowest pace at which a client may take what waits for it.
+//!
+//! Not here: where pauses begin and end, which is for sockets in [`super::timeout_stream`] and for responses in [`super::tracked_body`].
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The pauses of one client in taking bytes. A pause counts with its whole length, and each byte that is taken pays back the time that it
+/// may take at the slowest rate. The client is too slow when its unpaid pauses are longer than `max_pause`.
+#[derive(Debug)]
+pub(super) struct Pace {
+    max_pause: Duration,
+    /// Slowest average rate; 0 for clients of which only single pauses count.
+    min_bytes_per_second: u32,
+    /// Pauses that bytes have not paid back.
+    unpaid: Duration,
+    /// Beginning of the present pause; `None` while the client takes everything.
+    paused_at: Option<Instant>,
+}
+
+impl Pace {
+    pub(super) fn new(max_pause: Duration, min_bytes_per_second: u32) -> Self {
+        Self { max_pause, min_bytes_per_second, unpaid: Duration::ZERO, paused_at: None }
+    }
+
+    /// Begins a pause at `now`, unless there is one. Returns the time at which the client is too slow if it goes on.
+    pub(super) fn pause(&mut self, now: Instant) -> Instant {
+        let paused_at = *self.paused_at.get_or_insert(now);
+        paused_at + self.max_pause.saturating_sub(self.unpaid)
+    }
+
+    /// Ends the pause at `now`, if there is one: the client has taken `bytes`.
+    pub(super) fn resume(&mut self, now: Instant, bytes: usize) {
+        if let Some(paused_at) = self.paused_at.take() {
+            self.unpaid += now.saturating_duration_since(paused_at);
+        }
+        if self.unpaid.is_zero() {
+            return;
+        }
+        let paid = match u64::from(self.min_bytes_per_second) {
+            0 => Duration::MAX,
+            rate => Duration::from_millis((bytes as u64).saturating_mul(1000) / rate),
+        };
+        self.unpaid = self.unpaid.saturating_sub(paid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+    /// Returns the seconds after which a client that takes `bytes` every `interval` is too slow; `None` if it is not within an hour.
+    fn seconds_until_too_slow(rate: u32, bytes: usize, interval: Duration) -> Option<u64> {
+        let begin = Instant::now();
+        let (mut pace, mut now) = (Pace::new(MAX_PAUSE, rate), begin);
+        while now < begin + Duration::from_secs(3600) {
+            let due = pace.pause(now);
+            if due <= now + interval {
+                return Some((due - begin).as_secs());
+            }
+            now += interval;
+            pace.resume(now, bytes);
+        }
+        None
+    }
+
+    #[test]
+    fn a_client_is_too_slow_below_the_rate_and_after_the_pause() {
+        let second = Duration::from_secs(1);
+        assert_eq!(seconds_until_too_slow(1024, 0, second), Some(30));
+        assert_eq!(seconds_until_too_slow(1024, 512, second), Some(59));
+        assert_eq!(seconds_until_too_slow(1024, 1024, second), None);
+        assert_eq!(seconds_until_too_slow(1024, 20 * 1024, second * 20), None);
+    }
+
+    #[test]
+    fn much_that_was_taken_does_not_pay_for_a_long_pause() {
+        let (mut pace, now) = (Pace::new(MAX_PAUSE, 1024), Instant::now());
+        pace.pause(now);
+        let later = now + MAX_PAUSE / 2;
+        pace.resume(later, 1 << 30);
+        assert_eq!(pace.pause(later), later + MAX_PAUSE);
+    }
+
+    #[test]
+    fn without_a_rate_only_a_single_pause_counts() {
+        assert_eq!(seconds_until_too_slow(0, 1, MAX_PAUSE - Duration::from_secs(1)), None);
+        assert_eq!(seconds_until_too_slow(0, 1, MAX_PAUSE), Some(30));
+    }
+}

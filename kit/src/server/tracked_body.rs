@@ -1,0 +1,110 @@
+//! The body of a response as the server hands it to hyper: it ends the count of its request, and measures the pauses of a client that
+//! takes it by the flow control of HTTP/2.
+//!
+//! Such a client never blocks the socket, so that no write is pending: hyper just does not ask for the next part of the body. It takes a
+//! part as a whole as soon as the client accepts one byte, so parts are small.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes, HttpBody};
+use http_body::{Frame, SizeHint};
+use tokio::time::Instant;
+
+use super::activity::{RequestGuard, ResponseDue};
+use super::pace::Pace;
+use super::request_counts::RequestPermit;
+
+/// Largest part that is handed to hyper over HTTP/2: the largest frame, unless the client allows more.
+const MAX_PART_BYTES: usize = 16 * 1024;
+
+/// A body in the count of its connection's requests.
+#[derive(Debug)]
+pub(super) struct TrackedBody {
+    inner: Body,
+    /// Dropped before `request`, in whose connection it is listed.
+    pause: Option<ClientPause>,
+    _request: Option<RequestGuard>,
+    _permit: Option<RequestPermit>,
+}
+
+/// The pauses of the client between two parts of the body.
+#[derive(Debug)]
+struct ClientPause {
+    pace: Pace,
+    due: ResponseDue,
+    /// What is left of a frame of the body.
+    rest: Bytes,
+    /// Bytes of the last part, which the client has taken when the next one is asked for.
+    last_bytes: usize,
+}
+
+impl TrackedBody {
+    /// Tracks `inner` as the response of `request`, and holds `permit` until its end. With a pace, pauses of the client are measured.
+    pub(super) fn new(
+        inner: Body,
+        request: Option<RequestGuard>,
+        permit: Option<RequestPermit>,
+        pace: Option<Pace>,
+    ) -> Self {
+        let pause = match (&request, pace) {
+            (Some(request), Some(pace)) if !inner.is_end_stream() => {
+                Some(ClientPause { pace, due: request.add_response(), rest: Bytes::new(), last_bytes: 0 })
+            }
+            _ => None,
+        };
+        Self { inner, pause, _request: request, _permit: permit }
+    }
+}
+
+impl ClientPause {
+    /// Ends the pause: the client has taken the last part.
+    fn end(&mut self) {
+        self.pace.resume(Instant::now(), self.last_bytes);
+        self.last_bytes = 0;
+        self.due.set(None);
+    }
+
+    /// Begins the pause after the next part, and returns that part.
+    fn begin(&mut self) -> Frame<Bytes> {
+        let part = self.rest.split_to(self.rest.len().min(MAX_PART_BYTES));
+        self.last_bytes = part.len();
+        let due = self.pace.pause(Instant::now());
+        self.due.set(Some(due));
+        Frame::data(part)
+    }
+}
+
+impl HttpBody for TrackedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        let Some(pause) = &mut this.pause else { return Pin::new(&mut this.inner).poll_frame(cx) };
+        pause.end();
+        if pause.rest.is_empty() {
+            match ready!(Pin::new(&mut this.inner).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => pause.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                end => return Poll::Ready(end),
+            }
+        }
+        Poll::Ready(Some(Ok(pause.begin())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pause.as_ref().is_none_or(|pause| pause.rest.is_empty()) && self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let inner = self.inner.size_hint();
+        let rest = self.pause.as_ref().map_or(0, |pause| pause.rest.len() as u64);
+        match inner.exact() {
+            Some(exact) => SizeHint::with_exact(exact + rest),
+            None => inner,
+        }
+    }
+}

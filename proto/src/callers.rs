@@ -1,0 +1,208 @@
+//! The callers of the permission table: which of Ferrite's own processes may call what of another one with the token of its role. Every
+//! service holds its requests to it before an RPC runs.
+//!
+//! The gateway acts for users, so it may call everything but what services keep among themselves. The other roles may call what stands
+//! here and nothing else, for a user or not.
+//!
+//! Not here: the requirements on users (the table of repo-svc), and callers that prove no role, such as scripts with an access token.
+
+use crate::ServiceRole;
+use crate::ServiceRole::{Gateway, GitSvc, HookSvc, IssueSvc, RepoSvc};
+use crate::events::event::Fact;
+
+/// The RPC that takes events.
+const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
+
+/// Operations that the gateway does not call, or that others call as well, each with all roles that may. The gateway alone may call every
+/// other operation.
+const CALLERS: &[(&str, &[ServiceRole])] = &[
+    // A caller without a grant is checked by the service that it calls.
+    ("ferrite.repo.v1.AccessService/Authenticate", &[Gateway, IssueSvc, HookSvc, GitSvc]),
+    ("ferrite.repo.v1.AccessService/ResolveAccess", &[Gateway, IssueSvc, HookSvc, GitSvc]),
+    // Transfers through the gateway, and pushes before their refs move.
+    ("ferrite.repo.v1.AccessService/ReauthorizeAccess", &[Gateway, GitSvc]),
+    ("ferrite.repo.v1.AccessService/CheckAccess", &[Gateway, HookSvc]),
+    ("ferrite.repo.v1.AccessService/ResolveIssueAccess", &[IssueSvc]),
+    ("ferrite.repo.v1.AccessService/DescribeRepositories", &[HookSvc]),
+    ("ferrite.repo.v1.AccountService/GetUsers", &[Gateway, HookSvc]),
+    // Before a store fetches.
+    ("ferrite.repo.v1.MigrationService/GetStorageQuota", &[GitSvc]),
+    // Only the authority on repositories makes, moves and removes them on a store.
+    ("ferrite.git.v1.StorageService/CreateRepository", &[RepoSvc]),
+    ("ferrite.git.v1.StorageService/DeleteRepository", &[RepoSvc]),
+    ("ferrite.git.v1.StorageService/SetDefaultBranch", &[RepoSvc]),
+    ("ferrite.git.v1.MigrationService/StartMigration", &[RepoSvc]),
+    ("ferrite.git.v1.MigrationService/GetMigration", &[RepoSvc]),
+    ("ferrite.git.v1.ReleaseStorageService/CreateTag", &[RepoSvc]),
+    ("ferrite.git.v1.ReleaseStorageService/DeleteAssetFiles", &[RepoSvc]),
+    ("ferrite.git.v1.StorageService/ListPushedCommits", &[IssueSvc]),
+    ("ferrite.git.v1.StorageService/DescribeUpdates", &[HookSvc]),
+];
+
+/// Returns the roles that may call `operation` of the service `callee` with the token of their role. The operation is the full name of an
+/// RPC, or the path of one of git-svc's HTTP bodies.
+#[must_use]
+pub fn callers(operation: &str, callee: ServiceRole) -> &'static [ServiceRole] {
+    if operation == DELIVER {
+        return emitters(callee);
+    }
+    CALLERS.iter().find(|(name, _)| *name == operation).map_or(&[Gateway], |(_, roles)| roles)
+}
+
+/// Returns the roles to whose events `subscriber` subscribes.
+fn emitters(subscriber: ServiceRole) -> &'static [ServiceRole] {
+    match subscriber {
+        Gateway => &[],
+        RepoSvc => &[IssueSvc, HookSvc, GitSvc],
+        IssueSvc => &[RepoSvc, GitSvc],
+        HookSvc => &[RepoSvc, IssueSvc, GitSvc],
+        GitSvc => &[RepoSvc],
+    }
+}
+
+/// Returns the only role that may tell of `fact`: the owner of what it is about.
+#[must_use]
+pub fn emitter(fact: &Fact) -> ServiceRole {
+    match fact {
+        Fact::RepositoryCreated(_)
+        | Fact::RepositoryDeleted(_)
+        | Fact::RepositoryUpdated(_)
+        | Fact::RepositoryForked(_)
+        | Fact::ReleasePublished(_) => RepoSvc,
+        Fact::IssueChanged(_) | Fact::IssueUpdated(_) | Fact::CommentChanged(_) => IssueSvc,
+        Fact::HookChanged(_) => HookSvc,
+        Fact::RefsUpdated(_)
+        | Fact::SizeChanged(_)
+        | Fact::ProtectionChanged(_)
+        | Fact::MigrationEnded(_)
+        | Fact::MirrorChanged(_) => GitSvc,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fmt::Write;
+
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+    use crate::DESCRIPTORS;
+
+    /// Returns all RPCs, each with the services that serve it.
+    fn calls() -> Vec<(String, Vec<ServiceRole>)> {
+        let set = FileDescriptorSet::decode(DESCRIPTORS).unwrap();
+        let ours = set.file.iter().filter(|file| file.package().starts_with("ferrite."));
+        ours.flat_map(|file| file.service.iter().map(move |service| (file.package(), service)))
+            .flat_map(|(package, service)| {
+                let served_by = match package {
+                    "ferrite.repo.v1" => vec![RepoSvc],
+                    "ferrite.issue.v1" => vec![IssueSvc],
+                    "ferrite.hook.v1" => vec![HookSvc],
+                    "ferrite.git.v1" => vec![GitSvc],
+                    "ferrite.events.v1" => vec![RepoSvc, IssueSvc, HookSvc, GitSvc],
+                    other => panic!("no service of {other}"),
+                };
+                let name = move |method: &str| format!("{package}.{}/{method}", service.name());
+                service.method.iter().map(move |method| (name(method.name()), served_by.clone()))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_call_of_every_role_is_admitted_or_refused_by_the_table() {
+        let (mut table, mut admitted) = (String::new(), BTreeMap::<_, Vec<String>>::new());
+        for (name, served_by) in calls() {
+            for callee in served_by {
+                write!(table, "{callee:>9}  {name:60}").unwrap();
+                for caller in ServiceRole::ALL {
+                    let is_admitted = callers(&name, callee).contains(&caller);
+                    write!(table, " {}", if is_admitted { caller.as_str() } else { "-" }).unwrap();
+                    if is_admitted && caller != Gateway {
+                        let method = name.rsplit_once('/').unwrap().1;
+                        admitted.entry((caller, callee)).or_default().push(method.to_owned());
+                    }
+                }
+                table.push('\n');
+            }
+        }
+        eprintln!("{table}");
+        // Read as: who, of whom, what. Whatever is missing here is refused to all roles but the gateway.
+        let expected: [((ServiceRole, ServiceRole), &[&str]); 11] = [
+            (
+                (RepoSvc, GitSvc),
+                &[
+                    "CreateRepository",
+                    "CreateTag",
+                    "DeleteAssetFiles",
+                    "DeleteRepository",
+                    "Deliver",
+                    "GetMigration",
+                    "SetDefaultBranch",
+                    "StartMigration",
+                ],
+            ),
+            ((RepoSvc, IssueSvc), &["Deliver"]),
+            ((RepoSvc, HookSvc), &["Deliver"]),
+            ((IssueSvc, RepoSvc), &["Authenticate", "Deliver", "ResolveAccess", "ResolveIssueAccess"]),
+            ((IssueSvc, HookSvc), &["Deliver"]),
+            ((IssueSvc, GitSvc), &["ListPushedCommits"]),
+            (
+                (HookSvc, RepoSvc),
+                &["Authenticate", "CheckAccess", "Deliver", "DescribeRepositories", "GetUsers", "ResolveAccess"],
+            ),
+            ((HookSvc, GitSvc), &["DescribeUpdates"]),
+            ((GitSvc, RepoSvc), &["Authenticate", "Deliver", "GetStorageQuota", "ReauthorizeAccess", "ResolveAccess"]),
+            ((GitSvc, IssueSvc), &["Deliver"]),
+            ((GitSvc, HookSvc), &["Deliver"]),
+        ];
+        let expected: BTreeMap<_, _> = expected.into_iter().collect();
+        for names in admitted.values_mut() {
+            names.sort();
+        }
+        let admitted: BTreeMap<_, Vec<_>> =
+            admitted.iter().map(|(pair, names)| (*pair, names.iter().map(String::as_str).collect())).collect();
+        let expected: BTreeMap<_, Vec<_>> =
+            expected.into_iter().map(|(pair, names): (_, &[&str])| (pair, names.to_vec())).collect();
+        assert_eq!(admitted, expected);
+    }
+
+    #[test]
+    fn what_services_keep_among_themselves_is_refused_to_the_gateway() {
+        let refused: Vec<_> = calls()
+            .into_iter()
+            .flat_map(|(name, served_by)| served_by.into_iter().map(move |callee| (name.clone(), callee)))
+            .filter(|(name, callee)| !callers(name, *callee).contains(&Gateway))
+            .map(|(name, _)| name)
+            .collect();
+        // The four events are one RPC of four services; the rest are the rows without the gateway.
+        let rows = CALLERS.iter().filter(|(_, roles)| !roles.contains(&Gateway)).count();
+        assert_eq!(refused.len(), rows + 4, "{refused:?}");
+    }
+
+    #[test]
+    fn every_row_is_an_rpc_and_none_is_there_twice() {
+        let names: Vec<_> = calls().into_iter().map(|(name, _)| name).collect();
+        for (place, (name, roles)) in CALLERS.iter().enumerate() {
+            assert!(names.iter().any(|known| known == name), "{name}");
+            assert!(CALLERS[..place].iter().all(|(other, _)| other != name), "{name}");
+            assert_ne!(*roles, [Gateway], "{name}: that is so without a row");
+        }
+    }
+
+    #[test]
+    fn paths_of_bodies_and_unknown_operations_are_for_the_gateway_alone() {
+        for operation in ["git/1/raw", "git/1/session", "git/1/asset", "", "ferrite.git.v1.StorageService/NoSuchCall"] {
+            assert_eq!(callers(operation, GitSvc), [Gateway], "{operation}");
+        }
+    }
+
+    #[test]
+    fn names_of_roles_are_read_back() {
+        for role in ServiceRole::ALL {
+            assert_eq!(ServiceRole::parse(role.as_str()), Some(role));
+        }
+        assert_eq!(ServiceRole::parse("Gateway"), None);
+    }
+}

@@ -1,0 +1,59 @@
+//! The limits in grants: the quota of the owner for operations that store bytes, and the percentage of the limits per hour for operations
+//! that are counted.
+
+use ferrite_proto::grant::{ByteQuota, GrantLimits};
+use ferrite_proto::id::UserId;
+use ferrite_proto::operation;
+
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+use crate::store::{OwnerLimits, QuotaRow, Repository};
+
+/// Operations that store bytes for the owner of the repository.
+const OPERATIONS_THAT_STORE: [&str; 4] =
+    [operation::RECEIVE_PACK, operation::PUT_CONTENTS, operation::DELETE_CONTENTS, operation::CHANGE_FILES];
+/// Operations that are counted for the caller.
+const COUNTED_OPERATIONS: [&str; 5] = [
+    operation::CREATE_ISSUE,
+    operation::UPDATE_ISSUE,
+    operation::CREATE_COMMENT,
+    operation::UPDATE_COMMENT,
+    operation::CREATE_HOOK,
+];
+/// Steps in which the used bytes are told while less than half of a quota is used.
+const QUOTA_STEPS: u64 = 1024;
+
+/// Returns the limits for a grant of the operation on a repository.
+///
+/// # Errors
+/// Those of the database.
+pub(super) async fn of(state: &AppState, permit: &Permit, repository: &Repository) -> Result<GrantLimits, RepoError> {
+    let mut limits = GrantLimits { rate_percent: rate_percent(state, permit).await?, ..GrantLimits::default() };
+    if OPERATIONS_THAT_STORE.contains(&permit.operation()) {
+        limits.bytes = byte_quota(state.quotas.find(UserId(repository.owner_id)).await?, state.quotas.site());
+    }
+    Ok(limits)
+}
+
+/// Returns the percentage of the limits per hour that applies to the caller; `None` for 100, and for operations that are not counted.
+///
+/// # Errors
+/// Those of the database.
+pub(super) async fn rate_percent(state: &AppState, permit: &Permit) -> Result<Option<u32>, RepoError> {
+    match permit.identity() {
+        Ok(caller) if COUNTED_OPERATIONS.contains(&permit.operation()) => {
+            state.creation_limit.rate_percent(caller).await
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Returns a quota as grants have it; `None` if there is no limit. While less than half of it is used, the used bytes are rounded up, so
+/// that the grants for a repository stay equal, and are signed and verified once.
+fn byte_quota(row: QuotaRow, site: OwnerLimits) -> Option<ByteQuota> {
+    let limit = u64::try_from(row.max_bytes(site)?).ok()?;
+    let used = u64::try_from(row.used_bytes()).unwrap_or_default();
+    let used = if used < limit / 2 { used.next_multiple_of((limit / QUOTA_STEPS).max(1)) } else { used };
+    Some(ByteQuota { used, limit })
+}

@@ -1,0 +1,50 @@
+//! `ReauthorizeAccess`: a new decision about an access that was given, by the id of its credential.
+
+use ferrite_kit::auth::AuthError;
+use ferrite_proto::id::UserId;
+use ferrite_proto::repo::reauthorize_access_request::Credential;
+use ferrite_proto::repo::{
+    Identity, ReauthorizeAccessRequest, ReauthorizeAccessResponse, RepositoryRef, repository_ref,
+};
+use tonic::Request;
+
+use super::resolve_access::{for_ssh_key, require_git_body};
+use super::wiki;
+use crate::access::Capacity;
+use crate::error::RepoError;
+use crate::rpc::permit::Permit;
+use crate::state::AppState;
+
+pub(super) async fn handle(
+    state: &AppState,
+    _: Permit,
+    request: Request<ReauthorizeAccessRequest>,
+) -> Result<ReauthorizeAccessResponse, RepoError> {
+    let permit = Permit::for_operation(&request, &request.get_ref().operation, Capacity::Own)?;
+    if permit.identity().is_ok() {
+        return Err(RepoError::field("credential", "invalid", "is for nothing beside it"));
+    }
+    let request = request.into_inner();
+    let with = |permit: Permit, identity: Identity| {
+        if request.is_git { permit.for_git(identity) } else { permit.for_identity(identity) }
+    };
+    let mut permit = match request.credential {
+        None => permit,
+        Some(Credential::TokenId(id)) => with(permit, state.credentials.recheck_token(id).await?),
+        Some(Credential::SshFingerprint(fingerprint)) => for_ssh_key(state, permit, &fingerprint).await?,
+        Some(Credential::Password(password)) => {
+            let user = UserId(password.user_id);
+            with(permit, state.credentials.recheck_password(user, &password.digest).await?)
+        }
+    };
+    if request.is_wiki {
+        require_git_body(&permit, "is_wiki")?;
+        permit = permit.for_wiki();
+    }
+    let by = Some(repository_ref::By::Id(request.repository_id));
+    let repository = permit.repository(&state.repositories, Some(RepositoryRef { by })).await?;
+    if request.is_wiki && !wiki::is_made(state, &repository).await? {
+        return Err(AuthError::RepositoryNotFound.into());
+    }
+    Ok(ReauthorizeAccessResponse {})
+}

@@ -1,0 +1,66 @@
+//! Repeated requests with an idempotency key: a stored response is given only after the access of the caller was checked anew.
+//!
+//! Not here: operations whose whole rule is checked by the permit, which passes before, and deletions, after which there is nothing left
+//! to check; they call [`ferrite_kit::idempotency::once`] themselves.
+
+use std::future::Future;
+
+use ferrite_kit::db::Db;
+use ferrite_kit::idempotency::{self, IdempotencyError, IdempotencyKey};
+use ferrite_proto::id::TeamId;
+use ferrite_proto::repo::RepositoryRef;
+use prost::Message;
+
+use super::permit::Permit;
+use crate::access::Capacity;
+use crate::error::RepoError;
+use crate::state::AppState;
+
+/// Returns the stored response of `key` if `access` still succeeds, or else runs `write`, which checks the access by itself.
+///
+/// # Errors
+/// Those of `access` for a repeated request, those of `write`, or those of [`idempotency::once`].
+pub(super) async fn once<A: Message + Default>(
+    db: &Db,
+    key: Option<&IdempotencyKey>,
+    access: impl Future<Output = Result<(), RepoError>>,
+    write: impl Future<Output = Result<A, RepoError>>,
+) -> Result<A, RepoError> {
+    if let Some(key) = key
+        && key.is_used(db).await.map_err(IdempotencyError::from)?
+    {
+        access.await?;
+    }
+    idempotency::once(db, key, write).await
+}
+
+/// Checks the access to the repository of an operation. Its name may be a former one: the repeated request may have changed it.
+pub(super) async fn repository(
+    state: &AppState,
+    permit: &Permit,
+    repository: Option<RepositoryRef>,
+) -> Result<(), RepoError> {
+    permit.repository_by_any_name(&state.repositories, repository).await.map(drop)
+}
+
+/// Checks that the repository of an operation of which it is not the rule is visible to the caller.
+pub(super) async fn visible_repository(
+    state: &AppState,
+    permit: &Permit,
+    repository: Option<RepositoryRef>,
+) -> Result<(), RepoError> {
+    permit.visible_repository_by_any_name(&state.repositories, repository).await.map(drop)
+}
+
+/// Checks the role in the organization of an operation. Administrators of the site, who act as such, need none.
+pub(super) async fn organization(state: &AppState, permit: &Permit, name: String) -> Result<(), RepoError> {
+    if permit.capacity() == Capacity::Administrator {
+        return Ok(());
+    }
+    permit.organization(&state.organizations, &name).await.map(drop)
+}
+
+/// Checks the role in the organization of a team.
+pub(super) async fn team(state: &AppState, permit: &Permit, id: i64) -> Result<(), RepoError> {
+    permit.team(&state.teams, TeamId(id)).await.map(drop)
+}

@@ -1,0 +1,49 @@
+//! More gateways of an installation, each with settings of its own: a test of a setting needs no installation of its own.
+
+use std::time::{Duration, Instant};
+
+use ferrite_kit::net::Address;
+
+use super::cluster::{Cluster, PROCESS_TIMEOUT, Role, http_get};
+use super::process::Process;
+
+/// A gateway beside that of its installation. Stops when it is dropped.
+pub(crate) struct Gateway {
+    /// Its loopback address.
+    pub(crate) host: String,
+    /// Its root URL, without a slash at the end.
+    pub(crate) url: String,
+    _process: Process,
+}
+
+impl Gateway {
+    /// Starts a gateway of an installation of the production profile on a loopback address of its own, and waits until it is ready.
+    pub(crate) fn start(cluster: &Cluster, host: &str, scheme: &str, settings: &[(&str, &str)]) -> Self {
+        let url = format!("{scheme}://{host}:{}", Role::Gateway.port());
+        let mut command = cluster.role_command(Role::Gateway, host, &url);
+        command.envs(settings.iter().copied());
+        let process = tokio::task::block_in_place(|| Process::start(&mut command, cluster.log()));
+        let admin = Address::Tcp(format!("{host}:{}", Role::Gateway.port() + 2000));
+        let deadline = Instant::now() + PROCESS_TIMEOUT;
+        let is_ready = || http_get(&admin, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"));
+        while !tokio::task::block_in_place(is_ready) {
+            assert!(
+                Instant::now() < deadline,
+                "the gateway does not become ready:\n{}",
+                cluster.log().all().join("\n")
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Self { host: host.to_owned(), url, _process: process }
+    }
+
+    /// The host and port of HTTP.
+    pub(crate) fn http(&self) -> String {
+        format!("{}:{}", self.host, Role::Gateway.port())
+    }
+
+    /// The host and port of git over SSH.
+    pub(crate) fn ssh(&self) -> String {
+        format!("{}:2222", self.host)
+    }
+}

@@ -1,0 +1,278 @@
+//! Quotas: one account fills neither the disk nor the tracker of others. Pushes, commits, forks, files of releases and transfers beyond
+//! the bytes of their owner are refused by name and leave nothing; administrators see and set the limits; what is written within an hour
+//! is limited.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::migrations::migrate;
+use crate::harness::git_server::{GitServer, REACHABLE};
+use crate::harness::ssh::client_of;
+use crate::harness::tree::noise;
+use crate::harness::{Answer, Cluster, Git, Options, User};
+
+on_own_installations! {
+    one_account_fills_neither_the_disk_nor_the_tracker(options())
+}
+
+/// Bytes of the repositories of one owner.
+const OWNER_BYTES: u64 = 3_000_000;
+/// Size of the file of a push that fits into the quota once.
+const FILE_BYTES: usize = 1_000_000;
+/// Size of the file of a push that does not fit into what is left then.
+const LARGE_FILE_BYTES: usize = 2_500_000;
+/// Bytes of git's own files that a refused write may leave until the next maintenance, such as folders.
+const SLACK_BYTES: u64 = 200_000;
+
+fn options() -> Options {
+    let settings = vec![
+        ("FERRITE_REPO_OWNER_BYTES", "3000000"),
+        ("FERRITE_ISSUE_ISSUES_PER_HOUR", "4"),
+        ("FERRITE_ISSUE_COMMENTS_PER_HOUR", "5"),
+        ("FERRITE_ISSUE_TEXT_BYTES_PER_HOUR", "100000"),
+        ("FERRITE_HOOK_CREATIONS_PER_HOUR", "2"),
+    ];
+    Options { settings: [&REACHABLE[..], &settings].concat(), ..Options::default() }
+}
+
+fn quota_path(name: &str) -> String {
+    format!("/admin/users/{name}/quota")
+}
+
+async fn used(admin: &User, name: &str) -> u64 {
+    admin.get(&quota_path(name)).await.expect(200).json()["bytes"]["used"].as_u64().unwrap()
+}
+
+/// Bytes of all files in a folder.
+fn bytes_in(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    // A file may be gone by the time it is looked at.
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => bytes_in(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[track_caller]
+fn over_quota(answer: Answer) {
+    answer.refused_with_message(422, "bytes of its quota of");
+}
+
+#[track_caller]
+fn limited(answer: Answer, what: &str) {
+    let answer = answer.refused_with_message(429, what);
+    let wait: u64 = answer.header("retry-after").parse().unwrap();
+    assert!((1..=3600).contains(&wait), "{wait}");
+}
+
+/// Writes a file of noise and commits it.
+async fn commit_noise(git: &Git, file: &str, bytes: usize, seed: u64) {
+    std::fs::write(git.path().join("work").join(file), noise(bytes, seed)).unwrap();
+    git.commit("work", "note", file).await;
+}
+
+async fn one_account_fills_neither_the_disk_nor_the_tracker(cluster: &Cluster) {
+    let (admin, ada, git) = (cluster.admin().await, cluster.user("ada").await, Git::new());
+    ada.new_repository("demo", json!({})).await;
+    let url = ada.git_url(&ada.name, "demo");
+    git.small("work").await;
+    commit_noise(&git, "fits", FILE_BYTES, 1).await;
+    git.run("work", &["push", "-q", &url, "main"]).await;
+    let has_push = |quota: &Value| quota["bytes"]["used"].as_u64().unwrap() > FILE_BYTES as u64;
+    let quota = admin.eventually(&quota_path(&ada.name), has_push).await;
+    assert_eq!((&quota["bytes"]["limit"], &quota["bytes"]["is_default"]), (&json!(OWNER_BYTES), &json!(true)));
+    assert_eq!((&quota["repositories"]["used"], &quota["rate_percent"]), (&json!(1), &Value::Null));
+
+    pushes_and_commits_beyond_the_quota_leave_nothing(cluster, &ada, &git).await;
+    migrations_receive_no_more_than_the_quota_leaves(&admin, &ada, &git).await;
+    forks_and_transfers_count_for_their_owners(cluster, &admin, &ada).await;
+    files_of_releases_count(cluster, &admin, &ada).await;
+    administrators_set_quotas(&admin, &ada, &git).await;
+    nobody_fills_the_tracker_of_others(cluster, &admin, &ada).await;
+    // Deletion frees the bytes.
+    ada.delete(&ada.repo("demo", "")).await.expect(204);
+    admin.eventually(&quota_path(&ada.name), |quota| quota["bytes"]["used"] == 0).await;
+}
+
+async fn pushes_and_commits_beyond_the_quota_leave_nothing(cluster: &Cluster, ada: &User, git: &Git) {
+    let ssh = client_of(cluster, ada, "ed25519").await;
+    let (http, over_ssh) = (ada.git_url(&ada.name, "demo"), ssh.url(&ada.name, "demo"));
+    let wiki = ada.git_url(&ada.name, "demo.wiki");
+    let (refs, before) = (git.run("", &["ls-remote", &http]).await, bytes_in(&cluster.store()));
+    commit_noise(git, "large", LARGE_FILE_BYTES, 2).await;
+    for (transport, url) in [("http", &http), ("ssh", &over_ssh), ("wiki", &wiki)] {
+        let output = match transport {
+            "ssh" => ssh.command(git, "work", &["push", url, "main"]).output().await.unwrap(),
+            _ => git.attempt("work", &["push", url, "main"]).await,
+        };
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{transport}: {text}");
+        assert!(text.contains("bytes of its quota of 3000000"), "{transport}: {text}");
+        assert!(text.contains("the storage quota is exceeded"), "{transport}: {text}");
+    }
+    let content = ada.repo("demo", "/contents/large-by-api");
+    let content_in_base64 = base64::engine::general_purpose::STANDARD.encode(noise(LARGE_FILE_BYTES, 3));
+    let body = json!({"message": "m", "content": content_in_base64});
+    over_quota(ada.put(&content, &body).await);
+    assert_eq!(git.run("", &["ls-remote", &http]).await, refs, "no ref has moved");
+    let growth = growth_since(cluster, before).await;
+    eprintln!("4 writes of {LARGE_FILE_BYTES} bytes beyond the quota leave {growth} bytes on the store");
+    assert!(growth < SLACK_BYTES, "{growth}");
+}
+
+/// Bytes by which the store has grown. The files of an aborted write are gone as soon as its process has ended.
+async fn growth_since(cluster: &Cluster, before: u64) -> u64 {
+    let mut growth = u64::MAX;
+    for _ in 0..200 {
+        growth = bytes_in(&cluster.store()).saturating_sub(before);
+        if growth < SLACK_BYTES {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    growth
+}
+
+async fn migrations_receive_no_more_than_the_quota_leaves(admin: &User, ada: &User, git: &Git) {
+    let (server, before) = (GitServer::start(git).await, used(admin, &ada.name).await);
+    git.run("", &["clone", "-q", "--bare", "work", "remote.git"]).await;
+    let answer = migrate(ada, &server.url("remote.git"), "brought", Value::Null).await;
+    answer.refused_with_message(422, "bytes of its quota of 3000000");
+    ada.get(&ada.repo("brought", "")).await.refused(404);
+    assert_eq!(used(admin, &ada.name).await, before);
+}
+
+async fn forks_and_transfers_count_for_their_owners(cluster: &Cluster, admin: &User, ada: &User) {
+    let bob = cluster.user("bob").await;
+    let forks = ada.repo("demo", "/forks");
+    for (name, fits) in [("one", true), ("two", true), ("three", false)] {
+        let answer = bob.post(&forks, &json!({ "name": name })).await;
+        if fits {
+            answer.expect(201);
+        } else {
+            over_quota(answer);
+        }
+    }
+    let taken = used(admin, &bob.name).await;
+    eprintln!("three forks of {FILE_BYTES} bytes under a quota of {OWNER_BYTES}: {taken} bytes are used");
+    assert!(taken > 2 * FILE_BYTES as u64 && taken <= OWNER_BYTES, "{taken}");
+    bob.get(&bob.repo("three", "")).await.refused(404);
+
+    ada.post(&ada.repo("demo", "/transfer"), &json!({ "new_owner": bob.name })).await.expect(202);
+    over_quota(bob.post(&ada.repo("demo", "/transfer/accept"), &json!({})).await);
+    ada.delete(&ada.repo("demo", "/transfer")).await.expect(204);
+    bob.delete(&bob.repo("one", "")).await.expect(204);
+    let after = used(admin, &bob.name).await;
+    assert!(after < taken, "{after} of {taken}");
+}
+
+async fn files_of_releases_count(cluster: &Cluster, admin: &User, ada: &User) {
+    let before = (used(admin, &ada.name).await, bytes_in(&cluster.store()));
+    let release = ada.post(&ada.repo("demo", "/releases"), &json!({"tag_name": "v1"})).await.expect(201).json();
+    let path = ada.repo("demo", &format!("/releases/{}", release["id"]));
+    let upload = async |name: &str, bytes: usize| {
+        let request = ada.request(Method::POST, &format!("{path}/assets?name={name}"));
+        Answer::try_of(request.header("content-type", "application/octet-stream").body(noise(bytes, 4))).await
+    };
+    // The connection may be closed before the client has sent all of the body and reads the answer.
+    if let Ok(answer) = upload("large", LARGE_FILE_BYTES).await {
+        over_quota(answer);
+    }
+    upload("fits", 300_000).await.unwrap().expect(201);
+    let after = used(admin, &ada.name).await;
+    // Not exactly: the tag is a ref, and the size of a repository without what git has tidied up may come at any time.
+    assert!((before.0 + 290_000..before.0 + 310_000).contains(&after), "{after} after {}", before.0);
+    ada.delete(&path).await.expect(204);
+    let is_released = |quota: &Value| quota["bytes"]["used"].as_u64().unwrap() < before.0 + 10_000;
+    admin.eventually(&quota_path(&ada.name), is_released).await;
+    let growth = growth_since(cluster, before.1).await;
+    eprintln!("a file of {LARGE_FILE_BYTES} bytes beyond the quota, and one that was removed, leave {growth} bytes");
+    assert!(growth < SLACK_BYTES, "{growth}");
+}
+
+async fn administrators_set_quotas(admin: &User, ada: &User, git: &Git) {
+    let (path, url) = (quota_path(&ada.name), ada.git_url(&ada.name, "demo"));
+    ada.get(&path).await.refused(403);
+    ada.patch(&path, &json!({"bytes": -1})).await.refused(403);
+    admin.get(&quota_path("never-was")).await.refused(404);
+    for field in ["repositories", "bytes", "rate_percent"] {
+        admin.patch(&path, &json!({ field: -2 })).await.refused_field(field);
+        admin.patch(&path, &json!({ field: "many" })).await.refused_field(field);
+    }
+    let none = admin.patch(&path, &json!({"bytes": 0, "repositories": 1})).await.expect(200).json();
+    assert_eq!((&none["bytes"]["limit"], &none["bytes"]["is_default"]), (&json!(0), &json!(false)));
+    ada.post("/user/repos", &json!({"name": "more"}))
+        .await
+        .refused_with_message(422, "owns 1 repositories, and may own 1");
+    admin.patch(&path, &json!({"repositories": null})).await.expect(200);
+    over_quota(ada.post("/user/repos", &json!({"name": "more"})).await);
+    // What takes no room goes on, and so do reads.
+    git.run("work", &["push", "-q", &url, "HEAD~1:refs/heads/topic"]).await;
+    git.run("work", &["push", "-q", &url, ":refs/heads/topic"]).await;
+    git.run("", &["clone", "-q", &url, "copy"]).await;
+
+    let raised = admin.patch(&path, &json!({"bytes": -1})).await.expect(200).json();
+    assert_eq!(raised["bytes"]["limit"], Value::Null);
+    git.run("work", &["push", "-q", &url, "main"]).await;
+    let is_stored = |quota: &Value| quota["bytes"]["used"].as_u64().unwrap() > LARGE_FILE_BYTES as u64;
+    let quota = admin.eventually(&path, is_stored).await;
+    assert_eq!(quota["repositories"]["is_default"], true);
+    let audit = format!("/admin/audit?action=quota.update&target={}", ada.name);
+    let events = admin.get(&audit).await.expect(200).json();
+    let details: Vec<_> = events.as_array().unwrap().iter().map(|event| event["details"].clone()).collect();
+    let expected =
+        [json!({"bytes": "-1"}), json!({"repositories": "site"}), json!({"bytes": "0", "repositories": "1"})];
+    assert_eq!(details, expected, "refused changes are not there");
+    let organization = ada.new_organization("acme").await;
+    let quota = admin.get(&quota_path(&organization)).await.expect(200).json();
+    assert_eq!((&quota["bytes"]["used"], &quota["bytes"]["limit"]), (&json!(0), &json!(OWNER_BYTES)));
+}
+
+async fn nobody_fills_the_tracker_of_others(cluster: &Cluster, admin: &User, ada: &User) {
+    let (eve, mallory) = (cluster.user("eve").await, cluster.user("mallory").await);
+    let issues = ada.repo("demo", "/issues");
+    let open = async |user: &User| user.post(&issues, &json!({"title": "t", "body": "b"})).await;
+    for _ in 0..4 {
+        open(&eve).await.expect(201);
+    }
+    limited(open(&eve).await, "too many issues: at most 4 within an hour");
+    open(ada).await.expect(201);
+    let comments = ada.repo("demo", "/issues/1/comments");
+    let comment = async |user: &User, text: String| user.post(&comments, &json!({ "body": text })).await;
+    for _ in 0..5 {
+        comment(&eve, "text".to_owned()).await.expect(201);
+    }
+    limited(comment(&eve, "text".to_owned()).await, "too many comments: at most 5 within an hour");
+    comment(&mallory, "x".repeat(60_000)).await.expect(201);
+    limited(comment(&mallory, "x".repeat(60_000)).await, "too many bytes of text: at most 100000 within an hour");
+    let hooks = ada.repo("demo", "/hooks");
+    let config = json!({"url": "https://example.com/x", "content_type": "json"});
+    let hook = async || ada.post(&hooks, &json!({"type": "gogs", "config": config})).await;
+    for _ in 0..2 {
+        hook().await.expect(201);
+    }
+    limited(hook().await, "too many webhooks: at most 2 within an hour");
+
+    admin.patch(&quota_path(&eve.name), &json!({"rate_percent": 200})).await.expect(200);
+    for _ in 0..3 {
+        open(&eve).await.expect(201);
+    }
+    limited(open(&eve).await, "too many issues: at most 8 within an hour");
+    admin.patch(&quota_path(&eve.name), &json!({"rate_percent": -1})).await.expect(200);
+    for _ in 0..3 {
+        open(&eve).await.expect(201);
+    }
+    let total = ada.get(&format!("{issues}?state=all&limit=50")).await.expect(200).json().as_array().unwrap().len();
+    eprintln!(
+        "a stranger who asked 12 times has opened {} issues, seven of them before the limit was lifted",
+        total - 1
+    );
+    assert_eq!(total, 11);
+}

@@ -1,0 +1,237 @@
+//! Credentials that are revoked during a transfer: what is running ends, whether its client reads or not, and no ref moves any more.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::{fed, packets};
+use crate::harness::client::unique;
+use crate::harness::ssh::{Client, client_of};
+use crate::harness::{Answer, Cluster, User};
+
+on_profiles! {
+    both {
+        readers_hear_no_more_soon_after_revocation
+        a_push_of_a_revoked_caller_ends_and_moves_no_ref
+    }
+}
+
+/// Size of the file that is read: far more than the buffers between git-svc and a client that does not read.
+const FILE_BYTES: usize = 64 << 20;
+/// Most bytes that a reader gets when it goes on to read after its permission was revoked: what buffers hold.
+const MAX_BUFFERED_BYTES: usize = 40 << 20;
+/// Time after which nothing of a revoked caller runs, with a little room for a busy machine.
+const REVOCATION_TIMEOUT: Duration = Duration::from_secs(6);
+/// Longest time until a client hears that it was refused, on a busy machine.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(12);
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
+const RECEIVE_BUFFER_BYTES: u32 = 64 << 10;
+
+/// Sends the head and the body of a request, on a connection that holds little.
+async fn send(cluster: &Cluster, head: &str, body: &[u8]) -> TcpStream {
+    let host = cluster.url.trim_start_matches("http://");
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES).unwrap();
+    let mut stream = socket.connect(host.parse().unwrap()).await.unwrap();
+    let head = format!("{head}\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(&[head.as_bytes(), body].concat()).await.unwrap();
+    stream
+}
+
+fn basic(user: &User) -> String {
+    STANDARD.encode(format!("{}:{}", user.name, user.token.as_ref().unwrap()))
+}
+
+/// A client that has begun to read and then reads no more.
+struct StalledReader {
+    name: &'static str,
+    source: Box<dyn AsyncRead + Unpin>,
+}
+
+impl StalledReader {
+    async fn new(name: &'static str, mut source: impl AsyncRead + Unpin + 'static) -> Self {
+        let mut start = vec![0; 64 << 10];
+        let read = tokio::time::timeout(READ_TIMEOUT, source.read_exact(&mut start)).await.unwrap();
+        assert!(read.is_ok(), "{name}: {read:?}");
+        let text = String::from_utf8_lossy(&start[..12]).into_owned();
+        assert!(!text.starts_with("HTTP/") || text == "HTTP/1.1 200", "{name}: {text}");
+        Self { name, source: Box::new(source) }
+    }
+
+    /// Reads on to the end of the connection; returns the number of bytes.
+    async fn rest(mut self) -> usize {
+        let (mut total, mut chunk) = (0, vec![0; 1 << 20]);
+        let read = async {
+            // A connection that is reset has ended as well.
+            while let Ok(count @ 1..) = self.source.read(&mut chunk).await {
+                total += count;
+            }
+        };
+        tokio::time::timeout(READ_TIMEOUT, read).await.unwrap();
+        eprintln!("{}: {} KiB more", self.name, total >> 10);
+        total
+    }
+}
+
+/// Requests for all of the repository `name`, by this user's token.
+async fn http_readers(cluster: &Cluster, user: &User, name: &str, tip: &str) -> Vec<StalledReader> {
+    let repo = format!("/api/v1/repos/{}/{name}", user.name);
+    let token = format!("authorization: token {}", user.token.as_ref().unwrap());
+    let raw = send(cluster, &format!("GET {repo}/raw/main/noise HTTP/1.1\r\n{token}"), b"").await;
+    let archive = send(cluster, &format!("GET {repo}/archive/main.zip HTTP/1.1\r\n{token}"), b"").await;
+    let fetch = fetch_request(tip);
+    let head = format!(
+        "POST /{}/{name}.git/git-upload-pack HTTP/1.1\r\nauthorization: Basic {}\r\ngit-protocol: version=2\r\n\
+         content-type: application/x-git-upload-pack-request\r\ncontent-length: {}",
+        user.name,
+        basic(user),
+        fetch.len()
+    );
+    let clone = send(cluster, &head, &fetch).await;
+    vec![
+        StalledReader::new("raw file", raw).await,
+        StalledReader::new("archive", archive).await,
+        StalledReader::new("clone over HTTP", clone).await,
+    ]
+}
+
+fn fetch_request(tip: &str) -> Vec<u8> {
+    packets(["command=fetch", "0001", "ofs-delta", &format!("want {tip}"), "done", "0000"])
+}
+
+async fn revoke_token(user: &User, name: &str) {
+    Answer::of(user.tokens(Method::DELETE, &format!("/{name}"))).await.expect(204);
+}
+
+async fn revoke_key(user: &User) {
+    let keys = user.get("/user/keys").await.expect(200).json();
+    user.delete(&format!("/user/keys/{}", keys[0]["id"])).await.expect(204);
+}
+
+async fn readers_hear_no_more_soon_after_revocation(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let client = client_of(cluster, &ada, "ed25519").await;
+    let (git, name) = (&client.git, unique("noisy"));
+    ada.new_repository(&name, json!({"private": true})).await;
+    git.run("", &["init", "-q", "work"]).await;
+    git.run("work", &["config", "core.compression", "0"]).await;
+    let mut noise = vec![0; FILE_BYTES];
+    tokio::fs::File::open("/dev/urandom").await.unwrap().read_exact(&mut noise).await.unwrap();
+    std::fs::write(git.path().join("work/noise"), noise).unwrap();
+    let tip = git.commit("work", "small", "x").await;
+    git.run("work", &["push", "-q", &client.url(&ada.name, &name), "main"]).await;
+
+    let leaving = ada.with_token(Some(&ada.new_token("leaving").await));
+    let mut readers = http_readers(cluster, &leaving, &name, &tip).await;
+    let mut ssh = client.ssh(&["-o", "SendEnv=GIT_PROTOCOL"], &[&format!("git-upload-pack '{}/{name}.git'", ada.name)]);
+    let mut process = ssh.stdin(Stdio::piped()).spawn().unwrap();
+    process.stdin.as_mut().unwrap().write_all(&fetch_request(&tip)).await.unwrap();
+    readers.push(StalledReader::new("clone over SSH", process.stdout.take().unwrap()).await);
+    let staying = http_readers(cluster, &ada, &name, &tip).await;
+
+    revoke_token(&ada, "leaving").await;
+    revoke_key(&ada).await;
+    tokio::time::sleep(REVOCATION_TIMEOUT).await;
+    for reader in readers {
+        let reader_name = reader.name;
+        let total = reader.rest().await;
+        assert!(total < MAX_BUFFERED_BYTES, "{reader_name}: {total} bytes after revocation");
+    }
+    for reader in staying {
+        assert!(reader.rest().await > FILE_BYTES - (1 << 20), "who was not revoked reads all");
+    }
+}
+
+/// The commands and the pack of a push of `main` to `reference`, in two halves.
+async fn push_request(client: &Client, tip: &str, reference: &str) -> (Vec<u8>, Vec<u8>) {
+    let pack = fed(&client.git, "work", &["pack-objects", "-q", "--stdout", "--revs"], b"main\n").await;
+    let command = format!("{} {tip} {reference}\0report-status", "0".repeat(40));
+    let mut bytes = packets([command.as_str(), "0000"]);
+    let middle = bytes.len() + pack.len() / 2;
+    bytes.extend(pack);
+    let rest = bytes.split_off(middle);
+    (bytes, rest)
+}
+
+fn chunk(bytes: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
+/// Begins a push over HTTP with the first half of its body.
+async fn begin_http_push(cluster: &Cluster, user: &User, name: &str, first: &[u8]) -> TcpStream {
+    let head = format!(
+        "POST /{}/{name}.git/git-receive-pack HTTP/1.1\r\nauthorization: Basic {}\r\n\
+         content-type: application/x-git-receive-pack-request\r\ntransfer-encoding: chunked",
+        user.name,
+        basic(user)
+    );
+    send(cluster, &head, &chunk(first)).await
+}
+
+/// Reads to the end of the connection.
+async fn answer(mut source: impl AsyncRead + Unpin) -> String {
+    let mut bytes = Vec::new();
+    // A connection that is reset after the answer has ended as well.
+    drop(tokio::time::timeout(READ_TIMEOUT, source.read_to_end(&mut bytes)).await.unwrap());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let client = client_of(cluster, &ada, "ed25519").await;
+    let (git, name) = (&client.git, unique("pushed"));
+    ada.new_repository(&name, json!({"private": true})).await;
+    git.small("work").await;
+    let tip = git.commit("work", "more", &"text\n".repeat(1000)).await;
+    let with_token = async |token: &str| ada.with_token(Some(&ada.new_token(token).await));
+
+    // The whole pack comes, right after the token is gone.
+    let leaving = with_token("late").await;
+    let (first, rest) = push_request(&client, &tip, "refs/heads/late").await;
+    let mut stream = begin_http_push(cluster, &leaving, &name, &first).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    revoke_token(&ada, "late").await;
+    let begun = Instant::now();
+    stream.write_all(&[chunk(&rest), b"0\r\n\r\n".to_vec()].concat()).await.unwrap();
+    let text = answer(stream).await;
+    eprintln!("HTTP, the rest sent: {:?} after {:?}", text.lines().last(), begun.elapsed());
+    assert!(text.contains("ng refs/heads/late access was revoked") || text.contains("401 Unauthorized"), "{text}");
+
+    // The rest never comes.
+    let leaving = with_token("half").await;
+    let (first, _) = push_request(&client, &tip, "refs/heads/half").await;
+    let stream = begin_http_push(cluster, &leaving, &name, &first).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    revoke_token(&ada, "half").await;
+    let begun = Instant::now();
+    let text = answer(stream).await;
+    eprintln!("HTTP, half a push: {:?} after {:?}", text.lines().next(), begun.elapsed());
+    assert!(text.contains("401 Unauthorized") && begun.elapsed() < REFUSAL_TIMEOUT, "{:?}: {text}", begun.elapsed());
+
+    // The same over SSH, by a key.
+    let (first, rest) = push_request(&client, &tip, "refs/heads/key").await;
+    let mut ssh = client.ssh(&[], &[&format!("git-receive-pack '{}/{name}.git'", ada.name)]);
+    let mut process = ssh.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    stdin.write_all(&first).await.unwrap();
+    let mut stdout = process.stdout.take().unwrap();
+    stdout.read_exact(&mut [0]).await.unwrap();
+    revoke_key(&ada).await;
+    // Fails if the session has ended already.
+    drop(stdin.write_all(&rest).await);
+    drop(stdin);
+    let (report, complaint) = tokio::join!(answer(stdout), answer(process.stderr.take().unwrap()));
+    eprintln!("SSH, the rest sent: {:?} {complaint:?}", report.get(report.len().saturating_sub(60)..));
+    let is_refused = report.contains("ng refs/heads/key access was revoked") || complaint.contains("not registered");
+    assert!(is_refused, "{report} {complaint}");
+
+    let refs = git.run("", &["ls-remote", &ada.git_url(&ada.name, &name)]).await;
+    assert_eq!(refs, "", "no ref moved");
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, &name), "main"]).await;
+}
