@@ -15,7 +15,7 @@ const REPOSITORY: &str = "work";
 /// Files that the repository has at first.
 const FIRST_FILES: usize = 200;
 /// Pause between two requests.
-const PAUSE: Duration = Duration::from_millis(100);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A client that does one of everything in turn.
 pub(crate) struct Client {
@@ -100,7 +100,7 @@ impl Client {
         };
         let failure = answer.await.unwrap_or_else(|error| Some(error.to_string()));
         seen.note(kind, begin.elapsed(), failure);
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(REQUEST_INTERVAL).await;
     }
 
     async fn timed_git(&self, seen: &mut Seen, kind: &'static str) {
@@ -116,7 +116,7 @@ impl Client {
             }
         };
         seen.note(kind, begin.elapsed(), done.err().map(|failure| failure.to_string()));
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(REQUEST_INTERVAL).await;
     }
 
     async fn commit(&self) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Failures that are printed word for word.
 const MAX_PRINTED_FAILURES: usize = 10;
 
-/// What a client saw.
+/// The requests of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     times: BTreeMap<&'static str, Vec<Duration>>,

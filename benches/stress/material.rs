@@ -1,4 +1,4 @@
-//! What the attackers bring: their account, repositories with hostile trees, commits and messages, and issues.
+//! The material of the attackers: their account, repositories with hostile trees, commits and messages, and issues.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What is made with a token that has limits stays within them: SSH keys, access to organizations, and stored responses.
+//! Things that are made with a token that has limits stay within them: SSH keys, access to organizations, and stored responses.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The attacks, each of which goes on until the time is over, and what they got.
+//! The attacks, each of which goes on until the time is over, and their results.
 
 mod answers;
 mod bodies;
@@ -21,7 +21,7 @@ use crate::material::ATTACKER;
 /// The address that all attacks come from. The honest client has another one.
 pub(crate) const ATTACKER_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 66, 0, 1));
 /// Pause between two rounds of an attack: there are enough attacks to keep the machine busy.
-const PAUSE: Duration = Duration::from_millis(200);
+const ROUND_INTERVAL: Duration = Duration::from_millis(200);
 /// Longest round of an attack.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(90);
 /// Distinct answers that are printed for an attack.
@@ -125,7 +125,7 @@ impl Attacker {
     }
 }
 
-/// What a round got: a short word for the answer, such as a status, and how many bytes.
+/// The result of a round: a short word for the answer, such as a status, and its bytes.
 pub(crate) struct Outcome {
     pub(crate) answer: String,
     pub(crate) bytes: u64,
@@ -137,7 +137,7 @@ impl Outcome {
     }
 }
 
-/// What all rounds of an attack got.
+/// The results of all rounds of an attack.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     rounds: usize,
@@ -195,12 +195,12 @@ pub(crate) async fn run(attack: Attack, attacker: Arc<Attacker>, end: tokio::tim
             *tally.answers.entry(outcome.answer).or_default() += 1;
             tally.largest = tally.largest.max(outcome.bytes);
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(ROUND_INTERVAL).await;
     }
     (attack, tally)
 }
 
-/// Prints a table of what attacks got.
+/// Prints a table of the results of attacks.
 pub(crate) fn print(tallies: &[(Attack, Tally)]) {
     println!("| attack | rounds | longest s | largest answer MiB | answers |");
     println!("|---|---:|---:|---:|---|");

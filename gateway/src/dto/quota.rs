@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::require;
 
-/// What an account uses and may use.
+/// Use and limits of an account.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Quota {
     repositories: QuotaUsage,

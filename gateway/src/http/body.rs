@@ -110,11 +110,11 @@ impl JsonBody {
         if declared.is_some_and(|declared| declared > MAX_UNVERIFIED_BODY_BYTES) {
             permit.check(limits, &headers).await?;
         }
-        let (mut frames, mut pace) = (body.into_data_stream(), Pace::new(limits.max_pause));
+        let (mut frames, mut deadline) = (body.into_data_stream(), BodyDeadline::new(limits.max_pause));
         // Grows with what comes. What is declared may never come.
         let mut bytes = Vec::new();
         loop {
-            let frame = tokio::time::timeout(pace.left(bytes.len()), frames.next())
+            let frame = tokio::time::timeout(deadline.left(bytes.len()), frames.next())
                 .await
                 .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "request body did not arrive in time"))?;
             let Some(frame) = frame else { return Ok((bytes, permit)) };
@@ -136,7 +136,7 @@ impl JsonBody {
                 Err(error) => return Err(error),
             }
             if permit.is_large() {
-                pace.begin_large();
+                deadline.begin_large();
             }
             bytes.extend_from_slice(&frame);
         }
@@ -145,14 +145,14 @@ impl JsonBody {
 
 /// The time that a client has for a body. It follows from the bytes: each second needs so many of them, beside the pause that a client may
 /// make in all.
-struct Pace {
+struct BodyDeadline {
     max_pause: Duration,
     started: Instant,
     /// When the body took one of the places of large bodies, before which there is no time left over.
     large_since: Option<Instant>,
 }
 
-impl Pace {
+impl BodyDeadline {
     fn new(max_pause: Duration) -> Self {
         Self { max_pause, started: Instant::now(), large_since: None }
     }
@@ -205,10 +205,10 @@ mod tests {
         }
     }
 
-    const PAUSE: Duration = Duration::from_secs(30);
+    const MAX_PAUSE: Duration = Duration::from_secs(30);
 
     fn limits() -> BodyLimits {
-        BodyLimits::new(1, 1, PAUSE)
+        BodyLimits::new(1, 1, MAX_PAUSE)
     }
 
     async fn read(headers: &[(&'static str, &str)], body: Body, max_bytes: usize) -> Result<FieldReader, u16> {
@@ -299,21 +299,21 @@ mod tests {
             let expected = Duration::from_secs(seconds);
             left <= expected && left + Duration::from_secs(1) > expected
         };
-        let mut pace = Pace { max_pause: Duration::ZERO, started, large_since: None };
-        assert_eq!((pace.left(0), pace.left(MIN_BYTES_PER_SECOND)), (Duration::ZERO, Duration::ZERO));
-        pace.max_pause = PAUSE;
-        assert!(is_about(pace.left(0), 30) && is_about(pace.left(MAX_JSON_BYTES), 30));
+        let mut deadline = BodyDeadline { max_pause: Duration::ZERO, started, large_since: None };
+        assert_eq!((deadline.left(0), deadline.left(MIN_BYTES_PER_SECOND)), (Duration::ZERO, Duration::ZERO));
+        deadline.max_pause = MAX_PAUSE;
+        assert!(is_about(deadline.left(0), 30) && is_about(deadline.left(MAX_JSON_BYTES), 30));
         // The pauses are over: each second needs its bytes.
-        pace.max_pause = Duration::from_millis(1);
+        deadline.max_pause = Duration::from_millis(1);
         std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(pace.left(MIN_BYTES_PER_SECOND - 1), Duration::ZERO);
-        assert_eq!(pace.left(MIN_BYTES_PER_SECOND), pace.max_pause);
+        assert_eq!(deadline.left(MIN_BYTES_PER_SECOND - 1), Duration::ZERO);
+        assert_eq!(deadline.left(MIN_BYTES_PER_SECOND), deadline.max_pause);
         // Bytes that came quickly before leave no time for those that take a place.
-        pace.begin_large();
+        deadline.begin_large();
         std::thread::sleep(Duration::from_millis(2));
-        pace.begin_large();
-        assert_eq!(pace.left(MAX_JSON_BYTES), Duration::ZERO);
-        assert_eq!(pace.left(MAX_JSON_BYTES + MIN_LARGE_BYTES_PER_SECOND), pace.max_pause);
+        deadline.begin_large();
+        assert_eq!(deadline.left(MAX_JSON_BYTES), Duration::ZERO);
+        assert_eq!(deadline.left(MAX_JSON_BYTES + MIN_LARGE_BYTES_PER_SECOND), deadline.max_pause);
     }
 
     #[tokio::test]

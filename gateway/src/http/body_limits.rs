@@ -1,6 +1,6 @@
 //! Limits on request bodies: on the memory of those that are collected, and on the number of those that are passed on.
 //!
-//! What a body takes is counted as its bytes come, whatever it declares. The first kilobytes are read for anybody; for more, the client's
+//! The memory of a body is counted as its bytes come, whatever it declares. The first kilobytes are read for anybody; for more, the client's
 //! credential is checked, and the memory counts for its account as well as for its address.
 
 use std::fmt;

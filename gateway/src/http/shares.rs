@@ -43,7 +43,7 @@ impl ShareLimits {
     }
 }
 
-/// What is shared; clones share it.
+/// The counts of all shares; clones have the same ones.
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     limits: ShareLimits,

@@ -1,4 +1,4 @@
-//! What one connection is doing: its requests, the header that it has begun, and the responses that its client takes.
+//! The activity of one connection: its requests, the header that it has begun, and the responses that its client takes.
 //!
 //! Not here: the counts of connections ([`super::connections`]), and what follows from an overdue connection ([`super::serve`]).
 
@@ -19,7 +19,7 @@ const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Time in which a connection without requests that is told to go away must close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What one connection is doing. Times are milliseconds since `epoch`.
+/// The activity of one connection. Times are milliseconds since `epoch`.
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
     epoch: Instant,
@@ -39,7 +39,7 @@ pub(super) struct ConnectionActivity {
     close: CancellationToken,
 }
 
-/// What is due for a connection.
+/// The next step for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Nothing until the given time.

@@ -90,7 +90,7 @@ struct Counts {
     logged_at: Option<Instant>,
 }
 
-/// What one connection is counted under.
+/// The keys that one connection is counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     address: IpAddr,

@@ -1,13 +1,13 @@
-//! What bounds the connections of a listener: numbers, sizes and times.
+//! The bounds on the connections of a listener: numbers, sizes and times.
 //!
 //! Not here: the counts of connections, which are in [`super::connections`].
 
 use std::time::Duration;
 
-use super::pace::Pace;
+use super::min_rate::MinRate;
 use super::transport::Transport;
 
-/// What a listener is served with.
+/// The limits and the transport of a listener.
 #[derive(Clone, Debug, Default)]
 pub struct ListenerOptions {
     /// Bounds on its connections.
@@ -102,8 +102,8 @@ impl ListenerLimits {
         }
     }
 
-    /// Returns the pace at which a client must take a response.
-    pub(super) fn response_pace(&self) -> Pace {
-        Pace::new(self.write_timeout, self.public.map_or(0, |public| public.min_bytes_per_second))
+    /// Returns the rate at which a client must take a response.
+    pub(super) fn response_rate(&self) -> MinRate {
+        MinRate::new(self.write_timeout, self.public.map_or(0, |public| public.min_bytes_per_second))
     }
 }

@@ -1,5 +1,5 @@
 //! The servers of a process: HTTP/1.1 and HTTP/2 on one port, gRPC on top of it, and the private listener for probes and metrics.
-//! Connections of the public are bounded in number, time and pace, and the responses that wait for their clients in size.
+//! Connections of the public are bounded in number, time and rate, and the responses that wait for their clients in size.
 //!
 //! Not here: routes and RPCs of a service.
 
@@ -10,7 +10,7 @@ mod descriptors;
 mod grpc;
 mod limits;
 mod linger;
-mod pace;
+mod min_rate;
 mod proxy_protocol;
 mod request_counts;
 mod response_memory;

@@ -117,7 +117,7 @@ impl Admission {
     }
 }
 
-/// What the connections of a listener share.
+/// The parts that the connections of a listener share.
 struct Server {
     builder: Builder<TokioExecutor>,
     router: Router,
@@ -361,17 +361,17 @@ fn service(
             request.extensions_mut().insert(Peer(peer));
         }
         let counted = activity.as_ref().map(ConnectionActivity::begin_request);
-        // Over HTTP/1 a client that does not read blocks the socket, which has a pace of its own.
+        // Over HTTP/1 a client that does not read blocks the socket, which has a rate of its own.
         let is_http2 = request.version() == Version::HTTP_2;
         if !is_http2 {
             request.extensions_mut().insert(unread_body.clone());
         }
-        let pace = is_http2.then(|| limits.response_pace());
+        let min_rate = is_http2.then(|| limits.response_rate());
         let response = router.clone().oneshot(request.map(axum::body::Body::new));
         async move {
             let Ok(mut response) = response.await;
             let permit = response.extensions_mut().remove::<RequestPermit>();
-            Ok(response.map(|body| TrackedBody::new(body, counted, permit, pace)))
+            Ok(response.map(|body| TrackedBody::new(body, counted, permit, min_rate)))
         }
     })
 }

@@ -16,7 +16,7 @@ use super::activity::ConnectionActivity;
 use super::connections::ConnectionSlot;
 use super::limits::ListenerLimits;
 use super::linger::{Linger, UnreadBody};
-use super::pace::Pace;
+use super::min_rate::MinRate;
 use crate::net::Stream;
 
 /// The connection preface of an HTTP/2 client (RFC 9113, section 3.4).
@@ -42,7 +42,7 @@ impl Place {
 
 /// A connection with two timeouts that hyper does not have. The client must send the first byte of an
 /// HTTP/1.1 request, or the whole preface of HTTP/2, in time: hyper waits for these bytes without limit to detect the protocol. And it
-/// must take the bytes of responses at a pace.
+/// must take the bytes of responses at a rate.
 pub(super) struct TimeoutStream {
     stream: Stream,
     place: Place,
@@ -50,7 +50,7 @@ pub(super) struct TimeoutStream {
     handshake_deadline: Option<Pin<Box<Sleep>>>,
     /// Number of bytes received so far that match the preface of HTTP/2.
     matched: usize,
-    write_pace: Pace,
+    write_rate: MinRate,
     /// Deadline of the pending write; `None` while no write is pending.
     write_deadline: Option<Pin<Box<Sleep>>>,
     /// Mark of a connection that must not be closed before the client has seen the response.
@@ -61,9 +61,9 @@ pub(super) struct TimeoutStream {
 impl TimeoutStream {
     pub(super) fn new(stream: Stream, limits: &ListenerLimits, place: Place, unread_body: UnreadBody) -> Self {
         let handshake_deadline = Some(Box::pin(tokio::time::sleep(limits.header_timeout)));
-        let write_pace = limits.response_pace();
+        let write_rate = limits.response_rate();
         let (write_deadline, linger) = (None, None);
-        Self { stream, place, handshake_deadline, matched: 0, write_pace, write_deadline, unread_body, linger }
+        Self { stream, place, handshake_deadline, matched: 0, write_rate, write_deadline, unread_body, linger }
     }
 
     /// Returns the result of a write of `bytes`, or an error if the client is too slow.
@@ -74,7 +74,7 @@ impl TimeoutStream {
         bytes: impl FnOnce(&T) -> usize,
     ) -> Poll<io::Result<T>> {
         if let Poll::Ready(written) = polled {
-            self.write_pace.resume(Instant::now(), written.as_ref().map_or(0, bytes));
+            self.write_rate.resume(Instant::now(), written.as_ref().map_or(0, bytes));
             if self.write_deadline.take().is_some()
                 && let Some(activity) = self.place.activity()
             {
@@ -83,7 +83,7 @@ impl TimeoutStream {
             return Poll::Ready(written);
         }
         if self.write_deadline.is_none() {
-            let due = self.write_pace.pause(Instant::now());
+            let due = self.write_rate.pause(Instant::now());
             self.write_deadline = Some(Box::pin(tokio::time::sleep_until(due)));
             if let Some(activity) = self.place.activity() {
                 activity.set_write_pending(true);

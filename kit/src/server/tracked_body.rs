@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::activity::{RequestGuard, ResponseDue};
-use super::pace::Pace;
+use super::min_rate::MinRate;
 use super::request_counts::RequestPermit;
 
 /// Largest part that is handed to hyper over HTTP/2: the largest frame, unless the client allows more.
@@ -31,25 +31,25 @@ pub(super) struct TrackedBody {
 /// The pauses of the client between two parts of the body.
 #[derive(Debug)]
 struct ClientPause {
-    pace: Pace,
+    min_rate: MinRate,
     due: ResponseDue,
-    /// What is left of a frame of the body.
+    /// The rest of a frame of the body.
     rest: Bytes,
     /// Bytes of the last part, which the client has taken when the next one is asked for.
     last_bytes: usize,
 }
 
 impl TrackedBody {
-    /// Tracks `inner` as the response of `request`, and holds `permit` until its end. With a pace, pauses of the client are measured.
+    /// Tracks `inner` as the response of `request`, and holds `permit` until its end. With a rate, pauses of the client are measured.
     pub(super) fn new(
         inner: Body,
         request: Option<RequestGuard>,
         permit: Option<RequestPermit>,
-        pace: Option<Pace>,
+        min_rate: Option<MinRate>,
     ) -> Self {
-        let pause = match (&request, pace) {
-            (Some(request), Some(pace)) if !inner.is_end_stream() => {
-                Some(ClientPause { pace, due: request.add_response(), rest: Bytes::new(), last_bytes: 0 })
+        let pause = match (&request, min_rate) {
+            (Some(request), Some(min_rate)) if !inner.is_end_stream() => {
+                Some(ClientPause { min_rate, due: request.add_response(), rest: Bytes::new(), last_bytes: 0 })
             }
             _ => None,
         };
@@ -60,7 +60,7 @@ impl TrackedBody {
 impl ClientPause {
     /// Ends the pause: the client has taken the last part.
     fn end(&mut self) {
-        self.pace.resume(Instant::now(), self.last_bytes);
+        self.min_rate.resume(Instant::now(), self.last_bytes);
         self.last_bytes = 0;
         self.due.set(None);
     }
@@ -69,7 +69,7 @@ impl ClientPause {
     fn begin(&mut self) -> Frame<Bytes> {
         let part = self.rest.split_to(self.rest.len().min(MAX_PART_BYTES));
         self.last_bytes = part.len();
-        let due = self.pace.pause(Instant::now());
+        let due = self.min_rate.pause(Instant::now());
         self.due.set(Some(due));
         Frame::data(part)
     }

@@ -1,4 +1,4 @@
-//! What lies between an accepted connection and HTTP or SSH: the header of the PROXY protocol, and TLS.
+//! The steps between an accepted connection and HTTP or SSH: the header of the PROXY protocol, and TLS.
 //!
 //! Not here: the limits on connections and the deadline of the handshake, which the caller holds.
 

@@ -109,7 +109,7 @@ impl QuotaRow {
     }
 }
 
-/// What an account uses, with the limits that are set for it.
+/// The use of an account, with the limits that are set for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerQuota {
     /// Repositories that it owns, finished or not.

@@ -2,6 +2,7 @@
 
 mod features;
 mod forks;
+mod keys;
 mod organizations;
 mod people;
 mod quotas;
@@ -99,6 +100,10 @@ fn names(rows: &(Vec<Repository>, i64)) -> Vec<&str> {
 
 fn refs(number: i64, size_bytes: i64, branch: &[u8]) -> RefsUpdated {
     RefsUpdated { number, size_bytes, is_empty: false, default_branch: branch.to_vec(), ..RefsUpdated::default() }
+}
+
+async fn count(db: &Db, sql: &str) -> i64 {
+    db.one::<(i64,)>(sql, &[]).await.unwrap().0
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What one transfer may cost: archives, filters and lists of refs whose work a client chooses, and the git processes that do it.
+//! The bounds on one transfer: archives, filters and lists of refs whose work a client chooses, and the git processes that do it.
 
 mod revoked;
 

@@ -36,7 +36,7 @@ const MAX_DESCRIPTION_BYTES: usize = 2 << 20;
 const OVERHEAD_BYTES: usize = 128;
 /// Most bytes of each name and each address.
 const MAX_IDENTITY_BYTES: usize = 256;
-/// What is read of a commit, with some bytes more than the longest texts have, so that a longer one is known as such.
+/// Bytes that are read of a commit, with some bytes more than the longest texts have, so that a longer one is known as such.
 const READ_BOUNDS: CommitBounds =
     CommitBounds { message_bytes: MAX_DESCRIBED_MESSAGE_BYTES + 8, parents: 2, identity_bytes: MAX_IDENTITY_BYTES + 8 };
 /// Commits that the walk of each update may read, also when the walks before it have read [`MAX_READ_COMMITS`].

@@ -1,12 +1,12 @@
-//! E-mail addresses, follows, public keys, changes of users, and the audit log.
+//! E-mail addresses, follows, changes of users, and the audit log.
 
-use ferrite_proto::id::{PublicKeyId, TeamId, TokenId};
+use ferrite_proto::id::TeamId;
 
 use ferrite_kit::auth::TokenHash;
 
+use super::keys::{key, new_key, title};
 use super::*;
-use crate::model::{Email, KeyTitle, SshKey};
-use crate::store::keys::{KeyKind, claim_key, release_key};
+use crate::model::Email;
 use crate::store::users;
 
 fn emails(texts: &[&str]) -> Vec<Email> {
@@ -15,21 +15,6 @@ fn emails(texts: &[&str]) -> Vec<Email> {
 
 fn strings(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.to_owned()).collect()
-}
-
-/// Returns a made-up key, another one for each number.
-fn key(number: u8) -> SshKey {
-    let mut blob = b"\0\0\0\x0bssh-ed25519\0\0\0\x20".to_vec();
-    blob.extend([number; 32]);
-    SshKey::parse(&base64::Engine::encode(&base64::engine::general_purpose::STANDARD, blob), "key").unwrap()
-}
-
-fn title(text: &str) -> KeyTitle {
-    KeyTitle::parse(text, "title").unwrap()
-}
-
-fn new_key<'a>(title: &'a KeyTitle, key: &'a SshKey, token: Option<TokenId>) -> NewPublicKey<'a> {
-    NewPublicKey { title, key, token }
 }
 
 async fn listed(store: &ProfileStore, user: &User) -> Vec<(String, bool)> {
@@ -70,24 +55,8 @@ async fn remove(db: &Db, name: &str) -> Result<(), RepoError> {
     Ok(tx.commit().await?)
 }
 
-async fn claim(db: &Db, fingerprint: &str, kind: KeyKind) -> Result<(), RepoError> {
-    let mut tx = db.begin().await?;
-    claim_key(&mut tx, fingerprint, kind).await?;
-    Ok(tx.commit().await?)
-}
-
-async fn release(db: &Db, fingerprint: &str) {
-    let mut tx = db.begin().await.unwrap();
-    release_key(&mut tx, fingerprint).await.unwrap();
-    tx.commit().await.unwrap();
-}
-
 async fn make_administrator(db: &Db, user: &User) {
     db.execute("UPDATE users SET is_admin = $1 WHERE id = $2", &args![true, user.id]).await.unwrap();
-}
-
-async fn count(db: &Db, sql: &str) -> i64 {
-    db.one::<(i64,)>(sql, &[]).await.unwrap().0
 }
 
 #[tokio::test]
@@ -248,114 +217,6 @@ async fn follows_are_listed_in_the_order_they_began() {
         assert!(matches!(store.follow(ada.id, UserId(999), NOW).await, Err(RepoError::UserNotFound)));
         remove(&db, "eve").await.unwrap();
         assert_eq!(store.follows(ada.id, FollowDirection::Followers, all()).await.unwrap(), (vec![], 0));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_key_belongs_to_one_user_and_titles_are_unique_per_user() {
-    on_both(async |db: Db| {
-        let store = PublicKeyStore::new(db.clone());
-        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
-        let insert = async |user: &User, name: &str, number| {
-            let mut tx = db.begin().await?;
-            let row = store.insert(&mut tx, user.id, new_key(&title(name), &key(number), None), NOW).await?;
-            tx.commit().await?;
-            Ok::<_, RepoError>(row)
-        };
-        let first = insert(&ada, "Laptop", 1).await.unwrap();
-        assert_eq!((first.title.as_str(), first.content.as_str()), ("Laptop", key(1).as_str()));
-        assert!(matches!(insert(&ada, "other", 1).await, Err(RepoError::KeyUsed)));
-        assert!(matches!(insert(&bob, "other", 1).await, Err(RepoError::KeyUsed)));
-        assert!(matches!(insert(&ada, "LAPTOP", 2).await, Err(RepoError::KeyTitleUsed(_))));
-        let second = insert(&bob, "laptop", 2).await.unwrap();
-        assert_eq!(store.find(ada.id, PublicKeyId(first.id)).await.unwrap(), Some(first.clone()));
-        assert_eq!(store.find(ada.id, PublicKeyId(second.id)).await.unwrap(), None);
-        let third = insert(&ada, "desk", 3).await.unwrap();
-        assert_eq!(store.list(ada.id, all()).await.unwrap(), (vec![first.clone(), third], 2));
-
-        let delete = async |user: &User, id| {
-            let mut tx = db.begin().await.unwrap();
-            let row = store.delete(&mut tx, user.id, PublicKeyId(id), None).await.unwrap();
-            tx.commit().await.unwrap();
-            row.map(|row| row.fingerprint)
-        };
-        assert_eq!(delete(&bob, first.id).await, None);
-        assert_eq!(delete(&ada, first.id).await, Some(first.fingerprint));
-        assert_eq!(delete(&ada, first.id).await, None);
-        assert!(insert(&bob, "ada's", 1).await.unwrap().id > first.id);
-        let mut tx = db.begin().await.unwrap();
-        let gone = store.insert(&mut tx, UserId(999), new_key(&title("x"), &key(9), None), NOW).await;
-        assert!(matches!(gone, Err(RepoError::UserNotFound)));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_fingerprint_belongs_to_a_user_or_to_repositories() {
-    on_both(async |db: Db| {
-        use KeyKind::{Deployment, User};
-        claim(&db, "one", Deployment).await.unwrap();
-        claim(&db, "one", Deployment).await.unwrap();
-        assert!(matches!(claim(&db, "one", User).await, Err(RepoError::KeyUsed)));
-        release(&db, "one").await;
-        assert!(matches!(claim(&db, "one", User).await, Err(RepoError::KeyUsed)));
-        release(&db, "one").await;
-        claim(&db, "one", User).await.unwrap();
-        for kind in [User, Deployment] {
-            assert!(matches!(claim(&db, "one", kind).await, Err(RepoError::KeyUsed)));
-        }
-        release(&db, "one").await;
-        assert_eq!(count(&db, "SELECT COUNT(*) FROM key_fingerprints").await, 0);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_repository_releases_its_keys_and_no_others() {
-    on_both(async |db: Db| {
-        let (store, ada) = (repositories(&db).await, user(&db, "ada").await);
-        let one = ready(&db, &store, &ada, &new("one", "", false), NOW).await.id();
-        let two = ready(&db, &store, &ada, &new("two", "", false), NOW).await.id();
-        let sql = "INSERT INTO deploy_keys (repository_id, fingerprint, content, title, title_key, is_read_only, created_us) \
-             VALUES ($1, $2, 'key', $2, $2, $3, $4)";
-        for (repository, fingerprint) in [(one, "both"), (two, "both"), (one, "first"), (two, "second")] {
-            claim(&db, fingerprint, KeyKind::Deployment).await.unwrap();
-            db.execute(sql, &args![repository, fingerprint, true, NOW]).await.unwrap();
-        }
-        let mut tx = db.begin().await.unwrap();
-        store.delete(&mut tx, one).await.unwrap();
-        tx.commit().await.unwrap();
-        let left: Vec<(String, i64)> =
-            db.all("SELECT fingerprint, uses FROM key_fingerprints ORDER BY fingerprint", &[]).await.unwrap();
-        assert_eq!(left, [("both".to_owned(), 1), ("second".to_owned(), 1)]);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_concurrent_claims_one_kind_wins() {
-    on_both(async |db: Db| {
-        for round in 0..5 {
-            let life = ferrite_kit::Lifecycle::new(std::time::Duration::from_secs(5));
-            let tasks: Vec<_> = (0..6)
-                .map(|number| {
-                    let kind = if number % 2 == 0 { KeyKind::User } else { KeyKind::Deployment };
-                    let (db, name) = (db.clone(), format!("key{round}"));
-                    (kind, life.spawn("claim", async move { claim(&db, &name, kind).await }))
-                })
-                .collect();
-            let mut won = Vec::new();
-            for (kind, task) in tasks {
-                match task.await.unwrap() {
-                    Ok(()) => won.push(kind),
-                    Err(RepoError::KeyUsed) => {}
-                    other => panic!("{other:?}"),
-                }
-            }
-            let is_fair = won == [KeyKind::User] || won == [KeyKind::Deployment; 3];
-            assert!(is_fair, "{won:?}");
-        }
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! The slowest pace at which a client may take what waits for it.
+//! The lowest average rate at which a client may take what waits for it.
 //!
 //! Not here: where pauses begin and end, which is for sockets in [`super::timeout_stream`] and for responses in [`super::tracked_body`].
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// The pauses of one client in taking bytes. A pause counts with its whole length, and each byte that is taken pays back the time that it
 /// may take at the slowest rate. The client is too slow when its unpaid pauses are longer than `max_pause`.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct MinRate {
     max_pause: Duration,
     /// Slowest average rate; 0 for clients of which only single pauses count.
     min_bytes_per_second: u32,
@@ -19,7 +19,7 @@ pub(super) struct Pace {
     paused_at: Option<Instant>,
 }
 
-impl Pace {
+impl MinRate {
     pub(super) fn new(max_pause: Duration, min_bytes_per_second: u32) -> Self {
         Self { max_pause, min_bytes_per_second, unpaid: Duration::ZERO, paused_at: None }
     }
@@ -55,14 +55,14 @@ mod tests {
     /// Returns the seconds after which a client that takes `bytes` every `interval` is too slow; `None` if it is not within an hour.
     fn seconds_until_too_slow(rate: u32, bytes: usize, interval: Duration) -> Option<u64> {
         let begin = Instant::now();
-        let (mut pace, mut now) = (Pace::new(MAX_PAUSE, rate), begin);
+        let (mut min_rate, mut now) = (MinRate::new(MAX_PAUSE, rate), begin);
         while now < begin + Duration::from_secs(3600) {
-            let due = pace.pause(now);
+            let due = min_rate.pause(now);
             if due <= now + interval {
                 return Some((due - begin).as_secs());
             }
             now += interval;
-            pace.resume(now, bytes);
+            min_rate.resume(now, bytes);
         }
         None
     }
@@ -78,11 +78,11 @@ mod tests {
 
     #[test]
     fn much_that_was_taken_does_not_pay_for_a_long_pause() {
-        let (mut pace, now) = (Pace::new(MAX_PAUSE, 1024), Instant::now());
-        pace.pause(now);
+        let (mut min_rate, now) = (MinRate::new(MAX_PAUSE, 1024), Instant::now());
+        min_rate.pause(now);
         let later = now + MAX_PAUSE / 2;
-        pace.resume(later, 1 << 30);
-        assert_eq!(pace.pause(later), later + MAX_PAUSE);
+        min_rate.resume(later, 1 << 30);
+        assert_eq!(min_rate.pause(later), later + MAX_PAUSE);
     }
 
     #[test]
