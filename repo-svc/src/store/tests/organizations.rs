@@ -50,10 +50,6 @@ async fn show(db: &Db, organization: &Organization, user: &User) {
     tx.commit().await.unwrap();
 }
 
-async fn count(db: &Db, sql: &str) -> i64 {
-    db.one::<(i64,)>(sql, &[]).await.unwrap().0
-}
-
 #[tokio::test]
 async fn an_organization_begins_with_its_owner_and_shares_names_with_users() {
     on_both(async |db: Db| {
