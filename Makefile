@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-git stress
+.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git stress secrets image dist deb
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -10,6 +10,24 @@ run: build ## builds the release binary and starts everything on this machine
 
 build: ## builds the release binary, target/release/ferrite
 	cargo build --release --locked
+
+# The image, by ENGINE=podman as well; PLATFORM=linux/arm64 for another architecture, IMAGE=registry.example.com/ferrite:0.1.0 for another name.
+VERSION = $(shell awk -F'"' '/^\[workspace.package\]/ { found = 1 } found && /^version/ { print $$2; exit }' Cargo.toml)
+ENGINE ?= docker
+IMAGE ?= ferrite:$(VERSION)
+
+image: ## builds the image ferrite:VERSION with docker, or ENGINE=podman; PLATFORM=linux/arm64 for another architecture
+	$(ENGINE) build $(if $(PLATFORM),--platform $(PLATFORM)) --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
+		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
+
+dist: build ## splits the release binary: target/dist/ferrite without symbols, and ferrite.debug with its line tables
+	deploy/dist.sh target/release/ferrite target/dist
+
+deb: dist ## makes the Debian packages target/deb/ferrite_VERSION_ARCH.deb and ferrite-dbgsym
+	deploy/deb/build.sh target/dist target/deb
+
+secrets: build ## makes keys and passwords for docker-compose.yml in ./secrets, those that are missing
+	target/release/ferrite secrets secrets
 
 # Many tests wait: for processes, for answers, for time that passes.
 TEST_THREADS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
@@ -44,6 +62,9 @@ bench-hooks: needs ## measures webhooks: latency, queued deliveries, the cost of
 
 bench-mirrors: needs ## syncs 5,000 mirrors that are due at once against a local server; COUNT=500 for fewer
 	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench mirrors -- $(if $(COUNT),--mirrors $(COUNT))
+
+bench-http: needs ## measures small reads over REST on both profiles; READS="user repository" for some, TIME=2 for seconds of each
+	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh cargo bench --locked --bench http -- $(if $(TIME),--seconds $(TIME)) $(READS)
 
 bench-git: needs ## measures git through Ferrite against plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
 	cargo bench --locked --bench git -- $(ROWS) $(if $(REPO),--repository $(REPO))

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::admin::AdminArgs;
+use crate::health::HealthArgs;
 use crate::launcher::UpArgs;
 use crate::output::print_error;
-use crate::{admin, launcher, role};
+use crate::secrets::SecretsArgs;
+use crate::{admin, health, launcher, role, secrets, usage};
 
 /// A self-hosted git hosting service.
 #[derive(Debug, Parser)]
@@ -38,9 +40,15 @@ enum Command {
     /// Repositories on disk.
     #[command(name = "git-svc")]
     GitSvc(Box<git_svc::Config>),
+    /// Says whether a process, or all processes of `ferrite up`, are ready: one line, and status 0 or 1.
+    #[command(name = "health")]
+    Health(HealthArgs),
     /// Makes the keys of an installation in a folder, those that are missing there: for roles that run one by one.
     #[command(name = "keys")]
     Keys(KeysArgs),
+    /// Makes keys and passwords for containers in a folder, those that are missing there: files that `docker-compose.yml` mounts.
+    #[command(name = "secrets")]
+    Secrets(SecretsArgs),
     /// Administration of an installation, on its machine.
     #[command(name = "admin")]
     Admin(AdminArgs),
@@ -65,22 +73,26 @@ fn make_keys(args: &KeysArgs) -> ExitCode {
 
 /// Runs the command that the command line names.
 pub(crate) fn run() -> ExitCode {
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::report(&error, Cli::command()),
+    };
+    match cli.command {
         Command::Up(args) => launcher::start(&args),
         Command::Gateway(config) => role::start(*config),
         Command::RepoSvc(config) => role::start(*config),
         Command::IssueSvc(config) => role::start(*config),
         Command::HookSvc(config) => role::start(*config),
         Command::GitSvc(config) => role::start(*config),
+        Command::Health(args) => health::start(&args),
         Command::Keys(args) => make_keys(&args),
+        Command::Secrets(args) => secrets::start(&args),
         Command::Admin(args) => admin::start(args),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

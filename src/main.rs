@@ -2,16 +2,20 @@
 //!
 //! Each role is a crate of its own; this one parses the command line, runs a role in its process, and supervises processes.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: `cli`, `admin`, `launcher`, `role`, `password`, `output`.
+//! Order of the modules, upper to lower; each uses only those below it: `cli`, `admin`, `secrets`, `health`, `launcher`,
+//! `role`, `password`, `usage`, `output`.
 //!
 //! Not here: tables, routes and rules.
 
 mod admin;
 mod cli;
+mod health;
 mod launcher;
 mod output;
 mod password;
 mod role;
+mod secrets;
+mod usage;
 
 use std::path::Path;
 use std::process::ExitCode;

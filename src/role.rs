@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ferrite_kit::config::{PlaintextAddress, ServeArgs, TelemetryArgs};
 use ferrite_kit::net::Listener;
-use ferrite_kit::startup::ServiceFuture;
+use ferrite_kit::startup::{ServiceFuture, StartError};
 use ferrite_kit::{Lifecycle, server, telemetry};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -32,6 +32,15 @@ pub(crate) trait Role: Send + 'static {
     /// When gRPC would leave this machine without TLS, and the settings do not permit it.
     fn check_addresses(&self) -> Result<(), PlaintextAddress>;
 
+    /// Checks the settings and the files that they name, before an address is bound.
+    ///
+    /// # Errors
+    /// When one is missing, malformed, or does not fit to the others.
+    fn check(&self) -> Result<(), StartError>;
+
+    /// Waits until the servers that the role needs can be used: database and Redis.
+    fn wait_for_servers(&self, life: &Lifecycle) -> ServiceFuture;
+
     /// Serves until `life` stops and requests have drained.
     fn run(self, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture;
 }
@@ -53,6 +62,14 @@ macro_rules! roles {
                 $service::Config::check_addresses(self)
             }
 
+            fn check(&self) -> Result<(), StartError> {
+                $service::check(self)
+            }
+
+            fn wait_for_servers(&self, life: &Lifecycle) -> ServiceFuture {
+                $service::wait_for_servers(self, life)
+            }
+
             fn run(self, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
                 $service::run(self, listeners, life)
             }
@@ -70,6 +87,9 @@ roles! {
 
 /// Time limit for the runtime to shut down once requests have drained.
 const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Time between a failed start and the end of the process.
+const FAILED_START_PAUSE: Duration = Duration::from_secs(5);
 
 /// Runs a role until a signal, the end of standard input (if the settings ask for that), or a failure to start.
 pub(crate) fn start<R: Role>(config: R) -> ExitCode {
@@ -104,23 +124,35 @@ pub(crate) fn in_runtime(name: &str, workers: Option<u16>, work: impl Future<Out
 async fn serve<R: Role>(config: R) -> Result<(), String> {
     let telemetry = telemetry::init(R::NAME, config.telemetry()).map_err(|error| error.to_string())?;
     config.check_addresses().map_err(|error| error.to_string())?;
+    config.check().map_err(|error| error_chain(&error))?;
     server::raise_descriptor_limit();
     let settings = config.serve().clone();
-    let listeners = settings.bind().await.map_err(|error| error.to_string())?;
     let life = Lifecycle::new(settings.grace);
     if let Some(address) = &settings.admin_listen {
-        let listener = address.bind().await.map_err(|error| error.to_string())?;
+        let listener = address.bind().await.map_err(|error| format!("FERRITE_ADMIN_LISTEN: {error}"))?;
         life.spawn("admin listener", server::serve_admin(listener, telemetry.metrics.clone(), life.clone()));
     }
+    // A process of a launcher is the only one of its role: there is no other to which requests could go.
+    let drain = if settings.stop_with_stdin { Duration::ZERO } else { settings.drain };
+    stop_with_signals(&life, drain).map_err(|error| format!("cannot watch signals: {error}"))?;
+    if settings.stop_with_stdin {
+        stop_with_stdin(&life);
+    }
+    // Before the addresses are bound: until the role can serve, its clients are refused at once and go elsewhere.
+    config.wait_for_servers(&life).await.map_err(|error| error_chain(&error))?;
+    if life.is_stopping() {
+        return Ok(());
+    }
+    let listeners = settings.bind().await.map_err(|error| format!("FERRITE_LISTEN: {error}"))?;
     for listener in &listeners {
         let address = listener.address().map_err(|error| error.to_string())?;
         print_line(&format!("listening: {address}"));
     }
-    stop_with_signals(&life).map_err(|error| format!("cannot watch signals: {error}"))?;
-    if settings.stop_with_stdin {
-        stop_with_stdin(&life);
-    }
     let outcome = config.run(listeners, life.clone()).await;
+    if let (Err(error), false) = (&outcome, settings.stop_with_stdin) {
+        // Under the launcher, which waits between starts itself, this would only take time.
+        linger(&error_chain(error), &life).await;
+    }
     let is_expected = life.is_stopping();
     life.stop();
     if !life.finished().await {
@@ -131,6 +163,17 @@ async fn serve<R: Role>(config: R) -> Result<(), String> {
         Err(error) => Err(error_chain(&error)),
         Ok(()) if is_expected => Ok(()),
         Ok(()) => Err("stopped serving without being asked to".to_owned()),
+    }
+}
+
+/// Stays alive and unready for a while after a failed start, so that no supervisor starts the process many times a second and `/readyz`
+/// can tell the reason.
+async fn linger(reason: &str, life: &Lifecycle) {
+    life.set_ready(false);
+    life.set_unready_reason(reason);
+    tokio::select! {
+        () = tokio::time::sleep(FAILED_START_PAUSE) => {}
+        () = life.stopping() => {}
     }
 }
 
@@ -161,17 +204,18 @@ impl StopSignals {
     }
 }
 
-/// Stops `life` at the first signal that asks for it.
-fn stop_with_signals(life: &Lifecycle) -> std::io::Result<()> {
+/// Stops `life` at the first signal that asks for it, after the time `drain`, or at the second one at once.
+fn stop_with_signals(life: &Lifecycle, drain: Duration) -> std::io::Result<()> {
     let mut signals = StopSignals::new()?;
     let watched = life.clone();
     life.spawn("signals", async move {
         tokio::select! {
-            name = signals.next() => {
-                tracing::info!(signal = name, "stopping");
-                watched.stop();
-            }
-            () = watched.stopping() => {}
+            name = signals.next() => tracing::info!(signal = name, drain_seconds = drain.as_secs(), "stopping"),
+            () = watched.stopping() => return,
+        }
+        tokio::select! {
+            () = watched.drain_and_stop(drain) => {}
+            _ = signals.next() => watched.stop(),
         }
     });
     Ok(())

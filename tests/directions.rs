@@ -18,21 +18,21 @@ const ORDER: &[(&str, &str)] = &[
     ),
     (
         "kit",
-        "credentials sealing startup server outbox idempotency auth grpc telemetry rate_limit redis service_key db config net tls \
+        "credentials sealing startup server outbox idempotency auth grpc rate_limit redis service_key db telemetry config net tls \
          page text lifecycle secret clock",
     ),
     ("rest", "issue comment repository milestone label user long_texts convert links"),
     ("markup", "scan bounds"),
     ("outbound", "config client exchange connect tls resolve response request error url policy allow address host"),
-    ("repo-svc", "admin rpc state background auth creation_limit config store access model error"),
-    ("issue-svc", "config rpc commits upstream writer encode store error model"),
-    ("hook-svc", "config rpc feed sender dispatch payload upstream store error secrets model"),
+    ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),
+    ("issue-svc", "config rpc commits upstream writer encode store error model telemetry"),
+    ("hook-svc", "config rpc feed sender dispatch payload upstream store error secrets model telemetry"),
     (
         "git-svc",
-        "config rpc http state caches migration maintenance transfer ref_updates admission db repo disk git types",
+        "config rpc http telemetry state caches migration maintenance transfer ref_updates admission db repo disk git types",
     ),
-    ("gateway", "state listeners config docs api ssh git auth dto markdown avatar blocking upstream http"),
-    (".", "cli admin launcher password role output"),
+    ("gateway", "state listeners config docs api ssh git auth dto markdown avatar blocking upstream http telemetry"),
+    (".", "cli admin secrets health launcher password role usage output"),
 ];
 
 /// Modules that only tests use, and the folder of programs, each of which is a crate of its own.

@@ -1,4 +1,4 @@
-//! `docs/limits.md` and the settings of the program: every setting is in the page once, with its default.
+//! `docs/limits.md`, `docs/settings.md` and the settings of the program: every setting is in each page once, with its default.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -85,4 +85,84 @@ fn the_defaults_in_the_page_are_those_of_the_program() {
         })
         .collect();
     assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// A setting as the help of the program tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Setting {
+    variable: String,
+    default: String,
+    meaning: String,
+}
+
+/// Returns the settings of a subcommand in the order of its help. What has no variable is left out.
+fn described(subcommand: &str) -> Vec<Setting> {
+    let output = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        .args([subcommand, "--help"])
+        .env_clear()
+        .output()
+        .expect("the binary runs");
+    let help = String::from_utf8(output.stdout).expect("help is text");
+    let (_, options) = help.split_once("\nOptions:\n").expect("the help has options");
+    let is_flag = |line: &str| line.trim_start().starts_with("--") || line.trim_start().starts_with("-h");
+    let mut settings = Vec::new();
+    let mut lines = options.lines().peekable();
+    while lines.next().is_some() {
+        let mut setting = Setting::default();
+        let mut is_list = false;
+        while let Some(line) = lines.next_if(|line| !is_flag(line)) {
+            let line = line.trim();
+            is_list |= line == "Possible values:";
+            if let Some(name) = line.strip_prefix("[env: ").and_then(|rest| rest.split(['=', ']']).next()) {
+                name.clone_into(&mut setting.variable);
+            } else if let Some(default) = line.strip_prefix("[default: ").and_then(|rest| rest.strip_suffix(']')) {
+                default.clone_into(&mut setting.default);
+            } else if !line.is_empty() && !is_list && !line.starts_with('[') {
+                setting.meaning.push_str(if setting.meaning.is_empty() { "" } else { " " });
+                setting.meaning.push_str(line);
+            }
+        }
+        settings.push(setting);
+    }
+    settings.retain(|setting| !setting.variable.is_empty());
+    settings
+}
+
+fn table(settings: &[Setting]) -> String {
+    let rows = settings.iter().map(|setting| {
+        let default = if setting.default.is_empty() { String::new() } else { format!("`{}`", setting.default) };
+        format!("| `{}` | {default} | {} |\n", setting.variable, setting.meaning.replace('|', "\\|"))
+    });
+    format!("| variable | default | |\n|---|---|---|\n{}", rows.collect::<String>())
+}
+
+/// The page, from the program.
+fn settings_page() -> String {
+    let roles = ROLES.map(|role| (role, described(role)));
+    let in_all = |setting: &&Setting| roles.iter().all(|(_, settings)| settings.contains(setting));
+    let common: Vec<_> = roles[0].1.iter().filter(in_all).cloned().collect();
+    let mut page = String::from(
+        "# Settings\n\nEvery setting of every process, as the program tells them (`ferrite ROLE --help`): a test holds this page to the \
+         program and writes\nit anew with `FERRITE_TEST_WRITE=1 cargo test --test limits_page`. Each is a flag of its role as well. What the \
+         limits among them answer is in\n[limits.md](limits.md).\n\n`ferrite up` has settings of its own, and hands every variable of this \
+         page on to its processes, but for what it decides itself: addresses,\nkeys and databases.\n\n",
+    );
+    page.push_str(&format!("## ferrite up\n\n{}\n## All roles\n\n{}", table(&described("up")), table(&common)));
+    for (role, settings) in &roles {
+        let own: Vec<_> = settings.iter().filter(|setting| !common.contains(setting)).cloned().collect();
+        page.push_str(&format!("\n## {role}\n\n{}", table(&own)));
+    }
+    page
+}
+
+#[test]
+fn the_page_of_settings_is_what_the_program_tells() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/settings.md");
+    let page = settings_page();
+    if std::env::var_os("FERRITE_TEST_WRITE").is_some() {
+        std::fs::write(path, &page).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    let differs = page.lines().zip(written.lines()).find(|(ours, theirs)| ours != theirs);
+    assert!(page == written, "docs/settings.md is not what the program tells, first here: {differs:?}");
 }

@@ -17,14 +17,13 @@ mod repositories;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
 use support::Failure;
-use support::databases::Databases;
+use support::rounds::{Round, RoundArgs};
 use support::server::{Installation, Settings};
 
 /// Settings with which an installation delivers to loopback, and has hooks for every receiver.
@@ -37,21 +36,8 @@ struct Args {
     #[arg(value_enum)]
     measurements: Vec<Measurement>,
 
-    /// Leave SQLite out.
-    #[arg(long)]
-    no_sqlite: bool,
-
-    /// Leave the databases and data folders.
-    #[arg(long)]
-    keep: bool,
-
-    /// Passed by `cargo bench`, but not by `cargo test`.
-    #[arg(long, hide = true)]
-    bench: bool,
-
-    /// A PostgreSQL server to make databases on; left out if there is none.
-    #[arg(long, env = "FERRITE_TEST_POSTGRES_URL", hide_env_values = true)]
-    postgres: Option<String>,
+    #[command(flatten)]
+    rounds: RoundArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -114,9 +100,11 @@ impl Args {
 }
 
 /// Measures one kind of database. The cost comes first: later on there are hooks.
-async fn round(database: &str, databases: Databases, folder: &Path, place: u8, args: &Args) -> Result<(), Failure> {
-    let scale = if args.bench { SCALE } else { TEST_SCALE };
-    let installation = Arc::new(Installation::new(databases, folder, place, SETTINGS).await?);
+async fn measure(round: &Round, args: &Args) -> Result<(), Failure> {
+    let (database, folder) = (round.name, round.folder.as_path());
+    let scale = if args.rounds.bench { SCALE } else { TEST_SCALE };
+    let databases = round.databases(folder).await?;
+    let installation = Arc::new(Installation::new(databases, folder, round.place, SETTINGS).await?);
     if args.includes(Measurement::Cost) {
         cost::measure(database, &installation, scale).await?;
     }
@@ -126,29 +114,11 @@ async fn round(database: &str, databases: Databases, folder: &Path, place: u8, a
     if args.includes(Measurement::Backlog) {
         backlog::measure(database, &installation, scale).await?;
     }
-    let mut installation = Arc::into_inner(installation).ok_or("a measurement has not ended")?;
-    installation.stop();
-    if args.keep {
-        eprintln!("{database}: {}", installation.databases.url("hook-svc")?.expose());
-        return Ok(());
-    }
-    installation.databases.drop_all().await
-}
-
-async fn run(args: &Args, folder: &Path) -> Result<(), Failure> {
-    if !args.no_sqlite {
-        let folder = folder.join("sqlite");
-        round("SQLite", Databases::in_folder(&folder), &folder, 0, args).await?;
-    }
-    if let Some(server) = &args.postgres {
-        round("PostgreSQL", Databases::on_server(server).await?, &folder.join("postgres"), 1, args).await?;
-    }
-    Ok(())
+    let installation = Arc::into_inner(installation).ok_or("a measurement has not ended")?;
+    args.rounds.finish(installation, database, "hook-svc").await
 }
 
 fn main() -> Result<(), Failure> {
     let args = Args::parse();
-    let mut folder = tempfile::Builder::new().prefix("ferrite-bench-").tempdir()?;
-    folder.disable_cleanup(args.keep);
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(&args, folder.path()))
+    args.rounds.run(async |round| measure(&round, &args).await)
 }

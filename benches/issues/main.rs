@@ -23,6 +23,7 @@ use clap::Parser;
 use site::Site;
 use support::Failure;
 use support::databases::Databases;
+use support::rounds::{Round, RoundArgs};
 
 const SIZES: [i64; 2] = [1_000, 1_000_000];
 const TEST_SIZES: [i64; 2] = [200, 400];
@@ -38,21 +39,8 @@ struct Args {
     #[arg(long, default_value_t = 200)]
     calls: u32,
 
-    /// Leave SQLite out.
-    #[arg(long)]
-    no_sqlite: bool,
-
-    /// Leave the databases and data folders, to look at plans.
-    #[arg(long)]
-    keep: bool,
-
-    /// Passed by `cargo bench`, but not by `cargo test`.
-    #[arg(long, hide = true)]
-    bench: bool,
-
-    /// A PostgreSQL server to make databases on; left out if there is none.
-    #[arg(long, env = "FERRITE_TEST_POSTGRES_URL", hide_env_values = true)]
-    postgres: Option<String>,
+    #[command(flatten)]
+    rounds: RoundArgs,
 }
 
 /// How often things are measured.
@@ -65,7 +53,7 @@ struct Scale {
 
 impl Args {
     fn sizes(&self) -> Vec<i64> {
-        match (self.sizes.as_slice(), self.bench) {
+        match (self.sizes.as_slice(), self.rounds.bench) {
             ([], true) => SIZES.to_vec(),
             ([], false) => TEST_SIZES.to_vec(),
             (sizes, _) => sizes.to_vec(),
@@ -73,7 +61,7 @@ impl Args {
     }
 
     fn scale(&self) -> Scale {
-        if self.bench {
+        if self.rounds.bench {
             Scale { calls: self.calls, concurrent_issues: 2_000, cpu_issues: 500 }
         } else {
             Scale { calls: 2, concurrent_issues: 40, cpu_issues: 5 }
@@ -97,15 +85,12 @@ async fn filled(database: &str, databases: Databases, folder: &Path, place: u8, 
 }
 
 /// Measures one kind of database.
-async fn round(database: &str, server: Option<&str>, folder: &Path, args: &Args) -> Result<(), Failure> {
-    let mut sites = Vec::new();
-    for (place, size) in (0_u8..).zip(args.sizes()) {
-        let folder = folder.join(format!("{}-{place}", database.to_lowercase()));
-        let databases = match server {
-            Some(server) => Databases::on_server(server).await?,
-            None => Databases::in_folder(&folder),
-        };
-        sites.push(filled(database, databases, &folder, place, size).await?);
+async fn measure(round: &Round, args: &Args) -> Result<(), Failure> {
+    let (database, mut sites) = (round.name, Vec::new());
+    let first_place = round.place * u8::try_from(args.sizes().len())?;
+    for (place, size) in (first_place..).zip(args.sizes()) {
+        let folder = round.folder.join(place.to_string());
+        sites.push(filled(database, round.databases(&folder).await?, &folder, place, size).await?);
     }
     let scale = args.scale();
     reads::measure(database, &sites, scale.calls).await?;
@@ -113,28 +98,14 @@ async fn round(database: &str, server: Option<&str>, folder: &Path, args: &Args)
     for site in sites.into_iter().map(Arc::new) {
         writes::open_at_once(database, &site, scale.concurrent_issues).await?;
         writes::cpu_of_one(database, &site, scale.cpu_issues).await?;
-        if args.keep {
-            eprintln!("{database}, {} issues: {}", site.size, site.database()?.expose());
-        } else {
-            site.installation.databases.drop_all().await?;
-        }
-    }
-    Ok(())
-}
-
-async fn run(args: &Args, folder: &Path) -> Result<(), Failure> {
-    if !args.no_sqlite {
-        round("SQLite", None, folder, args).await?;
-    }
-    if let Some(postgres) = &args.postgres {
-        round("PostgreSQL", Some(postgres), folder, args).await?;
+        let site = Arc::into_inner(site).ok_or("a request has not ended")?;
+        let title = format!("{database}, {} issues", site.size);
+        args.rounds.finish(site.installation, &title, "issue-svc").await?;
     }
     Ok(())
 }
 
 fn main() -> Result<(), Failure> {
     let args = Args::parse();
-    let mut folder = tempfile::Builder::new().prefix("ferrite-bench-").tempdir()?;
-    folder.disable_cleanup(args.keep);
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(&args, folder.path()))
+    args.rounds.run(async |round| measure(&round, &args).await)
 }

@@ -14,7 +14,6 @@ mod remote;
 #[path = "../support/mod.rs"]
 mod support;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -26,7 +25,7 @@ use tokio::task::JoinSet;
 
 use memory::Process;
 use remote::Remote;
-use support::databases::Databases;
+use support::rounds::{Round, RoundArgs};
 use support::server::{Installation, Settings, USER, client, id_of};
 use support::{Failure, usage};
 
@@ -57,21 +56,8 @@ struct Args {
     #[arg(long, default_value_t = 5_000)]
     mirrors: usize,
 
-    /// Leave SQLite out.
-    #[arg(long)]
-    no_sqlite: bool,
-
-    /// Leave the databases and data folders.
-    #[arg(long)]
-    keep: bool,
-
-    /// Passed by `cargo bench`, but not by `cargo test`.
-    #[arg(long, hide = true)]
-    bench: bool,
-
-    /// A PostgreSQL server to make databases on; left out if there is none.
-    #[arg(long, env = "FERRITE_TEST_POSTGRES_URL", hide_env_values = true)]
-    postgres: Option<String>,
+    #[command(flatten)]
+    rounds: RoundArgs,
 }
 
 fn now_us() -> Result<i64, Failure> {
@@ -142,14 +128,16 @@ async fn measure(title: &str, installation: &Installation, remote: &Remote, coun
 }
 
 /// Measures one kind of database.
-async fn round(database: &str, databases: Databases, folder: &Path, place: u8, args: &Args) -> Result<(), Failure> {
-    let count = if args.bench { args.mirrors } else { TEST_MIRRORS };
+async fn measure_round(round: &Round, args: &Args) -> Result<(), Failure> {
+    let (database, folder) = (round.name, round.folder.as_path());
+    let count = if args.rounds.bench { args.mirrors } else { TEST_MIRRORS };
     let remote = Remote::start(&folder.with_extension("remote")).await?;
-    let installation = Arc::new(Installation::new(databases, folder, place, SETTINGS).await?);
+    let databases = round.databases(folder).await?;
+    let installation = Arc::new(Installation::new(databases, folder, round.place, SETTINGS).await?);
     let begin = Instant::now();
     make(&installation, &remote, count).await?;
     println!("{database}: {count} mirrors made in {:.1} s", begin.elapsed().as_secs_f64());
-    let mut installation = Arc::into_inner(installation).ok_or("a request has not ended")?;
+    let installation = Arc::into_inner(installation).ok_or("a request has not ended")?;
     measure(&format!("{database}, nothing changed"), &installation, &remote, count).await?;
     let commit = remote.commit().await?;
     measure(&format!("{database}, one commit each"), &installation, &remote, count).await?;
@@ -160,28 +148,10 @@ async fn round(database: &str, databases: Databases, folder: &Path, place: u8, a
             return Err(format!("mirror {number} has not followed").into());
         }
     }
-    installation.stop();
-    if args.keep {
-        eprintln!("{database}: {}", installation.databases.url("git-svc")?.expose());
-        return Ok(());
-    }
-    installation.databases.drop_all().await
-}
-
-async fn run(args: &Args, folder: &Path) -> Result<(), Failure> {
-    if !args.no_sqlite {
-        let folder = folder.join("sqlite");
-        round("SQLite", Databases::in_folder(&folder), &folder, 0, args).await?;
-    }
-    if let Some(server) = &args.postgres {
-        round("PostgreSQL", Databases::on_server(server).await?, &folder.join("postgres"), 1, args).await?;
-    }
-    Ok(())
+    args.rounds.finish(installation, database, "git-svc").await
 }
 
 fn main() -> Result<(), Failure> {
     let args = Args::parse();
-    let mut folder = tempfile::Builder::new().prefix("ferrite-bench-").tempdir()?;
-    folder.disable_cleanup(args.keep);
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(&args, folder.path()))
+    args.rounds.run(async |round| measure_round(&round, &args).await)
 }

@@ -3,6 +3,7 @@
 //! A bench includes this folder by its path and uses every item: an item for one bench belongs there.
 
 pub(crate) mod databases;
+pub(crate) mod rounds;
 pub(crate) mod server;
 pub(crate) mod usage;
 

@@ -59,10 +59,15 @@ impl CpuTimes {
         milliseconds(ours, count)
     }
 
+    /// Returns the CPU times with the names of their processes.
+    pub(crate) fn by_name(&self) -> Vec<(&str, Duration)> {
+        self.0.iter().map(|(name, time)| (name.as_str(), *time)).collect()
+    }
+
     /// Returns the CPU time of one of `count` operations by process, as text.
     pub(crate) fn by_process(&self, count: u32) -> String {
         let parts: Vec<_> =
-            self.0.iter().map(|(name, time)| format!("{name} {:.2}", milliseconds(*time, count))).collect();
+            self.by_name().into_iter().map(|(name, time)| format!("{name} {:.2}", milliseconds(time, count))).collect();
         parts.join(", ")
     }
 }

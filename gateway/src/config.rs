@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use ferrite_kit::config::{CredentialArgs, PlaintextAddress, ServeArgs, TelemetryArgs, seconds};
-use ferrite_kit::net::Address;
+use ferrite_kit::net::{Address, ServiceAddresses, StoreAddresses};
 use ferrite_kit::server::TrustedProxies;
 
 mod bodies;
@@ -30,21 +30,21 @@ pub struct Config {
     #[command(flatten)]
     pub trust: CredentialArgs,
 
-    /// Address of repo-svc: `HOST:PORT` or `unix:PATH`.
+    /// Address of repo-svc: `HOST:PORT` or `unix:PATH`, or those of its replicas, separated by commas.
     #[arg(long, env = "FERRITE_REPO_ADDRESS", default_value = "127.0.0.1:7001")]
-    pub repo_address: Address,
+    pub repo_address: ServiceAddresses,
 
     /// Address of issue-svc.
     #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
-    pub issue_address: Address,
+    pub issue_address: ServiceAddresses,
 
     /// Address of hook-svc.
     #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
-    pub hook_address: Address,
+    pub hook_address: ServiceAddresses,
 
-    /// Address of git-svc.
+    /// Address of git-svc; with several stores a pattern, `{store}.git-svc:7004`, or a list, `git-0=HOST:PORT,git-1=HOST:PORT`.
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
-    pub git_address: Address,
+    pub git_address: StoreAddresses,
 
     /// The URL by which clients reach the site: every link in a response begins with it.
     #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000", value_parser = public_url)]
@@ -147,8 +147,8 @@ impl Config {
     /// # Errors
     /// When one would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
-        let peers = [&self.repo_address, &self.issue_address, &self.hook_address, &self.git_address];
-        self.trust.tls.check(peers)
+        let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
+        self.trust.tls.check(peers.chain(self.git_address.addresses()))
     }
 }
 

@@ -33,15 +33,17 @@ mod listeners;
 mod markdown;
 mod ssh;
 mod state;
+mod telemetry;
 mod upstream;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use ferrite_kit::net::Listener;
 use ferrite_kit::server::{ListenerLimits, ListenerOptions, serve, serve_all, watch_readiness};
-use ferrite_kit::startup::{ServiceFuture, StartError};
+use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::telemetry::http_span;
 use ferrite_kit::{Clock, Lifecycle};
+use ferrite_proto::ServiceRole;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use config::Config;
@@ -60,7 +62,22 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
     Box::pin(start(config, listeners, life))
 }
 
+/// Checks the settings and the files that they name, before an address is bound.
+///
+/// # Errors
+/// When settings do not fit together, or a key or certificate cannot be read or is not that of this role.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    Transports::new(config)?;
+    config.trust.load(ServiceRole::Gateway, &Clock::system()).map(drop)
+}
+
+/// Waits until Redis can be used. The gateway has no database.
+pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
+    startup::wait_for_servers(None, &config.trust, life)
+}
+
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    ferrite_kit::telemetry::describe(telemetry::METRICS);
     let transports = Transports::new(&config)?;
     let state = AppState::new(&config, &Clock::system(), &life)?;
     let probed = state.clients.clone();

@@ -62,7 +62,7 @@ impl AppState {
             repo: trust.channel(ServiceRole::RepoSvc, &config.repo_address),
             issue: trust.channel(ServiceRole::IssueSvc, &config.issue_address),
             hook: trust.channel(ServiceRole::HookSvc, &config.hook_address),
-            git: trust.channel(ServiceRole::GitSvc, &config.git_address),
+            git: trust.store_channel(&config.git_address),
         };
         let access = clients.access();
         Ok(Self {

@@ -54,7 +54,7 @@ pub(crate) fn unreachable_services() -> AppState {
     let life = Lifecycle::new(Duration::from_secs(1));
     AppState {
         capabilities: CapabilitiesCache::default(),
-        clients: Clients { repo: to(), issue: to(), hook: to(), git: to() },
+        clients: Clients { repo: to(), issue: to(), hook: to(), git: to().into() },
         git_client: GitHttpClient::new(nowhere.clone(), credentials.clone()),
         links: Links::new("http://git.example.com", "git.example.com:22"),
         reauthorizer: Reauthorizer::new(AccessServiceClient::new(to()), Duration::from_secs(30), life.clone()),
@@ -141,10 +141,10 @@ fn filled(template: &str) -> String {
 
 #[tokio::test]
 async fn every_listed_route_is_served_and_each_is_listed_once() {
-    let routes = routes();
+    let (routes, router) = (routes(), &router(&unreachable_services()));
     // In parallel, because each call retries for a while before it fails.
     let answers = routes.iter().map(|(method, template)| async move {
-        let answer = send(method, &filled(template), &[TOKEN]).await;
+        let answer = send_to(router.clone(), method, &filled(template), &[TOKEN]).await;
         assert!(![404, 405].contains(&answer.status) || template.contains("info/refs"), "{method} {template}");
     });
     futures_util::future::join_all(answers).await;
@@ -219,11 +219,12 @@ async fn a_missing_token_is_the_first_error() {
         routes().into_iter().filter(needs_token).map(|(method, path)| (method, filled(path))).collect();
     assert!(listed.len() > 70, "{}", listed.len());
     let operations = listed.iter().map(|(method, path)| (*method, path.as_str())).chain(odd);
+    let router = router(&unreachable_services());
     for (method, path) in operations {
-        let answer = send(method, path, &[]).await;
+        let answer = send_to(router.clone(), method, path, &[]).await;
         assert_eq!((answer.status, answer.message().as_str()), (401, "credentials are required"), "{method} {path}");
         for wrong in [BASIC, ("authorization", "nonsense")] {
-            assert_eq!(send(method, path, &[wrong]).await.status, 401, "{method} {path}");
+            assert_eq!(send_to(router.clone(), method, path, &[wrong]).await.status, 401, "{method} {path}");
         }
     }
 }

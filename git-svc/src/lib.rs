@@ -31,6 +31,7 @@ mod ref_updates;
 pub mod repo;
 mod rpc;
 mod state;
+mod telemetry;
 #[cfg(test)]
 mod testing;
 mod transfer;
@@ -44,7 +45,7 @@ use ferrite_kit::{
     outbox::{Relay, Subscribers},
     sealing::Sealer,
     server::{serve_all, watch_readiness},
-    startup::{ServiceFuture, StartError},
+    startup::{self, ServiceFuture, StartError},
 };
 
 use ferrite_outbound::Client;
@@ -56,7 +57,7 @@ use self::{
     admission::limiter::Limiters,
     caches::{EpochCache, RepositoryCaches},
     db::RepositoryTable,
-    disk::repositories::RepositoryStore,
+    disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
     git::command::{Git, GitOptions},
     maintenance::{MaintenanceParts, MaintenanceService},
     migration::{MigrationParts, MigrationService},
@@ -95,9 +96,25 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
     Box::pin(start(config, listeners, life))
 }
 
+/// Checks the settings and the files that they name, before an address is bound.
+///
+/// # Errors
+/// When a key cannot be read or is not that of this role, or the URL of the database is malformed.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    config.trust.load(ServiceRole::GitSvc, &Clock::system())?;
+    Sealer::read(&config.secret_key_file, "git-svc").map_err(|error| error.of("FERRITE_SECRET_KEY_FILE"))?;
+    config.database.check()
+}
+
+/// Waits until the database and Redis can be used, and migrates the schema.
+pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
+    startup::wait_for_servers(Some((&config.database, db::migrations())), &config.trust, life)
+}
+
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
     // Handled, so that a write beyond the file size limit (`RLIMIT_FSIZE`) fails instead of ending the process.
     let _too_large = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()))?;
+    ferrite_kit::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
     let trust = config.trust.load(ServiceRole::GitSvc, &clock)?;
     let repo = trust.channel(ServiceRole::RepoSvc, &config.repo_address);
@@ -120,13 +137,16 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("upkeep", async move { maintenance.run(own).await });
     life.spawn("migrations", state.migrations.clone().run(life.clone()));
+    life.spawn("store metrics", telemetry::measure_store(state.clone(), life.clone()));
     let db = state.db.clone();
+    db.report_connections(&life);
     let probe = move || {
         let db = db.clone();
         async move { db.ping().await }
     };
     life.spawn("readiness", watch_readiness(probe, life.clone()));
     let router = rpc::server(&state).into_router(trust.layer(&repo), http::router(state.clone()), &life);
+    let router = http::refuse_other_stores(router, state.store.name());
     serve_all(listeners, router, trust.listener_options(), &life).await;
     Ok(())
 }
@@ -142,7 +162,7 @@ async fn assemble(
     let sealer = Sealer::read(&config.secret_key_file, "git-svc")?;
     let git = Arc::new(find_git(config).await.map_err(start_error)?);
     let db = config.database.open(&db::migrations()).await?;
-    let store = RepositoryStore::open(&config.store_path, &config.store, config.store_patience).await;
+    let store = RepositoryStore::open(&config.store_path, config.store.as_str(), config.store_patience).await;
     let store = Arc::new(store.map_err(start_error)?);
     let pool = Pool::new(Arc::clone(&store), PoolOptions::default()).map_err(start_error)?;
     pool.run_blocking(|store| store.sweep(SystemTime::now())).await.map_err(start_error)?;
@@ -241,6 +261,7 @@ async fn assemble(
         max_file_bytes: config.limits.max_file_bytes,
         clock: clock.clone(),
         life: life.clone(),
+        disk_space: DiskSpaceMeter::default(),
         store,
         db,
         access,

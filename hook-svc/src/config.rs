@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use ferrite_kit::config::{self, CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
-use ferrite_kit::net::Address;
+use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
+use ferrite_kit::net::{ServiceAddresses, StoreAddresses};
 use ferrite_outbound::OutboundArgs;
 
 use crate::feed::FeedArgs;
@@ -32,13 +32,14 @@ pub struct Config {
     #[command(flatten)]
     pub database: DatabaseArgs,
 
-    /// Address of repo-svc: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = config::address)]
-    pub repo_address: Address,
+    /// Address of repo-svc: `HOST:PORT` or `unix:PATH`, or those of its replicas, separated by commas.
+    #[arg(long, env = "FERRITE_REPO_ADDRESS")]
+    pub repo_address: ServiceAddresses,
 
     /// Address of git-svc.
-    #[arg(long, env = "FERRITE_GIT_ADDRESS", value_parser = config::address)]
-    pub git_address: Address,
+    /// With several stores a pattern, `{store}.git-svc:7004`, or a list, `git-0=HOST:PORT,git-1=HOST:PORT`.
+    #[arg(long, env = "FERRITE_GIT_ADDRESS")]
+    pub git_address: StoreAddresses,
 
     /// The URL by which clients reach the site: every link in a payload begins with it.
     #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000")]
@@ -75,7 +76,7 @@ impl Config {
     /// # Errors
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
-        let peers = [&self.repo_address, &self.git_address];
+        let peers = self.repo_address.iter().chain(self.git_address.addresses());
         self.trust.tls.check(self.serve.listen.iter().chain(peers))
     }
 }

@@ -57,7 +57,7 @@ pub(crate) enum HookError {
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
     /// The database failed.
-    #[error("storage failure")]
+    #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
 
@@ -70,7 +70,8 @@ impl ServiceError for HookError {
             }
             Self::TooManyHooks { .. } => Kind::FailedPrecondition,
             Self::HourlyLimit { .. } => Kind::RateLimited,
-            Self::Unreadable { .. } | Self::Sealed(_) | Self::Store(_) => Kind::Internal,
+            Self::Unreadable { .. } | Self::Sealed(_) => Kind::Internal,
+            Self::Store(error) => error.kind(),
             Self::Auth(error) => error.kind(),
             Self::Idempotency(error) => error.kind(),
         }
@@ -85,7 +86,8 @@ impl ServiceError for HookError {
             Self::DeliveryNotFound => "DELIVERY_NOT_FOUND",
             Self::TooManyHooks { .. } => "TOO_MANY_HOOKS",
             Self::HourlyLimit { .. } => "HOURLY_LIMIT_REACHED",
-            Self::Unreadable { .. } | Self::Sealed(_) | Self::Store(_) => "INTERNAL",
+            Self::Unreadable { .. } | Self::Sealed(_) => "INTERNAL",
+            Self::Store(error) => error.reason(),
             Self::Auth(error) => error.reason(),
             Self::Idempotency(error) => error.reason(),
         }
@@ -128,7 +130,9 @@ impl From<HookError> for Status {
             HookError::Auth(error) => return error.into(),
             error => error,
         };
-        if error.kind() == Kind::Internal {
+        if let HookError::Store(cause) = &error {
+            cause.log("a request");
+        } else if error.kind() == Kind::Internal {
             tracing::error!(error = &error as &dyn std::error::Error, "hook store failed");
         }
         to_status(&error)

@@ -17,6 +17,7 @@ mod rpc;
 mod secrets;
 mod sender;
 mod store;
+mod telemetry;
 #[cfg(test)]
 mod testing;
 mod upstream;
@@ -29,7 +30,7 @@ use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
 use ferrite_kit::rate_limit::HourlyLimit;
 use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
-use ferrite_kit::startup::{ServiceFuture, StartError};
+use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_outbound::{AllowList, Client, Policy};
 use ferrite_proto::ServiceRole;
@@ -70,7 +71,23 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
     Box::pin(start(config, listeners, life))
 }
 
+/// Checks the settings and the files that they name, before an address is bound.
+///
+/// # Errors
+/// When a key cannot be read or is not that of this role, or the URL of the database is malformed.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    config.trust.load(ROLE, &Clock::system())?;
+    Sealer::read(&config.secret_key_file).map_err(|error| error.of("FERRITE_SECRET_KEY_FILE"))?;
+    config.database.check()
+}
+
+/// Waits until the database and Redis can be used, and migrates the schema.
+pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
+    startup::wait_for_servers(Some((&config.database, migrations())), &config.trust, life)
+}
+
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    ferrite_kit::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
     let trust = config.trust.load(ROLE, &clock)?;
     let db = config.database.open(&migrations()).await?;
@@ -85,7 +102,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let sender = Sender::new(store.clone(), client, clock.clone(), &config.delivery);
     sender.start(&life);
     let events = EventStore::new(db.clone());
-    let upstream = Upstream::new(repo.clone(), trust.channel(ServiceRole::GitSvc, &config.git_address));
+    let upstream = Upstream::new(repo.clone(), trust.store_channel(&config.git_address));
     let links = Links::new(config.public_url.trim_end_matches('/'), &config.ssh);
     let renderer = Renderer::new(events.clone(), upstream, links);
     let wake = sender.clone();
@@ -109,6 +126,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         .add(EventSinkServer::new(intake).max_decoding_message_size(MAX_EVENTS_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 
+    db.report_connections(&life);
     let probe = move || {
         let db = db.clone();
         async move { db.ping().await }

@@ -1,6 +1,6 @@
 use clap::Parser;
-use ferrite_kit::config::{self, CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
-use ferrite_kit::net::Address;
+use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
+use ferrite_kit::net::{ServiceAddresses, StoreAddresses};
 
 /// Settings of `issue-svc`: flags, or the variables named beside them.
 #[derive(Clone, Debug, Parser)]
@@ -22,17 +22,18 @@ pub struct Config {
     #[command(flatten)]
     pub database: DatabaseArgs,
 
-    /// Address of repo-svc: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = config::address)]
-    pub repo_address: Address,
+    /// Address of repo-svc: `HOST:PORT` or `unix:PATH`, or those of its replicas, separated by commas.
+    #[arg(long, env = "FERRITE_REPO_ADDRESS")]
+    pub repo_address: ServiceAddresses,
 
     /// Address of hook-svc, for events.
     #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
-    pub hook_address: Address,
+    pub hook_address: ServiceAddresses,
 
     /// Address of git-svc, for the messages of commits.
+    /// With several stores a pattern, `{store}.git-svc:7004`, or a list, `git-0=HOST:PORT,git-1=HOST:PORT`.
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
-    pub git_address: Address,
+    pub git_address: StoreAddresses,
 
     /// Issues that one user may open within an hour; 0 for no limit. Administrators of the site have a hundred times as many.
     #[arg(long, env = "FERRITE_ISSUE_ISSUES_PER_HOUR", default_value_t = 1_000)]
@@ -54,7 +55,7 @@ impl Config {
     /// # Errors
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
-        let peers = [&self.repo_address, &self.hook_address, &self.git_address];
+        let peers = [&self.repo_address, &self.hook_address].into_iter().flatten().chain(self.git_address.addresses());
         self.trust.tls.check(self.serve.listen.iter().chain(peers))
     }
 }

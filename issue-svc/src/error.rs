@@ -60,7 +60,7 @@ pub(crate) enum IssueError {
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
     /// The database failed.
-    #[error("storage failure")]
+    #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
 
@@ -78,7 +78,7 @@ impl ServiceError for IssueError {
             Self::TooManyLabels | Self::TooManyMilestones => Kind::FailedPrecondition,
             Self::HourlyLimit { .. } => Kind::RateLimited,
             Self::Auth(error) => error.kind(),
-            Self::Store(_) => Kind::Internal,
+            Self::Store(error) => error.kind(),
             Self::Idempotency(error) => error.kind(),
         }
     }
@@ -97,7 +97,7 @@ impl ServiceError for IssueError {
             Self::Auth(error) => error.reason(),
             Self::Disabled => "ISSUES_DISABLED",
             Self::RepositoryDeleted => "REPOSITORY_NOT_FOUND",
-            Self::Store(_) => "INTERNAL",
+            Self::Store(error) => error.reason(),
             Self::Idempotency(error) => error.reason(),
         }
     }
@@ -132,7 +132,7 @@ impl From<IssueError> for Status {
             _ => {}
         }
         if let IssueError::Store(cause) = &error {
-            tracing::error!(error = cause as &dyn std::error::Error, "issue store failed");
+            cause.log("a request");
         }
         to_status(&error)
     }

@@ -15,6 +15,7 @@ mod error;
 mod model;
 mod rpc;
 mod store;
+mod telemetry;
 #[cfg(test)]
 mod testing;
 mod upstream;
@@ -26,7 +27,7 @@ use ferrite_kit::db::Migrations;
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
 use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
-use ferrite_kit::startup::{ServiceFuture, StartError};
+use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::ServiceRole;
 use ferrite_proto::events::event_sink_server::EventSinkServer;
@@ -59,7 +60,22 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
     Box::pin(start(config, listeners, life))
 }
 
+/// Checks the settings and the files that they name, before an address is bound.
+///
+/// # Errors
+/// When a key cannot be read or is not that of this role, or the URL of the database is malformed.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    config.trust.load(ROLE, &Clock::system())?;
+    config.database.check()
+}
+
+/// Waits until the database and Redis can be used, and migrates the schema.
+pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
+    startup::wait_for_servers(Some((&config.database, migrations())), &config.trust, life)
+}
+
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    ferrite_kit::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
     let trust = config.trust.load(ROLE, &clock)?;
     let db = config.database.open(&migrations()).await?;
@@ -74,7 +90,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let writer = IssueWriter { store: store.clone(), relay, clock: clock.clone() };
     life.spawn("purges", writer::run_purges(writer.clone(), life.clone()));
     let scans = ScanQueue::new(db.clone());
-    let git = trust.channel(ServiceRole::GitSvc, &config.git_address);
+    let git = trust.store_channel(&config.git_address);
     CommitScanner::new(scans.clone(), git, repo.clone(), writer.clone(), clock).start(&life);
 
     let limits = HourlyLimits {
@@ -93,6 +109,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 
+    db.report_connections(&life);
     let probe = move || {
         let db = db.clone();
         async move { db.ping().await }

@@ -10,7 +10,8 @@ use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
-    RepositoryName, RepositoryRef, ResolveIssueAccessRequest, ResolveIssueAccessResponse, repository_ref,
+    DescribeRepositoriesRequest, RepositoryName, RepositoryRef, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
+    repository_ref,
 };
 use tonic::{Code, Request, Status};
 
@@ -44,6 +45,16 @@ impl RepoClient {
         let request = ResolveIssueAccessRequest { repositories, account: Some(account), to_change: true };
         let answer = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await?;
         Ok(answer.into_inner())
+    }
+
+    /// Returns the name of the git store that has a repository; `None` if there is no such repository.
+    ///
+    /// # Errors
+    /// The status of repo-svc.
+    pub(crate) async fn store_of(&self, repository: RepositoryId) -> Result<Option<String>, Status> {
+        let request = DescribeRepositoriesRequest { repository_ids: vec![repository.0] };
+        let answer = AccessServiceClient::new(self.0.clone()).describe_repositories(request).await?;
+        Ok(answer.into_inner().stores.remove(&repository.0))
     }
 
     /// Returns what the caller may do to the issues of repositories, by its token.

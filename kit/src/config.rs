@@ -7,8 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::net::{Address, BadAddress};
-use crate::secret::Secret;
+use crate::net::Address;
+use crate::secret::{Secret, SecretFileError};
+
+/// Counters of rate limits in memory at once, unless the settings say otherwise.
+pub const DEFAULT_RATE_LIMIT_COUNTERS: u32 = 20_000;
+
+/// Longest time for which a stopping process goes on serving.
+const MAX_DRAIN: Duration = Duration::from_secs(300);
 
 /// Shortest time for which events stay after their delivery.
 const MIN_EVENT_RETENTION: Duration = Duration::from_secs(60);
@@ -28,6 +34,11 @@ pub struct ServeArgs {
     #[arg(long, env = "FERRITE_GRACE_SECONDS", default_value = "20", value_parser = seconds)]
     pub grace: Duration,
 
+    /// Seconds for which a process that is asked to stop goes on serving, but is not ready: the time that others take to send their
+    /// requests elsewhere. Requests in flight get the grace period after it.
+    #[arg(long, env = "FERRITE_DRAIN_SECONDS", default_value = "0", value_parser = drain_seconds)]
+    pub drain: Duration,
+
     /// Threads that serve requests; as many as the machine has cores if left out.
     #[arg(long, env = "FERRITE_WORKERS", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub workers: Option<u16>,
@@ -37,7 +48,7 @@ pub struct ServeArgs {
     pub stop_with_stdin: bool,
 }
 
-/// Logs and traces of a process.
+/// The log of a process. Traces are set by the `OTEL_*` variables, which [`crate::telemetry`] reads.
 #[derive(Args, Clone, Debug)]
 pub struct TelemetryArgs {
     /// Filter of the log, in the syntax of `tracing`: `info`, `info,gateway=debug`.
@@ -47,10 +58,6 @@ pub struct TelemetryArgs {
     /// Format of the log: `text` or `json`. By default `text` if standard error is a terminal, else `json`.
     #[arg(long, env = "FERRITE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
-
-    /// Endpoint for traces (OTLP over gRPC), such as `http://127.0.0.1:4317`; none are sent if left out.
-    #[arg(long, env = "FERRITE_OTLP_ENDPOINT")]
-    pub otlp_endpoint: Option<String>,
 }
 
 /// Format of log lines.
@@ -66,8 +73,18 @@ pub enum LogFormat {
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseArgs {
     /// URL of the database: `postgres://…` or `sqlite://PATH`.
-    #[arg(long, env = "FERRITE_DATABASE_URL", hide_env_values = true)]
-    pub database_url: Secret,
+    #[arg(
+        long,
+        env = "FERRITE_DATABASE_URL",
+        hide_env_values = true,
+        conflicts_with = "database_url_file",
+        required_unless_present = "database_url_file"
+    )]
+    pub database_url: Option<Secret>,
+
+    /// File that holds the URL of the database, in place of the URL itself.
+    #[arg(long, env = "FERRITE_DATABASE_URL_FILE", value_name = "FILE", value_parser = secret_file)]
+    pub database_url_file: Option<Secret>,
 
     /// Maximum number of connections to PostgreSQL.
     #[arg(long, env = "FERRITE_DATABASE_CONNECTIONS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
@@ -81,6 +98,19 @@ pub struct DatabaseArgs {
     /// Do not migrate the schema at start; refuse to start when it is behind.
     #[arg(long, env = "FERRITE_NO_MIGRATE")]
     pub no_migrate: bool,
+
+    /// Start although a newer program has migrated the schema: for the way back from an upgrade to the version before it.
+    #[arg(long, env = "FERRITE_ALLOW_NEWER_SCHEMA")]
+    pub allow_newer_schema: bool,
+}
+
+impl DatabaseArgs {
+    /// Returns the URL of the database, which may have come from a file.
+    #[must_use]
+    pub fn url(&self) -> &Secret {
+        let url = self.database_url.as_ref().or(self.database_url_file.as_ref());
+        url.expect("the settings need one of both")
+    }
 }
 
 /// Keys by which the processes of one installation authenticate each other and each other's grants, and the Redis they share.
@@ -100,16 +130,32 @@ pub struct CredentialArgs {
 
     /// URL of the Redis that holds validated tokens and the counts of rate limits, `redis://…`. Without it every validation of a
     /// token asks repo-svc, and each process counts for itself.
-    #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true)]
+    #[arg(long, env = "FERRITE_REDIS_URL", hide_env_values = true, conflicts_with = "redis_url_file")]
     pub redis_url: Option<Secret>,
+
+    /// File that holds the URL of Redis, in place of the URL itself.
+    #[arg(long, env = "FERRITE_REDIS_URL_FILE", value_name = "FILE", value_parser = secret_file)]
+    pub redis_url_file: Option<Secret>,
 
     /// Seconds for which a validated token is cached in Redis.
     #[arg(long, env = "FERRITE_TOKEN_CACHE_SECONDS", default_value = "5", value_parser = seconds)]
     pub token_cache: Duration,
 
+    /// Counters of rate limits that the process keeps in memory, without Redis or while it does not answer.
+    #[arg(long, env = "FERRITE_RATE_LIMIT_COUNTERS", default_value_t = DEFAULT_RATE_LIMIT_COUNTERS, value_parser = clap::value_parser!(u32).range(16..=10_000_000))]
+    pub rate_limit_counters: u32,
+
     /// TLS between processes.
     #[command(flatten)]
     pub tls: GrpcTlsArgs,
+}
+
+impl CredentialArgs {
+    /// Returns the URL of Redis, which may have come from a file.
+    #[must_use]
+    pub fn redis_url(&self) -> Option<&Secret> {
+        self.redis_url.as_ref().or(self.redis_url_file.as_ref())
+    }
 }
 
 /// TLS between the processes of one installation, over TCP: gRPC, and the HTTP bodies of git-svc. Both sides show a certificate.
@@ -170,6 +216,20 @@ pub fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
     text.parse().map(Duration::from_secs)
 }
 
+/// Reads the file of a secret; a `value_parser` for the twin `…_FILE` of a secret setting.
+///
+/// # Errors
+/// When the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
+pub fn secret_file(path: &str) -> Result<Secret, SecretFileError> {
+    Secret::read(Path::new(path))
+}
+
+/// Parses the time for which a stopping process goes on serving.
+fn drain_seconds(text: &str) -> Result<Duration, String> {
+    let drain = seconds(text).map_err(|error| error.to_string())?;
+    if drain > MAX_DRAIN { Err(format!("must be at most {}", MAX_DRAIN.as_secs())) } else { Ok(drain) }
+}
+
 /// Parses the retention of events: longer than deliveries are repeated after a crash.
 fn retention_seconds(text: &str) -> Result<Duration, String> {
     let retention = seconds(text).map_err(|error| error.to_string())?;
@@ -177,14 +237,6 @@ fn retention_seconds(text: &str) -> Result<Duration, String> {
         return Err(format!("must be at least {}", MIN_EVENT_RETENTION.as_secs()));
     }
     Ok(retention)
-}
-
-/// Parses an address; a `value_parser` for fields of type [`Address`].
-///
-/// # Errors
-/// When `text` is not an address.
-pub fn address(text: &str) -> Result<Address, BadAddress> {
-    text.parse()
 }
 
 #[cfg(test)]
@@ -203,16 +255,17 @@ mod tests {
         trust: CredentialArgs,
     }
 
+    const BASE: [&str; 5] = [
+        "test",
+        "--listen=127.0.0.1:1,unix:/x",
+        "--service-key-file=k",
+        "--service-public-keys=f",
+        "--grant-public-key-file=p",
+    ];
+
     fn parse(more: &[&str]) -> Result<Settings, clap::Error> {
-        let base = [
-            "test",
-            "--listen=127.0.0.1:1,unix:/x",
-            "--service-key-file=k",
-            "--service-public-keys=f",
-            "--grant-public-key-file=p",
-        ];
         let url = ["--database-url", "postgres://u:hunter2@h/d", "--redis-url", "redis://:hunter2@h"];
-        Settings::try_parse_from(base.iter().chain(&url).chain(more))
+        Settings::try_parse_from(BASE.iter().chain(&url).chain(more))
     }
 
     #[test]
@@ -230,12 +283,36 @@ mod tests {
         for bad in [
             ["--grace", "-1"],
             ["--grace", "x"],
+            ["--drain", "301"],
             ["--database-connections", "0"],
             ["--event-retention", "59"],
             ["--admin-listen", "nowhere"],
         ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_secret_comes_from_a_file_or_from_the_setting_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("url");
+        std::fs::write(&path, "postgres://u:hunter2@h/d\n").unwrap();
+        let flag = |name: &str| format!("--{name}-url-file={}", path.display());
+        let (database, redis) = (flag("database"), flag("redis"));
+        let files = [database.as_str(), redis.as_str()];
+        let settings = Settings::try_parse_from(BASE.iter().chain(&files)).unwrap();
+        assert_eq!(settings.database.url().expose(), "postgres://u:hunter2@h/d");
+        assert_eq!(settings.trust.redis_url().unwrap().expose(), "postgres://u:hunter2@h/d");
+        assert!(!format!("{settings:?}").contains("hunter2"));
+        let missing = Settings::try_parse_from(BASE).unwrap_err().to_string();
+        assert!(missing.contains("--database-url"), "{missing}");
+        for flag in files {
+            let both = parse(&[flag]).unwrap_err().to_string();
+            assert!(both.contains("-url-file") && both.contains("cannot be used with") && !both.contains("hunter2"));
+        }
+        std::fs::write(&path, "\n").unwrap();
+        let empty = Settings::try_parse_from(BASE.iter().chain(&files)).unwrap_err().to_string();
+        assert!(empty.contains("--database-url-file") && empty.contains("the file is empty"), "{empty}");
     }
 
     #[test]

@@ -10,8 +10,8 @@ use ferrite_proto::grant::Verifier;
 use crate::auth::{Access, AuthLayer, TokenAuthority, TokenCache, TokenValidator};
 use crate::clock::Clock;
 use crate::config::{CredentialArgs, GrpcTlsArgs};
-use crate::grpc::{Channel, ChannelCredentials, channel};
-use crate::net::Address;
+use crate::grpc::{Channel, ChannelCredentials, StoreChannel, channel};
+use crate::net::{ServiceAddresses, StoreAddresses};
 use crate::rate_limit::RateLimiter;
 use crate::redis::RedisClient;
 use crate::server::{ListenerOptions, Transport};
@@ -49,26 +49,32 @@ impl CredentialArgs {
     /// # Errors
     /// When a file cannot be read or holds no such key, the private key is not that of the role, or the URL of Redis is malformed.
     pub fn load(&self, role: ServiceRole, clock: &Clock) -> Result<ServiceCredentials, StartError> {
-        let file = &self.grant_public_key_file;
-        let pem = std::fs::read(file)
-            .map_err(|error| StartError::Other(format!("grant key file `{}`: {error}", file.display())))?;
-        let verifier = Verifier::from_pem(&pem)
-            .map_err(|source| StartError::GrantKey { file: file.display().to_string(), source })?;
-        let key = ServiceKey::read(&self.service_key_file)?;
-        let public_keys = ServicePublicKeys::open(&self.service_public_keys)?;
+        let verifier = self.verifier().map_err(|error| error.of("FERRITE_GRANT_PUBLIC_KEY_FILE"))?;
+        let wrong_key = |error| StartError::ServiceKey(error).of("FERRITE_SERVICE_KEY_FILE");
+        let key = ServiceKey::read(&self.service_key_file).map_err(wrong_key)?;
+        let public_keys = ServicePublicKeys::open(&self.service_public_keys)
+            .map_err(|error| StartError::ServiceKey(error).of("FERRITE_SERVICE_PUBLIC_KEYS"))?;
         let token_source = ServiceTokenSource::new(key, role, clock.clone());
-        token_source.check(&public_keys, &self.service_key_file)?;
-        let redis = self.redis_url.as_ref().map(|url| RedisClient::new(url, clock.clone())).transpose();
+        token_source.check(&public_keys, &self.service_key_file).map_err(wrong_key)?;
+        let redis = self.redis_url().map(|url| RedisClient::new(url, clock.clone())).transpose();
         let redis = redis.map_err(|_| StartError::Redis)?;
         Ok(ServiceCredentials {
             verifier: Arc::new(verifier),
             service_verifier: ServiceVerifier::new(public_keys, role),
             token_source: Arc::new(token_source),
             token_cache: redis.clone().map(|redis| TokenCache::over(redis, self.token_cache)),
-            limiter: RateLimiter::new(redis, clock.clone()),
+            limiter: RateLimiter::with_max_counters(redis, clock.clone(), self.rate_limit_counters),
             tls: load_tls(&self.tls).map_err(|error| StartError::Other(error.to_string()))?,
             clock: clock.clone(),
         })
+    }
+
+    /// Reads the public key of grants.
+    fn verifier(&self) -> Result<Verifier, StartError> {
+        let file = self.grant_public_key_file.display().to_string();
+        let pem = std::fs::read(&self.grant_public_key_file)
+            .map_err(|error| StartError::Other(format!("grant key file `{file}`: {error}")))?;
+        Verifier::from_pem(&pem).map_err(|source| StartError::GrantKey { file, source })
     }
 }
 
@@ -85,10 +91,16 @@ impl ServiceCredentials {
         ChannelCredentials::new(Arc::clone(&self.token_source), to).with_tls(tls)
     }
 
-    /// Returns a channel to the service with the role `to` at `address`, which proves the role of this process.
+    /// Returns a channel to the service with the role `to` at `addresses`, which proves the role of this process.
     #[must_use]
-    pub fn channel(&self, to: ServiceRole, address: &Address) -> Channel {
-        channel(address, Some(self.channel_credentials(to)))
+    pub fn channel(&self, to: ServiceRole, addresses: impl Into<ServiceAddresses>) -> Channel {
+        channel(addresses, Some(self.channel_credentials(to)))
+    }
+
+    /// Returns a channel to the git stores at `addresses`, which proves the role of this process.
+    #[must_use]
+    pub fn store_channel(&self, addresses: &StoreAddresses) -> StoreChannel {
+        StoreChannel::new(addresses.clone(), Some(self.channel_credentials(ServiceRole::GitSvc)))
     }
 
     /// Returns the options of a listener for other processes: with TLS, if it is on, connections over TCP need a certificate.

@@ -30,7 +30,13 @@ const FIND: &str = "SELECT request_hash, answer FROM idempotency WHERE key_hash 
 const IS_USED: &str = "SELECT created_us FROM idempotency WHERE key_hash = $1";
 const STORE: &str = "INSERT INTO idempotency (key_hash, request_hash, answer, created_us) VALUES ($1, $2, $3, $4)";
 const WITHDRAW: &str = "DELETE FROM idempotency WHERE key_hash = $1";
-const PURGE: &str = "DELETE FROM idempotency WHERE created_us < $1";
+/// Old rows that one write deletes: more than it adds, and few enough to cost it nothing.
+const MAX_PURGED_ROWS: i64 = 50;
+/// Other writes, of this process and of replicas, purge at the same time; they neither wait for each other nor block each other.
+const PURGE_POSTGRES: &str = "DELETE FROM idempotency WHERE key_hash IN (SELECT key_hash FROM idempotency WHERE created_us < $1 \
+     ORDER BY created_us LIMIT $2 FOR UPDATE SKIP LOCKED)";
+const PURGE_SQLITE: &str = "DELETE FROM idempotency WHERE key_hash IN (SELECT key_hash FROM idempotency WHERE created_us < $1 \
+     ORDER BY created_us LIMIT $2)";
 
 /// The idempotency key of a request, with the hash of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +58,7 @@ pub enum IdempotencyError {
     #[error("the request was carried out before, and its response is too large to be repeated")]
     NotKept,
     /// The database failed.
-    #[error("storage failure")]
+    #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
 
@@ -60,7 +66,7 @@ impl ServiceError for IdempotencyError {
     fn kind(&self) -> Kind {
         match self {
             Self::BadKey | Self::Reused | Self::NotKept => Kind::InvalidArgument,
-            Self::Store(_) => Kind::Internal,
+            Self::Store(error) => error.kind(),
         }
     }
 
@@ -69,7 +75,7 @@ impl ServiceError for IdempotencyError {
             Self::BadKey => "BAD_IDEMPOTENCY_KEY",
             Self::Reused => "IDEMPOTENCY_KEY_REUSED",
             Self::NotKept => "IDEMPOTENT_RESPONSE_NOT_KEPT",
-            Self::Store(_) => "INTERNAL",
+            Self::Store(error) => error.reason(),
         }
     }
 
@@ -90,7 +96,7 @@ impl ServiceError for IdempotencyError {
 impl From<IdempotencyError> for Status {
     fn from(error: IdempotencyError) -> Self {
         if let IdempotencyError::Store(cause) = &error {
-            tracing::error!(%cause, "idempotency table failed");
+            cause.log("a look for an idempotency key");
         }
         to_status(&error)
     }
@@ -176,7 +182,8 @@ impl IdempotencyKey {
     /// # Errors
     /// When a response is stored for the key already, or the database fails.
     pub async fn store<A: Message>(&self, tx: &mut Tx, answer: &A, now_us: i64) -> Result<(), DbError> {
-        tx.execute(PURGE, &args![now_us - RETENTION_US]).await?;
+        let purge = tx.pick(PURGE_POSTGRES, PURGE_SQLITE);
+        tx.execute(purge, &args![now_us - RETENTION_US, MAX_PURGED_ROWS]).await?;
         let (mut request_hash, mut response) = (self.request_hash.clone(), Vec::new());
         if answer.encoded_len() <= MAX_STORED_RESPONSE_BYTES {
             response = answer.encode_to_vec();

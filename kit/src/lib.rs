@@ -14,11 +14,11 @@
 //! 6. [`idempotency`]: writes that are safe to repeat
 //! 7. [`auth`]: authentication and authorization of a request
 //! 8. [`grpc`]: the gRPC client channel
-//! 9. [`telemetry`]: logs, traces, metrics
-//! 10. [`rate_limit`]: counts of events per key and time window
-//! 11. [`redis`]: the Redis client
-//! 12. [`service_key`]: the keys of roles, by which processes prove themselves to each other
-//! 13. [`db`]: the database handle
+//! 9. [`rate_limit`]: counts of events per key and time window
+//! 10. [`redis`]: the Redis client
+//! 11. [`service_key`]: the keys of roles, by which processes prove themselves to each other
+//! 12. [`db`]: the database handle
+//! 13. [`telemetry`]: logs, traces, metrics
 //! 14. [`config`]: groups of settings
 //! 15. [`net`]: addresses, listeners and streams
 //! 16. [`tls`]: certificates and keys from files
@@ -53,4 +53,4 @@ pub mod tls;
 
 pub use clock::{Clock, micros, timestamp};
 pub use lifecycle::Lifecycle;
-pub use secret::Secret;
+pub use secret::{Secret, SecretFileError};

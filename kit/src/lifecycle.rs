@@ -3,7 +3,7 @@
 //! Not here: signals. The binary translates them to [`Lifecycle::stop`].
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -13,16 +13,20 @@ use tracing::Instrument;
 
 /// Tasks, shutdown and readiness of one process.
 ///
-/// A shutdown goes: [`Lifecycle::stop`] turns the process unready and wakes [`Lifecycle::stopping`]; servers drain, workers return;
-/// [`Lifecycle::finished`] waits for the tasks, at most the grace period.
+/// A shutdown goes: [`Lifecycle::drain_and_stop`] turns the process unready, and for a while it serves as before, so that others learn
+/// to go elsewhere; [`Lifecycle::stop`] wakes [`Lifecycle::stopping`]; servers close their listeners and finish what they have, workers
+/// return; [`Lifecycle::finished`] waits for the tasks, at most the grace period.
 #[derive(Clone, Debug)]
 pub struct Lifecycle(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    /// True from the beginning of the drain.
+    draining: AtomicBool,
     stopping: CancellationToken,
     tasks: TaskTracker,
     ready: AtomicBool,
+    unready_reason: Mutex<String>,
     grace: Duration,
 }
 
@@ -31,9 +35,11 @@ impl Lifecycle {
     #[must_use]
     pub fn new(grace: Duration) -> Self {
         Self(Arc::new(Inner {
+            draining: AtomicBool::new(false),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             ready: AtomicBool::new(false),
+            unready_reason: Mutex::new("starting".to_owned()),
             grace,
         }))
     }
@@ -45,6 +51,31 @@ impl Lifecycle {
         F::Output: Send + 'static,
     {
         self.0.tasks.spawn(task.instrument(tracing::debug_span!("task", name)))
+    }
+
+    /// As [`Lifecycle::spawn`], for a task that belongs to the request that starts it, and ends: it stays in the trace of the request.
+    pub fn spawn_for_request<F>(&self, name: &'static str, task: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.0.tasks.spawn(task.instrument(tracing::debug_span!("task", name).or_current()))
+    }
+
+    /// Turns the process unready, waits for `drain`, in which it serves as before, and begins the shutdown.
+    pub async fn drain_and_stop(&self, drain: Duration) {
+        self.0.draining.store(true, Ordering::SeqCst);
+        tokio::select! {
+            () = tokio::time::sleep(drain) => {}
+            () = self.stopping() => {}
+        }
+        self.stop();
+    }
+
+    /// Returns whether the process is about to stop, or stopping.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::SeqCst) || self.is_stopping()
     }
 
     /// Begins the shutdown. Idempotent.
@@ -75,11 +106,25 @@ impl Lifecycle {
         self.0.ready.store(ready, Ordering::SeqCst);
     }
 
-    /// Returns whether the process is ready to serve. A stopping process never is.
+    /// Sets the reason that `/readyz` gives while the process is not ready.
+    pub fn set_unready_reason(&self, reason: impl Into<String>) {
+        *self.0.unready_reason.lock().expect("nothing panics while it is held") = reason.into();
+    }
+
+    /// Returns the reason why the process is not ready; of a ready one, that of the last time.
+    #[must_use]
+    pub fn unready_reason(&self) -> String {
+        if self.is_draining() {
+            return "stopping".to_owned();
+        }
+        self.0.unready_reason.lock().expect("nothing panics while it is held").clone()
+    }
+
+    /// Returns whether the process is ready to serve. One that drains or stops never is.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         // A readiness probe may call `set_ready` after the stop.
-        self.0.ready.load(Ordering::SeqCst) && !self.is_stopping()
+        self.0.ready.load(Ordering::SeqCst) && !self.is_draining()
     }
 
     /// Waits for the shutdown to begin and then for all tasks to end, at most the grace period. Returns whether they ended in time.
@@ -105,6 +150,33 @@ mod tests {
         life.set_ready(true);
         assert!(!life.is_ready(), "a probe may finish after the stop");
         life.stop();
+    }
+
+    #[tokio::test]
+    async fn a_process_is_unready_for_a_while_before_it_stops() {
+        let life = Lifecycle::new(Duration::from_secs(1));
+        life.set_ready(true);
+        let drained = life.clone();
+        let started = std::time::Instant::now();
+        let drain = life.spawn("drain", async move { drained.drain_and_stop(Duration::from_millis(200)).await });
+        while !life.is_draining() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!life.is_ready() && !life.is_stopping());
+        life.set_ready(true);
+        assert_eq!((life.is_ready(), life.unready_reason()), (false, "stopping".to_owned()));
+        life.stopping().await;
+        assert!(started.elapsed() >= Duration::from_millis(200));
+        drain.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_stop_ends_the_drain() {
+        let life = Lifecycle::new(Duration::from_secs(1));
+        let drained = life.clone();
+        let drain = life.spawn("drain", async move { drained.drain_and_stop(Duration::from_secs(600)).await });
+        life.stop();
+        drain.await.unwrap();
     }
 
     #[tokio::test]

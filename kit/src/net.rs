@@ -19,6 +19,12 @@ use tokio_rustls::TlsStream;
 
 use crate::tls::ClientTls;
 
+mod service_addresses;
+mod store_addresses;
+
+pub use service_addresses::{BadServiceAddresses, ServiceAddresses};
+pub use store_addresses::{BadStoreAddresses, BadStoreName, NoStoreAddress, StoreAddresses, StoreName};
+
 /// Time for which binding a port that is in use is retried.
 const BIND_RETRY_TIMEOUT: Duration = Duration::from_secs(3);
 const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -86,12 +92,41 @@ impl Address {
     /// When the connection is refused, the address does not resolve, or one side does not accept the certificate of the other.
     pub async fn connect_with_tls(&self, tls: &ClientTls) -> io::Result<Stream> {
         let Self::Tcp(authority) = self else { return self.connect().await };
-        let name = ServerName::try_from(host(authority).to_owned())
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, format!("`{self}` has no name for TLS")))?;
-        let stream = TcpStream::connect(authority).await?;
-        stream.set_nodelay(true)?;
-        let stream = tls.connector().connect(name, stream).await?;
-        Ok(Stream::Tls(Box::new(stream.into())))
+        let name = self.tls_name()?;
+        tls_stream(TcpStream::connect(authority).await?, name, tls).await
+    }
+
+    /// Opens a connection to `socket`, one of those that the host of this address stands for, with mutual TLS if `tls` is given.
+    ///
+    /// # Errors
+    /// When the connection is refused, or one side does not accept the certificate of the other.
+    pub async fn connect_to(&self, socket: SocketAddr, tls: Option<&ClientTls>) -> io::Result<Stream> {
+        let stream = TcpStream::connect(socket).await?;
+        match tls {
+            Some(tls) => tls_stream(stream, self.tls_name()?, tls).await,
+            None => {
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+        }
+    }
+
+    /// Returns the `HOST:PORT` of an address whose host is a name, which may stand for several machines. `localhost` is one machine.
+    #[must_use]
+    pub fn host_name(&self) -> Option<&str> {
+        match self {
+            Self::Tcp(authority) if !self.is_local() && host(authority).parse::<IpAddr>().is_err() => Some(authority),
+            Self::Tcp(_) | Self::Unix(_) => None,
+        }
+    }
+
+    /// Returns the name that the certificate of the server must have.
+    fn tls_name(&self) -> io::Result<ServerName<'static>> {
+        let name = match self {
+            Self::Tcp(authority) => ServerName::try_from(host(authority).to_owned()).ok(),
+            Self::Unix(_) => None,
+        };
+        name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("`{self}` has no name for TLS")))
     }
 
     /// Returns whether connections to the address stay on this machine: it is a Unix socket, a loopback address, or `localhost`.
@@ -138,6 +173,12 @@ impl Address {
             }
         }
     }
+}
+
+async fn tls_stream(stream: TcpStream, name: ServerName<'static>, tls: &ClientTls) -> io::Result<Stream> {
+    stream.set_nodelay(true)?;
+    let stream = tls.connector().connect(name, stream).await?;
+    Ok(Stream::Tls(Box::new(stream.into())))
 }
 
 /// Returns the host of a `HOST:PORT`, without the brackets of an IPv6 address.

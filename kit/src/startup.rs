@@ -1,6 +1,8 @@
-//! Start of a process: opening its database and its listeners, and the error of a failed start.
+//! Start of a process: waiting for its database and Redis, opening its database and its listeners, and the error of a failed start.
 //!
 //! Not here: keys and authentication, which are in [`crate::credentials`].
+
+mod wait;
 
 use ferrite_proto::grant::BadKey;
 use futures_util::future::BoxFuture;
@@ -9,6 +11,8 @@ use crate::config::{DatabaseArgs, ServeArgs};
 use crate::db::{Db, DbError, Migrations};
 use crate::net::Listener;
 use crate::service_key::ServiceKeyError;
+
+pub use wait::wait_for_servers;
 
 /// The error of a process that cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -31,8 +35,16 @@ pub enum StartError {
         source: BadKey,
     },
     /// The URL of Redis is malformed.
-    #[error("Redis URL is not valid")]
+    #[error("FERRITE_REDIS_URL is not valid: `redis://[[USER]:PASSWORD@]HOST[:PORT][/NUMBER]` is expected")]
     Redis,
+    /// A setting, or the file that it names, cannot be used.
+    #[error("{setting}: {source}")]
+    Setting {
+        /// The variable of the setting.
+        setting: &'static str,
+        /// The reason.
+        source: Box<StartError>,
+    },
     /// Any other failure; the text is the reason.
     #[error("{0}")]
     Other(String),
@@ -41,19 +53,58 @@ pub enum StartError {
 /// The life of a service, from start to stop. Boxed: a service's `run` is compiled in its own crate, not again in the program.
 pub type ServiceFuture = BoxFuture<'static, Result<(), StartError>>;
 
+impl StartError {
+    /// Names the setting that an error comes from, by its variable.
+    #[must_use]
+    pub fn of(self, setting: &'static str) -> Self {
+        Self::Setting { setting, source: Box::new(self) }
+    }
+}
+
+/// Returns an error and its causes as one line.
+#[must_use]
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // Some errors repeat their cause in their own text.
+        if !line.contains(&text) {
+            line = format!("{line}: {text}");
+        }
+        cause = error.source();
+    }
+    line.replace('\n', " ")
+}
+
 impl DatabaseArgs {
-    /// Opens the database and runs the migrations; with `no_migrate` only checks that the schema is up to date.
+    /// Checks the form of the URL, without connecting.
+    ///
+    /// # Errors
+    /// [`StartError::Database`] when it has another scheme or does not parse.
+    pub fn check(&self) -> Result<(), StartError> {
+        Db::is_server(self.url()).map(drop).map_err(StartError::Database)
+    }
+
+    /// Opens the database and runs the migrations; with `no_migrate` only checks that the schema is up to date. With
+    /// `allow_newer_schema` it may have migrations that this program does not know.
     ///
     /// # Errors
     /// [`StartError::Database`] when the database cannot be opened, a migration fails, or the schema is not up to date and
     /// `no_migrate` is set.
     pub fn open<'a>(&'a self, migrations: &'a Migrations) -> BoxFuture<'a, Result<Db, StartError>> {
         Box::pin(async move {
-            let db = Db::open(&self.database_url, self.database_connections).await?;
-            if self.no_migrate {
-                migrations.check(&db).await?;
-            } else {
-                migrations.run(&db).await?;
+            let db = Db::open(self.url(), self.database_connections).await?;
+            let mut outcome = if self.no_migrate { migrations.check(&db).await } else { migrations.run(&db).await };
+            if self.allow_newer_schema && outcome.as_ref().is_err_and(DbError::is_newer_schema) {
+                // What this program needs must be there all the same.
+                outcome = migrations.check(&db).await;
+            }
+            match outcome {
+                Err(error) if self.allow_newer_schema && error.is_newer_schema() => {
+                    tracing::warn!(%error, "going on with the schema of a newer program");
+                }
+                outcome => outcome?,
             }
             Ok(db)
         })

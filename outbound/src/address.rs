@@ -121,6 +121,14 @@ const IPV6_CLASSES: &[(Ipv6Addr, u8, AddressClass)] = &[
 /// Global unicast: the only part of IPv6 whose addresses are assigned to hosts of the Internet.
 const IPV6_GLOBAL: (Ipv6Addr, u8) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
+/// Returns the networks whose addresses are not public, for firewalls beside the process: an address and the length of the prefix. Of
+/// IPv6, whatever is not global unicast (`2000::/3`) is not public either.
+pub fn special_networks() -> impl Iterator<Item = (IpAddr, u8)> {
+    let ipv4 = IPV4_CLASSES.iter().map(|(network, prefix, _)| (IpAddr::V4(*network), *prefix));
+    let ipv6 = IPV6_CLASSES.iter().map(|(network, prefix, _)| (IpAddr::V6(*network), *prefix));
+    ipv4.chain(ipv6)
+}
+
 /// Returns the class of an address; `None` if it is public.
 pub(crate) fn classify(address: IpAddr) -> Option<AddressClass> {
     match address {

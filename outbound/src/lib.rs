@@ -30,7 +30,7 @@ mod tests;
 mod tls;
 mod url;
 
-pub use address::AddressClass;
+pub use address::{AddressClass, special_networks};
 pub use allow::{AllowList, AllowListError};
 pub use client::Client;
 pub use config::OutboundArgs;

@@ -8,6 +8,8 @@ pub const GRANT: &str = "ferrite-grant";
 pub const SERVICE: &str = "ferrite-service";
 /// IP address of a client, or its network, as the gateway sees it. Ignored unless the caller is one of Ferrite's own processes.
 pub const CLIENT: &str = "ferrite-client";
+/// Name of the git store that a request is for. A git-svc refuses a request for another store than its own.
+pub const STORE: &str = "ferrite-store";
 /// Key that makes a write safe to repeat: the same key and request get the same response.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Reason of a failure on plain HTTP between processes, the counterpart of `ErrorInfo.reason` on gRPC.

@@ -1,12 +1,16 @@
-//! Creation of accounts without a running service: for the launcher's first start and for the command line.
+//! Accounts and git stores without a running service: for the launcher's first start and for the command line.
 //!
 //! Not here: RPCs that clients can call.
+
+mod git_stores;
 
 use ferrite_kit::db::{Db, Tx};
 use ferrite_kit::startup::StartError;
 use ferrite_kit::{Clock, Secret};
 
+pub use self::git_stores::GitStores;
 pub use crate::model::{NewUser, User};
+pub use crate::store::GitStore;
 
 use crate::auth::Passwords;
 use crate::error::RepoError;
@@ -27,9 +31,15 @@ pub struct Accounts {
 /// # Errors
 /// When the database cannot be reached, or its schema is newer than this program.
 pub async fn open(database_url: &Secret) -> Result<Accounts, StartError> {
+    Ok(Accounts::over(open_database(database_url).await?))
+}
+
+async fn open_database(database_url: &Secret) -> Result<Db, StartError> {
+    // Once, so that a server that is out of reach is told at once, and why.
+    Db::reach(database_url).await?;
     let db = Db::open(database_url, 2).await?;
     migrations().run(&db).await?;
-    Ok(Accounts::over(db))
+    Ok(db)
 }
 
 impl Accounts {

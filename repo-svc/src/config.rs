@@ -3,10 +3,11 @@
 //! Not here: settings that all services share, which are part of the kit.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, value_parser};
 use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
-use ferrite_kit::net::Address;
+use ferrite_kit::net::{ServiceAddresses, StoreAddresses, StoreName};
 use ferrite_outbound::OutboundArgs;
 
 use crate::store::OwnerLimits;
@@ -37,19 +38,25 @@ pub struct Config {
 
     /// Address of issue-svc, for events.
     #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
-    pub issue_address: Address,
+    pub issue_address: ServiceAddresses,
 
     /// Address of hook-svc, for events.
     #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
-    pub hook_address: Address,
+    pub hook_address: ServiceAddresses,
 
     /// Address of git-svc, for events and to create and delete repositories.
+    /// With several stores a pattern, `{store}.git-svc:7004`, or a list, `git-0=HOST:PORT,git-1=HOST:PORT`.
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
-    pub git_address: Address,
+    pub git_address: StoreAddresses,
 
-    /// Name of the git store on which new repositories are placed.
-    #[arg(long, env = "FERRITE_REPO_STORE", default_value = "default")]
-    pub store: String,
+    /// Names of the git stores of a new installation, with commas between them. Without effect once there is a store: further ones are
+    /// added by administrators.
+    #[arg(long, env = "FERRITE_REPO_STORE", default_value = "default", value_delimiter = ',')]
+    pub store: Vec<StoreName>,
+
+    /// Choice of a git store for new repositories.
+    #[command(flatten)]
+    pub placement: PlacementArgs,
 
     /// Branch that HEAD of a new repository points to.
     #[arg(long, env = "FERRITE_REPO_DEFAULT_BRANCH", default_value = "main", value_parser = branch)]
@@ -86,7 +93,7 @@ impl Config {
     /// # Errors
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
-        let peers = [&self.issue_address, &self.hook_address, &self.git_address];
+        let peers = [&self.issue_address, &self.hook_address].into_iter().flatten().chain(self.git_address.addresses());
         self.trust.tls.check(self.serve.listen.iter().chain(peers))
     }
 }
@@ -111,6 +118,25 @@ pub struct SignInArgs {
     /// Window in which wrong passwords are counted together, in seconds.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_WINDOW", default_value_t = 600, value_parser = value_parser!(u32).range(1..=86_400))]
     pub sign_in_window: u32,
+}
+
+/// Choice of a git store for new repositories.
+#[derive(Args, Clone, Debug)]
+pub struct PlacementArgs {
+    /// Seconds between two questions to each git store how much space it has.
+    #[arg(long, env = "FERRITE_REPO_STORE_POLL_SECONDS", default_value_t = 10, value_parser = value_parser!(u32).range(1..=3_600))]
+    pub store_poll_seconds: u32,
+
+    /// Bytes that stay free on a git store: one with no more gets no new repositories while there are several stores.
+    #[arg(long, env = "FERRITE_REPO_STORE_RESERVE_BYTES", default_value_t = 1 << 30)]
+    pub store_reserve_bytes: u64,
+}
+
+impl PlacementArgs {
+    /// Returns the time between two questions to each store.
+    pub(crate) fn poll_interval(&self) -> Duration {
+        Duration::from_secs(self.store_poll_seconds.into())
+    }
 }
 
 /// Limits on what one account owns, for accounts for which administrators have set none.

@@ -179,6 +179,24 @@ pub enum RepoError {
     /// git-svc cannot be reached.
     #[error("the git store cannot be reached")]
     StoreUnavailable,
+    /// No git store has a weight above zero.
+    #[error("no git store takes new repositories")]
+    NoOpenStore,
+    /// The git stores that answer have no more space than the reserve.
+    #[error("no git store has space for a new repository")]
+    NoStoreSpace,
+    /// There is no such git store.
+    #[error("store does not exist")]
+    StoreNotFound,
+    /// Repositories are placed on the git store.
+    #[error("the store still has repositories")]
+    StoreNotEmpty,
+    /// There are as many git stores as there may be.
+    #[error("there are {limit} stores, which is the limit")]
+    StoreLimit {
+        /// The limit.
+        limit: i64,
+    },
     /// The write was interrupted and undone.
     #[error("the operation was interrupted")]
     Interrupted,
@@ -198,7 +216,7 @@ pub enum RepoError {
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
     /// The database failed.
-    #[error("storage failure")]
+    #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
 
@@ -233,6 +251,7 @@ impl ServiceError for RepoError {
             | Self::TopicNotFound
             | Self::ReleaseNotFound
             | Self::AssetNotFound
+            | Self::StoreNotFound
             | Self::MigrationNotFound => Kind::NotFound,
             Self::RepositoryExists { .. }
             | Self::UserExists(_)
@@ -251,15 +270,19 @@ impl ServiceError for RepoError {
             | Self::OwnersTeam
             | Self::OwnsRepositories
             | Self::BelongsToOrganizations
+            | Self::NoStoreSpace
+            | Self::StoreNotEmpty
+            | Self::StoreLimit { .. }
             | Self::LastAdministrator => Kind::FailedPrecondition,
             Self::NotYourTokens
             | Self::OrganizationMemberRequired
             | Self::OrganizationOwnerRequired
             | Self::TransferReceiverRequired => Kind::PermissionDenied,
             Self::TooManyAttempts { .. } | Self::TooManyCreations { .. } => Kind::RateLimited,
-            Self::Busy | Self::StoreUnavailable => Kind::Overloaded,
+            Self::Busy | Self::StoreUnavailable | Self::NoOpenStore => Kind::Overloaded,
             Self::Interrupted => Kind::Aborted,
-            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) | Self::UnlistedOperation { .. } => Kind::Internal,
+            Self::Storage(_) | Self::Hashing(_) | Self::UnlistedOperation { .. } => Kind::Internal,
+            Self::Store(error) => error.kind(),
             Self::Auth(error) => error.kind(),
             Self::Idempotency(error) => error.kind(),
         }
@@ -308,8 +331,15 @@ impl ServiceError for RepoError {
             Self::TooManyAttempts { .. } => "TOO_MANY_ATTEMPTS",
             Self::Busy => "BUSY",
             Self::StoreUnavailable => "STORE_UNAVAILABLE",
+            Self::NoOpenStore => "NO_OPEN_STORE",
+            // The reason of a store whose disk is full.
+            Self::NoStoreSpace => "STORE_FULL",
+            Self::StoreNotFound => "STORE_NOT_FOUND",
+            Self::StoreNotEmpty => "STORE_NOT_EMPTY",
+            Self::StoreLimit { .. } => "STORE_LIMIT_REACHED",
             Self::Interrupted => "INTERRUPTED",
-            Self::Storage(_) | Self::Hashing(_) | Self::Store(_) | Self::UnlistedOperation { .. } => "INTERNAL",
+            Self::Storage(_) | Self::Hashing(_) | Self::UnlistedOperation { .. } => "INTERNAL",
+            Self::Store(error) => error.reason(),
             Self::Auth(error) => error.reason(),
             Self::Idempotency(error) => error.reason(),
         }
@@ -336,7 +366,8 @@ impl ServiceError for RepoError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::TooManyAttempts { retry_after } | Self::TooManyCreations { retry_after, .. } => Some(*retry_after),
-            Self::Busy | Self::StoreUnavailable => Some(Duration::from_secs(1)),
+            Self::Busy | Self::StoreUnavailable | Self::NoOpenStore => Some(Duration::from_secs(1)),
+            Self::Store(error) if error.is_unavailable() => Some(Duration::from_secs(1)),
             _ => None,
         }
     }
@@ -350,7 +381,9 @@ impl From<RepoError> for Status {
             RepoError::Auth(error) => error.into(),
             RepoError::Idempotency(error) => error.into(),
             error => {
-                if error.kind() == Kind::Internal {
+                if let RepoError::Store(cause) = &error {
+                    cause.log("a request");
+                } else if error.kind() == Kind::Internal {
                     tracing::error!(cause = ?error, "request failed: {error}");
                 }
                 to_status(&error)

@@ -2,7 +2,7 @@
 //! permissions: the other services ask it, or accept a grant that it signed.
 //!
 //! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `state`, `admin`, `background`,
-//! `auth`, `creation_limit`, `store`, `access`, `model`, `error`, `config`.
+//! `placement`, `auth`, `creation_limit`, `store`, `access`, `model`, `error`, `config`.
 //!
 //! Not here: the contents of repositories (git-svc), issues, webhooks, JSON.
 
@@ -14,9 +14,11 @@ mod config;
 mod creation_limit;
 mod error;
 mod model;
+mod placement;
 mod rpc;
 mod state;
 mod store;
+mod telemetry;
 #[cfg(test)]
 mod testing;
 
@@ -26,7 +28,7 @@ use std::time::Duration;
 use ferrite_kit::credentials::ServiceCredentials;
 use ferrite_kit::net::Listener;
 use ferrite_kit::server::{GrpcServer, serve_all, watch_readiness};
-use ferrite_kit::startup::{ServiceFuture, StartError};
+use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::grant::{Grant, IssueReach, Signer};
 use ferrite_proto::{Permission, ServiceRole};
@@ -34,7 +36,7 @@ use ferrite_proto::{Permission, ServiceRole};
 pub use config::Config;
 pub use error::RepoError;
 
-use crate::background::{DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, Sweeper};
+use crate::background::{DownloadWriter, FileSweeper, LastUseWriter, MigrationSweeper, StorePoller, Sweeper};
 use crate::state::AppState;
 
 /// Serves accounts and repositories on `listeners` until `life` stops and requests in flight are done.
@@ -45,25 +47,46 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
     Box::pin(start(config, listeners, life))
 }
 
+/// Checks the settings and the files that they name, before an address is bound.
+///
+/// # Errors
+/// When a key, that of grants included, cannot be read or is not that of this role, or the URL of the database is malformed.
+pub fn check(config: &Config) -> Result<(), StartError> {
+    let clock = Clock::system();
+    let trust = config.trust.load(ServiceRole::RepoSvc, &clock)?;
+    signer(config, &trust, &clock).map_err(|error| error.of("FERRITE_GRANT_KEY_FILE"))?;
+    config.database.check()
+}
+
+/// Waits until the database and Redis can be used, and migrates the schema.
+pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
+    startup::wait_for_servers(Some((&config.database, store::migrations())), &config.trust, life)
+}
+
 async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Result<(), StartError> {
+    ferrite_kit::telemetry::describe(telemetry::METRICS);
     let clock = Clock::system();
     let trust = config.trust.load(ServiceRole::RepoSvc, &clock)?;
     let signer = signer(&config, &trust, &clock)?;
     let db = config.database.open(&store::migrations()).await?;
     let state = Arc::new(AppState::new(config, &trust, signer, db.clone(), clock, life.clone()));
-    state.repositories.add_store(&state.config.store, state.clock.now_us()).await?;
+    state.stores.table().add_first(&state.config.store, state.clock.now_us()).await?;
+    state.stores.refresh().await?;
 
     state.relay.start(state.config.database.event_retention, &life);
+    StorePoller::new(state.stores.clone(), state.config.placement.poll_interval()).start(&life);
     Sweeper::new(state.repositories.clone(), state.storage.clone(), state.clock.clone()).start(&life);
     let (repositories, migrations) = (state.repositories.clone(), state.migrations.clone());
     let sweeper =
         MigrationSweeper::new(state.db.clone(), repositories, migrations, state.storage.clone(), state.clock.clone());
     sweeper.start(&life);
-    FileSweeper::new(state.releases.clone(), state.storage.clone(), state.clock.clone()).start(&life);
+    let stores = state.stores.table().clone();
+    FileSweeper::new(state.releases.clone(), stores, state.storage.clone(), state.clock.clone()).start(&life);
     let download_writer = DownloadWriter::new(Arc::clone(&state.downloads), state.releases.clone());
     download_writer.clone().start(&life);
     let last_use_writer = LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone());
     last_use_writer.clone().start(&life);
+    db.report_connections(&life);
     let probe = move || {
         let db = db.clone();
         async move { db.ping().await }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use ferrite_kit::auth::TokenCache;
 use ferrite_kit::credentials::ServiceCredentials;
 use ferrite_kit::db::Db;
-use ferrite_kit::grpc::Channel;
-use ferrite_kit::outbox::Relay;
+use ferrite_kit::grpc::StoreChannel;
+use ferrite_kit::outbox::{Relay, Subscribers};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::ServiceRole;
 use ferrite_proto::grant::Signer;
@@ -17,8 +17,9 @@ use crate::auth::{CredentialChecker, Grants, LastUse, Passwords, Throttle, Token
 use crate::background::DownloadCounts;
 use crate::config::Config;
 use crate::creation_limit::CreationLimit;
+use crate::placement::GitStores;
 use crate::store::{
-    AccountStore, AuditStore, AvatarStore, CollaboratorStore, DeployKeyStore, MigrationStore, OrganizationStore,
+    AccountStore, AuditStore, AvatarStore, CollaboratorStore, DeployKeyStore, GitStoreTable, MigrationStore, OrganizationStore,
     ProfileStore, PublicKeyStore, QuotaStore, RelationStore, ReleaseStore, RepositoryStore, SignInAddressStore,
     TeamStore, TokenStore, TransferStore,
 };
@@ -53,8 +54,10 @@ pub(crate) struct AppState {
     pub(crate) grants: Grants,
     /// Redis cache of the identities behind tokens; `None` without Redis.
     pub(crate) cache: Option<TokenCache>,
-    /// Channel to git-svc.
-    pub(crate) storage: Channel,
+    /// Channel to git-svc: to the store that each call names.
+    pub(crate) storage: StoreChannel,
+    /// The git stores as this process sees them.
+    pub(crate) stores: GitStores,
     pub(crate) relay: Relay,
     pub(crate) life: Lifecycle,
     pub(crate) clock: Clock,
@@ -77,11 +80,15 @@ impl AppState {
         clock: Clock,
         life: Lifecycle,
     ) -> Self {
-        let subscribers = [
-            ("issue-svc", trust.channel(ServiceRole::IssueSvc, &config.issue_address)),
-            ("hook-svc", trust.channel(ServiceRole::HookSvc, &config.hook_address)),
-            ("git-svc", trust.channel(ServiceRole::GitSvc, &config.git_address)),
-        ];
+        // Those of the git stores are added when it is known which there are.
+        let subscribers = Subscribers::from([
+            ("issue-svc".into(), trust.channel(ServiceRole::IssueSvc, &config.issue_address)),
+            ("hook-svc".into(), trust.channel(ServiceRole::HookSvc, &config.hook_address)),
+        ]);
+        let relay = Relay::new(db.clone(), clock.clone(), subscribers);
+        let storage = trust.store_channel(&config.git_address);
+        let (table, reserve) = (GitStoreTable::new(db.clone()), config.placement.store_reserve_bytes);
+        let stores = GitStores::new(table, storage.clone(), relay.clone(), reserve, clock.clone());
         let accounts = AccountStore::new(db.clone());
         let tokens = TokenStore::new(db.clone());
         let passwords = Passwords::new();
@@ -120,8 +127,9 @@ impl AppState {
             quotas,
             grants: Grants::new(signer, clock.clone()),
             cache: trust.token_cache.clone(),
-            storage: trust.channel(ServiceRole::GitSvc, &config.git_address),
-            relay: Relay::new(db.clone(), clock.clone(), subscribers.into_iter().collect()),
+            storage,
+            stores,
+            relay,
             db,
             life,
             clock,

@@ -58,9 +58,14 @@ pub(crate) struct UpArgs {
         long = "admin-password-from-environment",
         env = "FERRITE_ADMIN_PASSWORD",
         hide = true,
-        hide_env_values = true
+        hide_env_values = true,
+        conflicts_with = "admin_password_file"
     )]
-    pub(super) admin_password: Option<Secret>,
+    admin_password: Option<Secret>,
+
+    /// File that holds the password of the first administrator.
+    #[arg(long, env = "FERRITE_ADMIN_PASSWORD_FILE", value_name = "FILE", value_parser = ferrite_kit::config::secret_file)]
+    admin_password_file: Option<Secret>,
 
     /// Stops when standard input ends.
     #[arg(long, env = "FERRITE_STOP_WITH_STDIN", hide = true)]
@@ -68,6 +73,14 @@ pub(crate) struct UpArgs {
 
     #[command(flatten)]
     pub(super) telemetry: TelemetryArgs,
+}
+
+impl UpArgs {
+    /// Returns the password that the settings give the first administrator.
+    pub(super) fn admin_password(&self) -> Option<&Secret> {
+        let given = self.admin_password.as_ref().filter(|password| !password.expose().is_empty());
+        given.or(self.admin_password_file.as_ref())
+    }
 }
 
 /// Checks a list of destinations, which the services get as it is.

@@ -11,7 +11,7 @@ use crate::password;
 pub(super) async fn ensure_first_administrator(args: &UpArgs) -> Result<(), String> {
     let database = Secret::new(plan::REPO_DATABASE_URL);
     let accounts = repo_svc::admin::open(&database).await.map_err(|error| error_chain(&error))?;
-    let given = args.admin_password.as_ref().filter(|password| !password.expose().is_empty());
+    let given = args.admin_password();
     let generated = password::generate().map_err(|error| format!("the system gives no random numbers: {error}"))?;
     let password = given.cloned().unwrap_or_else(|| Secret::new(generated.clone()));
     let is_created = accounts

@@ -5,7 +5,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 const PRIVATE_FOLDER_MODE: u32 = 0o700;
-const PRIVATE_FILE_MODE: u32 = 0o600;
+/// Mode of files that only their owner reads.
+pub(super) const PRIVATE_FILE_MODE: u32 = 0o600;
 
 /// The data folder, locked until this is dropped.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl DataFolder {
 }
 
 /// Creates a folder if necessary and makes it accessible to its owner only.
-pub(super) fn create_private_folder(path: &Path) -> std::io::Result<()> {
+pub(crate) fn create_private_folder(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER_MODE).create(path)?;
     std::fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER_MODE))
 }

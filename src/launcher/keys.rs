@@ -9,9 +9,9 @@
 //!
 //! Not here: the host keys of SSH, which the gateway generates in the same folder.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use ed25519_dalek::SigningKey;
@@ -22,7 +22,7 @@ use rand::rngs::OsRng;
 
 use ferrite_proto::ServiceRole;
 
-use super::folder::create_private_folder;
+use super::folder::{PRIVATE_FILE_MODE, create_private_folder};
 
 /// File of the private key that signs grants.
 pub(super) const GRANT_KEY_FILE: &str = "grant.pem";
@@ -48,7 +48,10 @@ pub(crate) fn ensure(folder: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("keys in {}: {error}", folder.display());
     let public_folder = folder.join(SERVICE_PUBLIC_FOLDER);
     create_private_folder(folder).map_err(failed)?;
-    create_private_folder(&public_folder).map_err(failed)?;
+    // Public keys may be open to other users: the mode of a folder that is there stays.
+    if !public_folder.is_dir() {
+        create_private_folder(&public_folder).map_err(failed)?;
+    }
     ensure_pair((folder, GRANT_KEY_FILE), (folder, GRANT_PUBLIC_KEY_FILE))?;
     for role in ServiceRole::ALL {
         ensure_pair((folder, &service_key_file(role)), (&public_folder, &format!("{role}.pub.pem")))?;
@@ -97,12 +100,21 @@ fn random() -> Result<[u8; 32], String> {
 
 /// Writes a private file atomically, and syncs it to disk before it returns.
 fn write(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
+    write_with_mode(folder, name, content, PRIVATE_FILE_MODE)
+}
+
+/// Writes a file of the given mode atomically, and syncs it to disk before it returns.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(crate) fn write_with_mode(folder: &Path, name: &str, content: &[u8], mode: u32) -> std::io::Result<()> {
     let unfinished = folder.join(format!(".{name}.new"));
     match std::fs::remove_file(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_FILE_MODE).open(&unfinished)?;
+    file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(content)?;
     file.sync_all()?;
     std::fs::rename(&unfinished, folder.join(name))?;
@@ -111,7 +123,6 @@ fn write(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
 
     use ferrite_proto::grant::{Grant, IssueReach, Signer, Verifier};

@@ -14,14 +14,14 @@ mod folder;
 mod keys;
 mod plan;
 mod preflight;
-mod probe;
+pub(crate) mod probe;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ferrite_kit::config::TelemetryArgs;
 use ferrite_kit::{Lifecycle, telemetry};
+use sd_notify::NotifyState;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -30,8 +30,10 @@ use crate::role::{StopSignals, in_runtime, stop_with_stdin};
 pub(crate) use args::UpArgs;
 use child::{ChildEvent, Children};
 use folder::DataFolder;
-pub(crate) use keys::ensure as ensure_keys;
+pub(crate) use folder::create_private_folder;
+pub(crate) use keys::{ensure as ensure_keys, write_with_mode as write_file};
 use plan::Plan;
+pub(crate) use plan::admin_sockets;
 
 /// Time limit for all children together to become ready for the first time.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -43,8 +45,7 @@ pub(crate) fn start(args: &UpArgs) -> ExitCode {
 
 async fn up(args: &UpArgs) -> Result<(), String> {
     // The launcher exports no traces; its children do.
-    let own_telemetry = TelemetryArgs { otlp_endpoint: None, ..args.telemetry.clone() };
-    telemetry::init("up", &own_telemetry).map_err(|error| error.to_string())?;
+    telemetry::init_without_export("up", &args.telemetry).map_err(|error| error.to_string())?;
     let mut signals = StopSignals::new().map_err(|error| format!("cannot watch signals: {error}"))?;
     preflight::require_git().await?;
     let folder = DataFolder::open(&args.data)?;
@@ -64,9 +65,17 @@ async fn up(args: &UpArgs) -> Result<(), String> {
     let (event_sender, mut events) = mpsc::unbounded_channel();
     let mut children = Children::start(&plan, &event_sender)?;
     let outcome = watch(&plan, &mut events, &mut signals, &life, &children).await;
+    notify_service_manager(NotifyState::Stopping);
     children.stop(args.grace, &mut signals).await;
     drop(folder);
     outcome
+}
+
+/// Tells systemd the state of the service, where systemd started it and wants to know.
+fn notify_service_manager(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "cannot tell the service manager");
+    }
 }
 
 /// Handles the events of the children. Returns when the launcher is asked to stop, or a child cannot be started.
@@ -95,6 +104,7 @@ async fn watch(
                     if starting.is_empty() {
                         children.set_all_ready();
                         print_line(&format!("ready: {}", plan.http_url()));
+                        notify_service_manager(NotifyState::Ready);
                     }
                 }
                 ChildEvent::Ready(role) => tracing::info!(role, "ready again"),

@@ -24,6 +24,9 @@ pub(super) const GRPC_ADDRESSES: &[(&str, &str)] = &[
 const INHERITED_VARIABLES: &[&str] =
     &["PATH", "LANG", "LC_ALL", "TZ", "RUST_BACKTRACE", "FERRITE_EVENT_RETENTION_SECONDS"];
 
+/// Beginning of the variables that set the export of traces, which children inherit too.
+const TRACE_PREFIX: &str = "OTEL_";
+
 /// One process.
 #[derive(Clone, Debug)]
 pub(super) struct Spec {
@@ -110,6 +113,16 @@ fn socket(name: &str) -> String {
     format!("unix:run/{name}.sock")
 }
 
+fn admin_socket(role: &str) -> String {
+    format!("run/{}.admin.sock", role.trim_end_matches("-svc"))
+}
+
+/// Returns the roles and the addresses of their private listeners, relative to the data folder.
+pub(crate) fn admin_sockets() -> impl Iterator<Item = (&'static str, Address)> {
+    let services = GRPC_ADDRESSES.iter().map(|(role, _)| *role);
+    services.chain(["gateway"]).map(|role| (role, Address::Unix(admin_socket(role).into())))
+}
+
 fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
@@ -136,7 +149,7 @@ impl SpecBuilder<'_> {
     }
 
     fn spec<const N: usize>(&self, role: &'static str, listen: &str, role_arguments: [Vec<String>; N]) -> Spec {
-        let admin = format!("run/{}.admin.sock", role.trim_end_matches("-svc"));
+        let admin = admin_socket(role);
         // Half of the launcher's grace period each, because the groups stop one after the other.
         let grace = (self.args.grace.as_secs() / 2).max(1).to_string();
         let mut arguments = strings(&["--listen", listen, "--admin-listen", &format!("unix:{admin}")]);
@@ -167,9 +180,6 @@ impl SpecBuilder<'_> {
             };
             arguments.extend(strings(&["--log-format", format]));
         }
-        if let Some(endpoint) = &telemetry.otlp_endpoint {
-            arguments.extend(strings(&["--otlp-endpoint", endpoint]));
-        }
         arguments
     }
 
@@ -186,12 +196,14 @@ fn http_scheme() -> &'static str {
     if environment("gateway").iter().any(has_tls) { "https" } else { "http" }
 }
 
-/// Returns the environment of a child: a few general variables, and the settings of its own role (such as `FERRITE_GIT_…`).
+/// Returns the environment of a child: a few general variables, those of traces, and the settings of its own role (such as
+/// `FERRITE_GIT_…`).
 fn environment(role: &str) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     let prefix = format!("FERRITE_{}_", role.trim_end_matches("-svc").to_uppercase());
     std::env::vars_os()
         .filter(|(name, _)| {
-            name.to_str().is_some_and(|name| INHERITED_VARIABLES.contains(&name) || name.starts_with(&prefix))
+            let is_inherited = |name: &str| INHERITED_VARIABLES.contains(&name) || name.starts_with(TRACE_PREFIX);
+            name.to_str().is_some_and(|name| is_inherited(name) || name.starts_with(&prefix))
         })
         .collect()
 }

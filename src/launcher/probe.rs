@@ -1,4 +1,4 @@
-//! Polls the readiness endpoint on a child's private listener.
+//! Asks a process for its readiness on its private listener.
 
 use std::time::Duration;
 
@@ -8,22 +8,36 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const POLL_INTERVAL: Duration = Duration::from_millis(15);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 const REQUEST: &[u8] = b"GET /readyz HTTP/1.1\r\nhost: ferrite\r\nconnection: close\r\n\r\n";
-const READY_STATUS_LINE: &[u8] = b"HTTP/1.1 200 ";
+const READY_STATUS_LINE: &str = "HTTP/1.1 200 ";
+/// Longest answer that is read.
+const MAX_ANSWER_BYTES: u64 = 4096;
 
 /// Returns once the process behind `address` is ready.
 pub(super) async fn until_ready(address: &Address) {
     loop {
-        if matches!(tokio::time::timeout(REQUEST_TIMEOUT, is_ready(address)).await, Ok(Ok(true))) {
+        if matches!(tokio::time::timeout(REQUEST_TIMEOUT, ask(address)).await, Ok(Ok(Ok(())))) {
             return;
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn is_ready(address: &Address) -> std::io::Result<bool> {
+/// Asks the process behind `address` once. Returns what it says if it is not ready, as one line.
+///
+/// # Errors
+/// When the process cannot be reached.
+pub(crate) async fn ask(address: &Address) -> std::io::Result<Result<(), String>> {
     let mut stream = address.connect().await?;
     stream.write_all(REQUEST).await?;
-    let mut head = [0; READY_STATUS_LINE.len()];
-    stream.read_exact(&mut head).await?;
-    Ok(head == READY_STATUS_LINE)
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
+    let answer = String::from_utf8_lossy(&answer);
+    if answer.starts_with(READY_STATUS_LINE) {
+        return Ok(Ok(()));
+    }
+    let said = match answer.split_once("\r\n\r\n") {
+        Some((_, body)) if !body.trim().is_empty() => body.trim(),
+        _ => answer.lines().next().unwrap_or_default(),
+    };
+    Ok(Err(said.replace(|c: char| c.is_control(), " ")))
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::harness::ssh::client_of;
-use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User};
+use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, is_slow};
 
 on_profiles! {
     embedded {
@@ -61,7 +61,7 @@ async fn oversized_commits_and_tags_are_refused_by_name_over_http_and_ssh(cluste
     git.run("work", &["push", "-q", &urls[0], "main"]).await;
     let (tip, tree) =
         (git.run("work", &["rev-parse", "main"]).await, git.run("work", &["rev-parse", "main^{tree}"]).await);
-    let message = text(LONG_MESSAGE_BYTES);
+    let message = text(if is_slow() { LONG_MESSAGE_BYTES } else { 5 * MAX_COMMIT_BYTES });
     let commit = |parents: usize, message: &str| {
         format!("tree {tree}\n{}{PEOPLE}\n{message}", format!("parent {tip}\n").repeat(parents)).into_bytes()
     };

@@ -21,6 +21,7 @@ on_profiles! {
         forged_headers_change_nothing_without_the_setting
         the_proxy_protocol_names_the_client_of_http
         the_proxy_protocol_names_the_client_of_ssh
+        clients_of_one_ipv6_network_share_a_number_of_connections
     }
 }
 
@@ -166,6 +167,39 @@ fn token_request(user: &User, name: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+/// Counters that the processes of a test keep in memory.
+const MAX_COUNTERS: usize = 64;
+
+#[test]
+fn failures_from_many_addresses_do_not_make_others_forgotten() {
+    let settings =
+        vec![("FERRITE_GATEWAY_TRUSTED_PROXIES", "127.0.0.0/8"), ("FERRITE_RATE_LIMIT_COUNTERS", "64")];
+    let cluster = Cluster::start(Profile::Embedded, &Options { settings, ..Options::default() });
+    run(&cluster, many_counters(&cluster));
+}
+
+async fn many_counters(cluster: &Cluster) {
+    let admin = cluster.admin().await;
+    let person = new_person(&admin, 0).await;
+    let fail = async |login: &str, address: &str| {
+        let request = person.raw(Method::GET, &tokens_of(&person)).basic_auth(login, Some("wrong"));
+        Answer::of(request.header("x-forwarded-for", address)).await.status.as_u16()
+    };
+    for _ in 0..15 {
+        assert_eq!(fail(&person.name, "203.0.113.1").await, 401);
+    }
+    // Each of these begins three counters: of an address, of an account, and of both together.
+    for number in 0..2 * MAX_COUNTERS {
+        fail(&format!("nobody-{number}"), &format!("198.51.100.{number}")).await;
+    }
+    let mut statuses = Vec::new();
+    for _ in 0..7 {
+        statuses.push(fail(&person.name, "203.0.113.1").await);
+    }
+    eprintln!("after 15 failures, and those of {} others with room for {MAX_COUNTERS}: {statuses:?}", 2 * MAX_COUNTERS);
+    assert_eq!(statuses, [[401_u16; 5].as_slice(), &[429_u16; 2]].concat());
+}
+
 fn line(client: &str) -> Vec<u8> {
     format!("PROXY TCP4 {client} 192.0.2.1 40000 3000\r\n").into_bytes()
 }
@@ -272,4 +306,38 @@ async fn the_proxy_protocol_names_the_client_of_ssh(cluster: &Cluster) {
     // Without its header the proxy is not served, and everybody else is served without one.
     assert!(ssh_banner(PROXY, &ssh, b"SSH-2.0-Test\r\n").await.is_none());
     ssh_banner(STRANGER, &ssh, b"SSH-2.0-Test\r\n").await.expect("a direct client");
+}
+
+async fn clients_of_one_ipv6_network_share_a_number_of_connections(cluster: &Cluster) {
+    let settings = [
+        ("FERRITE_GATEWAY_TRUSTED_PROXIES", "127.77.0.1"),
+        ("FERRITE_GATEWAY_PROXY_PROTOCOL", "true"),
+        ("FERRITE_GATEWAY_CONNECTIONS_PER_ADDRESS", "2"),
+        ("FERRITE_GATEWAY_CONNECTIONS_PER_NETWORK", "6"),
+    ];
+    let gateway = Gateway::start(cluster, &servers::address(), "http", &settings);
+    let http = gateway.http();
+    // A connection that stays open, if the gateway serves it.
+    let connection = async |client: &str| {
+        let mut stream = connect(PROXY, &http).await;
+        let header = format!("PROXY TCP6 {client} 2001:db8::1 40000 3000\r\n");
+        let request = "GET /api/v1/users/root-admin HTTP/1.1\r\nhost: test\r\n\r\n";
+        // Fails if the connection is closed already.
+        let _ = stream.write_all(format!("{header}{request}").as_bytes()).await;
+        let mut answer = [0; 12];
+        let read = tokio::time::timeout(ANSWER_TIMEOUT, stream.read_exact(&mut answer)).await.expect("an answer or an end");
+        (read.is_ok() && &answer == b"HTTP/1.1 200").then_some(stream)
+    };
+    let mut held = Vec::new();
+    // Two of one /64, whatever the rest of their addresses; then as many /64 of one /48 as there are connections.
+    for number in 1..=4 {
+        held.extend(connection(&format!("2001:db8:7:1::{number}")).await);
+    }
+    assert_eq!(held.len(), 2, "of one /64");
+    for number in 2..=12 {
+        held.extend(connection(&format!("2001:db8:7:{number:x}::1")).await);
+    }
+    eprintln!("of 4 connections of one /64 2 were served, of 15 of one /48 {}", held.len());
+    assert_eq!(held.len(), 6, "of one /48");
+    assert!(connection("2001:db8:8::1").await.is_some(), "another /48");
 }

@@ -92,6 +92,7 @@ async fn one_account_fills_neither_the_disk_nor_the_tracker(cluster: &Cluster) {
 
     pushes_and_commits_beyond_the_quota_leave_nothing(cluster, &ada, &git).await;
     migrations_receive_no_more_than_the_quota_leaves(&admin, &ada, &git).await;
+    mirrors_receive_no_more_than_the_quota_leaves(cluster, &admin).await;
     forks_and_transfers_count_for_their_owners(cluster, &admin, &ada).await;
     files_of_releases_count(cluster, &admin, &ada).await;
     administrators_set_quotas(&admin, &ada, &git).await;
@@ -147,6 +148,33 @@ async fn migrations_receive_no_more_than_the_quota_leaves(admin: &User, ada: &Us
     answer.refused_with_message(422, "bytes of its quota of 3000000");
     ada.get(&ada.repo("brought", "")).await.refused(404);
     assert_eq!(used(admin, &ada.name).await, before);
+}
+
+/// A remote that grows beyond the quota of a mirror's owner. What is received before that is seen is not kept.
+async fn mirrors_receive_no_more_than_the_quota_leaves(cluster: &Cluster, admin: &User) {
+    let (owner, git) = (cluster.user("mia").await, Git::new());
+    git.small("work").await;
+    git.run("", &["clone", "-q", "--bare", "work", "growing.git"]).await;
+    let server = GitServer::start(&git).await;
+    let more = json!({"mirror": true, "mirror_interval": "8h"});
+    migrate(&owner, &server.url("growing.git"), "followed", more).await.expect(201);
+    let url = owner.git_url(&owner.name, "followed");
+    let (refs, before) = (git.run("", &["ls-remote", &url]).await, bytes_in(&cluster.store()));
+    commit_noise(&git, "large", 2 * LARGE_FILE_BYTES, 5).await;
+    git.run("work", &["push", "-q", "../growing.git", "main"]).await;
+    let path = owner.repo("followed", "");
+    Answer::of(owner.request(Method::POST, &owner.repo("followed", "/mirror-sync"))).await.empty(202);
+    let failed = |shown: &Value| shown["mirror_info"]["last_error"].as_str().is_some_and(|error| !error.is_empty());
+    let shown = owner.eventually(&path, failed).await;
+    assert_eq!(git.run("", &["ls-remote", &url]).await, refs, "no ref has moved");
+    let (growth, taken) = (growth_since(cluster, before).await, used(admin, &owner.name).await);
+    eprintln!(
+        "a remote that grew by {} bytes under a quota of {OWNER_BYTES}: {}; the store grew by {growth} bytes, {taken} are used",
+        2 * LARGE_FILE_BYTES,
+        shown["mirror_info"]["last_error"]
+    );
+    assert!(growth < SLACK_BYTES && taken < OWNER_BYTES, "{growth} {taken}");
+    owner.delete(&path).await.expect(204);
 }
 
 async fn forks_and_transfers_count_for_their_owners(cluster: &Cluster, admin: &User, ada: &User) {

@@ -65,7 +65,12 @@ async fn the_key_of_a_service_opens_only_what_its_role_calls(cluster: &Cluster) 
         refusals += 1;
     }
     let event = |fact| DeliverRequest {
-        events: vec![Event { event_id: format!("forged-{id}"), repository_id: id, event_time: None, fact: Some(fact) }],
+        events: vec![Event {
+            event_id: format!("forged-{id}"),
+            repository_id: id,
+            fact: Some(fact),
+            ..Event::default()
+        }],
     };
     let deleted = || Fact::RepositoryDeleted(RepositoryDeleted::default());
     for (from, to, fact) in [

@@ -1,19 +1,25 @@
-//! The number of calls behind a request, read from its trace.
+//! Traces, as a collector receives them: the number of calls behind a request, and one trace from a push or a commit to the request of its
+//! webhook.
 
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use serde_json::json;
 use tonic::{Request, Response, Status};
 
-use crate::harness::{Cluster, Options, User};
+use crate::harness::receiver::{LOOPBACK, Received, Receiver};
+use crate::harness::{Cluster, Git, Options, User};
 
 on_own_installations! {
     reads_of_one_repository_and_of_many_take_one_hop(Options { otlp: Some(collector()), ..Options::default() })
     lists_of_issues_take_one_call_for_all_accounts(Options { otlp: Some(collector()), ..Options::default() })
+    a_push_and_the_request_of_its_webhook_are_one_trace(with_webhooks())
+    a_commit_by_api_and_the_request_of_its_webhook_are_one_trace(with_webhooks())
 }
 
 /// A span that was exported.
@@ -23,6 +29,11 @@ struct Span {
     service: String,
     name: String,
     is_server: bool,
+    id: String,
+    /// Empty for the first span of a trace.
+    parent: String,
+    /// The attribute `db.system.name`.
+    database: Option<String>,
 }
 
 static SPANS: Mutex<Vec<Span>> = Mutex::new(Vec::new());
@@ -44,11 +55,23 @@ impl TraceService for Collector {
                     trace: hex::encode(&span.trace_id),
                     service: service.clone(),
                     is_server: span.kind == SpanKind::Server as i32,
+                    id: hex::encode(&span.span_id),
+                    parent: hex::encode(&span.parent_span_id),
+                    database: text_of(&span.attributes, "db.system.name"),
                     name: span.name,
                 });
             }
         }
         Ok(Response::new(ExportTraceServiceResponse { partial_success: None }))
+    }
+}
+
+/// Returns the text of an attribute.
+fn text_of(attributes: &[KeyValue], key: &str) -> Option<String> {
+    let value = attributes.iter().find(|attribute| attribute.key == key)?.value.clone()?.value?;
+    match value {
+        Value::StringValue(text) => Some(text),
+        _ => None,
     }
 }
 
@@ -157,4 +180,100 @@ async fn lists_of_issues_take_one_call_for_all_accounts(cluster: &Cluster) {
         calls.sort_unstable();
         assert_eq!(calls, expected, "{path}: {spans:?}");
     }
+}
+
+fn with_webhooks() -> Options {
+    Options { otlp: Some(collector()), settings: LOOPBACK.to_vec(), ..Options::default() }
+}
+
+/// A trace that a client begins, other than those of other tests.
+fn new_trace(cluster: &Cluster, purpose: u8) -> (String, String) {
+    let mut id = [purpose; 16];
+    id[0] = if cluster.profile == crate::harness::Profile::Embedded { 1 } else { 2 };
+    let trace = hex::encode(id);
+    let parent = format!("00-{trace}-{}-01", hex::encode([purpose; 8]));
+    (trace, parent)
+}
+
+/// Makes a repository with a webhook for pushes.
+async fn with_hook(ada: &User, receiver: &Receiver) -> String {
+    ada.new_repository("traced", json!({"auto_init": true})).await;
+    let repo = ada.repo("traced", "");
+    let config = json!({"url": receiver.url("/traced"), "content_type": "json"});
+    let hook = json!({"type": "native", "config": config, "events": ["push"], "active": true});
+    ada.post(&format!("{repo}/hooks"), &hook).await.expect(201);
+    repo
+}
+
+/// Waits for the request of the webhook in this trace, and returns the spans of the trace when the parent of that request is among them.
+async fn spans_until_delivered(receiver: &Receiver, trace: &str) -> (Received, Vec<Span>) {
+    let in_trace = |received: &&Received| received.header("traceparent").get(3..35) == Some(trace);
+    let all = receiver.until(|all| all.iter().any(|received| in_trace(&received))).await;
+    let received = all.iter().find(in_trace).unwrap().clone();
+    let sender = received.header("traceparent")[36..52].to_owned();
+    for _ in 0..400 {
+        let spans: Vec<_> = SPANS.lock().unwrap().iter().filter(|span| span.trace == trace).cloned().collect();
+        let is_complete = spans.iter().any(|span| span.id == sender) && unconnected(&spans, trace).is_empty();
+        if is_complete {
+            return (received, spans);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let spans: Vec<_> = SPANS.lock().unwrap().iter().filter(|span| span.trace == trace).cloned().collect();
+    panic!("the trace is not whole: {:?} of {spans:#?}", unconnected(&spans, trace));
+}
+
+/// Returns the spans whose parent is neither in the trace nor the client.
+fn unconnected(spans: &[Span], trace: &str) -> Vec<String> {
+    let client = &trace[16..];
+    let is_known = |parent: &str| parent == client || spans.iter().any(|span| span.id == parent);
+    spans.iter().filter(|span| !is_known(&span.parent)).map(|span| format!("{} {}", span.service, span.name)).collect()
+}
+
+/// Asserts that a trace has spans of these services, and of SQL, of Redis where there is one, and of a delivery.
+fn assert_whole(cluster: &Cluster, spans: &[Span], services: &[&str]) {
+    for service in services {
+        assert!(spans.iter().any(|span| span.service.contains(service)), "no span of {service}: {spans:#?}");
+    }
+    let has_database = |name: &str| spans.iter().any(|span| span.database.as_deref() == Some(name));
+    if cluster.profile == crate::harness::Profile::Production {
+        assert!(has_database("postgresql") && has_database("redis"), "{spans:#?}");
+    } else {
+        assert!(has_database("sqlite"), "{spans:#?}");
+    }
+    for name in ["deliver events", "refs.updated", "webhook delivery"] {
+        assert!(spans.iter().any(|span| span.name == name), "no span {name}: {spans:#?}");
+    }
+}
+
+const ALL_BUT_ISSUES: [&str; 4] = ["ferrite-gateway", "ferrite-repo-svc", "ferrite-git-svc", "ferrite-hook-svc"];
+
+async fn a_push_and_the_request_of_its_webhook_are_one_trace(cluster: &Cluster) {
+    let (ada, receiver) = (cluster.user("ada").await, Receiver::start().await);
+    with_hook(&ada, &receiver).await;
+    let git = Git::new();
+    let url = ada.git_url(&ada.name, "traced");
+    git.run("", &["clone", "-q", &url, "work"]).await;
+    git.commit("work", "pushed.txt", "text\n").await;
+    let (trace, parent) = new_trace(cluster, 0x51);
+    let header = format!("http.extraHeader=traceparent: {parent}");
+    git.run("work", &["-c", &header, "push", "-q", "origin", "HEAD:main"]).await;
+    let (received, spans) = spans_until_delivered(&receiver, &trace).await;
+    assert_eq!(received.event(), "push");
+    assert_whole(cluster, &spans, &ALL_BUT_ISSUES);
+    for name in ["receive-pack", "git hook"] {
+        assert!(spans.iter().any(|span| span.name == name), "no span {name}: {spans:#?}");
+    }
+}
+
+async fn a_commit_by_api_and_the_request_of_its_webhook_are_one_trace(cluster: &Cluster) {
+    let (ada, receiver) = (cluster.user("ada").await, Receiver::start().await);
+    let repo = with_hook(&ada, &receiver).await;
+    let (trace, parent) = new_trace(cluster, 0x52);
+    let file = json!({"content": "dGV4dA==", "message": "By API", "branch": "main"});
+    let request = ada.request(reqwest::Method::PUT, &format!("{repo}/contents/new.txt")).json(&file);
+    let answer = request.header("traceparent", parent).send().await.unwrap();
+    assert_eq!(answer.status(), 201);
+    let (_, spans) = spans_until_delivered(&receiver, &trace).await;
+    assert_whole(cluster, &spans, &ALL_BUT_ISSUES);
 }

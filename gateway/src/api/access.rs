@@ -18,6 +18,7 @@ use crate::http::body_limits::MAX_JSON_BYTES;
 use crate::http::error::ApiError;
 use crate::http::fields::FieldReader;
 use crate::http::path::RepoPath;
+use crate::upstream::grant::Grant;
 use ferrite_rest::links::RepositoryLinks;
 
 /// Most ids or e-mail addresses in one lookup.
@@ -29,8 +30,8 @@ const MAX_EMAIL_BYTES: usize = 254;
 pub(crate) struct Access {
     pub(crate) id: i64,
     pub(crate) name: String,
-    /// Grant for the service that carries out the operation.
-    pub(crate) grant: String,
+    /// Grant for the service that carries out the operation, and the store of the repository.
+    pub(crate) grant: Grant,
     pub(crate) urls: RepositoryLinks,
     /// The caller's account.
     caller: Option<repo::User>,
@@ -113,7 +114,7 @@ impl ApiState {
         Ok(Access {
             id: repository.id,
             name: repository.name.clone(),
-            grant: answer.grant,
+            grant: Grant::new(&answer.grant, &answer.store).map_err(|_| ApiError::internal())?,
             token_id: answer.identity.as_ref().map_or(0, |identity| identity.token_id),
             caller: answer.identity.map(user_of),
             reauthorization: answer.reauthorization,

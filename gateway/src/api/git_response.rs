@@ -26,14 +26,16 @@ pub(super) fn git_request(
     client: &HeaderMap,
     names: &[HeaderName],
 ) -> Option<Request<Body>> {
-    let mut request = Request::builder().uri(uri).header(metadata::GRANT, access.grant.as_str());
+    let mut request = Request::builder().uri(uri);
     let always = [metadata::REQUEST_ID, metadata::CLIENT].map(HeaderName::from_static);
     for name in names.iter().chain(&always) {
         if let Some(value) = client.get(name) {
             request = request.header(name, value);
         }
     }
-    request.body(Body::empty()).ok()
+    let mut request = request.body(Body::empty()).ok()?;
+    access.grant.insert_into(request.headers_mut());
+    Some(request)
 }
 
 /// Sends a request to git-svc for a body, and waits at most `timeout` for the head of the response. Also returns the future that completes

@@ -17,6 +17,7 @@ use crate::http::body_limits::MAX_JSON_BYTES;
 use crate::http::error::ApiError;
 use crate::http::fields::FieldReader;
 use crate::http::path::{Params, RepoPath};
+use crate::upstream::grant::Grant;
 
 /// The owner in a path: `/repos/{owner}/{repo}/hooks…`, `/orgs/{org}/hooks…` or `/admin/hooks…`.
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ impl<S: Send + Sync> FromRequestParts<S> for HookOwnerPath {
 pub(crate) struct HookAccess {
     owner: HookOwner,
     /// Grant for the repository; `None` for other owners.
-    grant: Option<String>,
+    grant: Option<Grant>,
 }
 
 impl HookAccess {

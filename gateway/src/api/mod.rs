@@ -47,6 +47,7 @@ mod repo_settings;
 mod repos;
 mod starred;
 mod state;
+mod stores;
 mod subscriptions;
 mod teams;
 mod tokens;
@@ -77,7 +78,7 @@ macro_rules! groups {
 
 groups! {
     accounts admin archive audit avatars branches collaborators comments commits contents deliveries deploy_keys emails events follows forks git_data hooks
-    issue_labels issue_tracker issues keys labels markdown members migrations milestones mirrors orgs protections quotas raw repo_settings repos starred subscriptions teams tokens topics wiki_settings
+    issue_labels issue_tracker issues keys labels markdown members migrations milestones mirrors orgs protections quotas raw repo_settings repos starred stores subscriptions teams tokens topics wiki_settings
     transfers releases release_assets release_downloads
 }
 

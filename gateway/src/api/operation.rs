@@ -60,6 +60,10 @@ operations! {
     UPDATE_QUOTA = AdministrationService / "UpdateQuota";
     SET_EMAIL_VERIFICATION = AdministrationService / "SetEmailVerification";
     LIST_AUDIT_EVENTS = AdministrationService / "ListAuditEvents";
+    LIST_STORES = AdministrationService / "ListStores";
+    SET_STORE = AdministrationService / "SetStore";
+    UPDATE_STORE = AdministrationService / "UpdateStore";
+    DELETE_STORE = AdministrationService / "DeleteStore";
     CREATE_REPOSITORY = RepositoryService / "CreateRepository";
     GET_REPOSITORY = RepositoryService / "GetRepository";
     LIST_REPOSITORIES = RepositoryService / "ListRepositories";

@@ -47,6 +47,7 @@ mod migrations;
 mod operations;
 mod quotas;
 mod script;
+mod stores;
 mod tokens;
 mod tracker;
 

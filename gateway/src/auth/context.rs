@@ -13,6 +13,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use super::credential::{Credential, InvalidCredential};
 use crate::http::error::{ApiError, FieldError};
 use crate::upstream::clients::CALL_DEADLINE;
+use crate::upstream::grant::Grant;
 
 const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 
@@ -48,7 +49,7 @@ impl RequestContext {
     }
 
     /// Makes a call with a grant of repo-svc and the client's token, for a service that asks repo-svc about the client.
-    pub(crate) fn request_with_grant_and_token<T>(&self, grant: &str, message: T) -> tonic::Request<T> {
+    pub(crate) fn request_with_grant_and_token<T>(&self, grant: &Grant, message: T) -> tonic::Request<T> {
         self.with_token(self.request_with_grant(grant, message))
     }
 
@@ -63,17 +64,14 @@ impl RequestContext {
     }
 
     /// Makes a call with a grant of repo-svc, for the other services.
-    pub(crate) fn request_with_grant<T>(&self, grant: &str, message: T) -> tonic::Request<T> {
+    pub(crate) fn request_with_grant<T>(&self, grant: &Grant, message: T) -> tonic::Request<T> {
         let mut request = self.request_without_token(message);
-        if let Ok(mut grant) = MetadataValue::try_from(grant) {
-            grant.set_sensitive(true);
-            request.metadata_mut().insert(metadata::GRANT, grant);
-        }
+        grant.insert_into(request.metadata_mut().as_mut());
         request
     }
 
     /// Makes a call with a grant that checks something and changes nothing. It has no idempotency key: that one belongs to the write.
-    pub(crate) fn check_with_grant<T>(&self, grant: &str, message: T) -> tonic::Request<T> {
+    pub(crate) fn check_with_grant<T>(&self, grant: &Grant, message: T) -> tonic::Request<T> {
         let mut request = self.request_with_grant(grant, message);
         request.metadata_mut().remove(metadata::IDEMPOTENCY_KEY);
         request

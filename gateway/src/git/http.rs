@@ -29,6 +29,7 @@ use super::target;
 use crate::auth::git_credentials::GitCredentials;
 use crate::upstream::capabilities::{AdvertisementError, CapabilitiesCache};
 use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protocol};
+use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Reauthorizer;
 
 /// Deadline of `info/refs`. git-svc lets a request wait for half of this until a process may start.
@@ -54,7 +55,7 @@ pub(crate) struct GitHttpState {
 /// An authorized request.
 struct Authorized {
     repository_id: i64,
-    grant: HeaderValue,
+    grant: Grant,
     is_anonymous: bool,
     /// The access, for [`Reauthorizer::until_revoked`].
     reauthorization: Option<ReauthorizeAccessRequest>,
@@ -74,7 +75,7 @@ pub(super) async fn advertise_refs(
     let authorized = state.authorize(service, names, &headers).await?;
     // In version 2, upload-pack advertises capabilities and no refs, so the response is the same for every repository.
     let is_cacheable = service == GitService::UploadPack && protocol == Some(GitProtocol::version_2());
-    if is_cacheable && let Some(cached) = state.capabilities.get() {
+    if is_cacheable && let Some(cached) = state.capabilities.get(authorized.grant.store()) {
         return Ok(uncached_response(advertisement_type(service), Body::from(cached)));
     }
     let path = format!("/git/{}/info-refs?service={}", authorized.repository_id, service.name());
@@ -85,7 +86,7 @@ pub(super) async fn advertise_refs(
     let response = tokio::time::timeout(ADVERTISE_TIMEOUT, state.send(request, authorized.is_anonymous));
     let body = response.await.map_err(|_| GitHttpError::Unavailable(None))??;
     let body = match is_cacheable {
-        true => Body::from(state.capabilities.store(body).await?),
+        true => Body::from(state.capabilities.store(authorized.grant.store(), body).await?),
         // A list of refs may be long, and its reader slow.
         false => state.reauthorizer.guard(body, state.reauthorizer.until_revoked(authorized.reauthorization)),
     };
@@ -176,7 +177,8 @@ impl GitHttpState {
         }
         let response = self.access.clone().resolve_access(request).await;
         let response = response.map_err(|status| GitHttpError::of_status(&status, is_anonymous))?.into_inner();
-        let (Some(repository), Ok(grant)) = (response.repository, HeaderValue::try_from(response.grant)) else {
+        let grant = Grant::new(&response.grant, &response.store);
+        let (Some(repository), Ok(grant)) = (response.repository, grant) else {
             tracing::error!("repo-svc authorized a git client without a repository or a grant");
             return Err(GitHttpError::Internal);
         };
@@ -195,7 +197,7 @@ impl GitHttpState {
         let response = self.git_client.send(request).await.map_err(|error| {
             tracing::warn!(error = %error_chain(&error), "no answer from git-svc");
             match error {
-                GitClientError::Unavailable(_) => GitHttpError::Unavailable(None),
+                GitClientError::Unavailable(_) | GitClientError::NoStore(_) => GitHttpError::Unavailable(None),
                 GitClientError::Interrupted(_) => GitHttpError::Interrupted,
                 GitClientError::Path(_) => GitHttpError::Internal,
             }
@@ -229,9 +231,9 @@ impl Authorized {
         let mut request = http::Request::builder()
             .method(method)
             .uri(path)
-            .header(metadata::GRANT, self.grant.clone())
             .body(body)
             .map_err(|_| GitHttpError::Internal)?;
+        self.grant.insert_into(request.headers_mut());
         if let Some(id) = request_id(client)
             && let Ok(id) = HeaderValue::from_str(id)
         {

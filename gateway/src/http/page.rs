@@ -41,6 +41,8 @@ impl PageLimits {
     pub(crate) const MIGRATIONS: Self = Self { default: 50, max: 100 };
     /// The audit log.
     pub(crate) const AUDIT_LOG: Self = Self { default: 50, max: 100 };
+    /// Git stores.
+    pub(crate) const STORES: Self = Self { default: 50, max: 100 };
 }
 
 impl Query {

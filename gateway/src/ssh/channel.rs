@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use ferrite_proto::git_transport::{GitProtocol, GitService};
 use ferrite_proto::repo::ResolveAccessRequest;
-use http::HeaderValue;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use russh::server::Msg;
 use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span, field};
 
 use super::command::Command;
 use super::error::SshCommandError;
@@ -19,6 +19,7 @@ use super::identity::{ConnectionTracker, KeyOwner, SshClient, set_metadata};
 use super::session::{self, Message, OpenSession, SessionEnd};
 use super::state::SshState;
 use crate::git::target;
+use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Revoked;
 
 /// Exit status of everything but a command that git has ended.
@@ -65,7 +66,11 @@ pub(super) async fn serve(
                 session::close(&write, Some(Message::Output(&greeting)), EXIT_FAILURE).await;
             }
             ChannelRequest::Command(command, protocol) => {
-                if let Some(end) = run(&state, &client, command, protocol, &mut read, &write).await {
+                let service = command.as_ref().map_or("none", |command| command.service.name());
+                let span =
+                    tracing::info_span!("ssh", otel.name = service, otel.kind = "server", request.id = field::Empty);
+                let end = run(&state, &client, command, protocol, &mut read, &write).instrument(span).await;
+                if let Some(end) = end {
                     let line = end.error.map(|error| format!("Ferrite: {error}"));
                     session::close(&write, line.as_deref().map(Message::Error), end.exit_status).await;
                 }
@@ -88,6 +93,7 @@ async fn run(
     write: &ChannelWriteHalf<Msg>,
 ) -> Option<CommandEnd> {
     let (start, request_id) = (Instant::now(), uuid::Uuid::new_v4().to_string());
+    Span::current().record("request.id", request_id.as_str());
     let service = command.as_ref().map_or("none", |command| command.service.name());
     let mut buffered = Vec::new();
     // Dropping `open` frees the place of a waiting client in git-svc's queue.
@@ -173,7 +179,8 @@ async fn open(
     let is_user = matches!(client.key.owner, KeyOwner::User(_));
     let response = response.map_err(|status| SshCommandError::of_status(&status, is_user))?.into_inner();
     let stored_id = response.stored_id;
-    let (Some(repository), Ok(grant)) = (response.repository, HeaderValue::try_from(response.grant)) else {
+    let grant = Grant::new(&response.grant, &response.store);
+    let (Some(repository), Ok(grant)) = (response.repository, grant) else {
         tracing::error!("repo-svc authorized a client without a repository or a grant");
         return Err(SshCommandError::Internal);
     };

@@ -10,7 +10,7 @@ use ferrite_proto::git_transport::{GitProtocol, GitService};
 use ferrite_proto::metadata;
 use ferrite_proto::session::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_CONTENT_BYTES, UPGRADE_PROTOCOL};
 use http::header::{CONNECTION, UPGRADE};
-use http::{HeaderValue, Request, StatusCode};
+use http::{Request, StatusCode};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use russh::server::Msg;
@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::error::SshCommandError;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protocol};
+use crate::upstream::grant::Grant;
 
 /// Deadline for opening a session. git-svc lets a session wait half a minute for a permit and half a minute until a process may
 /// start.
@@ -31,7 +32,7 @@ const STDERR: u32 = 1;
 /// A request for a session.
 pub(super) struct OpenSession<'a> {
     pub(super) repository_id: i64,
-    pub(super) grant: HeaderValue,
+    pub(super) grant: Grant,
     pub(super) service: GitService,
     /// The version of git's protocol that the client asks for.
     pub(super) protocol: Option<GitProtocol>,
@@ -71,10 +72,10 @@ pub(super) async fn open(
         .uri(path)
         .header(CONNECTION, "upgrade")
         .header(UPGRADE, UPGRADE_PROTOCOL)
-        .header(metadata::GRANT, session.grant)
         .header(metadata::REQUEST_ID, session.request_id)
         .body(Body::empty())
         .map_err(|_| SshCommandError::Internal)?;
+    session.grant.insert_into(request.headers_mut());
     if let Some(protocol) = session.protocol {
         set_git_protocol(request.headers_mut(), &protocol);
     }
@@ -82,7 +83,7 @@ pub(super) async fn open(
     let response = response.map_err(|_| SshCommandError::Unavailable)?.map_err(|error| {
         tracing::warn!(%error, "no session from git-svc");
         match error {
-            GitClientError::Unavailable(_) => SshCommandError::Unavailable,
+            GitClientError::Unavailable(_) | GitClientError::NoStore(_) => SshCommandError::Unavailable,
             GitClientError::Interrupted(_) => SshCommandError::Interrupted,
             GitClientError::Path(_) => SshCommandError::Internal,
         }

@@ -1,6 +1,7 @@
 //! A cache of the capabilities that git-svc advertises in version 2 of git's protocol.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,6 +15,9 @@ const MAX_ADVERTISEMENT_BYTES: usize = 16 * 1024;
 /// Deadline for reading an advertisement whose headers have arrived.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Most stores whose advertisements are kept.
+const MAX_STORES: usize = 1024;
+
 /// An advertisement that could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdvertisementError {
@@ -23,27 +27,48 @@ pub(crate) enum AdvertisementError {
     Interrupted,
 }
 
-/// The capabilities of git for version 2, which are the same for every repository of an installation. Clones share the cache.
+/// The capabilities of git for version 2, which are the same for every repository of a store. Clones share the cache.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CapabilitiesCache(Arc<Mutex<Option<(Instant, Bytes)>>>);
+pub(crate) struct CapabilitiesCache(Arc<Mutex<HashMap<String, Advertisement>>>);
+
+#[derive(Debug)]
+struct Advertisement {
+    stored: Instant,
+    body: Bytes,
+}
 
 impl CapabilitiesCache {
-    /// Returns the cached advertisement, if it is recent.
-    pub(crate) fn get(&self) -> Option<Bytes> {
-        // Nothing panics while the lock is held.
-        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        cached.as_ref().filter(|(stored, _)| stored.elapsed() < MAX_AGE).map(|(_, body)| body.clone())
+    /// Returns the cached advertisement of a store, if it is recent.
+    pub(crate) fn get(&self, store: &str) -> Option<Bytes> {
+        self.lock().get(store).filter(|cached| cached.is_recent()).map(|cached| cached.body.clone())
     }
 
-    /// Reads an advertisement of git-svc, caches and returns it.
+    /// Reads an advertisement of a store, caches and returns it.
     ///
     /// # Errors
     /// When the body cannot be read as a whole.
-    pub(crate) async fn store(&self, body: Incoming) -> Result<Bytes, AdvertisementError> {
+    pub(crate) async fn store(&self, store: &str, body: Incoming) -> Result<Bytes, AdvertisementError> {
         let whole = tokio::time::timeout(READ_TIMEOUT, Limited::new(body, MAX_ADVERTISEMENT_BYTES).collect()).await;
         let whole = whole.map_err(|_| AdvertisementError::TimedOut)?.map_err(|_| AdvertisementError::Interrupted)?;
         let body = whole.to_bytes();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), body.clone()));
+        let mut cached = self.lock();
+        if cached.len() >= MAX_STORES {
+            cached.retain(|_, advertisement| advertisement.is_recent());
+        }
+        if cached.len() < MAX_STORES {
+            cached.insert(store.to_owned(), Advertisement { stored: Instant::now(), body: body.clone() });
+        }
         Ok(body)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Advertisement>> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Advertisement {
+    fn is_recent(&self) -> bool {
+        self.stored.elapsed() < MAX_AGE
     }
 }

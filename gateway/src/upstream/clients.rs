@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrite_kit::grpc::Channel;
+use ferrite_kit::grpc::{Channel, StoreChannel};
 use ferrite_proto::git::git_data_service_client::GitDataServiceClient;
 use ferrite_proto::git::git_service_client::GitServiceClient;
 use ferrite_proto::git::mirror_service_client::MirrorServiceClient;
@@ -48,7 +48,8 @@ pub(crate) struct Clients {
     pub(crate) repo: Channel,
     pub(crate) issue: Channel,
     pub(crate) hook: Channel,
-    pub(crate) git: Channel,
+    /// Channel to the git stores: calls go where the grant's repository is.
+    pub(crate) git: StoreChannel,
 }
 
 impl Clients {
@@ -148,19 +149,19 @@ impl Clients {
         DeliveryServiceClient::new(self.hook.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    pub(crate) fn git(&self) -> GitServiceClient<Channel> {
+    pub(crate) fn git(&self) -> GitServiceClient<StoreChannel> {
         GitServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    pub(crate) fn git_data(&self) -> GitDataServiceClient<Channel> {
+    pub(crate) fn git_data(&self) -> GitDataServiceClient<StoreChannel> {
         GitDataServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    pub(crate) fn protections(&self) -> ProtectionServiceClient<Channel> {
+    pub(crate) fn protections(&self) -> ProtectionServiceClient<StoreChannel> {
         ProtectionServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    pub(crate) fn mirrors(&self) -> MirrorServiceClient<Channel> {
+    pub(crate) fn mirrors(&self) -> MirrorServiceClient<StoreChannel> {
         MirrorServiceClient::new(self.git.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES)
     }
 

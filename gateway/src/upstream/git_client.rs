@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use ferrite_kit::grpc::ChannelCredentials;
-use ferrite_kit::net::{Address, Stream};
+use ferrite_kit::net::{NoStoreAddress, StoreAddresses, Stream};
 use ferrite_kit::telemetry;
 use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol};
 use ferrite_proto::metadata;
@@ -33,7 +33,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_IDLE_CONNECTIONS: usize = 32;
 /// Bytes that are buffered per connection and direction.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Placeholder host; the connector ignores it and dials the configured address.
+/// Host in the URIs of requests to the only store. Others have the name of their store: connections are pooled by it.
 const AUTHORITY: &str = "git-svc";
 
 /// A request to git-svc without a response.
@@ -42,6 +42,9 @@ pub(crate) enum GitClientError {
     /// No connection could be opened. The request was not sent, and may succeed later.
     #[error("git-svc cannot be reached")]
     Unavailable(#[source] ClientError),
+    /// The settings have no address of the store. The request was not sent.
+    #[error("git-svc has no address")]
+    NoStore(#[from] NoStoreAddress),
     /// The connection was lost before the response. The request may have been carried out.
     #[error("git-svc did not answer")]
     Interrupted(#[source] ClientError),
@@ -55,17 +58,18 @@ impl GitClientError {
     #[must_use]
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unavailable(_) | Self::NoStore(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Interrupted(_) => StatusCode::BAD_GATEWAY,
             Self::Path(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
 
-/// A pool of HTTP/1.1 connections to git-svc; cheap to clone.
+/// A pool of HTTP/1.1 connections to the git stores; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct GitHttpClient {
     client: Client<Connector, Body>,
+    stores: StoreAddresses,
     credentials: ChannelCredentials,
 }
 
@@ -76,26 +80,30 @@ impl std::fmt::Debug for GitHttpClient {
 }
 
 impl GitHttpClient {
-    /// Makes a pool for the git-svc at `address`. Connects on the first request.
+    /// Makes a pool for the git stores at `stores`. Connects on the first request.
     #[must_use]
-    pub(crate) fn new(address: Address, credentials: ChannelCredentials) -> Self {
+    pub(crate) fn new(stores: impl Into<StoreAddresses>, credentials: ChannelCredentials) -> Self {
+        let stores = stores.into();
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
             .http1_max_buf_size(BUFFER_BYTES)
-            .build(Connector { address, credentials: credentials.clone() });
-        Self { client, credentials }
+            .build(Connector { stores: stores.clone(), credentials: credentials.clone() });
+        Self { client, stores, credentials }
     }
 
-    /// Sends `request`, whose URI is a path of git-svc, and returns the response as soon as its headers have arrived. Adds the
-    /// service credential and the trace context; the caller adds the grant.
+    /// Sends `request`, whose URI is a path of git-svc, to the store that its header `ferrite-store` names, and returns the response as
+    /// soon as its headers have arrived. Adds the service credential and the trace context; the caller adds the grant with the store.
     ///
     /// # Errors
     /// When no response came. An error response of git-svc is a response.
     pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, GitClientError> {
+        let store = request.headers().get(metadata::STORE).and_then(|store| store.to_str().ok()).unwrap_or_default();
+        self.stores.of(store)?;
+        let authority = if self.stores.is_single() { AUTHORITY } else { store };
         let path = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-        *request.uri_mut() = Uri::builder().scheme("http").authority(AUTHORITY).path_and_query(path).build()?;
+        *request.uri_mut() = Uri::builder().scheme("http").authority(authority).path_and_query(path).build()?;
         *request.version_mut() = Version::HTTP_11;
         telemetry::inject(request.headers_mut());
         let token = HeaderValue::from_str(&self.credentials.token()).map_err(http::Error::from)?;
@@ -113,10 +121,10 @@ pub(crate) fn set_git_protocol(headers: &mut HeaderMap, protocol: &GitProtocol) 
     }
 }
 
-/// Opens connections to one address and ignores the URI.
+/// Opens connections to the store that is the host of a URI.
 #[derive(Clone, Debug)]
 struct Connector {
-    address: Address,
+    stores: StoreAddresses,
     credentials: ChannelCredentials,
 }
 
@@ -129,9 +137,10 @@ impl Service<Uri> for Connector {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let Self { address, credentials } = self.clone();
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let Self { stores, credentials } = self.clone();
         Box::pin(async move {
+            let address = stores.of(uri.host().unwrap_or_default()).map_err(io::Error::other)?;
             let stream = tokio::time::timeout(CONNECT_TIMEOUT, credentials.connect(&address)).await??;
             Ok(PooledStream(TokioIo::new(stream)))
         })

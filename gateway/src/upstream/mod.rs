@@ -5,4 +5,5 @@
 pub(crate) mod capabilities;
 pub(crate) mod clients;
 pub(crate) mod git_client;
+pub(crate) mod grant;
 pub(crate) mod reauthorize;

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn reauthorizer() -> Reauthorizer {
-        let access = AccessServiceClient::new(channel(&"127.0.0.1:9".parse().unwrap(), None));
+        let access = AccessServiceClient::new(channel(ferrite_kit::net::Address::Tcp("127.0.0.1:9".into()), None));
         Reauthorizer::new(access, Duration::from_secs(3), Lifecycle::new(Duration::from_secs(1)))
     }
 

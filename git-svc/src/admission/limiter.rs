@@ -11,6 +11,7 @@ use std::{
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{grant::Grant, id::RepositoryId, metadata};
 use http::HeaderMap;
+use metrics::Gauge;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::types::error::GitError;
@@ -116,6 +117,26 @@ pub(crate) struct Limiter {
     repositories: KeyedSemaphores<RepositoryId>,
     per_client: usize,
     clients: KeyedSemaphores<ClientKey>,
+    /// Gauges of permits that are held, and of requests that wait for one.
+    running_gauge: Gauge,
+    waiting_gauge: Gauge,
+}
+
+/// Part of a gauge, until dropped.
+#[derive(Debug)]
+struct Counted(Gauge);
+
+impl Counted {
+    fn by(gauge: &Gauge) -> Self {
+        gauge.increment(1.0);
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
 }
 
 /// Limits on waiting requests: the time that each waits, and their number per repository and per client.
@@ -171,6 +192,7 @@ pub(crate) struct Permit {
     _running: [OwnedSemaphorePermit; 2],
     _queued: [OwnedSemaphorePermit; 2],
     _semaphores: [Arc<KeyedSemaphore>; 2],
+    _counted: Counted,
 }
 
 impl Limiter {
@@ -185,6 +207,8 @@ impl Limiter {
             repositories: Mutex::default(),
             per_client: (store / 2).max(1),
             clients: Mutex::default(),
+            running_gauge: metrics::gauge!("ferrite_git_admission_running", "gate" => name),
+            waiting_gauge: metrics::gauge!("ferrite_git_admission_waiting", "gate" => name),
         }
     }
 
@@ -204,10 +228,19 @@ impl Limiter {
             let repository = Arc::clone(&repository.running).acquire_owned().await?;
             Ok::<_, AcquireError>(([client, repository], Arc::clone(&self.store).acquire_owned().await?))
         };
-        match tokio::time::timeout(self.waiting.timeout, all).await {
+        let waiting = Counted::by(&self.waiting_gauge);
+        let acquired = tokio::time::timeout(self.waiting.timeout, all).await;
+        drop(waiting);
+        match acquired {
             Ok(Ok((running, store))) => {
-                let semaphores = [client, repository];
-                Ok(Permit { _store: store, _running: running, _queued: [one, two], _semaphores: semaphores })
+                let (semaphores, counted) = ([client, repository], Counted::by(&self.running_gauge));
+                Ok(Permit {
+                    _store: store,
+                    _running: running,
+                    _queued: [one, two],
+                    _semaphores: semaphores,
+                    _counted: counted,
+                })
             }
             _ => Err(self.overloaded()),
         }

@@ -8,8 +8,8 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Parser;
 use ferrite_kit::{
-    config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs, address, seconds},
-    net::Address,
+    config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs, seconds},
+    net::{ServiceAddresses, StoreName},
 };
 use ferrite_outbound::OutboundArgs;
 
@@ -41,24 +41,24 @@ pub struct Config {
     pub database: DatabaseArgs,
 
     /// Address of repo-svc.
-    #[arg(long, env = "FERRITE_REPO_ADDRESS", value_parser = address)]
-    pub repo_address: Address,
+    #[arg(long, env = "FERRITE_REPO_ADDRESS")]
+    pub repo_address: ServiceAddresses,
 
     /// Address of issue-svc, for events.
     #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
-    pub issue_address: Address,
+    pub issue_address: ServiceAddresses,
 
     /// Address of hook-svc, for events.
     #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
-    pub hook_address: Address,
+    pub hook_address: ServiceAddresses,
 
     /// The folder that holds the repositories; created if it is missing.
     #[arg(long, env = "FERRITE_GIT_STORE_PATH")]
     pub store_path: PathBuf,
 
-    /// The store's name, as repo-svc knows it.
+    /// The store's name, as repo-svc knows it: `a-z`, `0-9` and `-`, the first no dash.
     #[arg(long, env = "FERRITE_GIT_STORE", default_value = "default")]
-    pub store: String,
+    pub store: StoreName,
 
     /// Seconds to wait at start while another process still holds the folder.
     #[arg(long, env = "FERRITE_GIT_STORE_PATIENCE_SECONDS", default_value = "10", value_parser = seconds)]
@@ -123,7 +123,7 @@ impl Config {
     /// # Errors
     /// When it would, and the settings do not permit it.
     pub fn check_addresses(&self) -> Result<(), PlaintextAddress> {
-        let peers = [&self.repo_address, &self.issue_address, &self.hook_address];
+        let peers = [&self.repo_address, &self.issue_address, &self.hook_address].into_iter().flatten();
         self.trust.tls.check(self.serve.listen.iter().chain(peers))
     }
 }

@@ -1,6 +1,11 @@
 //! The `repositories` table: the repositories that are or were on the stores of this service, with their epochs and journal
 //! numbers.
 
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
 use ferrite_kit::{
     args,
     db::{Db, DbError, Tx},
@@ -21,6 +26,7 @@ const NUMBER: &str = "UPDATE repositories SET last_number = last_number + 1 WHER
 const LOCK_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1 FOR UPDATE";
 const READ_ROW: &str = "SELECT last_number FROM repositories WHERE repository_id = $1";
 const DELETED: &str = "SELECT repository_id FROM repositories WHERE store = $1 AND deleted ORDER BY repository_id";
+const COUNT: &str = "SELECT COUNT(*) FROM repositories WHERE store = $1 AND NOT deleted AND NOT is_wiki";
 const DELETE: &str = "UPDATE repositories SET deleted = $2 WHERE repository_id = $1";
 
 const BEGIN_HEAD: &str = "UPDATE repositories SET new_head = $2 WHERE repository_id = $1 AND NOT deleted";
@@ -55,16 +61,34 @@ pub(crate) struct NextNumber {
     pub(crate) is_wiki: bool,
 }
 
+/// Age up to which a number of repositories is given again: counting reads the whole table.
+const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
+
 /// The `repositories` table.
 #[derive(Clone, Debug)]
 pub(crate) struct RepositoryTable {
     db: Db,
+    /// The number of repositories, and when they were counted.
+    count: Arc<Mutex<Option<(Instant, i64)>>>,
 }
 
 impl RepositoryTable {
     /// Wraps the table in `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db }
+        Self { db, count: Arc::default() }
+    }
+
+    /// Returns the number of repositories on a store, without deleted ones and wikis. It is up to a minute old.
+    pub(crate) async fn count(&self, store: &str) -> Result<i64, DbError> {
+        let last = *self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((counted, count)) = last
+            && counted.elapsed() < MAX_COUNT_AGE
+        {
+            return Ok(count);
+        }
+        let (count,): (i64,) = self.db.one(COUNT, &args![store]).await?;
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), count));
+        Ok(count)
     }
 
     /// Returns the row of a repository, deleted ones included.

@@ -6,4 +6,5 @@ pub(crate) mod assets;
 pub(crate) mod durable;
 pub(crate) mod full;
 pub mod repositories;
+pub(crate) mod space;
 pub(crate) mod usage;

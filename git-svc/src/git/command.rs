@@ -5,6 +5,7 @@ mod capabilities;
 mod child;
 pub(crate) mod fetch;
 pub(crate) mod maintenance_task;
+mod measure;
 mod pack;
 mod reaper;
 
@@ -23,7 +24,7 @@ use tokio::{process::Command, sync::OnceCell};
 
 pub use self::child::GitChild;
 pub(crate) use self::child::{MAX_STDERR_BYTES, read_limited};
-use self::{child::set_limits, reaper::Reaper};
+use self::{child::set_limits, measure::RunningProcess, reaper::Reaper};
 use crate::types::{
     archive::{Format, Prefix},
     error::GitError,
@@ -352,9 +353,9 @@ impl Git {
         }
         // Set before the process gets input, and inherited by the processes that it starts.
         set_limits(&child, self.options.process_memory_bytes, cpu);
-        metrics::counter!("ferrite_git_processes_total", "command" => name).increment(1);
         Ok(GitChild {
             name,
+            running: RunningProcess::start(name),
             stdin: child.stdin.take(),
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),

@@ -63,7 +63,7 @@ pub(super) async fn upload(
         Ok(stored) => stored,
         Err(error) => {
             // In a task of its own: the sender reads the response while it still sends.
-            state.life.spawn("drain", async move {
+            state.life.spawn_for_request("drain", async move {
                 drop(tokio::time::timeout(DRAIN_TIMEOUT, body.discard()).await);
             });
             return Err(error.into());

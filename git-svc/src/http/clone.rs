@@ -87,7 +87,7 @@ pub(super) async fn find(
 pub(super) fn send(state: &AppState, pack: Pack, permit: Permit) -> Body {
     let (sender, receiver) = channel();
     let limits = *state.transfers.limits();
-    state.life.spawn("clone", async move {
+    state.life.spawn_for_request("clone", async move {
         let outcome = tokio::select! {
             outcome = tokio::time::timeout(limits.total, serve(&limits, pack, &sender)) => outcome,
             () = sender.closed() => return,

@@ -17,12 +17,14 @@ mod range;
 mod raw;
 mod ref_stream;
 mod session;
+mod store_header;
 
 use axum::{
     Router,
     routing::{get, post},
 };
 
+pub(crate) use self::store_header::refuse_other_stores;
 use crate::state::AppState;
 
 /// Returns the router of these routes.

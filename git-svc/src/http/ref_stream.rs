@@ -26,7 +26,7 @@ where
     let first = chunks.next().unwrap_or_default();
     let Some(second) = chunks.next() else { return Body::from(first) };
     let (sender, receiver) = mpsc::channel(CHUNKS_IN_FLIGHT);
-    state.life.spawn("refs", async move {
+    state.life.spawn_for_request("refs", async move {
         for chunk in [first, second].into_iter().chain(chunks) {
             let sent = tokio::time::timeout(IDLE_TIMEOUT, sender.send(chunk)).await;
             if !matches!(sent, Ok(Ok(()))) {

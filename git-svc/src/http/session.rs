@@ -117,7 +117,7 @@ pub(super) async fn session(
     let quota = grant.limits.bytes;
     let started = RunningSession { service, repository, client, child, permit, session, hooked, quota };
     let own = state.clone();
-    state.life.spawn("session", async move { serve(&own, upgrade, started).await });
+    state.life.spawn_for_request("session", async move { serve(&own, upgrade, started).await });
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));

@@ -4,6 +4,7 @@ use ferrite_proto::{
     id::RepositoryId,
 };
 use tonic::Request;
+use tracing::Instrument as _;
 
 use super::{delete_repository::delete, finish::finish};
 use crate::{state::AppState, types::rpc_error::RpcError};
@@ -19,21 +20,25 @@ pub(super) async fn deliver(state: &AppState, request: Request<DeliverRequest>) 
 /// Applies events one after the other. Deletion is idempotent, so an event that was seen before is simply applied again: this
 /// happens when a later event of its delivery failed and the whole delivery is repeated.
 async fn apply(state: &AppState, events: Vec<Event>) -> Result<(), RpcError> {
-    for event in events {
-        match &event.fact {
-            Some(Fact::RepositoryDeleted(fact)) => {
-                // The wiki first: the event counts as seen with the deletion of its repository.
-                if fact.wiki_id > 0 {
-                    delete(state, RepositoryId(fact.wiki_id), &[]).await?;
-                }
-                delete(state, RepositoryId(event.repository_id), std::slice::from_ref(&event)).await?;
-            }
-            _ => {
-                let mut tx = state.db.begin().await?;
-                outbox::first_seen(&mut tx, &event, state.clock.now_us()).await?;
-                tx.commit().await?;
-            }
-        }
+    for event in &events {
+        apply_one(state, event).instrument(outbox::apply_span(event)).await?;
     }
     Ok(())
+}
+
+async fn apply_one(state: &AppState, event: &Event) -> Result<(), RpcError> {
+    match &event.fact {
+        Some(Fact::RepositoryDeleted(fact)) => {
+            // The wiki first: the event counts as seen with the deletion of its repository.
+            if fact.wiki_id > 0 {
+                delete(state, RepositoryId(fact.wiki_id), &[]).await?;
+            }
+            delete(state, RepositoryId(event.repository_id), std::slice::from_ref(event)).await
+        }
+        _ => {
+            let mut tx = state.db.begin().await?;
+            outbox::first_seen(&mut tx, event, state.clock.now_us()).await?;
+            Ok(tx.commit().await?)
+        }
+    }
 }

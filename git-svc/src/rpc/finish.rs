@@ -11,6 +11,6 @@ where
     T: Send + 'static,
     F: Future<Output = Result<T, RpcError>> + Send + 'static,
 {
-    let done = state.life.spawn("write", work).await;
+    let done = state.life.spawn_for_request("write", work).await;
     done.map_err(|error| GitError::Internal(format!("a write ended early: {error}")))?
 }

@@ -17,6 +17,7 @@ mod get_branch;
 mod get_commit;
 mod get_contents;
 mod get_protection;
+mod get_store_status;
 mod list_branches;
 mod list_protections;
 mod list_pushed_commits;
@@ -37,7 +38,7 @@ use ferrite_proto::{
         DeleteContentsResponse, DeleteProtectionRequest, DeleteProtectionResponse, DeleteRepositoryRequest,
         DeleteRepositoryResponse, DescribeUpdatesRequest, DescribeUpdatesResponse, GetBranchRequest, GetBranchResponse,
         GetCommitRequest, GetCommitResponse, GetContentsRequest, GetContentsResponse, GetProtectionRequest,
-        GetProtectionResponse, ListBranchesRequest, ListBranchesResponse, ListProtectionsRequest,
+        GetProtectionResponse, GetStoreStatusRequest, GetStoreStatusResponse, ListBranchesRequest, ListBranchesResponse, ListProtectionsRequest,
         ListProtectionsResponse, ListPushedCommitsRequest, ListPushedCommitsResponse, PutContentsRequest,
         PutContentsResponse, SetDefaultBranchRequest, SetDefaultBranchResponse, SetProtectionRequest,
         SetProtectionResponse,
@@ -164,6 +165,10 @@ impl StorageService for Rpc {
 
     async fn describe_updates(&self, request: Request<DescribeUpdatesRequest>) -> RpcResult<DescribeUpdatesResponse> {
         Ok(Response::new(describe_updates::describe_updates(&self.0, request).await?))
+    }
+
+    async fn get_store_status(&self, request: Request<GetStoreStatusRequest>) -> RpcResult<GetStoreStatusResponse> {
+        Ok(Response::new(get_store_status::get_store_status(&self.0, &request).await?))
     }
 }
 

@@ -124,7 +124,7 @@ impl Transfers {
     ) -> Result<Body, GitError> {
         let (sender, mut chunks) = channel();
         let limits = self.limits;
-        self.life.spawn("transfer", async move {
+        self.life.spawn_for_request("transfer", async move {
             let ended_well = serve(&limits, child, input, sender).await;
             on_exit.end(ended_well).await;
         });
@@ -142,7 +142,7 @@ impl Transfers {
     {
         let (sender, chunks) = channel();
         let limits = self.limits;
-        self.life.spawn("transfer", async move {
+        self.life.spawn_for_request("transfer", async move {
             serve(&limits, child, RequestBody::empty(&limits), sender).await;
             drop(on_exit);
         });

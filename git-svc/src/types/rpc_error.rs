@@ -26,7 +26,7 @@ pub(crate) enum RpcError {
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
     /// The database failed.
-    #[error("storage failure")]
+    #[error("{}", .0.message())]
     Store(#[source] DbError),
 }
 
@@ -82,11 +82,17 @@ impl RpcError {
 
 impl ServiceError for RpcError {
     fn kind(&self) -> Kind {
-        self.inner().map_or(Kind::Internal, ServiceError::kind)
+        match self {
+            Self::Store(error) => error.kind(),
+            _ => self.inner().map_or(Kind::Internal, ServiceError::kind),
+        }
     }
 
     fn reason(&self) -> &'static str {
-        self.inner().map_or("INTERNAL", ServiceError::reason)
+        match self {
+            Self::Store(error) => error.reason(),
+            _ => self.inner().map_or("INTERNAL", ServiceError::reason),
+        }
     }
 
     fn domain(&self) -> &'static str {

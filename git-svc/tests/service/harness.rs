@@ -20,7 +20,7 @@ use ferrite_kit::{
     config::CredentialArgs,
     credentials::ServiceCredentials,
     grpc::{Channel, channel},
-    net::Address,
+    net::{Address, ServiceAddresses},
     server::{GrpcServer, ListenerOptions, serve_all},
     testing::ServiceKeys,
 };
@@ -138,6 +138,11 @@ fn config(folder: &Path, more: &[String]) -> Config {
     Config::try_parse_from(["git-svc".to_owned()].into_iter().chain(flags).chain(more.iter().cloned())).unwrap()
 }
 
+/// Returns the address that a fake of another service listens on.
+fn first(addresses: &ServiceAddresses) -> &Address {
+    addresses.iter().next().unwrap()
+}
+
 fn write_keys(folder: &Path) -> Signer {
     let key = SigningKey::from_bytes(&[7; 32]);
     let private = key.to_pkcs8_pem(ed25519_dalek::pkcs8::spki::der::pem::LineEnding::LF).unwrap();
@@ -168,9 +173,9 @@ impl Service {
         };
         let trust = load(ServiceRole::Gateway);
         let others = Lifecycle::new(Duration::from_secs(5));
-        let subscriber = Subscriber::serve(&settings.repo_address, &load(ServiceRole::RepoSvc), &others).await;
-        let issues = Subscriber::serve(&settings.issue_address, &load(ServiceRole::IssueSvc), &others).await;
-        let webhooks = Subscriber::serve(&settings.hook_address, &load(ServiceRole::HookSvc), &others).await;
+        let subscriber = Subscriber::serve(first(&settings.repo_address), &load(ServiceRole::RepoSvc), &others).await;
+        let issues = Subscriber::serve(first(&settings.issue_address), &load(ServiceRole::IssueSvc), &others).await;
+        let webhooks = Subscriber::serve(first(&settings.hook_address), &load(ServiceRole::HookSvc), &others).await;
         let address = settings.serve.listen[0].clone();
         let life = Lifecycle::new(Duration::from_secs(5));
         let next = AtomicI64::new(1);

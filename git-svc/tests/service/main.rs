@@ -38,6 +38,7 @@ mod remote;
 mod rpc;
 #[cfg(test)]
 mod session;
+mod stores;
 #[cfg(test)]
 mod upkeep;
 #[cfg(test)]

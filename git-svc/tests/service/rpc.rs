@@ -211,8 +211,8 @@ async fn a_deleted_repository_is_not_found_by_any_call() {
     let event = Event {
         event_id: "4f9d0c1e-0000-4000-8000-000000000001".into(),
         repository_id: two,
-        event_time: None,
         fact: Some(Fact::RepositoryDeleted(RepositoryDeleted::default())),
+        ..Event::default()
     };
     for _ in 0..2 {
         service.sink().deliver(DeliverRequest { events: vec![event.clone()] }).await.unwrap();

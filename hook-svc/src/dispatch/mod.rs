@@ -21,10 +21,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::db::DbError;
-use ferrite_kit::{Clock, Lifecycle};
+use ferrite_kit::{Clock, Lifecycle, telemetry};
 use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt, stream};
 use tokio::sync::Notify;
+use tracing::Instrument;
 
 use backoff::Backoff;
 pub(crate) use render::{RenderError, Renderer};
@@ -162,7 +163,9 @@ impl Dispatcher {
         }
         let queue = |(repository, events): (RepositoryId, Vec<StoredEvent>)| async move {
             let streams: HashSet<Stream> = events.iter().map(|event| (event.repository, event.source)).collect();
-            (repository, streams, self.queue_repository(repository, events, rendering).await)
+            let traced = events.iter().map(|event| event.fact.trace_parent.as_str()).find(|text| !text.is_empty());
+            let span = telemetry::continued_span("dispatch event", "internal", traced.unwrap_or_default());
+            (repository, streams, self.queue_repository(repository, events, rendering).instrument(span).await)
         };
         let mut queued = stream::iter(by_repository).map(queue).buffer_unordered(MAX_CONCURRENT_REPOSITORIES);
         let mut count = 0;

@@ -33,7 +33,7 @@ impl Setup {
     }
 
     fn renderer(&self) -> Renderer {
-        let upstream = Upstream::new(self.peers.channel.clone(), self.peers.channel.clone());
+        let upstream = Upstream::new(self.peers.channel.clone(), self.peers.channel.clone().into());
         Renderer::new(EventStore::new(self.db.clone()), upstream, Links::new("http://h", "h:22"))
     }
 
@@ -72,7 +72,7 @@ impl Setup {
             repository,
             source: Source::Git,
             name,
-            fact: Event { event_id, repository_id: repository.0, event_time: None, fact: Some(fact) },
+            fact: Event { event_id, repository_id: repository.0, fact: Some(fact), ..Event::default() },
             payload: None,
             is_dispatched: false,
             is_in_feed: true,

@@ -38,7 +38,7 @@ pub(crate) enum FeedError {
     #[error("payloads cannot be made now")]
     PayloadsUnavailable,
     /// The database failed.
-    #[error("storage failure")]
+    #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
 

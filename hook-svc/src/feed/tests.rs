@@ -27,7 +27,7 @@ impl Setup {
         let peers = FakePeers::start().await;
         peers.add_repository(REPOSITORY.0, None);
         let store = EventStore::new(db.clone());
-        let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone());
+        let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone().into());
         let renderer = Renderer::new(store.clone(), upstream, Links::new("http://h", "h:22"));
         let feed = Feed::new(store, renderer, FeedWaiters::default(), peers.life.clone());
         Self { db, peers, feed }

@@ -103,7 +103,7 @@ mod tests {
     async fn apply(db: &Db, facts: Vec<Fact>) -> Vec<(String, bool)> {
         let peers = FakePeers::start().await;
         let store = EventStore::new(db.clone());
-        let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone());
+        let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone().into());
         let renderer = Renderer::new(store.clone(), upstream, Links::new("http://h", "h:22"));
         let dispatcher = Dispatcher::new(store, renderer, Clock::fixed(1), || {});
         let intake = Intake { db: db.clone(), dispatcher, feeds: FeedWaiters::default(), clock: Clock::fixed(1) };
@@ -186,7 +186,7 @@ mod tests {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             service.create(&TestCaller::user(7, Permission::Admin), hook(REPOSITORY)).await.unwrap();
-            let unknown = Event { fact: None, repository_id: 0, event_id: String::new(), event_time: None };
+            let unknown = Event::default();
             let status = service.deliver(vec![deleted(REPOSITORY), unknown]).await.unwrap_err();
             let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
             assert_eq!(fields, ["events[1].event_id", "events[1].repository_id", "events[1].fact"]);

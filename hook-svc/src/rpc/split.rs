@@ -58,6 +58,7 @@ pub(super) fn split(event: &Event) -> Vec<NewEvent> {
             event_id: event.event_id.clone(),
             repository_id: event.repository_id,
             event_time: event.event_time,
+            trace_parent: event.trace_parent.clone(),
             fact: Some(fact),
         },
         payload: None,
@@ -117,7 +118,7 @@ mod tests {
 
     fn told(fact: Fact) -> Vec<NewEvent> {
         let event_id = "35fc99fc-0e3f-431b-9359-2d6dced7dbeb".to_owned();
-        split(&Event { event_id, repository_id: 7, fact: Some(fact), event_time: None })
+        split(&Event { event_id, repository_id: 7, fact: Some(fact), ..Event::default() })
     }
 
     fn refs(updates: &[(&str, &str, &str)]) -> Vec<NewEvent> {

@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ferrite_kit::db::DbError;
+use ferrite_kit::telemetry;
 use ferrite_outbound::{BodyEnd, Limits, Method, OutboundUrl, Request, Response, SendError};
 use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::Sender;
-use super::message::{Envelope, logged_request_headers, logged_response_headers};
+use super::message::{Envelope, Message, logged_request_headers, logged_response_headers};
 use super::schedule::{Facts, HookState, effect, retry_after};
 use crate::error::HookError;
 use crate::payload::delivery_text;
@@ -88,6 +90,7 @@ impl Sender {
         let outcome = self.0.schedule.outcome(&facts, rand::random_range(-1.0..=1.0));
         let label = if facts.is_success() { "success" } else { "failure" };
         metrics::counter!("ferrite_hook_attempts_total", "outcome" => label).increment(1);
+        metrics::histogram!("ferrite_hook_attempt_duration_seconds").record(started.elapsed());
         tracing::debug!(hook.id = hook.id.0, attempt = head.attempts + 1, ?facts.status, ?outcome, "sent a delivery");
         let attempt = Attempt {
             number: head.attempts + 1,
@@ -110,7 +113,7 @@ impl Sender {
             _large = Some(permit.map_err(|_| Fault::Busy)?.map_err(|_| Fault::Busy)?);
             stored.payload = deliveries::large_payload(&self.0.db, head.event_id).await?;
         }
-        let StoredPayload { event, payload, .. } = stored;
+        let StoredPayload { event, payload, trace_parent, .. } = stored;
         let Some(payload) = payload else { return Ok(Exchange::unsent("the event has no payload")) };
         let sealer = self.0.hooks.sealer();
         let now_us = self.0.clock.now_us();
@@ -143,6 +146,16 @@ impl Sender {
         let Ok(message) = envelope.message(text) else {
             return Ok(Exchange::unsent("the headers cannot be made"));
         };
+        Ok(self.send(&url, message, trace_parent.as_deref().unwrap_or_default()).await)
+    }
+
+    /// Sends a request, in the trace of the request that caused the event if that one was sampled.
+    async fn send(&self, url: &OutboundUrl, mut message: Message, trace_parent: &str) -> Exchange {
+        let span = telemetry::continued_span("webhook delivery", "client", trace_parent);
+        let trace_parent = span.in_scope(telemetry::trace_parent);
+        if !trace_parent.is_empty() && message.headers.set("traceparent", &trace_parent).is_err() {
+            tracing::debug!("a delivery is sent without its trace");
+        }
         let headers = logged_request_headers(&message.headers);
         let limits = Limits {
             total: SEND_TIMEOUT,
@@ -150,14 +163,14 @@ impl Sender {
             max_body_kept_bytes: MAX_KEPT_BODY_BYTES,
         };
         let body = message.body.clone();
-        let request = Request { url: &url, method: Method::Post, headers: message.headers, body: message.body, limits };
-        let result = self.0.client.send(request).await;
+        let request = Request { url, method: Method::Post, headers: message.headers, body: message.body, limits };
+        let result = self.0.client.send(request).instrument(span).await;
         let is_silent = match &result {
             Ok(response) => response.body_end == BodyEnd::TimedOut,
             Err(error) => *error == SendError::TimedOut,
         };
         let result = result.map_err(|error| error.to_string());
-        Ok(Exchange { headers, body: Some(body), result, is_silent })
+        Exchange { headers, body: Some(body), result, is_silent }
     }
 }
 

@@ -12,11 +12,15 @@ const INTERVAL: Duration = Duration::from_secs(15);
 /// Measures the queue until `life` stops.
 pub(super) async fn run(db: Db, clock: Clock, life: Lifecycle) {
     while !life.is_stopping() {
-        match deliveries::queue(&db).await {
+        let now_us = clock.now_us();
+        match deliveries::queue(&db, now_us).await {
             Ok(queue) => {
-                let age_us = queue.oldest_us.map_or(0, |oldest_us| (clock.now_us() - oldest_us).max(0));
+                let seconds =
+                    |since_us: Option<i64>| since_us.map_or(0, |since_us| (now_us - since_us).max(0)) as f64 / 1e6;
                 metrics::gauge!("ferrite_hook_queue_length").set(queue.length as f64);
-                metrics::gauge!("ferrite_hook_queue_oldest_seconds").set(age_us as f64 / 1e6);
+                metrics::gauge!("ferrite_hook_queue_oldest_seconds").set(seconds(queue.oldest_us));
+                metrics::gauge!("ferrite_hook_deliveries_due").set(queue.due_lanes as f64);
+                metrics::gauge!("ferrite_hook_due_seconds").set(seconds(queue.due_since_us));
             }
             Err(error) => tracing::warn!(%error, "the queue of deliveries could not be measured"),
         }

@@ -21,9 +21,12 @@ pub(crate) const MAX_REPLAYED: usize = 1000;
 const MAX_COUNTED: i64 = 10_000;
 
 const PAYLOAD: &str = "SELECT name AS event, CASE WHEN OCTET_LENGTH(payload) <= $2 THEN payload END AS payload, \
-     CAST(COALESCE(OCTET_LENGTH(payload), 0) AS BIGINT) AS payload_bytes FROM events WHERE id = $1";
+     CAST(COALESCE(OCTET_LENGTH(payload), 0) AS BIGINT) AS payload_bytes, trace_parent FROM events WHERE id = $1";
 const LARGE_PAYLOAD: &str = "SELECT payload FROM events WHERE id = $1";
 const QUEUE_LENGTH: &str = "SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) FROM lanes";
+/// Lanes that wait for a sender; those that are being sent are due at the end of their lease.
+const DUE: &str =
+    "SELECT COUNT(*), MIN(l.next_us) FROM (SELECT next_us FROM lanes WHERE next_us <= $1 ORDER BY next_us LIMIT $2) l";
 /// Of the lanes that are due first.
 const OLDEST: &str = "SELECT MIN(d.created_us) FROM deliveries d WHERE d.id IN (SELECT (SELECT w.id FROM deliveries w \
      WHERE w.hook_id = l.hook_id AND w.repository_id = l.repository_id AND w.source = l.source \
@@ -65,6 +68,8 @@ pub(crate) struct StoredPayload {
     /// Native payload; `None` also for a large one.
     pub(crate) payload: Option<String>,
     payload_bytes: i64,
+    /// Position in the trace of the request that caused the event.
+    pub(crate) trace_parent: Option<String>,
 }
 
 impl StoredPayload {
@@ -79,6 +84,9 @@ impl StoredPayload {
 pub(crate) struct Queue {
     pub(crate) length: i64,
     pub(crate) oldest_us: Option<i64>,
+    /// Lanes that are due, as far as they are counted, and the time since when the first of them has been.
+    pub(crate) due_lanes: i64,
+    pub(crate) due_since_us: Option<i64>,
 }
 
 /// State of a delivery.
@@ -195,14 +203,15 @@ pub(crate) async fn large_payload(db: &Db, event_id: i64) -> Result<Option<Strin
     Ok(row.and_then(|(payload,)| payload))
 }
 
-/// Returns the number of deliveries that wait, and the time of the oldest one.
+/// Returns the number of deliveries that wait, the time of the oldest one, and the lanes that are due.
 ///
 /// # Errors
 /// When the database fails.
-pub(crate) async fn queue(db: &Db) -> Result<Queue, DbError> {
+pub(crate) async fn queue(db: &Db, now_us: i64) -> Result<Queue, DbError> {
     let (length,): (i64,) = db.one(QUEUE_LENGTH, &[]).await?;
     let (oldest_us,): (Option<i64>,) = db.one(OLDEST, &[]).await?;
-    Ok(Queue { length, oldest_us })
+    let (due_lanes, due_since_us): (i64, Option<i64>) = db.one(DUE, &args![now_us, MAX_COUNTED]).await?;
+    Ok(Queue { length, oldest_us, due_lanes, due_since_us })
 }
 
 /// Returns a page of a hook's deliveries.

@@ -34,7 +34,7 @@ const SNAPSHOTS: &str =
 const IS_WANTED: &str = "SELECT EXISTS (SELECT 1 FROM hooks WHERE owner_kind = 2 AND owner_id = $1 AND is_active) \
      OR EXISTS (SELECT 1 FROM hooks WHERE owner_kind < 2 AND is_active)";
 const INSERT: &str = "INSERT INTO events \
-     (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us) VALUES ";
+     (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us, trace_parent) VALUES ";
 /// Events after a repository and source, so that one with many holds up no other.
 const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, payload FROM events \
      WHERE NOT is_dispatched AND (repository_id, source) > ($1, $2) AND source <> $3 ORDER BY repository_id, source, id LIMIT $4";
@@ -205,7 +205,9 @@ pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result
             query.push(", ").bind(event.repository).push(", ").bind(event.source.id());
             query.push(", ").bind(event.name).push(", ").bind(event.fact.encode_to_vec());
             query.push(", ").bind(event.payload.clone()).push(", ").bind(event.is_dispatched);
-            query.push(", ").bind(event.is_in_feed).push(", ").bind(now_us).push(")");
+            query.push(", ").bind(event.is_in_feed).push(", ").bind(now_us);
+            let trace_parent = Some(event.fact.trace_parent.clone()).filter(|text| !text.is_empty());
+            query.push(", ").bind(trace_parent).push(")");
         }
         query.push(" RETURNING id");
         let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;

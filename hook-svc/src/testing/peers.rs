@@ -214,6 +214,13 @@ impl StorageService for Peer {
         let head = state.heads.get(&request.repository_id).filter(|_| request.with_head).cloned();
         Ok(Response::new(DescribeUpdatesResponse { updates, head }))
     }
+
+    async fn get_store_status(
+        &self,
+        _: Request<ferrite_proto::git::GetStoreStatusRequest>,
+    ) -> Result<Response<ferrite_proto::git::GetStoreStatusResponse>, Status> {
+        unimplemented()
+    }
 }
 
 #[tonic::async_trait]
@@ -262,7 +269,8 @@ impl AccessService for Peer {
         }
         let ids = request.into_inner().repository_ids;
         let repositories = ids.iter().filter_map(|id| state.repositories.get(id).cloned()).collect();
-        Ok(Response::new(DescribeRepositoriesResponse { repositories }))
+        let stores = ids.into_iter().map(|id| (id, "default".to_owned())).collect();
+        Ok(Response::new(DescribeRepositoriesResponse { repositories, stores }))
     }
 }
 

@@ -17,6 +17,8 @@ use tokio::sync::Notify;
 
 /// Duration of a claim: longer than one step of a scan, and the delay of scans whose process was killed.
 const CLAIM_LEASE: Duration = Duration::from_secs(30);
+/// Scans that a claim tries to get while replicas are faster.
+const MAX_CLAIM_ATTEMPTS: usize = 8;
 /// Longest delay before the next attempt.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
@@ -120,14 +122,19 @@ impl ScanQueue {
     /// Claims a scan. Claims and the marks below need not survive a crash of the machine: after it the commits are read again, and
     /// have no second effect.
     pub(super) async fn claim(&self, now_us: i64) -> Result<Option<Scan>, DbError> {
-        // A read first: a poll without rows must not occupy the single writer of SQLite.
-        let next: Option<(i64, i64)> = self.db.optional(NEXT, &args![now_us]).await?;
-        let Some((id, epoch)) = next else { return Ok(None) };
-        let mut tx = self.db.begin_relaxed().await?;
-        // The epoch is another one if a replica was faster.
-        let row: Option<ScanRow> = tx.optional(CLAIM, &args![id, epoch, now_us + micros(CLAIM_LEASE)]).await?;
-        tx.commit().await?;
-        Ok(row.map(Scan::from))
+        for _ in 0..MAX_CLAIM_ATTEMPTS {
+            // A read first: a poll without rows must not occupy the single writer of SQLite.
+            let next: Option<(i64, i64)> = self.db.optional(NEXT, &args![now_us]).await?;
+            let Some((id, epoch)) = next else { return Ok(None) };
+            let mut tx = self.db.begin_relaxed().await?;
+            // The epoch is another one if a replica was faster. Then there may be another scan.
+            let row: Option<ScanRow> = tx.optional(CLAIM, &args![id, epoch, now_us + micros(CLAIM_LEASE)]).await?;
+            tx.commit().await?;
+            if row.is_some() {
+                return Ok(row.map(Scan::from));
+            }
+        }
+        Ok(None)
     }
 
     /// Begins the lease of a claim again. Returns false if the scan is not this claim's any more: another one has replaced it, or the

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::grpc::Channel;
+use ferrite_kit::grpc::{Channel, StoreChannel, for_store};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::error::reason;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
@@ -38,7 +38,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct CommitScanner<W> {
     queue: ScanQueue,
-    git: Channel,
+    git: StoreChannel,
     repo: RepoClient,
     writer: W,
     clock: Clock,
@@ -85,7 +85,7 @@ impl ScanError {
 
 impl<W: ApplyReferences> CommitScanner<W> {
     /// Creates a scanner of `queue` that asks git-svc and repo-svc, at the other ends of `git` and `repo`.
-    pub(crate) fn new(queue: ScanQueue, git: Channel, repo: Channel, writer: W, clock: Clock) -> Self {
+    pub(crate) fn new(queue: ScanQueue, git: StoreChannel, repo: Channel, writer: W, clock: Clock) -> Self {
         Self { queue, git, repo: RepoClient::new(repo), writer, clock }
     }
 
@@ -180,8 +180,20 @@ impl<W: ApplyReferences> CommitScanner<W> {
             limit: MAX_SCANNED_COMMITS,
         });
         request.set_timeout(STEP_TIMEOUT);
+        let request = for_store(request, &self.store_of(scan).await?);
         let listed = StorageServiceClient::new(self.git.clone()).list_pushed_commits(request).await;
         Ok(listed.map_err(|status| ScanError::of("git-svc", &status))?.into_inner().commits)
+    }
+
+    /// Returns the git store that has the repository of a scan; nothing if there is only one. It is asked for anew each time, as a
+    /// repository may have moved.
+    async fn store_of(&self, scan: &Scan) -> Result<String, ScanError> {
+        if self.git.is_single() {
+            return Ok(String::new());
+        }
+        let store = timeout(STEP_TIMEOUT, self.repo.store_of(scan.repository)).await?;
+        let store = store.map_err(|status| ScanError::of("repo-svc", &status))?;
+        store.ok_or_else(|| ScanError::Gone("the repository".to_owned()))
     }
 
     /// Asks repo-svc what the pusher may do to the issues of repositories.

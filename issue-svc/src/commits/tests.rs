@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ferrite_kit::Clock;
 use ferrite_kit::db::Db;
+use ferrite_kit::grpc::StoreChannel;
 use ferrite_kit::outbox::{event, first_seen};
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
@@ -16,7 +17,7 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::repository_ref::By;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 
-use self::peers::{Applied, Failure, Peers, Writer, commit_id};
+use self::peers::{Applied, Failure, GONE, Peers, Writer, commit_id};
 use super::scanner::MAX_STEP_REFERENCES;
 use super::targets::{MAX_SCANNED_REFERENCES, MAX_TARGET_REPOSITORIES};
 use super::{ApplyReferences, CommitScanner, ScanQueue};
@@ -52,7 +53,7 @@ impl Setup {
 
     fn start_scanner_of(&self, writer: impl ApplyReferences) {
         let (git, repo) = (self.peers.channel.clone(), self.peers.channel.clone());
-        CommitScanner::new(self.queue.clone(), git, repo, writer, self.clock.clone()).start(&self.peers.life);
+        CommitScanner::new(self.queue.clone(), git.into(), repo, writer, self.clock.clone()).start(&self.peers.life);
     }
 
     async fn record(&self, repository: i64, updated: &RefsUpdated) {
@@ -179,6 +180,24 @@ async fn an_event_that_is_delivered_twice_is_scanned_once() {
             tx.commit().await.unwrap();
         }
         assert_eq!(setup.waiting().await, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn with_several_stores_commits_are_read_from_the_one_that_has_the_repository() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let git = StoreChannel::new(setup.peers.stores.clone(), None);
+        let (queue, repo) = (setup.queue.clone(), setup.peers.channel.clone());
+        CommitScanner::new(queue, git, repo, setup.writer.clone(), setup.clock.clone()).start(&setup.peers.life);
+        setup.push(GONE, "a", &["fixes #9"]).await;
+        setup.push(REPOSITORY, "a", &["fixes #1"]).await;
+        setup.until_scanned().await;
+        let [listed] = &setup.peers.listed()[..] else { panic!("not one call") };
+        assert_eq!(listed.repository_id, REPOSITORY);
+        let expected = applied(REPOSITORY, Permission::Write, vec![action("a", 0, 1, Action::Close)]);
+        assert_eq!(setup.writer.applied(), [expected]);
     })
     .await;
 }
@@ -347,7 +366,7 @@ async fn two_replicas_scan_each_update_once_and_in_order() {
         setup.start_scanner();
         let other = ScanQueue::new(setup.db.clone());
         let (git, repo) = (setup.peers.channel.clone(), setup.peers.channel.clone());
-        CommitScanner::new(other.clone(), git, repo, setup.writer.clone(), setup.clock.clone())
+        CommitScanner::new(other.clone(), git.into(), repo, setup.writer.clone(), setup.clock.clone())
             .start(&setup.peers.life);
         let repositories = [REPOSITORY, 50, 51];
         for repository in &repositories[1..] {
@@ -398,6 +417,23 @@ async fn a_claim_excludes_others_until_its_lease_ends_and_its_late_mark_has_no_e
         assert!(queue.claim(START_US + 30_000_002).await.unwrap().is_none());
         queue.finish(&second).await.unwrap();
         assert_eq!(queue.claim(START_US).await.unwrap().unwrap().new_id, "b");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn replicas_that_claim_at_once_get_different_scans() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        for repository in 1..=4 {
+            setup.record(repository, &updated("a", IssueReach::All)).await;
+        }
+        let claim = || setup.queue.claim(START_US);
+        let claims = tokio::join!(claim(), claim(), claim(), claim());
+        let claims = [claims.0, claims.1, claims.2, claims.3];
+        let mut claimed: Vec<_> = claims.into_iter().map(|claim| claim.unwrap().map(|scan| scan.repository.0)).collect();
+        claimed.sort_unstable();
+        assert_eq!(claimed, [Some(1), Some(2), Some(3), Some(4)]);
     })
     .await;
 }

@@ -85,7 +85,7 @@ mod tests {
         on_each_url(|url| async move {
             let service = Service::start(&url).await;
             service.create(&TestCaller::user(7, Permission::Read), issue(REPOSITORY)).await.unwrap();
-            let unknown = Event { fact: None, repository_id: 0, event_id: String::new(), event_time: None };
+            let unknown = Event::default();
             let status = service.deliver(vec![deleted(REPOSITORY), unknown]).await.unwrap_err();
             let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
             assert_eq!(fields, ["events[1].event_id", "events[1].repository_id", "events[1].fact"]);

@@ -1,7 +1,6 @@
-//! Rows of issues and pull requests, and what shows in them: labels, milestone, branches. The parts of a page come with one query for
-//! each kind.
-
-use std::collections::HashMap;
+//! Rows of issues and pull requests.
+//!
+//! Not here: pages of lists (`list`).
 
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Query, Tx};
@@ -9,10 +8,10 @@ use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use sqlx::FromRow;
 
 use super::IssueStore;
-use super::labels::LabelRow;
+use super::issue_parts::{self, FullIssueRow, PartsRow};
 use super::listed_texts::listed_text;
 use super::reader::Reader;
-use crate::model::{Class, FullIssue, Issue, Label, Milestone, NewIssue, PullRequest};
+use crate::model::{Class, FullIssue, Issue, NewIssue};
 
 const COLUMNS: &str = "issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, issues.body, \
      issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
@@ -21,11 +20,11 @@ const COLUMNS: &str = "issues.id, issues.repository_id, issues.number, issues.us
 const LISTED_POSTGRES: &str = "SELECT issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, '' AS body, \
      SUBSTR(CONVERT_TO(issues.body, 'UTF8'), 1, 65536) AS text_head, CAST(OCTET_LENGTH(issues.body) AS BIGINT) AS text_bytes, \
      issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
-     issues.closed_us FROM issues";
+     issues.closed_us";
 const LISTED_SQLITE: &str = "SELECT issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, '' AS body, \
      SUBSTR(CAST(issues.body AS BLOB), 1, 65536) AS text_head, OCTET_LENGTH(issues.body) AS text_bytes, \
      issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
-     issues.closed_us FROM issues";
+     issues.closed_us";
 const INSERT: &str = "INSERT INTO issues (repository_id, number, user_id, title, body, class, assignee_id, milestone_id, \
      comment_count, created_us, updated_us, closed_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $9, $10) RETURNING id";
 const UPDATE: &str =
@@ -81,15 +80,6 @@ impl From<IssueRow> for Issue {
             closed_us: row.closed_us,
         }
     }
-}
-
-#[derive(FromRow)]
-struct PullRequestRow {
-    issue_id: i64,
-    head_repository_id: i64,
-    head_branch: String,
-    base_branch: String,
-    merged_us: Option<i64>,
 }
 
 impl IssueStore {
@@ -152,9 +142,12 @@ impl IssueStore {
         tx.execute(TOUCH, &args![issue, comments, now_us]).await.map(|_| ())
     }
 
-    /// Returns the beginning of a statement of a list, up to its conditions.
-    pub(super) fn select_listed(&self) -> &'static str {
-        self.db.pick(LISTED_POSTGRES, LISTED_SQLITE)
+    /// Begins a statement of a list with the columns of issues and their parts. Further columns may follow, then
+    /// [`issue_parts::FROM`] and the conditions.
+    pub(super) fn select_listed(&self) -> Query {
+        let mut query = Query::new(self.db.pick(LISTED_POSTGRES, LISTED_SQLITE));
+        query.push(issue_parts::COLUMNS);
+        query
     }
 
     /// Returns the issue with this number.
@@ -171,6 +164,15 @@ impl IssueStore {
         Ok(row.map(Issue::from))
     }
 
+    /// Returns the issue with this number and what shows in it.
+    pub(crate) async fn find_full(&self, repository: RepositoryId, number: i64) -> Result<Option<FullIssue>, DbError> {
+        let mut query = Query::new("SELECT ");
+        query.push(COLUMNS).push(issue_parts::COLUMNS).push(issue_parts::FROM);
+        query.push(" WHERE issues.repository_id = ").bind(repository).push(" AND issues.number = ").bind(number);
+        let row: Option<FullIssueRow> = self.db.optional(query.sql(), query.args()).await?;
+        Ok(row.map(FullIssue::from))
+    }
+
     /// Returns the ids of those issues, named by repository and number, that exist.
     pub(crate) async fn ids(&self, tx: &mut Tx, issues: &[(RepositoryId, i64)]) -> Result<Vec<IssueId>, DbError> {
         let mut query = Query::new("SELECT id FROM issues WHERE (repository_id, number) IN (VALUES ");
@@ -182,79 +184,15 @@ impl IssueStore {
         Ok(rows.into_iter().map(|(id,)| IssueId(id)).collect())
     }
 
-    /// Adds what shows in issues of one or several repositories, with one query for each kind of thing, and none where the rows tell
-    /// that there is nothing.
-    pub(crate) async fn complete(
-        &self,
-        reader: &mut Reader<'_>,
-        issues: Vec<Issue>,
-    ) -> Result<Vec<FullIssue>, DbError> {
-        let mut labels = self.labels_of(reader, &issues).await?;
-        let milestones = self.milestones_of(reader, &issues).await?;
-        let mut pull_requests = self.pull_requests_of(reader, &issues).await?;
-        let complete = |issue: Issue| FullIssue {
-            labels: labels.remove(&issue.id.0).unwrap_or_default(),
-            milestone: milestones.iter().find(|milestone| milestone.id == issue.milestone_id).cloned(),
-            pull_request: pull_requests.remove(&issue.id.0),
-            issue,
-        };
-        Ok(issues.into_iter().map(complete).collect())
-    }
-
-    /// Adds what shows in one issue, as [`IssueStore::complete`].
+    /// Adds what shows in an issue.
+    ///
+    /// # Errors
+    /// When there is no such issue, besides failures of the database.
     pub(crate) async fn complete_one(&self, reader: &mut Reader<'_>, issue: Issue) -> Result<FullIssue, DbError> {
-        let mut issues = self.complete(reader, vec![issue]).await?;
-        issues.pop().ok_or(DbError::from(sqlx::Error::RowNotFound))
-    }
-
-    async fn labels_of(&self, reader: &mut Reader<'_>, issues: &[Issue]) -> Result<HashMap<i64, Vec<Label>>, DbError> {
-        #[derive(FromRow)]
-        struct OwnedLabelRow {
-            issue_id: i64,
-            #[sqlx(flatten)]
-            label: LabelRow,
-        }
-        let mut labels: HashMap<i64, Vec<Label>> = HashMap::new();
-        if issues.is_empty() {
-            return Ok(labels);
-        }
-        let mut query = Query::new(
-            "SELECT issue_labels.issue_id, labels.id, labels.repository_id, labels.name, labels.color FROM issue_labels \
-             JOIN labels ON labels.id = issue_labels.label_id WHERE issue_labels.issue_id IN ",
-        );
-        query.bind_list(issues.iter().map(|issue| issue.id)).push(" ORDER BY labels.name_key, labels.id");
-        let rows: Vec<OwnedLabelRow> = reader.all(query.sql(), query.args()).await?;
-        for row in rows {
-            labels.entry(row.issue_id).or_default().push(row.label.into());
-        }
-        Ok(labels)
-    }
-
-    async fn milestones_of(&self, reader: &mut Reader<'_>, issues: &[Issue]) -> Result<Vec<Milestone>, DbError> {
-        let mut ids: Vec<_> = issues.iter().map(|issue| issue.milestone_id).filter(|id| *id != 0).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        if ids.is_empty() { Ok(Vec::new()) } else { self.milestones_by_id(reader, &ids).await }
-    }
-
-    async fn pull_requests_of(
-        &self,
-        reader: &mut Reader<'_>,
-        issues: &[Issue],
-    ) -> Result<HashMap<i64, PullRequest>, DbError> {
-        let ids: Vec<_> = issues.iter().filter(|issue| issue.class.is_pull_request).map(|issue| issue.id).collect();
-        if ids.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let mut query = Query::new(
-            "SELECT issue_id, head_repository_id, head_branch, base_branch, merged_us FROM pull_requests WHERE issue_id IN ",
-        );
-        query.bind_list(ids);
-        let rows: Vec<PullRequestRow> = reader.all(query.sql(), query.args()).await?;
-        let convert = |row: PullRequestRow| {
-            let PullRequestRow { issue_id, head_repository_id, head_branch, base_branch, merged_us } = row;
-            (issue_id, PullRequest { head_repository_id, head_branch, base_branch, merged_us })
-        };
-        Ok(rows.into_iter().map(convert).collect())
+        let mut query = Query::new(issue_parts::SELECT_OF_ONE);
+        query.push(issue_parts::COLUMNS).push(issue_parts::FROM_ONE).bind(issue.milestone_id);
+        query.push(" WHERE issues.id = ").bind(issue.id);
+        let parts: Option<PartsRow> = reader.optional(query.sql(), query.args()).await?;
+        Ok(parts.ok_or(sqlx::Error::RowNotFound)?.complete(issue))
     }
 }

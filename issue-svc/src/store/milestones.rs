@@ -125,18 +125,6 @@ impl IssueStore {
         Ok(rows.into_iter().map(|(id,)| id).collect())
     }
 
-    /// Returns milestones by id.
-    pub(super) async fn milestones_by_id(
-        &self,
-        reader: &mut Reader<'_>,
-        ids: &[i64],
-    ) -> Result<Vec<Milestone>, DbError> {
-        let mut query = Query::new(SELECT);
-        query.push(COUNTS).push(" WHERE milestones.id IN ").bind_list(ids.iter().copied());
-        let rows: Vec<MilestoneRow> = reader.all(query.sql(), query.args()).await?;
-        Ok(rows.into_iter().map(Milestone::from).collect())
-    }
-
     /// Returns a page of the repository's milestones by id, all or the closed or open ones, and their total number.
     pub(crate) async fn list_milestones(
         &self,

@@ -6,6 +6,7 @@
 
 mod comments;
 mod counters;
+mod issue_parts;
 mod issues;
 mod labels;
 mod list;

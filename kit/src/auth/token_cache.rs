@@ -55,6 +55,15 @@ impl TokenCache {
 
     /// Returns the cached identity of a token.
     pub async fn get(&self, hash: &TokenHash) -> Option<Identity> {
+        let identity = self.find(hash).await;
+        match identity {
+            Some(_) => metrics::counter!("ferrite_token_cache_lookups_total", "result" => "hit").increment(1),
+            None => metrics::counter!("ferrite_token_cache_lookups_total", "result" => "miss").increment(1),
+        }
+        identity
+    }
+
+    async fn find(&self, hash: &TokenHash) -> Option<Identity> {
         let bytes: Option<Vec<u8>> = self.redis.query(redis::cmd("GET").arg(Self::key(hash))).await?;
         let bytes = bytes.filter(|bytes| bytes != TOMBSTONE)?;
         // Another program may have written the value. An empty value decodes to the default identity, whose user id is 0.

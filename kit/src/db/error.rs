@@ -1,6 +1,8 @@
 //! The error of database operations, alike for PostgreSQL and SQLite.
 
+use ferrite_proto::error::Kind;
 use sqlx::error::ErrorKind;
+use sqlx::migrate::MigrateError;
 
 /// The kind of a violated constraint. SQLite does not report the name of the constraint, so it is not part of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +19,20 @@ pub enum Violation {
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
     /// The URL is malformed or has an unsupported scheme. It is not part of the error because it may contain a password.
-    #[error("database URL must be `postgres://…` or `sqlite://PATH`")]
+    #[error("FERRITE_DATABASE_URL must be `postgres://…` or `sqlite://PATH`")]
     Url,
     /// A statement violated a constraint.
     #[error("database constraint violated ({0:?})")]
     Violation(Violation, #[source] sqlx::Error),
     /// A migration failed, or the schema is older or newer than the program.
-    #[error("database schema: {0}")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
+    #[error("database schema: {}", schema_text(.0))]
+    Migrate(MigrateError),
     /// The lock file of the database cannot be used.
     #[error("database folder")]
     Io(#[from] std::io::Error),
+    /// The server did not answer within so many seconds.
+    #[error("the database does not answer within {0} s")]
+    Unanswered(u64),
     /// Any other failure of the database or its connection.
     #[error("database failure")]
     Failed(#[source] sqlx::Error),
@@ -46,6 +51,63 @@ impl DbError {
         matches!(self, Self::Violation(Violation::ForeignKey, _))
     }
 
+    /// Returns whether the schema has migrations that this program does not know.
+    #[must_use]
+    pub fn is_newer_schema(&self) -> bool {
+        matches!(self, Self::Migrate(MigrateError::VersionMissing(_)))
+    }
+
+    /// Returns whether the database cannot be reached now, or ended the connection. The same call may succeed later. A transaction that
+    /// was being committed may have had its effect: a caller that repeats it needs an idempotency key.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        let error = match self {
+            Self::Failed(error) => error,
+            Self::Unanswered(_) => return true,
+            Self::Url | Self::Violation(..) | Self::Migrate(_) | Self::Io(_) => return false,
+        };
+        match error {
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed => true,
+            // Classes 08 (connection exception) and 57P (operator intervention), and too_many_connections.
+            sqlx::Error::Database(error) => error
+                .code()
+                .is_some_and(|code| code.starts_with("08") || code.starts_with("57P") || code == "53300"),
+            _ => false,
+        }
+    }
+
+    /// Returns the kind of a service's error that this one causes.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        if self.is_unavailable() { Kind::Overloaded } else { Kind::Internal }
+    }
+
+    /// Returns the reason of a service's error that this one causes.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        if self.is_unavailable() { "DATABASE_UNAVAILABLE" } else { "INTERNAL" }
+    }
+
+    /// Returns the message of a service's error that this one causes.
+    #[must_use]
+    pub fn message(&self) -> &'static str {
+        if self.is_unavailable() { "the database does not answer now, try again" } else { "storage failure" }
+    }
+
+    /// Logs that `work` failed: as a warning while the database is away, which the readiness of the process tells as well.
+    pub fn log(&self, work: &str) {
+        let error = self as &dyn std::error::Error;
+        if self.is_unavailable() {
+            tracing::warn!(error, "{work} failed: the database does not answer");
+        } else {
+            tracing::error!(error, "{work} failed");
+        }
+    }
+
     /// Returns whether the disk of the database is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -53,6 +115,28 @@ impl DbError {
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
         // SQLITE_FULL (13) and SQLITE_IOERR_WRITE (778) of SQLite, disk_full (53100) of PostgreSQL.
         code.is_some_and(|code| matches!(code.as_ref(), "13" | "778" | "53100"))
+    }
+}
+
+/// Returns what is wrong with a schema, in words that say what to do.
+fn schema_text(error: &MigrateError) -> String {
+    match error {
+        MigrateError::VersionMissing(version) => {
+            format!("newer than this program, which does not know migration {version}: run the newer program")
+        }
+        MigrateError::VersionNotPresent(version) => {
+            format!("older than this program, migration {version} is missing: run it without FERRITE_NO_MIGRATE once")
+        }
+        MigrateError::VersionMismatch(version) => {
+            format!("migration {version} is not that of this program: the database belongs to another build")
+        }
+        error => error.to_string(),
+    }
+}
+
+impl From<MigrateError> for DbError {
+    fn from(error: MigrateError) -> Self {
+        Self::Migrate(error)
     }
 }
 
@@ -67,6 +151,25 @@ impl From<sqlx::Error> for DbError {
         match violation {
             Some(violation) => Self::Violation(violation, error),
             None => Self::Failed(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Db;
+    use crate::secret::Secret;
+
+    #[tokio::test]
+    async fn a_database_that_cannot_be_reached_is_unavailable_and_no_fault_of_the_service() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = Secret::new(format!("postgres://nobody@{}/none", listener.local_addr().unwrap()));
+        drop(listener);
+        let error = Db::open(&url, 1).await.unwrap_err();
+        assert_eq!((error.kind(), error.reason()), (Kind::Overloaded, "DATABASE_UNAVAILABLE"));
+        for fault in [DbError::Failed(sqlx::Error::RowNotFound), DbError::Url] {
+            assert_eq!((fault.kind(), fault.reason()), (Kind::Internal, "INTERNAL"));
         }
     }
 }

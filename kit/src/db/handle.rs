@@ -11,10 +11,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
-use sqlx::{Connection, Executor, FromRow, PgPool, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::{Connection, Executor, FromRow, Postgres, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::connections::PgConnections;
 use super::error::DbError;
 use super::lock;
+use super::measure::{POSTGRES, SQLITE, measured, measured_wait};
 use super::wal_index::{WalIndex, WalState};
 use crate::secret::Secret;
 
@@ -24,15 +27,23 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections for reading per SQLite database.
 const MAX_SQLITE_READERS: u32 = 8;
-/// Idle time of a PostgreSQL connection after which it is pinged before use.
+/// Idle time in the pool after which a PostgreSQL connection is pinged before use.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
+/// Prepared statements that a PostgreSQL connection keeps. A service has fewer texts.
+const MAX_PREPARED_STATEMENTS: usize = 400;
 /// Statements that begin a transaction. `synchronous` is a setting of the connection, which outlives the transaction, so each sets it.
 const SQLITE_DURABLE: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
 pub(super) const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
+const POSTGRES_DURABLE: &str = "BEGIN";
 const POSTGRES_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit TO OFF";
 
 /// Settings of a PostgreSQL connection. Compiling a plan and starting workers for it takes longer than any of our statements.
 const POSTGRES_SESSION: &str = "SET jit = off; SET max_parallel_workers_per_gather = 0";
+
+/// Counts statements in the metrics of the process: `kind` is `statement`, or `transaction` for those that begin or end one.
+pub(super) fn count_statement(kind: &'static str) {
+    metrics::counter!("ferrite_db_statements_total", "kind" => kind).increment(1);
+}
 
 /// A row that both drivers can decode. Every type that derives [`FromRow`] implements it.
 pub trait Row: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
@@ -48,7 +59,7 @@ pub struct Db {
 
 #[derive(Clone, Debug)]
 pub(super) enum Pools {
-    Postgres(PgPool),
+    Postgres(PgConnections),
     Sqlite { read: SqlitePool, write: SqlitePool, file: PathBuf, index: Option<WalIndex> },
 }
 
@@ -57,6 +68,8 @@ pub(super) enum Pools {
 pub struct Tx {
     pub(super) kind: TxKind,
     pub(super) statements: Arc<AtomicU64>,
+    /// The right to a connection, on PostgreSQL; given back after the connection.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Debug)]
@@ -78,6 +91,7 @@ impl Db {
         let text = url.expose();
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             let options = PgConnectOptions::from_str(text).map_err(|_| DbError::Url)?;
+            let options = options.statement_cache_capacity(MAX_PREPARED_STATEMENTS);
             let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(ACQUIRE_TIMEOUT);
             // A connection that was used a moment ago is not pinged first: that would double the round trips of each query.
             let pool = pool.test_before_acquire(false).before_acquire(|connection, used| {
@@ -95,7 +109,7 @@ impl Db {
                 })
             });
             let pool = pool.connect_with(options).await?;
-            return Ok(Self::with_pools(Pools::Postgres(pool)));
+            return Ok(Self::with_pools(Pools::Postgres(PgConnections::new(pool, max_connections))));
         }
         if text.starts_with("sqlite://") {
             return Self::open_sqlite(text).await;
@@ -158,11 +172,7 @@ impl Db {
     /// When no connection is free in time, or the database cannot be reached.
     pub fn begin(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
         Box::pin(async move {
-            let kind = match &self.pools {
-                Pools::Postgres(pool) => TxKind::Postgres(pool.begin().await?),
-                Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with(SQLITE_DURABLE).await?),
-            };
-            Ok(Tx { kind, statements: Arc::clone(&self.statements) })
+            self.begin_with(POSTGRES_DURABLE, SQLITE_DURABLE).await
         })
     }
 
@@ -173,12 +183,43 @@ impl Db {
     /// As those of [`Db::begin`].
     pub fn begin_relaxed(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
         Box::pin(async move {
-            let kind = match &self.pools {
-                Pools::Postgres(pool) => TxKind::Postgres(pool.begin_with(POSTGRES_RELAXED).await?),
-                Pools::Sqlite { write, .. } => TxKind::Sqlite(write.begin_with(SQLITE_RELAXED).await?),
-            };
-            Ok(Tx { kind, statements: Arc::clone(&self.statements) })
+            self.begin_with(POSTGRES_RELAXED, SQLITE_RELAXED).await
         })
+    }
+
+    async fn begin_with(&self, postgres: &'static str, sqlite: &'static str) -> Result<Tx, DbError> {
+        count_statement("transaction");
+        let (kind, permit) = match &self.pools {
+            Pools::Postgres(connections) => {
+                let (transaction, permit) = connections.begin(postgres).await?;
+                (TxKind::Postgres(transaction), Some(permit))
+            }
+            Pools::Sqlite { write, .. } => {
+                (TxKind::Sqlite(measured_wait(SQLITE, write.begin_with(sqlite)).await?), None)
+            }
+        };
+        Ok(Tx { kind, statements: Arc::clone(&self.statements), _permit: permit })
+    }
+
+    /// Returns the number of open connections, and how many of them are in use.
+    #[must_use]
+    pub fn connections(&self) -> (u32, u32) {
+        match &self.pools {
+            Pools::Postgres(connections) => connections.counts(),
+            Pools::Sqlite { read, write, .. } => {
+                let open = read.size() + write.size();
+                let idle = u32::try_from(read.num_idle() + write.num_idle()).unwrap_or(u32::MAX);
+                (open, open.saturating_sub(idle))
+            }
+        }
+    }
+
+    /// Returns the largest number of connections.
+    pub(super) fn max_connections(&self) -> u32 {
+        match &self.pools {
+            Pools::Postgres(connections) => connections.pool().options().get_max_connections(),
+            Pools::Sqlite { .. } => MAX_SQLITE_READERS + 1,
+        }
     }
 
     /// Returns the state of a SQLite database; `None` on PostgreSQL, and when the state cannot be read.
@@ -193,7 +234,7 @@ impl Db {
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             match &self.pools {
-                Pools::Postgres(pool) => pool.close().await,
+                Pools::Postgres(connections) => connections.close().await,
                 Pools::Sqlite { read, write, .. } => {
                     read.close().await;
                     write.close().await;
@@ -228,13 +269,15 @@ impl Tx {
     /// # Errors
     /// When the database does not confirm. The writes may or may not have been committed then.
     pub fn commit(self) -> BoxFuture<'static, Result<(), DbError>> {
-        Box::pin(async move {
+        count_statement("transaction");
+        let system = self.pick(POSTGRES, SQLITE);
+        Box::pin(measured(system, "COMMIT", async move {
             match self.kind {
                 TxKind::Postgres(tx) => tx.commit().await?,
                 TxKind::Sqlite(tx) => tx.commit().await?,
             }
             Ok(())
-        })
+        }))
     }
 
     /// Rolls the transaction back and waits for it. Dropping does the same without waiting.
@@ -242,6 +285,7 @@ impl Tx {
     /// # Errors
     /// When the database cannot be reached. Nothing is committed then either.
     pub fn rollback(self) -> BoxFuture<'static, Result<(), DbError>> {
+        count_statement("transaction");
         Box::pin(async move {
             match self.kind {
                 TxKind::Postgres(tx) => tx.rollback().await?,

@@ -36,8 +36,8 @@ impl Migrations {
         match &db.pools {
             // The migrator takes an advisory lock, which belongs to its connection and is not released when a migration fails. So it
             // gets a connection of its own, which is closed afterwards.
-            Pools::Postgres(pool) => {
-                let options = pool.connect_options().as_ref().clone();
+            Pools::Postgres(connections) => {
+                let options = connections.pool().connect_options().as_ref().clone();
                 let own = PgPoolOptions::new().max_connections(1).connect_with(options).await?;
                 let outcome = self.postgres.run(&own).await;
                 own.close().await;

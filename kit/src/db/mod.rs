@@ -9,11 +9,14 @@
 //! Not here: an ORM, and any table of a service.
 
 mod cache;
+mod connections;
 mod error;
 mod handle;
 mod lock;
+mod measure;
 mod migrate;
 mod query;
+mod reach;
 mod value;
 mod wal_index;
 

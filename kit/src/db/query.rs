@@ -9,9 +9,14 @@ use sqlx::query::Query as SqlxQuery;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 
+use super::connections::{MAX_ATTEMPTS, is_connection_lost};
 use super::error::DbError;
-use super::handle::{Db, Pools, Row, SQLITE_RELAXED, Tx, TxKind};
+use super::handle::{Db, Pools, Row, SQLITE_RELAXED, Tx, TxKind, count_statement};
+use super::measure::{POSTGRES, SQLITE, measured, measured_wait};
 use super::value::Value;
+
+/// Values of a list up to which the last one is repeated.
+const MAX_PADDED_LIST: usize = 1024;
 
 macro_rules! bind {
     ($query:expr, $args:expr) => {{
@@ -35,6 +40,26 @@ fn postgres<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Postgres, PgArgum
 
 fn sqlite<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Sqlite, SqliteArguments> {
     bind!(sqlx::query::<Sqlite>(AssertSqlSafe(sql)), args)
+}
+
+/// Runs a reading statement on PostgreSQL. It is repeated on another connection if the one it was sent on is lost, as all are that were
+/// open when the server was restarted.
+macro_rules! read_postgres {
+    ($connections:expr, $fetch:ident, $sql:expr, $args:expr) => {{
+        let mut attempt = 1;
+        loop {
+            let mut lease = $connections.lease().await?;
+            match postgres($sql, $args).$fetch(&mut *lease).await {
+                Ok(found) => {
+                    $connections.put_back(lease);
+                    break found;
+                }
+                Err(error) if attempt < MAX_ATTEMPTS && is_connection_lost(&error) => $connections.discard(lease),
+                Err(error) => return Err(error.into()),
+            }
+            attempt += 1;
+        }
+    }};
 }
 
 /// A row of one of the drivers, before its type is known. The functions that fetch have no type parameters and return boxed
@@ -114,6 +139,17 @@ impl Db {
     /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub fn execute<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
         Box::pin(async move {
+            if let Pools::Postgres(connections) = &self.pools {
+                // A statement by itself is a transaction, without two more round trips to begin and to end it.
+                self.count();
+                let run = async {
+                    let mut lease = connections.lease().await?;
+                    let rows = postgres(sql, args).execute(&mut *lease).await?.rows_affected();
+                    connections.put_back(lease);
+                    Ok(rows)
+                };
+                return measured(POSTGRES, sql, run).await;
+            }
             let mut tx = self.begin().await?;
             let rows = tx.execute(sql, args).await?;
             tx.commit().await?;
@@ -155,31 +191,41 @@ impl Db {
                 script.push_str("; ");
             }
             script.push_str("COMMIT");
-            let mut connection = ScriptConnection { connection: write.acquire().await?, is_committed: false };
-            let rows = sqlite(&script, args).fetch_all(&mut *connection.connection).await?;
-            connection.is_committed = true;
-            Ok(RawRows::Sqlite(rows))
+            let run = async {
+                let connection = measured_wait(SQLITE, write.acquire()).await?;
+                let mut connection = ScriptConnection { connection, is_committed: false };
+                let rows = sqlite(&script, args).fetch_all(&mut *connection.connection).await?;
+                connection.is_committed = true;
+                Ok(RawRows::Sqlite(rows))
+            };
+            measured(SQLITE, &script, run).await
         })
     }
 
     fn fetch_optional<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<Option<RawRow>, DbError>> {
         self.count();
-        Box::pin(async move {
+        let run = async move {
             Ok(match &self.pools {
-                Pools::Postgres(pool) => postgres(sql, args).fetch_optional(pool).await?.map(RawRow::Postgres),
+                Pools::Postgres(connections) => {
+                    read_postgres!(connections, fetch_optional, sql, args).map(RawRow::Postgres)
+                }
                 Pools::Sqlite { read, .. } => sqlite(sql, args).fetch_optional(read).await?.map(RawRow::Sqlite),
             })
-        })
+        };
+        Box::pin(measured(self.pick(POSTGRES, SQLITE), sql, run))
     }
 
     fn fetch_all<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<RawRows, DbError>> {
         self.count();
-        Box::pin(async move {
+        let run = async move {
             Ok(match &self.pools {
-                Pools::Postgres(pool) => RawRows::Postgres(postgres(sql, args).fetch_all(pool).await?),
+                Pools::Postgres(connections) => {
+                    RawRows::Postgres(read_postgres!(connections, fetch_all, sql, args))
+                }
                 Pools::Sqlite { read, .. } => RawRows::Sqlite(sqlite(sql, args).fetch_all(read).await?),
             })
-        })
+        };
+        Box::pin(measured(self.pick(POSTGRES, SQLITE), sql, run))
     }
 
     /// Runs a trivial query.
@@ -192,6 +238,7 @@ impl Db {
 
     fn count(&self) {
         self.statements.fetch_add(1, Ordering::Relaxed);
+        count_statement("statement");
     }
 }
 
@@ -226,12 +273,14 @@ impl Tx {
     /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
     pub fn execute<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
         self.count();
-        Box::pin(async move {
+        let system = self.pick(POSTGRES, SQLITE);
+        let run = async move {
             Ok(match &mut self.kind {
                 TxKind::Postgres(tx) => postgres(sql, args).execute(&mut **tx).await?.rows_affected(),
                 TxKind::Sqlite(tx) => sqlite(sql, args).execute(&mut **tx).await?.rows_affected(),
             })
-        })
+        };
+        Box::pin(measured(system, sql, run))
     }
 
     fn fetch_optional<'a>(
@@ -240,26 +289,31 @@ impl Tx {
         args: &'a [Value],
     ) -> BoxFuture<'a, Result<Option<RawRow>, DbError>> {
         self.count();
-        Box::pin(async move {
+        let system = self.pick(POSTGRES, SQLITE);
+        let run = async move {
             Ok(match &mut self.kind {
                 TxKind::Postgres(tx) => postgres(sql, args).fetch_optional(&mut **tx).await?.map(RawRow::Postgres),
                 TxKind::Sqlite(tx) => sqlite(sql, args).fetch_optional(&mut **tx).await?.map(RawRow::Sqlite),
             })
-        })
+        };
+        Box::pin(measured(system, sql, run))
     }
 
     fn fetch_all<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<RawRows, DbError>> {
         self.count();
-        Box::pin(async move {
+        let system = self.pick(POSTGRES, SQLITE);
+        let run = async move {
             Ok(match &mut self.kind {
                 TxKind::Postgres(tx) => RawRows::Postgres(postgres(sql, args).fetch_all(&mut **tx).await?),
                 TxKind::Sqlite(tx) => RawRows::Sqlite(sqlite(sql, args).fetch_all(&mut **tx).await?),
             })
-        })
+        };
+        Box::pin(measured(system, sql, run))
     }
 
     fn count(&self) {
         self.statements.fetch_add(1, Ordering::Relaxed);
+        count_statement("statement");
     }
 }
 
@@ -291,7 +345,8 @@ impl Query {
         self
     }
 
-    /// Appends `(v1, v2, …)` for the right side of `IN`; an empty list matches nothing.
+    /// Appends `(v1, v2, …)` for the right side of `IN`; an empty list matches nothing. The last value is repeated until their number is a
+    /// power of two, so that few texts stand for lists of all lengths: each connection prepares each text once.
     pub fn bind_list<V: Into<Value>>(&mut self, values: impl IntoIterator<Item = V>) -> &mut Self {
         self.sql.push('(');
         let before = self.args.len();
@@ -301,8 +356,18 @@ impl Query {
             }
             self.bind(value);
         }
-        if self.args.len() == before {
-            self.sql.push_str("NULL");
+        let count = self.args.len() - before;
+        match self.args.last().filter(|_| count > 0).cloned() {
+            Some(last) if count <= MAX_PADDED_LIST => {
+                for _ in count..count.next_power_of_two() {
+                    self.sql.push_str(", ");
+                    self.bind(last.clone());
+                }
+            }
+            Some(_) => {}
+            None => {
+                self.sql.push_str("NULL");
+            }
         }
         self.sql.push(')');
         self

@@ -285,6 +285,24 @@ async fn a_schema_newer_than_the_program_is_refused() {
 }
 
 #[tokio::test]
+async fn one_attempt_to_reach_a_server_tells_its_reason() {
+    on_each(|test| async move {
+        Db::reach(&test.url).await.unwrap();
+        assert_eq!(Db::is_server(&test.url).unwrap(), test.url.expose().starts_with("postgres"));
+    })
+    .await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let error = Db::reach(&Secret::new(format!("postgres://u:hunter2@{address}/d"))).await.unwrap_err();
+    let reason = crate::startup::error_chain(&error);
+    assert!(reason.contains("refused") && !reason.contains("hunter2") && !reason.contains('\n'), "{reason}");
+    for malformed in ["", "mysql://x", "postgres://h:port/d", "sqlite:x"] {
+        assert!(matches!(Db::is_server(&Secret::new(malformed)), Err(DbError::Url)), "{malformed}");
+    }
+}
+
+#[tokio::test]
 async fn a_migration_that_fails_changes_nothing_and_can_be_repeated() {
     on_each(|test| async move {
         let (bad, good) = ("CREATE TABLE a (x BIGINT); CREATE TABLE a (x BIGINT)", "CREATE TABLE a (x BIGINT)");
@@ -323,6 +341,21 @@ fn the_text_of_a_query_never_contains_a_value() {
     query.bind("x'; DROP TABLE parents; --").push(" OR name IN ").bind_list(["a", "b"]);
     assert_eq!(query.sql(), "SELECT id FROM parents WHERE name = $1 OR name IN ($2, $3)");
     assert_eq!(query.args().len(), 3);
+}
+
+#[test]
+fn lists_of_many_lengths_have_few_texts() {
+    let text = |count: i64| {
+        let mut query = Query::new("SELECT id FROM parents WHERE id IN ");
+        query.bind_list(1..=count);
+        let last = query.args().last().cloned();
+        assert!(last == (count > 0).then(|| Value::from(count)), "{last:?}");
+        query.sql().to_owned()
+    };
+    let texts: std::collections::BTreeSet<_> = (0..=1024).map(text).collect();
+    assert_eq!(texts.len(), 12, "none, and the powers of two from 1 to 1,024");
+    assert_eq!(text(3), text(4));
+    assert_ne!(text(1500), text(1501));
 }
 
 #[tokio::test]

@@ -1,35 +1,39 @@
-//! The gRPC client channel: connections to one service, balanced in turn, with deadline, trace and service token on each call.
+//! The gRPC client channel: calls to the replicas of one service, with deadline, trace and service token on each.
 //!
-//! Not here: retries, which are in `retry`.
+//! Not here: which replica gets a call (`replicas`), and retries (`retry`).
 
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use ferrite_proto::ServiceRole;
-use http::{HeaderValue, Request, Uri};
-use hyper_util::rt::TokioIo;
+use http::{HeaderValue, Request};
+use tokio::task::JoinSet;
 use tonic::body::Body;
-use tonic::transport::Endpoint;
-use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+use tower::Service;
+use tracing::Instrument;
 
-use super::retry::Retry;
-use super::timeout::LONG_DEADLINE;
-use crate::net::{Address, Stream};
+use super::discovery::{Discovery, Resolver, system_resolver};
+use super::replicas::{CallResult, ReplicaSet};
+use super::retry;
+use crate::net::{Address, ServiceAddresses, Stream};
 use crate::service_key::ServiceTokenSource;
-use crate::telemetry;
+use crate::telemetry::{self, ClientCall};
 use crate::tls::ClientTls;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Connections of one channel. A single HTTP/2 connection is the first bottleneck under load.
-const CONNECTIONS_PER_CHANNEL: usize = 2;
-
-/// A client channel to one service. Connects when it is first used, and again after a connection is lost. Each call gets a deadline,
-/// the current trace and a service token; calls that change nothing are retried on `UNAVAILABLE`.
+/// A client channel to one service; cheap to clone. Connects when it is first used, and again after a connection is lost. Calls are
+/// spread over the replicas of the service that serve. Each call gets a deadline, the current trace and a service token; calls that
+/// change nothing are retried on `UNAVAILABLE`, others if they were never sent.
 #[derive(Clone)]
-pub struct Channel {
-    inner: tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, tonic::transport::Error>,
+pub struct Channel(Arc<Inner>);
+
+struct Inner {
+    replicas: Arc<ReplicaSet>,
     credentials: Option<ChannelCredentials>,
+    /// The search for replicas. Ends with the last clone of the channel.
+    _discovery: JoinSet<()>,
 }
 
 /// Proofs of this process's role to one service: a token on every request, and a certificate on the connection where TLS is on.
@@ -69,6 +73,11 @@ impl ChannelCredentials {
             None => address.connect().await,
         }
     }
+
+    /// Opens a connection to `socket`, one of those that the host of `address` stands for.
+    pub(super) async fn connect_to(&self, address: &Address, socket: SocketAddr) -> std::io::Result<Stream> {
+        address.connect_to(socket, self.tls.as_ref()).await
+    }
 }
 
 impl std::fmt::Debug for Channel {
@@ -77,70 +86,60 @@ impl std::fmt::Debug for Channel {
     }
 }
 
-/// Returns a channel to the service at `address` whose connections and calls carry `credentials`, if there are any.
+/// Returns a channel to the service at `addresses` whose connections and calls carry `credentials`, if there are any.
 ///
 /// # Panics
 /// When called outside a tokio runtime.
 #[must_use]
-pub fn channel(address: &Address, credentials: Option<ChannelCredentials>) -> Channel {
-    let connections: Vec<_> =
-        (0..CONNECTIONS_PER_CHANNEL).map(|_| connection(address.clone(), credentials.clone())).collect();
-    let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let balanced = service_fn(move |request: Request<Body>| {
-        let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % CONNECTIONS_PER_CHANNEL;
-        connections[index].clone().oneshot(request)
-    });
-    let inner = ServiceBuilder::new().layer_fn(Retry::new).service(balanced);
-    Channel { inner: tower::util::BoxCloneSyncService::new(inner), credentials }
+pub fn channel(addresses: impl Into<ServiceAddresses>, credentials: Option<ChannelCredentials>) -> Channel {
+    channel_with_resolver(addresses.into(), credentials, system_resolver())
 }
 
-fn connection(address: Address, credentials: Option<ChannelCredentials>) -> tonic::transport::Channel {
-    // The host is for the `:authority` header only: the connector dials `address`.
-    let authority = match &address {
-        Address::Tcp(authority) => format!("http://{authority}"),
-        Address::Unix(_) => "http://localhost".to_owned(),
-    };
-    Endpoint::try_from(authority)
-        .unwrap_or_else(|_| Endpoint::from_static("http://localhost"))
-        .connect_timeout(CONNECT_TIMEOUT)
-        // The deadline of each call is that of `Retry`, which is this one or earlier.
-        .timeout(LONG_DEADLINE)
-        .http2_keep_alive_interval(Duration::from_secs(20))
-        .keep_alive_timeout(Duration::from_secs(10))
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(1024 * 1024)
-        .initial_connection_window_size(4 * 1024 * 1024)
-        .connect_with_connector_lazy(service_fn(move |_: Uri| {
-            let (address, credentials) = (address.clone(), credentials.clone());
-            async move {
-                let stream = match &credentials {
-                    Some(credentials) => credentials.connect(&address).await,
-                    None => address.connect().await,
-                };
-                stream.map(TokioIo::new)
-            }
-        }))
+/// As [`channel`], with host names resolved by `resolver`.
+pub(super) fn channel_with_resolver(
+    addresses: ServiceAddresses,
+    credentials: Option<ChannelCredentials>,
+    resolver: Resolver,
+) -> Channel {
+    let discovery = Discovery::new(addresses, credentials.clone(), resolver);
+    let replicas = discovery.replicas();
+    let mut tasks = JoinSet::new();
+    if discovery.is_needed() {
+        tasks.spawn(discovery.run());
+    }
+    Channel(Arc::new(Inner { replicas, credentials, _discovery: tasks }))
 }
 
 impl Service<Request<Body>> for Channel {
     type Response = http::Response<Body>;
     type Error = tonic::transport::Error;
-    type Future =
-        <tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, tonic::transport::Error> as Service<
-            Request<Body>,
-        >>::Future;
+    type Future = Pin<Box<dyn Future<Output = CallResult> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // Each attempt waits for the readiness of its connection.
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        telemetry::inject(request.headers_mut());
-        if let Some(credentials) = &self.credentials
+        let callee = self.0.credentials.as_ref().map_or("unknown", |credentials| credentials.audience.as_str());
+        let call = ClientCall::begin(callee, request.uri().path());
+        let span = call.span();
+        span.in_scope(|| telemetry::inject(request.headers_mut()));
+        if let Some(credentials) = &self.0.credentials
             && let Ok(value) = HeaderValue::from_str(&credentials.token())
         {
             request.headers_mut().insert(ferrite_proto::metadata::SERVICE, value);
         }
-        self.inner.call(request)
+        // The channel, and with it the search for replicas, lives at least as long as the call.
+        let channel = self.clone();
+        Box::pin(async move {
+            match retry::call(&channel.0.replicas, request).instrument(span).await {
+                Ok(response) => Ok(call.response(response)),
+                Err(error) => {
+                    call.failed();
+                    Err(error)
+                }
+            }
+        })
     }
 }

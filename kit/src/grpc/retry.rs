@@ -1,11 +1,12 @@
-//! Retries of idempotent gRPC calls within one deadline.
+//! Calls to a service with several replicas: repeated elsewhere where that is safe, within one deadline.
 //!
-//! Not here: retries of writes. Their callers repeat them, with an idempotency key.
+//! A call that changes nothing is repeated on `UNAVAILABLE` and on failures of the connection, by another replica at once and after a
+//! delay by any. Any other call is repeated only if it was never sent.
+//!
+//! Not here: retries of writes that may have been carried out. Their callers repeat them, with an idempotency key.
 
 use std::error::Error;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,9 +15,11 @@ use http_body_util::{BodyExt, Full};
 use rand::Rng;
 use tonic::body::Body;
 use tonic::{Status, TimeoutExpired};
-use tower::{Service, ServiceExt};
 
+use super::replicas::{CallResult, Replica, ReplicaSet};
 use super::timeout::call_deadline;
+use super::unsent_body::UnsentBody;
+use crate::telemetry::ClientCall;
 
 /// Deadline of an outgoing call whose `grpc-timeout` is absent or later.
 const CLIENT_DEADLINE: Duration = Duration::from_secs(30);
@@ -24,16 +27,26 @@ const CLIENT_DEADLINE: Duration = Duration::from_secs(30);
 const IDEMPOTENT_VERBS: &[&str] = &["Get", "List", "Search", "Is", "Authenticate", "Resolve", "Deliver"];
 /// Time before each retry, at most; the actual time is random, at least half of it.
 const RETRY_DELAYS_MS: &[u64] = &[20, 100, 400, 1_000];
+/// Most replicas that are tried one after the other without a delay.
+const MAX_TRIED_AT_ONCE: usize = 3;
 /// `grpc-status` of `UNAVAILABLE`.
 const UNAVAILABLE: &str = "14";
 
-/// Service that retries idempotent calls on `UNAVAILABLE` and on failures of the transport, within one deadline.
-#[derive(Clone, Debug)]
-pub(super) struct Retry<S>(S);
-
-impl<S> Retry<S> {
-    pub(super) fn new(inner: S) -> Self {
-        Self(inner)
+/// Makes a call to one of `replicas`, and repeats it where that is safe. Ends at the deadline of the request.
+///
+/// # Errors
+/// When the connection fails; refusals of the service are responses.
+pub(super) async fn call(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
+    let is_idempotent = is_idempotent(request.uri().path());
+    let deadline = call_deadline(&request, CLIENT_DEADLINE);
+    // The deadline covers all attempts together.
+    let attempts = async {
+        if is_idempotent { send_with_retries(replicas, request).await } else { send_once(replicas, request).await }
+    };
+    match tokio::time::timeout(deadline, attempts).await {
+        Ok(Err(error)) if is_timeout(&error) => Ok(deadline_exceeded()),
+        Ok(result) => result,
+        Err(_) => Ok(deadline_exceeded()),
     }
 }
 
@@ -43,38 +56,6 @@ fn is_idempotent(path: &str) -> bool {
     // `IsMember` begins with the verb `Is`; `IssueToken` does not.
     let is_verb = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_lowercase());
     IDEMPOTENT_VERBS.iter().any(|verb| method.strip_prefix(verb).is_some_and(is_verb))
-}
-
-impl<S> Service<Request<Body>> for Retry<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Error + Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let inner = self.0.clone();
-        let is_idempotent = is_idempotent(request.uri().path());
-        let deadline = call_deadline(&request, CLIENT_DEADLINE);
-        Box::pin(async move {
-            // The deadline covers all attempts together.
-            let attempts = async {
-                if is_idempotent { send_with_retries(inner, request).await } else { inner.oneshot(request).await }
-            };
-            match tokio::time::timeout(deadline, attempts).await {
-                Ok(Err(error)) if is_timeout(&error) => Ok(deadline_exceeded()),
-                Ok(outcome) => outcome,
-                Err(_) => Ok(deadline_exceeded()),
-            }
-        })
-    }
 }
 
 /// Returns the response to a call past its deadline, whether the timeout below or the one of the transport ended it.
@@ -93,27 +74,74 @@ fn is_timeout(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-async fn send_with_retries<S>(inner: S, request: Request<Body>) -> Result<Response<Body>, S::Error>
-where
-    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
-{
+/// Sends a call that may change something. It goes to another replica, or over a new connection, if it was not sent before.
+async fn send_once(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
+    let (parts, body) = request.into_parts();
+    let body = UnsentBody::new(body);
+    let mut tried: Vec<Arc<Replica>> = Vec::new();
+    loop {
+        let replica = match replicas.pick(&tried).await {
+            Ok(replica) => replica,
+            Err(status) => return Ok(status.into_http()),
+        };
+        let result = replica.send(Request::from_parts(parts.clone(), body.attempt())).await;
+        let Err(error) = &result else { return result };
+        replicas.note_failure(&replica, error);
+        tried.push(replica);
+        if !body.is_unsent() || is_timeout(error) || tried.len() >= MAX_TRIED_AT_ONCE {
+            return result;
+        }
+        ClientCall::retried(parts.uri.path());
+    }
+}
+
+/// Sends a call that changes nothing until it is answered.
+async fn send_with_retries(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
     let (parts, body) = request.into_parts();
     // Idempotent methods are unary, so their requests are encoded in memory: reading them neither fails nor waits.
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_else(|_| Bytes::new());
-    for delay in RETRY_DELAYS_MS {
+    let mut delays = RETRY_DELAYS_MS.iter();
+    let mut tried: Vec<Arc<Replica>> = Vec::new();
+    loop {
         let attempt = Request::from_parts(parts.clone(), Body::new(Full::new(bytes.clone())));
-        match inner.clone().oneshot(attempt).await {
-            Ok(response) if response.headers().get("grpc-status").is_none_or(|code| code != UNAVAILABLE) => {
-                return Ok(response);
-            }
-            Ok(_) | Err(_) => {}
+        let result = send_attempt(replicas, &mut tried, attempt).await;
+        if result.as_ref().is_ok_and(|response| !is_unavailable(response)) {
+            return result;
         }
+        if tried.len() < MAX_TRIED_AT_ONCE && replicas.has_other(&tried) {
+            ClientCall::retried(parts.uri.path());
+            continue;
+        }
+        let Some(delay) = delays.next() else { return result };
+        ClientCall::retried(parts.uri.path());
         let jittered = rand::rng().random_range(delay / 2..=*delay);
         tokio::time::sleep(Duration::from_millis(jittered)).await;
+        // The last one failed a moment ago; the others have had a rest.
+        tried = tried.pop().into_iter().collect();
     }
-    inner.oneshot(Request::from_parts(parts, Body::new(Full::new(bytes)))).await
+}
+
+/// Sends one attempt to a replica that is not in `tried`, if there is one, and adds it.
+async fn send_attempt(replicas: &ReplicaSet, tried: &mut Vec<Arc<Replica>>, attempt: Request<Body>) -> CallResult {
+    let replica = match replicas.pick(tried).await {
+        Ok(replica) => replica,
+        Err(status) => return Ok(status.into_http()),
+    };
+    let result = if replicas.is_several() {
+        replica.send_while_reachable(attempt).await
+    } else {
+        Some(replica.send(attempt).await)
+    };
+    let result = result.unwrap_or_else(|| Ok(Status::unavailable("the service does not answer").into_http()));
+    if let Err(error) = &result {
+        replicas.note_failure(&replica, error);
+    }
+    tried.push(replica);
+    result
+}
+
+fn is_unavailable(response: &Response<Body>) -> bool {
+    response.headers().get("grpc-status").is_some_and(|code| code == UNAVAILABLE)
 }
 
 #[cfg(test)]

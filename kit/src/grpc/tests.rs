@@ -1,2 +1,4 @@
 mod calls;
+mod replicas;
 mod service;
+mod stores;

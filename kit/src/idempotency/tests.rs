@@ -163,3 +163,24 @@ async fn of_a_large_response_only_the_key_is_kept() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn writes_of_two_replicas_do_not_wait_for_each_others_purge_on_postgres() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        if !test.db.pick(true, false) {
+            return;
+        }
+        let key = |text| key(text, 1, "Create", 1).unwrap().unwrap();
+        store(&test.db, &key("old"), 1, 0).await.unwrap();
+        let mut tx = test.db.begin().await.unwrap();
+        key("one").store(&mut tx, &message(2), 2 * RETENTION_US).await.unwrap();
+        let two = key("two");
+        let other = store(&test.db, &two, 3, 2 * RETENTION_US);
+        tokio::time::timeout(std::time::Duration::from_secs(5), other).await.expect("the other write waits").unwrap();
+        tx.commit().await.unwrap();
+        assert!(!key("old").is_used(&test.db).await.unwrap());
+        assert!(key("one").is_used(&test.db).await.unwrap() && two.is_used(&test.db).await.unwrap());
+    })
+    .await;
+}

@@ -9,10 +9,13 @@ use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use tonic::{Request, Status};
+use tracing::{Instrument, Span};
 
+use super::event::kind;
 use super::inbox::first_seen;
 use crate::auth::{AuthError, Caller};
 use crate::db::{Db, DbError, Tx};
+use crate::telemetry;
 
 /// Most events of one delivery.
 const MAX_EVENTS: usize = 64;
@@ -29,7 +32,7 @@ pub enum DeliveryError {
     #[error("events are not valid")]
     Invalid(Vec<FieldViolation>),
     /// The database failed. No event was applied.
-    #[error("storage failure")]
+    #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
 
@@ -38,7 +41,7 @@ impl ServiceError for DeliveryError {
         match self {
             Self::Auth(error) => error.kind(),
             Self::Invalid(_) => Kind::InvalidArgument,
-            Self::Store(_) => Kind::Internal,
+            Self::Store(error) => error.kind(),
         }
     }
 
@@ -46,7 +49,7 @@ impl ServiceError for DeliveryError {
         match self {
             Self::Auth(error) => error.reason(),
             Self::Invalid(_) => "INVALID_EVENTS",
-            Self::Store(_) => "INTERNAL",
+            Self::Store(error) => error.reason(),
         }
     }
 
@@ -68,7 +71,7 @@ impl ServiceError for DeliveryError {
 impl From<DeliveryError> for Status {
     fn from(error: DeliveryError) -> Self {
         if let DeliveryError::Store(cause) = &error {
-            tracing::error!(error = cause as &dyn std::error::Error, "events could not be applied");
+            cause.log("the application of events");
         }
         to_status(&error)
     }
@@ -100,12 +103,18 @@ pub async fn deliver<A: Apply>(
     let mut tx = db.begin().await?;
     for event in &events {
         if first_seen(&mut tx, event, now_us).await? {
-            service.apply(&mut tx, event, now_us).await?;
+            service.apply(&mut tx, event, now_us).instrument(apply_span(event)).await?;
         }
     }
     service.finish(&mut tx).await?;
     tx.commit().await?;
     Ok(DeliverResponse {})
+}
+
+/// Returns the span of an event's effects, in the trace of the request that caused the event; no span outside a sampled trace.
+#[must_use]
+pub fn apply_span(event: &Event) -> Span {
+    telemetry::continued_span(kind(event), "consumer", &event.trace_parent)
 }
 
 /// Returns the checked events of a delivery, for a service that cannot apply them in one transaction.

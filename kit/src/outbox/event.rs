@@ -3,6 +3,7 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;
 
 use crate::clock::timestamp;
+use crate::telemetry;
 
 /// Returns the name of an event's kind in rows, logs and metrics.
 #[must_use]
@@ -26,13 +27,14 @@ pub fn kind(event: &Event) -> &'static str {
     }
 }
 
-/// Returns a new event about a repository, with a random id.
+/// Returns a new event about a repository, with a random id and the current position in the trace.
 #[must_use]
 pub fn event(repository: RepositoryId, now_us: i64, fact: Fact) -> Event {
     Event {
         event_id: uuid::Uuid::new_v4().to_string(),
         repository_id: repository.0,
         event_time: Some(timestamp(now_us)),
+        trace_parent: telemetry::trace_parent(),
         fact: Some(fact),
     }
 }

@@ -9,6 +9,7 @@
 mod delivery;
 mod event;
 mod inbox;
+mod lag;
 mod purge;
 mod relay;
 mod round;
@@ -18,7 +19,7 @@ mod waiters;
 #[cfg(test)]
 mod tests;
 
-pub use delivery::{Apply, DeliveryError, deliver, delivered};
+pub use delivery::{Apply, DeliveryError, apply_span, deliver, delivered};
 pub use event::{event, kind};
 pub use inbox::first_seen;
 pub use relay::{FlushHandle, Relay, Subscribers};

@@ -1,28 +1,30 @@
 //! The sending side of events: delivers the rows of the outbox to the subscribers.
 //!
-//! For each subscriber a task claims events, delivers them, and records the outcome in the transaction of its next claim. A claim ends
-//! after a lease, so that another replica takes over the events of a process that died. A subscriber that is unreachable is left alone
-//! for a while as a whole; an event that a subscriber refuses delays the events of its own repository.
+//! Subscribers may come and go while the relay runs. For each one a task claims events, delivers them, and records the outcome in the
+//! transaction of its next claim. A claim ends after a lease, so that another replica takes over the events of a process that died. A
+//! subscriber that is unreachable is left alone for a while as a whole; an event that a subscriber refuses delays the events of its own
+//! repository.
 //!
 //! Not here: the SQL of the outbox, which is in `rows`, and the deliveries, which are in `round`.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ferrite_proto::events::Event;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::purge;
+use super::{lag, purge};
 use super::round::Deliverer;
 use super::rows::{self, ClaimRequest, Settlement};
 use super::waiters::FlushWaiters;
 use crate::clock::{Clock, micros};
 use crate::db::{Db, DbError};
-use crate::grpc::Channel;
+use crate::grpc::{Channel, StoreChannel};
 use crate::lifecycle::Lifecycle;
 
 /// Duration of a claim. Longer than all deliveries of one round; also the delay of events whose relay was killed.
@@ -39,6 +41,9 @@ const MIN_ROUND_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest time that a writer waits for the delivery of its own event.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
 
+/// Most subscribers of a relay: the services, and one for each git store.
+const MAX_SUBSCRIBERS: usize = 1100;
+
 /// Channels to the services that receive events, by the name in the column `subscriber`.
 pub type Subscribers = HashMap<&'static str, Channel>;
 
@@ -51,12 +56,27 @@ pub struct Relay(Arc<Inner>);
 struct Inner {
     db: Db,
     clock: Clock,
-    subscribers: Subscribers,
-    /// Wakes the task of a subscriber. One task per subscriber, so that a slow one does not delay the others.
-    wake: HashMap<&'static str, Notify>,
-    /// True once a writer has waited for the subscriber.
-    is_awaited: HashMap<&'static str, AtomicBool>,
+    subscribers: Mutex<SubscriberTable>,
     waiters: Arc<FlushWaiters>,
+}
+
+#[derive(Debug, Default)]
+struct SubscriberTable {
+    by_name: HashMap<Arc<str>, Arc<Subscriber>>,
+    /// The process, once the relay has been started.
+    life: Option<Lifecycle>,
+}
+
+/// A receiver of events. Each has a task of its own, so that a slow one does not delay the others.
+#[derive(Debug)]
+struct Subscriber {
+    name: Arc<str>,
+    channel: StoreChannel,
+    wake: Notify,
+    /// True once a writer has waited for the subscriber.
+    is_awaited: AtomicBool,
+    /// Cancelled when the subscriber is removed.
+    removed: CancellationToken,
 }
 
 /// Waits for the delivery of one event. Must be made before the commit, so that it cannot miss the delivery.
@@ -95,81 +115,131 @@ impl Relay {
     /// Returns a relay of the table `outbox` of `db`.
     #[must_use]
     pub fn new(db: Db, clock: Clock, subscribers: Subscribers) -> Self {
-        let wake = subscribers.keys().map(|name| (*name, Notify::new())).collect();
-        let is_awaited = subscribers.keys().map(|name| (*name, AtomicBool::new(false))).collect();
-        Self(Arc::new(Inner { db, clock, subscribers, wake, is_awaited, waiters: Arc::default() }))
+        let relay = Self(Arc::new(Inner { db, clock, subscribers: Mutex::default(), waiters: Arc::default() }));
+        for (name, channel) in subscribers {
+            relay.add(name, channel);
+        }
+        relay
+    }
+
+    /// Adds a subscriber, and delivers to it at once if the relay has been started. A subscriber that is known stays as it is. A channel
+    /// to one git store names the store in its calls.
+    pub fn add(&self, name: &str, channel: impl Into<StoreChannel>) {
+        let mut table = self.subscribers();
+        if table.by_name.contains_key(name) {
+            return;
+        }
+        if table.by_name.len() >= MAX_SUBSCRIBERS {
+            return tracing::error!(subscriber = name, "too many subscribers: this one's events wait");
+        }
+        let (wake, is_awaited, removed) = (Notify::new(), AtomicBool::new(false), CancellationToken::new());
+        let subscriber = Arc::new(Subscriber { name: name.into(), channel: channel.into(), wake, is_awaited, removed });
+        table.by_name.insert(Arc::clone(&subscriber.name), Arc::clone(&subscriber));
+        let life = table.life.clone();
+        drop(table);
+        if let Some(life) = life {
+            self.spawn(subscriber, &life);
+        }
+    }
+
+    /// Ends the deliveries to a subscriber. Its events stay in the outbox.
+    pub fn remove(&self, name: &str) {
+        if let Some(subscriber) = self.subscribers().by_name.remove(name) {
+            subscriber.removed.cancel();
+        }
     }
 
     /// Starts the tasks that deliver rows until `life` stops, and delete them when `retention` has passed since their delivery.
     pub fn start(&self, retention: Duration, life: &Lifecycle) {
-        for (name, channel) in &self.0.subscribers {
-            let (name, relay, life2, channel) = (*name, self.clone(), life.clone(), channel.clone());
-            life.spawn("relay", async move { relay.run(name, channel, life2).await });
+        let mut table = self.subscribers();
+        table.life = Some(life.clone());
+        let subscribers: Vec<_> = table.by_name.values().cloned().collect();
+        drop(table);
+        for subscriber in subscribers {
+            self.spawn(subscriber, life);
         }
         let (db, clock) = (self.0.db.clone(), self.0.clock.clone());
-        life.spawn("outbox purge", purge::run(db, clock, retention, life.clone()));
+        life.spawn("outbox purge", purge::run(db.clone(), clock.clone(), retention, life.clone()));
+        life.spawn("outbox metrics", lag::run(db, clock, life.clone()));
+    }
+
+    fn spawn(&self, subscriber: Arc<Subscriber>, life: &Lifecycle) {
+        let (relay, life2) = (self.clone(), life.clone());
+        life.spawn("relay", async move { relay.run(&subscriber, life2).await });
     }
 
     /// Returns a handle that waits for the delivery of `event` to these of its subscribers. Call this before the commit and
     /// [`FlushHandle::wait`] after it.
     #[must_use]
-    pub fn flush(&self, event: &Event, subscribers: &[&'static str]) -> FlushHandle {
-        for name in subscribers {
-            if let Some(is_awaited) = self.0.is_awaited.get(name) {
-                is_awaited.store(true, Ordering::Relaxed);
-            }
+    pub fn flush(&self, event: &Event, subscribers: &[&str]) -> FlushHandle {
+        let names: Vec<Arc<str>> = subscribers.iter().map(|name| Arc::from(*name)).collect();
+        let table = self.subscribers();
+        for subscriber in names.iter().filter_map(|name| table.by_name.get(name)) {
+            subscriber.is_awaited.store(true, Ordering::Relaxed);
         }
-        let delivered = self.0.waiters.add(&event.event_id, subscribers);
+        drop(table);
+        let delivered = self.0.waiters.add(&event.event_id, &names);
         FlushHandle { relay: self.clone(), event_id: event.event_id.clone(), delivered }
     }
 
     /// Makes all tasks look for rows now instead of at the next poll.
     pub fn wake(&self) {
-        for notify in self.0.wake.values() {
-            notify.notify_one();
+        for subscriber in self.subscribers().by_name.values() {
+            subscriber.wake.notify_one();
         }
     }
 
-    /// Delivers to one subscriber until `life` stops.
-    async fn run(&self, name: &'static str, channel: Channel, life: Lifecycle) {
+    fn subscribers(&self) -> MutexGuard<'_, SubscriberTable> {
+        // Nothing panics while the lock is held.
+        self.0.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Delivers to one subscriber until `life` stops or the subscriber is removed.
+    async fn run(&self, subscriber: &Subscriber, life: Lifecycle) {
+        let Subscriber { name, channel, wake, is_awaited, removed } = subscriber;
         let (db, clock) = (self.0.db.clone(), self.0.clock.clone());
-        let client = EventSinkClient::new(channel);
+        let client = EventSinkClient::new(channel.clone());
         let deliverer =
-            Deliverer { subscriber: name, clock: clock.clone(), client, waiters: Arc::clone(&self.0.waiters) };
+            Deliverer { subscriber: Arc::clone(name), clock: clock.clone(), client, waiters: Arc::clone(&self.0.waiters) };
         let mut task = SubscriberTask { db, clock, deliverer, settlement: None, unreached: 0, pause: None };
-        let (notify, is_awaited) = (&self.0.wake[name], &self.0.is_awaited[name]);
-        while !life.is_stopping() {
+        let stopping = async || {
+            tokio::select! {
+                () = life.stopping() => {}
+                () = removed.cancelled() => {}
+            }
+        };
+        while !life.is_stopping() && !removed.is_cancelled() {
             let begin = Instant::now();
             match task.round(name).await {
                 Ok(Round::Full) => continue,
                 Ok(Round::Part) => {
                     if !is_awaited.load(Ordering::Relaxed) {
                         tokio::select! {
-                            () = life.stopping() => {}
+                            () = stopping() => {}
                             () = tokio::time::sleep_until(begin + MIN_ROUND_INTERVAL) => {}
                         }
                     }
                     continue;
                 }
                 Ok(Round::Idle) => {}
-                Err(error) => tracing::warn!(%error, subscriber = name, "outbox round failed"),
+                Err(error) => tracing::warn!(%error, subscriber = %name, "outbox round failed"),
             }
             let pause = task.pause.take();
             tokio::select! {
-                () = life.stopping() => {}
-                () = notify.notified(), if pause.is_none() => {}
+                () = stopping() => {}
+                () = wake.notified(), if pause.is_none() => {}
                 () = tokio::time::sleep(pause.unwrap_or(POLL_INTERVAL)) => {}
             }
         }
         if let Err(error) = task.settle(name).await {
-            tracing::warn!(%error, subscriber = name, "deliveries could not be recorded and will be repeated");
+            tracing::warn!(%error, subscriber = %name, "deliveries could not be recorded and will be repeated");
         }
     }
 }
 
 impl SubscriberTask {
     /// Records the outcome of the last round, claims events and delivers them.
-    async fn round(&mut self, name: &'static str) -> Result<Round, DbError> {
+    async fn round(&mut self, name: &str) -> Result<Round, DbError> {
         let now = self.clock.now_us();
         let request = ClaimRequest::new(now, now + micros(CLAIM_LEASE));
         let lanes = match &self.settlement {
@@ -195,7 +265,7 @@ impl SubscriberTask {
     }
 
     /// Records the outcome of the last round without a new claim.
-    async fn settle(&mut self, name: &'static str) -> Result<(), DbError> {
+    async fn settle(&mut self, name: &str) -> Result<(), DbError> {
         if let Some(settlement) = &self.settlement {
             let nothing = ClaimRequest::nothing(self.clock.now_us());
             rows::settle_and_claim(&self.db, name, Some(settlement), &nothing).await?;

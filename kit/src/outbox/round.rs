@@ -7,14 +7,17 @@ use std::time::Duration;
 
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{DeliverRequest, Event};
+use metrics::SharedString;
 use prost::Message;
 use tokio::time::Instant;
 use tonic::Code;
+use tracing::{Instrument, Span};
 
 use super::rows::{Lane, OutboxRow, Settlement};
 use super::waiters::FlushWaiters;
 use crate::clock::{Clock, micros};
-use crate::grpc::Channel;
+use crate::grpc::StoreChannel;
+use crate::telemetry;
 
 /// Deadline of one delivery.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -49,9 +52,9 @@ impl Outcome {
 
 /// Delivers events to one subscriber.
 pub(super) struct Deliverer {
-    pub(super) subscriber: &'static str,
+    pub(super) subscriber: Arc<str>,
     pub(super) clock: Clock,
-    pub(super) client: EventSinkClient<Channel>,
+    pub(super) client: EventSinkClient<StoreChannel>,
     pub(super) waiters: Arc<FlushWaiters>,
 }
 
@@ -67,7 +70,7 @@ impl Deliverer {
         let (lanes, empty): (Vec<_>, Vec<_>) = lanes.into_iter().partition(|lane| !lane.rows.is_empty());
         for lane in &empty {
             tracing::warn!(
-                subscriber = self.subscriber,
+                subscriber = %self.subscriber,
                 repo.id = lane.repository_id,
                 "outbox lane has no visible events"
             );
@@ -120,17 +123,21 @@ impl Deliverer {
     /// Delivers lanes in one call.
     async fn deliver(&mut self, lanes: &[Lane]) -> Outcome {
         let rows = || lanes.iter().flat_map(|lane| &lane.rows);
-        let (subscriber, count) = (self.subscriber, rows().count());
-        let mut request = tonic::Request::new(DeliverRequest { events: rows().filter_map(decode).collect() });
+        let (subscriber, count) = (Arc::clone(&self.subscriber), rows().count());
+        let events: Vec<_> = rows().filter_map(decode).collect();
+        let span = delivery_span(&subscriber, &events);
+        let mut request = tonic::Request::new(DeliverRequest { events });
         request.set_timeout(DELIVERY_TIMEOUT);
-        if let Err(status) = self.client.deliver(request).await {
-            tracing::warn!(subscriber, code = ?status.code(), count, "events were not taken");
-            metrics::counter!("ferrite_outbox_failures_total", "subscriber" => subscriber).increment(1);
+        if let Err(status) = self.client.deliver(request).instrument(span).await {
+            tracing::warn!(%subscriber, code = ?status.code(), count, "events were not taken");
+            metrics::counter!("ferrite_outbox_failures_total", "subscriber" => SharedString::from_shared(subscriber))
+                .increment(1);
             return Outcome::from_code(status.code());
         }
-        metrics::counter!("ferrite_outbox_delivered_total", "subscriber" => subscriber).increment(count as u64);
+        metrics::counter!("ferrite_outbox_delivered_total", "subscriber" => SharedString::from_shared(subscriber))
+            .increment(count as u64);
         // Flush handles wait for the subscriber's response, not for the mark in the table.
-        self.waiters.notify(self.subscriber, rows().map(|row| row.event_id.as_str()));
+        self.waiters.notify(&self.subscriber, rows().map(|row| row.event_id.as_str()));
         Outcome::Accepted
     }
 
@@ -142,6 +149,25 @@ impl Deliverer {
     fn release(&self, lane: &Lane, settlement: &mut Settlement) {
         settlement.postponed(lane, self.clock.now_us(), lane.attempts);
     }
+}
+
+/// Returns the span of a delivery: part of the trace of its first event that has one, and linked with those of the others.
+fn delivery_span(subscriber: &str, events: &[Event]) -> Span {
+    let mut traces: Vec<_> =
+        events.iter().map(|event| event.trace_parent.as_str()).filter(|text| !text.is_empty()).collect();
+    traces.dedup();
+    let Some((first, others)) = traces.split_first() else { return Span::none() };
+    let span = tracing::info_span!(
+        parent: None,
+        "outbox",
+        otel.name = "deliver events",
+        otel.kind = "producer",
+        messaging.batch.message_count = events.len(),
+        peer.service = subscriber,
+    );
+    telemetry::continue_from(&span, first);
+    others.iter().for_each(|other| telemetry::link_to(&span, other));
+    span
 }
 
 fn decode(row: &OutboxRow) -> Option<Event> {

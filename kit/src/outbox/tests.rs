@@ -2,6 +2,7 @@
 
 mod lanes;
 mod statements;
+mod subscribers;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -173,6 +174,23 @@ async fn events_of_one_repository_arrive_in_order() {
         for repository in 1..=4 {
             assert_eq!(setup.effects(repository).await, in_order(25));
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_waits_is_measured_by_subscriber() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        let db = &test.db;
+        assert!(lag::measure(db).await.unwrap().is_empty());
+        for (number, created_us) in [(1, 70), (2, 50), (3, 90)] {
+            let mut tx = db.begin().await.unwrap();
+            append(&mut tx, &issue(number, number), &[SINK], created_us).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        let measured = lag::measure(db).await.unwrap();
+        assert_eq!(measured[SINK], lag::Lag { events: 3, oldest_us: Some(50) });
     })
     .await;
 }

@@ -1,10 +1,10 @@
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
 /// Senders of one event, by the name of the subscriber.
-type Senders = Vec<(&'static str, oneshot::Sender<()>)>;
+type Senders = Vec<(Arc<str>, oneshot::Sender<()>)>;
 
 /// Senders of the flush handles of a relay by event id.
 #[derive(Debug, Default)]
@@ -12,13 +12,13 @@ pub(super) struct FlushWaiters(Mutex<HashMap<String, Senders>>);
 
 impl FlushWaiters {
     /// Returns receivers that hear of the deliveries of an event to these subscribers.
-    pub(super) fn add(&self, event_id: &str, subscribers: &[&'static str]) -> Vec<oneshot::Receiver<()>> {
+    pub(super) fn add(&self, event_id: &str, subscribers: &[Arc<str>]) -> Vec<oneshot::Receiver<()>> {
         let mut receivers = Vec::with_capacity(subscribers.len());
         let mut waiting = self.lock();
         let senders = waiting.entry(event_id.to_owned()).or_default();
         for subscriber in subscribers {
             let (sender, receiver) = oneshot::channel();
-            senders.push((*subscriber, sender));
+            senders.push((Arc::clone(subscriber), sender));
             receivers.push(receiver);
         }
         receivers
@@ -29,7 +29,7 @@ impl FlushWaiters {
         let mut waiting = self.lock();
         for event_id in event_ids {
             let Some(senders) = waiting.get_mut(event_id) else { continue };
-            for (_, sender) in senders.extract_if(.., |(name, _)| *name == subscriber) {
+            for (_, sender) in senders.extract_if(.., |(name, _)| **name == *subscriber) {
                 let _ = sender.send(());
             }
         }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_delivery_wakes_those_who_wait_for_its_subscriber() {
         let waiters = FlushWaiters::default();
-        let mut receivers = waiters.add("e1", &["one", "two"]);
+        let mut receivers = waiters.add("e1", &["one".into(), "two".into()]);
         waiters.notify("three", ["e1", "e2"].into_iter());
         assert!(receivers.iter_mut().all(|receiver| receiver.try_recv().is_err()));
         waiters.notify("two", ["e1"].into_iter());

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::memory::{KeyHash, MemoryCounters};
 use crate::clock::Clock;
+use crate::config::DEFAULT_RATE_LIMIT_COUNTERS;
 use crate::redis::{RedisClient, RedisCounters};
 
 /// Counts events per key in fixed time windows, each of which begins with its first event. With Redis, the replicas of a service
@@ -30,7 +31,14 @@ impl RateLimiter {
     /// Returns a limiter that counts in `redis`, or else in memory by `clock`.
     #[must_use]
     pub fn new(redis: Option<RedisClient>, clock: Clock) -> Self {
-        Self { redis: redis.map(RedisCounters::new), memory: Arc::default(), clock }
+        Self::with_max_counters(redis, clock, DEFAULT_RATE_LIMIT_COUNTERS)
+    }
+
+    /// As [`RateLimiter::new`], with at most `max_counters` counters in memory at once.
+    #[must_use]
+    pub fn with_max_counters(redis: Option<RedisClient>, clock: Clock, max_counters: u32) -> Self {
+        let memory = MemoryCounters::new(usize::try_from(max_counters).unwrap_or(usize::MAX));
+        Self { redis: redis.map(RedisCounters::new), memory: Arc::new(Mutex::new(memory)), clock }
     }
 
     /// Counts one event of `key` and returns the number of events in its window, this one included. A window that begins with this

@@ -8,13 +8,12 @@ use std::time::Duration;
 /// SHA-256 of a key, so that no name or address is stored in clear text.
 pub(super) type KeyHash = [u8; 32];
 
-/// Most windows in memory at once. Beyond it windows that are over are dropped, then the one with the fewest events, of several the oldest:
-/// events of many other keys do not make a busy key forgotten.
-pub(super) const MAX_WINDOWS: usize = 20_000;
-
 /// The windows of one process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MemoryCounters {
+    /// Most windows at once. Beyond it windows that are over are dropped, then the one with the fewest events, of several the oldest:
+    /// events of many other keys do not make a busy key forgotten.
+    max_windows: usize,
     windows: HashMap<KeyHash, Window>,
     /// The windows by their end.
     ends: BTreeSet<(i64, KeyHash)>,
@@ -33,6 +32,16 @@ struct Window {
 }
 
 impl MemoryCounters {
+    pub(super) fn new(max_windows: usize) -> Self {
+        Self {
+            max_windows,
+            windows: HashMap::new(),
+            ends: BTreeSet::new(),
+            counts: BTreeSet::new(),
+            begun: 0,
+        }
+    }
+
     pub(super) fn add(&mut self, hash: KeyHash, amount: u32, length: Duration, now_us: i64) -> u32 {
         if let Some(window) = self.windows.get_mut(&hash)
             && now_us < window.end_us
@@ -55,7 +64,7 @@ impl MemoryCounters {
 
     /// Drops windows until another one fits.
     fn make_room(&mut self, now_us: i64) {
-        while self.windows.len() >= MAX_WINDOWS {
+        while self.windows.len() >= self.max_windows {
             let over = self.ends.first().filter(|(end_us, _)| *end_us <= now_us).map(|(_, hash)| *hash);
             let Some(hash) = over.or_else(|| self.counts.first().map(|(.., hash)| *hash)) else { return };
             if over.is_none() {

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::RateLimiter;
-use super::memory::MAX_WINDOWS;
 use crate::clock::Clock;
 use crate::redis::RedisClient;
 use crate::testing::{Redis, eventually};
 
 const WINDOW: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(300);
+const MAX_COUNTERS: usize = 100;
 
 fn in_memory() -> (RateLimiter, Clock) {
     let clock = Clock::fixed(1_000_000);
-    (RateLimiter::new(None, clock.clone()), clock)
+    (RateLimiter::with_max_counters(None, clock.clone(), 100), clock)
 }
 
 /// Returns a limiter that counts in `redis`.
@@ -59,16 +59,16 @@ async fn memory_is_bounded_by_dropping_the_oldest_of_the_quietest_windows() {
     // A cleared key begins a new window, which is not the oldest any more.
     limiter.clear("first").await;
     limiter.count("first", WINDOW).await;
-    for number in 0..MAX_WINDOWS - 1 {
+    for number in 0..MAX_COUNTERS - 1 {
         limiter.count(&number.to_string(), WINDOW).await;
     }
-    assert_eq!(limiter.memory().len(), MAX_WINDOWS);
+    assert_eq!(limiter.memory().len(), MAX_COUNTERS);
     assert_eq!((limiter.peek("first", WINDOW).await.0, limiter.peek("second", WINDOW).await.0), (1, 0));
     clock.advance(WINDOW);
-    for number in 0..MAX_WINDOWS + 50 {
+    for number in 0..MAX_COUNTERS + 50 {
         limiter.count(&number.to_string(), WINDOW).await;
     }
-    assert_eq!(limiter.memory().len(), MAX_WINDOWS);
+    assert_eq!(limiter.memory().len(), MAX_COUNTERS);
 }
 
 #[tokio::test]
@@ -77,17 +77,17 @@ async fn a_busy_key_is_remembered_whatever_others_do() {
     for _ in 0..20 {
         limiter.count("busy", WINDOW).await;
     }
-    for number in 0..3 * MAX_WINDOWS {
+    for number in 0..3 * MAX_COUNTERS {
         limiter.count(&number.to_string(), WINDOW).await;
     }
     assert_eq!(limiter.peek("busy", WINDOW).await.0, 20);
-    assert_eq!(limiter.memory().len(), MAX_WINDOWS);
+    assert_eq!(limiter.memory().len(), MAX_COUNTERS);
     // Once its window is over, it takes no place of others.
     clock.advance(WINDOW);
-    for number in 0..MAX_WINDOWS {
+    for number in 0..MAX_COUNTERS {
         limiter.count(&format!("later {number}"), WINDOW).await;
     }
-    assert_eq!(limiter.memory().len(), MAX_WINDOWS);
+    assert_eq!(limiter.memory().len(), MAX_COUNTERS);
     assert_eq!(limiter.peek("later 0", WINDOW).await.0, 1);
 }
 

@@ -5,6 +5,7 @@
 
 mod client;
 mod counters;
+mod reach;
 
 pub use client::RedisClient;
 pub(crate) use client::{RESPONSE_TIMEOUT, millis};

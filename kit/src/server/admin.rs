@@ -15,6 +15,7 @@ use super::limits::ListenerLimits;
 use super::serve::serve;
 use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
+use crate::telemetry;
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -32,13 +33,21 @@ pub fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycl
             .route(
                 "/readyz",
                 get(move || {
-                    let ready = ready.is_ready();
-                    async move {
-                        if ready { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") }
-                    }
+                    let answer = if ready.is_ready() {
+                        (StatusCode::OK, "ready".to_owned())
+                    } else {
+                        (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}", ready.unready_reason()))
+                    };
+                    std::future::ready(answer)
                 }),
             )
-            .route("/metrics", get(move || std::future::ready(metrics.render())));
+            .route(
+                "/metrics",
+                get(move || {
+                    telemetry::collect_process_metrics();
+                    std::future::ready(metrics.render())
+                }),
+            );
     serve(listener, router, ListenerLimits { connections: 64, ..ListenerLimits::default() }.into(), life)
 }
 
@@ -61,6 +70,7 @@ where
             }
             Ok(Err(error)) => {
                 failures += 1;
+                life.set_unready_reason(error.to_string());
                 // Before the first success other processes are still starting, so failures are expected for a while.
                 if has_been_ready || failures > MAX_START_FAILURES {
                     tracing::warn!(%error, failures, "readiness probe failed");
@@ -68,6 +78,7 @@ where
             }
             Err(_) => {
                 failures += 1;
+                life.set_unready_reason("the readiness probe gets no answer in time");
                 tracing::warn!(failures, "readiness probe timed out");
             }
         }
@@ -113,6 +124,9 @@ mod tests {
         life.spawn("admin", serve_admin(listener, metrics, life.clone()));
         assert!(get(&address, "/livez").await.starts_with("HTTP/1.0 200"));
         assert!(get(&address, "/readyz").await.starts_with("HTTP/1.0 503"));
+        assert!(get(&address, "/readyz").await.ends_with("not ready: starting"));
+        life.set_unready_reason("no database");
+        assert!(get(&address, "/readyz").await.ends_with("not ready: no database"));
         life.set_ready(true);
         assert!(get(&address, "/readyz").await.starts_with("HTTP/1.0 200"));
         assert!(get(&address, "/metrics").await.starts_with("HTTP/1.0 200"));

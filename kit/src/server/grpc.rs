@@ -93,13 +93,15 @@ impl GrpcServer {
                 }
             }
         });
-        let reflection = tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(ferrite_proto::DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            .build_v1()
-            .expect("the descriptors are compiled in");
+        let descriptors = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(ferrite_proto::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
         self.routes.add_service(health);
-        self.routes.add_service(reflection);
+        self.routes.add_service(descriptors().build_v1().expect("the descriptors are compiled in"));
+        // For clients that do not speak the first version, such as Python's.
+        self.routes.add_service(descriptors().build_v1alpha().expect("the descriptors are compiled in"));
         self.routes
             .routes()
             .into_axum_router()

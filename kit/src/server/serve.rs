@@ -11,7 +11,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use futures_util::future::BoxFuture;
-use http::Version;
+use http::header::CONNECTION;
+use http::{HeaderValue, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -167,7 +168,7 @@ impl Server {
                 },
             };
             if let Some(place) = self.admission.place(permit, self.bounded_address(peer)) {
-                let connection = Arc::clone(&self).serve_connection(stream, peer, place);
+                let connection = Arc::clone(&self).serve_connection(stream, peer, place, life.clone());
                 life.spawn("connection", self.connections.track_future(connection));
             }
         }
@@ -183,7 +184,13 @@ impl Server {
         client.map(|client| client.ip()).filter(|address| !self.options.transport.is_trusted_proxy(*address))
     }
 
-    async fn serve_connection(self: Arc<Self>, stream: Stream, peer: Option<SocketAddr>, mut place: Place) {
+    async fn serve_connection(
+        self: Arc<Self>,
+        stream: Stream,
+        peer: Option<SocketAddr>,
+        mut place: Place,
+        life: Lifecycle,
+    ) {
         let watch = Watch::new(&place, &self.options.limits);
         if let Some(watch) = &watch {
             watch.activity.start();
@@ -209,7 +216,7 @@ impl Server {
         let limits = &self.options.limits;
         let counted = watch.as_ref().map(|watch| Arc::clone(&watch.activity));
         let unread_body = UnreadBody::default();
-        let service = service(self.router.clone(), client, counted, *limits, unread_body.clone());
+        let service = service(self.router.clone(), client, counted, *limits, unread_body.clone(), life);
         let stream = TokioIo::new(TimeoutStream::new(stream, limits, place, unread_body));
         let connection = self.builder.serve_connection_with_upgrades(stream, service);
         if let Err(error) = self.drive(connection, watch.as_ref()).await {
@@ -350,6 +357,7 @@ fn service(
     activity: Option<Arc<ConnectionActivity>>,
     limits: ListenerLimits,
     unread_body: UnreadBody,
+    life: Lifecycle,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
     Response = http::Response<TrackedBody>,
@@ -368,8 +376,13 @@ fn service(
         }
         let min_rate = is_http2.then(|| limits.response_rate());
         let response = router.clone().oneshot(request.map(axum::body::Body::new));
+        let life = life.clone();
         async move {
             let Ok(mut response) = response.await;
+            // The client's next request belongs on another connection, before this one is closed under it.
+            if !is_http2 && life.is_draining() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             let permit = response.extensions_mut().remove::<RequestPermit>();
             Ok(response.map(|body| TrackedBody::new(body, counted, permit, min_rate)))
         }

@@ -214,6 +214,10 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.repo.v1.AdministrationService/GetQuota", Rule::Administrator),
     op("ferrite.repo.v1.AdministrationService/UpdateQuota", Rule::Administrator),
     op("ferrite.repo.v1.AdministrationService/ListAuditEvents", Rule::Administrator),
+    op("ferrite.repo.v1.AdministrationService/ListStores", Rule::Administrator),
+    op("ferrite.repo.v1.AdministrationService/SetStore", Rule::Administrator),
+    op("ferrite.repo.v1.AdministrationService/UpdateStore", Rule::Administrator),
+    op("ferrite.repo.v1.AdministrationService/DeleteStore", Rule::Administrator),
     // Repositories
     op("ferrite.repo.v1.RepositoryService/CreateRepository", Rule::User(Some(Scope::RepoAdmin))),
     in_organization("ferrite.repo.v1.RepositoryService/CreateRepository"),
@@ -278,6 +282,7 @@ pub const OPERATIONS: &[Operation] = &[
     op("ferrite.git.v1.StorageService/CreateRepository", Rule::Service),
     op("ferrite.git.v1.StorageService/DeleteRepository", Rule::Service),
     op("ferrite.git.v1.StorageService/SetDefaultBranch", Rule::Service),
+    op("ferrite.git.v1.StorageService/GetStoreStatus", Rule::Service),
     op("ferrite.git.v1.ReleaseStorageService/CreateTag", Rule::Service),
     op("ferrite.git.v1.ReleaseStorageService/DeleteAssetFiles", Rule::Service),
     op("ferrite.git.v1.StorageService/ListPushedCommits", Rule::Service),

@@ -45,7 +45,7 @@ impl TokenAuthenticator {
 impl TokenAuthority for TokenAuthenticator {
     async fn authenticate(&self, token: &str) -> Result<Option<Identity>, AuthError> {
         self.identity(&TokenHash::of(token)).await.map_err(|error| {
-            tracing::error!(cause = ?error, "cannot look a token up");
+            error.log("the look for a token");
             AuthError::Unavailable
         })
     }

@@ -38,6 +38,7 @@ impl LastUseWriter {
     /// Writes the noted uses. If the database refuses, they are noted again for the next call.
     pub(crate) async fn write(&self) {
         let uses = self.last_use.take();
+        metrics::gauge!("ferrite_last_use_queue_length").set(uses.len() as f64);
         if let Err(error) = self.tokens.record_uses(&uses).await {
             tracing::warn!(%error, "cannot write when tokens were last used; trying again later");
             uses.iter().for_each(|&(token_id, used_us)| self.last_use.note(token_id, used_us));

@@ -4,20 +4,24 @@
 //! Not here: the end of a migration that the store tells (`rpc`), and the deletion of what the store has of one that was given up, which
 //! the sweeper of unfinished repositories does.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ferrite_kit::db::Db;
-use ferrite_kit::grpc::Channel;
+use ferrite_kit::grpc::StoreChannel;
 use ferrite_kit::{Clock, Lifecycle, micros};
 use ferrite_proto::error::reason;
 use ferrite_proto::events::MigrationEnded;
 use ferrite_proto::git::GetMigrationRequest;
 use ferrite_proto::git::migration_service_client::MigrationServiceClient;
+use tonic::Request;
 
 use crate::error::RepoError;
 use crate::store::{Migration, MigrationStore, Progress, RepositoryStore};
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// Deadline of a question to a store.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Age below which the store need not know a migration yet. The call that starts one has a deadline far below it.
 const START_AGE: Duration = Duration::from_secs(30);
 /// Time without an answer of the store after which a migration counts as failed.
@@ -33,17 +37,17 @@ pub(crate) struct MigrationSweeper {
     db: Db,
     repositories: RepositoryStore,
     migrations: MigrationStore,
-    storage: Channel,
+    storage: StoreChannel,
     clock: Clock,
 }
 
 impl MigrationSweeper {
-    /// Creates a sweeper of `migrations` and their repositories, which asks git-svc at the other end of `storage`.
+    /// Creates a sweeper of `migrations` and their repositories, which asks their git stores.
     pub(crate) fn new(
         db: Db,
         repositories: RepositoryStore,
         migrations: MigrationStore,
-        storage: Channel,
+        storage: StoreChannel,
         clock: Clock,
     ) -> Self {
         Self { db, repositories, migrations, storage, clock }
@@ -72,9 +76,16 @@ impl MigrationSweeper {
     pub(crate) async fn sweep(&self) -> Result<(), RepoError> {
         let now = self.clock.now_us();
         self.migrations.purge(now - micros(RETENTION)).await?;
-        let mut store = MigrationServiceClient::new(self.storage.clone());
+        let mut silent = BTreeSet::new();
         for migration in self.migrations.unheard(now - micros(LOOK_INTERVAL)).await? {
-            let request = GetMigrationRequest { repository_id: migration.repository_id().0 };
+            let is_given_up = migration.heard_us < now - micros(MAX_SILENCE);
+            // The others of a store would wait for the same answer.
+            if silent.contains(&migration.store) && !is_given_up {
+                continue;
+            }
+            let mut request = Request::new(GetMigrationRequest { repository_id: migration.repository_id().0 });
+            request.set_timeout(QUESTION_TIMEOUT);
+            let mut store = MigrationServiceClient::new(self.storage.with_store(&migration.store));
             match store.get_migration(request).await {
                 Ok(answer) => self.migrations.update(migration.id, Progress::of(answer.get_ref()), now).await?,
                 Err(status) if reason(&status).as_deref() == Some("MIGRATION_NOT_FOUND") => {
@@ -82,11 +93,10 @@ impl MigrationSweeper {
                         self.give_up(&migration, INTERRUPTED).await?;
                     }
                 }
-                Err(_) if migration.heard_us < now - micros(MAX_SILENCE) => self.give_up(&migration, SILENT).await?,
+                Err(_) if is_given_up => self.give_up(&migration, SILENT).await?,
                 Err(status) => {
-                    tracing::debug!("the store does not answer about migrations: {}", status.message());
-                    // The others would wait for the same answer.
-                    return Ok(());
+                    tracing::debug!("a store does not answer about migrations: {}", status.message());
+                    silent.insert(migration.store);
                 }
             }
         }

@@ -6,10 +6,12 @@ mod download_counts;
 mod file_sweeper;
 mod last_use_writer;
 mod migration_sweeper;
+mod store_poller;
 mod sweeper;
 
 pub(crate) use download_counts::{DownloadCounts, DownloadWriter};
 pub(crate) use file_sweeper::FileSweeper;
 pub(crate) use last_use_writer::LastUseWriter;
 pub(crate) use migration_sweeper::MigrationSweeper;
+pub(crate) use store_poller::StorePoller;
 pub(crate) use sweeper::Sweeper;

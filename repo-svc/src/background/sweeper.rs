@@ -1,14 +1,18 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ferrite_kit::grpc::Channel;
+use ferrite_kit::grpc::StoreChannel;
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::git::DeleteRepositoryRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use tonic::Request;
 
 use crate::error::RepoError;
 use crate::store::RepositoryStore;
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
+/// Deadline of a deletion on a store.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Age after which a creation counts as interrupted. The calls of a creation have deadlines far below it.
 const UNFINISHED_AGE_US: i64 = 2 * 60 * 1_000_000;
 
@@ -16,13 +20,13 @@ const UNFINISHED_AGE_US: i64 = 2 * 60 * 1_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Sweeper {
     repositories: RepositoryStore,
-    storage: Channel,
+    storage: StoreChannel,
     clock: Clock,
 }
 
 impl Sweeper {
     /// Creates a sweeper of `repositories` that deletes in git-svc, at the other end of `storage`.
-    pub(crate) fn new(repositories: RepositoryStore, storage: Channel, clock: Clock) -> Self {
+    pub(crate) fn new(repositories: RepositoryStore, storage: StoreChannel, clock: Clock) -> Self {
         Self { repositories, storage, clock }
     }
 
@@ -42,19 +46,27 @@ impl Sweeper {
         });
     }
 
-    /// Removes the repositories whose creation was interrupted: from git-svc before the database, so that nothing stays on disk
-    /// without a row that names it.
+    /// Removes the repositories whose creation was interrupted: from their git stores before the database, so that nothing stays on disk
+    /// without a row that names it. A store that does not answer holds up its own repositories only.
     ///
     /// # Errors
-    /// [`RepoError::StoreUnavailable`] if git-svc does not delete, or those of the database.
+    /// [`RepoError::StoreUnavailable`] if a store does not delete, or those of the database.
     pub(crate) async fn sweep(&self) -> Result<(), RepoError> {
-        let mut storage = StorageServiceClient::new(self.storage.clone());
-        for id in self.repositories.unfinished(self.clock.now_us() - UNFINISHED_AGE_US).await? {
-            let request = DeleteRepositoryRequest { repository_id: id.0 };
-            storage.delete_repository(request).await.map_err(|_| RepoError::StoreUnavailable)?;
+        let mut unreachable = BTreeSet::new();
+        for (id, store) in self.repositories.unfinished(self.clock.now_us() - UNFINISHED_AGE_US).await? {
+            if unreachable.contains(&store) {
+                continue;
+            }
+            let mut request = Request::new(DeleteRepositoryRequest { repository_id: id.0 });
+            request.set_timeout(DELETE_TIMEOUT);
+            let mut storage = StorageServiceClient::new(self.storage.with_store(&store));
+            if storage.delete_repository(request).await.is_err() {
+                unreachable.insert(store);
+                continue;
+            }
             self.repositories.delete_unfinished(id).await?;
             tracing::info!(repo.id = %id, "removed half-made repository {id}");
         }
-        Ok(())
+        if unreachable.is_empty() { Ok(()) } else { Err(RepoError::StoreUnavailable) }
     }
 }

@@ -91,6 +91,7 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         external_wiki_url: if row.is_external_wiki { row.external_wiki_url } else { String::new() },
         topics: row.topics.split(',').filter(|topic| !topic.is_empty()).map(str::to_owned).collect(),
         mirror,
+        store: row.store,
     }
 }
 

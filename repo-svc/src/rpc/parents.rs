@@ -1,4 +1,5 @@
-//! Repositories for responses, forks with their parents if the viewer may see those: one query more for any number of forks.
+//! Repositories for responses, forks with their parents if the viewer may see those. The parent of one comes with its row, those of a
+//! list with one query more for any number of forks.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,25 +11,15 @@ use super::encode;
 use crate::access::Viewer;
 use crate::store::{Repository, RepositoryStore};
 
-/// Encodes a repository as `viewer` sees it, for which the row was read.
-pub(super) async fn encode_one(
-    repositories: &RepositoryStore,
-    row: Repository,
-    viewer: &Viewer,
-) -> Result<repo::Repository, DbError> {
-    let parent = encode_parent(repositories, &row, viewer).await?;
-    Ok(repo::Repository { parent, ..encode::repository(row, viewer) })
+/// Encodes a repository as `viewer` sees it, for which the row was read with its parent.
+pub(super) fn encode_one(row: Repository, viewer: &Viewer) -> repo::Repository {
+    let parent = encode_parent(&row, viewer);
+    repo::Repository { parent, ..encode::repository(row, viewer) }
 }
 
 /// Encodes the parent of a repository as `viewer` sees it; `None` if there is none or the viewer may not see it.
-pub(super) async fn encode_parent(
-    repositories: &RepositoryStore,
-    row: &Repository,
-    viewer: &Viewer,
-) -> Result<Option<Box<repo::Repository>>, DbError> {
-    let Some(id) = row.parent_id else { return Ok(None) };
-    let found = repositories.find_many_visible(&[id], viewer).await?;
-    Ok(found.first().and_then(|parent| readable(parent, viewer)))
+pub(super) fn encode_parent(row: &Repository, viewer: &Viewer) -> Option<Box<repo::Repository>> {
+    row.parent.as_deref().and_then(|parent| readable(parent, viewer))
 }
 
 /// Encodes repositories as `viewer` sees them, for which the rows were read.

@@ -207,7 +207,19 @@ impl Permit {
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
-        self.lookup(repositories, by, FormerNames::Refused).await
+        self.lookup(repositories, by, Lookup::default()).await
+    }
+
+    /// As [`Permit::repository`], a fork with its parent, which the caller may not be able to see.
+    ///
+    /// # Errors
+    /// As [`Permit::repository`].
+    pub(crate) async fn repository_with_parent(
+        &self,
+        repositories: &RepositoryStore,
+        by: Option<RepositoryRef>,
+    ) -> Result<Repository, RepoError> {
+        self.lookup(repositories, by, Lookup { with_parent: true, ..Lookup::default() }).await
     }
 
     /// As [`Permit::repository`], but a former name leads to its repository.
@@ -220,19 +232,19 @@ impl Permit {
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
-        self.lookup(repositories, by, FormerNames::Followed).await
+        self.lookup(repositories, by, Lookup::BY_ANY_NAME).await
     }
 
     async fn lookup(
         &self,
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
-        former_names: FormerNames,
+        options: Lookup,
     ) -> Result<Repository, RepoError> {
         let Rule::Repository { unit, level, anonymous } = self.operation.rule else {
             return Err(self.unlisted());
         };
-        let found = self.find_visible(repositories, by, former_names).await?;
+        let found = self.find_visible(repositories, by, options).await?;
         require_level(&self.viewer, self.access(&found), unit, level, anonymous)?;
         if self.is_wiki && !found.has_wiki() {
             return Err(AuthError::RepositoryNotFound.into());
@@ -252,7 +264,7 @@ impl Permit {
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
-        self.find_visible(repositories, by, FormerNames::Refused).await
+        self.find_visible(repositories, by, Lookup::default()).await
     }
 
     /// As [`Permit::visible_repository`], but a former name leads to its repository.
@@ -264,7 +276,7 @@ impl Permit {
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
     ) -> Result<Repository, RepoError> {
-        self.find_visible(repositories, by, FormerNames::Followed).await
+        self.find_visible(repositories, by, Lookup::BY_ANY_NAME).await
     }
 
     /// Returns the facts that decide about the access to a repository, or to its wiki.
@@ -276,19 +288,23 @@ impl Permit {
         &self,
         repositories: &RepositoryStore,
         by: Option<RepositoryRef>,
-        former_names: FormerNames,
+        options: Lookup,
     ) -> Result<Repository, RepoError> {
         let by = by.and_then(|reference| reference.by);
         let by = by.ok_or_else(|| RepoError::field("repository", "required", "is required"))?;
         let key = repository_key(&by).ok_or(AuthError::RepositoryNotFound)?;
         let is_visible = |row: &Repository| self.access(row).is_visible(&self.viewer);
-        if let Some(found) = repositories.find(&key, &self.viewer).await?.filter(is_visible) {
+        let found = match options.with_parent {
+            true => repositories.find_with_parent(&key, &self.viewer).await?,
+            false => repositories.find(&key, &self.viewer).await?,
+        };
+        if let Some(found) = found.filter(is_visible) {
             return Ok(found);
         }
         // Also if a hidden repository has the name, so that the response is that for a name that no repository has, after as many
         // queries.
         let moved = repositories.find_redirected(&key, &self.viewer).await?.filter(is_visible);
-        match (moved, former_names) {
+        match (moved, options.former_names) {
             (Some(moved), FormerNames::Followed) => Ok(moved),
             (Some(moved), FormerNames::Refused) => {
                 Err(RepoError::RepositoryMoved { owner: moved.owner_name, name: moved.name })
@@ -365,12 +381,25 @@ impl Permit {
     }
 }
 
+/// The way in which a repository is looked up.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lookup {
+    former_names: FormerNames,
+    /// True if the parent of a fork is read as well.
+    with_parent: bool,
+}
+
+impl Lookup {
+    const BY_ANY_NAME: Self = Self { former_names: FormerNames::Followed, with_parent: false };
+}
+
 /// The treatment of names that repositories had before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum FormerNames {
     /// They lead to the repository.
     Followed,
     /// They are refused with the present name.
+    #[default]
     Refused,
 }
 

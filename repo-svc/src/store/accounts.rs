@@ -40,12 +40,17 @@ const FIND: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users
 const FIND_ACTIVE: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE id = $1 AND is_active";
 const FIND_ACTIVE_USER: &str =
     "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE name_key = $1 AND is_active AND kind = 'user'";
-const FIND_MANY: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE id IN ";
+/// Parts of the statement of [`AccountStore::find_many`], each read from its own index; a list of keys follows.
+const FIND_BY_ID: &str =
+    "SELECT id, kind, name, full_name, email, is_admin, CAST(NULL AS TEXT) AS email_key FROM users WHERE id IN ";
+const FIND_BY_NAME: &str =
+    "SELECT id, kind, name, full_name, email, is_admin, CAST(NULL AS TEXT) AS email_key FROM users WHERE name_key IN ";
+const FIND_BY_EMAIL: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin, e.email_key FROM emails e \
+     JOIN users u ON u.id = e.user_id WHERE e.email_key IN ";
 const LOGIN: &str = "SELECT id, kind, name, full_name, email, is_admin, is_active, password_hash FROM users \
      WHERE (name_key = $1 OR id = (SELECT user_id FROM emails WHERE email_key = $1)) AND kind = 'user'";
 const LOGIN_BY_ID: &str = "SELECT id, kind, name, full_name, email, is_admin, is_active, password_hash FROM users \
      WHERE id = $1 AND kind = 'user'";
-const EMAIL_OWNERS: &str = "SELECT email_key, user_id FROM emails WHERE email_key IN ";
 /// Locks the row until the transaction ends, so that a later change of the account sees what this transaction wrote. SQLite has a
 /// single writer anyway.
 const LOCK_PASSWORD: &str = "SELECT id FROM users WHERE id = $1 AND password_hash = $2 AND is_active FOR SHARE";
@@ -77,6 +82,15 @@ impl From<UserRow> for User {
             is_admin: row.is_admin,
         }
     }
+}
+
+/// An account that was looked up.
+#[derive(Debug, sqlx::FromRow)]
+struct FoundRow {
+    #[sqlx(flatten)]
+    user: UserRow,
+    /// The folded address by which it was found.
+    email_key: Option<String>,
 }
 
 #[derive(Debug, sqlx::FromRow)]
@@ -128,6 +142,30 @@ pub(crate) struct AccountsFound {
     pub(crate) users: Vec<User>,
     /// Ids of the accounts that own the folded e-mail addresses. Addresses without an owner are left out.
     pub(crate) email_owners: HashMap<String, i64>,
+}
+
+/// Returns the statement of a lookup: an account once for each key that it was found by, ordered by id. Without arguments if there are no
+/// keys.
+fn lookup(wanted: &AccountQuery) -> Query {
+    let mut query = Query::default();
+    let mut is_first = true;
+    let mut next_part = |query: &mut Query, sql: &'static str| {
+        query.push(if std::mem::take(&mut is_first) { "" } else { " UNION ALL " }).push(sql);
+    };
+    if !wanted.ids.is_empty() {
+        next_part(&mut query, FIND_BY_ID);
+        query.bind_list(wanted.ids.iter().copied());
+    }
+    if !wanted.name_keys.is_empty() {
+        next_part(&mut query, FIND_BY_NAME);
+        query.bind_list(&wanted.name_keys);
+    }
+    if !wanted.email_keys.is_empty() {
+        next_part(&mut query, FIND_BY_EMAIL);
+        query.bind_list(&wanted.email_keys);
+    }
+    query.push(" ORDER BY id");
+    query
 }
 
 /// Store of users and organizations.
@@ -240,19 +278,18 @@ impl AccountStore {
     }
 
     async fn look_up(&self, wanted: &AccountQuery) -> Result<Arc<AccountsFound>, DbError> {
-        let mut query = Query::new(FIND_MANY);
-        query.bind_list(wanted.ids.iter().copied());
-        query.push(" OR name_key IN ").bind_list(&wanted.name_keys);
-        query.push(" OR id IN (SELECT user_id FROM emails WHERE email_key IN ").bind_list(&wanted.email_keys).push(")");
-        query.push(" ORDER BY id");
-        let rows: Vec<UserRow> = self.db.all(query.sql(), query.args()).await?;
-        let users = rows.into_iter().map(User::from).collect();
-        let mut found = AccountsFound { users, email_owners: HashMap::new() };
-        if !wanted.email_keys.is_empty() {
-            let mut query = Query::new(EMAIL_OWNERS);
-            query.bind_list(&wanted.email_keys);
-            let rows: Vec<(String, i64)> = self.db.all(query.sql(), query.args()).await?;
-            found.email_owners = rows.into_iter().collect();
+        let mut found = AccountsFound { users: Vec::new(), email_owners: HashMap::new() };
+        let query = lookup(wanted);
+        if query.args().is_empty() {
+            return Ok(Arc::new(found));
+        }
+        let rows: Vec<FoundRow> = self.db.all(query.sql(), query.args()).await?;
+        for row in rows {
+            let user = User::from(row.user);
+            found.email_owners.extend(row.email_key.map(|key| (key, user.id.0)));
+            if found.users.last().is_none_or(|last| last.id != user.id) {
+                found.users.push(user);
+            }
         }
         Ok(Arc::new(found))
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};
+use ferrite_kit::net::StoreName;
 use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 
 use super::repositories::Repository;
@@ -63,6 +64,11 @@ impl Target {
     /// A team of which only the id and the names are at hand.
     pub(crate) fn team_named(id: TeamId, organization: &str, name: &str) -> Self {
         Self { kind: "team", id: id.0, name: format!("{organization}/{name}") }
+    }
+
+    /// A git store.
+    pub(crate) fn git_store(name: &StoreName) -> Self {
+        Self { kind: "store", id: 0, name: name.as_str().to_owned() }
     }
 
     /// The site as a whole.
@@ -184,6 +190,12 @@ actions! {
     ProtectionSet = "protection.set";
     /// A branch protection was removed.
     ProtectionRemove = "protection.remove";
+    /// A git store was added; the details have its weight.
+    StoreAdd = "store.add";
+    /// The weight of a git store was set, which the details have.
+    StoreUpdate = "store.update";
+    /// A git store was removed.
+    StoreRemove = "store.remove";
     /// A webhook was created.
     HookCreate = "hook.create";
     /// A webhook was changed.

@@ -22,7 +22,7 @@ const EMAILS: &str = "SELECT email, is_primary, is_verified FROM ( \
 const ARE_VERIFIED: &str = "SELECT user_id FROM emails WHERE email_key IN ";
 const ADD_EMAILS: &str = "INSERT INTO unverified_emails (user_id, email, email_key, created_us) VALUES ";
 /// Locks the account, so that the primary address does not change meanwhile.
-const LOCK_PRIMARY_POSTGRES: &str = "SELECT email_key FROM users WHERE id = $1 FOR UPDATE";
+const LOCK_PRIMARY_POSTGRES: &str = "SELECT email_key FROM users WHERE id = $1 FOR NO KEY UPDATE";
 const LOCK_PRIMARY_SQLITE: &str = "SELECT email_key FROM users WHERE id = $1";
 const REMOVE_EMAILS: [&str; 2] =
     ["DELETE FROM emails WHERE user_id = ", "DELETE FROM unverified_emails WHERE user_id = "];

@@ -1,7 +1,7 @@
 //! Former names of repositories, which lead to them. A repository that bears such a name comes first in every lookup; the redirect that it
 //! hides ends when that repository is deleted or gets another name.
 //!
-//! Not here: lookups by former names (`former_names`) and by present ones (`repositories`).
+//! Not here: lookups by former and by present names (`repository_lookup`).
 
 use ferrite_kit::args;
 use ferrite_kit::db::{DbError, Tx};

@@ -41,8 +41,12 @@ const ASSET_BYTES: &str =
 const DISCARD: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id = $1 RETURNING repository_id";
 const IS_ANY_DUE: &str = "SELECT file_id FROM unclaimed_files WHERE due_us <= $1 LIMIT 1";
 /// Marks files so that they are not claimed any more, before their bytes are removed.
-const TAKE_DUE: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id IN \
+const TAKE_DUE_SQLITE: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id IN \
      (SELECT file_id FROM unclaimed_files WHERE due_us <= $1 ORDER BY due_us, file_id LIMIT $2) RETURNING repository_id, file_id";
+/// Rows that another replica takes at the same time are left to it.
+const TAKE_DUE_POSTGRES: &str = "UPDATE unclaimed_files SET due_us = 0 WHERE file_id IN \
+     (SELECT file_id FROM unclaimed_files WHERE due_us <= $1 ORDER BY due_us, file_id LIMIT $2 FOR UPDATE SKIP LOCKED) \
+     RETURNING repository_id, file_id";
 const FORGET: &str = "DELETE FROM unclaimed_files WHERE due_us = 0 AND file_id IN ";
 
 /// A file of a release.
@@ -200,7 +204,8 @@ impl ReleaseStore {
             return Ok(Vec::new());
         }
         let mut tx = self.db.begin().await?;
-        let files = tx.all(TAKE_DUE, &args![now_us, FILES_PER_SWEEP]).await?;
+        let take = tx.pick(TAKE_DUE_POSTGRES, TAKE_DUE_SQLITE);
+        let files = tx.all(take, &args![now_us, FILES_PER_SWEEP]).await?;
         tx.commit().await?;
         Ok(files)
     }

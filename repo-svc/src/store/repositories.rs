@@ -1,6 +1,9 @@
-//! Single repositories: creation, lookup, deletion, and the number of open issues.
+//! Single repositories: creation, deletion, rows, and the number of open issues.
 //!
-//! Not here: lists and searches (`repository_lists`), and the effects of events of the git store (`repository_sizes`).
+//! Not here: lookups (`repository_lookup`), lists and searches (`repository_lists`), and the effects of events of the git store
+//! (`repository_sizes`).
+
+use std::sync::Arc;
 
 use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Query, QueryCache, Tx};
@@ -20,7 +23,7 @@ use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
 use crate::model::{Description, RepoName, lookup_key};
 
-const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_private, r.is_mirror, r.is_empty, r.is_issues_enabled, \
+pub(super) const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_private, r.is_mirror, r.is_empty, r.is_issues_enabled, \
      r.is_external_tracker, r.external_tracker_url, r.tracker_url_format, r.tracker_issue_style, r.is_archived, r.is_wiki_enabled, \
      r.is_wiki_public, r.is_external_wiki, r.external_wiki_url, r.topics, r.parent_id, r.mirror_interval_secs, r.mirror_last_sync_us, \
      r.mirror_next_sync_us, r.mirror_error, \
@@ -28,16 +31,17 @@ const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_priva
      r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, u.email AS owner_email, u.kind AS owner_kind, \
      u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator, ";
 /// Tables of a query of repositories; the viewer's id follows.
-const FROM: &str = " FROM repositories r JOIN users u ON u.id = r.owner_id JOIN placements p ON p.repository_id = r.id \
+pub(super) const FROM: &str = " FROM repositories r JOIN users u ON u.id = r.owner_id JOIN placements p ON p.repository_id = r.id \
      LEFT JOIN collaborators c ON c.repository_id = r.id AND c.user_id = ";
-const READY: &str = " WHERE r.state = 'ready'";
+pub(super) const READY: &str = " WHERE r.state = 'ready'";
 const ADD_TEXT: &str = "INSERT INTO repositories_text (rowid, name_key, description_key) VALUES ($1, $2, $3)";
 const REMOVE_TEXT: &str = "DELETE FROM repositories_text WHERE rowid = $1";
 /// Lock for changes of rows that belong to a repository, which also keeps it from being deleted. SQLite has a single writer anyway.
 const LOCK_POSTGRES: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready' FOR NO KEY UPDATE";
 const LOCK_SQLITE: &str = "SELECT owner_id FROM repositories WHERE id = $1 AND state = 'ready'";
-/// Lock for creations by one owner, so that its limit holds. SQLite has a single writer anyway.
-const LOCK_OWNER_POSTGRES: &str = "SELECT repository_limit, kind FROM users WHERE id = $1 FOR UPDATE";
+/// Lock for creations by one owner, so that its limit holds. SQLite has a single writer anyway. With `FOR UPDATE` a transaction that refers to
+/// the account would wait, such as one that finishes a repository of the same name, for which this one waits.
+const LOCK_OWNER_POSTGRES: &str = "SELECT repository_limit, kind FROM users WHERE id = $1 FOR NO KEY UPDATE";
 const LOCK_OWNER_SQLITE: &str = "SELECT repository_limit, kind FROM users WHERE id = $1";
 const COUNT_OWNED: &str = "SELECT COUNT(*) FROM repositories WHERE owner_id = $1";
 const INSERT: &str = "INSERT INTO repositories (owner_id, name, name_key, description, description_key, website, state, is_private, \
@@ -58,13 +62,13 @@ const DELETE_UNFINISHED: &str = "DELETE FROM repositories WHERE id = $1 AND stat
 const RELEASE_NAME: &str =
     "UPDATE repositories SET name_key = '!' || CAST(id AS TEXT) WHERE id = $1 AND state = 'creating'";
 /// Without those whose migration goes on, which may take hours.
-const UNFINISHED: &str = "SELECT id FROM repositories WHERE state = 'creating' AND created_us < $1 AND NOT EXISTS \
-     (SELECT 1 FROM migrations m WHERE m.repository_id = repositories.id AND m.finished_us = 0) ORDER BY id LIMIT 100";
+const UNFINISHED: &str = "SELECT r.id, p.store FROM repositories r JOIN placements p ON p.repository_id = r.id \
+     WHERE r.state = 'creating' AND r.created_us < $1 AND NOT EXISTS \
+     (SELECT 1 FROM migrations m WHERE m.repository_id = r.id AND m.finished_us = 0) ORDER BY r.id LIMIT 100";
 const DELETE: &str = "DELETE FROM repositories WHERE id = $1 AND state = 'ready'";
 const FULL_NAME: &str = "SELECT u.name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id WHERE r.id = $1";
 const APPLY_ISSUES: &str =
     "UPDATE repositories SET open_issue_count = $2, issues_version = $3 WHERE id = $1 AND issues_version < $3";
-const ADD_STORE: &str = "INSERT INTO stores (name, created_us) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
 /// Rows that are cached until the database changes, each for one viewer: about a kilobyte each.
 const MAX_CACHED_REPOSITORIES: u64 = 10_000;
@@ -118,8 +122,11 @@ pub(crate) struct Repository {
     pub(crate) store: String,
     pub(crate) epoch: i64,
     collaborator: Option<String>,
-    is_parent_hidden: bool,
+    pub(super) is_parent_hidden: bool,
     team_level: Option<i64>,
+    /// The repository that a fork was made of, read for the same viewer; only after [`RepositoryStore::find_with_parent`].
+    #[sqlx(skip)]
+    pub(crate) parent: Option<Arc<Repository>>,
 }
 
 impl Repository {
@@ -138,6 +145,11 @@ impl Repository {
             team: level_from_number(self.team_level),
             is_parent_hidden: self.is_parent_hidden,
         }
+    }
+
+    /// Returns whether the user owns the repository, collaborates on it or has a team for it. The row must have been read for the user.
+    pub(super) fn has_role(&self, user: UserId) -> bool {
+        self.owner_id == user.0 || self.collaborator.is_some() || self.team_level.is_some()
     }
 
     /// Returns the facts that decide about the access to the wiki: a public one may be read by everybody.
@@ -206,12 +218,17 @@ pub(crate) struct CreatedOnDisk {
 pub(crate) struct RepositoryStore {
     pub(super) db: Db,
     /// Rows by repository and account of the viewer.
-    cache: RowCache,
+    pub(super) cache: RowCache,
+    /// The same with the parents of forks.
+    pub(super) with_parent: RowCache,
     /// The same by a former name.
     pub(super) redirected: RowCache,
 }
 
-type RowCache = QueryCache<(RepositoryKey, Option<UserId>), Option<Repository>>;
+type RowCache = QueryCache<(RepositoryKey, CachedViewer), Option<Repository>>;
+
+/// The part of a viewer that its rows depend on: its account, and whether it is anonymous. They do not depend on its token.
+pub(super) type CachedViewer = (Option<UserId>, bool);
 
 /// Begins a query of finished repositories, read for `viewer`.
 pub(super) fn rows(viewer: &Viewer) -> Query {
@@ -225,11 +242,16 @@ pub(super) fn columns(query: &mut Query, from: &'static str, viewer: &Viewer) {
     query.push(COLUMNS);
     visibility::is_parent_hidden(query, viewer);
     query.push(" AS is_parent_hidden, ");
+    roles(query, from, viewer);
+}
+
+/// Adds the last columns and the tables.
+pub(super) fn roles(query: &mut Query, from: &'static str, viewer: &Viewer) {
     visibility::team_level(query, viewer);
     query.push(" AS team_level").push(from).bind(viewer.user().map_or(0, |user| user.0));
 }
 
-fn by_key(query: &mut Query, key: &RepositoryKey) {
+pub(super) fn by_key(query: &mut Query, key: &RepositoryKey) {
     match key {
         RepositoryKey::Id(id) => query.push(" AND r.id = ").bind(*id),
         RepositoryKey::Name { owner, name } => {
@@ -258,24 +280,8 @@ pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limits: OwnerLimits) 
 impl RepositoryStore {
     /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
-        let [cache, redirected] = [(), ()].map(|()| QueryCache::new(MAX_CACHED_REPOSITORIES));
-        Self { db, cache, redirected }
-    }
-
-    /// Registers a git store, so that repositories can be placed on it.
-    pub(crate) async fn add_store(&self, name: &str, now_us: i64) -> Result<(), DbError> {
-        self.db.execute(ADD_STORE, &args![name, now_us]).await.map(|_| ())
-    }
-
-    /// Returns the repository, read for `viewer`. The caller checks whether the viewer may see it.
-    pub(crate) async fn find(&self, key: &RepositoryKey, viewer: &Viewer) -> Result<Option<Repository>, DbError> {
-        let query = async {
-            let mut query = rows(viewer);
-            by_key(&mut query, key);
-            self.db.optional(query.sql(), query.args()).await
-        };
-        // The row depends on the viewer's account only, not on its token.
-        self.cache.get_or_query(&self.db, (key.clone(), viewer.user()), query).await
+        let [cache, with_parent, redirected] = [(), (), ()].map(|()| QueryCache::new(MAX_CACHED_REPOSITORIES));
+        Self { db, cache, with_parent, redirected }
     }
 
     /// Returns those of the repositories that exist, by id. The rows have the roles of nobody.
@@ -360,7 +366,10 @@ impl RepositoryStore {
             now_us,
         ];
         let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else { return Ok(None) };
-        tx.execute(INSERT_PLACEMENT, &args![id, new.store.as_str(), FIRST_EPOCH]).await?;
+        tx.execute(INSERT_PLACEMENT, &args![id, new.store.as_str(), FIRST_EPOCH]).await.map_err(|error| {
+            // The store was removed meanwhile; the next attempt gets another one.
+            if error.is_foreign_key() { RepoError::StoreUnavailable } else { error.into() }
+        })?;
         self.index(tx, id, &new.name.key(), &new.description.key()).await?;
         let watcher = if kind == "user" { owner } else { new.creator };
         relations::watch_new(tx, RepositoryId(id), watcher, now_us).await?;
@@ -437,10 +446,10 @@ impl RepositoryStore {
         Ok(())
     }
 
-    /// Returns unfinished repositories whose creation began before a time, at most 100.
-    pub(crate) async fn unfinished(&self, before_us: i64) -> Result<Vec<RepositoryId>, DbError> {
-        let rows: Vec<(i64,)> = self.db.all(UNFINISHED, &args![before_us]).await?;
-        Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
+    /// Returns unfinished repositories whose creation began before a time, at most 100, each with its git store.
+    pub(crate) async fn unfinished(&self, before_us: i64) -> Result<Vec<(RepositoryId, String)>, DbError> {
+        let rows: Vec<(i64, String)> = self.db.all(UNFINISHED, &args![before_us]).await?;
+        Ok(rows.into_iter().map(|(id, store)| (RepositoryId(id), store)).collect())
     }
 
     /// Deletes a repository and all rows that belong to it, in the transaction of the caller. Returns `false` if it was deleted

@@ -44,10 +44,9 @@ macro_rules! related {
         }
     };
 }
-/// Reads the rows of a page whose ids are known; the viewer's id follows. `CROSS JOIN` makes SQLite join in this order.
-const PAGE: &str = ", CAST(0 AS BIGINT) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u CROSS JOIN placements p \
-     LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
-const COUNTED_PAGE: &str = ", (SELECT COUNT(*) FROM found) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u \
+/// Reads the rows of a page whose ids are known, and counts the list; the viewer's id follows. `CROSS JOIN` makes SQLite join in this
+/// order.
+const PAGE: &str = ", (SELECT COUNT(*) FROM found) AS total FROM page g CROSS JOIN repositories r CROSS JOIN users u \
      CROSS JOIN placements p LEFT JOIN collaborators c ON c.repository_id = g.id AND c.user_id = ";
 const OF_PAGE: &str = " WHERE r.id = g.id AND u.id = r.owner_id AND p.repository_id = g.id";
 const SEARCH_COLUMNS: SearchColumns = SearchColumns {
@@ -136,7 +135,7 @@ impl ListQueries {
 struct PageRow {
     #[sqlx(flatten)]
     repository: Repository,
-    /// Number of all repositories in the list; zero if a separate query counts them.
+    /// Number of all repositories in the list.
     total: i64,
 }
 
@@ -282,8 +281,8 @@ impl RepositoryStore {
         self.page(ListQueries::of_search(search, self.db.pick(true, false)), filter, viewer, page).await
     }
 
-    /// Finds ids by the filter alone and reads whole rows for one page of them. If the ids are materialized (`is_gathered`), the
-    /// same statement counts them, except for a page behind the last one, which has no row to carry the count.
+    /// Finds ids by the filter alone and reads whole rows for one page of them. The same statement counts the ids, except for a page behind
+    /// the last one, which has no row to carry the count.
     pub(super) async fn page(
         &self,
         ListQueries { count, found, order: [ids, whole], is_gathered }: ListQueries,
@@ -295,13 +294,13 @@ impl RepositoryStore {
         filter(query.push(found));
         query.push("), page AS (SELECT f.id, f.place FROM found f").push(ids);
         query.push(" LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset()).push(") ");
-        columns(&mut query, if is_gathered { COUNTED_PAGE } else { PAGE }, viewer);
+        columns(&mut query, PAGE, viewer);
         query.push(OF_PAGE).push(whole);
         let rows: Vec<PageRow> = self.db.all(query.sql(), query.args()).await?;
         let total = match rows.first() {
-            Some(first) if is_gathered => first.total,
+            Some(first) => first.total,
             None if page.offset() == 0 => 0,
-            Some(_) | None => {
+            None => {
                 let mut query = Query::new(count);
                 filter(&mut query);
                 self.db.one::<(i64,)>(query.sql(), query.args()).await?.0

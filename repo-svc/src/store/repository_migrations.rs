@@ -16,7 +16,8 @@ use super::wikis::{self, Wiki};
 
 const COLUMNS: &str = "SELECT m.id, m.repository_id, m.user_id, u.name AS username, m.owner_name, m.name, m.phase, m.object_count, \
      m.received_bytes, m.error, m.interval_secs, m.wiki_id, m.token_id, m.address, m.request_id, m.created_us, m.heard_us, \
-     m.finished_us FROM migrations m JOIN users u ON u.id = m.user_id";
+     m.finished_us, COALESCE(p.store, '') AS store FROM migrations m JOIN users u ON u.id = m.user_id \
+     LEFT JOIN placements p ON p.repository_id = m.repository_id";
 const INSERT: &str = "INSERT INTO migrations (repository_id, user_id, owner_name, name, phase, object_count, received_bytes, error, \
      interval_secs, wiki_id, token_id, address, request_id, created_us, heard_us, finished_us) \
      VALUES ($1, $2, $3, $4, 'queued', 0, 0, '', $5, $6, $7, $8, $9, $10, $10, 0) RETURNING id";
@@ -118,6 +119,8 @@ pub(crate) struct Migration {
     pub(crate) heard_us: i64,
     /// Zero while it goes on.
     pub(crate) finished_us: i64,
+    /// The git store of the repository; empty if that was deleted.
+    pub(crate) store: String,
 }
 
 impl Migration {

@@ -20,7 +20,10 @@ const RECORD: &str = "INSERT INTO sign_in_addresses (user_id, address, used_us) 
      ON CONFLICT (user_id, address) DO UPDATE SET used_us = excluded.used_us";
 const TRIM: &str = "DELETE FROM sign_in_addresses WHERE user_id = $1 AND address NOT IN \
      (SELECT address FROM sign_in_addresses WHERE user_id = $1 ORDER BY used_us DESC, address LIMIT $2)";
-const PURGE: &str = "DELETE FROM sign_in_addresses WHERE used_us <= $1";
+const PURGE_SQLITE: &str = "DELETE FROM sign_in_addresses WHERE used_us <= $1";
+/// Leaves rows that another sign-in refreshes: two that wait for each other's row would be a deadlock.
+const PURGE_POSTGRES: &str = "DELETE FROM sign_in_addresses WHERE (user_id, address) IN (SELECT user_id, address \
+     FROM sign_in_addresses WHERE used_us <= $1 FOR UPDATE SKIP LOCKED)";
 
 /// Store of known addresses.
 #[derive(Clone, Debug)]
@@ -49,12 +52,52 @@ impl SignInAddressStore {
         let mut tx = self.db.begin().await?;
         tx.execute(RECORD, &args![user, address, now_us]).await?;
         tx.execute(TRIM, &args![user, MAX_KNOWN_ADDRESSES]).await?;
-        tx.execute(PURGE, &args![now_us - micros(KNOWN_ADDRESS_LIFETIME)]).await?;
+        let purge = tx.pick(PURGE_POSTGRES, PURGE_SQLITE);
+        tx.execute(purge, &args![now_us - micros(KNOWN_ADDRESS_LIFETIME)]).await?;
         tx.commit().await
     }
 
     async fn used_us(&self, user: UserId, address: &str) -> Result<Option<i64>, DbError> {
         let row: Option<(i64,)> = self.db.optional(FIND, &args![user, address]).await?;
         Ok(row.map(|(used_us,)| used_us))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::on_both;
+
+    const NOW: i64 = 1_000_000;
+    const ADD_USER: &str = "INSERT INTO users (kind, name, name_key, full_name, email, is_admin, is_active, created_us) \
+         VALUES ('user', $1, $1, '', '', FALSE, TRUE, 1) RETURNING id";
+
+    #[tokio::test]
+    async fn sign_ins_at_two_replicas_do_not_wait_for_each_other_on_postgres() {
+        on_both(async |db: Db| {
+            if !db.pick(true, false) {
+                return;
+            }
+            let store = SignInAddressStore::new(db.clone());
+            let mut users = Vec::new();
+            let mut tx = db.begin().await.unwrap();
+            for name in ["ada", "bob"] {
+                let (id,): (i64,) = tx.one(ADD_USER, &args![name]).await.unwrap();
+                users.push(UserId(id));
+            }
+            tx.commit().await.unwrap();
+            store.record(users[0], "192.0.2.1", NOW).await.unwrap();
+            let later = NOW + 2 * micros(KNOWN_ADDRESS_LIFETIME);
+            // The other replica is about to refresh the address that is too old by now.
+            let mut other = db.begin().await.unwrap();
+            other.execute(RECORD, &args![users[0], "192.0.2.1", later]).await.unwrap();
+            let sign_in = store.record(users[1], "192.0.2.2", later);
+            tokio::time::timeout(Duration::from_secs(5), sign_in).await.expect("the sign-in waits").unwrap();
+            other.commit().await.unwrap();
+            for (user, address) in [(users[0], "192.0.2.1"), (users[1], "192.0.2.2")] {
+                assert!(store.is_known(user, address, later).await.unwrap(), "{address}");
+            }
+        })
+        .await;
     }
 }

@@ -23,7 +23,7 @@ use super::*;
 use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{CheckedUser, Description, NewUser, RepoName, RepositorySearch, SearchText, User};
-use crate::testing::on_both;
+use crate::testing::{default_store, on_both};
 
 mod tokens;
 
@@ -74,8 +74,7 @@ fn new(name: &str, description: &str, is_private: bool) -> NewRepository {
 
 async fn repositories(db: &Db) -> RepositoryStore {
     let store = RepositoryStore::new(db.clone());
-    store.add_store("default", NOW).await.unwrap();
-    store.add_store("default", NOW).await.unwrap();
+    default_store(db).await;
     store
 }
 
@@ -173,7 +172,7 @@ async fn a_repository_is_seen_once_it_is_finished() {
         assert!(store.is_name_in_creation(ada.id, &wanted.name).await.unwrap() && store.is_creating(id).await.unwrap());
         assert_eq!(store.insert(ada.id, &new("dEMO", "", true), OwnerLimits::default(), NOW).await.unwrap(), None);
         assert_eq!(store.unfinished(NOW).await.unwrap(), []);
-        assert_eq!(store.unfinished(NOW + 1).await.unwrap(), [id]);
+        assert_eq!(store.unfinished(NOW + 1).await.unwrap(), [(id, "default".to_owned())]);
 
         let mut tx = db.begin().await.unwrap();
         let finished = CreatedOnDisk { size_bytes: 9, is_empty: false };
@@ -190,6 +189,40 @@ async fn a_repository_is_seen_once_it_is_finished() {
         );
         store.delete_unfinished(id).await.unwrap();
         assert!(store.find(&key, &viewer(&ada)).await.unwrap().is_some(), "what is finished is not abandoned");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repository_is_finished_while_its_name_is_asked_for_again() {
+    on_both(async |db: Db| {
+        // SQLite has a single writer: the second transaction would wait before it begins.
+        if db.pick(false, true) {
+            return;
+        }
+        let (store, ada) = (repositories(&db).await, user(&db, "ada").await);
+        let wanted = new("demo", "", false);
+        let (id, _) = store.insert(ada.id, &wanted, OwnerLimits::default(), NOW).await.unwrap().unwrap();
+        let mut first = db.begin().await.unwrap();
+        first.execute("UPDATE repositories SET state = 'ready' WHERE id = $1", &args![id]).await.unwrap();
+        let locked = tokio::sync::Notify::new();
+        let again = async {
+            let mut second = db.begin().await.unwrap();
+            super::repositories::lock_owner(&mut second, ada.id, OwnerLimits::default()).await.unwrap();
+            locked.notify_one();
+            let inserted = store.insert_in(&mut second, ada.id, &wanted, OwnerLimits::default(), NOW).await;
+            second.commit().await.unwrap();
+            inserted.unwrap()
+        };
+        let finish = async {
+            locked.notified().await;
+            // The first row about the usage of the account refers to it.
+            let usage = "INSERT INTO owner_quotas (owner_id, used_bytes) VALUES ($1, 9)";
+            first.execute(usage, &args![ada.id]).await.unwrap();
+            first.commit().await.unwrap();
+        };
+        let (inserted, ()) = tokio::join!(again, finish);
+        assert_eq!(inserted, None, "the name is taken");
     })
     .await;
 }
@@ -212,7 +245,7 @@ async fn an_unfinished_repository_frees_its_name_and_not_its_id() {
         store.release_name(again).await.unwrap();
         let third = ready(&db, &store, &ada, &new("demo", "", false), NOW).await;
         store.release_name(third.id()).await.unwrap();
-        assert_eq!(store.unfinished(NOW + 1).await.unwrap(), [again]);
+        assert_eq!(store.unfinished(NOW + 1).await.unwrap(), [(again, "default".to_owned())]);
         assert!(store.find(&RepositoryKey::of("ada", "demo").unwrap(), &viewer(&ada)).await.unwrap().is_some());
     })
     .await;

@@ -17,7 +17,7 @@ use ferrite_kit::net::Address;
 use ferrite_kit::server::{ListenerOptions, serve_all};
 use ferrite_kit::testing::ServiceKeys;
 use ferrite_kit::{Clock, Lifecycle, Secret};
-use ferrite_proto::ServiceRole;
+use ferrite_proto::{ServiceRole, metadata};
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
 use ferrite_proto::git;
@@ -60,11 +60,25 @@ struct FakePeer(Arc<FakePeerState>);
 struct FakePeerState {
     mode: Mutex<StoreMode>,
     made: Mutex<HashSet<i64>>,
+    /// Stores that were asked to delete repositories, and to deliver.
+    asked_stores: Mutex<Vec<(&'static str, String)>>,
     create_requests: Mutex<Vec<git::CreateRepositoryRequest>>,
     migration_requests: Mutex<Vec<git::StartMigrationRequest>>,
     tags: Mutex<Vec<git::CreateTagRequest>>,
     deleted_files: Mutex<Vec<String>>,
     events: Mutex<Vec<Event>>,
+}
+
+impl FakePeer {
+    /// Notes the store that a call names.
+    fn note<T>(&self, call: &'static str, request: &Request<T>) {
+        self.0.asked_stores.lock().unwrap().push((call, store_of(request)));
+    }
+}
+
+/// Returns the store that a request names.
+fn store_of<T>(request: &Request<T>) -> String {
+    request.metadata().get(metadata::STORE).map(|name| name.to_str().unwrap().to_owned()).unwrap_or_default()
 }
 
 #[tonic::async_trait]
@@ -73,6 +87,7 @@ impl StorageService for FakePeer {
         &self,
         request: Request<git::CreateRepositoryRequest>,
     ) -> Result<Response<git::CreateRepositoryResponse>, Status> {
+        self.note("create", &request);
         let request = request.into_inner();
         let (id, is_empty) = (request.repository_id, request.first_commit.is_none());
         self.0.create_requests.lock().unwrap().push(request);
@@ -97,6 +112,7 @@ impl StorageService for FakePeer {
         if *self.0.mode.lock().unwrap() == StoreMode::Down {
             return Err(Status::unavailable("down"));
         }
+        self.note("delete", &request);
         self.0.made.lock().unwrap().remove(&request.get_ref().repository_id);
         Ok(Response::new(git::DeleteRepositoryResponse {}))
     }
@@ -109,6 +125,7 @@ impl StorageService for FakePeer {
         if *self.0.mode.lock().unwrap() == StoreMode::Down {
             return Err(Status::unavailable("down"));
         }
+        self.note("set default branch", &request);
         match request.get_ref().default_branch.as_str() {
             "main" => Ok(Response::new(git::SetDefaultBranchResponse::default())),
             "dev" => Ok(Response::new(git::SetDefaultBranchResponse { number: 9, size_bytes: 4_711, is_empty: false })),
@@ -128,6 +145,21 @@ impl StorageService for FakePeer {
         _: Request<git::DescribeUpdatesRequest>,
     ) -> Result<Response<git::DescribeUpdatesResponse>, Status> {
         Err(Status::unimplemented("repo-svc does not call it"))
+    }
+
+    /// Is every store that is asked, with a terabyte free, but for `elsewhere`, at whose address is another one.
+    async fn get_store_status(
+        &self,
+        request: Request<git::GetStoreStatusRequest>,
+    ) -> Result<Response<git::GetStoreStatusResponse>, Status> {
+        if *self.0.mode.lock().unwrap() == StoreMode::Down {
+            return Err(Status::unavailable("down"));
+        }
+        let asked = store_of(&request);
+        let name = if asked == "elsewhere" { "default".to_owned() } else { asked };
+        let (free_bytes, total_bytes) = (1 << 40, 1 << 42);
+        let repository_count = 3;
+        Ok(Response::new(git::GetStoreStatusResponse { name, free_bytes, total_bytes, repository_count, is_writable: true }))
     }
 }
 
@@ -183,7 +215,10 @@ impl ReleaseStorageService for FakePeer {
             StoreMode::Refuses => {
                 return Err(crate::error::RepoError::field("target_commitish", "unknown", "is no branch").into());
             }
-            StoreMode::Works | StoreMode::FailsAfterCreate => self.0.tags.lock().unwrap().push(request.into_inner()),
+            StoreMode::Works | StoreMode::FailsAfterCreate => {
+                self.note("create tag", &request);
+                self.0.tags.lock().unwrap().push(request.into_inner());
+            }
         }
         Ok(Response::new(git::CreateTagResponse { was_made: true }))
     }
@@ -195,6 +230,7 @@ impl ReleaseStorageService for FakePeer {
         if *self.0.mode.lock().unwrap() == StoreMode::Down {
             return Err(Status::unavailable("down"));
         }
+        self.note("delete files", &request);
         self.0.deleted_files.lock().unwrap().extend(request.into_inner().file_ids);
         Ok(Response::new(git::DeleteAssetFilesResponse {}))
     }
@@ -203,6 +239,9 @@ impl ReleaseStorageService for FakePeer {
 #[tonic::async_trait]
 impl EventSink for FakePeer {
     async fn deliver(&self, request: Request<DeliverRequest>) -> Result<Response<DeliverResponse>, Status> {
+        if !store_of(&request).is_empty() {
+            self.note("deliver", &request);
+        }
         self.0.events.lock().unwrap().extend(request.into_inner().events);
         Ok(Response::new(DeliverResponse {}))
     }
@@ -282,6 +321,7 @@ impl Harness {
         let peer = FakePeer(Arc::new(FakePeerState {
             mode: Mutex::new(StoreMode::Works),
             made: Mutex::default(),
+            asked_stores: Mutex::default(),
             create_requests: Mutex::default(),
             migration_requests: Mutex::default(),
             tags: Mutex::default(),
@@ -300,7 +340,7 @@ impl Harness {
         let gateway =
             CredentialArgs { service_key_file: keys.private_file(ServiceRole::Gateway), ..config.trust.clone() };
         let trust = gateway.load(ServiceRole::Gateway, &Clock::system()).unwrap();
-        let accounts = admin::open(&config.database.database_url).await.unwrap();
+        let accounts = admin::open(config.database.url()).await.unwrap();
         let address = config.serve.listen[0].clone();
         let listeners = config.serve.bind().await.unwrap();
         let life2 = life.clone();
@@ -352,6 +392,11 @@ impl Harness {
 
     pub(crate) fn set_store(&self, mode: StoreMode) {
         *self.peer.0.mode.lock().unwrap() = mode;
+    }
+
+    /// Removes and returns the calls to git stores that change something, each with the store that it names.
+    pub(crate) fn take_asked_stores(&self) -> Vec<(&'static str, String)> {
+        std::mem::take(&mut *self.peer.0.asked_stores.lock().unwrap())
     }
 
     /// Returns the ids of the repositories in the fake git-svc.

@@ -7,6 +7,13 @@ pub(crate) use harness::{Harness, PASSWORD, StoreMode, basic, with_token};
 use ferrite_kit::db::Db;
 use ferrite_kit::testing::on_each_schema;
 
+use crate::store::GitStoreTable;
+
+/// Adds the git store `default`, if there is none.
+pub(crate) async fn default_store(db: &Db) {
+    GitStoreTable::new(db.clone()).add_first(&["default".parse().unwrap()], 1).await.unwrap();
+}
+
 /// Runs a test on PostgreSQL and on SQLite, each with the schema.
 pub(crate) async fn on_both<T>(test: impl Fn(Db) -> T)
 where

@@ -204,6 +204,11 @@ impl User {
         Self { token: token.map(str::to_owned), ..self.clone() }
     }
 
+    /// This user as a client of the gateway with this URL, with connections of its own.
+    pub(crate) fn at(&self, url: &str) -> Self {
+        Self { url: url.to_owned(), ..self.reconnected() }
+    }
+
     /// This user with connections of its own. Those made in another test end with that test.
     pub(crate) fn reconnected(&self) -> Self {
         Self { http: client(), ..self.clone() }

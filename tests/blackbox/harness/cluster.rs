@@ -14,6 +14,8 @@ use ferrite_kit::net::Address;
 use ferrite_proto::ServiceRole;
 
 use super::client::User;
+use super::network::Network;
+use super::postgres::Postgres;
 use super::process::{Lines, Process, child_of, send};
 use super::servers::{self, Redis};
 
@@ -21,6 +23,8 @@ use super::servers::{self, Redis};
 pub(crate) const ADMIN: (&str, &str) = ("root-admin", "correct horse battery");
 /// Limit for starting, restarting and stopping a process.
 pub(super) const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
+/// Limit for an answer of a private listener: a process may be paused.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const SSH_PORT: u16 = 2222;
 
 /// The two ways to run Ferrite.
@@ -94,11 +98,22 @@ pub(crate) struct Options {
     pub(crate) settings: Vec<(&'static str, &'static str)>,
     /// Keep its data on a disk, where syncing a file takes time.
     pub(crate) on_disk: bool,
+    /// Processes of gateway, repo-svc, issue-svc and hook-svc each, in the production profile; 0 counts as 1.
+    pub(crate) replicas: usize,
+    /// Processes of git-svc in the production profile, each with a store of its own: `git-0`, `git-1`, …. With 0 there is one, whose
+    /// store has the default name.
+    pub(crate) stores: usize,
+    /// Run the production profile on a PostgreSQL of its own, which the test may stop.
+    pub(crate) own_postgres: bool,
+    /// Run the last store in a network namespace of its own, from which the test may cut it off. Needs root, a PostgreSQL of its own, and
+    /// more stores than replicas.
+    pub(crate) own_network: bool,
 }
 
-enum Processes {
+pub(super) enum Processes {
     Launcher(Mutex<Process>),
-    Roles(Mutex<HashMap<Role, Process>>),
+    /// By role and number.
+    Roles(Mutex<HashMap<(Role, usize), Process>>),
 }
 
 /// A running installation. Dropping it stops everything it started.
@@ -107,16 +122,21 @@ pub(crate) struct Cluster {
     pub(crate) profile: Profile,
     /// The root URL of its gateway, without a slash at the end.
     pub(crate) url: String,
+    /// The addresses of its processes: those with number N listen on the one at N.
+    pub(crate) hosts: Vec<String>,
     /// Its folder.
     pub(crate) folder: PathBuf,
     pub(super) admin_token: tokio::sync::OnceCell<String>,
     pub(super) outsider: tokio::sync::OnceCell<User>,
-    processes: Processes,
-    redis: Mutex<Option<Redis>>,
+    pub(super) processes: Processes,
+    pub(super) redis: Mutex<Option<Redis>>,
+    pub(super) postgres: Option<Mutex<Postgres>>,
+    pub(super) network: Option<Mutex<Network>>,
     databases: HashMap<Role, String>,
-    host: String,
-    log: Lines,
-    options: Options,
+    /// The databases of named stores, by number.
+    pub(super) store_databases: Vec<String>,
+    pub(super) log: Lines,
+    pub(super) options: Options,
 }
 
 /// Tests write as much as they like, unless they are about these limits.
@@ -164,7 +184,7 @@ impl Cluster {
         command.envs([("FERRITE_ADMIN_USERNAME", ADMIN.0), ("FERRITE_ADMIN_PASSWORD", ADMIN.1)]);
         command.envs(options.settings.iter().copied());
         if let Some(endpoint) = &options.otlp {
-            command.args(["--otlp-endpoint", endpoint]);
+            command.envs([("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "300")]);
         }
         let process = Process::start(&mut command, &log);
         let ready = process.out.wait_for(PROCESS_TIMEOUT, |line| line.starts_with("ready: "));
@@ -175,62 +195,92 @@ impl Cluster {
         Self {
             profile: Profile::Embedded,
             url: ready.trim_start_matches("ready: ").to_owned(),
+            hosts: vec![host],
             folder,
             admin_token: tokio::sync::OnceCell::new(),
             outsider: tokio::sync::OnceCell::new(),
             processes: Processes::Launcher(Mutex::new(process)),
             redis: Mutex::new(None),
+            postgres: None,
+            network: None,
             databases: databases.collect(),
-            host,
+            store_databases: Vec::new(),
             log,
             options: options.clone(),
         }
     }
 
     fn production(folder: PathBuf, options: &Options) -> Self {
-        let host = servers::address();
-        let prefix = format!("ferrite_{}", host.replace('.', "_"));
-        let databases =
-            Role::ALL[..4].iter().map(|role| (*role, servers::database(&format!("{prefix}_{}", role.name()))));
+        // One address more than there are named stores, for a store that a test adds.
+        let count = options.replicas.max(if options.stores == 0 { 1 } else { options.stores + 1 });
+        let network = options.own_network.then(Network::start);
+        let mut next = 0;
+        let mut address = || {
+            next += 1;
+            network.as_ref().map_or_else(servers::address, |network| network.outside(next))
+        };
+        let mut hosts: Vec<_> = (0..count.max(1)).map(|_| address()).collect();
+        if let Some(network) = &network {
+            hosts[options.stores - 1] = network.inside();
+        }
+        let prefix = format!("ferrite_{}", hosts[0].replace('.', "_"));
+        let postgres = options.own_postgres.then(|| Postgres::start_at(address()));
+        let redis = (!options.without_redis).then(|| Redis::start_at(address()));
+        let server = postgres.as_ref().map_or_else(|| servers::postgres().to_owned(), Postgres::url);
+        let database = |name: &str| servers::database_on(&server, &format!("{prefix}_{name}"));
+        let databases = Role::ALL[..4].iter().map(|role| (*role, database(role.name())));
         let databases: HashMap<_, _> = databases.collect();
+        let names = if options.stores == 0 { 0..0 } else { 0..options.stores + 1 };
+        let store_databases = names.map(|number| database(&format!("git_{number}"))).collect();
         make_keys(&folder);
-        let mut admin = ferrite();
-        admin.args(["admin", "create-user", "--admin", "--email", "root@example.com", "--username", ADMIN.0]);
-        let made = admin.env("FERRITE_USER_PASSWORD", ADMIN.1).env("FERRITE_DATABASE_URL", &databases[&Role::Repo]);
-        let made = made.output().unwrap();
-        assert!(made.status.success(), "{made:?}");
         let cluster = Self {
             profile: Profile::Production,
-            url: format!("http://{host}:3000"),
+            url: format!("http://{}:{}", hosts[0], Role::Gateway.port()),
+            hosts,
             folder,
             admin_token: tokio::sync::OnceCell::new(),
             outsider: tokio::sync::OnceCell::new(),
             processes: Processes::Roles(Mutex::default()),
-            redis: Mutex::new((!options.without_redis).then(Redis::start)),
+            redis: Mutex::new(redis),
+            postgres: postgres.map(Mutex::new),
+            network: network.map(Mutex::new),
             databases,
-            host,
+            store_databases,
             log: Lines::default(),
             options: options.clone(),
         };
-        for role in Role::ALL {
-            cluster.start_role(role);
+        cluster.administer(&["create-user", "--admin", "--email", "root@example.com", "--username", ADMIN.0]);
+        for number in 0..options.stores {
+            cluster.administer(&["store", "add", &cluster.store_name(number)]);
         }
-        for role in Role::ALL {
-            cluster.wait_ready(role);
+        let processes = cluster.processes();
+        for (role, number) in &processes {
+            cluster.start_replica(*role, *number);
+        }
+        for (role, number) in processes {
+            cluster.wait_replica_ready(role, number);
         }
         cluster
     }
 
-    /// Starts a process of the production profile.
-    fn start_role(&self, role: Role) {
-        let Processes::Roles(processes) = &self.processes else { panic!("the launcher starts processes itself") };
-        let mut command = self.role_command(role, &self.host, &self.url);
-        processes.lock().unwrap().insert(role, Process::start(&mut command, &self.log));
+    /// Runs `ferrite admin` on the database of repo-svc.
+    pub(crate) fn administer(&self, arguments: &[&str]) -> String {
+        let mut admin = ferrite();
+        admin.arg("admin").args(arguments);
+        admin.envs([("FERRITE_USER_PASSWORD", ADMIN.1), ("FERRITE_DATABASE_URL", &self.databases[&Role::Repo])]);
+        let done = admin.output().unwrap();
+        assert!(done.status.success(), "{arguments:?}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
     }
 
     /// The command of a process of the production profile that listens on `own_host`, for clients that come by `public_url`.
     pub(super) fn role_command(&self, role: Role, own_host: &str, public_url: &str) -> Command {
-        let (host, ssh) = (&self.host, format!("{own_host}:{SSH_PORT}"));
+        self.replica_command(role, 0, own_host, public_url)
+    }
+
+    /// As [`Self::role_command`], with the data of the process with this number.
+    pub(super) fn replica_command(&self, role: Role, number: usize, own_host: &str, public_url: &str) -> Command {
+        let ssh = format!("{own_host}:{SSH_PORT}");
         let mut command = ferrite();
         command.current_dir(&self.folder).arg(role.command()).arg("--stop-with-stdin");
         command.envs(self.options.settings.iter().copied());
@@ -242,9 +292,10 @@ impl Cluster {
             command.args(["--redis-url", &redis.url()]);
         }
         if let Some(endpoint) = &self.options.otlp {
-            command.args(["--otlp-endpoint", endpoint]);
+            command.envs([("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "300")]);
         }
-        if let Some(url) = self.databases.get(&role) {
+        let database = self.store_databases.get(number).filter(|_| role == Role::Git);
+        if let Some(url) = database.or_else(|| self.databases.get(&role)) {
             command.args(["--database-url", url, "--database-connections", "6"]);
         }
         let links: &[Role] = match role {
@@ -255,7 +306,7 @@ impl Cluster {
             Role::Hook => &[Role::Repo, Role::Git],
         };
         for link in links {
-            command.args([format!("--{}-address", link.name()), format!("{host}:{}", link.port())]);
+            command.args([format!("--{}-address", link.name()), self.addresses(*link)]);
         }
         if matches!(role, Role::Hook | Role::Git) {
             command.args(["--secret-key-file", "secret.key"]);
@@ -266,9 +317,12 @@ impl Cluster {
         match role {
             Role::Gateway => command.args(["--ssh-listen", &ssh, "--ssh-host-key-folder", "host-keys"]),
             Role::Repo => command.args(["--grant-key-file", "grant.pem"]),
-            Role::Git => command.args(["--store-path", "git"]),
+            Role::Git => command.args(["--store-path".into(), self.store_folder(number)]),
             _ => &mut command,
         };
+        if role == Role::Git && self.options.stores > 0 {
+            command.env("FERRITE_GIT_STORE", self.store_name(number));
+        }
         command
     }
 
@@ -282,18 +336,24 @@ impl Cluster {
         match self.profile {
             Profile::Embedded if role == Role::Gateway => self.url.parse().unwrap(),
             Profile::Embedded => Address::Unix(self.folder.join(format!("data/run/{}.sock", role.name()))),
-            Profile::Production => Address::Tcp(format!("{}:{}", self.host, role.port())),
+            Profile::Production => Address::Tcp(format!("{}:{}", self.hosts[0], role.port())),
         }
     }
 
     /// The host and port of git over SSH.
     pub(crate) fn ssh(&self) -> String {
-        format!("{}:{SSH_PORT}", self.host)
+        self.ssh_of(0)
     }
 
-    /// The URL of a role's database.
+    /// The host and port of git over SSH, of the gateway with this number.
+    pub(crate) fn ssh_of(&self, number: usize) -> String {
+        format!("{}:{SSH_PORT}", self.hosts[number])
+    }
+
+    /// The URL of a role's database; of git-svc, that of its first process.
     pub(crate) fn database(&self, role: Role) -> &str {
-        &self.databases[&role]
+        let first = self.store_databases.first().filter(|_| role == Role::Git);
+        first.unwrap_or_else(|| &self.databases[&role])
     }
 
     /// The folder with the keys.
@@ -304,11 +364,11 @@ impl Cluster {
         }
     }
 
-    /// The folder of git-svc's store.
+    /// The folder of git-svc's store, or of the first one.
     pub(crate) fn store(&self) -> PathBuf {
         match self.profile {
             Profile::Embedded => self.folder.join("data/git"),
-            Profile::Production => self.folder.join("git"),
+            Profile::Production => self.store_folder(0),
         }
     }
 
@@ -316,7 +376,7 @@ impl Cluster {
     pub(crate) fn process_id(&self, role: Role) -> Option<u32> {
         match &self.processes {
             Processes::Launcher(launcher) => child_of(launcher.lock().unwrap().id(), role.command()),
-            Processes::Roles(processes) => processes.lock().unwrap().get(&role).map(Process::id),
+            Processes::Roles(processes) => processes.lock().unwrap().get(&(role, 0)).map(Process::id),
         }
     }
 
@@ -341,11 +401,9 @@ impl Cluster {
                     std::thread::sleep(Duration::from_millis(5));
                 }
             }
-            Processes::Roles(processes) => {
-                let mut process = processes.lock().unwrap().remove(&role).unwrap();
-                process.signal(signal);
-                assert!(process.ended_within(PROCESS_TIMEOUT).is_some(), "{role:?} does not end");
-                self.start_role(role);
+            Processes::Roles(_) => {
+                self.end_replica(role, 0, signal);
+                self.start_replica(role, 0);
             }
         }
         self.wait_ready(role);
@@ -358,7 +416,7 @@ impl Cluster {
 
     /// Stops Redis for good.
     pub(crate) fn stop_redis(&self) {
-        if let Some(redis) = self.redis.lock().unwrap().take() {
+        if let Some(mut redis) = self.redis.lock().unwrap().take() {
             redis.stop();
         }
     }
@@ -373,11 +431,13 @@ impl Cluster {
     }
 
     fn is_ready(&self, role: Role) -> bool {
-        let address = match self.profile {
-            Profile::Embedded => Address::Unix(self.folder.join(format!("data/run/{}.admin.sock", role.name()))),
-            Profile::Production => Address::Tcp(format!("{}:{}", self.host, role.port() + 2000)),
-        };
-        http_get(&address, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        match self.profile {
+            Profile::Embedded => {
+                let socket = self.folder.join(format!("data/run/{}.admin.sock", role.name()));
+                http_get(&Address::Unix(socket), "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+            }
+            Profile::Production => self.is_replica_ready(role, 0),
+        }
     }
 }
 
@@ -389,6 +449,7 @@ pub(crate) fn http_get(address: &Address, path: &str) -> Option<String> {
         Address::Tcp(authority) => {
             let address = authority.to_socket_addrs().ok()?.next()?;
             let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
+            stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
             stream.write_all(question.as_bytes()).ok()?;
             stream.read_to_string(&mut answer).ok()?;
         }

@@ -13,8 +13,11 @@ pub(crate) mod git;
 pub(crate) mod git_server;
 pub(crate) mod grpc;
 pub(crate) mod keys;
+pub(crate) mod network;
+pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod receiver;
+pub(crate) mod replicas;
 pub(crate) mod rows;
 pub(crate) mod servers;
 pub(crate) mod ssh;
@@ -37,6 +40,13 @@ pub(crate) fn shared(profile: Profile) -> Arc<Cluster> {
         Profile::Production => &PRODUCTION,
     };
     Arc::clone(place.get_or_init(|| Arc::new(Cluster::start(profile, &Options::default()))))
+}
+
+/// The installation that tests of replicas and stores share: two processes of each role and three stores, of which none is stopped.
+pub(crate) fn replicated() -> Arc<Cluster> {
+    static REPLICATED: OnceLock<Arc<Cluster>> = OnceLock::new();
+    let options = || Options { replicas: 2, stores: 3, settings: receiver::LOOPBACK.to_vec(), ..Options::default() };
+    Arc::clone(REPLICATED.get_or_init(|| Arc::new(Cluster::start(Profile::Production, &options()))))
 }
 
 /// True in `make test-slow`.

@@ -77,9 +77,13 @@ pub(crate) fn postgres() -> &'static str {
         .0
 }
 
-/// Makes an empty database and returns its URL.
+/// Makes an empty database on the server that all share, and returns its URL.
 pub(crate) fn database(name: &str) -> String {
-    let server = postgres();
+    database_on(postgres(), name)
+}
+
+/// Makes an empty database on the server with this URL, and returns its URL.
+pub(crate) fn database_on(server: &str, name: &str) -> String {
     let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
     let make = async {
         let mut connection = sqlx::PgConnection::connect(server).await.unwrap();
@@ -93,14 +97,18 @@ pub(crate) fn database(name: &str) -> String {
 /// A Redis of one installation.
 pub(crate) struct Redis {
     address: String,
-    process: Process,
+    process: Option<Process>,
 }
 
 impl Redis {
     /// Starts a server and waits until it accepts connections.
     pub(crate) fn start() -> Self {
-        let address = address();
-        let process = Self::process(&address);
+        Self::start_at(address())
+    }
+
+    /// As [`Self::start`], at this address.
+    pub(crate) fn start_at(address: String) -> Self {
+        let process = Some(Self::process(&address));
         Self { address, process }
     }
 
@@ -119,8 +127,13 @@ impl Redis {
         format!("redis://{}:6379", self.address)
     }
 
-    /// Stops the server; its port refuses connections then.
-    pub(crate) fn stop(self) {
-        drop(self.process);
+    /// Stops the server; its port refuses connections then, and all that it kept is gone.
+    pub(crate) fn stop(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts the server again, at the same address.
+    pub(crate) fn start_again(&mut self) {
+        self.process = Some(Self::process(&self.address));
     }
 }

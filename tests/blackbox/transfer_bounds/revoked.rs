@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ferrite_proto::hook::WatchEventsRequest;
+use ferrite_proto::hook::feed_service_client::FeedServiceClient;
 use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
@@ -12,12 +14,14 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::{fed, packets};
 use crate::harness::client::unique;
+use crate::harness::grpc::{refused, with_token};
 use crate::harness::ssh::{Client, client_of};
-use crate::harness::{Answer, Cluster, User};
+use crate::harness::{Answer, Cluster, Role, User};
 
 on_profiles! {
     both {
         readers_hear_no_more_soon_after_revocation
+        streams_of_events_end_soon_after_revocation
         a_push_of_a_revoked_caller_ends_and_moves_no_ref
     }
 }
@@ -94,11 +98,20 @@ async fn http_readers(cluster: &Cluster, user: &User, name: &str, tip: &str) -> 
         fetch.len()
     );
     let clone = send(cluster, &head, &fetch).await;
+    let asset = send(cluster, &format!("GET {} HTTP/1.1\r\n{token}", asset_path(user, name).await), b"").await;
     vec![
+        StalledReader::new("file of a release", asset).await,
         StalledReader::new("raw file", raw).await,
         StalledReader::new("archive", archive).await,
         StalledReader::new("clone over HTTP", clone).await,
     ]
+}
+
+/// Returns the path of the one file of the one release.
+async fn asset_path(user: &User, name: &str) -> String {
+    let releases = user.get(&user.repo(name, "/releases")).await.expect(200).json();
+    let address = releases[0]["assets"][0]["browser_download_url"].as_str().unwrap().to_owned();
+    address.strip_prefix(&user.url).unwrap().to_owned()
 }
 
 fn fetch_request(tip: &str) -> Vec<u8> {
@@ -123,9 +136,12 @@ async fn readers_hear_no_more_soon_after_revocation(cluster: &Cluster) {
     git.run("work", &["config", "core.compression", "0"]).await;
     let mut noise = vec![0; FILE_BYTES];
     tokio::fs::File::open("/dev/urandom").await.unwrap().read_exact(&mut noise).await.unwrap();
-    std::fs::write(git.path().join("work/noise"), noise).unwrap();
+    std::fs::write(git.path().join("work/noise"), &noise).unwrap();
     let tip = git.commit("work", "small", "x").await;
     git.run("work", &["push", "-q", &client.url(&ada.name, &name), "main"]).await;
+    let release = ada.post(&ada.repo(&name, "/releases"), &json!({"tag_name": "v1"})).await.expect(201).json();
+    let upload = ada.request(Method::POST, &ada.repo(&name, &format!("/releases/{}/assets?name=noise", release["id"])));
+    Answer::of(upload.header("content-type", "application/octet-stream").body(noise)).await.expect(201);
 
     let leaving = ada.with_token(Some(&ada.new_token("leaving").await));
     let mut readers = http_readers(cluster, &leaving, &name, &tip).await;
@@ -146,6 +162,48 @@ async fn readers_hear_no_more_soon_after_revocation(cluster: &Cluster) {
     for reader in staying {
         assert!(reader.rest().await > FILE_BYTES - (1 << 20), "who was not revoked reads all");
     }
+}
+
+async fn streams_of_events_end_soon_after_revocation(cluster: &Cluster) {
+    let (ada, name) = (cluster.user("ada").await, unique("watched"));
+    let made = ada.new_repository(&name, json!({"private": true, "auto_init": true})).await;
+    let repository_id = made["id"].as_i64().unwrap();
+    let token = ada.new_token("leaving").await;
+    let leaving = ada.with_token(Some(&token));
+    let head = format!(
+        "GET /api/v1/repos/{}/{name}/events HTTP/1.1\r\naccept: text/event-stream\r\nauthorization: token {token}",
+        leaving.name
+    );
+    let mut sent = send(cluster, &head, b"").await;
+    let mut start = [0; 15];
+    sent.read_exact(&mut start).await.unwrap();
+    assert_eq!(&start, b"HTTP/1.1 200 OK");
+    let mut client = FeedServiceClient::new(cluster.channel(Role::Hook).await);
+    let request = with_token(WatchEventsRequest { repository_id, after: String::new() }, &token);
+    let mut watched = client.watch_events(request).await.unwrap().into_inner();
+    watched.message().await.unwrap().unwrap();
+
+    revoke_token(&ada, "leaving").await;
+    let begun = Instant::now();
+    let over_http = async {
+        answer(sent).await;
+        begun.elapsed()
+    };
+    let over_grpc = async {
+        let refusal = loop {
+            match watched.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => break None,
+                Err(status) => break Some(status),
+            }
+        };
+        (refusal, begun.elapsed())
+    };
+    let (http, (refusal, grpc)) = tokio::join!(over_http, over_grpc);
+    eprintln!("streams of events end {http:?} (HTTP) and {grpc:?} (gRPC, {refusal:?}) after revocation");
+    assert!(http < REFUSAL_TIMEOUT && grpc < REFUSAL_TIMEOUT);
+    let request = with_token(WatchEventsRequest { repository_id, after: String::new() }, &token);
+    refused(client.watch_events(request).await, tonic::Code::Unauthenticated);
 }
 
 /// The commands and the pack of a push of `main` to `reference`, in two halves.

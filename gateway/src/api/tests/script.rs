@@ -51,7 +51,7 @@ impl Script {
         let channel = &gateway.state.clients.repo;
         let channel = channel.clone();
         gateway.state.clients.hook = channel.clone();
-        (gateway.state.clients.git, gateway.state.clients.issue) = (channel.clone(), channel);
+        (gateway.state.clients.git, gateway.state.clients.issue) = (channel.clone().into(), channel);
         (gateway, script)
     }
 

@@ -17,6 +17,8 @@ use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use tokio::sync::{mpsc, oneshot};
 
+use ferrite_kit::net::Address;
+
 use super::*;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,6 +102,34 @@ async fn a_request_carries_the_service_credential_and_keeps_its_path_and_headers
     let answer = client.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
     assert_eq!(answer, "/git/7/info-refs?service=git-upload-pack gateway signed");
     life.stop();
+}
+
+#[tokio::test]
+async fn a_request_goes_to_the_store_that_it_names() {
+    let name = |name: &'static str| Router::new().route("/", get(move || async move { name }));
+    let (_, first) = server("store-0", name("zero")).await;
+    let (_, second) = server("store-1", name("one")).await;
+    let list = format!("git-0=unix:{},git-1=unix:{}", socket("store-0").display(), socket("store-1").display());
+    let addresses: StoreAddresses = list.parse().unwrap();
+    let client = GitHttpClient::new(addresses, crate::tests::git_credentials());
+    let ask = async |store: Option<&'static str>| {
+        let mut request = request("GET", "/", Body::empty());
+        if let Some(store) = store {
+            request.headers_mut().insert(metadata::STORE, HeaderValue::from_static(store));
+        }
+        let answer = client.send(request).await?.into_body().collect().await.unwrap().to_bytes();
+        Ok::<_, GitClientError>(answer)
+    };
+    for (store, answer) in [("git-0", "zero"), ("git-1", "one"), ("git-0", "zero")] {
+        assert_eq!(ask(Some(store)).await.unwrap(), answer);
+    }
+    for missing in [Some("git-2"), None] {
+        let error = ask(missing).await.unwrap_err();
+        assert!(matches!(error, GitClientError::NoStore(_)), "{error:?}");
+        assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+    first.stop();
+    second.stop();
 }
 
 #[tokio::test]

@@ -8,7 +8,10 @@ use tokio::{
     process::{Child, ChildStderr, ChildStdin, ChildStdout},
 };
 
-use super::reaper::{self, Reaper};
+use super::{
+    measure::RunningProcess,
+    reaper::{self, Reaper},
+};
 use crate::types::error::GitError;
 
 /// Bytes kept of a process's standard error; the rest is discarded.
@@ -28,6 +31,7 @@ pub struct GitChild {
     /// Standard error of the process. A process that writes more than the pipe holds blocks until this is read.
     pub stderr: Option<ChildStderr>,
     pub(super) name: &'static str,
+    pub(super) running: RunningProcess,
     /// `None` once the process has ended.
     pub(super) child: Option<Child>,
     pub(super) reaper: Reaper,
@@ -55,6 +59,7 @@ impl GitChild {
         };
         let status = child.wait().await.map_err(GitError::io(format!("waiting for git {}", self.name)))?;
         self.child = None;
+        self.running.ended(status);
         if status.signal() == Some(Signal::XCPU.as_raw()) {
             metrics::counter!("ferrite_git_processes_limited_total", "command" => self.name).increment(1);
             tracing::warn!(name = self.name, "a git process has used up its CPU time");

@@ -61,8 +61,10 @@ impl PathLogCache {
         find: impl Future<Output = Result<Vec<Oid>, GitError>>,
     ) -> Result<Arc<Vec<Oid>>, GitError> {
         if let Some(ids) = self.0.get(&key) {
+            metrics::counter!("ferrite_git_path_log_lookups_total", "result" => "hit").increment(1);
             return Ok(ids);
         }
+        metrics::counter!("ferrite_git_path_log_lookups_total", "result" => "miss").increment(1);
         let ids = Arc::new(find.await?);
         self.0.insert(key, Arc::clone(&ids));
         Ok(ids)

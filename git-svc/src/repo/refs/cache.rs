@@ -82,8 +82,10 @@ impl RefCache {
         load: impl Future<Output = Result<RefTable, GitError>>,
     ) -> Result<Arc<RefTable>, GitError> {
         if let Some(table) = self.get(id, path)? {
+            metrics::counter!("ferrite_git_ref_table_lookups_total", "result" => "hit").increment(1);
             return Ok(table);
         }
+        metrics::counter!("ferrite_git_ref_table_lookups_total", "result" => "miss").increment(1);
         let waiter = self.waiter(id);
         let table = waiter.load.get_or_try_init(|| self.load(id, &waiter.load, load)).await;
         table.cloned()

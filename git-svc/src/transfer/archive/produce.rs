@@ -43,7 +43,7 @@ impl ArchiveService {
         let (reader, producer) = self.cache.reader(spec.repository, &spec.key());
         if let Some(producer) = producer {
             let own = self.clone();
-            self.life.spawn("archive", async move {
+            self.life.spawn_for_request("archive", async move {
                 let producer = Arc::new(producer);
                 let end = tokio::select! {
                     end = own.make(&spec, &client, &producer) => end,

@@ -31,7 +31,7 @@ impl FetchService {
     /// Spawns the task that makes the pack.
     pub(super) fn start(&self, fetch: &Fetch, request: &Request, input: PackInput, producer: Producer) {
         let (own, fetch, request) = (self.clone(), fetch.clone(), request.clone());
-        self.life.spawn("pack", async move {
+        self.life.spawn_for_request("pack", async move {
             let end = own.make(&fetch, &request, input, &producer).await;
             if let Err(failure) = &end {
                 tracing::debug!(repo.id = %fetch.repository, ?failure, "a pack was not made");

@@ -16,6 +16,7 @@ use tokio::{
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
 };
+use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::{
@@ -121,12 +122,16 @@ impl HookServer {
         let mut reader = BufReader::new(reader);
         let named = tokio::time::timeout(HOOK_TIMEOUT, Packet::read(&mut reader));
         let session = named.await.map_err(|_| io::ErrorKind::TimedOut)??;
-        match session.as_ref().and_then(Packet::line).and_then(|id| self.sessions.find(id)) {
-            Some(HookKind::Push(push)) => serve_push(&self.pushes, &push, reader, writer).await,
-            Some(HookKind::Fetch(fetch)) => self.fetches.serve_hook(fetch, reader, writer).await,
-            Some(HookKind::RemoteFetch(logins)) => credential::serve(&logins, reader, writer).await,
-            None => Ok(()),
-        }
+        let Some(id) = session.as_ref().and_then(Packet::line) else { return Ok(()) };
+        let served = async {
+            match self.sessions.find(id) {
+                Some(HookKind::Push(push)) => serve_push(&self.pushes, &push, reader, writer).await,
+                Some(HookKind::Fetch(fetch)) => self.fetches.serve_hook(fetch, reader, writer).await,
+                Some(HookKind::RemoteFetch(logins)) => credential::serve(&logins, reader, writer).await,
+                None => Ok(()),
+            }
+        };
+        served.instrument(self.sessions.hook_span(id)).await
     }
 }
 

@@ -11,8 +11,10 @@ use std::{
     time::SystemTime,
 };
 
+use ferrite_kit::telemetry;
 use ferrite_proto::{grant::Grant, id::RepositoryId, repo::ReauthorizeAccessRequest};
 use tokio::net::UnixListener;
+use tracing::Span;
 use uuid::Uuid;
 
 use super::{credential::RemoteLogins, hook};
@@ -60,6 +62,13 @@ pub(crate) enum HookKind {
     RemoteFetch(RemoteLogins),
 }
 
+/// A running push or fetch, and the span of its request, to which its hooks belong.
+#[derive(Debug)]
+struct Served {
+    kind: HookKind,
+    span: Span,
+}
+
 /// Registry of running pushes and fetches. Clones share their state.
 #[derive(Clone, Debug)]
 pub(crate) struct HookSessions(Arc<Inner>);
@@ -69,7 +78,7 @@ struct Inner {
     socket: PathBuf,
     /// Maximum refs that one push may change.
     max_refs: usize,
-    served: Mutex<HashMap<String, HookKind>>,
+    served: Mutex<HashMap<String, Served>>,
     /// Repositories in which an aborted push may have left files, with the time of the last abort.
     aborted: Mutex<HashMap<RepositoryId, SystemTime>>,
 }
@@ -153,15 +162,27 @@ impl HookSessions {
         self.remember(repository, HookKind::RemoteFetch(logins))
     }
 
-    fn remember(&self, repository: RepositoryId, served: HookKind) -> HookSession {
+    fn remember(&self, repository: RepositoryId, kind: HookKind) -> HookSession {
         let id = Uuid::new_v4().simple().to_string();
-        self.served().insert(id.clone(), served);
+        self.served().insert(id.clone(), Served { kind, span: Span::current() });
         HookSession { id, repository, sessions: self.clone() }
     }
 
     /// Returns the push or fetch with this secret id.
     pub(crate) fn find(&self, id: &[u8]) -> Option<HookKind> {
-        self.served().get(std::str::from_utf8(id).ok()?).cloned()
+        self.served().get(std::str::from_utf8(id).ok()?).map(|served| served.kind.clone())
+    }
+
+    /// Returns the span of a hook of the push or fetch with this secret id: one of its own if the trace is exported, else that of the
+    /// request.
+    pub(super) fn hook_span(&self, id: &[u8]) -> Span {
+        let span = std::str::from_utf8(id).ok().and_then(|id| Some(self.served().get(id)?.span.clone()));
+        let span = span.unwrap_or_else(Span::none);
+        if span.in_scope(telemetry::is_sampled) {
+            tracing::info_span!(parent: &span, "hook", otel.name = "git hook", otel.kind = "internal")
+        } else {
+            span
+        }
     }
 
     /// Returns the start time of the oldest running push to a repository; now if there is none. Temporary files older
@@ -170,7 +191,7 @@ impl HookSessions {
         // Read before the lock is taken: a push that begins meanwhile is not older.
         let now = SystemTime::now();
         let served = self.served();
-        let begun = served.values().filter_map(|served| match served {
+        let begun = served.values().filter_map(|served| match &served.kind {
             HookKind::Push(push) => (push.repository == repository).then_some(push.begun),
             HookKind::Fetch(_) | HookKind::RemoteFetch(_) => None,
         });
@@ -205,7 +226,7 @@ impl HookSessions {
         self.0.aborted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn served(&self) -> std::sync::MutexGuard<'_, HashMap<String, HookKind>> {
+    fn served(&self) -> std::sync::MutexGuard<'_, HashMap<String, Served>> {
         // Never poisoned: no code panics while it holds the lock.
         self.0.served.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,8 @@
 //! RPC `TestHook`.
 
 use ferrite_kit::idempotency::{IdempotencyKey, once};
+use ferrite_kit::telemetry;
+use ferrite_proto::events::Event;
 use ferrite_proto::hook::{TestHookRequest, TestHookResponse};
 use ferrite_proto::id::{HookId, RepositoryId};
 use tonic::{Code, Request, Status};
@@ -55,7 +57,7 @@ async fn queue(
         repository,
         source: Source::Test,
         name: test.name,
-        fact: Default::default(),
+        fact: Event { trace_parent: telemetry::trace_parent(), ..Event::default() },
         payload: Some(test.payload),
         is_dispatched: true,
         is_in_feed: false,

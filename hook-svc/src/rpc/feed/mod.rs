@@ -62,7 +62,7 @@ impl ServiceError for FeedRpcError {
         match self {
             Self::Invalid(_) => Kind::InvalidArgument,
             Self::Feed(FeedError::PayloadsUnavailable) => Kind::Overloaded,
-            Self::Feed(FeedError::Store(_)) => Kind::Internal,
+            Self::Feed(FeedError::Store(error)) => error.kind(),
         }
     }
 
@@ -70,7 +70,7 @@ impl ServiceError for FeedRpcError {
         match self {
             Self::Invalid(_) => "INVALID_REQUEST",
             Self::Feed(FeedError::PayloadsUnavailable) => "PAYLOADS_UNAVAILABLE",
-            Self::Feed(FeedError::Store(_)) => "INTERNAL",
+            Self::Feed(FeedError::Store(error)) => error.reason(),
         }
     }
 
@@ -88,8 +88,8 @@ impl ServiceError for FeedRpcError {
 
 impl From<FeedRpcError> for Status {
     fn from(error: FeedRpcError) -> Self {
-        if error.kind() == Kind::Internal {
-            tracing::error!(error = &error as &dyn std::error::Error, "feed cannot be read");
+        if let FeedRpcError::Feed(FeedError::Store(cause)) = &error {
+            cause.log("the reading of a feed");
         }
         to_status(&error)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ferrite_kit::Lifecycle;
 use ferrite_kit::grpc::{Channel, channel};
-use ferrite_kit::net::Address;
+use ferrite_kit::net::{Address, StoreAddresses};
 use ferrite_kit::server::{ListenerOptions, serve_all};
 use ferrite_proto::Permission;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
@@ -29,6 +29,11 @@ use tonic::{Request, Response, Status};
 use crate::commits::ApplyReferences;
 use crate::error::IssueError;
 use crate::model::references::commit::CommitAction;
+
+/// The store that has all repositories.
+pub(super) const STORE: &str = "git-1";
+/// A repository that repo-svc does not know any more.
+pub(super) const GONE: i64 = 404;
 
 /// A failure of git-svc or repo-svc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +100,8 @@ pub(super) struct Peers {
     peer: Peer,
     pub(super) life: Lifecycle,
     pub(super) channel: Channel,
+    /// Addresses of two stores, of which the stand-in is the one with all repositories.
+    pub(super) stores: StoreAddresses,
     _folder: tempfile::TempDir,
 }
 
@@ -118,7 +125,8 @@ impl Peers {
             "others",
             async move { serve_all(vec![listener], router, ListenerOptions::default(), &life2).await },
         );
-        Self { peer, life, channel: channel(&address, None), _folder: folder }
+        let stores = format!("git-0=unix:/nonexistent/git-0.sock,{STORE}={address}").parse().unwrap();
+        Self { peer, life, channel: channel(&address, None), stores, _folder: folder }
     }
 
     /// Adds a repository, and the level that every user has there.
@@ -209,6 +217,13 @@ impl StorageService for Peer {
     ) -> Result<Response<DescribeUpdatesResponse>, Status> {
         Err(Status::unimplemented("not called"))
     }
+
+    async fn get_store_status(
+        &self,
+        _: Request<ferrite_proto::git::GetStoreStatusRequest>,
+    ) -> Result<Response<ferrite_proto::git::GetStoreStatusResponse>, Status> {
+        Err(Status::unimplemented("not called"))
+    }
 }
 
 #[tonic::async_trait]
@@ -241,9 +256,11 @@ impl AccessService for Peer {
 
     async fn describe_repositories(
         &self,
-        _: Request<DescribeRepositoriesRequest>,
+        request: Request<DescribeRepositoriesRequest>,
     ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
-        Err(Status::unimplemented("not called"))
+        let stores = request.into_inner().repository_ids.into_iter().filter(|id| *id != GONE);
+        let stores = stores.map(|id| (id, STORE.to_owned())).collect();
+        Ok(Response::new(DescribeRepositoriesResponse { stores, ..DescribeRepositoriesResponse::default() }))
     }
 
     async fn resolve_issue_access(

@@ -17,10 +17,8 @@ pub(super) async fn get_issue(
 
 async fn get(service: &IssueRpc, request: GetIssueRequest) -> Result<GetIssueResponse, IssueError> {
     let GetIssueRequest { repository_id, number } = request;
-    let store = &service.store;
-    let issue = store.find(&mut store.reader(), RepositoryId(repository_id), number).await?;
-    let issue = store.complete_one(&mut store.reader(), issue.ok_or(IssueError::NotFound { number })?).await?;
-    Ok(GetIssueResponse { issue: Some(encode::issue(issue)) })
+    let issue = service.store.find_full(RepositoryId(repository_id), number).await?;
+    Ok(GetIssueResponse { issue: Some(encode::issue(issue.ok_or(IssueError::NotFound { number })?)) })
 }
 
 #[cfg(test)]

@@ -35,8 +35,7 @@ async fn list(service: &IssueRpc, request: ListIssuesRequest) -> Result<ListIssu
         Some(filter) => store.list(repository, &filter, order, page).await?,
         None => IssuePage::default(),
     };
-    let issues = store.complete(&mut store.reader(), found.issues).await?;
-    let issues = issues.into_iter().map(encode::issue).collect();
+    let issues = found.issues.into_iter().map(encode::issue).collect();
     Ok(ListIssuesResponse { issues, total_count: found.total, is_partial: found.is_partial })
 }
 

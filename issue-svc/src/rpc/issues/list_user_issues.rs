@@ -70,7 +70,6 @@ async fn list(
     } else {
         Vec::new()
     };
-    let repositories = issues.iter().filter_map(|issue| visible.remove(&issue.repository.0)).map(named).collect();
-    let issues = store.complete(&mut store.reader(), issues).await?;
+    let repositories = issues.iter().filter_map(|full| visible.remove(&full.issue.repository.0)).map(named).collect();
     Ok(ListUserIssuesResponse { issues: issues.into_iter().map(encode::issue).collect(), total_count, repositories })
 }

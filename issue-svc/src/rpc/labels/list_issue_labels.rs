@@ -16,8 +16,8 @@ pub(super) async fn list_issue_labels(
 }
 
 async fn list(service: &IssueRpc, request: ListIssueLabelsRequest) -> Result<ListIssueLabelsResponse, IssueError> {
-    let (store, number) = (&service.store, request.issue_number);
-    let issue = store.find(&mut store.reader(), RepositoryId(request.repository_id), number).await?;
-    let issue = store.complete_one(&mut store.reader(), issue.ok_or(IssueError::NotFound { number })?).await?;
+    let number = request.issue_number;
+    let issue = service.store.find_full(RepositoryId(request.repository_id), number).await?;
+    let issue = issue.ok_or(IssueError::NotFound { number })?;
     Ok(ListIssueLabelsResponse { labels: issue.labels.into_iter().map(encode::label).collect() })
 }

@@ -16,9 +16,9 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use self::filter::{NEWEST, Source};
 use self::statement::ListStatement;
 use super::IssueStore;
-use super::issues::IssueRow;
+use super::issue_parts::{self, FullIssueRow};
 use super::tallies::List;
-use crate::model::{Class, Issue};
+use crate::model::{Class, FullIssue};
 
 pub(crate) use self::filter::{Condition, IssueFilter, Order, Sort};
 
@@ -36,7 +36,7 @@ pub(crate) const MAX_ROWS_COUNTED_AHEAD: i64 = 25;
 /// A page of a list.
 #[derive(Debug, Default)]
 pub(crate) struct IssuePage {
-    pub(crate) issues: Vec<Issue>,
+    pub(crate) issues: Vec<FullIssue>,
     /// In all pages; with `is_partial` those that were counted.
     pub(crate) total: i64,
     /// True if there are more issues than were counted.
@@ -55,6 +55,12 @@ impl IssueStore {
         let columns = order.sort.columns();
         let statement = ListStatement { store: self, repository, filter, columns };
         match filter.counted() {
+            // The first page, which most clients ask for, needs no count to be found: it brings the count along.
+            Some(list) if page.offset() == 0 && order.sort == Sort::Number => {
+                let rows = statement.page(Source::List(list), order, None, (0, page.size()), Some(list)).await?;
+                let total = rows.first().and_then(|row| row.total).unwrap_or_default();
+                Ok(IssuePage { issues: rows.into_iter().map(FullIssue::from).collect(), total, is_partial: false })
+            }
             Some(list) => {
                 let total =
                     self.totals(repository, &[list], &filter.classes).await?.first().copied().unwrap_or_default();
@@ -78,9 +84,9 @@ impl IssueStore {
         classes: &[Class],
         repositories: Option<&[RepositoryId]>,
         page: Page,
-    ) -> Result<Vec<Issue>, DbError> {
-        let mut query = Query::new(self.select_listed());
-        query.push(" JOIN (");
+    ) -> Result<Vec<FullIssue>, DbError> {
+        let mut query = self.select_listed();
+        query.push(issue_parts::FROM).push(" JOIN (");
         for (place, class) in classes.iter().enumerate() {
             query.push(if place == 0 { "SELECT * FROM (" } else { " UNION ALL SELECT * FROM (" });
             query.push("SELECT id FROM issues WHERE assignee_id = ").bind(user);
@@ -92,40 +98,31 @@ impl IssueStore {
         }
         query.push(" ORDER BY id DESC LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
         query.push(") AS page ON page.id = issues.id ORDER BY issues.id DESC");
-        let rows: Vec<IssueRow> = self.db.all(query.sql(), query.args()).await?;
-        Ok(rows.into_iter().map(Issue::from).collect())
+        let rows: Vec<FullIssueRow> = self.db.all(query.sql(), query.args()).await?;
+        Ok(rows.into_iter().map(FullIssue::from).collect())
     }
 }
 
 impl ListStatement<'_> {
-    /// Reads a page of a counted list in the order of numbers.
-    async fn counted_page(&self, list: List, total: i64, order: Order, page: Page) -> Result<Vec<Issue>, DbError> {
+    /// Reads a page of a counted list, but not the first one, in the order of numbers.
+    async fn counted_page(&self, list: List, total: i64, order: Order, page: Page) -> Result<Vec<FullIssue>, DbError> {
         let classes = &self.filter.classes;
-        let place = if page.offset() == 0 {
-            None
-        } else {
-            let place =
-                self.store.locate(self.repository, list, classes, order.is_ascending, (page.offset(), total)).await?;
-            let Some(place) = place else { return Ok(Vec::new()) };
-            Some(place)
-        };
-        let (size, skipped) = (page.size(), place.map_or(0, |place| place.skipped));
-        let rows = self.union(Source::List(list), order, place, size + skipped);
-        self.page(rows, order, size, skipped).await
+        let place =
+            self.store.locate(self.repository, list, classes, order.is_ascending, (page.offset(), total)).await?;
+        let Some(place) = place else { return Ok(Vec::new()) };
+        self.issues(Source::List(list), order, Some(place), (place.skipped, page.size())).await
     }
 
     /// Reads a page of a counted list in another order, from the end that is nearer.
-    async fn sorted_page(&self, list: List, total: i64, order: Order, page: Page) -> Result<Vec<Issue>, DbError> {
+    async fn sorted_page(&self, list: List, total: i64, order: Order, page: Page) -> Result<Vec<FullIssue>, DbError> {
         // Few issues are read and sorted. Of many the index of the order is read, in which those of the list come soon.
         let source = if total <= MAX_UNCOUNTED_ROWS { list } else { List::All };
         let size = page.size().min(total - page.offset());
         if page.offset() <= total / 2 {
-            let rows = self.union(Source::List(source), order, None, page.offset() + size);
-            return self.page(rows, order, size, page.offset()).await;
+            return self.issues(Source::List(source), order, None, (page.offset(), size)).await;
         }
         let skipped = total - page.offset() - size;
-        let rows = self.union(Source::List(source), order.reversed(), None, skipped + size);
-        let mut issues = self.page(rows, order.reversed(), size, skipped).await?;
+        let mut issues = self.issues(Source::List(source), order.reversed(), None, (skipped, size)).await?;
         issues.reverse();
         Ok(issues)
     }
@@ -159,10 +156,10 @@ impl ListStatement<'_> {
         if ids.is_empty() {
             return Ok(IssuePage { issues: Vec::new(), total, is_partial });
         }
-        let mut query = Query::new(self.store.select_listed());
-        query.push(" WHERE id IN ").bind_list(ids).push(order.clause());
-        let rows: Vec<IssueRow> = self.store.db.all(query.sql(), query.args()).await?;
-        Ok(IssuePage { issues: rows.into_iter().map(Issue::from).collect(), total, is_partial })
+        let mut query = self.store.select_listed();
+        query.push(issue_parts::FROM).push(" WHERE issues.id IN ").bind_list(ids).push(order.joined_clause());
+        let rows: Vec<FullIssueRow> = self.store.db.all(query.sql(), query.args()).await?;
+        Ok(IssuePage { issues: rows.into_iter().map(FullIssue::from).collect(), total, is_partial })
     }
 
     /// Returns the filter that the fewest issues match, as far as counts are kept.

@@ -4,13 +4,17 @@ use ferrite_kit::db::{DbError, Query};
 use ferrite_proto::id::RepositoryId;
 
 use super::filter::{Condition, IssueFilter, NEWEST, Order, Sort, Source};
-use crate::model::{Class, Issue};
+use crate::model::{Class, FullIssue};
 use crate::store::IssueStore;
-use crate::store::issues::IssueRow;
+use crate::store::issue_parts::{self, FullIssueRow};
 use crate::store::tallies::{BLOCK_NUMBERS, List, Place};
 
 /// Newest issues of a repository in which frequent words are looked for.
 const MAX_PROBED_ROWS: i64 = 2_000;
+/// Limit that stands in the text of a statement where at most as many rows are needed. PostgreSQL takes a limit that is an argument for a
+/// tenth of all rows, and would plan the statement anew for each of its executions.
+const CONSTANT_LIMIT: &str = " LIMIT 64";
+const MAX_CONSTANT_LIMIT: i64 = 64;
 
 /// The statements of one list.
 pub(super) struct ListStatement<'a> {
@@ -51,24 +55,44 @@ impl ListStatement<'_> {
         self.store.db.all(query.sql(), query.args()).await
     }
 
-    /// Reads the issues of a page of `rows`, which have ids and the values that lists are ordered by.
-    pub(super) async fn page(&self, rows: Query, order: Order, size: i64, skipped: i64) -> Result<Vec<Issue>, DbError> {
-        let mut query = rows;
-        query.wrap("SELECT id FROM (", ") AS rows_found");
-        query.push(order.clause()).push(" LIMIT ").bind(size).push(" OFFSET ").bind(skipped);
-        query.wrap(" WHERE id IN (", ")").wrap(self.store.select_listed(), "");
-        query.push(order.clause());
-        let rows: Vec<IssueRow> = self.store.db.all(query.sql(), query.args()).await?;
-        Ok(rows.into_iter().map(Issue::from).collect())
+    /// Reads the issues of a page, as [`ListStatement::page`].
+    pub(super) async fn issues(
+        &self,
+        source: Source,
+        order: Order,
+        place: Option<Place>,
+        range: (i64, i64),
+    ) -> Result<Vec<FullIssue>, DbError> {
+        let rows = self.page(source, order, place, range, None).await?;
+        Ok(rows.into_iter().map(FullIssue::from).collect())
     }
 
-    pub(super) fn union(&self, source: Source, order: Order, place: Option<Place>, limit: i64) -> Query {
-        let mut query = Query::default();
-        self.push_union(&mut query, source, order, place, limit);
-        query
+    /// Reads the issues of a page with all that shows in them: of the rows of `source`, from `place` on, those after the first
+    /// `skipped`. With `counted` each row has the number of entries of that list, too.
+    pub(super) async fn page(
+        &self,
+        source: Source,
+        order: Order,
+        place: Option<Place>,
+        (skipped, size): (i64, i64),
+        counted: Option<List>,
+    ) -> Result<Vec<FullIssueRow>, DbError> {
+        let mut query = self.store.select_listed();
+        if let Some(list) = counted {
+            let (kind, id) = list.key();
+            query.push(", (SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies WHERE issue_tallies.repository_id = ");
+            query.bind(self.repository).push(" AND list = ").bind(kind).push(" AND list_id = ").bind(id);
+            query.push(" AND issue_tallies.class IN ");
+            query.bind_list(self.filter.classes.iter().map(|class| class.number())).push(" AND block = -1) AS total");
+        }
+        query.push(issue_parts::FROM).push(" WHERE issues.id IN (SELECT id FROM (");
+        self.push_union(&mut query, source, order, place, skipped + size);
+        query.push(") AS rows_found").push(order.clause()).push(" LIMIT ").bind(size).push(" OFFSET ").bind(skipped);
+        query.push(")").push(order.joined_clause());
+        self.store.db.all(query.sql(), query.args()).await
     }
 
-    /// Appends the first `limit` rows of each class, each read in order from the index of `source`.
+    /// Appends the first `limit` rows of each class, or a few more, each read in order from the index of `source`.
     pub(super) fn push_union(&self, query: &mut Query, source: Source, order: Order, place: Option<Place>, limit: i64) {
         let classes = &self.filter.classes;
         // These indexes do not have the class: one pass for all.
@@ -120,7 +144,12 @@ impl ListStatement<'_> {
                     query.push(order.joined_clause());
                 }
             }
-            query.push(" LIMIT ").bind(limit).push(") AS class_rows");
+            if limit <= MAX_CONSTANT_LIMIT {
+                query.push(CONSTANT_LIMIT);
+            } else {
+                query.push(" LIMIT ").bind(limit);
+            }
+            query.push(") AS class_rows");
         }
     }
 

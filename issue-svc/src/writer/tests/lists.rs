@@ -244,7 +244,7 @@ impl World {
             if answer.issues.is_empty() {
                 break;
             }
-            found.extend(answer.issues.into_iter().map(|issue| issue.number));
+            found.extend(answer.issues.into_iter().map(|full| full.issue.number));
         }
         assert_eq!(found, expected, "{filter:?} {order:?} {size}");
         found.len()
@@ -285,7 +285,7 @@ async fn the_newest_and_the_last_page_take_as_many_statements_in_a_long_list_as_
             let first = writer.store.list(REPOSITORY, &filter, order, Page::parse(1, 10, 50).unwrap()).await.unwrap();
             let last = i32::try_from(first.total / 10).unwrap();
             let last = writer.store.list(REPOSITORY, &filter, order, Page::parse(last, 10, 50).unwrap()).await.unwrap();
-            assert_eq!((first.issues.len(), last.issues.len(), last.issues[9].number), (10, 10, 1));
+            assert_eq!((first.issues.len(), last.issues.len(), last.issues[9].issue.number), (10, 10, 1));
             counts.push(db.statements() - before);
         }
         assert_eq!(counts[0], counts[1]);

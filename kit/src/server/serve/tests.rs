@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::net::{Address, Stream};
+use crate::testing::eventually;
 
 mod public;
 
@@ -214,6 +215,29 @@ async fn a_request_in_flight_is_answered_and_an_idle_connection_closed() {
     assert!(started.elapsed() < Duration::from_secs(3), "the idle connection does not delay the shutdown");
     assert!(idle.send_request(to("/quick", Body::empty())).await.is_err());
     assert!(server.address.connect().await.is_err());
+}
+
+#[tokio::test]
+async fn a_draining_server_serves_and_sends_clients_of_http_1_elsewhere() {
+    let server = start(Router::new().route("/", post(|| async { "ok" })), ListenerLimits::default(), SHORT).await;
+    let (mut first, mut second) = (one(&server).await, two(&server).await);
+    let before = first.send_request(to("/", Body::empty())).await.unwrap();
+    assert!(!before.headers().contains_key("connection"));
+    let life = server.life.clone();
+    server.life.spawn("drain", async move { life.drain_and_stop(SHORT).await });
+    while !server.life.is_draining() {
+        tokio::task::yield_now().await;
+    }
+    first.ready().await.unwrap();
+    let response = first.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!((response.status(), &response.headers()["connection"]), (http::StatusCode::OK, &"close".parse().unwrap()));
+    let response = second.send_request(to("/", Body::empty())).await.unwrap();
+    assert_eq!(response.status(), http::StatusCode::OK);
+    assert!(!response.headers().contains_key("connection"));
+    let mut late = one(&server).await;
+    assert_eq!(late.send_request(to("/", Body::empty())).await.unwrap().status(), http::StatusCode::OK);
+    server.life.stopping().await;
+    eventually("the listener is closed", || async { server.address.connect().await.is_err() }).await;
 }
 
 #[tokio::test]

@@ -21,5 +21,6 @@ pub(super) async fn handle(
     ids.sort_unstable();
     ids.dedup();
     let rows = state.repositories.find_many(&ids).await?;
-    Ok(DescribeRepositoriesResponse { repositories: rows.into_iter().map(encode::repository_snapshot).collect() })
+    let stores = rows.iter().map(|row| (row.id, row.store.clone())).collect();
+    Ok(DescribeRepositoriesResponse { repositories: rows.into_iter().map(encode::repository_snapshot).collect(), stores })
 }

@@ -66,8 +66,9 @@ pub(super) async fn handle(
     let grant = state.grants.sign(Grant { reauthorization: of_push, limits, ..grant(&permit, &repository, stored_id) });
     let reauthorization = Some(access.request(permit.operation().to_owned()));
     let identity = permit.identity().ok().cloned();
+    let store = repository.store.clone();
     let repository = Some(encode::repository(repository, permit.viewer()));
-    Ok(ResolveAccessResponse { repository, stored_id, grant, identity, reauthorization })
+    Ok(ResolveAccessResponse { repository, stored_id, grant, identity, reauthorization, store })
 }
 
 /// Returns the permit for the holder of an SSH key.

@@ -52,7 +52,7 @@ async fn make(state: &AppState, repository: &Repository) -> Result<i64, RepoErro
         is_wiki: true,
         ..CreateRepositoryRequest::default()
     };
-    StorageServiceClient::new(state.storage.clone())
+    StorageServiceClient::new(state.storage.with_store(&repository.store))
         .create_repository(request)
         .await
         .map_err(|status| map_status(&status))?;

@@ -22,7 +22,8 @@ pub(super) async fn handle(
     }
     let (shared, name) = (Arc::clone(state), request.name);
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
-    let task = state.life.spawn("delete token", async move { delete(&shared, &permit, &owner, &name).await });
+    let task =
+        state.life.spawn_for_request("delete token", async move { delete(&shared, &permit, &owner, &name).await });
     task.await.unwrap_or(Err(RepoError::Interrupted))
 }
 

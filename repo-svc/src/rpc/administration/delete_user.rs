@@ -20,7 +20,7 @@ pub(super) async fn handle(
     let key = IdempotencyKey::of(&request, permit.user()?.0, "DeleteUser")?;
     let (username, shared) = (request.into_inner().username, Arc::clone(state));
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
-    let task = state.life.spawn("delete user", async move {
+    let task = state.life.spawn_for_request("delete user", async move {
         once(&shared.db, key.as_ref(), delete(&shared, &username, &permit, key.as_ref())).await
     });
     task.await.unwrap_or(Err(RepoError::Interrupted))

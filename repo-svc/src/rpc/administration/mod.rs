@@ -1,11 +1,15 @@
-//! Operations of administrators of the site: accounts with their addresses and quotas, and the audit log.
+//! Operations of administrators of the site: accounts with their addresses and quotas, git stores, and the audit log.
 
 mod create_user;
+mod delete_store;
 mod delete_user;
 mod get_quota;
 mod list_audit_events;
+mod list_stores;
 mod set_email_verification;
+mod set_store;
 mod update_quota;
+mod update_store;
 mod update_user;
 
 use ferrite_proto::repo::administration_service_server::AdministrationService;
@@ -21,4 +25,8 @@ service!(AdministrationService {
     get_quota(GetQuotaRequest) -> GetQuotaResponse;
     update_quota(UpdateQuotaRequest) -> UpdateQuotaResponse;
     list_audit_events(ListAuditEventsRequest) -> ListAuditEventsResponse;
+    list_stores(ListStoresRequest) -> ListStoresResponse;
+    set_store(SetStoreRequest) -> SetStoreResponse;
+    update_store(UpdateStoreRequest) -> UpdateStoreResponse;
+    delete_store(DeleteStoreRequest) -> DeleteStoreResponse;
 });

@@ -25,7 +25,7 @@ pub(super) async fn handle(
     let key = IdempotencyKey::of(&request, permit.user()?.0, "UpdateUser")?;
     let (request, shared) = (request.into_inner(), Arc::clone(state));
     // A task of its own, because a request that is cancelled after its commit must still revoke the cached tokens.
-    let task = state.life.spawn("update user", async move {
+    let task = state.life.spawn_for_request("update user", async move {
         once(&shared.db, key.as_ref(), update(&shared, request, password, &permit, key.as_ref())).await
     });
     task.await.unwrap_or(Err(RepoError::Interrupted))

@@ -72,7 +72,8 @@ fn may_see(permit: &Permit, migration: &Migration) -> bool {
 async fn live_progress(state: &AppState, migration: &Migration) -> Option<Progress> {
     let mut request = Request::new(git::GetMigrationRequest { repository_id: migration.repository_id().0 });
     request.set_timeout(PROGRESS_TIMEOUT);
-    let answer = MigrationServiceClient::new(state.storage.clone()).get_migration(request).await.ok()?.into_inner();
+    let mut store = MigrationServiceClient::new(state.storage.with_store(&migration.store));
+    let answer = store.get_migration(request).await.ok()?.into_inner();
     Some(Progress::of(&answer))
 }
 

@@ -36,11 +36,13 @@ pub(super) async fn handle(
     let access = async { find_owner(state, &caller, uid).await.map(drop) };
     let work = async {
         let owner = find_owner(state, &permit, uid).await?;
-        let checked = checked?;
+        let mut checked = checked?;
         state.creation_limit.count(permit.identity()?).await?;
+        checked.new.store = state.stores.place().await?;
         // A task of its own, because a cancelled request must not leave a repository of which the store knows nothing.
-        let task =
-            state.life.spawn("migrate repository", start(Arc::clone(state), permit, owner, checked, key.clone()));
+        let task = state
+            .life
+            .spawn_for_request("migrate repository", start(Arc::clone(state), permit, owner, checked, key.clone()));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once(&state.db, key.as_ref(), access, work).await
@@ -70,7 +72,8 @@ fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -
         description,
         is_private: request.is_private,
         default_branch: config.default_branch.clone(),
-        store: config.store.clone(),
+        // Chosen when nothing else is in the way.
+        store: String::new(),
         creator,
     };
     Ok(CheckedMigration { new, address, interval_secs, includes_wiki: request.includes_wiki })

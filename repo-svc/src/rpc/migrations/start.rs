@@ -129,7 +129,7 @@ async fn start_on_store(
     loop {
         let mut message = tonic::Request::new(request.clone());
         message.set_timeout(deadline.saturating_duration_since(Instant::now()));
-        match MigrationServiceClient::new(state.storage.clone()).start_migration(message).await {
+        match MigrationServiceClient::new(state.storage.with_store(&checked.new.store)).start_migration(message).await {
             Ok(_) => return Ok(()),
             Err(status) if is_temporary(&status) && Instant::now() + START_RETRY_PAUSE < deadline => {
                 tokio::time::sleep(START_RETRY_PAUSE).await;
@@ -159,7 +159,7 @@ async fn abandon(state: &AppState, migration: &Migration, is_refused: bool, key:
 }
 
 async fn delete_on_store(state: &AppState, migration: &Migration) -> Result<(), Status> {
-    let mut storage = StorageServiceClient::new(state.storage.clone());
+    let mut storage = StorageServiceClient::new(state.storage.with_store(&migration.store));
     for id in [migration.repository_id(), RepositoryId(migration.wiki_id)].into_iter().filter(|id| id.0 > 0) {
         storage.delete_repository(DeleteRepositoryRequest { repository_id: id.0 }).await?;
     }

@@ -33,11 +33,17 @@ pub(super) async fn handle(
 
 /// Removes the bytes of a file that no release got, so that refused and repeated uploads do not fill the disk until the reservation ends.
 async fn discard(state: &AppState, file_id: &str) {
-    match state.releases.discard_file(file_id).await {
-        Ok(Some(repository)) => storage::remove_files(state, repository, vec![file_id.to_owned()]).await,
-        Ok(None) => {}
-        Err(error) => tracing::warn!(%error, "a file that no release got is removed later"),
+    if let Err(error) = try_discard(state, file_id).await {
+        tracing::warn!(%error, "a file that no release got is removed later");
     }
+}
+
+async fn try_discard(state: &AppState, file_id: &str) -> Result<(), RepoError> {
+    let Some(repository) = state.releases.discard_file(file_id).await? else { return Ok(()) };
+    if let Some(store) = state.stores.table().of_repositories(&[repository]).await?.get(&repository) {
+        storage::remove_files(state, repository, store, vec![file_id.to_owned()]).await;
+    }
+    Ok(())
 }
 
 async fn create(

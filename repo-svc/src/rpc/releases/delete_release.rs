@@ -34,6 +34,6 @@ async fn delete(
     let file_ids = state.releases.delete(&mut tx, &release).await?;
     state.quotas.release(&mut tx, owner, bytes).await?;
     let answer = change::commit(tx, key, DeleteReleaseResponse {}, state.clock.now_us()).await?;
-    storage::remove_files(state, repository.id(), file_ids).await;
+    storage::remove_files(state, repository.id(), &repository.store, file_ids).await;
     Ok(answer)
 }

@@ -35,6 +35,6 @@ async fn delete(
     state.releases.delete_asset(&mut tx, &release, &asset).await?;
     state.quotas.release(&mut tx, owner, asset.size_bytes).await?;
     let answer = change::commit(tx, key, DeleteReleaseAssetResponse {}, state.clock.now_us()).await?;
-    storage::remove_files(state, repository.id(), vec![asset.file_id]).await;
+    storage::remove_files(state, repository.id(), &repository.store, vec![asset.file_id]).await;
     Ok(answer)
 }

@@ -30,7 +30,8 @@ pub(super) async fn create_tag(
         user_id: permit.user()?.0,
         is_mirror: repository.is_mirror,
     };
-    let made = ReleaseStorageServiceClient::new(state.storage.clone()).create_tag(request).await;
+    let mut store = ReleaseStorageServiceClient::new(state.storage.with_store(&repository.store));
+    let made = store.create_tag(request).await;
     made.map(drop).map_err(map_status)
 }
 
@@ -43,13 +44,13 @@ fn map_status(status: Status) -> RepoError {
     }
 }
 
-/// Removes the bytes of files that are due for removal. If that fails, the sweeper does it later.
-pub(super) async fn remove_files(state: &AppState, repository: RepositoryId, file_ids: Vec<String>) {
+/// Removes the bytes of files that are due for removal from the store of their repository. If that fails, the sweeper does it later.
+pub(super) async fn remove_files(state: &AppState, repository: RepositoryId, store: &str, file_ids: Vec<String>) {
     if file_ids.is_empty() {
         return;
     }
     let request = DeleteAssetFilesRequest { repository_id: repository.0, file_ids: file_ids.clone() };
-    let removed = ReleaseStorageServiceClient::new(state.storage.clone()).delete_asset_files(request).await;
+    let removed = ReleaseStorageServiceClient::new(state.storage.with_store(store)).delete_asset_files(request).await;
     if let Err(status) = removed {
         tracing::warn!(repo.id = %repository, %status, "files of a release are not removed yet");
         return;

@@ -66,11 +66,12 @@ pub(super) async fn handle(
             CheckedRequest::check(request.into_inner(), permit.user()?, &state.config)?;
         let author = permit.identity()?;
         state.creation_limit.count(author).await?;
+        let new = NewRepository { store: state.stores.place().await?, ..new };
         let first_commit = auto_init.map(|init| first_commit(init, author, &owner, &new, &state.config));
         let respond = |repository| CreateRepositoryResponse { repository: Some(repository) };
         let creation = Creation { owner, new, first_commit, parent: None, key: key.clone(), respond };
         // A task of its own, because a cancelled request must not leave an unfinished repository.
-        let task = state.life.spawn("create repository", creation.run(Arc::clone(state), permit));
+        let task = state.life.spawn_for_request("create repository", creation.run(Arc::clone(state), permit));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once(&state.db, key.as_ref(), access, work).await
@@ -91,7 +92,8 @@ impl CheckedRequest {
             description,
             is_private: request.is_private,
             default_branch: config.default_branch.clone(),
-            store: config.store.clone(),
+            // Chosen when nothing else is in the way.
+            store: String::new(),
         };
         Ok(Self { new, auto_init })
     }

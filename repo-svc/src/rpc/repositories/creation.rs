@@ -31,6 +31,9 @@ const DUPLICATE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_DUPLICATE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Deadline of a copy: more than the store takes for one, with the wait for its turn.
 const COPY_DEADLINE: Duration = Duration::from_secs(13 * 60);
+/// Deadline of a creation that is no copy, and of its removal: together they are below the deadline of the caller.
+const CREATION_DEADLINE: Duration = Duration::from_secs(20);
+const REMOVAL_DEADLINE: Duration = Duration::from_secs(5);
 /// Time between two signs that a copy goes on, well below the age at which the sweeper takes a creation for interrupted.
 const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
 /// Subscribers to new repositories and forks. The response waits for none of them.
@@ -67,13 +70,16 @@ impl<A: Message> Creation<A> {
         let made = match self.make(&state, &permit, id, epoch).await {
             Ok(made) => made,
             Err(status) => {
-                undo(&state, id, status.code() != Code::InvalidArgument).await;
+                if is_unreachable(&status) {
+                    state.stores.note_unreachable(&self.new.store);
+                }
+                undo(&state, id, &self.new.store, status.code() != Code::InvalidArgument).await;
                 return Err(map_status(status));
             }
         };
         let answer = self.finish(&state, &permit, id, made).await;
         if answer.is_err() {
-            undo(&state, id, true).await;
+            undo(&state, id, &self.new.store, true).await;
         }
         answer
     }
@@ -104,10 +110,8 @@ impl<A: Message> Creation<A> {
             is_wiki: false,
             user_id: permit.user()?.0,
         });
-        if self.parent.is_some() {
-            request.set_timeout(COPY_DEADLINE);
-        }
-        let mut storage = StorageServiceClient::new(state.storage.clone());
+        request.set_timeout(if self.parent.is_some() { COPY_DEADLINE } else { CREATION_DEADLINE });
+        let mut storage = StorageServiceClient::new(state.storage.with_store(&self.new.store));
         let call = storage.create_repository(request);
         tokio::pin!(call);
         loop {
@@ -190,26 +194,32 @@ fn forked(mut fork: repo::Repository, parent: &Repository, user_id: i64) -> Repo
 }
 
 /// Undoes a creation. If that fails, the sweeper does it later.
-async fn undo(state: &AppState, id: RepositoryId, may_be_stored: bool) {
-    if let Err(error) = try_undo(state, id, may_be_stored).await {
+async fn undo(state: &AppState, id: RepositoryId, store: &str, may_be_stored: bool) {
+    if let Err(error) = try_undo(state, id, store, may_be_stored).await {
         tracing::warn!(repo.id = %id, %error, "repository {id} was not finished; the sweeper will remove it");
     }
 }
 
-async fn try_undo(state: &AppState, id: RepositoryId, may_be_stored: bool) -> Result<(), RepoError> {
+async fn try_undo(state: &AppState, id: RepositoryId, store: &str, may_be_stored: bool) -> Result<(), RepoError> {
     // A commit with an unknown result may have succeeded: then the repository is finished and stays.
     if !state.repositories.is_creating(id).await? {
         return Ok(());
     }
     if may_be_stored {
-        let request = git::DeleteRepositoryRequest { repository_id: id.0 };
-        let deleted = StorageServiceClient::new(state.storage.clone()).delete_repository(request).await;
+        let mut request = Request::new(git::DeleteRepositoryRequest { repository_id: id.0 });
+        request.set_timeout(REMOVAL_DEADLINE);
+        let deleted = StorageServiceClient::new(state.storage.with_store(store)).delete_repository(request).await;
         if deleted.is_err() {
             state.repositories.release_name(id).await?;
             return Err(RepoError::StoreUnavailable);
         }
     }
     Ok(state.repositories.delete_unfinished(id).await?)
+}
+
+/// Returns whether the transport did not reach the store: a refusal of the store itself has a reason.
+fn is_unreachable(status: &Status) -> bool {
+    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) && reason(status).is_none()
 }
 
 fn map_status(status: Status) -> RepoError {

@@ -12,10 +12,6 @@ use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Target};
 
-const SUBSCRIBERS: &[&str] = &["issue-svc", "hook-svc", "git-svc"];
-/// Those of the subscribers whose acceptance the response waits for.
-const AWAITED: &[&str] = &["issue-svc", "git-svc"];
-
 pub(super) async fn handle(
     state: &AppState,
     permit: Permit,
@@ -40,13 +36,15 @@ async fn delete(
     let wiki_id = state.repositories.wiki_id(&mut tx, repository.id()).await?.unwrap_or(0);
     let fact = RepositoryDeleted { repository: Some(snapshot), user_id: permit.user()?.0, wiki_id };
     let event = outbox::event(repository.id(), now, Fact::RepositoryDeleted(fact));
-    let flush = state.relay.flush(&event, AWAITED);
+    let store = state.stores.subscriber(&repository.store);
+    // The response waits for those who show or keep the repository.
+    let flush = state.relay.flush(&event, &["issue-svc", &store]);
     if !state.repositories.delete(&mut tx, repository.id()).await? {
         return Err(AuthError::RepositoryNotFound.into());
     }
     let target = Target::repository(&repository);
     change::record(&mut tx, permit, Action::RepositoryDelete, target, &[], now).await?;
-    outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+    outbox::append(&mut tx, &event, &["issue-svc", "hook-svc", &store], now).await?;
     let answer = change::commit(tx, key, DeleteRepositoryResponse {}, now).await?;
     flush.wait().await;
     tracing::info!(repo.id = repository.id, "deleted repository {}", repository.id);

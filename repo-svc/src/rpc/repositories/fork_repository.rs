@@ -35,7 +35,7 @@ pub(super) async fn handle(
         let respond = |repository| ForkRepositoryResponse { repository: Some(repository) };
         let creation = Creation { owner, new, first_commit: None, parent: Some(parent), key: key.clone(), respond };
         // A task of its own: a copy that takes long is finished although the caller has left.
-        let task = state.life.spawn("fork repository", creation.run(Arc::clone(state), permit));
+        let task = state.life.spawn_for_request("fork repository", creation.run(Arc::clone(state), permit));
         task.await.unwrap_or(Err(RepoError::Interrupted))
     };
     repeat::once(&state.db, key.as_ref(), access, work).await

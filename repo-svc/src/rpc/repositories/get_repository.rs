@@ -11,7 +11,6 @@ pub(super) async fn handle(
     permit: Permit,
     request: Request<GetRepositoryRequest>,
 ) -> Result<GetRepositoryResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.into_inner().repository).await?;
-    let repository = parents::encode_one(&state.repositories, repository, permit.viewer()).await?;
-    Ok(GetRepositoryResponse { repository: Some(repository) })
+    let repository = permit.repository_with_parent(&state.repositories, request.into_inner().repository).await?;
+    Ok(GetRepositoryResponse { repository: Some(parents::encode_one(repository, permit.viewer())) })
 }

@@ -9,7 +9,7 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RefsUpdated, RepositoryAction, RepositoryUpdated};
 use ferrite_proto::git::SetDefaultBranchRequest;
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{self, UpdateRepositoryRequest, UpdateRepositoryResponse};
 use tonic::{Code, Request, Status};
 
@@ -39,14 +39,14 @@ async fn update(
     permit: &Permit,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateRepositoryResponse, RepoError> {
-    let repository = permit.repository(&state.repositories, request.repository.take()).await?;
+    let repository = permit.repository_with_parent(&state.repositories, request.repository.take()).await?;
     let wanted = RepositoryChange::check(request)?;
-    let parent = parents::encode_parent(&state.repositories, &repository, permit.viewer()).await?;
+    let parent = parents::encode_parent(&repository, permit.viewer());
     let id = repository.id();
     let head = match &wanted.default_branch {
         Some(branch) => {
             require_free_name(state, &repository, &wanted).await?;
-            set_default_branch(state, id, branch).await?
+            set_default_branch(state, &repository, branch).await?
         }
         None => None,
     };
@@ -103,11 +103,12 @@ async fn require_free_name(
 /// pointed there already.
 async fn set_default_branch(
     state: &AppState,
-    id: RepositoryId,
+    repository: &Repository,
     branch: &str,
 ) -> Result<Option<RefsUpdated>, RepoError> {
-    let request = SetDefaultBranchRequest { repository_id: id.0, default_branch: branch.to_owned() };
-    let changed = StorageServiceClient::new(state.storage.clone()).set_default_branch(request).await;
+    let request = SetDefaultBranchRequest { repository_id: repository.id, default_branch: branch.to_owned() };
+    let mut store = StorageServiceClient::new(state.storage.with_store(&repository.store));
+    let changed = store.set_default_branch(request).await;
     let changed = changed.map_err(map_status)?.into_inner();
     let head = RefsUpdated {
         number: changed.number,

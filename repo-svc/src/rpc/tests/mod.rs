@@ -22,6 +22,7 @@ mod repositories;
 mod repository_settings;
 mod ssh;
 mod stars;
+mod stores;
 mod teams;
 mod tokens;
 mod transfers;

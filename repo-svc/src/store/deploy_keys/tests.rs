@@ -9,7 +9,7 @@ use ferrite_proto::id::UserId;
 use super::*;
 use crate::model::{Description, RepoName};
 use crate::store::{NewRepository, OwnerLimits, RepositoryStore};
-use crate::testing::on_both;
+use crate::testing::{default_store, on_both};
 
 const NOW: i64 = 1_000_000;
 const ED25519: &str = include_str!("../../model/key/examples/ed25519.pub");
@@ -24,7 +24,7 @@ fn key(text: &str, title: &str) -> (KeyTitle, SshKey) {
 
 async fn repository(db: &Db, name: &str) -> RepositoryId {
     let store = RepositoryStore::new(db.clone());
-    store.add_store("default", NOW).await.unwrap();
+    default_store(db).await;
     let mut tx = db.begin().await.unwrap();
     let (owner,): (i64,) = tx.one(ADD_USER, &args![name, false, true, NOW]).await.unwrap();
     tx.commit().await.unwrap();

@@ -6,7 +6,7 @@ use super::*;
 use crate::model::{AssetName, Description, NewAsset, RepoName};
 use crate::store::release_assets::{Asset, AssetKey};
 use crate::store::{NewRepository, OwnerLimits, RepositoryStore};
-use crate::testing::on_both;
+use crate::testing::{default_store, on_both};
 
 const NOW: i64 = 1_000_000;
 const DAY_US: i64 = 24 * 3600 * 1_000_000;
@@ -23,7 +23,7 @@ struct Fixture {
 impl Fixture {
     async fn new(db: Db) -> Self {
         let repositories = RepositoryStore::new(db.clone());
-        repositories.add_store("default", NOW).await.unwrap();
+        default_store(&db).await;
         let mut authors = Vec::new();
         for name in ["ada", "bob"] {
             let mut tx = db.begin().await.unwrap();
@@ -274,6 +274,29 @@ async fn downloads_add_up() {
             }
         }
         assert_eq!(fixture.store.assets([made.id]).await.unwrap()[0].download_count, 6);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn files_that_another_replica_takes_are_left_to_it_on_postgres() {
+    on_both(async |db: Db| {
+        if !db.pick(true, false) {
+            return;
+        }
+        let fixture = Fixture::new(db).await;
+        for file in ["a", "b"] {
+            let row = args![file.repeat(32), fixture.repository, NOW];
+            let insert = "INSERT INTO unclaimed_files (file_id, repository_id, due_us) VALUES ($1, $2, $3)";
+            fixture.db.execute(insert, &row).await.unwrap();
+        }
+        let mut other = fixture.db.begin().await.unwrap();
+        let lock = "SELECT due_us FROM unclaimed_files WHERE file_id = $1 FOR UPDATE";
+        let locked: Vec<(i64,)> = other.all(lock, &args!["a".repeat(32)]).await.unwrap();
+        assert_eq!(locked, [(NOW,)]);
+        assert_eq!(fixture.due(NOW).await, ['b']);
+        other.commit().await.unwrap();
+        assert_eq!(fixture.due(NOW).await, ['a', 'b']);
     })
     .await;
 }

@@ -15,7 +15,7 @@ use proptest::test_runner::TestRunner;
 use crate::access::Viewer;
 use crate::model::{Description, FullName, RepoName, RepositorySearch, SearchText};
 use crate::store::{AccountStore, CreatedOnDisk, NewRepository, OwnerLimits, Repository, RepositoryStore};
-use crate::testing::on_both;
+use crate::testing::{default_store, on_both};
 
 const NOW: i64 = 1_000_000;
 const ADD_ACCOUNT: &str = "INSERT INTO users (kind, name, name_key, full_name, full_name_key, email, is_admin, is_active, \
@@ -49,9 +49,8 @@ fn viewer(user: UserId) -> Viewer {
 }
 
 async fn repositories(db: &Db) -> RepositoryStore {
-    let store = RepositoryStore::new(db.clone());
-    store.add_store("default", NOW).await.unwrap();
-    store
+    default_store(db).await;
+    RepositoryStore::new(db.clone())
 }
 
 fn wanted(name: &str, description: &str, is_private: bool) -> Option<NewRepository> {

@@ -182,7 +182,7 @@ async fn a_fork_becomes_private_or_nothing_if_its_parent_did_while_it_was_copied
         assert!(finish(one).await.unwrap().is_private);
         store.keep_unfinished(two, NOW + 5).await.unwrap();
         assert_eq!(store.unfinished(NOW + 5).await.unwrap(), []);
-        assert_eq!(store.unfinished(NOW + 6).await.unwrap(), [two]);
+        assert_eq!(store.unfinished(NOW + 6).await.unwrap(), [(two, "default".to_owned())]);
         delete(&db, &store, &parent).await;
         assert!(matches!(finish(two).await, Err(RepoError::Auth(AuthError::RepositoryNotFound))));
         assert!(store.is_creating(two).await.unwrap());

@@ -45,6 +45,8 @@ pub(super) fn main(socket: &Path, session: &[u8], args: &[OsString]) -> ExitCode
         Err(error) => {
             // git passes the message on to the client. A closed stderr is ignored.
             drop(writeln!(io::stderr(), "Ferrite: {error}"));
+            // git writes all of its input first: if nobody read the rest of that, a signal would end git before it passes the message on.
+            drop(io::copy(&mut io::stdin().lock(), &mut io::sink()));
             ExitCode::FAILURE
         }
     }

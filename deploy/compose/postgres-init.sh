@@ -1,0 +1,27 @@
+#!/bin/sh
+# Makes a login and a database for each service, with the passwords in files. PostgreSQL's image runs it when its data folder is new.
+# Run again, it sets the passwords to those of the files:
+#
+#   docker compose exec postgres sh /docker-entrypoint-initdb.d/ferrite.sh
+#
+# FERRITE_SECRETS is the folder of the files; the server and its superuser are those of the variables of libpq.
+set -eu
+
+export PGUSER="${POSTGRES_USER:-${PGUSER:-postgres}}"
+secrets=${FERRITE_SECRETS:-/run/secrets}
+
+for service in repo issue hook git; do
+    # psql reads the password itself: no command line shows it.
+    export FERRITE_LOGIN="ferrite_$service" FERRITE_PASSWORD_FILE="$secrets/$service-database-password"
+    [ -s "$FERRITE_PASSWORD_FILE" ] || { echo "$0: $FERRITE_PASSWORD_FILE is missing or empty" >&2; exit 1; }
+    psql --no-psqlrc --quiet --dbname postgres --set ON_ERROR_STOP=1 <<'EOF'
+\set login `echo "$FERRITE_LOGIN"`
+\set password `cat "$FERRITE_PASSWORD_FILE"`
+SELECT format('CREATE ROLE %I LOGIN', :'login')
+WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'login') \gexec
+ALTER ROLE :"login" PASSWORD :'password';
+SELECT format('CREATE DATABASE %I OWNER %I ENCODING ''UTF8'' TEMPLATE template0', :'login', :'login')
+WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'login') \gexec
+REVOKE ALL ON DATABASE :"login" FROM PUBLIC;
+EOF
+done

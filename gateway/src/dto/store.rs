@@ -1,0 +1,34 @@
+use ferrite_proto::repo;
+use ferrite_rest::convert::{MissingField, time};
+use serde::Serialize;
+
+/// A git store.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Store {
+    name: String,
+    weight: i32,
+    /// Repositories that are placed on it.
+    repositories: i64,
+    reachable: bool,
+    /// Null if it was not seen yet; so are the following.
+    free_bytes: Option<i64>,
+    total_bytes: Option<i64>,
+    last_seen_at: Option<String>,
+    created_at: String,
+}
+
+impl Store {
+    pub(crate) fn new(store: repo::Store) -> Result<Self, MissingField> {
+        let last_seen_at = store.seen_at.map(|seen| time(Some(seen), "seen_at")).transpose()?;
+        Ok(Self {
+            name: store.name,
+            weight: store.weight,
+            repositories: store.repository_count,
+            reachable: store.is_reachable,
+            free_bytes: store.free_bytes,
+            total_bytes: store.total_bytes,
+            last_seen_at,
+            created_at: time(store.created_at, "created_at")?,
+        })
+    }
+}

@@ -1,0 +1,39 @@
+//! A grant of repo-svc with the store that has its repository: what requests to the other services carry.
+
+use ferrite_proto::metadata;
+use http::HeaderMap;
+use http::header::{HeaderValue, InvalidHeaderValue};
+
+/// A grant, and the name of the git store to which requests with it go.
+#[derive(Clone, Debug)]
+pub(crate) struct Grant {
+    text: HeaderValue,
+    /// `None` if repo-svc names no store, as one before there were several.
+    store: Option<HeaderValue>,
+}
+
+impl Grant {
+    /// Returns the grant of an answer of repo-svc.
+    ///
+    /// # Errors
+    /// When a text cannot be sent as a header, which is a bug of repo-svc.
+    pub(crate) fn new(text: &str, store: &str) -> Result<Self, InvalidHeaderValue> {
+        let mut text = HeaderValue::from_str(text)?;
+        text.set_sensitive(true);
+        let store = (!store.is_empty()).then(|| HeaderValue::from_str(store)).transpose()?;
+        Ok(Self { text, store })
+    }
+
+    /// Returns the name of the store; empty if it is not known.
+    pub(crate) fn store(&self) -> &str {
+        self.store.as_ref().and_then(|store| store.to_str().ok()).unwrap_or_default()
+    }
+
+    /// Adds the grant and the store to the headers, or the metadata, of a request.
+    pub(crate) fn insert_into(&self, headers: &mut HeaderMap) {
+        headers.insert(metadata::GRANT, self.text.clone());
+        if let Some(store) = &self.store {
+            headers.insert(metadata::STORE, store.clone());
+        }
+    }
+}

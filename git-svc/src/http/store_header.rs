@@ -1,0 +1,118 @@
+//! The check that a request came to the store that it names. A caller with a wrong address learns that it has one: without this check it
+//! would hear that its repository does not exist.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Router,
+    extract::Request,
+    middleware::{Next, from_fn},
+    response::{IntoResponse as _, Response},
+};
+use ferrite_proto::metadata;
+use http::{HeaderMap, header};
+use tonic::Status;
+
+use super::error_response::ErrorResponse;
+use crate::types::{error::GitError, rpc_error::RpcError};
+
+/// Time between two entries in the log.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The store's own name, and the last entry in the log.
+#[derive(Debug)]
+struct OwnStore {
+    name: String,
+    logged: Mutex<Option<Instant>>,
+}
+
+/// Adds the check to all routes of `router`: requests that name a store other than `name` are refused. Those that name none are for the
+/// only store of an installation.
+pub(crate) fn refuse_other_stores(router: Router, name: &str) -> Router {
+    let own = Arc::new(OwnStore { name: name.to_owned(), logged: Mutex::default() });
+    router.layer(from_fn(move |request: Request, next: Next| {
+        let own = Arc::clone(&own);
+        async move {
+            match own.other(request.headers()) {
+                None => next.run(request).await,
+                Some(asked) => own.refuse(&asked, request.headers()),
+            }
+        }
+    }))
+}
+
+impl OwnStore {
+    /// Returns the name of the store that a request is for, if that is another one.
+    fn other(&self, headers: &HeaderMap) -> Option<String> {
+        let asked = headers.get(metadata::STORE)?;
+        (asked.as_bytes() != self.name.as_bytes()).then(|| String::from_utf8_lossy(asked.as_bytes()).into_owned())
+    }
+
+    fn refuse(&self, asked: &str, headers: &HeaderMap) -> Response {
+        metrics::counter!("ferrite_git_misrouted_requests_total").increment(1);
+        if self.is_log_due(Instant::now()) {
+            tracing::error!(
+                "requests for the store `{}` come to the store `{}`: check FERRITE_GIT_ADDRESS of the callers",
+                asked.escape_debug(),
+                self.name
+            );
+        }
+        let is_grpc = headers
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
+        let error = RpcError::from(GitError::WrongStore);
+        if is_grpc { Status::from(error).into_http() } else { ErrorResponse::from(error).into_response() }
+    }
+
+    fn is_log_due(&self, now: Instant) -> bool {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = logged.is_none_or(|last| now.duration_since(last) >= LOG_INTERVAL);
+        if is_due {
+            *logged = Some(now);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, routing::get};
+    use http::StatusCode;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn ask(content_type: &str, store: Option<&str>) -> Response {
+        let router = refuse_other_stores(Router::new().route("/x", get(|| async { "served" })), "git-1");
+        let mut request = http::Request::builder().uri("/x").header("content-type", content_type);
+        if let Some(store) = store {
+            request = request.header(metadata::STORE, store);
+        }
+        router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn requests_for_another_store_are_refused_in_the_form_of_their_protocol() {
+        for store in [None, Some("git-1")] {
+            assert_eq!(ask("text/plain", store).await.status(), StatusCode::OK, "{store:?}");
+        }
+        for store in ["git-10", "git", "", "GIT-1"] {
+            let refused = ask("text/plain", Some(store)).await;
+            assert_eq!(refused.status(), StatusCode::CONFLICT, "{store}");
+            assert_eq!(refused.headers()["ferrite-reason"], "WRONG_STORE");
+        }
+        let refused = ask("application/grpc+proto", Some("git-0")).await;
+        assert_eq!((refused.status(), &refused.headers()["grpc-status"]), (StatusCode::OK, &"9".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_wrong_address_is_logged_once_a_minute() {
+        let own = OwnStore { name: "s".to_owned(), logged: Mutex::default() };
+        let start = Instant::now();
+        assert!(own.is_log_due(start) && !own.is_log_due(start + LOG_INTERVAL / 2));
+        assert!(own.is_log_due(start + LOG_INTERVAL) && !own.is_log_due(start + LOG_INTERVAL));
+    }
+}

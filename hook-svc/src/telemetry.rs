@@ -1,0 +1,18 @@
+//! The metrics of hook-svc.
+
+use ferrite_kit::telemetry::Metric;
+
+/// Metrics of this service alone.
+pub(crate) const METRICS: &[Metric] = &[
+    Metric::counter("ferrite_hook_events_total", &[], "Events that were made into deliveries, or into none."),
+    Metric::counter("ferrite_hook_attempts_total", &["outcome"], "Requests to webhooks."),
+    Metric::histogram("ferrite_hook_attempt_duration_seconds", &[], "Time of a request to a webhook."),
+    Metric::gauge("ferrite_hook_queue_length", &[], "Deliveries that wait, those of paused webhooks with them."),
+    Metric::gauge("ferrite_hook_queue_oldest_seconds", &[], "Age of the oldest delivery that waits."),
+    Metric::gauge(
+        "ferrite_hook_deliveries_due",
+        &[],
+        "Deliveries in order that are due and not sent yet, one for each webhook and repository.",
+    ),
+    Metric::gauge("ferrite_hook_due_seconds", &[], "Time since when the longest waiting delivery has been due."),
+];

@@ -1,0 +1,107 @@
+//! What shows in issues beside their own rows: labels, milestone, branches. They come with the issues in one statement.
+//!
+//! Each part is looked up by the key of one issue at a time, in subqueries and joins: however large the planner thinks a page is, it
+//! cannot choose to read a whole table. Labels come as lines of one text, as both databases can make it; names have no ends of lines.
+
+use ferrite_proto::id::RepositoryId;
+use sqlx::FromRow;
+
+use super::issues::IssueRow;
+use crate::model::{FullIssue, Issue, Label, Milestone, PullRequest};
+
+/// The columns of the parts.
+pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) || ' ' || labels.color || ' ' || labels.name, '\n' \
+     ORDER BY labels.name_key, labels.id) FROM issue_labels JOIN labels ON labels.id = issue_labels.label_id \
+     WHERE issue_labels.issue_id = issues.id) AS label_lines, \
+     pull_requests.head_repository_id, pull_requests.head_branch, pull_requests.base_branch, pull_requests.merged_us, \
+     milestones.id AS found_milestone_id, milestones.title AS milestone_title, \
+     milestones.description AS milestone_description, milestones.is_closed AS milestone_is_closed, \
+     milestones.due_us AS milestone_due_us, milestones.closed_us AS milestone_closed_us, \
+     milestones.created_us AS milestone_created_us, \
+     CASE WHEN milestones.id IS NOT NULL THEN (SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies \
+     WHERE issue_tallies.repository_id = milestones.repository_id AND list = 3 AND list_id = milestones.id AND block = -1 \
+     AND issue_tallies.class IN (0, 2)) END AS milestone_open_count, \
+     CASE WHEN milestones.id IS NOT NULL THEN (SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies \
+     WHERE issue_tallies.repository_id = milestones.repository_id AND list = 3 AND list_id = milestones.id AND block = -1 \
+     AND issue_tallies.class IN (1, 3)) END AS milestone_closed_count";
+/// The tables of issues with their parts.
+pub(super) const FROM: &str = " FROM issues LEFT JOIN milestones ON milestones.id = issues.milestone_id \
+     LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id";
+/// Begins a statement of the parts of one issue alone; their columns follow.
+pub(super) const SELECT_OF_ONE: &str = "SELECT issues.id AS issue_id";
+/// The tables of such a statement; the id of the milestone follows.
+pub(super) const FROM_ONE: &str =
+    " FROM issues LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id LEFT JOIN milestones ON milestones.id = ";
+
+/// The parts of one issue.
+#[derive(FromRow)]
+pub(super) struct PartsRow {
+    label_lines: Option<String>,
+    head_repository_id: Option<i64>,
+    head_branch: Option<String>,
+    base_branch: Option<String>,
+    merged_us: Option<i64>,
+    found_milestone_id: Option<i64>,
+    milestone_title: Option<String>,
+    milestone_description: Option<String>,
+    milestone_is_closed: Option<bool>,
+    milestone_due_us: Option<i64>,
+    milestone_closed_us: Option<i64>,
+    milestone_created_us: Option<i64>,
+    milestone_open_count: Option<i64>,
+    milestone_closed_count: Option<i64>,
+}
+
+/// An issue with its parts.
+#[derive(FromRow)]
+pub(super) struct FullIssueRow {
+    #[sqlx(flatten)]
+    issue: IssueRow,
+    #[sqlx(flatten)]
+    parts: PartsRow,
+    /// Entries of the whole list, in the statements that count it.
+    #[sqlx(default)]
+    pub(super) total: Option<i64>,
+}
+
+impl From<FullIssueRow> for FullIssue {
+    fn from(row: FullIssueRow) -> Self {
+        row.parts.complete(row.issue.into())
+    }
+}
+
+impl PartsRow {
+    /// Returns the issue with these parts.
+    pub(super) fn complete(self, issue: Issue) -> FullIssue {
+        let repository = issue.repository;
+        let lines = self.label_lines.as_deref().unwrap_or_default().lines();
+        let labels = lines.filter_map(|line| label(repository, line)).collect();
+        let pull_request = self.head_repository_id.map(|head_repository_id| PullRequest {
+            head_repository_id,
+            head_branch: self.head_branch.unwrap_or_default(),
+            base_branch: self.base_branch.unwrap_or_default(),
+            merged_us: self.merged_us,
+        });
+        let milestone = self.found_milestone_id.map(|id| Milestone {
+            id,
+            repository,
+            title: self.milestone_title.unwrap_or_default(),
+            description: self.milestone_description.unwrap_or_default(),
+            is_truncated: false,
+            is_closed: self.milestone_is_closed.unwrap_or_default(),
+            due_us: self.milestone_due_us,
+            closed_us: self.milestone_closed_us,
+            created_us: self.milestone_created_us.unwrap_or_default(),
+            open_count: self.milestone_open_count.unwrap_or_default(),
+            closed_count: self.milestone_closed_count.unwrap_or_default(),
+        });
+        FullIssue { issue, labels, milestone, pull_request }
+    }
+}
+
+/// Reads a label from its line: id, colour and name.
+fn label(repository: RepositoryId, line: &str) -> Option<Label> {
+    let (id, rest) = line.split_once(' ')?;
+    let (color, name) = rest.split_once(' ')?;
+    Some(Label { id: id.parse().ok()?, repository, name: name.to_owned(), color: color.to_owned() })
+}

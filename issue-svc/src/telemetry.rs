@@ -1,0 +1,10 @@
+//! The metrics of issue-svc.
+
+use ferrite_kit::telemetry::Metric;
+
+/// Metrics of this service alone.
+pub(crate) const METRICS: &[Metric] = &[Metric::counter(
+    "ferrite_issue_commit_scans_total",
+    &["result"],
+    "Scans of pushed commits for references to issues.",
+)];

@@ -1,0 +1,208 @@
+//! The connections to a PostgreSQL database that statements run on: a stack in front of sqlx's pool.
+//!
+//! The pool pings each connection that is returned to it. That is a second round trip for each statement, and it wakes both processes
+//! once more. A connection whose statement ended well needs no ping: it goes to the stack, and the next statement takes the one that was
+//! used last. All others go back to the pool: after a failure, after a caller that was cancelled, and after a transaction.
+//!
+//! Not here: running statements, which is in `query`.
+
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection, PgConnection, PgPool, Postgres, SqlSafeStr, Transaction};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::measure::{POSTGRES, measured_wait};
+
+/// Longest time that a caller waits for a free connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Idle time after which a connection of the stack is pinged before use.
+const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
+/// Time after which a connection goes back to the pool, which closes those that are old.
+const RETURN_AFTER: Duration = Duration::from_secs(300);
+/// Attempts at a read or at the beginning of a transaction, each on another connection, while connections are found lost.
+pub(super) const MAX_ATTEMPTS: usize = 3;
+
+/// The connections to one database. Clones share them.
+#[derive(Clone)]
+pub(super) struct PgConnections(Arc<Inner>);
+
+struct Inner {
+    pool: PgPool,
+    /// As many as the pool may have connections. A caller with a permit waits for nobody else.
+    permits: Arc<Semaphore>,
+    /// Connections between two statements, the one used last at the end.
+    idle: Mutex<VecDeque<IdleConnection>>,
+}
+
+struct IdleConnection {
+    connection: PoolConnection<Postgres>,
+    taken_at: Instant,
+    idle_since: Instant,
+}
+
+/// A connection for one statement. Dropping it returns the connection to the pool, which pings it.
+pub(super) struct Lease {
+    connection: PoolConnection<Postgres>,
+    /// Time at which the pool gave the connection.
+    taken_at: Instant,
+    permit: OwnedSemaphorePermit,
+}
+
+impl std::fmt::Debug for PgConnections {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("PgConnections").field("pool", &self.0.pool).finish_non_exhaustive()
+    }
+}
+
+impl PgConnections {
+    /// Takes connections from `pool`, which nothing else may use, at most `max_connections` at once.
+    pub(super) fn new(pool: PgPool, max_connections: u32) -> Self {
+        let permits = usize::try_from(max_connections).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        Self(Arc::new(Inner { pool, permits: Arc::new(Semaphore::new(permits)), idle: Mutex::default() }))
+    }
+
+    /// Returns the pool, for its settings.
+    pub(super) fn pool(&self) -> &PgPool {
+        &self.0.pool
+    }
+
+    /// Returns the number of open connections, and how many of them are in use.
+    pub(super) fn counts(&self) -> (u32, u32) {
+        let open = self.0.pool.size();
+        let waiting = u32::try_from(self.0.pool.num_idle() + self.idle().len()).unwrap_or(u32::MAX);
+        (open, open.saturating_sub(waiting))
+    }
+
+    /// Takes a free connection, or opens one.
+    ///
+    /// # Errors
+    /// When none is free in time, or the database cannot be reached.
+    pub(super) async fn lease(&self) -> Result<Lease, sqlx::Error> {
+        measured_wait(POSTGRES, self.take()).await
+    }
+
+    async fn take(&self) -> Result<Lease, sqlx::Error> {
+        let permit = tokio::time::timeout(ACQUIRE_TIMEOUT, Arc::clone(&self.0.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?.map_err(|_| sqlx::Error::PoolClosed)?;
+        let newest = self.idle().pop_back();
+        if let Some(mut idle) = newest {
+            let is_usable = idle.idle_since.elapsed() < PING_AFTER_IDLE || idle.connection.ping().await.is_ok();
+            if is_usable {
+                return Ok(Lease { connection: idle.connection, taken_at: idle.taken_at, permit });
+            }
+            // All others have waited for longer, and are most likely broken as well.
+            drop(idle.connection.detach());
+            self.discard_idle();
+        }
+        let connection = self.0.pool.acquire().await?;
+        Ok(Lease { connection, taken_at: Instant::now(), permit })
+    }
+
+    /// Begins a transaction by `statement`, on a connection that the permit stands for.
+    ///
+    /// # Errors
+    /// As those of [`PgConnections::lease`].
+    pub(super) async fn begin(
+        &self,
+        statement: &'static str,
+    ) -> Result<(Transaction<'static, Postgres>, OwnedSemaphorePermit), sqlx::Error> {
+        let mut attempt = 1;
+        loop {
+            let Lease { connection, permit, .. } = self.lease().await?;
+            match Transaction::begin(connection, Some(statement.into_sql_str())).await {
+                Ok(transaction) => return Ok((transaction, permit)),
+                // Nothing was done yet.
+                Err(error) if attempt < MAX_ATTEMPTS && is_connection_lost(&error) => self.discard_idle(),
+                Err(error) => return Err(error),
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Keeps a connection whose statement ended well for the next one.
+    pub(super) fn put_back(&self, lease: Lease) {
+        let Lease { connection, taken_at, permit, .. } = lease;
+        let now = Instant::now();
+        let mut returned = Vec::new();
+        let mut idle = self.idle();
+        while idle.front().is_some_and(|oldest| now.duration_since(oldest.idle_since) > RETURN_AFTER) {
+            returned.extend(idle.pop_front().map(|oldest| oldest.connection));
+        }
+        // The pool is marked as closed before `close` empties the stack.
+        if self.0.pool.is_closed() || now.duration_since(taken_at) > RETURN_AFTER {
+            returned.push(connection);
+        } else {
+            idle.push_back(IdleConnection { connection, taken_at, idle_since: now });
+        }
+        drop(idle);
+        drop(returned);
+        drop(permit);
+    }
+
+    /// Closes a connection that is lost, and those of the stack: if the server was restarted, they are lost as well.
+    pub(super) fn discard(&self, lease: Lease) {
+        drop(lease.connection.detach());
+        self.discard_idle();
+    }
+
+    fn discard_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        idle.into_iter().for_each(|idle| drop(idle.connection.detach()));
+    }
+
+    /// Closes all connections; waits for those in use.
+    pub(super) fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let closed = self.0.pool.close();
+            drop(std::mem::take(&mut *self.idle()));
+            closed.await;
+        })
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, VecDeque<IdleConnection>> {
+        self.0.idle.lock().expect("nothing panics while it is held")
+    }
+}
+
+impl Drop for Inner {
+    /// Closes the sockets of the stack. Returning the connections to the pool would need a runtime.
+    fn drop(&mut self) {
+        let idle = std::mem::take(self.idle.get_mut().expect("nothing panics while it is held"));
+        idle.into_iter().for_each(|idle| drop(idle.connection.detach()));
+    }
+}
+
+impl Deref for Lease {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+}
+
+/// Returns whether an error says that the connection is lost: the server ended it, or the network did.
+pub(super) fn is_connection_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
+        // admin_shutdown, crash_shutdown, cannot_connect_now, idle_session_timeout
+        sqlx::Error::Database(error) => {
+            error.code().is_some_and(|code| matches!(code.as_ref(), "57P01" | "57P02" | "57P03" | "57P05"))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

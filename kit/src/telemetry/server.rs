@@ -1,0 +1,133 @@
+//! Middleware that gives every request its span, and counts it by operation.
+//!
+//! Not here: the names of operations, which are in `operation`.
+
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+use tonic::Code;
+use tracing::{Instrument, Span, field};
+
+use super::observed_body::{CallEnd, ObservedBody, status_of};
+use super::operation::{UNMATCHED, grpc_status, http_operation, http_status, is_fault, rpc_method};
+use super::trace::continue_trace;
+
+/// Middleware for `axum::middleware::from_fn` that records a span and metrics for every gRPC call, and for every other request of the
+/// same listener as [`http_span`] does.
+pub async fn grpc_span(request: Request, next: Next) -> Response {
+    let Some(method) = rpc_method(request.uri().path()) else { return http_span(request, next).await };
+    let span = tracing::info_span!(
+        "rpc",
+        otel.name = method,
+        otel.kind = "server",
+        otel.status_code = field::Empty,
+        rpc.system = "grpc",
+        rpc.method = method,
+        rpc.status = field::Empty,
+        request.id = field::Empty,
+    );
+    continue_trace(&span, request.headers());
+    record_request_id(&span, request.headers());
+    let call = ServedCall { method, span: span.clone(), started: Instant::now() };
+    // A request that is dropped, because its client went away, is counted by the drop of this guard.
+    let pending = Pending(Some(call));
+    let response = next.run(request).instrument(span).await;
+    let Some(call) = pending.done() else { return response };
+    // A response that consists of headers only has its status there, any other one in its trailers.
+    match status_of(response.headers()) {
+        Some(code) => {
+            call.end(code);
+            response
+        }
+        None => response.map(|body| Body::new(ObservedBody::new(body, call))),
+    }
+}
+
+/// A call of an RPC until its status is known.
+#[derive(Debug)]
+struct ServedCall {
+    method: &'static str,
+    span: Span,
+    started: Instant,
+}
+
+impl CallEnd for ServedCall {
+    fn end(self, code: Code) {
+        let (method, status, elapsed) = (self.method, grpc_status(code), self.started.elapsed());
+        self.span.record("rpc.status", status);
+        if is_fault(code) {
+            self.span.record("otel.status_code", "ERROR");
+        }
+        metrics::counter!("ferrite_grpc_server_requests_total", "operation" => method, "status" => status).increment(1);
+        metrics::histogram!("ferrite_grpc_server_request_duration_seconds", "operation" => method).record(elapsed);
+        let duration_ms = elapsed.as_millis();
+        self.span.in_scope(|| tracing::debug!(duration_ms, status, "served {method}"));
+    }
+}
+
+/// A call that has no response yet.
+struct Pending(Option<ServedCall>);
+
+impl Pending {
+    fn done(mut self) -> Option<ServedCall> {
+        self.0.take()
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call.end(Code::Cancelled);
+        }
+    }
+}
+
+/// Middleware for `axum::middleware::from_fn` that records a span and metrics for every HTTP request, named by the route template. It
+/// must be added by `Router::layer` after the routes.
+pub async fn http_span(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or(UNMATCHED, MatchedPath::as_str);
+    let operation = http_operation(request.method(), route);
+    let span = tracing::info_span!(
+        "http",
+        otel.name = operation,
+        otel.kind = "server",
+        otel.status_code = field::Empty,
+        http.request.method = %request.method(),
+        http.route = operation.split_once(' ').map_or(UNMATCHED, |(_, route)| route),
+        http.response.status_code = field::Empty,
+        request.id = field::Empty,
+        client.address = field::Empty,
+    );
+    continue_trace(&span, request.headers());
+    record_request_id(&span, request.headers());
+    // The address (for IPv6 the network) under which the gateway counts the client.
+    if let Some(client) = text_of(request.headers(), ferrite_proto::metadata::CLIENT) {
+        span.record("client.address", client);
+    }
+    let started = Instant::now();
+    let response = next.run(request).instrument(span.clone()).await;
+    let (elapsed, status) = (started.elapsed(), http_status(response.status()));
+    span.record("http.response.status_code", response.status().as_u16());
+    if response.status().is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
+    metrics::counter!("ferrite_http_server_requests_total", "operation" => operation, "status" => status).increment(1);
+    metrics::histogram!("ferrite_http_server_request_duration_seconds", "operation" => operation).record(elapsed);
+    let duration_ms = elapsed.as_millis();
+    span.in_scope(|| tracing::debug!(duration_ms, status, "served {operation}"));
+    response
+}
+
+fn record_request_id(span: &Span, headers: &HeaderMap) {
+    if let Some(id) = text_of(headers, ferrite_proto::metadata::REQUEST_ID) {
+        span.record("request.id", id);
+    }
+}
+
+fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}

@@ -1,0 +1,63 @@
+use std::time::Duration;
+
+use ferrite_kit::Lifecycle;
+use ferrite_kit::db::DbError;
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use crate::placement::GitStores;
+
+/// Stores that are asked at once.
+const MAX_QUESTIONS: usize = 32;
+/// Time between two rounds while a store does not answer, unless the interval is shorter.
+const UNREACHABLE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Asks all git stores how they are, for the choice of one for a new repository.
+#[derive(Clone, Debug)]
+pub(crate) struct StorePoller {
+    stores: GitStores,
+    interval: Duration,
+}
+
+impl StorePoller {
+    /// Creates a poller that asks `stores` every `interval`.
+    pub(crate) fn new(stores: GitStores, interval: Duration) -> Self {
+        Self { stores, interval }
+    }
+
+    /// Starts to ask now, after every interval, and when stores have changed, until `life` stops.
+    pub(crate) fn start(self, life: &Lifecycle) {
+        let life2 = life.clone();
+        life.spawn("store poller", async move {
+            while !life2.is_stopping() {
+                tokio::select! {
+                    () = life2.stopping() => break,
+                    polled = self.poll() => {
+                        if let Err(error) = polled {
+                            tracing::warn!(%error, "cannot read which git stores there are; trying again later");
+                        }
+                    }
+                }
+                let is_complete = !self.stores.is_any_unreachable();
+                let pause = if is_complete { self.interval } else { self.interval.min(UNREACHABLE_INTERVAL) };
+                tokio::select! {
+                    () = life2.stopping() => {}
+                    () = self.stores.until_changed() => {}
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+        });
+    }
+
+    /// Asks all stores, many at once.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) async fn poll(&self) -> Result<(), DbError> {
+        let names = self.stores.refresh().await?;
+        let ask = |name: String| async move { self.stores.ask(&name).await };
+        stream::iter(names).for_each_concurrent(MAX_QUESTIONS, ask).await;
+        self.stores.report();
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! Git stores: their names and weights.
+
+use ferrite_kit::net::{BadStoreName, StoreName};
+use ferrite_proto::error::FieldViolation;
+
+/// Weight of a store that is added without one.
+pub(crate) const DEFAULT_STORE_WEIGHT: i32 = 100;
+/// Largest weight.
+const MAX_STORE_WEIGHT: i32 = 10_000;
+
+/// Parses the name of a store.
+pub(crate) fn parse_store_name(text: &str, field: &str) -> Result<StoreName, FieldViolation> {
+    let message = "must be 1 to 63 of `a` to `z`, `0` to `9` and `-`, the first no dash";
+    text.parse().map_err(|BadStoreName| FieldViolation::new(field, "invalid", message))
+}
+
+/// Checks a weight. Zero is for stores that take no new repositories.
+pub(crate) fn check_store_weight(weight: i32, field: &str) -> Result<i32, FieldViolation> {
+    if (0..=MAX_STORE_WEIGHT).contains(&weight) {
+        return Ok(weight);
+    }
+    Err(FieldViolation::new(field, "out_of_range", format!("must be from 0 to {MAX_STORE_WEIGHT}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_hosts_and_weights_are_bounded() {
+        let longest = "a".repeat(63);
+        for name in ["default", "git-0", "0", longest.as_str()] {
+            assert_eq!(parse_store_name(name, "name").unwrap().as_str(), name);
+        }
+        for name in ["", "-a", "Git", "a_b", "a.b", "a/b", "ä", &"a".repeat(64)] {
+            assert_eq!(parse_store_name(name, "name").unwrap_err().field, "name", "{name}");
+        }
+        assert!([0, 1, DEFAULT_STORE_WEIGHT, 10_000].iter().all(|weight| check_store_weight(*weight, "weight").is_ok()));
+        assert!([-1, 10_001, i32::MIN, i32::MAX].iter().all(|weight| check_store_weight(*weight, "weight").is_err()));
+    }
+}

@@ -1,0 +1,198 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ferrite_kit::Clock;
+use ferrite_kit::db::DbError;
+use ferrite_kit::grpc::StoreChannel;
+use ferrite_kit::outbox::Relay;
+use ferrite_proto::git::GetStoreStatusRequest;
+use ferrite_proto::git::storage_service_client::StorageServiceClient;
+use tokio::sync::Notify;
+use tonic::Request;
+
+use super::choice::choose;
+use super::status::StoreStatus;
+use crate::error::RepoError;
+use crate::store::{FORMER_SUBSCRIBER, GitStoreTable, store_subscriber};
+
+/// Deadline of the question how a store is.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Questions in a row that a store does not answer, after which the log says so: when all start together, the first may come too early.
+const MISSED_BEFORE_WARNING: u32 = 2;
+
+/// The git stores as this process sees them. Clones share what is known.
+#[derive(Clone, Debug)]
+pub(crate) struct GitStores(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    table: GitStoreTable,
+    channel: StoreChannel,
+    relay: Relay,
+    clock: Clock,
+    /// Bytes that a store has to have free beyond, to get a new repository.
+    reserve_bytes: u64,
+    statuses: Mutex<HashMap<String, StoreStatus>>,
+    /// Wakes the task that asks the stores.
+    changed: Notify,
+}
+
+impl GitStores {
+    /// Creates the view of the stores in `table`, which are asked through `channel` and whose events go through `relay`.
+    pub(crate) fn new(
+        table: GitStoreTable,
+        channel: StoreChannel,
+        relay: Relay,
+        reserve_bytes: u64,
+        clock: Clock,
+    ) -> Self {
+        let (statuses, changed) = (Mutex::default(), Notify::new());
+        Self(Arc::new(Inner { table, channel, relay, clock, reserve_bytes, statuses, changed }))
+    }
+
+    /// Returns the table of stores.
+    pub(crate) fn table(&self) -> &GitStoreTable {
+        &self.0.table
+    }
+
+    /// Returns the name of a store for a new repository.
+    ///
+    /// # Errors
+    /// [`RepoError::NoOpenStore`] if no store takes new repositories, [`RepoError::StoreUnavailable`] if none of several answers,
+    /// [`RepoError::NoStoreSpace`] if those that do have no space, or those of the database.
+    pub(crate) async fn place(&self) -> Result<String, RepoError> {
+        let open = self.0.table.open_stores().await?;
+        choose(&open, &self.statuses(), self.0.reserve_bytes, &mut rand::rng())
+    }
+
+    /// Returns the name under which the outbox keeps events for a store, whose delivery this process takes part in from now on.
+    pub(crate) fn subscriber(&self, store: &str) -> String {
+        let subscriber = store_subscriber(store);
+        self.deliver_to(&subscriber, store);
+        subscriber
+    }
+
+    fn deliver_to(&self, subscriber: &str, store: &str) {
+        self.0.relay.add(subscriber, self.0.channel.with_store(store));
+    }
+
+    /// Returns how a store was last seen; `None` if it was not asked yet.
+    pub(crate) fn status(&self, store: &str) -> Option<StoreStatus> {
+        self.statuses().get(store).copied()
+    }
+
+    /// Notes that a store did not answer, so that new repositories are placed on others until it does.
+    pub(crate) fn note_unreachable(&self, store: &str) {
+        if let Some(status) = self.statuses().get_mut(store) {
+            *status = status.unreachable();
+        }
+        self.0.changed.notify_one();
+    }
+
+    /// Has the stores asked now instead of at their time, because one was added or does not answer.
+    pub(crate) fn ask_soon(&self) {
+        self.0.changed.notify_one();
+    }
+
+    /// Waits until somebody calls [`GitStores::ask_soon`].
+    pub(crate) async fn until_changed(&self) {
+        self.0.changed.notified().await;
+    }
+
+    /// Returns whether a store did not answer when it was last asked.
+    pub(crate) fn is_any_unreachable(&self) -> bool {
+        self.statuses().values().any(|status| !status.is_reachable)
+    }
+
+    /// Reads which stores there are, oldest first, takes part in the delivery of their events, and forgets those that are no more.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) async fn refresh(&self) -> Result<Vec<String>, DbError> {
+        let names = self.0.table.names().await?;
+        for name in &names {
+            self.subscriber(name);
+        }
+        if let Some(first) = names.first()
+            && self.0.table.has_former_events().await?
+        {
+            self.deliver_to(FORMER_SUBSCRIBER, first);
+        }
+        let mut statuses = self.statuses();
+        let gone: Vec<String> = statuses.keys().filter(|name| !names.contains(name)).cloned().collect();
+        for name in gone {
+            statuses.remove(&name);
+            self.0.relay.remove(&store_subscriber(&name));
+        }
+        Ok(names)
+    }
+
+    /// Asks a store how it is, and keeps the answer.
+    pub(crate) async fn ask(&self, store: &str) {
+        let answer = self.get_status(store).await;
+        let before = self.status(store).unwrap_or_default();
+        let status = match answer {
+            Ok(status) => {
+                if before.missed >= MISSED_BEFORE_WARNING {
+                    tracing::info!("the git store `{store}` is reachable again");
+                }
+                status
+            }
+            Err(reason) => {
+                let status = before.unreachable();
+                if status.missed == MISSED_BEFORE_WARNING {
+                    tracing::warn!("the git store `{store}` is not reachable: {reason}");
+                }
+                status
+            }
+        };
+        self.statuses().insert(store.to_owned(), status);
+    }
+
+    /// Asks a store how it is.
+    ///
+    /// # Errors
+    /// The reason why there is no answer, as a text for the log.
+    async fn get_status(&self, store: &str) -> Result<StoreStatus, String> {
+        let mut request = Request::new(GetStoreStatusRequest {});
+        request.set_timeout(STATUS_TIMEOUT);
+        let mut client = StorageServiceClient::new(self.0.channel.with_store(store));
+        let answer = client.get_store_status(request).await.map_err(|status| status.message().to_owned())?;
+        let answer = answer.into_inner();
+        if answer.name != store {
+            return Err(format!("at its address is the store `{}`", answer.name.escape_debug()));
+        }
+        metrics::gauge!("ferrite_store_repositories", "store" => answer.name).set(as_gauge(answer.repository_count));
+        Ok(StoreStatus {
+            is_reachable: true,
+            missed: 0,
+            is_writable: answer.is_writable,
+            free_bytes: u64::try_from(answer.free_bytes).unwrap_or(0),
+            total_bytes: u64::try_from(answer.total_bytes).unwrap_or(0),
+            seen_us: self.0.clock.now_us(),
+        })
+    }
+
+    /// Sets the metrics of all stores.
+    pub(crate) fn report(&self) {
+        for (name, status) in self.statuses().iter() {
+            let free = i64::try_from(status.free_bytes).unwrap_or(i64::MAX);
+            metrics::gauge!("ferrite_store_free_bytes", "store" => name.clone()).set(as_gauge(free));
+            let total = i64::try_from(status.total_bytes).unwrap_or(i64::MAX);
+            metrics::gauge!("ferrite_store_bytes", "store" => name.clone()).set(as_gauge(total));
+            let reachable = f64::from(u8::from(status.is_reachable));
+            metrics::gauge!("ferrite_store_reachable", "store" => name.clone()).set(reachable);
+        }
+    }
+
+    fn statuses(&self) -> MutexGuard<'_, HashMap<String, StoreStatus>> {
+        self.0.statuses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a metric is a float")]
+fn as_gauge(value: i64) -> f64 {
+    value as f64
+}

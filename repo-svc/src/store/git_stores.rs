@@ -1,0 +1,171 @@
+//! The git stores of the installation: names, weights, and the number of repositories that are placed on each.
+//!
+//! Not here: the stores as they answer, and the choice of one for a new repository (`placement`).
+
+use std::collections::HashMap;
+
+use ferrite_kit::args;
+use ferrite_kit::db::{Db, DbError, Query, Tx};
+use ferrite_kit::net::StoreName;
+use ferrite_kit::page::Page;
+use ferrite_proto::id::RepositoryId;
+
+use crate::error::RepoError;
+use crate::model::DEFAULT_STORE_WEIGHT;
+
+/// Most stores of an installation.
+pub(crate) const MAX_STORES: i64 = 1_024;
+/// Subscriber of events for the store of an installation, before there could be several. Their rows name it still after an upgrade.
+pub(crate) const FORMER_SUBSCRIBER: &str = "git-svc";
+
+const ADD: &str = "INSERT INTO stores (name, created_us, weight) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+const IS_ANY: &str = "SELECT name FROM stores LIMIT 1";
+const NAMES: &str = "SELECT name FROM stores ORDER BY created_us, name LIMIT $1";
+const OPEN: &str = "SELECT name, weight FROM stores WHERE weight > 0 ORDER BY name LIMIT $1";
+const COLUMNS: &str = "SELECT s.name, s.weight, s.created_us, \
+     (SELECT COUNT(*) FROM placements p WHERE p.store = s.name) AS repository_count FROM stores s";
+const PAGE: &str = " ORDER BY s.name LIMIT ";
+const COUNT: &str = "SELECT COUNT(*) FROM stores";
+/// Lock against other changes of a store. SQLite has a single writer anyway.
+const LOCK_POSTGRES: &str = "SELECT weight FROM stores WHERE name = $1 FOR UPDATE";
+const LOCK_SQLITE: &str = "SELECT weight FROM stores WHERE name = $1";
+const SET_WEIGHT: &str = "UPDATE stores SET weight = $2 WHERE name = $1";
+const HAS_REPOSITORY: &str = "SELECT repository_id FROM placements WHERE store = $1 LIMIT 1";
+const DELETE: &str = "DELETE FROM stores WHERE name = $1";
+const DELETE_EVENTS: &str = "DELETE FROM outbox WHERE subscriber = $1 AND delivered_us IS NULL";
+const DELETE_LANES: &str = "DELETE FROM outbox_lanes WHERE subscriber = $1";
+const HAS_FORMER_EVENT: &str = "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 LIMIT 1";
+
+/// A git store.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub struct GitStore {
+    /// Its name.
+    pub name: String,
+    /// Its share of new repositories; 0 takes none.
+    pub weight: i64,
+    /// Repositories that are placed on it, unfinished ones included.
+    pub repository_count: i64,
+    /// When it was added, in microseconds since 1970.
+    pub created_us: i64,
+}
+
+/// A git store that takes new repositories.
+#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+pub(crate) struct OpenStore {
+    pub(crate) name: String,
+    /// Above zero.
+    pub(crate) weight: i64,
+}
+
+/// The tables of git stores and placements.
+#[derive(Clone, Debug)]
+pub(crate) struct GitStoreTable {
+    db: Db,
+}
+
+/// Returns the name under which events for a store are in the outbox.
+pub(crate) fn store_subscriber(store: &str) -> String {
+    format!("git-svc/{store}")
+}
+
+impl GitStoreTable {
+    /// Creates the table over `db`.
+    pub(crate) fn new(db: Db) -> Self {
+        Self { db }
+    }
+
+    /// Adds the stores of a new installation. Does nothing if there is a store already.
+    pub(crate) async fn add_first(&self, names: &[StoreName], now_us: i64) -> Result<(), DbError> {
+        let mut tx = self.db.begin().await?;
+        if tx.optional::<(String,)>(IS_ANY, &[]).await?.is_none() {
+            for name in names {
+                tx.execute(ADD, &args![name.as_str(), now_us, i64::from(DEFAULT_STORE_WEIGHT)]).await?;
+            }
+        }
+        tx.commit().await
+    }
+
+    /// Returns the names of all stores, oldest first.
+    pub(crate) async fn names(&self) -> Result<Vec<String>, DbError> {
+        // More than the limit, as two may be added at once.
+        let rows: Vec<(String,)> = self.db.all(NAMES, &args![MAX_STORES * 2]).await?;
+        Ok(rows.into_iter().map(|(name,)| name).collect())
+    }
+
+    /// Returns the stores that take new repositories.
+    pub(crate) async fn open_stores(&self) -> Result<Vec<OpenStore>, DbError> {
+        self.db.all(OPEN, &args![MAX_STORES]).await
+    }
+
+    /// Returns a page of the stores, ordered by name, and their total number.
+    pub(crate) async fn list(&self, page: Page) -> Result<(Vec<GitStore>, i64), DbError> {
+        let mut query = Query::new(COLUMNS);
+        query.push(PAGE).bind(page.size()).push(" OFFSET ").bind(page.offset());
+        let (total,): (i64,) = self.db.one(COUNT, &[]).await?;
+        Ok((self.db.all(query.sql(), query.args()).await?, total))
+    }
+
+    /// Returns a store as it is within a transaction.
+    pub(crate) async fn find_in(&self, tx: &mut Tx, name: &StoreName) -> Result<Option<GitStore>, DbError> {
+        let mut query = Query::new(COLUMNS);
+        query.push(" WHERE s.name = ").bind(name.as_str());
+        tx.optional(query.sql(), query.args()).await
+    }
+
+    /// Locks a store against other changes until the transaction ends. Returns its weight; `None` if there is no such store.
+    pub(crate) async fn lock(&self, tx: &mut Tx, name: &StoreName) -> Result<Option<i64>, DbError> {
+        let row: Option<(i64,)> = tx.optional(tx.pick(LOCK_POSTGRES, LOCK_SQLITE), &args![name.as_str()]).await?;
+        Ok(row.map(|(weight,)| weight))
+    }
+
+    /// Adds a store. One of that name is left as it is.
+    ///
+    /// # Errors
+    /// [`RepoError::StoreLimit`] if there are as many as there may be, or those of the database.
+    pub(crate) async fn add(&self, tx: &mut Tx, name: &StoreName, weight: i32, now_us: i64) -> Result<(), RepoError> {
+        let (count,): (i64,) = tx.one(COUNT, &[]).await?;
+        if count >= MAX_STORES {
+            return Err(RepoError::StoreLimit { limit: MAX_STORES });
+        }
+        tx.execute(ADD, &args![name.as_str(), now_us, i64::from(weight)]).await?;
+        Ok(())
+    }
+
+    /// Sets the weight of a store.
+    pub(crate) async fn set_weight(&self, tx: &mut Tx, name: &StoreName, weight: i32) -> Result<(), DbError> {
+        tx.execute(SET_WEIGHT, &args![name.as_str(), i64::from(weight)]).await.map(drop)
+    }
+
+    /// Removes a store that is locked, with the events that wait for it.
+    ///
+    /// # Errors
+    /// [`RepoError::StoreNotEmpty`] if repositories are placed on it, or those of the database.
+    pub(crate) async fn delete(&self, tx: &mut Tx, name: &StoreName) -> Result<(), RepoError> {
+        let repository: Option<(i64,)> = tx.optional(HAS_REPOSITORY, &args![name.as_str()]).await?;
+        if repository.is_some() {
+            return Err(RepoError::StoreNotEmpty);
+        }
+        let subscriber = store_subscriber(name.as_str());
+        tx.execute(DELETE, &args![name.as_str()]).await?;
+        tx.execute(DELETE_EVENTS, &args![subscriber.as_str()]).await?;
+        tx.execute(DELETE_LANES, &args![subscriber.as_str()]).await?;
+        Ok(())
+    }
+
+    /// Returns whether events wait under the subscriber's former name.
+    pub(crate) async fn has_former_events(&self) -> Result<bool, DbError> {
+        let row: Option<(i64,)> = self.db.optional(HAS_FORMER_EVENT, &args![FORMER_SUBSCRIBER]).await?;
+        Ok(row.is_some())
+    }
+
+    /// Returns the stores of those of the repositories that exist, finished or not.
+    pub(crate) async fn of_repositories(&self, ids: &[RepositoryId]) -> Result<HashMap<RepositoryId, String>, DbError> {
+        let mut query = Query::new("SELECT repository_id, store FROM placements WHERE repository_id IN ");
+        query.bind_list(ids.iter().map(|id| id.0));
+        let rows: Vec<(i64, String)> = self.db.all(query.sql(), query.args()).await?;
+        Ok(rows.into_iter().map(|(id, store)| (RepositoryId(id), store)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! `ferrite health`: asks a process, or all processes of `ferrite up`, whether it is ready, for health checks of containers.
+//!
+//! Not here: what makes a process ready, which each process knows by itself.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use ferrite_kit::net::Address;
+
+use crate::launcher::{admin_sockets, probe};
+use crate::output::print_line;
+use crate::role::in_runtime;
+
+/// What to ask, and for how long.
+#[derive(Args, Debug)]
+pub(crate) struct HealthArgs {
+    /// Address of the private listener of a process: `HOST:PORT` or `unix:PATH`. Without it all processes of `ferrite up` are asked.
+    #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
+    address: Option<Address>,
+
+    /// The data folder of `ferrite up`.
+    #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
+    data: PathBuf,
+
+    /// Seconds to wait for the answer.
+    #[arg(long, env = "FERRITE_HEALTH_SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=60))]
+    timeout: u64,
+}
+
+/// Asks, prints one line, and returns success if every process that was asked is ready.
+pub(crate) fn start(args: &HealthArgs) -> ExitCode {
+    in_runtime("health", Some(1), check(args))
+}
+
+async fn check(args: &HealthArgs) -> Result<(), String> {
+    let timeout = Duration::from_secs(args.timeout);
+    match tokio::time::timeout(timeout, ask(args)).await {
+        Ok(Ok(())) => {
+            print_line("ready");
+            Ok(())
+        }
+        Ok(Err(reason)) => Err(reason),
+        Err(_) => Err(format!("no answer within {} s", args.timeout)),
+    }
+}
+
+async fn ask(args: &HealthArgs) -> Result<(), String> {
+    if let Some(address) = &args.address {
+        return ready(&connectable(address)).await;
+    }
+    // Entered, because paths of Unix sockets must be short.
+    std::env::set_current_dir(&args.data).map_err(|error| format!("data folder {}: {error}", args.data.display()))?;
+    for (role, address) in admin_sockets() {
+        ready(&address).await.map_err(|reason| format!("{role}: {reason}"))?;
+    }
+    Ok(())
+}
+
+async fn ready(address: &Address) -> Result<(), String> {
+    match probe::ask(address).await {
+        Ok(answer) => answer,
+        Err(error) => Err(format!("{address}: {error}")),
+    }
+}
+
+/// Replaces the address of a listener on all interfaces by the loopback address.
+fn connectable(address: &Address) -> Address {
+    let Address::Tcp(text) = address else { return address.clone() };
+    let Ok(socket) = text.parse::<SocketAddr>() else { return address.clone() };
+    let ip = match socket.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    Address::Tcp(SocketAddr::new(ip, socket.port()).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_all_interfaces_is_asked_over_loopback() {
+        let connectable = |text: &str| connectable(&text.parse().unwrap()).to_string();
+        assert_eq!(connectable("0.0.0.0:9000"), "127.0.0.1:9000");
+        assert_eq!(connectable("[::]:9000"), "[::1]:9000");
+        assert_eq!(connectable("repo-svc:9000"), "repo-svc:9000");
+        assert_eq!(connectable("unix:run/x.sock"), "unix:run/x.sock");
+    }
+}

@@ -1,0 +1,293 @@
+//! `ferrite secrets`: keys, random passwords, and the files that are made of them, for roles that run in containers.
+//!
+//! ```text
+//! keys/                        as `ferrite keys` makes them
+//! postgres-password            of PostgreSQL's superuser
+//! ROLE-database-password       of the login `ferrite_ROLE`, for repo, issue, hook and git
+//! ROLE-database-url            the same in a URL
+//! redis-password, redis-url    of the user `ferrite` in Redis
+//! redis-users.acl              users of Redis, with a hash of that password
+//! admin-password               of the first administrator
+//! grafana-password             of Grafana's administrator
+//! ```
+//!
+//! The folder is closed to other users, and the files in it are not: Compose mounts each one by itself into a container, whose user is
+//! another one. A file that is there is never written again.
+
+use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use ferrite_kit::Secret;
+use ferrite_kit::net::Address;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest, Sha256};
+
+use crate::launcher;
+use crate::output::{print_error, print_line};
+use crate::password;
+
+/// Mode of files that a container reads under another user.
+const MOUNTED_FILE_MODE: u32 = 0o644;
+/// Mode of the folder of public keys, which is mounted whole.
+const MOUNTED_FOLDER_MODE: u32 = 0o755;
+/// Folder of the keys.
+const KEY_FOLDER: &str = "keys";
+/// Folder of the public keys in that folder.
+const PUBLIC_KEY_FOLDER: &str = "public";
+/// Services with a database of their own.
+const DATABASES: [&str; 4] = ["repo", "issue", "hook", "git"];
+/// Passwords from which no other file is made.
+const PLAIN_PASSWORDS: [&str; 3] = ["postgres-password", "admin-password", "grafana-password"];
+
+/// Settings of `ferrite secrets`.
+#[derive(Args, Debug)]
+pub(crate) struct SecretsArgs {
+    /// The folder. Created if it does not exist, and closed to other users.
+    folder: PathBuf,
+
+    /// Host and port of PostgreSQL in the URLs of databases.
+    #[arg(long, value_name = "HOST:PORT", default_value = "postgres:5432", value_parser = host_and_port)]
+    postgres: String,
+
+    /// Host and port of Redis in its URL.
+    #[arg(long, value_name = "HOST:PORT", default_value = "redis:6379", value_parser = host_and_port)]
+    redis: String,
+}
+
+fn host_and_port(text: &str) -> Result<String, &'static str> {
+    match text.parse::<Address>() {
+        Ok(Address::Tcp(authority)) if authority == text && !text.contains('@') => Ok(authority),
+        _ => Err("must be HOST:PORT"),
+    }
+}
+
+/// Makes the files that are missing, and prints their names.
+pub(crate) fn start(args: &SecretsArgs) -> ExitCode {
+    match make(args) {
+        Ok(made) if made.is_empty() => {
+            print_line(&format!("nothing is missing in {}", args.folder.display()));
+            ExitCode::SUCCESS
+        }
+        Ok(made) => {
+            made.iter().for_each(|name| print_line(&format!("made {}", args.folder.join(name).display())));
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            print_error(&format!("ferrite secrets: {message}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns the names of the files that were missing.
+fn make(args: &SecretsArgs) -> Result<Vec<String>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", args.folder.display());
+    launcher::create_private_folder(&args.folder).map_err(failed)?;
+    let mut folder = Folder { path: &args.folder, made: make_keys(&args.folder)? };
+    for name in PLAIN_PASSWORDS {
+        folder.password(name)?;
+    }
+    for service in DATABASES {
+        let source = format!("{service}-database-password");
+        let password = encoded(&folder.password(&source)?);
+        let url = format!("postgres://ferrite_{service}:{password}@{}/ferrite_{service}", args.postgres);
+        folder.derived(&format!("{service}-database-url"), &url, &source, &password)?;
+    }
+    let source = "redis-password";
+    let password = folder.password(source)?;
+    let hash = hex::encode(Sha256::digest(password.expose()));
+    let users = format!("user default reset off\nuser ferrite reset on ~* &* +@all -@admin -@dangerous #{hash}");
+    folder.derived("redis-users.acl", &users, source, &hash)?;
+    let password = encoded(&password);
+    folder.derived("redis-url", &format!("redis://ferrite:{password}@{}", args.redis), source, &password)?;
+    Ok(folder.made)
+}
+
+fn encoded(password: &Secret) -> String {
+    utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string()
+}
+
+/// Makes the keys that are missing, and returns the names of their files.
+fn make_keys(folder: &Path) -> Result<Vec<String>, String> {
+    let keys = folder.join(KEY_FOLDER);
+    let public = keys.join(PUBLIC_KEY_FOLDER);
+    let had_public = public.is_dir();
+    let before = files_below(&keys)?;
+    launcher::ensure_keys(&keys)?;
+    let mut made = Vec::new();
+    for path in files_below(&keys)?.difference(&before) {
+        set_mode(path, MOUNTED_FILE_MODE)?;
+        made.extend(path.strip_prefix(folder).map(|name| name.display().to_string()));
+    }
+    if !had_public {
+        set_mode(&public, MOUNTED_FOLDER_MODE)?;
+    }
+    Ok(made)
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), String> {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Returns the files in a folder and its folder of public keys; none if the folder does not exist.
+fn files_below(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
+    let mut found = BTreeSet::new();
+    for folder in [folder.to_owned(), folder.join(PUBLIC_KEY_FOLDER)] {
+        if !folder.is_dir() {
+            continue;
+        }
+        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.is_file() {
+                found.insert(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The folder, and the names of files that were made in it.
+struct Folder<'a> {
+    path: &'a Path,
+    made: Vec<String>,
+}
+
+impl Folder<'_> {
+    /// Returns the password in a file, which is made if it is missing.
+    fn password(&mut self, name: &str) -> Result<Secret, String> {
+        if let Some(password) = self.read(name)? {
+            return Ok(password);
+        }
+        let password = password::generate().map_err(|error| format!("the system gives no random numbers: {error}"))?;
+        self.write(name, &password)?;
+        Ok(Secret::new(password))
+    }
+
+    /// Writes a file that is made of the password in the file `source`, if it is missing. One that is there has to hold `proof`.
+    fn derived(&mut self, name: &str, content: &str, source: &str, proof: &str) -> Result<(), String> {
+        match self.read(name)? {
+            None => self.write(name, content),
+            Some(there) if there.expose().contains(proof) => Ok(()),
+            Some(_) => Err(format!(
+                "{} is not made of the password in {source}: remove the one that is out of date",
+                self.path.join(name).display()
+            )),
+        }
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Secret>, String> {
+        let path = self.path.join(name);
+        if !path.exists() {
+            return Ok(None);
+        }
+        Secret::read(&path).map(Some).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn write(&mut self, name: &str, content: &str) -> Result<(), String> {
+        launcher::write_file(self.path, name, format!("{content}\n").as_bytes(), MOUNTED_FILE_MODE)
+            .map_err(|error| format!("{}: {error}", self.path.join(name).display()))?;
+        self.made.push(name.to_owned());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(folder: &Path) -> SecretsArgs {
+        SecretsArgs { folder: folder.to_owned(), postgres: "postgres:5432".into(), redis: "redis:6379".into() }
+    }
+
+    fn read(folder: &Path, name: &str) -> String {
+        std::fs::read_to_string(folder.join(name)).unwrap().trim_end().to_owned()
+    }
+
+    #[test]
+    fn secrets_are_made_once_and_fit_together() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("secrets");
+        let made = make(&args(&folder)).unwrap();
+        assert!(made.iter().any(|name| name == "keys/grant.pem"), "{made:?}");
+        assert!(made.iter().any(|name| name == "keys/public/git-svc.pub.pem"), "{made:?}");
+        let contents = || made.iter().map(|name| read(&folder, name)).collect::<Vec<_>>();
+        let first = contents();
+        let password = read(&folder, "hook-database-password");
+        let url = format!("postgres://ferrite_hook:{password}@postgres:5432/ferrite_hook");
+        assert_eq!(read(&folder, "hook-database-url"), url);
+        assert_eq!(
+            read(&folder, "redis-url"),
+            format!("redis://ferrite:{}@redis:6379", read(&folder, "redis-password"))
+        );
+        let passwords: Vec<_> = made.iter().filter(|name| name.ends_with("-password")).collect();
+        let distinct: BTreeSet<_> = passwords.iter().map(|name| read(&folder, name)).collect();
+        assert_eq!((passwords.len(), distinct.len()), (8, 8));
+        assert!(!read(&folder, "redis-users.acl").contains(&read(&folder, "redis-password")));
+        assert_eq!(make(&args(&folder)).unwrap(), Vec::<String>::new());
+        assert_eq!(contents(), first);
+    }
+
+    #[test]
+    fn the_folder_is_closed_and_what_containers_mount_is_readable() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("secrets");
+        let made = make(&args(&folder)).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&folder.join("keys"))), (0o700, 0o700));
+        assert_eq!(mode(&folder.join("keys/public")), 0o755);
+        for name in &made {
+            assert_eq!(mode(&folder.join(name)), 0o644, "{name}");
+        }
+        let key = folder.join("keys/gateway.pem");
+        set_mode(&key, 0o600).unwrap();
+        assert_eq!(make(&args(&folder)).unwrap(), Vec::<String>::new());
+        assert_eq!((mode(&key), mode(&folder.join("keys/public"))), (0o600, 0o755), "modes are not changed later");
+    }
+
+    #[test]
+    fn a_given_password_is_kept_and_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        std::fs::write(folder.join("repo-database-password"), "p@ss/w:rd\n").unwrap();
+        let made = make(&args(folder)).unwrap();
+        assert!(!made.iter().any(|name| name == "repo-database-password"), "{made:?}");
+        assert_eq!(read(folder, "repo-database-password"), "p@ss/w:rd");
+        assert!(
+            read(folder, "repo-database-url").starts_with("postgres://ferrite_repo:p%40ss%2Fw%3Ard@postgres:5432/")
+        );
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_its_password_is_named_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        make(&args(folder)).unwrap();
+        for (password, derived) in
+            [("git-database-password", "git-database-url"), ("redis-password", "redis-users.acl")]
+        {
+            let before = (read(folder, password), read(folder, derived));
+            std::fs::remove_file(folder.join(password)).unwrap();
+            let message = make(&args(folder)).unwrap_err();
+            assert!(message.contains(derived) && message.contains(password), "{message}");
+            assert!(!message.contains(&read(folder, password)), "{message}");
+            assert_eq!(read(folder, derived), before.1);
+            std::fs::write(folder.join(password), before.0).unwrap();
+        }
+        std::fs::write(folder.join("admin-password"), "\n").unwrap();
+        let message = make(&args(folder)).unwrap_err();
+        assert!(message.contains("admin-password: the file is empty"), "{message}");
+    }
+
+    #[test]
+    fn hosts_without_a_port_are_refused() {
+        for bad in ["postgres", "postgres:x", "user@postgres:5432", "unix:/run/x", "http://redis:6379", "a/b:1", ""] {
+            assert!(host_and_port(bad).is_err(), "{bad}");
+        }
+        assert_eq!(host_and_port("[::1]:5432").as_deref(), Ok("[::1]:5432"));
+    }
+}

@@ -1,0 +1,68 @@
+use std::process::Output;
+use std::time::Duration;
+
+use reqwest::RequestBuilder;
+
+use crate::harness::Answer;
+
+/// Pause before a repeat, where the answer names none.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Statuses that tell a client to come again.
+const TEMPORARY: [u16; 5] = [409, 429, 502, 503, 504];
+
+/// The failure of one attempt.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) text: String,
+    /// True if a client can tell that it may try again: an error that says so, or a connection that broke.
+    pub(crate) is_clear: bool,
+    /// Time before a repeat.
+    pub(crate) pause: Duration,
+}
+
+impl Failure {
+    /// A failure that no client could understand.
+    pub(crate) fn unclear(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_clear: false, pause: PAUSE }
+    }
+
+    /// A failure after which a client tries again.
+    pub(crate) fn temporary(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_clear: true, pause: PAUSE }
+    }
+
+    /// The answer of a request that has to be answered with one of these statuses.
+    pub(crate) async fn or_answer(request: RequestBuilder, statuses: &[u16]) -> Result<Answer, Self> {
+        let answer = match Answer::try_of(request).await {
+            Ok(answer) => answer,
+            Err(error) => return Err(Self::temporary(format!("broken: {error:?}"))),
+        };
+        let status = answer.status.as_u16();
+        if statuses.contains(&status) {
+            return Ok(answer);
+        }
+        let text = format!("{status}: {}", answer.text().chars().take(200).collect::<String>());
+        let has_message = serde_json::from_slice::<serde_json::Value>(&answer.body)
+            .is_ok_and(|body| body["message"].as_str().is_some_and(|text| !text.is_empty()));
+        if !TEMPORARY.contains(&status) || !has_message {
+            return Err(Self::unclear(text));
+        }
+        let seconds = answer.header("retry-after").parse().ok();
+        Err(Self { pause: seconds.map_or(PAUSE, Duration::from_secs), ..Self::temporary(text) })
+    }
+
+    /// Success of git, or what it says.
+    pub(crate) fn or_output(output: &Output) -> Result<(), Self> {
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&output.stderr);
+        let text: String = text.lines().filter(|line| !line.starts_with("To ")).collect::<Vec<_>>().join(" / ");
+        // What git says of a repository that it is told not to exist, of refused credentials, and of an internal error.
+        let is_wrong = ["not found", "Authentication failed", "error: 500", "403", "non-fast-forward"];
+        if is_wrong.iter().any(|part| text.contains(part)) {
+            return Err(Self::unclear(text));
+        }
+        Err(Self { pause: Duration::from_secs(1), ..Self::temporary(text) })
+    }
+}

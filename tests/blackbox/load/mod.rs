@@ -1,0 +1,170 @@
+//! A mixed load on an installation with several gateways: files, issues, reads, clones and pushes, of repositories with webhooks. Every
+//! attempt is measured; what was acknowledged is noted and read back in the end.
+//!
+//! Not here: the disturbances, which the tests that use it make.
+
+mod failure;
+mod samples;
+mod verify;
+mod workers;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::task::JoinSet;
+
+pub(crate) use failure::Failure;
+pub(crate) use samples::{Event, Kind, Sample};
+
+use crate::harness::receiver::Receiver;
+use crate::harness::{Cluster, Git, Role, User};
+use crate::webhooks::hook;
+
+/// Longest time of one attempt, by the client's clock: a gateway that is paused for 20 s answers within it.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(45);
+/// Longest time until a write is acknowledged, with all its attempts.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(150);
+const REPOSITORIES: usize = 6;
+
+/// How often a client repeats what fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// Once, at another gateway, after the time that the answer names.
+    Once,
+    /// Until it is acknowledged.
+    UntilAcknowledged,
+}
+
+/// What was acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Commits by repository and path.
+    files: BTreeMap<(String, String), String>,
+    /// Titles, and the fact that it is closed, by repository and number.
+    issues: BTreeMap<(String, i64), (String, bool)>,
+    /// The last acknowledged commit by repository and branch.
+    branches: BTreeMap<(String, String), String>,
+}
+
+/// The state that the workers share.
+pub(super) struct Shared {
+    /// One user, at each gateway.
+    users: Vec<User>,
+    next_user: AtomicUsize,
+    repositories: Vec<String>,
+    repeats: Repeats,
+    is_over: AtomicBool,
+    samples: Mutex<Vec<Sample>>,
+    /// Operations that failed with all their repeats, and answers that are wrong or not clear.
+    lost: Mutex<Vec<String>>,
+    unclear: Mutex<Vec<String>>,
+    ledger: Mutex<Ledger>,
+    git: Git,
+}
+
+/// A load that goes on until [`Load::finish`].
+pub(crate) struct Load {
+    shared: Arc<Shared>,
+    workers: JoinSet<()>,
+    receiver: Receiver,
+}
+
+impl Load {
+    /// Makes repositories with a hook each, spread over the stores, and starts the workers.
+    pub(crate) async fn start(cluster: &Cluster, repeats: Repeats) -> Self {
+        let user = cluster.user("load").await;
+        let receiver = Receiver::start().await;
+        let repositories: Vec<_> = (0..REPOSITORIES).map(|number| format!("repo-{number}")).collect();
+        for name in &repositories {
+            user.new_repository(name, json!({"auto_init": true, "readme": "Default"})).await;
+            hook(&user, &user.repo(name, "/hooks"), &receiver.url(&format!("/{name}")), json!({})).await;
+        }
+        let users = (0..cluster.replicas(Role::Gateway)).map(|number| user.at(&cluster.gateway_url(number))).collect();
+        let shared = Arc::new(Shared {
+            users,
+            next_user: AtomicUsize::new(0),
+            repositories,
+            repeats,
+            is_over: AtomicBool::new(false),
+            samples: Mutex::default(),
+            lost: Mutex::default(),
+            unclear: Mutex::default(),
+            ledger: Mutex::default(),
+            git: Git::new(),
+        });
+        let workers = workers::start(&shared);
+        Self { shared, workers, receiver }
+    }
+
+    /// All attempts that ended so far.
+    pub(crate) fn samples(&self) -> Vec<Sample> {
+        self.shared.samples.lock().unwrap().clone()
+    }
+
+    /// Operations that failed with all their repeats.
+    pub(crate) fn lost(&self) -> Vec<String> {
+        self.shared.lost.lock().unwrap().clone()
+    }
+
+    /// Answers that are wrong, or no clear errors.
+    pub(crate) fn unclear(&self) -> Vec<String> {
+        self.shared.unclear.lock().unwrap().clone()
+    }
+
+    /// Ends the load and reads back all that was acknowledged.
+    pub(crate) async fn finish(&mut self, cluster: &Cluster) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        while let Some(ended) = self.workers.join_next().await {
+            ended.unwrap();
+        }
+        verify::verify(&self.shared, &self.receiver, cluster).await;
+    }
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// The user at the next gateway.
+    fn user(&self) -> &User {
+        &self.users[self.next_user.fetch_add(1, Ordering::SeqCst) % self.users.len()]
+    }
+
+    /// Makes attempts, each at the next gateway, until one succeeds or there may be no more.
+    async fn perform<T, F>(&self, kind: Kind, what: &str, attempt: impl Fn(User) -> F) -> Option<T>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let start = Instant::now();
+        for number in 0_usize.. {
+            let (user, began) = (self.user().clone(), Instant::now());
+            let url = user.url.clone();
+            let outcome = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt(user)).await;
+            let outcome = outcome.unwrap_or_else(|_| Err(Failure::unclear("no answer in time")));
+            let failed = outcome.as_ref().err().map(|failure| failure.text.clone());
+            self.samples.lock().unwrap().push(Sample { kind, began, took: began.elapsed(), failed });
+            let failure = match outcome {
+                Ok(done) => return Some(done),
+                Err(failure) => failure,
+            };
+            if !failure.is_clear {
+                self.unclear.lock().unwrap().push(format!("{what} at {url}: {}", failure.text));
+            }
+            let may_repeat = match self.repeats {
+                Repeats::Once => number == 0,
+                Repeats::UntilAcknowledged => start.elapsed() < WRITE_TIMEOUT,
+            };
+            if !may_repeat {
+                self.lost.lock().unwrap().push(format!("{what} at {url}: {}", failure.text));
+                return None;
+            }
+            tokio::time::sleep(failure.pause).await;
+        }
+        None
+    }
+}

@@ -1,0 +1,85 @@
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Kinds of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    File,
+    Issue,
+    Read,
+    Clone,
+    Push,
+}
+
+/// One attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) kind: Kind,
+    pub(crate) began: Instant,
+    pub(crate) took: Duration,
+    pub(crate) failed: Option<String>,
+}
+
+impl Sample {
+    fn ended(&self) -> Instant {
+        self.began + self.took
+    }
+}
+
+/// A disturbance: its name, when it began, when its cause was gone, and when the next one began.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) began: Instant,
+    pub(crate) mended: Instant,
+    pub(crate) ended: Instant,
+}
+
+impl Event {
+    /// The attempts that ended while the event lasted.
+    fn samples<'a>(&self, all: &'a [Sample]) -> Vec<&'a Sample> {
+        all.iter().filter(|sample| sample.ended() >= self.began && sample.ended() < self.ended).collect()
+    }
+
+    /// Time from the end of the cause to the end of the last attempt that failed.
+    pub(crate) fn recovery(&self, all: &[Sample]) -> Duration {
+        let failed = self.samples(all).into_iter().filter(|sample| sample.failed.is_some());
+        failed.map(|sample| sample.ended().saturating_duration_since(self.mended)).max().unwrap_or_default()
+    }
+
+    /// A line of the table of events.
+    pub(crate) fn line(&self, all: &[Sample]) -> String {
+        let samples = self.samples(all);
+        let errors = samples.iter().filter(|sample| sample.failed.is_some()).count();
+        let longest = samples.iter().max_by_key(|sample| sample.took);
+        let (took, kind) = longest.map_or_else(Default::default, |longest| (longest.took, format!("{:?}", longest.kind)));
+        format!(
+            "{:28} {:>8} {:>7} {:>10.2} {kind:6} {:>10.2}",
+            self.name,
+            samples.len(),
+            errors,
+            took.as_secs_f64(),
+            self.recovery(all).as_secs_f64()
+        )
+    }
+
+    /// The head of the table of events.
+    pub(crate) fn head() -> String {
+        format!("{:28} {:>8} {:>7} {:>10} {:6} {:>10}", "event", "requests", "errors", "longest s", "", "recovery s")
+    }
+
+    /// The texts of failures while the event lasted, with their numbers, the commonest first.
+    pub(crate) fn failures(&self, all: &[Sample]) -> Vec<(usize, String)> {
+        let mut counts = BTreeMap::<String, usize>::new();
+        for sample in self.samples(all) {
+            if let Some(text) = &sample.failed {
+                *counts
+                    .entry(format!("{:?}: {}", sample.kind, text.chars().take(160).collect::<String>()))
+                    .or_default() += 1;
+            }
+        }
+        let mut counts: Vec<_> = counts.into_iter().map(|(text, count)| (count, text)).collect();
+        counts.sort_unstable_by(|left, right| right.cmp(left));
+        counts
+    }
+}

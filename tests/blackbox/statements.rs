@@ -1,0 +1,87 @@
+//! The number of SQL statements that one request costs, over all services, on PostgreSQL and Redis.
+
+use std::time::Instant;
+
+use ferrite_kit::net::Address;
+use serde_json::json;
+
+use crate::harness::cluster::http_get;
+use crate::harness::{Cluster, Options, Profile, Role, User, run};
+
+/// Requests of a measurement. Background tasks run fewer statements meanwhile, so that they do not count as one more of each request.
+const REQUESTS: u32 = 200;
+/// Requests before a measurement, which fill caches and make every connection prepare its statements.
+const WARMUP_REQUESTS: u32 = 20;
+const METRIC: &str = "ferrite_db_statements_total";
+
+#[test]
+fn a_request_costs_few_statements() {
+    let cluster = Cluster::start(Profile::Production, &Options::default());
+    run(&cluster, count(&cluster));
+}
+
+async fn count(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    prepare(&ada, &bob).await;
+    let (demo, fork) = (ada.repo("demo", ""), bob.repo("demo", ""));
+    let aims = [
+        (format!("/users/{}", bob.name), 1),
+        (demo.clone(), 1),
+        (fork, 1),
+        (format!("{demo}/issues/1"), 3),
+        (format!("{demo}/issues?limit=50"), 3),
+        (format!("{demo}/branches"), 3),
+        ("/repos/search?q=demo".to_owned(), 2),
+    ];
+    for (path, aim) in aims {
+        repeat(&ada, &path, WARMUP_REQUESTS).await;
+        let (begin, before) = (Instant::now(), statements(cluster));
+        repeat(&ada, &path, REQUESTS).await;
+        let time = begin.elapsed() / REQUESTS;
+        let each = (statements(cluster) - before) / f64::from(REQUESTS);
+        println!("{path}: {each:.2} statements, {time:.2?}");
+        assert!(each >= 1.0, "{path}: {METRIC} does not count");
+        assert!(each < f64::from(aim + 1), "{path} costs {each:.2} statements, and should cost at most {aim}");
+    }
+}
+
+/// Makes a repository with a fork and with issues that have every part, by two authors.
+async fn prepare(ada: &User, bob: &User) {
+    ada.new_repository("demo", json!({"auto_init": true})).await;
+    let demo = ada.repo("demo", "");
+    let file = json!({"content": "dGV4dA==", "message": "By Bob", "new_branch": "topic",
+        "author": {"name": "Bob", "email": bob.email}});
+    ada.put(&format!("{demo}/contents/file"), &file).await.expect(201);
+    let labels = [ada.new_label(&demo, "bug").await, ada.new_label(&demo, "late").await];
+    let milestones = [ada.new_milestone(&demo, "1.0").await, ada.new_milestone(&demo, "2.0").await];
+    for author in [bob, ada] {
+        for milestone in milestones {
+            let number = author.new_issue(&demo, "demo", json!({"body": "text"})).await["number"].as_i64().unwrap();
+            ada.edit_issue(&demo, number, json!({"milestone": milestone, "assignee": ada.name})).await;
+            ada.post(&format!("{demo}/issues/{number}/labels"), &json!({ "labels": labels })).await.expect(200);
+        }
+    }
+    bob.post(&format!("{demo}/forks"), &json!({})).await.expect(201);
+}
+
+async fn repeat(user: &User, path: &str, count: u32) {
+    for _ in 0..count {
+        user.get(path).await.expect(200);
+    }
+}
+
+/// Returns the statements of all services so far.
+fn statements(cluster: &Cluster) -> f64 {
+    let services = [Role::Repo, Role::Issue, Role::Hook, Role::Git];
+    services.into_iter().map(|role| metric(&cluster.address(role))).sum()
+}
+
+/// Returns the sum of the metric of a service that listens on `address`.
+fn metric(address: &Address) -> f64 {
+    let Address::Tcp(authority) = address else { panic!("not an address of this profile: {address:?}") };
+    let (host, port) = authority.rsplit_once(':').unwrap();
+    let private = format!("{host}:{}", port.parse::<u16>().unwrap() + 2000);
+    let text = http_get(&Address::Tcp(private), "/metrics").expect("the private listener answers");
+    let values = text.lines().filter(|line| line.starts_with(METRIC)).filter_map(|line| line.rsplit_once(' '));
+    values.map(|(_, value)| value.parse::<f64>().unwrap()).sum()
+}

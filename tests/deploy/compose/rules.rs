@@ -1,0 +1,307 @@
+//! The rules that the Compose file holds to. Each is shown to fail on a broken copy of the file (`BREAKS`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::file::{self, ComposeFile, Mount, Service, object, scalar, texts};
+
+/// The roles.
+const ROLES: [&str; 5] = ["gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc"];
+/// Secrets that one service alone, or these services alone, may mount.
+const OWNERS: [(&str, &[&str]); 8] = [
+    ("gateway-key", &["gateway"]),
+    ("repo-svc-key", &["repo-svc"]),
+    ("issue-svc-key", &["issue-svc"]),
+    ("hook-svc-key", &["hook-svc"]),
+    ("git-svc-key", &["git-svc"]),
+    ("grant-key", &["repo-svc"]),
+    ("secret-key", &["hook-svc", "git-svc"]),
+    ("postgres-password", &["postgres"]),
+];
+/// Services on each network; all others are on `back` alone.
+const NETWORKS: [(&str, &[&str]); 2] = [("front", &["gateway", "grafana"]), ("egress", &["git-svc", "hook-svc"])];
+/// Longest time that a process takes to end after the time that its requests get, in seconds.
+const STOP_MARGIN_SECONDS: u64 = 10;
+
+/// Changes of the file that break a rule: a text, what replaces it, and a part of the fault that is found then.
+pub(super) const BREAKS: &[(&str, &str, &str)] = &[
+    (":-redis:7.4.5-bookworm}", ":-redis:latest}", "redis: the image redis:latest is not pinned"),
+    (":-ferrite:0.1.0}", ":-ferrite}", "gateway: the image ferrite is not pinned"),
+    (
+        "limits: { cpus: \"2\", memory: 1g, pids: 512 }",
+        "limits: { cpus: \"2\", pids: 512 }",
+        "gateway: no limit of memory",
+    ),
+    ("test: [CMD, ferrite, health]", "disable: true", "gateway: no health check"),
+    ("restart: unless-stopped", "restart: always", "gateway: restarts"),
+    ("read_only: true\n  cap_drop", "read_only: false\n  cap_drop", "gateway: the root file system can be written"),
+    ("cap_drop: [ALL]", "cap_drop: [NET_RAW]", "gateway: keeps capabilities"),
+    ("no-new-privileges:true", "no-new-privileges:false", "gateway: may gain privileges"),
+    ("user: \"10001:10001\"", "user: root", "gateway: runs as root"),
+    (
+        "\"/tmp:size=64m\", \"/data:size=1m\"",
+        "\"/tmp:size=64m\"",
+        "repo-svc: the volume /data of the image has no name",
+    ),
+    ("max-size: 20m, ", "", "gateway: logs have no bound"),
+    ("stop_grace_period: 45s", "stop_grace_period: 10s", "gateway: is killed before its requests have ended"),
+    ("FERRITE_REDIS_URL_FILE: /run/secrets/redis-url", "FERRITE_REDIS_URL: redis://x", "FERRITE_REDIS_URL is a secret"),
+    ("FERRITE_LOG_FORMAT: json", "FERRITE_LOG_FORMAT: postgres://a:b@c/d", "FERRITE_LOG_FORMAT holds a password"),
+    ("FERRITE_LOG_FORMAT: json", "FERRITE_LOG_STYLE: json", "gateway: does not know FERRITE_LOG_STYLE"),
+    ("/data/ssh", "/keys/ssh", "FERRITE_GATEWAY_SSH_HOST_KEY_FOLDER: /keys/ssh is not mounted"),
+    ("      - grant-key\n", "", "FERRITE_REPO_GRANT_KEY_FILE: /run/secrets/grant-key is not mounted"),
+    ("source: gateway-key,", "source: repo-svc-key,", "gateway: mounts repo-svc-key"),
+    ("source: gateway-key,", "source: absent-key,", "the secret absent-key is not declared"),
+    ("/keys/public\n", "/keys\n", "gateway: mounts all secrets"),
+    ("      - grafana-password\n", "", "the secret grafana-password is not used"),
+    ("internal: true", "internal: false", "the network back is not internal"),
+    (
+        "networks: [back]\n    depends_on: &stores",
+        "networks: [back, egress]\n    depends_on: &stores",
+        "repo-svc: is on egress",
+    ),
+    ("networks: [back, egress]", "networks: [egress]", "hook-svc: shares no network with postgres"),
+    ("-127.0.0.1:3000}:3000", "-3000}:3000", "gateway: the port 3000:3000 is open to other machines"),
+    (
+        "condition: service_completed_successfully",
+        "condition: service_started",
+        "gateway: waits for administrator by service_started",
+    ),
+    ("git-svc: { condition: service_healthy }", "gateway: { condition: service_healthy }", "wait for each other"),
+    (
+        "FERRITE_LOG: ${FERRITE_LOG:-info}",
+        "FERRITE_LOG: ${FERRITE_LEVEL:-info}",
+        "FERRITE_LEVEL is not in .env.example",
+    ),
+    ("FERRITE_LOG: ${FERRITE_LOG:-info}", "FERRITE_LOG: info", "FERRITE_LOG in .env.example is not read"),
+];
+/// The same for `.env.example`.
+pub(super) const EXAMPLE_BREAKS: &[(&str, &str, &str)] = &[
+    ("FERRITE_LOG=info", "FERRITE_LOG=debug", "FERRITE_LOG is `info` in the file and `debug` in .env.example"),
+    ("FERRITE_LOG=info\n", "", "FERRITE_LOG is not in .env.example"),
+    ("FERRITE_LOG=info\n", "FERRITE_LOG=info\nFERRITE_LEVEL=info\n", "FERRITE_LEVEL in .env.example is not read"),
+];
+
+/// Variables that each role takes.
+pub(super) struct Settings(BTreeMap<String, BTreeSet<String>>);
+
+impl Settings {
+    /// Reads them from the help of the program.
+    pub(super) fn of_the_program() -> Self {
+        let commands = ROLES.iter().map(|role| (*role, vec![*role]));
+        let commands = commands.chain([("administrator", vec!["admin", "create-user"])]);
+        Self(commands.map(|(service, words)| (service.to_owned(), Self::of(&words))).collect())
+    }
+
+    fn of(words: &[&str]) -> BTreeSet<String> {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_ferrite")).args(words).arg("--help").env_clear().output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        let names = help.split("[env: ").skip(1).filter_map(|rest| rest.split(['=', ']']).next());
+        names.map(str::to_owned).collect()
+    }
+
+    /// Returns whether a variable holds a secret: one that may come from a file.
+    fn is_secret(&self, name: &str) -> bool {
+        let twin = format!("{name}_FILE");
+        self.0.values().any(|names| names.contains(&twin))
+    }
+}
+
+/// Returns everything in a Compose file and its example of variables that breaks a rule.
+pub(super) fn faults(compose: &str, example: &str, settings: &Settings) -> Vec<String> {
+    let example = file::variable_file(example);
+    let mut faults = match file::variables(compose) {
+        Ok(variables) => variable_faults(&variables, &example),
+        Err(error) => vec![error],
+    };
+    let file = match ComposeFile::read(compose, &BTreeMap::new()) {
+        Ok(file) => file,
+        Err(error) => {
+            faults.push(error);
+            return faults;
+        }
+    };
+    faults.extend(file.start_order().err());
+    faults.extend(file_faults(&file));
+    for (name, service) in &file.services {
+        let value = &file.root["services"][name];
+        let found = [
+            image_faults(value),
+            volume_faults(service),
+            hardening_faults(value),
+            lifetime_faults(name, value, service, &file),
+            environment_faults(name, service, settings),
+            secret_faults(name, service),
+            network_faults(name, value, service, &file),
+        ];
+        faults.extend(found.concat().into_iter().map(|fault| format!("{name}: {fault}")));
+    }
+    faults
+}
+
+fn variable_faults(variables: &BTreeMap<String, Vec<String>>, example: &BTreeMap<String, String>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, defaults) in variables {
+        let Some(shown) = example.get(name) else {
+            faults.push(format!("{name} is not in .env.example"));
+            continue;
+        };
+        for default in defaults.iter().filter(|default| *default != shown) {
+            faults.push(format!("{name} is `{default}` in the file and `{shown}` in .env.example"));
+        }
+    }
+    let is_unread = |name: &&String| !variables.contains_key(*name) && !file::OWN_VARIABLES.contains(&name.as_str());
+    faults.extend(example.keys().filter(is_unread).map(|name| format!("{name} in .env.example is not read")));
+    faults
+}
+
+fn file_faults(file: &ComposeFile) -> Vec<String> {
+    let mut faults = Vec::new();
+    let used: BTreeSet<&String> = file.services.values().flat_map(|service| &service.secrets).collect();
+    let unused = object(&file.root["secrets"]).filter(|(name, _)| !used.contains(name));
+    faults.extend(unused.map(|(name, _)| format!("the secret {name} is not used")));
+    if file.root["networks"]["back"]["internal"] != true {
+        faults.push("the network back is not internal".to_owned());
+    }
+    faults
+}
+
+fn image_faults(value: &Value) -> Vec<String> {
+    let image = scalar(&value["image"]);
+    let tag = image.rsplit_once(':').map_or("", |(_, tag)| tag);
+    // A version with all of its parts: `7` and `7.4` are other images tomorrow.
+    let version = tag.trim_start_matches('v').split('-').next().unwrap_or_default();
+    let parts = version.split('.').filter(|part| part.parse::<u32>().is_ok()).count();
+    let is_pinned = parts >= 2 && parts == version.split('.').count();
+    if is_pinned { Vec::new() } else { vec![format!("the image {image} is not pinned")] }
+}
+
+/// Each container would get a volume without a name, which outlives it.
+fn volume_faults(service: &Service) -> Vec<String> {
+    let is_ours = service.command.first().is_some_and(|program| program == "ferrite");
+    let is_fault = is_ours && !service.mounts.contains_key("/data");
+    if is_fault { vec!["the volume /data of the image has no name".to_owned()] } else { Vec::new() }
+}
+
+fn hardening_faults(value: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut demand = |holds: bool, fault: &str| {
+        if !holds {
+            faults.push(fault.to_owned());
+        }
+    };
+    demand(value["read_only"] == true, "the root file system can be written");
+    demand(texts(&value["cap_drop"]) == ["ALL"] && value["cap_add"].is_null(), "keeps capabilities");
+    demand(texts(&value["security_opt"]) == ["no-new-privileges:true"], "may gain privileges");
+    demand(value["privileged"].is_null() && value["network_mode"].is_null(), "is not isolated");
+    let user = scalar(&value["user"]);
+    // Images of the profile have users of their own.
+    let has_user = !user.is_empty() || !value["profiles"].is_null();
+    demand(has_user && !["root", "0"].contains(&user.split(':').next().unwrap_or_default()), "runs as root");
+    let limits = &value["deploy"]["resources"]["limits"];
+    for limit in ["cpus", "memory", "pids"] {
+        demand(!limits[limit].is_null(), &format!("no limit of {limit}"));
+    }
+    let log = &value["logging"]["options"];
+    demand(!log["max-size"].is_null() && !log["max-file"].is_null(), "logs have no bound");
+    faults
+}
+
+/// Faults of health checks, restarts and stops.
+fn lifetime_faults(name: &str, value: &Value, service: &Service, file: &ComposeFile) -> Vec<String> {
+    let mut faults = Vec::new();
+    let conditions = file.services.values().filter_map(|other| other.depends_on.get(name));
+    let ends = conditions.clone().any(|condition| condition == "service_completed_successfully");
+    let restart = if ends { "no" } else { "unless-stopped" };
+    if scalar(&value["restart"]) != restart {
+        faults.push("restarts when it should not, or does not when it should".to_owned());
+    }
+    // Images of the profile may have no program to check with.
+    let is_waited_for = conditions.clone().any(|condition| condition == "service_healthy");
+    if service.health.is_none() && !ends && (service.profiles.is_empty() || is_waited_for) {
+        faults.push("no health check".to_owned());
+    }
+    for (other, condition) in &service.depends_on {
+        let needs = file.services.get(other).is_some_and(|other| other.health.is_some() || other.profiles.is_empty());
+        if condition == "service_started" && needs {
+            faults.push(format!("waits for {other} by service_started"));
+        }
+    }
+    let seconds = |text: &str| text.trim_end_matches('s').parse::<u64>().unwrap_or_default();
+    let stop = seconds(&scalar(&value["stop_grace_period"]));
+    let of_requests = ["FERRITE_GRACE_SECONDS", "FERRITE_DRAIN_SECONDS"];
+    let of_requests: u64 =
+        of_requests.iter().filter_map(|name| service.environment.get(*name)).map(|t| seconds(t)).sum();
+    if ROLES.contains(&name) && stop < of_requests + STOP_MARGIN_SECONDS {
+        faults.push("is killed before its requests have ended".to_owned());
+    }
+    faults
+}
+
+fn environment_faults(name: &str, service: &Service, settings: &Settings) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (variable, value) in &service.environment {
+        let known = settings.0.get(name);
+        if variable.starts_with("FERRITE_") && known.is_some_and(|known| !known.contains(variable)) {
+            faults.push(format!("does not know {variable}"));
+        }
+        let is_secret = settings.is_secret(variable) || (variable.contains("PASSWORD") && !variable.ends_with("_FILE"));
+        if is_secret {
+            faults.push(format!("{variable} is a secret"));
+        }
+        let authority = value.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+        if authority.contains('@') {
+            faults.push(format!("{variable} holds a password"));
+        }
+        let is_mounted = |target: &String| value == target || value.starts_with(&format!("{target}/"));
+        if value.starts_with('/') && !service.mounts.keys().any(is_mounted) {
+            faults.push(format!("{variable}: {value} is not mounted"));
+        }
+    }
+    faults
+}
+
+fn secret_faults(name: &str, service: &Service) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (secret, owners) in OWNERS {
+        if service.secrets.iter().any(|mounted| mounted == secret) && !owners.contains(&name) {
+            faults.push(format!("mounts {secret}"));
+        }
+    }
+    let is_folder = |mount: &Mount| match mount {
+        Mount::Host(source) => ["secrets", "keys"].iter().any(|name| source.trim_end_matches('/').ends_with(name)),
+        Mount::Volume(_) | Mount::Memory => false,
+    };
+    if service.mounts.values().any(is_folder) {
+        faults.push("mounts all secrets".to_owned());
+    }
+    faults
+}
+
+fn network_faults(name: &str, value: &Value, service: &Service, file: &ComposeFile) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (network, members) in NETWORKS {
+        if service.networks.iter().any(|own| own == network) && !members.contains(&name) {
+            faults.push(format!("is on {network}"));
+        }
+    }
+    let hosts = file.services.iter().filter(|(other, _)| {
+        let host = format!("{other}:");
+        let is_named = |value: &String| value.split(['/', ',', '@']).any(|part| part.starts_with(&host));
+        service.depends_on.contains_key(*other) || service.environment.values().any(is_named)
+    });
+    for (host, other) in hosts {
+        if !other.networks.iter().any(|network| service.networks.contains(network)) {
+            faults.push(format!("shares no network with {host}"));
+        }
+    }
+    for port in texts(&value["ports"]) {
+        if !port.starts_with("127.0.0.1:") {
+            faults.push(format!("the port {port} is open to other machines"));
+        }
+    }
+    faults
+}

@@ -1,0 +1,65 @@
+//! The tour in the README, run as a person would: its commands, one after the other, in one shell.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+const SECTION: &str = "\n## A tour in five minutes\n";
+/// The address in the README.
+const ADDRESS: &str = "127.0.0.1:3000";
+
+/// Returns the commands of the tour, without those that start Ferrite.
+fn commands() -> String {
+    let text = super::text(README);
+    let (_, rest) = text.split_once(SECTION).unwrap();
+    let section = rest.split("\n## ").next().unwrap();
+    let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
+    let blocks: Vec<_> = blocks.filter(|block| !block.contains("make run")).collect();
+    assert!(blocks.len() >= 7, "the tour is not found: {blocks:?}");
+    blocks.concat()
+}
+
+/// Runs the tour against a gateway and returns what it printed.
+pub(super) fn run(address: &str, folder: &Path) -> String {
+    let home = folder.join("home");
+    std::fs::create_dir(&home).unwrap();
+    let script = format!("set -eu -o pipefail\n{}", commands().replace(ADDRESS, address));
+    let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap().1;
+    let mut command = Command::new("bash");
+    command.arg("-c").arg(script).current_dir(&home).env_clear();
+    command.envs([("HOME", home.as_os_str()), ("TMPDIR", home.as_os_str()), ("PATH", path.as_os_str())]);
+    command.envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_TERMINAL_PROMPT", "0")]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Checks that no answer is an error, and that each step left its mark.
+pub(super) fn check(output: &str) {
+    let mut answers = 0;
+    for line in output.lines() {
+        let Ok(answer) = serde_json::from_str::<Value>(line) else { continue };
+        assert!(answer.get("message").is_none(), "an error: {line}");
+        answers += 1;
+    }
+    assert!(answers >= 14, "{answers} answers in {output}");
+    for mark in [
+        "\"username\":\"admin\"",
+        "\"full_name\":\"admin/hello\"",
+        "# hello",
+        "Written through the API.",
+        "It says hello to nobody in particular",
+        "https://example.com/hook",
+        "\"tag_name\":\"v1.0\"",
+        "\"name\":\"notes.md\"",
+        "hello-again",
+        "\"name\":\"ci\"",
+        "\"username\":\"ada\"",
+        "acme/site",
+    ] {
+        assert!(output.contains(mark), "no `{mark}` in {output}");
+    }
+}

@@ -1,0 +1,122 @@
+//! What containers see of Secrets and ConfigMaps: objects that are named exist, and files that settings name are mounted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::object::{containers, find, items, of_kind, pod, roles, settings, text, title, workloads};
+use super::program;
+
+/// Keys of a secret that cert-manager fills.
+const CERTIFICATE_KEYS: [&str; 3] = ["ca.crt", "tls.crt", "tls.key"];
+/// Ends of the names of settings that are paths of files or folders.
+const PATHS: [&str; 4] = ["_FILE", "_FOLDER", "_PUBLIC_KEYS", "_STORE_PATH"];
+
+/// The keys of all Secrets and ConfigMaps, by kind and name.
+type Contents = BTreeMap<(&'static str, String), BTreeSet<String>>;
+
+fn contents(objects: &[Value]) -> Contents {
+    let made = program::secrets().iter().map(|(name, keys)| (("secret", name.clone()), keys.clone()));
+    let certificates = of_kind(objects, "Certificate").map(|certificate| {
+        let keys = CERTIFICATE_KEYS.map(str::to_owned).into_iter().collect();
+        (("secret", text(certificate, "/spec/secretName").to_owned()), keys)
+    });
+    let maps = of_kind(objects, "ConfigMap").map(|map| {
+        let keys = map["data"].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect();
+        (("configMap", text(map, "/metadata/name").to_owned()), keys)
+    });
+    made.chain(certificates).chain(maps).collect()
+}
+
+/// Checks that every Secret and ConfigMap that a pod names exists, with the keys that it names.
+pub(crate) fn references(objects: &[Value]) -> Vec<String> {
+    let contents = contents(objects);
+    let mut errors = Vec::new();
+    for workload in workloads(objects) {
+        let volumes = items(pod(workload), "/volumes");
+        let results = volumes.iter().map(|volume| files(&contents, volume).map(drop));
+        errors.extend(results.filter_map(Result::err).map(|error| format!("{}: {error}", title(workload))));
+        for container in containers(workload) {
+            let maps = items(container, "/envFrom").iter().map(|source| text(source, "/configMapRef/name"));
+            let missing = maps.filter(|map| find(objects, "ConfigMap", map).is_none());
+            errors.extend(missing.map(|map| format!("{}: no ConfigMap `{map}`", title(workload))));
+            let variables = items(container, "/env").iter();
+            let secret = variables.filter(|variable| variable.pointer("/valueFrom/secretKeyRef").is_some());
+            errors.extend(secret.map(|variable| {
+                format!("{}: the secret in {} is a variable, not a file", title(workload), text(variable, "/name"))
+            }));
+        }
+    }
+    for ingress in of_kind(objects, "Ingress").filter(|ingress| ingress.pointer("/spec/tls").is_some()) {
+        let named = items(ingress, "/spec/tls").iter().all(|entry| !text(entry, "/secretName").is_empty());
+        if !named {
+            errors.push(format!("{}: TLS without a certificate", title(ingress)));
+        }
+    }
+    errors
+}
+
+/// Returns the files in a volume; `None` for one that the pod writes to.
+fn files(contents: &Contents, volume: &Value) -> Result<Option<BTreeSet<String>>, String> {
+    if let Some(secret) = volume.get("secret") {
+        return entries(contents, "secret", text(secret, "/secretName"), secret).map(Some);
+    }
+    if let Some(map) = volume.get("configMap") {
+        return entries(contents, "configMap", text(map, "/name"), map).map(Some);
+    }
+    let Some(sources) = volume.pointer("/projected/sources").and_then(Value::as_array) else { return Ok(None) };
+    let mut files = BTreeSet::new();
+    for source in sources {
+        for kind in ["secret", "configMap"] {
+            if let Some(part) = source.get(kind) {
+                files.append(&mut entries(contents, kind, text(part, "/name"), part)?);
+            }
+        }
+    }
+    Ok(Some(files))
+}
+
+fn entries(contents: &Contents, kind: &'static str, name: &str, source: &Value) -> Result<BTreeSet<String>, String> {
+    let keys = contents.get(&(kind, name.to_owned())).ok_or_else(|| format!("no {kind} `{name}`"))?;
+    if source.get("items").is_none() {
+        return Ok(keys.clone());
+    }
+    let file = |item: &Value| {
+        let key = text(item, "/key");
+        let missing = || format!("no key `{key}` in {kind} `{name}`");
+        keys.contains(key).then(|| text(item, "/path").to_owned()).ok_or_else(missing)
+    };
+    items(source, "/items").iter().map(file).collect()
+}
+
+/// Checks that the files and folders that settings name are mounted.
+pub(crate) fn paths(objects: &[Value]) -> Vec<String> {
+    let contents = contents(objects);
+    let mut errors = Vec::new();
+    for (workload, _) in roles(objects) {
+        let mut mounted = BTreeSet::new();
+        for mount in containers(workload).flat_map(|container| items(container, "/volumeMounts")) {
+            let folder = text(mount, "/mountPath");
+            mounted.insert(folder.to_owned());
+            let volume = items(pod(workload), "/volumes").iter().find(|volume| volume["name"] == mount["name"]);
+            let claims = items(workload, "/spec/volumeClaimTemplates");
+            let claim = claims.iter().find(|claim| claim.pointer("/metadata/name") == mount.get("name"));
+            let Some(volume) = volume.or(claim) else {
+                errors.push(format!("{}: no volume for {folder}", title(workload)));
+                continue;
+            };
+            let files = files(&contents, volume).ok().flatten().unwrap_or_default();
+            mounted.extend(files.into_iter().map(|file| format!("{folder}/{file}")));
+        }
+        for (setting, path) in settings(objects, workload) {
+            let is_path = PATHS.iter().any(|end| setting.ends_with(end)) || path.starts_with("sqlite://");
+            let path = path.trim_start_matches("sqlite://");
+            // What the process itself writes is on a volume of its own, under any name.
+            let is_there = mounted.contains(path) || (path.starts_with("/data/") && mounted.contains("/data"));
+            if is_path && !is_there {
+                errors.push(format!("{}: {setting} is {path}, which is not mounted", title(workload)));
+            }
+        }
+    }
+    errors
+}

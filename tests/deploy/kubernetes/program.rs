@@ -1,0 +1,69 @@
+//! The program beside the manifests: the settings that its roles know, and the secrets that `make-secrets.sh` makes with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::object::{ROLES, manifests};
+
+const FERRITE: &str = env!("CARGO_BIN_EXE_ferrite");
+/// A kubectl without a cluster: it knows no secret, and writes down those that are created.
+const KUBECTL: &str = r#"#!/bin/sh
+[ "$3" = create ] || exit 1
+printf '%s\n' "$*" >> "$KUBECTL_LOG"
+"#;
+
+/// Returns the variables that each role knows.
+pub(crate) fn settings() -> &'static BTreeMap<&'static str, BTreeSet<String>> {
+    static SETTINGS: OnceLock<BTreeMap<&str, BTreeSet<String>>> = OnceLock::new();
+    SETTINGS.get_or_init(|| ROLES.into_iter().map(|role| (role, settings_of(role))).collect())
+}
+
+fn settings_of(role: &str) -> BTreeSet<String> {
+    let output = Command::new(FERRITE).args([role, "--help"]).env_clear().output().unwrap();
+    assert!(output.status.success(), "{role} --help");
+    let help = String::from_utf8(output.stdout).unwrap();
+    let names = help.lines().filter_map(|line| line.trim().strip_prefix("[env: ")?.split(['=', ']']).next());
+    names.map(str::to_owned).collect()
+}
+
+/// Returns the secrets that `make-secrets.sh` makes, each with its keys.
+pub(crate) fn secrets() -> &'static BTreeMap<String, BTreeSet<String>> {
+    static SECRETS: OnceLock<BTreeMap<String, BTreeSet<String>>> = OnceLock::new();
+    SECRETS.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let log = make_secrets(folder.path());
+        log.lines().map(secret).collect()
+    })
+}
+
+/// Runs `make-secrets.sh` for a folder, and returns what it gives to kubectl, a command a line.
+pub(crate) fn make_secrets(folder: &Path) -> String {
+    let (kubectl, log) = (folder.join("kubectl"), folder.join("log"));
+    std::fs::write(&kubectl, KUBECTL).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&kubectl, mode).unwrap();
+    let output = Command::new(manifests().join("make-secrets.sh"))
+        .arg("ferrite")
+        .arg(folder.join("secrets"))
+        .env("FERRITE", FERRITE)
+        .env("KUBECTL", &kubectl)
+        .env("KUBECTL_LOG", &log)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::read_to_string(log).unwrap()
+}
+
+/// Reads `--namespace N create secret generic NAME --from-file=KEY=FILE…`, whose files must be there.
+fn secret(line: &str) -> (String, BTreeSet<String>) {
+    let words: Vec<&str> = line.split(' ').collect();
+    assert_eq!(words[..5], ["--namespace", "ferrite", "create", "secret", "generic"], "{line}");
+    let keys = words[6..].iter().map(|word| {
+        let (key, file) = word.strip_prefix("--from-file=").and_then(|pair| pair.split_once('=')).unwrap();
+        assert!(Path::new(file).metadata().is_ok_and(|metadata| metadata.len() > 0), "{file} is missing or empty");
+        key.to_owned()
+    });
+    (words[5].to_owned(), keys.collect())
+}

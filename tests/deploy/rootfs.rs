@@ -1,0 +1,129 @@
+//! The root file system of the image, as `deploy/image/rootfs.sh` assembles it, and commands that run in it.
+//!
+//! A command gets a mount namespace of its own: of root, or of a user namespace where the test is not run by root.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex, Weak};
+
+use tempfile::TempDir;
+
+/// The folder of the project.
+pub(crate) const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
+/// The user of the image.
+pub(crate) const USER: &str = "10001";
+
+/// Mounts the file system read-only, with the few devices of a container and a folder on `/data`, and runs a command in it: as the user of
+/// the image without any capability, or as the one user that there is. Arguments: the file system, the folder, the user, the command.
+const ENTER: &str = r#"
+set -eu
+root=$1 data=$2 user=$3
+shift 3
+mount --rbind "$root" "$root"
+mount --bind "$data" "$root/data"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+for device in null zero full random urandom; do
+    : >"$root/dev/$device"
+    mount --bind "/dev/$device" "$root/dev/$device"
+done
+mount --rbind /proc "$root/proc"
+mount -o remount,bind,ro "$root"
+[ -z "$user" ] || set -- --reuid="$user" --regid="$user" --clear-groups -- "$@"
+exec chroot "$root" setpriv --no-new-privs --bounding-set=-all --inh-caps=-all "$@"
+"#;
+
+/// The file system and the split binary in it. Removed when the last test drops it.
+pub(crate) struct Rootfs {
+    folder: TempDir,
+}
+
+impl Rootfs {
+    /// Returns the file system that the tests of this process share; none where it cannot be made, with the reason on the output.
+    pub(crate) fn shared() -> Option<Arc<Self>> {
+        static SHARED: Mutex<Weak<Rootfs>> = Mutex::new(Weak::new());
+        if let Some(reason) = missing() {
+            println!("left out: {reason}");
+            return None;
+        }
+        let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(rootfs) = shared.upgrade() {
+            return Some(rootfs);
+        }
+        let rootfs = Arc::new(Self { folder: tempfile::tempdir().unwrap() });
+        let binary = env!("CARGO_BIN_EXE_ferrite");
+        succeeds(script("deploy/dist.sh").arg(binary).arg(rootfs.dist()));
+        // The package of Ferrite makes its user by this one, which a machine with systemd has.
+        let users = "systemd-standalone-sysusers";
+        succeeds(script("deploy/image/rootfs.sh").arg(rootfs.dist().join("ferrite")).arg(rootfs.root()).arg(users));
+        *shared = Arc::downgrade(&rootfs);
+        Some(rootfs)
+    }
+
+    /// The folder with the split binary.
+    pub(crate) fn dist(&self) -> PathBuf {
+        self.folder.path().join("dist")
+    }
+
+    /// The file system.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// Returns a command that runs `words` in the file system, with `data` on `/data`.
+    pub(crate) fn command(&self, data: &Path, words: &[&str]) -> Command {
+        let mut command = in_namespace();
+        command.args(["sh", "-c", ENTER, "sh"]).arg(self.root()).arg(data);
+        command.arg(if is_root() { USER } else { "" }).args(words);
+        command
+    }
+}
+
+/// Returns the reason why the file system cannot be made or entered on this machine.
+fn missing() -> Option<String> {
+    let has = |program: &str| Command::new("which").arg(program).output().is_ok_and(|output| output.status.success());
+    if let Some(program) = ["apt-get", "dpkg-deb", "unshare", "objcopy"].into_iter().find(|program| !has(program)) {
+        return Some(format!("the program {program} is not installed"));
+    }
+    let entered = in_namespace().args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+    match entered {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(format!("no namespaces for this user: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Some(format!("unshare: {error}")),
+    }
+}
+
+/// True if root runs the tests.
+pub(crate) fn is_root() -> bool {
+    rustix::process::getuid().is_root()
+}
+
+/// A command in a mount namespace of its own, in which it is root.
+pub(crate) fn in_namespace() -> Command {
+    let mut command = Command::new("unshare");
+    command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    if !is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.arg("--mount");
+    command
+}
+
+/// A script of the project.
+pub(crate) fn script(path: &str) -> Command {
+    Command::new(Path::new(PROJECT).join(path))
+}
+
+/// Runs a command to its end and returns its output, which must be that of a success.
+#[track_caller]
+pub(crate) fn succeeds(command: &mut Command) -> String {
+    let output = ended(command);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Runs a command to its end.
+#[track_caller]
+pub(crate) fn ended(command: &mut Command) -> Output {
+    command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
