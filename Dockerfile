@@ -19,9 +19,11 @@ WORKDIR /build
 COPY --from=manifests /manifests ./
 RUN cargo build --release --locked --bin ferrite
 COPY . .
+# The commit of `ferrite_build_info`.
+ARG REVISION=unknown
 # Newer than what was built from the empty sources.
 RUN find . -path ./target -prune -o -type f -exec touch {} + \
-    && cargo build --release --locked --bin ferrite \
+    && FERRITE_COMMIT="${REVISION}" cargo build --release --locked --bin ferrite \
     && deploy/dist.sh target/release/ferrite target/dist
 
 FROM scratch AS symbols

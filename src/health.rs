@@ -14,7 +14,7 @@ use crate::launcher::{admin_sockets, probe};
 use crate::output::print_line;
 use crate::role::in_runtime;
 
-/// What to ask, and for how long.
+/// The process to ask, and the time that it has.
 #[derive(Args, Debug)]
 pub(crate) struct HealthArgs {
     /// Address of the private listener of a process: `HOST:PORT` or `unix:PATH`. Without it all processes of `ferrite up` are asked.

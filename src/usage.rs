@@ -5,6 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Command;
+use clap::error::ErrorKind;
 
 use crate::output::print_error;
 
@@ -13,10 +14,11 @@ const USAGE_STATUS: u8 = 2;
 
 /// Prints `error` of parsing the command line of this process with `command`, and returns the status to end with.
 pub(crate) fn report(error: &clap::Error, command: Command) -> ExitCode {
-    if !error.use_stderr() {
+    let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help || !error.use_stderr() {
         // Help or the version; a closed output is not an error.
         let _ = error.print();
-        return ExitCode::SUCCESS;
+        return if is_help { ExitCode::from(USAGE_STATUS) } else { ExitCode::SUCCESS };
     }
     let words = std::env::args().skip(1);
     print_error(&line(&error.to_string(), command, words));

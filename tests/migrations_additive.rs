@@ -42,12 +42,11 @@ fn objection(statement: &str) -> Option<&'static str> {
     if !changes[0].starts_with("ADD COLUMN ") || others.iter().any(|other| rest.contains(other)) {
         return Some("changes a table by something else than ADD COLUMN");
     }
-    let is_demanding = |change: &&str| change.contains("NOT NULL") && !change.contains(" DEFAULT ");
-    let is_unique = |change: &&str| change.contains(" UNIQUE") || change.contains("PRIMARY KEY");
-    if changes.iter().any(|change| is_demanding(&change)) {
+    if changes.iter().any(|change| change.contains("NOT NULL") && !change.contains(" DEFAULT ")) {
         return Some("adds a column that rows of old code do not have: it needs a default, or may be null");
     }
-    changes.iter().any(|change| is_unique(&change)).then_some("adds a column that must be unique")
+    let is_unique = changes.iter().any(|change| change.contains(" UNIQUE") || change.contains("PRIMARY KEY"));
+    is_unique.then_some("adds a column that must be unique")
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a measurement used: statements of the services, and CPU time by process.
+//! The cost of a measurement: statements of the services, and CPU time by process.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ pub(crate) struct Counters<'a> {
     cpu: CpuMeter,
 }
 
-/// What was used since.
+/// The cost of a measurement.
 pub(crate) struct Used {
     pub(crate) statements: f64,
     redis: Duration,

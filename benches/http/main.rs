@@ -72,7 +72,9 @@ impl Args {
 /// Measures one profile.
 async fn measure(profile: &str, site: &Site, args: &Args) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    println!("\n| {profile:10} | connections | requests/s |   p50, ms |   p99, ms | statements | of unknown | CPU of a request, µs");
+    println!(
+        "\n| {profile:10} | connections | requests/s |   p50, ms |   p99, ms | statements | of unknown | CPU of a request, µs"
+    );
     println!("|------------|------------:|-----------:|----------:|----------:|-----------:|-----------:|-");
     for connections in CONNECTIONS {
         let mut unknown = None;

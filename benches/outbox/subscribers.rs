@@ -86,5 +86,5 @@ pub(crate) fn serve<S: EventSink>(
     let server = Server::builder().add_service(EventSinkServer::new(sink)).serve_with_incoming(incoming);
     #[expect(clippy::disallowed_methods, reason = "the bench has no lifecycle")]
     let task = tokio::spawn(server);
-    Ok((channel(&Address::Unix(path), None), task))
+    Ok((channel(Address::Unix(path), None), task))
 }

@@ -18,7 +18,8 @@ class Service:
     """A service of a contract, with its methods as attributes."""
 
     def __init__(self, address, name):
-        self.channel = grpc.insecure_channel(address)
+        # For addresses such as `unix:/run/ferrite/repo.sock`, which name no host.
+        self.channel = grpc.insecure_channel(address, options=[("grpc.default_authority", "localhost")])
         pool = DescriptorPool(ProtoReflectionDescriptorDatabase(self.channel))
         self.descriptor = pool.FindServiceByName(name)
 

@@ -19,7 +19,7 @@ fn with_token<T>(message: T, token: &str) -> Result<Request<T>, Status> {
 ///
 /// # Errors
 /// When a service cannot be reached, or refuses the call: the code and the message say why.
-pub async fn open_issue(
+pub(super) async fn open_issue(
     (repo, issue): (Endpoint, Endpoint),
     token: &str,
     (owner, name): (&str, &str),

@@ -52,7 +52,7 @@ impl TestRepo {
 
     /// Creates an updater as a starting process does: it has no state but what is on disk.
     pub(crate) fn updater(&self) -> RefUpdater {
-        let subscriber = channel(&Address::Unix("/nonexistent/socket".into()), None);
+        let subscriber = channel(Address::Unix("/nonexistent/socket".into()), None);
         let subscribers = Subscribers::from([REPO_SVC, ISSUE_SVC, HOOK_SVC].map(|name| (name, subscriber.clone())));
         let relay = Relay::new(self.db.clone(), Clock::system(), subscribers);
         let (store, pool) = (Arc::clone(&self.store), self.pool.clone());

@@ -3,8 +3,8 @@
 //! Not here: signals. The binary translates them to [`Lifecycle::stop`].
 
 use std::future::Future;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;

@@ -54,7 +54,7 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
 pub fn check(config: &Config) -> Result<(), StartError> {
     let clock = Clock::system();
     let trust = config.trust.load(ServiceRole::RepoSvc, &clock)?;
-    signer(config, &trust, &clock).map_err(|error| error.of("FERRITE_GRANT_KEY_FILE"))?;
+    signer(config, &trust, &clock).map_err(|error| error.of("FERRITE_REPO_GRANT_KEY_FILE"))?;
     config.database.check()
 }
 
@@ -93,7 +93,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     };
     life.spawn("readiness", watch_readiness(probe, life.clone()));
 
-    let auth = trust.layer_with(None, Arc::new(state.token_authenticator.clone()));
+    let auth = trust.layer_with(trust.token_cache.clone(), Arc::new(state.token_authenticator.clone()));
     let router = rpc::register(GrpcServer::default(), state).into_router(auth, axum::Router::new(), &life);
     serve_all(listeners, router, trust.listener_options(), &life).await;
     last_use_writer.write().await;

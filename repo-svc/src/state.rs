@@ -19,9 +19,9 @@ use crate::config::Config;
 use crate::creation_limit::CreationLimit;
 use crate::placement::GitStores;
 use crate::store::{
-    AccountStore, AuditStore, AvatarStore, CollaboratorStore, DeployKeyStore, GitStoreTable, MigrationStore, OrganizationStore,
-    ProfileStore, PublicKeyStore, QuotaStore, RelationStore, ReleaseStore, RepositoryStore, SignInAddressStore,
-    TeamStore, TokenStore, TransferStore,
+    AccountStore, AuditStore, AvatarStore, CollaboratorStore, DeployKeyStore, GitStoreTable, MigrationStore,
+    OrganizationStore, ProfileStore, PublicKeyStore, QuotaStore, RelationStore, ReleaseStore, RepositoryStore,
+    SignInAddressStore, TeamStore, TokenStore, TransferStore,
 };
 
 /// The stores and services of this process.
@@ -82,8 +82,8 @@ impl AppState {
     ) -> Self {
         // Those of the git stores are added when it is known which there are.
         let subscribers = Subscribers::from([
-            ("issue-svc".into(), trust.channel(ServiceRole::IssueSvc, &config.issue_address)),
-            ("hook-svc".into(), trust.channel(ServiceRole::HookSvc, &config.hook_address)),
+            ("issue-svc", trust.channel(ServiceRole::IssueSvc, &config.issue_address)),
+            ("hook-svc", trust.channel(ServiceRole::HookSvc, &config.hook_address)),
         ]);
         let relay = Relay::new(db.clone(), clock.clone(), subscribers);
         let storage = trust.store_channel(&config.git_address);

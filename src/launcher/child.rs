@@ -133,7 +133,7 @@ impl Supervisor {
                 Err(error) => error.to_string(),
             };
             let role = self.spec.role;
-            tracing::warn!(role, ending = exit, "child ended");
+            tracing::warn!(child = role, ending = exit, "child ended");
             failures += 1;
             if failures >= MAX_START_ATTEMPTS && !self.all_ready.load(Ordering::SeqCst) {
                 let _ = self.events.send(ChildEvent::StartFailed(role, exit));
@@ -152,7 +152,7 @@ impl Supervisor {
 
     /// Waits for the child to exit and reports when it is ready. Returns the status of an exit that no command asked for.
     async fn wait(&mut self, mut child: Child) -> Option<ExitStatus> {
-        tracing::debug!(role = self.spec.role, pid = child.id(), "child started");
+        tracing::debug!(child = self.spec.role, pid = child.id(), "child started");
         // Taken out of the child, because `Child::wait` would close it, and the child stops when its standard input ends.
         let stdin = child.stdin.take();
         let mut is_ready = false;
@@ -172,13 +172,13 @@ impl Supervisor {
             drop(stdin);
             tokio::select! {
                 status = child.wait() => {
-                    tracing::debug!(role = self.spec.role, status = %status.unwrap_or_default(), "child stopped");
+                    tracing::debug!(child = self.spec.role, status = %status.unwrap_or_default(), "child stopped");
                     return None;
                 }
                 _ = self.commands.wait_for(|command| *command == ChildCommand::Kill) => {}
             }
         }
-        tracing::warn!(role = self.spec.role, "killing a child");
+        tracing::warn!(child = self.spec.role, "killing a child");
         let _ = child.kill().await;
         None
     }

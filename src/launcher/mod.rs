@@ -107,7 +107,7 @@ async fn watch(
                         notify_service_manager(NotifyState::Ready);
                     }
                 }
-                ChildEvent::Ready(role) => tracing::info!(role, "ready again"),
+                ChildEvent::Ready(role) => tracing::info!(child = role, "ready again"),
                 ChildEvent::StartFailed(role, status) => {
                     return Err(format!("{role} does not start ({status}); its message is above"));
                 }

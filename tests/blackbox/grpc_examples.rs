@@ -40,6 +40,7 @@ async fn run_python(cluster: &Cluster, token: &str, arguments: [&str; 2]) -> (St
         .arg(PYTHON_EXAMPLE)
         .args(arguments)
         .env_clear()
+        .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("FERRITE_REPO", cluster.address(Role::Repo).to_string())
         .env("FERRITE_ISSUE", cluster.address(Role::Issue).to_string())
         .env("FERRITE_TOKEN", token)

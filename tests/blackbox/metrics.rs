@@ -260,8 +260,8 @@ fn collect_names(folder: &Path, names: &mut BTreeSet<String>) {
             for rest in code.split("\"ferrite_").skip(1) {
                 let end = rest.find(|next: char| !(next.is_ascii_lowercase() || next.is_ascii_digit() || next == '_'));
                 let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
-                // Names of crates have one word, and prefixes end with an underscore.
-                if after.starts_with('"') && name.contains('_') && !name.ends_with('_') {
+                // Prefixes end with an underscore.
+                if after.starts_with('"') && !name.is_empty() && !name.ends_with('_') {
                     names.insert(format!("ferrite_{name}"));
                 }
             }

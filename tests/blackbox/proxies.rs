@@ -172,8 +172,7 @@ const MAX_COUNTERS: usize = 64;
 
 #[test]
 fn failures_from_many_addresses_do_not_make_others_forgotten() {
-    let settings =
-        vec![("FERRITE_GATEWAY_TRUSTED_PROXIES", "127.0.0.0/8"), ("FERRITE_RATE_LIMIT_COUNTERS", "64")];
+    let settings = vec![("FERRITE_GATEWAY_TRUSTED_PROXIES", "127.0.0.0/8"), ("FERRITE_RATE_LIMIT_COUNTERS", "64")];
     let cluster = Cluster::start(Profile::Embedded, &Options { settings, ..Options::default() });
     run(&cluster, many_counters(&cluster));
 }
@@ -325,7 +324,8 @@ async fn clients_of_one_ipv6_network_share_a_number_of_connections(cluster: &Clu
         // Fails if the connection is closed already.
         let _ = stream.write_all(format!("{header}{request}").as_bytes()).await;
         let mut answer = [0; 12];
-        let read = tokio::time::timeout(ANSWER_TIMEOUT, stream.read_exact(&mut answer)).await.expect("an answer or an end");
+        let read =
+            tokio::time::timeout(ANSWER_TIMEOUT, stream.read_exact(&mut answer)).await.expect("an answer or an end");
         (read.is_ok() && &answer == b"HTTP/1.1 200").then_some(stream)
     };
     let mut held = Vec::new();

@@ -64,7 +64,7 @@ impl Service {
             command.env(format!("FERRITE_{peer}_ADDRESS"), "127.0.0.1:1");
         }
         command.env("FERRITE_PUBLIC_URL", "http://127.0.0.1:3000").env("FERRITE_SECRET_KEY_FILE", "secret.key");
-        command.env("FERRITE_GRANT_KEY_FILE", "grant.pem").env("FERRITE_GIT_STORE_PATH", "git");
+        command.env("FERRITE_REPO_GRANT_KEY_FILE", "grant.pem").env("FERRITE_GIT_STORE_PATH", "git");
         command
     }
 
@@ -152,7 +152,7 @@ fn refused(command: &mut Command, status: i32, parts: &[&str]) {
     let line = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), line.lines().count()), (Some(status), 1), "{line}");
     assert!(output.stdout.is_empty(), "it bound an address: {output:?}");
-    assert!(line.starts_with("ferrite "), "{line}");
+    assert!(line.starts_with("ferrite"), "{line}");
     for part in parts {
         assert!(line.contains(part), "`{part}` is not in: {line}");
     }
@@ -238,10 +238,20 @@ fn missing_and_wrong_settings_end_a_process_with_one_line() {
             refused(&mut with("FERRITE_SECRET_KEY_FILE", "grant.pem"), FAILURE_STATUS, &["FERRITE_SECRET_KEY_FILE"]);
         }
         if role == Role::Repo {
-            refused(&mut with("FERRITE_GRANT_KEY_FILE", "repo-svc.pem"), FAILURE_STATUS, &["FERRITE_GRANT_KEY_FILE"]);
+            refused(
+                &mut with("FERRITE_REPO_GRANT_KEY_FILE", "repo-svc.pem"),
+                FAILURE_STATUS,
+                &["FERRITE_REPO_GRANT_KEY_FILE"],
+            );
         }
     }
     refused(ferrite().arg("serve"), USAGE_STATUS, &["serve"]);
+    let alone = outcome(&mut ferrite());
+    let help = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert!(
+        alone.status.code() == Some(USAGE_STATUS) && help.contains("Usage: ferrite") && help.contains("repo-svc"),
+        "{help}"
+    );
     refused(ferrite().args(["up", "--http"]), USAGE_STATUS, &["--http"]);
 }
 

@@ -12,6 +12,7 @@ mod object;
 mod program;
 mod rules;
 mod schema;
+mod starts;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

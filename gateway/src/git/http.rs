@@ -228,11 +228,8 @@ impl Authorized {
         body: Body,
         client: &HeaderMap,
     ) -> Result<http::Request<Body>, GitHttpError> {
-        let mut request = http::Request::builder()
-            .method(method)
-            .uri(path)
-            .body(body)
-            .map_err(|_| GitHttpError::Internal)?;
+        let mut request =
+            http::Request::builder().method(method).uri(path).body(body).map_err(|_| GitHttpError::Internal)?;
         self.grant.insert_into(request.headers_mut());
         if let Some(id) = request_id(client)
             && let Ok(id) = HeaderValue::from_str(id)

@@ -26,6 +26,8 @@ use tower::Service;
 
 /// Deadline for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause before another attempt while the store, which may be restarting, refuses connections.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// Idle connections are closed after this time. Shorter than git-svc's own idle timeout, so that the pool does not hand out a
 /// connection that git-svc is closing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -141,10 +143,23 @@ impl Service<Uri> for Connector {
         let Self { stores, credentials } = self.clone();
         Box::pin(async move {
             let address = stores.of(uri.host().unwrap_or_default()).map_err(io::Error::other)?;
-            let stream = tokio::time::timeout(CONNECT_TIMEOUT, credentials.connect(&address)).await??;
-            Ok(PooledStream(TokioIo::new(stream)))
+            let deadline = tokio::time::Instant::now() + CONNECT_TIMEOUT;
+            loop {
+                match tokio::time::timeout_at(deadline, credentials.connect(&address)).await? {
+                    Ok(stream) => return Ok(PooledStream(TokioIo::new(stream))),
+                    Err(error) if is_closed(&error) && tokio::time::Instant::now() + RECONNECT_PAUSE < deadline => {
+                        tokio::time::sleep(RECONNECT_PAUSE).await;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
         })
     }
+}
+
+/// Returns whether nothing listens on the port, or on the socket.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
 }
 
 /// A connection in the pool.

@@ -46,7 +46,7 @@ impl ProtectionTable {
 
     /// Returns the rules of a repository.
     pub(crate) async fn list(&self, repository: RepositoryId) -> Result<Rules, DbError> {
-        let rows: Vec<Row> = self.db.all(LIST, &args![repository]).await?;
+        let rows: Vec<Row> = self.db.lookup_all(LIST, &args![repository]).await?;
         let mut rules: Vec<Rule> = Vec::new();
         for row in rows {
             let is_next = rules.last().is_none_or(|rule| rule.id != row.id);

@@ -61,8 +61,10 @@ pub(crate) struct NextNumber {
     pub(crate) is_wiki: bool,
 }
 
-/// Age up to which a number of repositories is given again: counting reads the whole table.
+/// Age up to which a large number of repositories is given again: counting reads the whole table.
 const MAX_COUNT_AGE: Duration = Duration::from_secs(60);
+/// Number of repositories from which on it is large.
+const MIN_KEPT_COUNT: i64 = 10_000;
 
 /// The `repositories` table.
 #[derive(Clone, Debug)]
@@ -78,10 +80,11 @@ impl RepositoryTable {
         Self { db, count: Arc::default() }
     }
 
-    /// Returns the number of repositories on a store, without deleted ones and wikis. It is up to a minute old.
+    /// Returns the number of repositories on a store, without deleted ones and wikis. A large one is up to a minute old.
     pub(crate) async fn count(&self, store: &str) -> Result<i64, DbError> {
         let last = *self.count.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((counted, count)) = last
+            && count >= MIN_KEPT_COUNT
             && counted.elapsed() < MAX_COUNT_AGE
         {
             return Ok(count);
@@ -93,7 +96,7 @@ impl RepositoryTable {
 
     /// Returns the row of a repository, deleted ones included.
     pub(crate) async fn find(&self, id: RepositoryId) -> Result<Option<RepositoryRow>, DbError> {
-        self.db.optional(FIND, &args![id]).await
+        self.db.lookup(FIND, &args![id]).await
     }
 
     /// Inserts a repository unless it has a row, and returns the row.

@@ -60,9 +60,8 @@ impl OwnStore {
                 self.name
             );
         }
-        let is_grpc = headers
-            .get(header::CONTENT_TYPE)
-            .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
+        let is_grpc =
+            headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
         let error = RpcError::from(GitError::WrongStore);
         if is_grpc { Status::from(error).into_http() } else { ErrorResponse::from(error).into_response() }
     }

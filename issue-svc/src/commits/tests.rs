@@ -431,7 +431,8 @@ async fn replicas_that_claim_at_once_get_different_scans() {
         let claim = || setup.queue.claim(START_US);
         let claims = tokio::join!(claim(), claim(), claim(), claim());
         let claims = [claims.0, claims.1, claims.2, claims.3];
-        let mut claimed: Vec<_> = claims.into_iter().map(|claim| claim.unwrap().map(|scan| scan.repository.0)).collect();
+        let mut claimed: Vec<_> =
+            claims.into_iter().map(|claim| claim.unwrap().map(|scan| scan.repository.0)).collect();
         claimed.sort_unstable();
         assert_eq!(claimed, [Some(1), Some(2), Some(3), Some(4)]);
     })

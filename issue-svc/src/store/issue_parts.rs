@@ -1,4 +1,4 @@
-//! What shows in issues beside their own rows: labels, milestone, branches. They come with the issues in one statement.
+//! The parts of issues beside their own rows: labels, milestone, branches. They come with the issues in one statement.
 //!
 //! Each part is looked up by the key of one issue at a time, in subqueries and joins: however large the planner thinks a page is, it
 //! cannot choose to read a whole table. Labels come as lines of one text, as both databases can make it; names have no ends of lines.
@@ -6,7 +6,6 @@
 use ferrite_proto::id::RepositoryId;
 use sqlx::FromRow;
 
-use super::issues::IssueRow;
 use crate::model::{FullIssue, Issue, Label, Milestone, PullRequest};
 
 /// The columns of the parts.
@@ -30,8 +29,7 @@ pub(super) const FROM: &str = " FROM issues LEFT JOIN milestones ON milestones.i
 /// Begins a statement of the parts of one issue alone; their columns follow.
 pub(super) const SELECT_OF_ONE: &str = "SELECT issues.id AS issue_id";
 /// The tables of such a statement; the id of the milestone follows.
-pub(super) const FROM_ONE: &str =
-    " FROM issues LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id LEFT JOIN milestones ON milestones.id = ";
+pub(super) const FROM_ONE: &str = " FROM issues LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id LEFT JOIN milestones ON milestones.id = ";
 
 /// The parts of one issue.
 #[derive(FromRow)]
@@ -50,24 +48,6 @@ pub(super) struct PartsRow {
     milestone_created_us: Option<i64>,
     milestone_open_count: Option<i64>,
     milestone_closed_count: Option<i64>,
-}
-
-/// An issue with its parts.
-#[derive(FromRow)]
-pub(super) struct FullIssueRow {
-    #[sqlx(flatten)]
-    issue: IssueRow,
-    #[sqlx(flatten)]
-    parts: PartsRow,
-    /// Entries of the whole list, in the statements that count it.
-    #[sqlx(default)]
-    pub(super) total: Option<i64>,
-}
-
-impl From<FullIssueRow> for FullIssue {
-    fn from(row: FullIssueRow) -> Self {
-        row.parts.complete(row.issue.into())
-    }
 }
 
 impl PartsRow {

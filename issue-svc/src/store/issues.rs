@@ -8,7 +8,7 @@ use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use sqlx::FromRow;
 
 use super::IssueStore;
-use super::issue_parts::{self, FullIssueRow, PartsRow};
+use super::issue_parts::{self, PartsRow};
 use super::listed_texts::listed_text;
 use super::reader::Reader;
 use crate::model::{Class, FullIssue, Issue, NewIssue};
@@ -79,6 +79,24 @@ impl From<IssueRow> for Issue {
             updated_us: row.updated_us,
             closed_us: row.closed_us,
         }
+    }
+}
+
+/// An issue with its parts.
+#[derive(FromRow)]
+pub(super) struct FullIssueRow {
+    #[sqlx(flatten)]
+    issue: IssueRow,
+    #[sqlx(flatten)]
+    parts: PartsRow,
+    /// Entries of the whole list, in the statements that count it.
+    #[sqlx(default)]
+    pub(super) total: Option<i64>,
+}
+
+impl From<FullIssueRow> for FullIssue {
+    fn from(row: FullIssueRow) -> Self {
+        row.parts.complete(row.issue.into())
     }
 }
 
@@ -169,7 +187,7 @@ impl IssueStore {
         let mut query = Query::new("SELECT ");
         query.push(COLUMNS).push(issue_parts::COLUMNS).push(issue_parts::FROM);
         query.push(" WHERE issues.repository_id = ").bind(repository).push(" AND issues.number = ").bind(number);
-        let row: Option<FullIssueRow> = self.db.optional(query.sql(), query.args()).await?;
+        let row: Option<FullIssueRow> = self.db.lookup(query.sql(), query.args()).await?;
         Ok(row.map(FullIssue::from))
     }
 

@@ -4,6 +4,10 @@
 //! once more. A connection whose statement ended well needs no ping: it goes to the stack, and the next statement takes the one that was
 //! used last. All others go back to the pool: after a failure, after a caller that was cancelled, and after a transaction.
 //!
+//! A quarter of the connections is for lookups, whose statements are planned once for each connection. Else PostgreSQL compares the cost
+//! of such a plan with that of plans for given arguments, also of times when the tables were smaller, and may plan a lookup for each
+//! execution, which takes several times as long as the lookup itself.
+//!
 //! Not here: running statements, which is in `query`.
 
 use std::collections::VecDeque;
@@ -34,6 +38,8 @@ pub(super) struct PgConnections(Arc<Inner>);
 
 struct Inner {
     pool: PgPool,
+    /// The connections for lookups; `None` if this pool is for them, too.
+    lookups: Option<PgConnections>,
     /// As many as the pool may have connections. A caller with a permit waits for nobody else.
     permits: Arc<Semaphore>,
     /// Connections between two statements, the one used last at the end.
@@ -61,10 +67,17 @@ impl std::fmt::Debug for PgConnections {
 }
 
 impl PgConnections {
-    /// Takes connections from `pool`, which nothing else may use, at most `max_connections` at once.
-    pub(super) fn new(pool: PgPool, max_connections: u32) -> Self {
-        let permits = usize::try_from(max_connections).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
-        Self(Arc::new(Inner { pool, permits: Arc::new(Semaphore::new(permits)), idle: Mutex::default() }))
+    /// Takes connections from `pool`, and those for lookups from `lookups`. Nothing else may use the pools.
+    pub(super) fn new(pool: PgPool, lookups: Option<PgPool>) -> Self {
+        let permits = usize::try_from(pool.options().get_max_connections()).unwrap_or(usize::MAX);
+        let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
+        let lookups = lookups.map(|pool| Self::new(pool, None));
+        Self(Arc::new(Inner { pool, lookups, permits, idle: Mutex::default() }))
+    }
+
+    /// Returns the number of connections of `max_connections` that are for lookups.
+    pub(super) fn lookup_share(max_connections: u32) -> u32 {
+        if max_connections < 2 { 0 } else { (max_connections / 4).max(1) }
     }
 
     /// Returns the pool, for its settings.
@@ -72,11 +85,23 @@ impl PgConnections {
         &self.0.pool
     }
 
+    /// Returns the connections for lookups.
+    pub(super) fn lookups(&self) -> &Self {
+        self.0.lookups.as_ref().unwrap_or(self)
+    }
+
+    /// Returns the largest number of connections.
+    pub(super) fn max_connections(&self) -> u32 {
+        let lookups = self.0.lookups.as_ref().map_or(0, Self::max_connections);
+        self.0.pool.options().get_max_connections() + lookups
+    }
+
     /// Returns the number of open connections, and how many of them are in use.
     pub(super) fn counts(&self) -> (u32, u32) {
         let open = self.0.pool.size();
         let waiting = u32::try_from(self.0.pool.num_idle() + self.idle().len()).unwrap_or(u32::MAX);
-        (open, open.saturating_sub(waiting))
+        let (more, more_in_use) = self.0.lookups.as_ref().map_or((0, 0), Self::counts);
+        (open + more, open.saturating_sub(waiting) + more_in_use)
     }
 
     /// Takes a free connection, or opens one.
@@ -162,6 +187,9 @@ impl PgConnections {
             let closed = self.0.pool.close();
             drop(std::mem::take(&mut *self.idle()));
             closed.await;
+            if let Some(lookups) = &self.0.lookups {
+                lookups.close().await;
+            }
         })
     }
 

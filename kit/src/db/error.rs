@@ -72,10 +72,11 @@ impl DbError {
             | sqlx::Error::Protocol(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed => true,
-            // Classes 08 (connection exception) and 57P (operator intervention), and too_many_connections.
-            sqlx::Error::Database(error) => error
-                .code()
-                .is_some_and(|code| code.starts_with("08") || code.starts_with("57P") || code == "53300"),
+            // Classes 08 (connection exception) and 57P (operator intervention), too_many_connections, and a transaction that was
+            // idle for too long.
+            sqlx::Error::Database(error) => error.code().is_some_and(|code| {
+                code.starts_with("08") || code.starts_with("57P") || code == "53300" || code == "25P03"
+            }),
             _ => false,
         }
     }
@@ -122,7 +123,9 @@ impl DbError {
 fn schema_text(error: &MigrateError) -> String {
     match error {
         MigrateError::VersionMissing(version) => {
-            format!("newer than this program, which does not know migration {version}: run the newer program")
+            format!(
+                "newer than this program, which does not know migration {version}: run the newer program, or allow it for the way back"
+            )
         }
         MigrateError::VersionNotPresent(version) => {
             format!("older than this program, migration {version} is missing: run it without FERRITE_NO_MIGRATE once")

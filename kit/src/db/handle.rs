@@ -37,12 +37,36 @@ pub(super) const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMME
 const POSTGRES_DURABLE: &str = "BEGIN";
 const POSTGRES_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit TO OFF";
 
-/// Settings of a PostgreSQL connection. Compiling a plan and starting workers for it takes longer than any of our statements.
-const POSTGRES_SESSION: &str = "SET jit = off; SET max_parallel_workers_per_gather = 0";
+/// Settings of a PostgreSQL connection. Compiling a plan and starting workers for it takes longer than any of our statements. A process
+/// that hangs, or whose machine is gone, loses the locks of its open transaction: others wait for them.
+const POSTGRES_SESSION: &str =
+    "SET jit = off; SET max_parallel_workers_per_gather = 0; SET idle_in_transaction_session_timeout = '15s'";
+const POSTGRES_LOOKUP_SESSION: &str =
+    "SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan";
 
 /// Counts statements in the metrics of the process: `kind` is `statement`, or `transaction` for those that begin or end one.
 pub(super) fn count_statement(kind: &'static str) {
     metrics::counter!("ferrite_db_statements_total", "kind" => kind).increment(1);
+}
+
+/// Returns the settings of a pool whose connections begin with `session`.
+fn postgres_pool(max_connections: u32, session: &'static str) -> PgPoolOptions {
+    let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(ACQUIRE_TIMEOUT);
+    // A connection that was used a moment ago is not pinged first: that would double the round trips of each query.
+    let pool = pool.test_before_acquire(false).before_acquire(|connection, used| {
+        Box::pin(async move {
+            if used.idle_for >= PING_AFTER_IDLE {
+                connection.ping().await?;
+            }
+            Ok(true)
+        })
+    });
+    pool.after_connect(move |connection, _| {
+        Box::pin(async move {
+            connection.execute(session).await?;
+            Ok(())
+        })
+    })
 }
 
 /// A row that both drivers can decode. Every type that derives [`FromRow`] implements it.
@@ -92,24 +116,10 @@ impl Db {
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
             let options = PgConnectOptions::from_str(text).map_err(|_| DbError::Url)?;
             let options = options.statement_cache_capacity(MAX_PREPARED_STATEMENTS);
-            let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(ACQUIRE_TIMEOUT);
-            // A connection that was used a moment ago is not pinged first: that would double the round trips of each query.
-            let pool = pool.test_before_acquire(false).before_acquire(|connection, used| {
-                Box::pin(async move {
-                    if used.idle_for >= PING_AFTER_IDLE {
-                        connection.ping().await?;
-                    }
-                    Ok(true)
-                })
-            });
-            let pool = pool.after_connect(|connection, _| {
-                Box::pin(async move {
-                    connection.execute(POSTGRES_SESSION).await?;
-                    Ok(())
-                })
-            });
-            let pool = pool.connect_with(options).await?;
-            return Ok(Self::with_pools(Pools::Postgres(PgConnections::new(pool, max_connections))));
+            let share = PgConnections::lookup_share(max_connections);
+            let pool = postgres_pool(max_connections - share, POSTGRES_SESSION).connect_with(options.clone()).await?;
+            let lookups = (share > 0).then(|| postgres_pool(share, POSTGRES_LOOKUP_SESSION).connect_lazy_with(options));
+            return Ok(Self::with_pools(Pools::Postgres(PgConnections::new(pool, lookups))));
         }
         if text.starts_with("sqlite://") {
             return Self::open_sqlite(text).await;
@@ -171,9 +181,7 @@ impl Db {
     /// # Errors
     /// When no connection is free in time, or the database cannot be reached.
     pub fn begin(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
-        Box::pin(async move {
-            self.begin_with(POSTGRES_DURABLE, SQLITE_DURABLE).await
-        })
+        Box::pin(async move { self.begin_with(POSTGRES_DURABLE, SQLITE_DURABLE).await })
     }
 
     /// Begins a write transaction whose commit does not wait for the disk. A crash of the machine (not of the process) may undo it,
@@ -182,9 +190,7 @@ impl Db {
     /// # Errors
     /// As those of [`Db::begin`].
     pub fn begin_relaxed(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
-        Box::pin(async move {
-            self.begin_with(POSTGRES_RELAXED, SQLITE_RELAXED).await
-        })
+        Box::pin(async move { self.begin_with(POSTGRES_RELAXED, SQLITE_RELAXED).await })
     }
 
     async fn begin_with(&self, postgres: &'static str, sqlite: &'static str) -> Result<Tx, DbError> {
@@ -217,7 +223,7 @@ impl Db {
     /// Returns the largest number of connections.
     pub(super) fn max_connections(&self) -> u32 {
         match &self.pools {
-            Pools::Postgres(connections) => connections.pool().options().get_max_connections(),
+            Pools::Postgres(connections) => connections.max_connections(),
             Pools::Sqlite { .. } => MAX_SQLITE_READERS + 1,
         }
     }

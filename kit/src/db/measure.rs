@@ -4,17 +4,12 @@
 //! constants: values are bound apart from it and are recorded nowhere.
 
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::{Instrument, Span, field};
 
 use super::error::DbError;
-use super::handle::Db;
-use crate::lifecycle::Lifecycle;
 use crate::telemetry;
-
-/// Time between two looks at the connections of a pool.
-const POOL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Names of the database systems in spans, and of their pools in metrics.
 pub(super) const POSTGRES: &str = "postgresql";
@@ -59,26 +54,6 @@ pub(super) async fn measured_wait<T>(
         metrics::counter!("ferrite_db_pool_timeouts_total", "pool" => pool).increment(1);
     }
     result
-}
-
-impl Db {
-    /// Measures the connections of this database until `life` stops.
-    pub fn report_connections(&self, life: &Lifecycle) {
-        let (db, watched) = (self.clone(), life.clone());
-        life.spawn("pool metrics", async move {
-            let pool = db.pick(POSTGRES, SQLITE);
-            metrics::gauge!("ferrite_db_pool_max_connections", "pool" => pool).set(f64::from(db.max_connections()));
-            while !watched.is_stopping() {
-                let (open, in_use) = db.connections();
-                metrics::gauge!("ferrite_db_pool_connections", "pool" => pool).set(f64::from(open));
-                metrics::gauge!("ferrite_db_pool_connections_in_use", "pool" => pool).set(f64::from(in_use));
-                tokio::select! {
-                    () = watched.stopping() => {}
-                    () = tokio::time::sleep(POOL_INTERVAL) => {}
-                }
-            }
-        });
-    }
 }
 
 fn statement_span(system: &'static str, sql: &str) -> Span {

@@ -15,6 +15,7 @@ mod handle;
 mod lock;
 mod measure;
 mod migrate;
+mod pool_metrics;
 mod query;
 mod reach;
 mod value;

@@ -62,6 +62,14 @@ macro_rules! read_postgres {
     }};
 }
 
+/// The kind of a query, which decides how PostgreSQL plans it.
+#[derive(Clone, Copy, Debug)]
+enum QueryKind {
+    Any,
+    /// Planned without regard to the arguments.
+    Lookup,
+}
+
 /// A row of one of the drivers, before its type is known. The functions that fetch have no type parameters and return boxed
 /// futures, so that the drivers are compiled once, in this crate, and not again for every type of row in every service.
 enum RawRow {
@@ -125,12 +133,29 @@ impl Db {
         self.fetch_optional(sql, args).await?.map(|row| row.read()).transpose()
     }
 
+    /// Returns the first row of a lookup, if there is one: a query whose best plan does not depend on its arguments, because it finds few
+    /// rows by keys. On PostgreSQL it is planned once for each connection.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn lookup<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
+        Ok(self.fetch_all(sql, args, QueryKind::Lookup).await?.read()?.into_iter().next())
+    }
+
+    /// Returns all rows of a lookup, as [`Db::lookup`]. No limit that is an argument may decide about its plan.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn lookup_all<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
+        self.fetch_all(sql, args, QueryKind::Lookup).await?.read()
+    }
+
     /// Returns all rows of a query. The caller must limit their number.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn all<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
-        self.fetch_all(sql, args).await?.read()
+        self.fetch_all(sql, args, QueryKind::Any).await?.read()
     }
 
     /// Runs one writing statement in a transaction of its own and returns the number of affected rows.
@@ -215,11 +240,20 @@ impl Db {
         Box::pin(measured(self.pick(POSTGRES, SQLITE), sql, run))
     }
 
-    fn fetch_all<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<RawRows, DbError>> {
+    fn fetch_all<'a>(
+        &'a self,
+        sql: &'a str,
+        args: &'a [Value],
+        kind: QueryKind,
+    ) -> BoxFuture<'a, Result<RawRows, DbError>> {
         self.count();
         let run = async move {
             Ok(match &self.pools {
                 Pools::Postgres(connections) => {
+                    let connections = match kind {
+                        QueryKind::Any => connections,
+                        QueryKind::Lookup => connections.lookups(),
+                    };
                     RawRows::Postgres(read_postgres!(connections, fetch_all, sql, args))
                 }
                 Pools::Sqlite { read, .. } => RawRows::Sqlite(sqlite(sql, args).fetch_all(read).await?),

@@ -481,3 +481,19 @@ async fn a_full_disk_is_reported_and_later_writes_succeed() {
     let (count,): (i64,) = db.one("SELECT COUNT(*) FROM samples", &[]).await.unwrap();
     assert_eq!(count, 1);
 }
+
+#[tokio::test]
+async fn a_transaction_that_waits_for_its_process_too_long_is_ended() {
+    on_each(|test| async move {
+        if test.db.pick(false, true) {
+            return;
+        }
+        let mut tx = test.db.begin().await.unwrap();
+        let limit: (String,) = tx.one("SHOW idle_in_transaction_session_timeout", &[]).await.unwrap();
+        assert_eq!(limit.0, "15s");
+        tx.execute("SET LOCAL idle_in_transaction_session_timeout = '100ms'", &[]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert!(tx.one::<(i64,)>("SELECT 1::BIGINT", &[]).await.unwrap_err().is_unavailable());
+    })
+    .await;
+}

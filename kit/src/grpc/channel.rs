@@ -3,25 +3,22 @@
 //! Not here: which replica gets a call (`replicas`), and retries (`retry`).
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ferrite_proto::ServiceRole;
 use http::{HeaderValue, Request};
 use tokio::task::JoinSet;
 use tonic::body::Body;
 use tower::Service;
 use tracing::Instrument;
 
+use super::channel_credentials::ChannelCredentials;
 use super::discovery::{Discovery, Resolver, system_resolver};
 use super::replicas::{CallResult, ReplicaSet};
 use super::retry;
-use crate::net::{Address, ServiceAddresses, Stream};
-use crate::service_key::ServiceTokenSource;
+use crate::net::ServiceAddresses;
 use crate::telemetry::{self, ClientCall};
-use crate::tls::ClientTls;
 
 /// A client channel to one service; cheap to clone. Connects when it is first used, and again after a connection is lost. Calls are
 /// spread over the replicas of the service that serve. Each call gets a deadline, the current trace and a service token; calls that
@@ -34,50 +31,6 @@ struct Inner {
     credentials: Option<ChannelCredentials>,
     /// The search for replicas. Ends with the last clone of the channel.
     _discovery: JoinSet<()>,
-}
-
-/// Proofs of this process's role to one service: a token on every request, and a certificate on the connection where TLS is on.
-#[derive(Clone, Debug)]
-pub struct ChannelCredentials {
-    token_source: Arc<ServiceTokenSource>,
-    audience: ServiceRole,
-    tls: Option<ClientTls>,
-}
-
-impl ChannelCredentials {
-    /// Returns credentials for a service with the role `audience`, without TLS.
-    #[must_use]
-    pub fn new(token_source: Arc<ServiceTokenSource>, audience: ServiceRole) -> Self {
-        Self { token_source, audience, tls: None }
-    }
-
-    /// Returns these credentials with TLS over TCP, if there is a certificate.
-    #[must_use]
-    pub fn with_tls(self, tls: Option<ClientTls>) -> Self {
-        Self { tls, ..self }
-    }
-
-    /// Returns the token of a request.
-    #[must_use]
-    pub fn token(&self) -> Arc<str> {
-        self.token_source.token(self.audience)
-    }
-
-    /// Opens a connection, over TCP with TLS where it is on.
-    ///
-    /// # Errors
-    /// When the connection is refused, the address does not resolve, or one side does not accept the certificate of the other.
-    pub async fn connect(&self, address: &Address) -> std::io::Result<Stream> {
-        match &self.tls {
-            Some(tls) => address.connect_with_tls(tls).await,
-            None => address.connect().await,
-        }
-    }
-
-    /// Opens a connection to `socket`, one of those that the host of `address` stands for.
-    pub(super) async fn connect_to(&self, address: &Address, socket: SocketAddr) -> std::io::Result<Stream> {
-        address.connect_to(socket, self.tls.as_ref()).await
-    }
 }
 
 impl std::fmt::Debug for Channel {
@@ -121,7 +74,7 @@ impl Service<Request<Body>> for Channel {
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let callee = self.0.credentials.as_ref().map_or("unknown", |credentials| credentials.audience.as_str());
+        let callee = self.0.credentials.as_ref().map_or("unknown", |credentials| credentials.audience().as_str());
         let call = ClientCall::begin(callee, request.uri().path());
         let span = call.span();
         span.in_scope(|| telemetry::inject(request.headers_mut()));

@@ -15,7 +15,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::channel::ChannelCredentials;
+use super::channel_credentials::ChannelCredentials;
 use super::replicas::{Health, Replica, ReplicaSet, Target};
 use crate::net::ServiceAddresses;
 
@@ -126,10 +126,11 @@ impl Discovery {
         }
         // Replicas with connections stay, the answers of a name server come in any order.
         targets.sort_by_key(|target| !old.iter().any(|replica| replica.target == *target));
-        let known = |target: &Target| old.iter().find(|replica| replica.target == *target).map(Arc::clone);
-        let new = targets.into_iter().take(MAX_REPLICAS).map(|target| {
-            known(&target).unwrap_or_else(|| Arc::new(Replica::new(target, self.credentials.as_ref())))
-        });
+        let known = |target: &Target| old.iter().find(|replica| replica.target == *target).cloned();
+        let new = targets
+            .into_iter()
+            .take(MAX_REPLICAS)
+            .map(|target| known(&target).unwrap_or_else(|| Arc::new(Replica::new(target, self.credentials.as_ref()))));
         self.replicas.replace(new.collect());
     }
 

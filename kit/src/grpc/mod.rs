@@ -4,16 +4,18 @@
 //! Not here: the server side, which is in [`crate::server`].
 
 mod channel;
+mod channel_credentials;
 mod discovery;
+mod repeatable_body;
 mod replicas;
 mod retry;
 mod store_channel;
 mod timeout;
-mod unsent_body;
 
 #[cfg(test)]
 mod tests;
 
-pub use channel::{Channel, ChannelCredentials, channel};
+pub use channel::{Channel, channel};
+pub use channel_credentials::ChannelCredentials;
 pub use store_channel::{StoreChannel, for_store};
 pub(crate) use timeout::call_deadline;

@@ -18,7 +18,7 @@ use tonic::transport::Endpoint;
 use tonic::{ConnectError, Status};
 use tower::{ServiceExt, service_fn};
 
-use super::channel::ChannelCredentials;
+use super::channel_credentials::ChannelCredentials;
 use super::timeout::LONG_DEADLINE;
 use crate::net::{Address, Stream};
 
@@ -47,12 +47,12 @@ pub(super) struct Target {
 /// How a replica does, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
-    /// It has not been asked yet.
+    /// Not asked yet.
     Unknown,
     Serving,
-    /// It answers that it is starting, stopping, or without its database. Calls that it has go on.
+    /// Answers that it is starting, stopping, or without its database. Calls that it has go on.
     NotServing,
-    /// It refuses connections or does not answer. Reads that it has are sent to another one.
+    /// Refuses connections or does not answer. Reads that it has are sent to another one.
     Unreachable,
 }
 
@@ -125,6 +125,10 @@ impl Replica {
         }
         let Target { address, socket } = &self.target;
         match (old, health) {
+            // It may be starting, as this process is.
+            (Health::Unknown, Health::Unreachable) => {
+                tracing::info!(%address, ?socket, "a replica cannot be reached yet");
+            }
             (_, Health::Unreachable) => tracing::warn!(%address, ?socket, "a replica cannot be reached"),
             (Health::Unreachable, _) => tracing::info!(%address, ?socket, "a replica can be reached again"),
             _ => tracing::debug!(%address, ?socket, ?health, "a replica"),
@@ -212,7 +216,7 @@ impl ReplicaSet {
             };
             (rank, replica.in_flight.load(Ordering::Relaxed))
         });
-        best.map(Arc::clone)
+        best.cloned()
     }
 
     /// Notes that a call of `replica` failed with `error`. A replica that takes no connection gets no call until it answers again.

@@ -1,7 +1,8 @@
 //! Calls to a service with several replicas: repeated elsewhere where that is safe, within one deadline.
 //!
 //! A call that changes nothing is repeated on `UNAVAILABLE` and on failures of the connection, by another replica at once and after a
-//! delay by any. Any other call is repeated only if it was never sent.
+//! delay by any. Any other call is repeated only if it was never sent, or the service says that it has
+//! not begun with it.
 //!
 //! Not here: retries of writes that may have been carried out. Their callers repeat them, with an idempotency key.
 
@@ -16,9 +17,9 @@ use rand::Rng;
 use tonic::body::Body;
 use tonic::{Status, TimeoutExpired};
 
+use super::repeatable_body::RepeatableBody;
 use super::replicas::{CallResult, Replica, ReplicaSet};
 use super::timeout::call_deadline;
-use super::unsent_body::UnsentBody;
 use crate::telemetry::ClientCall;
 
 /// Deadline of an outgoing call whose `grpc-timeout` is absent or later.
@@ -74,10 +75,27 @@ fn is_timeout(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Sends a call that may change something. It goes to another replica, or over a new connection, if it was not sent before.
+/// Returns whether the service has not begun with the call: it said that it takes no more of them on the connection, and which were the
+/// last (RFC 9113, section 6.8), or refused this one (section 8.7).
+fn is_not_begun(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            let is_stopped = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+            return error.is_remote() && (is_refused || is_stopped);
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Sends a call that may change something. If the service has not begun with it, it goes to another replica at once, or to the same one
+/// after a while: a git store has a single process, which may be restarting.
 async fn send_once(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
     let (parts, body) = request.into_parts();
-    let body = UnsentBody::new(body);
+    let body = RepeatableBody::new(body);
+    let mut delays = RETRY_DELAYS_MS.iter();
     let mut tried: Vec<Arc<Replica>> = Vec::new();
     loop {
         let replica = match replicas.pick(&tried).await {
@@ -88,8 +106,14 @@ async fn send_once(replicas: &ReplicaSet, request: Request<Body>) -> CallResult 
         let Err(error) = &result else { return result };
         replicas.note_failure(&replica, error);
         tried.push(replica);
-        if !body.is_unsent() || is_timeout(error) || tried.len() >= MAX_TRIED_AT_ONCE {
+        let is_safe = body.is_unsent() || (is_not_begun(error) && body.is_whole());
+        if !is_safe || is_timeout(error) {
             return result;
+        }
+        if tried.len() >= MAX_TRIED_AT_ONCE || !replicas.has_other(&tried) {
+            let Some(delay) = delays.next() else { return result };
+            pause(*delay).await;
+            tried.clear();
         }
         ClientCall::retried(parts.uri.path());
     }
@@ -114,11 +138,16 @@ async fn send_with_retries(replicas: &ReplicaSet, request: Request<Body>) -> Cal
         }
         let Some(delay) = delays.next() else { return result };
         ClientCall::retried(parts.uri.path());
-        let jittered = rand::rng().random_range(delay / 2..=*delay);
-        tokio::time::sleep(Duration::from_millis(jittered)).await;
+        pause(*delay).await;
         // The last one failed a moment ago; the others have had a rest.
         tried = tried.pop().into_iter().collect();
     }
+}
+
+/// Waits for a random time of at most `delay` milliseconds, and at least half of it.
+async fn pause(delay: u64) {
+    let jittered = rand::rng().random_range(delay / 2..=delay);
+    tokio::time::sleep(Duration::from_millis(jittered)).await;
 }
 
 /// Sends one attempt to a replica that is not in `tried`, if there is one, and adds it.

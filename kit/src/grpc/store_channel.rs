@@ -11,7 +11,8 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 
-use super::channel::{Channel, ChannelCredentials, channel};
+use super::channel::{Channel, channel};
+use super::channel_credentials::ChannelCredentials;
 use crate::net::{NoStoreAddress, StoreAddresses};
 
 /// Most stores to which a process has channels at once.
@@ -31,7 +32,11 @@ pub struct StoreChannel {
 enum Stores {
     /// One channel, whatever the name of the store.
     Single(Channel),
-    Several { addresses: StoreAddresses, credentials: Option<ChannelCredentials>, channels: Cache<String, Channel> },
+    Several {
+        addresses: StoreAddresses,
+        credentials: Option<ChannelCredentials>,
+        channels: Cache<String, Channel>,
+    },
 }
 
 impl std::fmt::Debug for StoreChannel {

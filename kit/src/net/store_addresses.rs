@@ -101,7 +101,7 @@ pub enum BadStoreAddresses {
 /// The error of a store without an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoStoreAddress {
-    /// It is not known which store is meant.
+    /// The request names no store, and there are several.
     #[error("the store of the request is not known, and FERRITE_GIT_ADDRESS has more than one")]
     Unnamed,
     /// The settings have no address of the store.

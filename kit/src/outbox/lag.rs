@@ -21,7 +21,7 @@ const OLDEST: &str = "SELECT MIN(o.created_us) FROM outbox o WHERE o.id IN (SELE
      AND w.id > l.delivered_id ORDER BY w.id LIMIT 1) FROM (SELECT subscriber, repository_id, delivered_id FROM outbox_lanes \
      WHERE subscriber = $1 AND waiting_count > 0 ORDER BY due_us LIMIT 1000) l)";
 
-/// What waits for one subscriber.
+/// The events that wait for one subscriber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lag {
     pub(super) events: i64,
@@ -29,14 +29,15 @@ pub(super) struct Lag {
     pub(super) oldest_us: Option<i64>,
 }
 
-/// Measures the outbox until `life` stops.
-pub(super) async fn run(db: Db, clock: Clock, life: Lifecycle) {
+/// Measures the outbox until `life` stops; `subscribers` returns the names of those for whom something may wait.
+pub(super) async fn run(db: Db, clock: Clock, subscribers: impl Fn() -> Vec<String>, life: Lifecycle) {
     let mut shown: BTreeMap<String, Lag> = BTreeMap::new();
     while !life.is_stopping() {
         match measure(&db).await {
             Ok(measured) => {
-                // A subscriber for which nothing waits any more is shown with zero.
+                // A subscriber for which nothing waits, or not any more, is shown with zero.
                 shown.values_mut().for_each(|lag| *lag = Lag::default());
+                shown.extend(subscribers().into_iter().map(|name| (name, Lag::default())));
                 shown.extend(measured);
                 show(&shown, clock.now_us());
             }

@@ -18,10 +18,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{lag, purge};
 use super::round::Deliverer;
 use super::rows::{self, ClaimRequest, Settlement};
 use super::waiters::FlushWaiters;
+use super::{lag, purge};
 use crate::clock::{Clock, micros};
 use crate::db::{Db, DbError};
 use crate::grpc::{Channel, StoreChannel};
@@ -40,6 +40,10 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 const MIN_ROUND_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest time that a writer waits for the delivery of its own event.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Time after which a writer that waits looks for the first time if another replica has delivered its event. Doubled by each further look.
+const MIN_LOOK_PAUSE: Duration = Duration::from_millis(15);
+const MAX_LOOK_PAUSE: Duration = Duration::from_millis(120);
 
 /// Most subscribers of a relay: the services, and one for each git store.
 const MAX_SUBSCRIBERS: usize = 1100;
@@ -84,6 +88,7 @@ struct Subscriber {
 pub struct FlushHandle {
     relay: Relay,
     event_id: String,
+    subscribers: Vec<Arc<str>>,
     delivered: Vec<oneshot::Receiver<()>>,
 }
 
@@ -160,7 +165,9 @@ impl Relay {
         }
         let (db, clock) = (self.0.db.clone(), self.0.clock.clone());
         life.spawn("outbox purge", purge::run(db.clone(), clock.clone(), retention, life.clone()));
-        life.spawn("outbox metrics", lag::run(db, clock, life.clone()));
+        let relay = self.clone();
+        let names = move || relay.subscribers().by_name.keys().map(ToString::to_string).collect();
+        life.spawn("outbox metrics", lag::run(db, clock, names, life.clone()));
     }
 
     fn spawn(&self, subscriber: Arc<Subscriber>, life: &Lifecycle) {
@@ -179,7 +186,7 @@ impl Relay {
         }
         drop(table);
         let delivered = self.0.waiters.add(&event.event_id, &names);
-        FlushHandle { relay: self.clone(), event_id: event.event_id.clone(), delivered }
+        FlushHandle { relay: self.clone(), event_id: event.event_id.clone(), subscribers: names, delivered }
     }
 
     /// Makes all tasks look for rows now instead of at the next poll.
@@ -199,8 +206,12 @@ impl Relay {
         let Subscriber { name, channel, wake, is_awaited, removed } = subscriber;
         let (db, clock) = (self.0.db.clone(), self.0.clock.clone());
         let client = EventSinkClient::new(channel.clone());
-        let deliverer =
-            Deliverer { subscriber: Arc::clone(name), clock: clock.clone(), client, waiters: Arc::clone(&self.0.waiters) };
+        let deliverer = Deliverer {
+            subscriber: Arc::clone(name),
+            clock: clock.clone(),
+            client,
+            waiters: Arc::clone(&self.0.waiters),
+        };
         let mut task = SubscriberTask { db, clock, deliverer, settlement: None, unreached: 0, pause: None };
         let stopping = async || {
             tokio::select! {
@@ -285,12 +296,36 @@ impl FlushHandle {
     /// Waits as [`FlushHandle::wait`], but at most `limit`: for an effect that the next request of the same client must see.
     pub async fn wait_at_most(mut self, limit: Duration) {
         self.relay.wake();
+        let delivered = std::mem::take(&mut self.delivered);
         let all = async {
-            for delivered in self.delivered.drain(..) {
+            for delivered in delivered {
                 let _ = delivered.await;
             }
         };
-        let _ = tokio::time::timeout(limit, all).await;
+        let either = async {
+            tokio::select! {
+                () = all => {}
+                () = self.delivered_elsewhere() => {}
+            }
+        };
+        let _ = tokio::time::timeout(limit, either).await;
+    }
+
+    /// Waits for the mark of the delivery: another replica may have claimed the event, of which this process hears nothing. SQLite has one
+    /// process for each service.
+    async fn delivered_elsewhere(&self) {
+        let db = &self.relay.0.db;
+        if db.pick(false, true) {
+            return std::future::pending().await;
+        }
+        let mut pause = MIN_LOOK_PAUSE;
+        loop {
+            tokio::time::sleep(pause).await;
+            if let Ok(false) = rows::is_waiting(db, &self.event_id, &self.subscribers).await {
+                return;
+            }
+            pause = (pause * 2).min(MAX_LOOK_PAUSE);
+        }
     }
 }
 

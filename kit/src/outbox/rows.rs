@@ -10,6 +10,7 @@
 //! Not here: calls to subscribers, which are in `round`, and the deletion of delivered rows, which is in `purge`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ferrite_proto::events::Event;
 use prost::Message;
@@ -27,6 +28,8 @@ const COUNT_LANES: &str =
     " ON CONFLICT (subscriber, repository_id) DO UPDATE SET waiting_count = outbox_lanes.waiting_count + 1";
 const ADD_ROWS: &str = "INSERT INTO outbox (event_id, subscriber, repository_id, kind, payload, created_us) ";
 
+/// Finds out if an event still waits for some subscribers.
+const WAITS: &str = "SELECT id FROM outbox WHERE delivered_us IS NULL AND event_id = ";
 /// Finds out if a lane is due. A read: a poll without one must not occupy the single writer of SQLite.
 const IS_DUE: &str =
     "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us <= $2 AND waiting_count > 0 LIMIT 1";
@@ -208,6 +211,14 @@ impl Settlement {
 fn placeholders(numbers: std::ops::RangeInclusive<usize>) -> String {
     let names: Vec<_> = numbers.map(|number| format!("${number}")).collect();
     format!("({})", names.join(", "))
+}
+
+/// Returns whether an event is not marked as delivered to each of `subscribers`.
+pub(super) async fn is_waiting(db: &Db, event_id: &str, subscribers: &[Arc<str>]) -> Result<bool, DbError> {
+    let mut query = Query::new(WAITS);
+    query.bind(event_id).push(" AND subscriber IN ").bind_list(subscribers.iter().map(|name| &**name));
+    query.push(" LIMIT 1");
+    Ok(db.optional::<(i64,)>(query.sql(), query.args()).await?.is_some())
 }
 
 /// Writes `event` for each of `subscribers`, in the transaction of the change that the event reports.

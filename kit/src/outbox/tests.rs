@@ -1,6 +1,7 @@
 //! Outbox, relay and inbox with a subscriber on both databases: order, repetition, failures.
 
 mod lanes;
+mod replicas;
 mod statements;
 mod subscribers;
 

@@ -33,13 +33,7 @@ struct Window {
 
 impl MemoryCounters {
     pub(super) fn new(max_windows: usize) -> Self {
-        Self {
-            max_windows,
-            windows: HashMap::new(),
-            ends: BTreeSet::new(),
-            counts: BTreeSet::new(),
-            begun: 0,
-        }
+        Self { max_windows, windows: HashMap::new(), ends: BTreeSet::new(), counts: BTreeSet::new(), begun: 0 }
     }
 
     pub(super) fn add(&mut self, hash: KeyHash, amount: u32, length: Duration, now_us: i64) -> u32 {

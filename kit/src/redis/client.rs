@@ -55,7 +55,7 @@ impl RedisClient {
     /// Runs `command` and returns its response; `None` if Redis does not respond in time or the circuit breaker is open.
     pub(crate) async fn query<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> Option<T> {
         let mut connection = self.connection.clone();
-        let span = command_span(command.args_iter().next());
+        let span = command_span(command.args_iter().next().as_ref());
         self.with_circuit_breaker(command.query_async::<T>(&mut connection)).instrument(span).await
     }
 
@@ -120,7 +120,7 @@ async fn measured<T>(
 }
 
 /// Returns the span of a command with the name `name`, without keys and values; no span unless the trace is exported.
-fn command_span(name: Option<redis::Arg<&[u8]>>) -> Span {
+fn command_span(name: Option<&redis::Arg<&[u8]>>) -> Span {
     if !telemetry::is_sampled() {
         return Span::none();
     }

@@ -27,27 +27,26 @@ const MAX_START_FAILURES: u32 = 60;
 /// Serves the private listener until `life` stops.
 pub fn serve_admin(listener: Listener, metrics: PrometheusHandle, life: Lifecycle) -> BoxFuture<'static, ()> {
     let ready = life.clone();
-    let router =
-        Router::new()
-            .route("/livez", get(|| async { "ok" }))
-            .route(
-                "/readyz",
-                get(move || {
-                    let answer = if ready.is_ready() {
-                        (StatusCode::OK, "ready".to_owned())
-                    } else {
-                        (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}", ready.unready_reason()))
-                    };
-                    std::future::ready(answer)
-                }),
-            )
-            .route(
-                "/metrics",
-                get(move || {
-                    telemetry::collect_process_metrics();
-                    std::future::ready(metrics.render())
-                }),
-            );
+    let router = Router::new()
+        .route("/livez", get(|| async { "ok" }))
+        .route(
+            "/readyz",
+            get(move || {
+                let answer = if ready.is_ready() {
+                    (StatusCode::OK, "ready".to_owned())
+                } else {
+                    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}", ready.unready_reason()))
+                };
+                std::future::ready(answer)
+            }),
+        )
+        .route(
+            "/metrics",
+            get(move || {
+                telemetry::collect_process_metrics();
+                std::future::ready(metrics.render())
+            }),
+        );
     serve(listener, router, ListenerLimits { connections: 64, ..ListenerLimits::default() }.into(), life)
 }
 

@@ -38,10 +38,10 @@ pub fn wait_for_servers(
     let redis = credentials.redis_url().cloned();
     let life = life.clone();
     Box::pin(async move {
-        if let Some((args, migrations)) = database {
-            if Db::is_server(args.url())? {
-                wait_for_database(&args, &migrations, &life).await;
-            }
+        if let Some((args, migrations)) = database
+            && Db::is_server(args.url())?
+        {
+            wait_for_database(&args, &migrations, &life).await;
         }
         if let Some(url) = redis {
             wait_for_redis(&url, &life).await;

@@ -1,6 +1,6 @@
 //! The metrics that this crate counts, in every process.
 
-use super::recorder::Metric;
+use super::metric::Metric;
 
 /// Metrics of what all processes are built on.
 pub(super) const METRICS: &[Metric] = &[

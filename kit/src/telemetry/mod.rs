@@ -3,12 +3,13 @@
 //! Secrets, mail addresses and bodies are never recorded; paths are recorded as route templates.
 //!
 //! Order of the files, each using only those after it: this file, `server`, `client`, `observed_body`, `logs`, `recorder`, `catalog`,
-//! `operation`, `trace`, `export`.
+//! `metric`, `operation`, `trace`, `export`.
 
 mod catalog;
 mod client;
 mod export;
 mod logs;
+mod metric;
 mod observed_body;
 mod operation;
 mod recorder;
@@ -27,7 +28,8 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::TelemetryArgs;
 pub(crate) use client::ClientCall;
-pub use recorder::{Metric, MetricKind, collect_process_metrics, describe};
+pub use metric::{Metric, MetricKind};
+pub use recorder::{collect_process_metrics, describe};
 pub use server::{grpc_span, http_span};
 pub use trace::{continue_from, continued_span, inject, is_sampled, link_to, trace_parent};
 

@@ -8,6 +8,7 @@ use metrics_process::Collector;
 
 use super::InitError;
 use super::catalog::METRICS;
+use super::metric::{Metric, MetricKind};
 
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Bounds of durations of requests and of work.
@@ -27,51 +28,8 @@ const COMMIT: &str = match option_env!("FERRITE_COMMIT") {
     None => "unknown",
 };
 
-/// The kind of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricKind {
-    /// A number that only grows.
-    Counter,
-    /// A number that goes up and down.
-    Gauge,
-    /// The distribution of a duration.
-    Histogram,
-}
-
-/// A metric of a process. `docs/metrics.md` has a row for each.
-#[derive(Clone, Copy, Debug)]
-pub struct Metric {
-    /// Name in `/metrics`.
-    pub name: &'static str,
-    /// Kind of the metric.
-    pub kind: MetricKind,
-    /// Names of its labels. A metric without labels is there from the start of the process.
-    pub labels: &'static [&'static str],
-    /// Text of `# HELP`.
-    pub help: &'static str,
-}
-
-impl Metric {
-    /// Returns a counter.
-    #[must_use]
-    pub const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Counter, labels, help }
-    }
-
-    /// Returns a gauge.
-    #[must_use]
-    pub const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Gauge, labels, help }
-    }
-
-    /// Returns a distribution of durations.
-    #[must_use]
-    pub const fn histogram(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Histogram, labels, help }
-    }
-}
-
-/// Installs the recorder of this process, whose metrics all have the label `role`, and returns its handle. A second call in the same process returns a handle without metrics.
+/// Installs the recorder of this process, whose metrics all have the label `role`, and returns its handle. A second call in the same
+/// process returns a handle without metrics.
 pub(super) fn install(role: &'static str) -> Result<PrometheusHandle, InitError> {
     let mut builder = PrometheusBuilder::new().add_global_label("role", role).set_buckets(&BUCKETS_SECONDS)?;
     for prefix in FINE_METRICS {

@@ -35,7 +35,9 @@ mod tests {
         for name in ["", "-a", "Git", "a_b", "a.b", "a/b", "ä", &"a".repeat(64)] {
             assert_eq!(parse_store_name(name, "name").unwrap_err().field, "name", "{name}");
         }
-        assert!([0, 1, DEFAULT_STORE_WEIGHT, 10_000].iter().all(|weight| check_store_weight(*weight, "weight").is_ok()));
+        assert!(
+            [0, 1, DEFAULT_STORE_WEIGHT, 10_000].iter().all(|weight| check_store_weight(*weight, "weight").is_ok())
+        );
         assert!([-1, 10_001, i32::MIN, i32::MAX].iter().all(|weight| check_store_weight(*weight, "weight").is_err()));
     }
 }

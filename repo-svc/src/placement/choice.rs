@@ -35,7 +35,8 @@ pub(super) fn choose(
     if reachable.is_empty() {
         return Err(RepoError::StoreUnavailable);
     }
-    let with_space = reachable.into_iter().filter(|(_, status)| status.is_writable && status.free_bytes > reserve_bytes);
+    let with_space =
+        reachable.into_iter().filter(|(_, status)| status.is_writable && status.free_bytes > reserve_bytes);
     let by_space = with_space.map(|(store, status)| (store, share(store, status.free_bytes)));
     draw(by_space.collect(), rng).ok_or(RepoError::NoStoreSpace)
 }

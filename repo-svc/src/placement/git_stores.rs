@@ -177,7 +177,8 @@ impl GitStores {
 
     /// Sets the metrics of all stores.
     pub(crate) fn report(&self) {
-        for (name, status) in self.statuses().iter() {
+        let statuses = self.statuses().clone();
+        for (name, status) in &statuses {
             let free = i64::try_from(status.free_bytes).unwrap_or(i64::MAX);
             metrics::gauge!("ferrite_store_free_bytes", "store" => name.clone()).set(as_gauge(free));
             let total = i64::try_from(status.total_bytes).unwrap_or(i64::MAX);

@@ -164,7 +164,8 @@ fn lookup(wanted: &AccountQuery) -> Query {
         next_part(&mut query, FIND_BY_EMAIL);
         query.bind_list(&wanted.email_keys);
     }
-    query.push(" ORDER BY id");
+    // By position: the name stands for columns of two tables where the e-mail addresses alone are asked for.
+    query.push(" ORDER BY 1");
     query
 }
 
@@ -255,17 +256,17 @@ impl AccountStore {
 
     /// Returns the account with the folded name `key`.
     pub(crate) async fn find(&self, key: &str) -> Result<Option<User>, DbError> {
-        Ok(self.db.optional::<UserRow>(FIND, &args![key]).await?.map(User::from))
+        Ok(self.db.lookup::<UserRow>(FIND, &args![key]).await?.map(User::from))
     }
 
     /// Returns the user or organization with this id; `None` also for a disabled one.
     pub(crate) async fn find_active(&self, id: UserId) -> Result<Option<User>, DbError> {
-        Ok(self.db.optional::<UserRow>(FIND_ACTIVE, &args![id]).await?.map(User::from))
+        Ok(self.db.lookup::<UserRow>(FIND_ACTIVE, &args![id]).await?.map(User::from))
     }
 
     /// Returns the user with the folded name `key`; `None` also for a disabled one and for an organization.
     pub(crate) async fn find_active_user(&self, key: &str) -> Result<Option<User>, DbError> {
-        Ok(self.db.optional::<UserRow>(FIND_ACTIVE_USER, &args![key]).await?.map(User::from))
+        Ok(self.db.lookup::<UserRow>(FIND_ACTIVE_USER, &args![key]).await?.map(User::from))
     }
 
     /// Returns the accounts that `wanted` names.
@@ -283,7 +284,7 @@ impl AccountStore {
         if query.args().is_empty() {
             return Ok(Arc::new(found));
         }
-        let rows: Vec<FoundRow> = self.db.all(query.sql(), query.args()).await?;
+        let rows: Vec<FoundRow> = self.db.lookup_all(query.sql(), query.args()).await?;
         for row in rows {
             let user = User::from(row.user);
             found.email_owners.extend(row.email_key.map(|key| (key, user.id.0)));

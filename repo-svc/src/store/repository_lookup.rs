@@ -37,7 +37,7 @@ impl RepositoryStore {
         let query = async {
             let mut query = unchecked_rows(viewer);
             by_key(&mut query, key);
-            let mut rows: Vec<Repository> = self.db.all(query.sql(), query.args()).await?;
+            let mut rows: Vec<Repository> = self.db.lookup_all(query.sql(), query.args()).await?;
             self.check_parents(&mut rows, viewer).await?;
             Ok(rows.pop())
         };
@@ -66,7 +66,7 @@ impl RepositoryStore {
                 query.push(" AND x.state = 'ready'");
             }
             query.push(")");
-            let mut rows: Vec<Repository> = self.db.all(query.sql(), query.args()).await?;
+            let mut rows: Vec<Repository> = self.db.lookup_all(query.sql(), query.args()).await?;
             self.check_parents(&mut rows, viewer).await?;
             let (mut found, parents): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| has_key(row, key));
             let mut found = found.pop();
@@ -97,7 +97,7 @@ impl RepositoryStore {
                 .push(" AND x.name_key = ")
                 .bind(name)
                 .push(")");
-            let mut rows: Vec<Repository> = self.db.all(query.sql(), query.args()).await?;
+            let mut rows: Vec<Repository> = self.db.lookup_all(query.sql(), query.args()).await?;
             self.check_parents(&mut rows, viewer).await?;
             Ok(rows.pop())
         };
@@ -116,7 +116,7 @@ impl RepositoryStore {
         let mut query = Query::new("SELECT r.id FROM repositories r WHERE r.id IN ");
         query.bind_list(ids).push(" AND NOT ");
         visibility::is_parent_hidden(&mut query, viewer);
-        let open: Vec<(i64,)> = self.db.all(query.sql(), query.args()).await?;
+        let open: Vec<(i64,)> = self.db.lookup_all(query.sql(), query.args()).await?;
         for row in rows {
             row.is_parent_hidden = row.is_parent_hidden && !open.contains(&(row.id,));
         }

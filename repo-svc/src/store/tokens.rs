@@ -151,13 +151,13 @@ impl TokenStore {
     }
 
     async fn find_identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
-        let row: Option<IdentityRow> = self.db.optional(IDENTITY, &args![hash.0.as_slice(), now_us]).await?;
+        let row: Option<IdentityRow> = self.db.lookup(IDENTITY, &args![hash.0.as_slice(), now_us]).await?;
         Ok(row.map(Identity::from))
     }
 
     /// Returns the identity behind the token with this id, as [`TokenStore::identity`].
     pub(crate) async fn identity_by_id(&self, token: TokenId, now_us: i64) -> Result<Option<Identity>, DbError> {
-        let row: Option<IdentityRow> = self.db.optional(IDENTITY_BY_ID, &args![token, now_us]).await?;
+        let row: Option<IdentityRow> = self.db.lookup(IDENTITY_BY_ID, &args![token, now_us]).await?;
         Ok(row.map(Identity::from))
     }
 

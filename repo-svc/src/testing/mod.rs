@@ -1,8 +1,10 @@
 //! Fixtures of this crate's tests: both databases, and the service itself on a real socket.
 
+mod fake_peer;
 mod harness;
 
-pub(crate) use harness::{Harness, PASSWORD, StoreMode, basic, with_token};
+pub(crate) use fake_peer::StoreMode;
+pub(crate) use harness::{Harness, PASSWORD, basic, with_token};
 
 use ferrite_kit::db::Db;
 use ferrite_kit::testing::on_each_schema;

@@ -28,7 +28,12 @@ use crate::webhooks::hook;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(45);
 /// Longest time until a write is acknowledged, with all its attempts.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(150);
-const REPOSITORIES: usize = 6;
+const REPOSITORIES_PER_STORE: usize = 2;
+/// Most repositories that are made until each store has some: they are placed at random.
+const MAX_REPOSITORIES: usize = 60;
+/// The number at the end of the name of the store of the newest repository.
+const NEWEST_PLACEMENT: &str =
+    "SELECT CAST(SUBSTR(store, 5) AS BIGINT) FROM placements ORDER BY repository_id DESC LIMIT 1";
 
 /// How often a client repeats what fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +44,7 @@ pub(crate) enum Repeats {
     UntilAcknowledged,
 }
 
-/// What was acknowledged.
+/// The writes that were acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// Commits by repository and path.
@@ -78,9 +83,8 @@ impl Load {
     pub(crate) async fn start(cluster: &Cluster, repeats: Repeats) -> Self {
         let user = cluster.user("load").await;
         let receiver = Receiver::start().await;
-        let repositories: Vec<_> = (0..REPOSITORIES).map(|number| format!("repo-{number}")).collect();
+        let repositories = repositories(cluster, &user).await;
         for name in &repositories {
-            user.new_repository(name, json!({"auto_init": true, "readme": "Default"})).await;
             hook(&user, &user.repo(name, "/hooks"), &receiver.url(&format!("/{name}")), json!({})).await;
         }
         let users = (0..cluster.replicas(Role::Gateway)).map(|number| user.at(&cluster.gateway_url(number))).collect();
@@ -125,14 +129,33 @@ impl Load {
     }
 }
 
+/// Makes repositories, and returns the names of two on each store.
+async fn repositories(cluster: &Cluster, user: &User) -> Vec<String> {
+    let stores = cluster.replicas(Role::Git);
+    let mut by_store = vec![Vec::new(); stores];
+    for number in 0..MAX_REPOSITORIES {
+        let name = format!("repo-{number}");
+        user.new_repository(&name, json!({"auto_init": true, "readme": "Default"})).await;
+        let placed = cluster.numbers(Role::Repo, NEWEST_PLACEMENT).await;
+        by_store[usize::try_from(placed[0]).unwrap()].push(name);
+        if by_store.iter().all(|names| names.len() >= REPOSITORIES_PER_STORE) {
+            break;
+        }
+    }
+    let chosen = by_store.into_iter().flat_map(|names| names.into_iter().take(REPOSITORIES_PER_STORE));
+    let chosen: Vec<_> = chosen.collect();
+    assert_eq!(chosen.len(), stores * REPOSITORIES_PER_STORE, "some store gets no repositories");
+    chosen
+}
+
 impl Shared {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// The user at the next gateway.
-    fn user(&self) -> &User {
-        &self.users[self.next_user.fetch_add(1, Ordering::SeqCst) % self.users.len()]
+    /// The user at a gateway: operations begin at each in turn, and every repeat is made at another one than the attempt before.
+    fn user(&self, operation: usize, attempt: usize) -> &User {
+        &self.users[(operation + attempt) % self.users.len()]
     }
 
     /// Makes attempts, each at the next gateway, until one succeeds or there may be no more.
@@ -140,9 +163,9 @@ impl Shared {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let start = Instant::now();
+        let (operation, start) = (self.next_user.fetch_add(1, Ordering::SeqCst), Instant::now());
         for number in 0_usize.. {
-            let (user, began) = (self.user().clone(), Instant::now());
+            let (user, began) = (self.user(operation, number).clone(), Instant::now());
             let url = user.url.clone();
             let outcome = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt(user)).await;
             let outcome = outcome.unwrap_or_else(|_| Err(Failure::unclear("no answer in time")));

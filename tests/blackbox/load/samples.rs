@@ -21,6 +21,11 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
+    /// Its kind, and a mark if it failed.
+    fn label(&self) -> String {
+        format!("{:?}{}", self.kind, if self.failed.is_some() { "!" } else { "" })
+    }
+
     fn ended(&self) -> Instant {
         self.began + self.took
     }
@@ -52,9 +57,9 @@ impl Event {
         let samples = self.samples(all);
         let errors = samples.iter().filter(|sample| sample.failed.is_some()).count();
         let longest = samples.iter().max_by_key(|sample| sample.took);
-        let (took, kind) = longest.map_or_else(Default::default, |longest| (longest.took, format!("{:?}", longest.kind)));
+        let (took, label) = longest.map_or_else(Default::default, |longest| (longest.took, longest.label()));
         format!(
-            "{:28} {:>8} {:>7} {:>10.2} {kind:6} {:>10.2}",
+            "{:28} {:>8} {:>7} {:>10.2} {label:6} {:>10.2}",
             self.name,
             samples.len(),
             errors,

@@ -89,8 +89,7 @@ async fn reads(shared: Arc<Shared>, worker: usize) {
             return;
         }
         let repository = &shared.repositories[step % shared.repositories.len()];
-        let file =
-            shared.ledger.lock().unwrap().files.keys().filter(|(name, _)| name == repository).next_back().cloned();
+        let file = shared.ledger.lock().unwrap().files.keys().rfind(|(name, _)| name == repository).cloned();
         let (rest, expected) = match (step % 5, file) {
             (0 | 1, Some((_, path))) => (format!("/raw/main/{path}"), content(&path)),
             (2, _) => (String::new(), format!("\"name\":\"{repository}\"")),

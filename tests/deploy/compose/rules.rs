@@ -98,7 +98,8 @@ impl Settings {
     fn of(words: &[&str]) -> BTreeSet<String> {
         let output =
             Command::new(env!("CARGO_BIN_EXE_ferrite")).args(words).arg("--help").env_clear().output().unwrap();
-        let help = String::from_utf8(output.stdout).unwrap();
+        // Long lines are broken anywhere.
+        let help = String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         let names = help.split("[env: ").skip(1).filter_map(|rest| rest.split(['=', ']']).next());
         names.map(str::to_owned).collect()
     }

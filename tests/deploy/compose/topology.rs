@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::file::{ComposeFile, Mount, Service};
 use super::postgres;
 
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The password that the README gives the administrator.
 const ADMIN_PASSWORD: &str = "correct-horse";

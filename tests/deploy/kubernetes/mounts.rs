@@ -14,9 +14,14 @@ const PATHS: [&str; 4] = ["_FILE", "_FOLDER", "_PUBLIC_KEYS", "_STORE_PATH"];
 
 /// The keys of all Secrets and ConfigMaps, by kind and name.
 type Contents = BTreeMap<(&'static str, String), BTreeSet<String>>;
+/// The object and the key of a mounted file.
+pub(crate) type Origin = (String, String);
+/// The files of a volume.
+type Files = BTreeMap<String, Origin>;
 
 fn contents(objects: &[Value]) -> Contents {
-    let made = program::secrets().iter().map(|(name, keys)| (("secret", name.clone()), keys.clone()));
+    let made = program::secrets().iter();
+    let made = made.map(|(name, keys)| (("secret", name.clone()), keys.keys().cloned().collect()));
     let certificates = of_kind(objects, "Certificate").map(|certificate| {
         let keys = CERTIFICATE_KEYS.map(str::to_owned).into_iter().collect();
         (("secret", text(certificate, "/spec/secretName").to_owned()), keys)
@@ -57,7 +62,7 @@ pub(crate) fn references(objects: &[Value]) -> Vec<String> {
 }
 
 /// Returns the files in a volume; `None` for one that the pod writes to.
-fn files(contents: &Contents, volume: &Value) -> Result<Option<BTreeSet<String>>, String> {
+fn files(contents: &Contents, volume: &Value) -> Result<Option<Files>, String> {
     if let Some(secret) = volume.get("secret") {
         return entries(contents, "secret", text(secret, "/secretName"), secret).map(Some);
     }
@@ -65,7 +70,7 @@ fn files(contents: &Contents, volume: &Value) -> Result<Option<BTreeSet<String>>
         return entries(contents, "configMap", text(map, "/name"), map).map(Some);
     }
     let Some(sources) = volume.pointer("/projected/sources").and_then(Value::as_array) else { return Ok(None) };
-    let mut files = BTreeSet::new();
+    let mut files = Files::new();
     for source in sources {
         for kind in ["secret", "configMap"] {
             if let Some(part) = source.get(kind) {
@@ -76,43 +81,53 @@ fn files(contents: &Contents, volume: &Value) -> Result<Option<BTreeSet<String>>
     Ok(Some(files))
 }
 
-fn entries(contents: &Contents, kind: &'static str, name: &str, source: &Value) -> Result<BTreeSet<String>, String> {
+fn entries(contents: &Contents, kind: &'static str, name: &str, source: &Value) -> Result<Files, String> {
+    let origin = |key: &str| (name.to_owned(), key.to_owned());
     let keys = contents.get(&(kind, name.to_owned())).ok_or_else(|| format!("no {kind} `{name}`"))?;
     if source.get("items").is_none() {
-        return Ok(keys.clone());
+        return Ok(keys.iter().map(|key| (key.clone(), origin(key))).collect());
     }
     let file = |item: &Value| {
         let key = text(item, "/key");
         let missing = || format!("no key `{key}` in {kind} `{name}`");
-        keys.contains(key).then(|| text(item, "/path").to_owned()).ok_or_else(missing)
+        keys.contains(key).then(|| (text(item, "/path").to_owned(), origin(key))).ok_or_else(missing)
     };
     items(source, "/items").iter().map(file).collect()
 }
 
+/// Returns the files that a workload finds mounted, and the folders that it may write to, which have no origin.
+pub(crate) fn mounted(objects: &[Value], workload: &Value) -> Result<BTreeMap<String, Option<Origin>>, String> {
+    let contents = contents(objects);
+    let mut mounted = BTreeMap::new();
+    for mount in containers(workload).flat_map(|container| items(container, "/volumeMounts")) {
+        let folder = text(mount, "/mountPath");
+        let volume = items(pod(workload), "/volumes").iter().find(|volume| volume["name"] == mount["name"]);
+        let claims = items(workload, "/spec/volumeClaimTemplates");
+        let claim = claims.iter().find(|claim| claim.pointer("/metadata/name") == mount.get("name"));
+        let volume = volume.or(claim).ok_or_else(|| format!("no volume for {folder}"))?;
+        mounted.insert(folder.to_owned(), None);
+        let files = files(&contents, volume)?.into_iter().flatten();
+        mounted.extend(files.map(|(file, origin)| (format!("{folder}/{file}"), Some(origin))));
+    }
+    Ok(mounted)
+}
+
 /// Checks that the files and folders that settings name are mounted.
 pub(crate) fn paths(objects: &[Value]) -> Vec<String> {
-    let contents = contents(objects);
     let mut errors = Vec::new();
     for (workload, _) in roles(objects) {
-        let mut mounted = BTreeSet::new();
-        for mount in containers(workload).flat_map(|container| items(container, "/volumeMounts")) {
-            let folder = text(mount, "/mountPath");
-            mounted.insert(folder.to_owned());
-            let volume = items(pod(workload), "/volumes").iter().find(|volume| volume["name"] == mount["name"]);
-            let claims = items(workload, "/spec/volumeClaimTemplates");
-            let claim = claims.iter().find(|claim| claim.pointer("/metadata/name") == mount.get("name"));
-            let Some(volume) = volume.or(claim) else {
-                errors.push(format!("{}: no volume for {folder}", title(workload)));
+        let mounted = match mounted(objects, workload) {
+            Ok(mounted) => mounted,
+            Err(error) => {
+                errors.push(format!("{}: {error}", title(workload)));
                 continue;
-            };
-            let files = files(&contents, volume).ok().flatten().unwrap_or_default();
-            mounted.extend(files.into_iter().map(|file| format!("{folder}/{file}")));
-        }
+            }
+        };
         for (setting, path) in settings(objects, workload) {
             let is_path = PATHS.iter().any(|end| setting.ends_with(end)) || path.starts_with("sqlite://");
             let path = path.trim_start_matches("sqlite://");
             // What the process itself writes is on a volume of its own, under any name.
-            let is_there = mounted.contains(path) || (path.starts_with("/data/") && mounted.contains("/data"));
+            let is_there = mounted.contains_key(path) || (path.starts_with("/data/") && mounted.contains_key("/data"));
             if is_path && !is_there {
                 errors.push(format!("{}: {setting} is {path}, which is not mounted", title(workload)));
             }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::object::{ROLES, manifests};
 
-const FERRITE: &str = env!("CARGO_BIN_EXE_ferrite");
+pub(crate) const FERRITE: &str = env!("CARGO_BIN_EXE_ferrite");
 /// A kubectl without a cluster: it knows no secret, and writes down those that are created.
 const KUBECTL: &str = r#"#!/bin/sh
 [ "$3" = create ] || exit 1
@@ -28,9 +28,12 @@ fn settings_of(role: &str) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Returns the secrets that `make-secrets.sh` makes, each with its keys.
-pub(crate) fn secrets() -> &'static BTreeMap<String, BTreeSet<String>> {
-    static SECRETS: OnceLock<BTreeMap<String, BTreeSet<String>>> = OnceLock::new();
+/// Secrets by name, each with the content of its keys.
+pub(crate) type Secrets = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
+
+/// Returns the secrets that `make-secrets.sh` makes.
+pub(crate) fn secrets() -> &'static Secrets {
+    static SECRETS: OnceLock<Secrets> = OnceLock::new();
     SECRETS.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let log = make_secrets(folder.path());
@@ -56,14 +59,15 @@ pub(crate) fn make_secrets(folder: &Path) -> String {
     std::fs::read_to_string(log).unwrap()
 }
 
-/// Reads `--namespace N create secret generic NAME --from-file=KEY=FILE…`, whose files must be there.
-fn secret(line: &str) -> (String, BTreeSet<String>) {
+/// Reads `--namespace N create secret generic NAME --from-file=KEY=FILE…`, and the files.
+fn secret(line: &str) -> (String, BTreeMap<String, Vec<u8>>) {
     let words: Vec<&str> = line.split(' ').collect();
     assert_eq!(words[..5], ["--namespace", "ferrite", "create", "secret", "generic"], "{line}");
     let keys = words[6..].iter().map(|word| {
         let (key, file) = word.strip_prefix("--from-file=").and_then(|pair| pair.split_once('=')).unwrap();
-        assert!(Path::new(file).metadata().is_ok_and(|metadata| metadata.len() > 0), "{file} is missing or empty");
-        key.to_owned()
+        let content = std::fs::read(file).unwrap();
+        assert!(!content.is_empty(), "{file} is empty");
+        (key.to_owned(), content)
     });
     (words[5].to_owned(), keys.collect())
 }

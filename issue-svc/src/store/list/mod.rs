@@ -16,7 +16,8 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use self::filter::{NEWEST, Source};
 use self::statement::ListStatement;
 use super::IssueStore;
-use super::issue_parts::{self, FullIssueRow};
+use super::issue_parts;
+use super::issues::FullIssueRow;
 use super::tallies::List;
 use crate::model::{Class, FullIssue};
 

@@ -6,7 +6,8 @@ use ferrite_proto::id::RepositoryId;
 use super::filter::{Condition, IssueFilter, NEWEST, Order, Sort, Source};
 use crate::model::{Class, FullIssue};
 use crate::store::IssueStore;
-use crate::store::issue_parts::{self, FullIssueRow};
+use crate::store::issue_parts;
+use crate::store::issues::FullIssueRow;
 use crate::store::tallies::{BLOCK_NUMBERS, List, Place};
 
 /// Newest issues of a repository in which frequent words are looked for.
@@ -89,7 +90,10 @@ impl ListStatement<'_> {
         self.push_union(&mut query, source, order, place, skipped + size);
         query.push(") AS rows_found").push(order.clause()).push(" LIMIT ").bind(size).push(" OFFSET ").bind(skipped);
         query.push(")").push(order.joined_clause());
-        self.store.db.all(query.sql(), query.args()).await
+        match skipped + size <= MAX_CONSTANT_LIMIT {
+            true => self.store.db.lookup_all(query.sql(), query.args()).await,
+            false => self.store.db.all(query.sql(), query.args()).await,
+        }
     }
 
     /// Appends the first `limit` rows of each class, or a few more, each read in order from the index of `source`.

@@ -15,35 +15,36 @@ const TERMINATE: &str = "SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_ac
 const NUMBER: &str = "SELECT CAST($1 AS BIGINT)";
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Runs a test on a database of PostgreSQL that is opened with two connections.
-async fn on_postgres<F: Future<Output = ()> + Send + 'static>(test: fn(Db, String) -> F) {
+/// Runs a test on a database of PostgreSQL that is opened with so many connections.
+async fn on_postgres<F: Future<Output = ()> + Send + 'static>(connections: u32, test: fn(Db, String) -> F) {
     on_each(move |TestDb { db, url }| async move {
         if db.pick(true, false) {
-            let two = Db::open(&url, 2).await.unwrap();
-            test(two.clone(), url.expose().to_owned()).await;
-            timeout(WAIT, two.close()).await.expect("no connection is left behind");
+            let few = Db::open(&url, connections).await.unwrap();
+            test(few.clone(), url.expose().to_owned()).await;
+            timeout(WAIT, few.close()).await.expect("no connection is left behind");
         }
     })
     .await;
 }
 
-/// Uses both connections at once.
-async fn use_both(db: &Db) {
+/// Uses two connections and one for lookups at once.
+async fn use_three(db: &Db) {
     let one = || db.one::<(i64,)>(SLEEP, &[]);
-    let (first, second) = tokio::join!(one(), one());
-    assert_eq!((first.unwrap(), second.unwrap()), ((1,), (1,)));
+    let (first, second, third) = tokio::join!(one(), one(), db.lookup::<(i64,)>(SLEEP, &[]));
+    assert_eq!((first.unwrap(), second.unwrap(), third.unwrap()), ((1,), (1,), Some((1,))));
 }
 
 #[tokio::test]
 async fn reads_and_transactions_go_on_after_the_loss_of_all_connections() {
-    on_postgres(|db, url| async move {
+    on_postgres(4, |db, url| async move {
         for is_read in [true, false] {
-            use_both(&db).await;
+            use_three(&db).await;
             let mut other = PgConnection::connect(&url).await.unwrap();
             let lost: i64 = sqlx::query_scalar(TERMINATE).fetch_one(&mut other).await.unwrap();
-            assert!(lost >= 2, "{lost}");
+            assert!(lost >= 3, "{lost}");
             if is_read {
                 assert_eq!(db.one::<(i64,)>(NUMBER, &crate::args![7_i64]).await.unwrap(), (7,));
+                assert_eq!(db.lookup::<(i64,)>(NUMBER, &crate::args![8_i64]).await.unwrap(), Some((8,)));
             } else {
                 let mut tx = db.begin().await.unwrap();
                 assert_eq!(tx.one::<(i64,)>(NUMBER, &crate::args![7_i64]).await.unwrap(), (7,));
@@ -56,7 +57,7 @@ async fn reads_and_transactions_go_on_after_the_loss_of_all_connections() {
 
 #[tokio::test]
 async fn many_callers_share_few_connections() {
-    on_postgres(|db, _| async move {
+    on_postgres(4, |db, _| async move {
         let mut callers = JoinSet::new();
         for number in 0..40_i64 {
             let db = db.clone();
@@ -64,6 +65,8 @@ async fn many_callers_share_few_connections() {
                 for turn in 0..20 {
                     let arguments = crate::args![number * 100 + turn];
                     assert_eq!(db.one::<(i64,)>(NUMBER, &arguments).await.unwrap(), (number * 100 + turn,));
+                    let looked_up: Vec<(i64,)> = db.lookup_all(NUMBER, &arguments).await.unwrap();
+                    assert_eq!(looked_up, [(number * 100 + turn,)]);
                     if turn % 5 == 0 {
                         let mut tx = db.begin().await.unwrap();
                         assert_eq!(tx.one::<(i64,)>(NUMBER, &arguments).await.unwrap(), (number * 100 + turn,));
@@ -75,14 +78,14 @@ async fn many_callers_share_few_connections() {
         while let Some(ended) = timeout(WAIT, callers.join_next()).await.expect("nobody waits forever") {
             ended.unwrap();
         }
-        assert!(db.connections().0 <= 2, "{:?}", db.connections());
+        assert!(db.connections().0 <= 4, "{:?}", db.connections());
     })
     .await;
 }
 
 #[tokio::test]
 async fn the_answer_to_a_cancelled_statement_reaches_no_other_caller() {
-    on_postgres(|db, _| async move {
+    on_postgres(1, |db, _| async move {
         for number in 0..6_i64 {
             let cancelled = timeout(Duration::from_millis(20), db.one::<(i64,)>(SLEEP, &[])).await;
             assert!(cancelled.is_err());
@@ -94,7 +97,7 @@ async fn the_answer_to_a_cancelled_statement_reaches_no_other_caller() {
 
 #[tokio::test]
 async fn a_statement_that_fails_leaves_its_connection_usable() {
-    on_postgres(|db, _| async move {
+    on_postgres(1, |db, _| async move {
         for number in 0..6_i64 {
             db.execute("SELECT 1 / 0", &[]).await.unwrap_err();
             db.all::<(i64,)>("SELECT missing", &[]).await.unwrap_err();

@@ -54,7 +54,7 @@ async fn calls_work_over_unix_sockets_and_tcp() {
 #[tokio::test]
 async fn a_call_without_credentials_is_refused() {
     let (env, repositories, _) = start().await;
-    let mut client = RepositoryServiceClient::new(channel(&env.socket("repo"), None));
+    let mut client = RepositoryServiceClient::new(channel(env.socket("repo"), None));
     assert_eq!(client.get_repository(get(FINE)).await.unwrap_err().code(), Code::Unauthenticated);
     assert_eq!(repositories.calls(), 0);
 }
@@ -181,7 +181,7 @@ async fn a_read_is_retried_until_the_server_is_back() {
 async fn health_follows_readiness_and_ends_with_the_process() {
     let (env, _, _) = start().await;
     // Health checks need no credentials.
-    let mut client = HealthClient::new(channel(&env.socket("repo"), None));
+    let mut client = HealthClient::new(channel(env.socket("repo"), None));
     for service in ["", "ferrite.repo.v1.RepositoryService"] {
         let request = HealthCheckRequest { service: service.into() };
         let mut states = client.watch(request).await.unwrap().into_inner();
@@ -208,7 +208,7 @@ async fn health_follows_readiness_and_ends_with_the_process() {
 #[tokio::test]
 async fn reflection_lists_the_services() {
     let (env, _, _) = start().await;
-    let mut client = ServerReflectionClient::new(channel(&env.socket("repo"), None));
+    let mut client = ServerReflectionClient::new(channel(env.socket("repo"), None));
     let request = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),

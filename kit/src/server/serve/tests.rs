@@ -230,7 +230,10 @@ async fn a_draining_server_serves_and_sends_clients_of_http_1_elsewhere() {
     }
     first.ready().await.unwrap();
     let response = first.send_request(to("/", Body::empty())).await.unwrap();
-    assert_eq!((response.status(), &response.headers()["connection"]), (http::StatusCode::OK, &"close".parse().unwrap()));
+    assert_eq!(
+        (response.status(), &response.headers()["connection"]),
+        (http::StatusCode::OK, &"close".parse().unwrap())
+    );
     let response = second.send_request(to("/", Body::empty())).await.unwrap();
     assert_eq!(response.status(), http::StatusCode::OK);
     assert!(!response.headers().contains_key("connection"));

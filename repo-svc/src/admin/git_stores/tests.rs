@@ -6,6 +6,9 @@ use super::*;
 use crate::testing::on_both;
 
 const AUDIT: &str = "SELECT action, target, details FROM audit_log WHERE target_kind = $1 ORDER BY id";
+/// Adds as many stores as there may be.
+const MANY: &str = "INSERT INTO stores (name, created_us) WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL \
+     SELECT number + 1 FROM numbers WHERE number < 1024) SELECT 'git-' || CAST(number AS TEXT), 1 FROM numbers";
 
 fn name(text: &str) -> StoreName {
     text.parse().unwrap()
@@ -38,7 +41,8 @@ async fn an_operator_adds_weighs_and_removes_stores() {
         assert!(matches!(stores.remove(&name("git-2")).await, Err(RepoError::StoreNotFound)));
 
         let entries: Vec<(String, String, String)> = db.all(AUDIT, &args!["store"]).await.unwrap();
-        let entries: Vec<_> = entries.iter().map(|(action, target, details)| format!("{action} {target} {details}")).collect();
+        let entries: Vec<_> =
+            entries.iter().map(|(action, target, details)| format!("{action} {target} {details}")).collect();
         let expected = [
             r#"store.add git-0 {"weight":"100"}"#,
             r#"store.add git-1 {"weight":"7"}"#,
@@ -55,8 +59,7 @@ async fn an_operator_adds_weighs_and_removes_stores() {
 async fn the_number_of_stores_is_bounded() {
     on_both(async |db: Db| {
         let stores = GitStores::over(db.clone());
-        let many: Vec<StoreName> = (0..1_024).map(|number| name(&format!("git-{number}"))).collect();
-        GitStoreTable::new(db.clone()).add_first(&many, 1).await.unwrap();
+        db.execute(MANY, &[]).await.unwrap();
         assert!(matches!(stores.add(&name("one-more"), None).await, Err(RepoError::StoreLimit { limit: 1_024 })));
         assert_eq!(stores.list().await.unwrap().len(), 1_024);
     })

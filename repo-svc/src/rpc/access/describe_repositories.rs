@@ -22,5 +22,8 @@ pub(super) async fn handle(
     ids.dedup();
     let rows = state.repositories.find_many(&ids).await?;
     let stores = rows.iter().map(|row| (row.id, row.store.clone())).collect();
-    Ok(DescribeRepositoriesResponse { repositories: rows.into_iter().map(encode::repository_snapshot).collect(), stores })
+    Ok(DescribeRepositoriesResponse {
+        repositories: rows.into_iter().map(encode::repository_snapshot).collect(),
+        stores,
+    })
 }

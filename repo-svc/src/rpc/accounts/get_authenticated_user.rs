@@ -11,6 +11,6 @@ pub(super) async fn handle(
     permit: Permit,
     _: Request<GetAuthenticatedUserRequest>,
 ) -> Result<GetAuthenticatedUserResponse, RepoError> {
-    // The identity was read for this request, so it is up to date.
+    // Up to date: a change of the account revokes what is cached of its tokens.
     Ok(GetAuthenticatedUserResponse { user: Some(encode::identity(permit.identity()?)) })
 }

@@ -50,7 +50,9 @@ async fn set(
             table.add(&mut tx, &name, weight, now).await?;
             Some((Action::StoreAdd, weight))
         }
-        Some(before) => weight.filter(|weight| i64::from(*weight) != before).map(|weight| (Action::StoreUpdate, weight)),
+        Some(before) => {
+            weight.filter(|weight| i64::from(*weight) != before).map(|weight| (Action::StoreUpdate, weight))
+        }
     };
     if let Some((action, weight)) = change {
         if action == Action::StoreUpdate {

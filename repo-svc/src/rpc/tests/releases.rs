@@ -228,7 +228,12 @@ async fn files_without_a_release_leave_the_store() {
     let (kept, removed) = (fixture.upload(id, "a", "").await.unwrap(), fixture.upload(id, "b", "").await.unwrap());
     let abandoned = fixture.begin(id, "c", "").await.unwrap();
     let state = harness.state().await;
-    let sweeper = FileSweeper::new(state.releases.clone(), state.stores.table().clone(), state.storage.clone(), state.clock.clone());
+    let sweeper = FileSweeper::new(
+        state.releases.clone(),
+        state.stores.table().clone(),
+        state.storage.clone(),
+        state.clock.clone(),
+    );
     // The store is down while a file is removed: the sweeper removes its bytes later.
     harness.set_store(StoreMode::Down);
     let request = DeleteReleaseAssetRequest { repository: fixture.repository(), release_id: id, asset_id: removed.id };

@@ -103,7 +103,8 @@ async fn a_store_with_a_repository_stays() {
         let (table, owner) = (GitStoreTable::new(db.clone()), owner(&db).await);
         add(&db, "git-0", 100, NOW).await.unwrap();
         add(&db, "git-1", 100, NOW).await.unwrap();
-        let (one, two) = (place(&db, owner, "one", "git-0").await.unwrap(), place(&db, owner, "two", "git-0").await.unwrap());
+        let (one, two) =
+            (place(&db, owner, "one", "git-0").await.unwrap(), place(&db, owner, "two", "git-0").await.unwrap());
         assert!(matches!(place(&db, owner, "three", "gone").await, Err(RepoError::StoreUnavailable)));
         assert_eq!(listed(&table).await, [("git-0".to_owned(), 100, 2), ("git-1".to_owned(), 100, 0)]);
         let stores = table.of_repositories(&[one, RepositoryId(999)]).await.unwrap();

@@ -51,7 +51,7 @@ pub(super) fn replicas(objects: &[Value]) -> Vec<String> {
         match scaler_of(workload) {
             Some(_) if kind(workload) != "Deployment" => errors.push(format!("{} is scaled by load", title(workload))),
             Some(_) if has_number => {
-                errors.push(format!("{} has an autoscaler and a number of its own", title(workload)))
+                errors.push(format!("{} has an autoscaler and a number of its own", title(workload)));
             }
             None if !has_number => errors.push(format!("{} has neither an autoscaler nor a number", title(workload))),
             _ => {}

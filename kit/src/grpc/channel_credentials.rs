@@ -1,0 +1,61 @@
+//! What a channel shows to a service: tokens of this process's role, and its certificate.
+//!
+//! Not here: the keys themselves, which are in [`crate::service_key`] and [`crate::tls`].
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ferrite_proto::ServiceRole;
+
+use crate::net::{Address, Stream};
+use crate::service_key::ServiceTokenSource;
+use crate::tls::ClientTls;
+
+/// Proofs of this process's role to one service: a token on every request, and a certificate on the connection where TLS is on.
+#[derive(Clone, Debug)]
+pub struct ChannelCredentials {
+    token_source: Arc<ServiceTokenSource>,
+    audience: ServiceRole,
+    tls: Option<ClientTls>,
+}
+
+impl ChannelCredentials {
+    /// Returns credentials for a service with the role `audience`, without TLS.
+    #[must_use]
+    pub fn new(token_source: Arc<ServiceTokenSource>, audience: ServiceRole) -> Self {
+        Self { token_source, audience, tls: None }
+    }
+
+    /// Returns these credentials with TLS over TCP, if there is a certificate.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<ClientTls>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// Returns the role of the service.
+    pub(super) fn audience(&self) -> ServiceRole {
+        self.audience
+    }
+
+    /// Returns the token of a request.
+    #[must_use]
+    pub fn token(&self) -> Arc<str> {
+        self.token_source.token(self.audience)
+    }
+
+    /// Opens a connection, over TCP with TLS where it is on.
+    ///
+    /// # Errors
+    /// When the connection is refused, the address does not resolve, or one side does not accept the certificate of the other.
+    pub async fn connect(&self, address: &Address) -> std::io::Result<Stream> {
+        match &self.tls {
+            Some(tls) => address.connect_with_tls(tls).await,
+            None => address.connect().await,
+        }
+    }
+
+    /// Opens a connection to `socket`, one of those that the host of `address` stands for.
+    pub(super) async fn connect_to(&self, address: &Address, socket: SocketAddr) -> std::io::Result<Stream> {
+        address.connect_to(socket, self.tls.as_ref()).await
+    }
+}
