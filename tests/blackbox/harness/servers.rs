@@ -12,24 +12,29 @@ use super::process::{Lines, Process};
 
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 
+/// The addresses of one test process; those from 127.100 to 127.199 are for the servers that `tests/servers.sh` starts.
+const MAX_ADDRESSES: u32 = 480;
+
 /// Returns a loopback address that no other process and no other call of this one gets.
 pub(crate) fn address() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let id = std::process::id();
     let number = NEXT.fetch_add(1, Ordering::SeqCst);
-    // 127.100 to 127.199 are for the servers that `tests/servers.sh` starts.
-    let second = if number < 98 { number + 2 } else { number + 102 };
-    assert!(second < 255, "out of loopback addresses");
-    with_second_part(second, id)
+    assert!(number < MAX_ADDRESSES, "out of loopback addresses");
+    numbered_address(number)
 }
 
 /// Returns all addresses that [`address`] may return, for certificates.
 pub(crate) fn possible_addresses() -> Vec<String> {
-    (2..255).map(|second| with_second_part(second, std::process::id())).collect()
+    (0..MAX_ADDRESSES).map(numbered_address).collect()
 }
 
-fn with_second_part(second: u32, id: u32) -> String {
-    format!("127.{second}.{}.{}", id / 240 % 250 + 1, id % 240 + 10)
+/// The process id chooses the second part and two neighbouring third parts; the number, one of the two and the fourth part.
+fn numbered_address(number: u32) -> String {
+    let id = std::process::id();
+    let block = id / 125 % 153;
+    let second = if block < 98 { block + 2 } else { block + 102 };
+    let third = id % 125 * 2 + number / 240;
+    format!("127.{second}.{third}.{}", number % 240 + 10)
 }
 
 /// A folder, removed after the test process by a process of its own.
