@@ -36,13 +36,6 @@ pub(crate) struct Upstream {
     git: StoreChannel,
 }
 
-/// Repositories by id, and the git stores that have them.
-#[derive(Debug, Default)]
-pub(crate) struct Repositories {
-    pub(crate) by_id: HashMap<RepositoryId, Repository>,
-    pub(crate) stores: HashMap<RepositoryId, String>,
-}
-
 impl Upstream {
     /// Returns clients that call over these channels.
     pub(crate) fn new(repo: Channel, git: StoreChannel) -> Self {
@@ -53,15 +46,14 @@ impl Upstream {
     ///
     /// # Errors
     /// The status of repo-svc.
-    pub(crate) async fn repositories(&self, ids: &[RepositoryId]) -> Result<Repositories, Status> {
-        let mut found = Repositories::default();
+    pub(crate) async fn repositories(&self, ids: &[RepositoryId]) -> Result<HashMap<RepositoryId, Repository>, Status> {
+        let mut found = HashMap::with_capacity(ids.len());
         for ids in ids.chunks(MAX_QUESTION_IDS) {
             let repository_ids = ids.iter().map(|id| id.0).collect();
             let request = question(DescribeRepositoriesRequest { repository_ids });
             let answer = AccessServiceClient::new(self.repo.clone()).describe_repositories(request).await?;
-            let answer = answer.into_inner();
-            found.by_id.extend(answer.repositories.into_iter().map(|found| (RepositoryId(found.id), found)));
-            found.stores.extend(answer.stores.into_iter().map(|(id, store)| (RepositoryId(id), store)));
+            let repositories = answer.into_inner().repositories;
+            found.extend(repositories.into_iter().map(|found| (RepositoryId(found.id), found)));
         }
         Ok(found)
     }
@@ -92,19 +84,19 @@ impl Upstream {
     }
 
     /// Returns the commits that updates of a repository brought, at most [`MAX_QUESTION_UPDATES`], and with `with_head` the newest one of
-    /// its default branch. `store` is the one that has the repository.
+    /// its default branch. `store` is the one that has the repository; empty if none has.
     ///
     /// # Errors
     /// The status of git-svc; `NOT_FOUND` for a repository without a store.
     pub(crate) async fn describe_updates(
         &self,
         repository: RepositoryId,
-        store: Option<&String>,
+        store: &str,
         updates: Vec<UpdateToDescribe>,
         limits: DescriptionLimits,
         with_head: bool,
     ) -> Result<DescribeUpdatesResponse, Status> {
-        if store.is_none() && !self.git.is_single() {
+        if store.is_empty() && !self.git.is_single() {
             return Err(Status::not_found("the repository does not exist any more"));
         }
         let limit = |limit: usize| i32::try_from(limit).unwrap_or(i32::MAX);
@@ -116,7 +108,7 @@ impl Upstream {
             message_bytes_limit: limit(limits.message_bytes),
             with_head,
         });
-        let request = for_store(request, store.map_or("", String::as_str));
+        let request = for_store(request, store);
         Ok(StorageServiceClient::new(self.git.clone()).describe_updates(request).await?.into_inner())
     }
 }

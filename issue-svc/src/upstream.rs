@@ -54,7 +54,7 @@ impl RepoClient {
     pub(crate) async fn store_of(&self, repository: RepositoryId) -> Result<Option<String>, Status> {
         let request = DescribeRepositoriesRequest { repository_ids: vec![repository.0] };
         let answer = AccessServiceClient::new(self.0.clone()).describe_repositories(request).await?;
-        Ok(answer.into_inner().stores.remove(&repository.0))
+        Ok(answer.into_inner().repositories.pop().map(|found| found.store))
     }
 
     /// Returns what the caller may do to the issues of repositories, by its token.

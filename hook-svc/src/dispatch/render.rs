@@ -19,7 +19,7 @@ use crate::payload::PayloadError;
 use crate::payload::limits::{CUTS, MAX_COMMITS};
 use crate::payload::native::{self, Context};
 use crate::store::events::{EventStore, Source, StoredEvent};
-use crate::upstream::{DescriptionLimits, MAX_QUESTION_UPDATES, Repositories, Upstream};
+use crate::upstream::{DescriptionLimits, MAX_QUESTION_UPDATES, Upstream};
 
 /// Questions to git-svc at once.
 const MAX_CONCURRENT_DESCRIPTIONS: usize = 8;
@@ -102,8 +102,8 @@ impl Renderer {
         events: &[StoredEvent],
         is_last: impl Fn(Stream) -> bool,
     ) -> Result<Rendering, RenderError> {
-        let Repositories { by_id: repositories, stores } = self.repositories(events).await?;
-        let descriptions = self.descriptions(events, &stores).await;
+        let repositories = self.repositories(events).await?;
+        let descriptions = self.descriptions(events, &repositories).await;
         let accounts = self.accounts(events, &descriptions).await?;
         let mut rendering = Rendering::default();
         for event in events {
@@ -153,9 +153,9 @@ impl Renderer {
     ) -> Result<(&'static str, String), RenderError> {
         let found =
             self.upstream.repositories(&[repository]).await.map_err(|status| RenderError::Repo(status.into()))?;
-        let store = found.stores.get(&repository);
-        let found = found.by_id.into_values().next().ok_or(RenderError::RepositoryUnknown)?;
-        let described = self.upstream.describe_updates(repository, store, Vec::new(), DESCRIPTION_LIMITS, true).await;
+        let found = found.into_values().next().ok_or(RenderError::RepositoryUnknown)?;
+        let described =
+            self.upstream.describe_updates(repository, &found.store, Vec::new(), DESCRIPTION_LIMITS, true).await;
         let head = described.map_err(|status| RenderError::Git(status.into()))?.head;
         let emails = facts::emails(head.iter().filter_map(|head| head.commit.as_ref()));
         let accounts = self.lookup(&[sender_id], &emails).await?;
@@ -175,13 +175,18 @@ impl Renderer {
         Ok(("ping", native::site_ping(sender_id, &accounts, &self.links)?))
     }
 
-    /// Returns the repositories of events, the deleted ones as they were.
-    async fn repositories(&self, events: &[StoredEvent]) -> Result<Repositories, RenderError> {
+    /// Returns the repositories of events, the deleted ones as they were, but without a store.
+    async fn repositories(
+        &self,
+        events: &[StoredEvent],
+    ) -> Result<HashMap<RepositoryId, repo::Repository>, RenderError> {
         let ids: BTreeSet<_> = events.iter().map(|event| event.repository).collect();
         let ids: Vec<_> = ids.into_iter().collect();
         let mut found = self.upstream.repositories(&ids).await.map_err(|status| RenderError::Repo(status.into()))?;
-        let gone: Vec<_> = ids.into_iter().filter(|id| !found.by_id.contains_key(id)).collect();
-        found.by_id.extend(self.store.snapshots(&gone).await?);
+        let gone: Vec<_> = ids.into_iter().filter(|id| !found.contains_key(id)).collect();
+        let snapshots = self.store.snapshots(&gone).await?;
+        let without_store = |gone| repo::Repository { store: String::new(), ..gone };
+        found.extend(snapshots.into_iter().map(|(id, gone)| (id, without_store(gone))));
         Ok(found)
     }
 
@@ -189,7 +194,7 @@ impl Renderer {
     async fn descriptions(
         &self,
         events: &[StoredEvent],
-        stores: &HashMap<RepositoryId, String>,
+        repositories: &HashMap<RepositoryId, repo::Repository>,
     ) -> HashMap<RepositoryId, Descriptions> {
         let mut asked: HashMap<RepositoryId, Vec<_>> = HashMap::new();
         for event in events.iter().filter(|event| event.payload.is_none()) {
@@ -201,7 +206,7 @@ impl Renderer {
             let mut found = HashMap::new();
             for updates in updates.chunks(MAX_QUESTION_UPDATES) {
                 let (ids, updates): (Vec<_>, Vec<_>) = updates.iter().cloned().unzip();
-                let store = stores.get(&repository);
+                let store = repositories.get(&repository).map_or("", |found| &found.store);
                 match self.upstream.describe_updates(repository, store, updates, DESCRIPTION_LIMITS, false).await {
                     Ok(DescribeUpdatesResponse { updates, .. }) => found.extend(ids.into_iter().zip(updates)),
                     Err(status) => return (repository, Err(status)),

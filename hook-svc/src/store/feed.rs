@@ -17,6 +17,9 @@ const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload 
 const NO_SOURCE: i64 = 0;
 const SET_PAYLOADS: &str = "UPDATE events SET payload = v.column2 FROM (VALUES ";
 const SET_PAYLOADS_WHERE: &str = ") AS v WHERE events.id = v.column1 AND payload IS NULL";
+/// On PostgreSQL, rows that another transaction changes are left out: two that wait for each other's rows would be a deadlock.
+const UNLOCKED_POSTGRES: &str = " AND events.id IN (SELECT id FROM events WHERE id IN ";
+const UNLOCKED_END_POSTGRES: &str = " ORDER BY id FOR UPDATE SKIP LOCKED)";
 const LEAVE_OLD: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN \
      (SELECT id FROM events WHERE is_in_feed AND created_us < $1 ORDER BY created_us LIMIT $2) RETURNING id";
 const LEAVE_BEYOND: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN (SELECT id FROM events \
@@ -40,7 +43,7 @@ impl EventStore {
         Ok(rows.into_iter().map(StoredEvent::from).collect())
     }
 
-    /// Stores payloads of events that have none.
+    /// Stores payloads of events that have none. Of events that are changed at the same time they may not be stored, and are made again.
     ///
     /// # Errors
     /// When the database fails.
@@ -53,6 +56,9 @@ impl EventStore {
             query.push(if index == 0 { "(" } else { ", (" }).bind(*id).push(", ").bind(payload).push(")");
         }
         query.push(SET_PAYLOADS_WHERE);
+        if self.db().pick(true, false) {
+            query.push(UNLOCKED_POSTGRES).bind_list(payloads.iter().map(|(id, _)| *id)).push(UNLOCKED_END_POSTGRES);
+        }
         self.db().execute(query.sql(), query.args()).await.map(drop)
     }
 

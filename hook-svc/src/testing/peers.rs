@@ -144,6 +144,7 @@ pub(crate) fn repository(id: i64, organization: Option<i64>) -> Repository {
         default_branch: "main".to_owned(),
         create_time: time,
         update_time: time,
+        store: "default".to_owned(),
         ..Repository::default()
     }
 }
@@ -269,8 +270,7 @@ impl AccessService for Peer {
         }
         let ids = request.into_inner().repository_ids;
         let repositories = ids.iter().filter_map(|id| state.repositories.get(id).cloned()).collect();
-        let stores = ids.into_iter().map(|id| (id, "default".to_owned())).collect();
-        Ok(Response::new(DescribeRepositoriesResponse { repositories, stores }))
+        Ok(Response::new(DescribeRepositoriesResponse { repositories }))
     }
 }
 

@@ -13,7 +13,10 @@ use super::wal_index::WalState;
 /// Results of queries by key. A result is valid until any process commits to the database. On PostgreSQL nothing is cached: detecting a
 /// commit there would cost as much as the query.
 #[derive(Clone)]
-pub struct QueryCache<K, V>(Cache<K, (WalState, V)>);
+pub struct QueryCache<K, V> {
+    name: &'static str,
+    results: Cache<K, (WalState, V)>,
+}
 
 impl<K, V> std::fmt::Debug for QueryCache<K, V> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -26,10 +29,10 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Returns a cache of at most `max_entries` results.
+    /// Returns a cache of at most `max_entries` results; `name` is its label in the metrics.
     #[must_use]
-    pub fn new(max_entries: u64) -> Self {
-        Self(Cache::new(max_entries))
+    pub fn new(name: &'static str, max_entries: u64) -> Self {
+        Self { name, results: Cache::new(max_entries) }
     }
 
     /// Returns the cached result of `key` if it is still valid; else runs `query`, which must read from `db`, and caches its result.
@@ -43,13 +46,14 @@ where
         // Read before the query: a commit in between makes the result look older than it is, never newer.
         let state = db.wal_state();
         let Some(state) = state else { return query.await };
-        if let Some((cached_state, result)) = self.0.get(&key)
-            && cached_state == state
-        {
+        let cached = self.results.get(&key).filter(|(cached_state, _)| *cached_state == state);
+        let outcome = if cached.is_some() { "hit" } else { "miss" };
+        metrics::counter!("ferrite_query_cache_lookups_total", "cache" => self.name, "result" => outcome).increment(1);
+        if let Some((_, result)) = cached {
             return Ok(result);
         }
         let result = query.await?;
-        self.0.insert(key, (state, result.clone()));
+        self.results.insert(key, (state, result.clone()));
         Ok(result)
     }
 }

@@ -47,6 +47,11 @@ pub(super) const METRICS: &[Metric] = &[
     Metric::counter("ferrite_db_statements_total", &["kind"], "Statements that were sent to the database."),
     Metric::histogram("ferrite_db_statement_duration_seconds", &["kind"], "Time of a statement, with the wait."),
     Metric::counter("ferrite_db_statement_failures_total", &[], "Statements that failed, constraints left out."),
+    Metric::counter(
+        "ferrite_query_cache_lookups_total",
+        &["cache", "result"],
+        "Results of queries that were looked up, on SQLite.",
+    ),
     Metric::histogram(
         "ferrite_db_pool_wait_duration_seconds",
         &["pool"],

@@ -179,7 +179,7 @@ pub(crate) struct AccountStore {
 impl AccountStore {
     /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, cache: QueryCache::new(MAX_CACHED_QUERIES) }
+        Self { db, cache: QueryCache::new("accounts", MAX_CACHED_QUERIES) }
     }
 
     /// Creates an account, in the transaction of the caller.

@@ -201,7 +201,7 @@ pub(crate) struct QuotaStore {
 impl QuotaStore {
     /// Creates the store over `db`, for a site with these limits.
     pub(crate) fn new(db: Db, site: OwnerLimits) -> Self {
-        Self { db, site, cache: QueryCache::new(MAX_CACHED_QUOTAS) }
+        Self { db, site, cache: QueryCache::new("quotas", MAX_CACHED_QUOTAS) }
     }
 
     /// Returns the limits of the site.

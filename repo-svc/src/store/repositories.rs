@@ -280,7 +280,8 @@ pub(super) async fn lock_owner(tx: &mut Tx, owner: UserId, limits: OwnerLimits) 
 impl RepositoryStore {
     /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
-        let [cache, with_parent, redirected] = [(), (), ()].map(|()| QueryCache::new(MAX_CACHED_REPOSITORIES));
+        let [cache, with_parent, redirected] = ["repositories", "repositories_with_parents", "redirected_repositories"]
+            .map(|name| QueryCache::new(name, MAX_CACHED_REPOSITORIES));
         Self { db, cache, with_parent, redirected }
     }
 

@@ -139,7 +139,7 @@ pub(crate) struct TokenStore {
 impl TokenStore {
     /// Creates the store over `db`.
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, cache: QueryCache::new(MAX_CACHED_IDENTITIES) }
+        Self { db, cache: QueryCache::new("tokens", MAX_CACHED_IDENTITIES) }
     }
 
     /// Returns the identity behind the token with this hash; `None` if there is no such token, it has expired, or its owner is

@@ -67,8 +67,10 @@ async fn a_large_push_takes_little_memory_and_comes_back_whole(cluster: &Cluster
         git.run("work", &["push", "-q", &target.url, "main"]).await;
         for (role, before) in roles.into_iter().zip(before) {
             let after = peak_memory(cluster, role);
-            eprintln!("{role:?}: {} MiB, and {} MiB more", before >> 20, (after - before) >> 20);
-            assert!(after < before + MAX_GROWTH_BYTES, "{role:?}: {} MiB more", (after - before) >> 20);
+            // The kernel counts pages by thread, and its sum may be a little less than before.
+            let growth = after.saturating_sub(before);
+            eprintln!("{role:?}: {} MiB, and {} MiB more", before >> 20, growth >> 20);
+            assert!(growth < MAX_GROWTH_BYTES, "{role:?}: {} MiB more", growth >> 20);
         }
         // The client checks every byte against its id.
         git.run("", &["clone", "-q", "--bare", &target.url, "copy"]).await;

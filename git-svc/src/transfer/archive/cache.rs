@@ -114,8 +114,10 @@ impl ArchiveCache {
             && let Some(waiting) = entry.join()
         {
             entry.used = used;
+            metrics::counter!("ferrite_git_archive_cache_lookups_total", "result" => "hit").increment(1);
             return (Reader::new(&entry.file, waiting), None);
         }
+        metrics::counter!("ferrite_git_archive_cache_lookups_total", "result" => "miss").increment(1);
         let path = self.0.folder.join(used.to_string());
         let file = Arc::new(CacheFile { path, progress: watch::Sender::default() });
         let waiting = Arc::new(());

@@ -83,6 +83,25 @@ async fn an_event_is_marked_once_and_keeps_its_first_payload() {
 }
 
 #[tokio::test]
+async fn two_readers_of_a_feed_store_its_payloads_at_once() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let store = EventStore::new(db.clone());
+        for round in 0..10 {
+            let told: Vec<_> = (0..200).map(|part| new(1, Source::Git, round * 200 + part)).collect();
+            let payload = |id: &i64| (*id, "made".to_owned());
+            let forth: Vec<_> = add(&db, &told).await.iter().map(payload).collect();
+            let back: Vec<_> = forth.iter().rev().cloned().collect();
+            let (first, second) = tokio::join!(store.set_payloads(&forth), store.set_payloads(&back));
+            first.and(second).unwrap();
+        }
+        store.set_payloads(&[(1, "again".to_owned())]).await.unwrap();
+        let page = store.feed_page(RepositoryId(1), 0, 3000, None).await.unwrap();
+        assert!(page.len() == 2000 && page.iter().all(|event| event.payload.as_deref() == Some("made")));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_feed_leaves_out_the_events_of_a_hidden_source() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = EventStore::new(db.clone());

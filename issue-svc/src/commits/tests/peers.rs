@@ -20,7 +20,7 @@ use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceSer
 use ferrite_proto::repo::repository_ref::By;
 use ferrite_proto::repo::{
     AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, IssueAccess, ReauthorizeAccessRequest, ReauthorizeAccessResponse,
+    DescribeRepositoriesResponse, IssueAccess, ReauthorizeAccessRequest, ReauthorizeAccessResponse, Repository,
     ResolveAccessRequest, ResolveAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
     ResolveKeyRequest, ResolveKeyResponse,
 };
@@ -258,9 +258,9 @@ impl AccessService for Peer {
         &self,
         request: Request<DescribeRepositoriesRequest>,
     ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
-        let stores = request.into_inner().repository_ids.into_iter().filter(|id| *id != GONE);
-        let stores = stores.map(|id| (id, STORE.to_owned())).collect();
-        Ok(Response::new(DescribeRepositoriesResponse { stores, ..DescribeRepositoriesResponse::default() }))
+        let found = request.into_inner().repository_ids.into_iter().filter(|id| *id != GONE);
+        let repositories = found.map(|id| Repository { id, store: STORE.to_owned(), ..Default::default() });
+        Ok(Response::new(DescribeRepositoriesResponse { repositories: repositories.collect() }))
     }
 
     async fn resolve_issue_access(

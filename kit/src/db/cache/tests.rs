@@ -27,7 +27,7 @@ async fn count(db: &Db, cache: &QueryCache<i64, i64>) -> i64 {
 async fn a_result_is_valid_until_the_next_commit() {
     on_each(|test| async move {
         migrations(&[SCHEMA], &[STRICT]).await.run(&test.db).await.unwrap();
-        let (db, cache) = (test.db.clone(), QueryCache::new(10));
+        let (db, cache) = (test.db.clone(), QueryCache::new("tests", 10));
         let other = Db::open(&test.url, 2).await.unwrap();
         assert_eq!(count(&db, &cache).await, 0);
         let before = db.statements();
@@ -76,7 +76,7 @@ async fn a_commit_of_another_process_is_detected() {
     }
     let folder = tempfile::tempdir().unwrap();
     let url = Secret::new(format!("sqlite://{}/shared.db", folder.path().display()));
-    let (db, cache) = (Db::open(&url, 1).await.unwrap(), QueryCache::new(10));
+    let (db, cache) = (Db::open(&url, 1).await.unwrap(), QueryCache::new("tests", 10));
     migrations(&[SCHEMA], &[STRICT]).await.run(&db).await.unwrap();
     for round in 0..3 {
         assert_eq!(count(&db, &cache).await, round);
@@ -94,7 +94,7 @@ async fn a_commit_of_another_process_is_detected() {
 async fn no_reader_sees_less_than_was_committed() {
     on_each(|test| async move {
         migrations(&[SCHEMA], &[STRICT]).await.run(&test.db).await.unwrap();
-        let (db, cache, committed) = (test.db.clone(), QueryCache::new(10), Arc::new(AtomicI64::new(0)));
+        let (db, cache, committed) = (test.db.clone(), QueryCache::new("tests", 10), Arc::new(AtomicI64::new(0)));
         let mut readers = JoinSet::new();
         for _ in 0..4 {
             let (db, cache, committed) = (db.clone(), cache.clone(), Arc::clone(&committed));

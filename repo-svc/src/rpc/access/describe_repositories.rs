@@ -21,9 +21,5 @@ pub(super) async fn handle(
     ids.sort_unstable();
     ids.dedup();
     let rows = state.repositories.find_many(&ids).await?;
-    let stores = rows.iter().map(|row| (row.id, row.store.clone())).collect();
-    Ok(DescribeRepositoriesResponse {
-        repositories: rows.into_iter().map(encode::repository_snapshot).collect(),
-        stores,
-    })
+    Ok(DescribeRepositoriesResponse { repositories: rows.into_iter().map(encode::repository_snapshot).collect() })
 }
