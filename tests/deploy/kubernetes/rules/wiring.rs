@@ -107,7 +107,8 @@ fn addresses<'a>(objects: &'a [Value], settings: &BTreeMap<&'a str, &'a str>) ->
     callees.into_iter().filter_map(move |(setting, address)| {
         let (host, port) = address.trim_start_matches("{store}.").rsplit_once(':')?;
         let service = find(objects, "Service", host.split('.').next()?);
-        let has = |service: &Value| items(service, "/spec/ports").iter().any(|entry| entry["port"] == port);
+        let number = port.parse::<u16>().ok()?;
+        let has = |service: &Value| items(service, "/spec/ports").iter().any(|entry| entry["port"] == number);
         let is_headless = |service: &Value| text(service, "/spec/clusterIP") == "None";
         match service {
             None => Some(format!("{setting} is {address}, and there is no such Service")),
