@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git stress secrets image dist deb
+.PHONY: help run build test test-slow needs check bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress secrets image dist deb
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -68,6 +68,9 @@ bench-http: needs ## measures small reads over REST on both profiles; READS="use
 
 bench-git: needs ## measures git through Ferrite against plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
 	cargo bench --locked --bench git -- $(ROWS) $(if $(REPO),--repository $(REPO))
+
+bench-soak: needs ## writes to and reads from repositories for 10 minutes each on 4, 1 and 200; SECONDS=60 for less, SHAPES="mixed one many"
+	TMPDIR=$${TMPDIR:-/tmp} cargo bench --locked --bench soak -- $(if $(SECONDS),--seconds $(SECONDS)) $(SHAPES)
 
 stress: needs ## attacks an installation with everything known for 10 minutes, beside an honest client; SECONDS=60 for less, ATTACKS="streams passwords"
 	TMPDIR=$${TMPDIR:-/tmp} cargo bench --locked --bench stress -- $(if $(SECONDS),--seconds $(SECONDS)) $(ATTACKS)

@@ -11,7 +11,7 @@ use crate::usage::Processes;
 
 /// Settings of `receive-pack` and `pack-objects`, the same as in git-svc.
 pub(crate) const SETTINGS: &str = "[core]\n\tfsync = all\n[receive]\n\tunpackLimit = 1\n\tfsckObjects = true\n\tautogc = false\n\
-    [transfer]\n\tfsckObjects = true\n[pack]\n\tallowPackReuse = multi\n\tthreads = 2\n\twindowMemory = 100m\n[gc]\n\tauto = 0\n\
+    [transfer]\n\tfsckObjects = true\n[pack]\n\tallowPackReuse = single\n\tthreads = 2\n\twindowMemory = 100m\n[gc]\n\tauto = 0\n\
     [maintenance]\n\tauto = false\n[safe]\n\tdirectory = *\n";
 /// Shell script that runs the daemon and kills it when its standard input is closed, as happens when the bench ends in any way.
 const WRAPPER_SCRIPT: &str = "\"$@\" & daemon=$!; cat >/dev/null; kill $daemon; wait $daemon";

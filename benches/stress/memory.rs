@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Memory in MiB, by the name of a process.
-type Sample = BTreeMap<String, u64>;
+pub(crate) type Sample = BTreeMap<String, u64>;
 
 /// The first sample, and the one with the largest sum.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ impl Sampler {
 }
 
 /// Memory of `root` and of all processes below it. Processes of git are one entry.
-fn sample(root: u32) -> Sample {
+pub(crate) fn sample(root: u32) -> Sample {
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids: Vec<u32> = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     let parents: BTreeMap<u32, u32> = ids.iter().filter_map(|id| Some((*id, parent(*id)?))).collect();
@@ -102,8 +102,9 @@ fn parent(id: u32) -> Option<u32> {
 fn name(id: u32) -> String {
     let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
     let mut arguments = command.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-    let program = arguments.next().unwrap_or_default().into_owned();
-    if program.ends_with("ferrite") { arguments.next().unwrap_or_default().into_owned() } else { "git".to_owned() }
+    let program = arguments.next().unwrap_or_default();
+    let file = program.rsplit('/').next().unwrap_or_default();
+    if file.starts_with("git") { "git".to_owned() } else { arguments.next().unwrap_or_default().into_owned() }
 }
 
 fn proportional_mib(id: u32) -> Option<u64> {

@@ -54,7 +54,7 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
-    admission::limiter::Limiters,
+    admission::{backlog::Backlogs, limiter::Limiters},
     caches::{EpochCache, RepositoryCaches},
     db::RepositoryTable,
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
@@ -136,6 +136,10 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     life.spawn("tidying", async move { maintenance.clean_up_in_background(own).await });
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("upkeep", async move { maintenance.run(own).await });
+    let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
+    life.spawn("consolidation", async move { maintenance.consolidate_in_background(own).await });
+    let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
+    life.spawn("bases", async move { maintenance.renew_bases_in_background(own).await });
     life.spawn("migrations", state.migrations.clone().run(life.clone()));
     life.spawn("store metrics", telemetry::measure_store(state.clone(), life.clone()));
     let db = state.db.clone();
@@ -178,8 +182,16 @@ async fn assemble(
     let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git))
         .with_cache_bytes(config.ref_table_bytes)
         .with_deadline(config.limits.refs);
-    let updater =
-        RefUpdater::new(db.clone(), clock.clone(), relay.clone(), Arc::clone(&store), pool.clone(), refs.clone());
+    let backlogs = Backlogs::new(config.upkeep.options().consolidation_limits());
+    let updater = RefUpdater::new(
+        db.clone(),
+        clock.clone(),
+        relay.clone(),
+        Arc::clone(&store),
+        pool.clone(),
+        refs.clone(),
+        backlogs.clone(),
+    );
     let protection = BranchProtection::new(db.clone(), pool.clone());
     let limiters = Limiters::new(&config.limits.limiters.options());
     let transfers = Transfers::new(config.limits.transfers(), life.clone());
@@ -235,6 +247,7 @@ async fn assemble(
                 pool: pool.clone(),
                 git: Arc::clone(&git),
                 updater: updater.clone(),
+                backlogs: backlogs.clone(),
                 sessions: sessions.clone(),
             },
             config.upkeep.options(),
@@ -271,6 +284,7 @@ async fn assemble(
         updater,
         protection,
         limiters,
+        backlogs,
         transfers,
         sessions,
         hooks,

@@ -10,7 +10,7 @@ use ferrite_kit::{
 use ferrite_proto::{grant::Grant, id::RepositoryId, operation};
 
 use crate::{
-    admission::limiter::Limiters,
+    admission::{backlog::Backlogs, limiter::Limiters},
     caches::RepositoryCaches,
     db::{RepositoryRow, RepositoryTable},
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
@@ -72,6 +72,8 @@ pub(crate) struct Parts {
     pub(crate) repositories: RepositoryTable,
     pub(crate) protection: BranchProtection,
     pub(crate) limiters: Limiters,
+    /// Where writes wait for a repository that has far too many packs or loose objects.
+    pub(crate) backlogs: Backlogs,
     pub(crate) caches: RepositoryCaches,
     pub(crate) transfers: Transfers,
     /// Pushes and fetches whose hooks may call.

@@ -64,6 +64,13 @@ pub(crate) const METRICS: &[Metric] = &[
     Metric::gauge("ferrite_git_upkeep_queue", &[], "Repositories that wait for upkeep."),
     Metric::counter("ferrite_git_upkeep_jobs_total", &["kind", "outcome"], "Jobs of upkeep."),
     Metric::histogram("ferrite_git_upkeep_duration_seconds", &["kind"], "Time of a job of upkeep."),
+    Metric::gauge("ferrite_git_consolidation_queue", &[], "Repositories that wait to be consolidated."),
+    Metric::counter(
+        "ferrite_git_write_waits_total",
+        &["outcome"],
+        "Writes that waited because their repository had too many packs or loose objects.",
+    ),
+    Metric::histogram("ferrite_git_write_wait_seconds", &[], "Time of such a wait."),
     Metric::counter("ferrite_git_fsck_total", &["result"], "Checks of repositories."),
     Metric::gauge("ferrite_git_broken_repositories", &[], "Repositories whose last check found something missing."),
     // other hosts

@@ -14,6 +14,7 @@ use ferrite_proto::id::RepositoryId;
 use git2::Oid;
 
 use crate::{
+    admission::backlog::Backlogs,
     db::{RepositoryTable, migrations},
     disk::repositories::RepositoryStore,
     git::command::{Git, GitOptions},
@@ -33,6 +34,8 @@ pub(crate) struct TestRepo {
     pub(crate) refs: Refs,
     pub(crate) pool: Pool,
     pub(crate) git: Arc<Git>,
+    /// What the writes of `updater` leave to be consolidated: nothing, unless a test has set limits.
+    pub(crate) backlogs: Backlogs,
     pub(crate) id: RepositoryId,
     _folder: tempfile::TempDir,
 }
@@ -47,7 +50,12 @@ impl TestRepo {
         let id = RepositoryId(1);
         store.create(id, &BranchName::parse(b"main").unwrap(), |_| Ok(None)).unwrap();
         RepositoryTable::new(db.clone()).place(id, "s", 1, 0).await.unwrap();
-        Self { db, store, refs, pool, git, id, _folder: folder }
+        Self { db, store, refs, pool, git, backlogs: Backlogs::default(), id, _folder: folder }
+    }
+
+    /// Uses these backlogs in place of some without limits.
+    pub(crate) fn with_backlogs(self, backlogs: Backlogs) -> Self {
+        Self { backlogs, ..self }
     }
 
     /// Creates an updater as a starting process does: it has no state but what is on disk.
@@ -56,7 +64,7 @@ impl TestRepo {
         let subscribers = Subscribers::from([REPO_SVC, ISSUE_SVC, HOOK_SVC].map(|name| (name, subscriber.clone())));
         let relay = Relay::new(self.db.clone(), Clock::system(), subscribers);
         let (store, pool) = (Arc::clone(&self.store), self.pool.clone());
-        RefUpdater::new(self.db.clone(), Clock::system(), relay, store, pool, self.refs.clone())
+        RefUpdater::new(self.db.clone(), Clock::system(), relay, store, pool, self.refs.clone(), self.backlogs.clone())
     }
 
     /// Pushes under way: none. Hooks cannot call.

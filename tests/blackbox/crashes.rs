@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::ssh::{Client, client_of};
 use crate::harness::tree::{Random, fsck_all, git_below, wait_for_no_process_in};
-use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, rounds, run_expecting_errors};
+use crate::harness::{Answer, Cluster, Git, Options, Profile, Role, User, is_slow, rounds, run_expecting_errors};
 
 /// Numbers of kills. The launcher waits longer before each restart of a process that keeps dying, so the embedded profile has fewer.
 struct Plan {
@@ -287,6 +287,8 @@ struct CrashCounts {
     kills: usize,
     /// Kills with requests in flight.
     busy: usize,
+    /// Kills of git-svc while it consolidated a repository.
+    consolidations: usize,
     /// Kills of git processes, by subcommand.
     processes: BTreeMap<String, usize>,
 }
@@ -306,6 +308,9 @@ async fn kill_all(cluster: &Cluster, work: &Workload, plan: &Plan) -> CrashCount
         tokio::time::sleep(Duration::from_millis(10 + random.below(120))).await;
         match target {
             Target::Role(role) => {
+                if matches!(role, Role::Git) {
+                    counts.consolidations += usize::from(wait_for_consolidation(cluster).await);
+                }
                 counts.busy += usize::from(work.in_flight.load(Ordering::SeqCst) > 0);
                 tokio::task::block_in_place(|| cluster.crash(role));
             }
@@ -323,11 +328,23 @@ async fn kill_all(cluster: &Cluster, work: &Workload, plan: &Plan) -> CrashCount
     counts
 }
 
+/// Waits until git-svc consolidates a repository, at most 300 ms. Returns whether it does.
+async fn wait_for_consolidation(cluster: &Cluster) -> bool {
+    let (root, start) = (cluster.process_id(Role::Git).unwrap(), Instant::now());
+    while !git_below(root).iter().any(|process| process.name == "pack-objects") {
+        if start.elapsed() > Duration::from_millis(300) {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    true
+}
+
 /// Kills a git process of git-svc: of a random kind if one shows up within 300 ms, or else any. Returns its subcommand, and whether
 /// requests were in flight.
 async fn kill_git(cluster: &Cluster, work: &Workload, random: &mut Random) -> (String, bool) {
     const KINDS: [&str; 8] =
-        ["", "receive-pack", "index-pack", "update-ref", "update-ref", "repack", "pack-objects", "pack-refs"];
+        ["", "receive-pack", "index-pack", "update-ref", "multi-pack-index", "repack", "pack-objects", "pack-refs"];
     let root = cluster.process_id(Role::Git).unwrap();
     let wanted = KINDS[usize::try_from(random.below(KINDS.len() as u64)).unwrap()];
     let start = Instant::now();
@@ -371,14 +388,16 @@ async fn nothing_acknowledged_is_lost(cluster: &Cluster, plan: &Plan) {
     }
     let (done, failed) = (work.done.load(Ordering::SeqCst), work.failed.load(Ordering::SeqCst));
     eprintln!(
-        "{} kills in {:?}, {} with requests in flight; git: {:?}; {done} writes, {failed} attempts failed",
+        "{} kills in {:?}, {} with requests in flight, {} in a consolidation; git: {:?}; {done} writes, {failed} attempts failed",
         counts.kills,
         start.elapsed(),
         counts.busy,
+        counts.consolidations,
         counts.processes,
     );
     assert!(counts.busy * 10 >= counts.kills * 9, "most kills hit no request");
     assert!(failed * 4 >= counts.kills, "most kills failed no attempt");
+    assert!(counts.consolidations > 0 || !is_slow(), "no kill hit a consolidation");
     settled(cluster).await;
     let refs = all_acknowledged_is_there(&work, &acknowledged).await;
     events_are_exact(cluster, &work, &refs).await;

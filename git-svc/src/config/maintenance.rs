@@ -22,19 +22,19 @@ pub struct MaintenanceArgs {
     #[arg(long = "upkeep-deadline-seconds", env = "FERRITE_GIT_UPKEEP_DEADLINE_SECONDS", default_value = "3600", value_parser = seconds)]
     pub deadline: Duration,
 
-    /// Loose objects above which they are packed.
-    #[arg(long = "upkeep-loose-objects", env = "FERRITE_GIT_UPKEEP_LOOSE_OBJECTS", default_value_t = 500)]
+    /// Loose objects from which on they are packed, at once.
+    #[arg(long = "upkeep-loose-objects", env = "FERRITE_GIT_UPKEEP_LOOSE_OBJECTS", default_value_t = 250)]
     pub loose_objects: u64,
 
-    /// Packs above which small ones are combined, if their sizes do not grow geometrically.
-    #[arg(long = "upkeep-packs", env = "FERRITE_GIT_UPKEEP_PACKS", default_value_t = 8)]
+    /// Packs since the last index from which on they are combined, at once, as far as their sizes do not grow geometrically.
+    #[arg(long = "upkeep-packs", env = "FERRITE_GIT_UPKEEP_PACKS", default_value_t = 16)]
     pub packs: u64,
 
-    /// Updates after which small packs are combined.
+    /// Updates after which a repository gets a new index with a bitmap, if a fifth of its objects came since the last one.
     #[arg(long = "upkeep-updates", env = "FERRITE_GIT_UPKEEP_UPDATES", default_value_t = 50)]
     pub updates: u64,
 
-    /// Seconds after which small packs of a repository that changed are combined.
+    /// Seconds after which a repository that changed gets a new index with a bitmap.
     #[arg(long = "upkeep-repack-seconds", env = "FERRITE_GIT_UPKEEP_REPACK_SECONDS", default_value = "86400", value_parser = seconds)]
     pub repack_after: Duration,
 

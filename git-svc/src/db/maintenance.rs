@@ -18,6 +18,8 @@ const DUE: &str = "SELECT m.repository_id, m.number, m.packed_number, m.packed_u
      m.checked_us, m.broken \
      FROM maintenance m JOIN repositories r ON r.repository_id = m.repository_id \
      WHERE m.next_us <= $2 AND m.not_before_us <= $2 AND r.store = $1 AND NOT r.deleted ORDER BY m.next_us LIMIT 256";
+const FIND: &str = "SELECT m.repository_id, m.number, m.packed_number, m.packed_us, m.full_number, m.full_us, m.graph_number, m.loose_left, m.failures, \
+     m.checked_us, m.broken FROM maintenance m WHERE m.repository_id = $1 AND m.not_before_us <= $2";
 /// Keeps a repository due if it changed, or was marked suspect, while the job ran.
 const DONE: &str = "UPDATE maintenance SET packed_number = $2, packed_us = $3, full_number = $4, full_us = $5, graph_number = $6, loose_left = $7, \
      next_us = CASE WHEN number > $8 THEN changed_us WHEN checked_us < $10 THEN 0 ELSE $9 END, not_before_us = 0, failures = 0 WHERE repository_id = $1";
@@ -79,6 +81,11 @@ impl MaintenanceTable {
     /// Returns up to 256 repositories of a store that are due, longest overdue first.
     pub(crate) async fn due(&self, store: &str, now_us: i64) -> Result<Vec<MaintenanceRow>, DbError> {
         self.db.all(DUE, &args![store, now_us]).await
+    }
+
+    /// Returns the row of a repository; `None` if it has none, or if its jobs wait until a time after `now_us`.
+    pub(crate) async fn find(&self, id: RepositoryId, now_us: i64) -> Result<Option<MaintenanceRow>, DbError> {
+        self.db.optional(FIND, &args![id, now_us]).await
     }
 
     /// Records the state after a job that saw updates up to `seen`, and the time of the next job unless the repository changes
@@ -174,6 +181,8 @@ mod tests {
             maintenance.failed(RepositoryId(2), 900).await.unwrap();
             changed(&db, 2, 2, 600).await;
             assert_eq!(due(&db, 899).await, [], "a failure is not repeated at once");
+            assert_eq!(maintenance.find(RepositoryId(2), 899).await.unwrap(), None);
+            assert_eq!(maintenance.find(RepositoryId(2), 900).await.unwrap().unwrap().number, 2);
             assert_eq!(due(&db, 900).await, [(2, 2, 1)]);
             maintenance.done(&row(2), 2, NEVER).await.unwrap();
             maintenance.mark_suspect(RepositoryId(2), 98).await.unwrap();

@@ -17,7 +17,7 @@ pub(crate) fn sync(path: &Path) -> Result<(), GitError> {
     synced.map_err(GitError::io(format!("syncing `{}`", path.display())))
 }
 
-/// Syncs a folder; a missing one is no error.
+/// Syncs a file or folder; a missing one is no error.
 pub(crate) fn sync_if_present(path: &Path) -> Result<(), GitError> {
     match fs::File::open(path) {
         Ok(file) => file.sync_all().map_err(GitError::io(format!("syncing `{}`", path.display()))),
@@ -28,6 +28,11 @@ pub(crate) fn sync_if_present(path: &Path) -> Result<(), GitError> {
 
 /// Syncs files and folders in parallel; each must exist.
 pub(crate) fn sync_all(paths: &[PathBuf]) -> Result<(), GitError> {
+    sync_each(paths, sync)
+}
+
+/// Syncs files and folders in parallel, each by `sync`.
+fn sync_each(paths: &[PathBuf], sync: fn(&Path) -> Result<(), GitError>) -> Result<(), GitError> {
     if let [path] = paths {
         return sync(path);
     }
@@ -64,7 +69,8 @@ pub(crate) fn sync_tree(root: &Path) -> Result<(), GitError> {
     sync_all(&paths)
 }
 
-/// Syncs the loose files of `objects` and the folders that hold them; objects that are in packs are skipped.
+/// Syncs the loose files of `objects` and the folders that hold them; objects that are in packs are skipped, and those that maintenance
+/// packs meanwhile: their pack was synced first.
 ///
 /// Objects that existed before the write are synced too: git does not write an object again that an earlier, unacknowledged
 /// attempt left behind, and that file may be unsynced.
@@ -83,7 +89,7 @@ pub(crate) fn sync_objects(repository: &Path, objects: &[git2::Oid]) -> Result<(
             }
         }
     }
-    sync_all(&paths)
+    sync_each(&paths, sync_if_present)
 }
 
 #[cfg(test)]

@@ -13,16 +13,18 @@ use std::{
 use ferrite_proto::id::RepositoryId;
 use moka::sync::Cache;
 
+use super::packs::{PackRole, packs_among};
+
 /// Repositories whose folder readings are cached: about 10 KiB each when all 256 folders of loose objects exist.
 const MAX_CACHED_REPOSITORIES: u64 = 1000;
 /// A folder may change within this time without a new modification time, because the clock of files is coarse. Readings of
 /// younger folders are not cached. Disks that keep whole seconds need the coarse value.
 const FINE_MTIME_GRAIN: Duration = Duration::from_millis(100);
 const COARSE_MTIME_GRAIN: Duration = Duration::from_secs(2);
-/// Bytes of a pack index without objects (header, fan-out table, two checksums), and bytes per object (id, CRC, offset):
-/// version 2 of `.idx` in gitformat-pack(5).
-const INDEX_BASE: u64 = 8 + 256 * 4 + 40;
-const INDEX_OBJECT: u64 = 28;
+/// Share of the objects that no bitmap covers from which on a new base is made: a quarter of the base, which keeps the cost of an object
+/// constant, and so many at least that an index is worth a process.
+const RECENT_SHARE: u64 = 4;
+const MIN_RECENT_OBJECTS: u64 = 1000;
 
 /// Disk usage of the objects of one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,13 +33,22 @@ pub(crate) struct DiskUsage {
     pub(crate) bytes: u64,
     /// Number of loose objects.
     pub(crate) loose: u64,
-    /// Number of objects of each pack that repacking rewrites, ascending. Packs with `.keep` and cruft packs are left out.
-    pub(crate) packs: Vec<u64>,
+    /// Packs that a bitmap covers.
+    pub(crate) base: PackCount,
+    /// Packs that came since. Those of pushes under way and cruft packs are left out.
+    pub(crate) recent: PackCount,
     /// Bytes of cruft packs, which hold unreachable objects.
     pub(crate) cruft: u64,
     /// Time of the oldest object in the cruft packs, in microseconds since 1970; `None` unless [`DiskUsage::date_cruft`]
     /// found one.
     pub(crate) oldest_cruft_us: Option<i64>,
+}
+
+/// Number of packs of one role, and of their objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PackCount {
+    pub(crate) packs: u64,
+    pub(crate) objects: u64,
 }
 
 /// Cached folder readings of many repositories.
@@ -96,21 +107,32 @@ impl DiskUsageCache {
 impl DiskUsage {
     fn add_packs(&mut self, folder: &Path) {
         let files: Vec<_> = list_dir(folder).filter(|(name, _)| !name.starts_with(['t', '.'])).collect();
-        let skipped: Vec<_> = files.iter().filter_map(|(name, _)| name.strip_suffix(".keep")).collect();
         let cruft: Vec<_> = files.iter().filter_map(|(name, _)| name.strip_suffix(".mtimes")).collect();
         for (name, bytes) in &files {
             self.bytes += bytes;
             if name.rsplit_once('.').is_some_and(|(pack, _)| cruft.contains(&pack)) {
                 self.cruft += bytes;
             }
-            if let Some(pack) = name.strip_suffix(".idx")
-                && !skipped.contains(&pack)
-                && !cruft.contains(&pack)
-            {
-                self.packs.push(bytes.saturating_sub(INDEX_BASE) / INDEX_OBJECT);
-            }
         }
-        self.packs.sort_unstable();
+        for pack in packs_among(folder, &files) {
+            let count = match pack.role {
+                PackRole::Base => &mut self.base,
+                PackRole::Recent => &mut self.recent,
+                PackRole::Cruft | PackRole::Kept => continue,
+            };
+            count.packs += 1;
+            count.objects += pack.objects;
+        }
+    }
+
+    /// Number of objects that no bitmap covers.
+    pub(crate) fn recent_objects(&self) -> u64 {
+        self.recent.objects.saturating_add(self.loose)
+    }
+
+    /// Returns whether so many objects came since the base that it is to be made anew.
+    pub(crate) fn has_outgrown_base(&self) -> bool {
+        self.recent_objects() >= MIN_RECENT_OBJECTS.max(self.base.objects / RECENT_SHARE)
     }
 
     /// Sets `oldest_cruft_us` if the cruft packs take more than `percent` of all bytes; zero percent switches this off.
@@ -121,16 +143,6 @@ impl DiskUsage {
             let times = list_dir(&folder).filter(|(name, _)| name.ends_with(".mtimes"));
             self.oldest_cruft_us = times.filter_map(|(name, _)| oldest(&folder.join(name))).min();
         }
-    }
-
-    /// Returns whether each pack has at least twice as many objects as all smaller packs together.
-    pub(crate) fn is_geometric(&self) -> bool {
-        let mut smaller = 0_u64;
-        self.packs.iter().all(|objects| {
-            let fits = smaller == 0 || *objects >= smaller.saturating_mul(2);
-            smaller = smaller.saturating_add(*objects);
-            fits
-        })
     }
 }
 

@@ -24,7 +24,10 @@ use super::{
     ls_refs, query,
 };
 use crate::{
-    admission::limiter::{ClientKey, Permit},
+    admission::{
+        backlog::WriteAdmission,
+        limiter::{ClientKey, Permit},
+    },
     git::{
         command::{Exchange, ReceivePack},
         pktline::service_header,
@@ -62,6 +65,7 @@ impl OnExit for FetchGuard {
 /// Permit and hook session of a push. An aborted push leaves its objects in quarantine.
 struct PushGuard {
     _permit: Permit,
+    _admission: WriteAdmission,
     session: HookSession,
     pushes: PushService,
 }
@@ -208,6 +212,8 @@ pub(super) async fn receive_pack(
     let id = repository(&id)?;
     let grant = state.authorize_as(&caller, RECEIVE_PACK, id).await?;
     let client = ClientKey::of(&caller, &grant, request.headers());
+    // Before the permit, of which other repositories need some, too.
+    let admission = state.backlogs.admit(RepositoryId(id)).await;
     let permit = state.limiters.push.acquire(RepositoryId(id), &client).await?;
     let mut input = input(&state, request, state.pushes.limits().bytes.saturating_add(MAX_PUSH_COMMANDS_BYTES))?;
     let is_small = tokio::time::timeout(PEEK_TIMEOUT, is_small(&mut input, state.pushes.limits().refs))
@@ -223,9 +229,7 @@ pub(super) async fn receive_pack(
     };
     let child = state.git.receive_pack(&state.store.path(RepositoryId(id)), &receive)?;
     metrics::counter!("ferrite_git_pushes_total").increment(1);
-    let body = state
-        .transfers
-        .run(child, input, Vec::new(), PushGuard { _permit: permit, session, pushes: state.pushes.clone() })
-        .await?;
+    let guard = PushGuard { _permit: permit, _admission: admission, session, pushes: state.pushes.clone() };
+    let body = state.transfers.run(child, input, Vec::new(), guard).await?;
     Ok(response(body, "application/x-git-receive-pack-result"))
 }

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     admission::{
+        backlog::WriteAdmission,
         idle_timer::IdleTimer,
         limiter::{ClientKey, Limiter, Permit},
         yielding_permit::YieldingPermit,
@@ -82,6 +83,8 @@ struct RunningSession {
     hooked: Option<HookSession>,
     /// Quota of the owner of the repository, for a push.
     quota: Option<ByteQuota>,
+    /// `None` unless the session is a push.
+    admission: Option<WriteAdmission>,
 }
 
 /// `GET /git/{id}/session?service=…`: starts a process, and upgrades the connection to a session.
@@ -103,6 +106,11 @@ pub(super) async fn session(
     let upgrade = hyper::upgrade::on(&mut request);
     let repository = RepositoryId(id);
     let client = ClientKey::of(&caller, &grant, request.headers());
+    // Before the permits, of which other repositories need some, too.
+    let admission = match service {
+        GitService::ReceivePack => Some(state.backlogs.admit(repository).await),
+        GitService::UploadPack | GitService::UploadArchive => None,
+    };
     let session = state.limiters.session.acquire(repository, &client).await?;
     let permit = limiter_of(service, &state).acquire(repository, &client).await?;
     let hooked = match service {
@@ -115,7 +123,7 @@ pub(super) async fn session(
     };
     let child = start(&state, service, repository, request.headers(), hooked.as_ref())?;
     let quota = grant.limits.bytes;
-    let started = RunningSession { service, repository, client, child, permit, session, hooked, quota };
+    let started = RunningSession { service, repository, client, child, permit, session, hooked, quota, admission };
     let own = state.clone();
     state.life.spawn_for_request("session", async move { serve(&own, upgrade, started).await });
     let mut response = Response::new(Body::empty());
@@ -182,7 +190,7 @@ where
 
 /// Runs the process to its end, or ends it if the session fails.
 async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
-    let RunningSession { service, repository, client, mut child, permit, session, hooked, quota } = started;
+    let RunningSession { service, repository, client, mut child, permit, session, hooked, quota, admission } = started;
     let outcome = match tokio::time::timeout(UPGRADE_TIMEOUT, upgrade).await {
         Ok(Ok(stream)) => {
             let (mut reader, writer) = tokio::io::split(TokioIo::new(stream));
@@ -223,5 +231,5 @@ async fn serve(state: &AppState, upgrade: OnUpgrade, started: RunningSession) {
     {
         state.pushes.clean_up(push, ended_well).await;
     }
-    drop(session);
+    drop((session, admission));
 }

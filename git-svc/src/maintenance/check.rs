@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     db::MaintenanceRow,
-    git::command::maintenance_task::MaintenanceTask,
+    git::command::maintenance_task::{MaintenanceTask, NICENESS},
     types::{error::GitError, rpc_error::RpcError},
 };
 
@@ -47,7 +47,7 @@ impl MaintenanceService {
         let id = job.id;
         for _ in 0..MAX_ATTEMPTS {
             let before = self.last_number(job).await?;
-            match self.run_task_within(job, MaintenanceTask::Check, lock, self.options.deadline).await {
+            match self.run_task(job, MaintenanceTask::Check, lock, NICENESS).await {
                 Ok(()) => return Ok("ok"),
                 Err(JobError::Failed(RpcError::Git(GitError::Command { status, stderr, .. })))
                     if status.starts_with("exit status") =>

@@ -6,14 +6,16 @@
 use std::{
     fs,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
 use ferrite_proto::id::RepositoryId;
 
 use super::{
-    MaintenanceService,
+    MaintenanceService, lock,
     plan::{JobPlan, Repack, next_us},
+    reservations::Reservation,
     running::JobHandle,
 };
 use crate::{
@@ -23,14 +25,11 @@ use crate::{
         repositories::RepositoryStore,
         usage::{DiskUsage, loose_refs},
     },
-    git::command::maintenance_task::MaintenanceTask,
+    git::command::maintenance_task::{BASE_NICENESS, MaintenanceTask, NICENESS},
     repo::refs,
     types::{error::GitError, rpc_error::RpcError},
 };
 
-/// File in a repository that is locked while a maintenance command of git runs. git inherits the lock, so it outlives a crash of
-/// this service.
-const LOCK_FILE: &str = "upkeep";
 /// Lock files below `objects/` that only maintenance commands create: stale while none of them runs.
 const MAINTENANCE_LOCKS: &[&str] = &["pack/multi-pack-index.lock", "info/commit-graph.lock"];
 /// Time limit of `git pack-refs`, during which the repository's write lock is held.
@@ -58,6 +57,16 @@ struct Inspection {
     lock: fs::File,
     usage: DiskUsage,
     loose_refs: u64,
+    reservation: Reservation,
+}
+
+/// Cause of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The repository is due by its row.
+    Due,
+    /// A consolidation found that the base is outgrown.
+    OutgrownBase,
 }
 
 /// Reason why a job ended early. `Stopped` is an error so that `?` can return it.
@@ -75,9 +84,14 @@ impl<E: Into<RpcError>> From<E> for JobError {
 impl MaintenanceService {
     /// Runs a job on a repository unless one is running already, and records a failure or a postponement.
     pub(super) async fn maintain(&self, row: MaintenanceRow) {
+        self.maintain_for(row, Cause::Due).await;
+    }
+
+    /// Runs a job for a cause, as [`Self::maintain`] does.
+    pub(super) async fn maintain_for(&self, row: MaintenanceRow, cause: Cause) {
         let Some(job) = self.running.begin(RepositoryId(row.repository_id)) else { return };
         let id = job.id;
-        let recorded = match self.run_job(&job, row).await {
+        let recorded = match self.run_job(&job, row, cause).await {
             Ok(JobOutcome::Busy) => self.maintenance.later(id, self.after(self.options.interval)).await,
             Ok(JobOutcome::Idle | JobOutcome::Stopped | JobOutcome::Done) => Ok(()),
             Err(failure) => {
@@ -100,17 +114,30 @@ impl MaintenanceService {
     }
 
     /// Runs the job itself: inspects, plans, executes and records what was done. Failures are recorded by the caller.
-    pub(super) async fn run_job(&self, job: &JobHandle, row: MaintenanceRow) -> Result<JobOutcome, RpcError> {
+    pub(super) async fn run_job(
+        &self,
+        job: &JobHandle,
+        row: MaintenanceRow,
+        cause: Cause,
+    ) -> Result<JobOutcome, RpcError> {
         let id = job.id;
         // Deletion of a repository is recorded before its job is stopped, so a job that begins later sees the record.
         if self.repositories.find(id).await?.is_none_or(|row| row.deleted) || !self.store.exists(id) {
             return Ok(JobOutcome::Idle);
         }
-        let (limit, percent) = (self.options.loose_refs, self.options.cruft_percent);
-        let Some(inspection) = self.pool.run_blocking(move |store| inspect(store, id, limit, percent)).await? else {
-            return Ok(JobOutcome::Busy);
+        let inspection = match self.inspect(job).await {
+            Ok(Some(inspection)) => inspection,
+            Ok(None) => return Ok(JobOutcome::Busy),
+            Err(JobError::Stopped) => return Ok(JobOutcome::Stopped),
+            Err(JobError::Failed(failure)) => return Err(failure),
         };
-        let plan = JobPlan::of(&row, &inspection.usage, inspection.loose_refs, &self.options, self.clock.now_us());
+        let mut plan = JobPlan::of(&row, &inspection.usage, inspection.loose_refs, &self.options, self.clock.now_us());
+        if cause == Cause::OutgrownBase {
+            if !inspection.usage.has_outgrown_base() {
+                return Ok(JobOutcome::Idle);
+            }
+            plan = plan.of_base(&row);
+        }
         if plan.is_empty() {
             let next = next_us(&row, &inspection.usage, &self.options);
             self.maintenance.done(&row, row.number, next).await?;
@@ -118,23 +145,35 @@ impl MaintenanceService {
         }
         let start = Instant::now();
         let outcome = self.execute(job, plan, row, &inspection).await;
-        let name = match &outcome {
-            Ok(()) => "ok",
-            Err(JobError::Stopped) => "stopped",
-            Err(JobError::Failed(RpcError::Git(GitError::TimedOut { .. }))) => "timed_out",
-            Err(JobError::Failed(_)) => "failed",
-        };
-        let (kind, elapsed) = (plan.kind(), start.elapsed());
-        metrics::counter!("ferrite_git_upkeep_jobs_total", "kind" => kind, "outcome" => name).increment(1);
-        metrics::histogram!("ferrite_git_upkeep_duration_seconds", "kind" => kind).record(elapsed);
-        let (packs, loose, bytes) = (inspection.usage.packs.len(), inspection.usage.loose, inspection.usage.bytes);
-        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(repo.id = %id, kind, refs = plan.refs, outcome = name, elapsed_ms, packs, loose, bytes, "upkeep");
+        let (name, kind, elapsed) = (outcome_label(&outcome), plan.kind(), start.elapsed());
+        record_job(kind, name, elapsed);
+        let (usage, elapsed_ms) = (&inspection.usage, u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+        let (packs, recent_packs, loose) = (usage.base.packs, usage.recent.packs, usage.loose);
+        let (bytes, refs) = (usage.bytes, plan.refs);
+        tracing::info!(repo.id = %id, kind, refs, outcome = name, elapsed_ms, packs, recent_packs, loose, bytes, "upkeep");
         match outcome {
             Ok(()) => Ok(JobOutcome::Done),
             Err(JobError::Stopped) => Ok(JobOutcome::Stopped),
             Err(JobError::Failed(failure)) => Err(failure),
         }
+    }
+
+    /// Takes the maintenance lock of a repository, measures it, and begins a reservation of its packs. Returns `None` if another process
+    /// holds the lock.
+    async fn inspect(&self, job: &JobHandle) -> Result<Option<Inspection>, JobError> {
+        let (id, packs) = (job.id, self.reservations.of(job.id));
+        // A consolidation that runs ends first. None looks for the maintenance lock meanwhile.
+        let _guard = tokio::select! {
+            () = job.stopped() => return Err(JobError::Stopped),
+            guard = packs.lock() => guard,
+        };
+        let (limit, percent) = (self.options.loose_refs, self.options.cruft_percent);
+        let found = self.pool.run_blocking(move |store| inspect(store, id, limit, percent)).await?;
+        let begin = |(lock, usage, loose_refs)| {
+            let reservation = Reservation::begin(Arc::clone(&packs));
+            Inspection { lock, usage, loose_refs, reservation }
+        };
+        Ok(found.map(begin))
     }
 
     /// Carries out a plan, and records what was done.
@@ -164,64 +203,52 @@ impl MaintenanceService {
         }
         match plan.repack {
             None => {}
-            Some(Repack::Loose) => self.run_task(job, MaintenanceTask::PackLoose, &inspection.lock).await?,
-            Some(Repack::Geometric) => self.run_task(job, MaintenanceTask::Geometric, &inspection.lock).await?,
+            Some(Repack::Recent) => self.consolidate_in_job(job).await?,
+            Some(Repack::Base) => self.renew_base(job, &inspection.lock, &inspection.reservation).await?,
             Some(Repack::Full) => self.full(job, inspection).await?,
         }
         if plan.graph && plan.repack != Some(Repack::Full) {
-            self.run_task(job, MaintenanceTask::CommitGraph, &inspection.lock).await?;
+            self.run_task(job, MaintenanceTask::CommitGraph, &inspection.lock, BASE_NICENESS).await?;
         }
         let usage = self.finish(job).await?;
         let now = self.clock.now_us();
-        if matches!(plan.repack, Some(Repack::Geometric | Repack::Full)) {
+        if matches!(plan.repack, Some(Repack::Base | Repack::Full)) {
             (row.packed_number, row.packed_us) = (row.number, now);
+            row.graph_number = row.number;
         }
         if plan.repack == Some(Repack::Full) {
             (row.full_number, row.full_us) = (row.number, now);
         }
         if plan.repack.is_some() {
-            row.graph_number = row.number;
             row.loose_left = i64::try_from(usage.loose).unwrap_or(i64::MAX);
         }
         let next = next_us(&row, &usage, &self.options);
         Ok(self.maintenance.done(&row, row.number, next).await?)
     }
 
-    /// Runs a git command to its end, or kills it when the job is stopped. A repack that lost a race against a push is repeated.
-    async fn run_task(&self, job: &JobHandle, task: MaintenanceTask<'_>, lock: &fs::File) -> Result<(), JobError> {
-        for _ in 1..MAX_ATTEMPTS {
-            match self.run_task_within(job, task, lock, self.options.deadline).await {
-                Err(JobError::Failed(failure)) if has_lost_a_race(&failure) => {
-                    tracing::debug!(repo.id = %job.id, error = %failure, "repacking again");
-                }
-                outcome => return outcome,
-            }
-        }
-        self.run_task_within(job, task, lock, self.options.deadline).await
-    }
-
-    /// Runs a git command once, killed when the job is stopped or `deadline` has passed.
-    pub(super) async fn run_task_within(
+    /// Runs a git command to its end, or kills it when the job is stopped or one step has taken too long.
+    pub(super) async fn run_task(
         &self,
         job: &JobHandle,
         task: MaintenanceTask<'_>,
         lock: &fs::File,
-        deadline: Duration,
+        niceness: i32,
     ) -> Result<(), JobError> {
-        let child = self.git.run_task(&self.store.path(job.id), task, lock)?;
-        if child.finish_unless(&[], job.stopped(), deadline).await? { Ok(()) } else { Err(JobError::Stopped) }
+        let child = self.git.run_task(&self.store.path(job.id), task, lock, niceness)?;
+        self.output_of(job, child, &[], self.options.deadline).await.map(drop)
     }
 
     async fn pack_refs(&self, job: &JobHandle, lock: &fs::File) -> Result<(), JobError> {
         let id = job.id;
         let _guard = self.locked(job).await?;
         self.pool.run_blocking(move |store| Ok(refs::remove_stale_lock(&store.path(id)))).await?;
-        self.run_task_within(job, MaintenanceTask::PackRefs, lock, PACK_REFS_TIMEOUT).await
+        let child = self.git.run_task(&self.store.path(id), MaintenanceTask::PackRefs, lock, NICENESS)?;
+        self.output_of(job, child, &[], PACK_REFS_TIMEOUT).await.map(drop)
     }
 
     /// Waits for the repository's write lock, or until the job is stopped: a deletion holds the lock while it waits for this job
     /// to end.
-    async fn locked(&self, job: &JobHandle) -> Result<crate::ref_updates::WriteGuard, JobError> {
+    pub(super) async fn locked(&self, job: &JobHandle) -> Result<crate::ref_updates::WriteGuard, JobError> {
         tokio::select! {
             () = job.stopped() => Err(JobError::Stopped),
             guard = self.updater.lock(job.id) => Ok(guard?),
@@ -233,11 +260,13 @@ impl MaintenanceService {
     async fn full(&self, job: &JobHandle, inspection: &Inspection) -> Result<(), JobError> {
         let id = job.id;
         let before = self.last_number(job).await?;
-        self.run_task(job, MaintenanceTask::CommitGraph, &inspection.lock).await?;
+        self.run_task(job, MaintenanceTask::CommitGraph, &inspection.lock, NICENESS).await?;
         if inspection.usage.loose > 0 {
             // Packs loose objects; those that are unreachable count as touched now.
-            self.run_task(job, MaintenanceTask::Geometric, &inspection.lock).await?;
+            self.consolidate_in_job(job).await?;
         }
+        // Packs that come later stay as they are.
+        self.reserve_all(job, &inspection.reservation).await?;
         let bytes = inspection.usage.bytes;
         let trash = self.pool.run_blocking(move |store| {
             check_free_space(store, bytes)?;
@@ -246,7 +275,7 @@ impl MaintenanceService {
         });
         let trash = trash.await?;
         let task = MaintenanceTask::Full { expire: self.options.expire_after, expired: &trash };
-        let outcome = self.run_task(job, task, &inspection.lock).await;
+        let outcome = self.run_task(job, task, &inspection.lock, NICENESS).await;
         let path = self.store.path(id);
         if outcome.is_err() {
             // The command may have moved some objects already.
@@ -282,30 +311,40 @@ impl MaintenanceService {
     }
 }
 
-/// Returns whether a repack failed because, between its reading of packs and of refs, a ref moved to objects of a new pack. git
-/// can then write no bitmap, and changes nothing else.
-fn has_lost_a_race(failure: &RpcError) -> bool {
+/// Returns whether an index failed because objects that a ref reaches are in no pack that it covers. git then writes neither index nor
+/// bitmap.
+pub(super) fn has_lost_a_race(failure: &RpcError) -> bool {
     matches!(failure, RpcError::Git(GitError::Command { stderr, .. }) if stderr.contains("could not write multi-pack bitmap"))
 }
 
-/// Takes the maintenance lock of a repository, removes the leftovers of killed commands, and measures it. Returns `None` if
-/// another process holds the lock. Blocking.
+/// Returns the outcome of a job as the metric's label.
+pub(super) fn outcome_label<T>(outcome: &Result<T, JobError>) -> &'static str {
+    match outcome {
+        Ok(_) => "ok",
+        Err(JobError::Stopped) => "stopped",
+        Err(JobError::Failed(RpcError::Git(GitError::TimedOut { .. }))) => "timed_out",
+        Err(JobError::Failed(_)) => "failed",
+    }
+}
+
+/// Counts a job that has ended.
+pub(super) fn record_job(kind: &'static str, outcome: &'static str, elapsed: Duration) {
+    metrics::counter!("ferrite_git_upkeep_jobs_total", "kind" => kind, "outcome" => outcome).increment(1);
+    metrics::histogram!("ferrite_git_upkeep_duration_seconds", "kind" => kind).record(elapsed);
+}
+
+/// Takes the maintenance lock of a repository, removes the leftovers of killed commands, and measures it and its loose refs. Returns `None`
+/// if another process holds the lock. Blocking.
 fn inspect(
     store: &RepositoryStore,
     id: RepositoryId,
     limit: u64,
     percent: u64,
-) -> Result<Option<Inspection>, GitError> {
+) -> Result<Option<(fs::File, DiskUsage, u64)>, GitError> {
     let path = store.path(id);
-    let lock = fs::File::options().create(true).truncate(false).write(true).read(true).open(path.join(LOCK_FILE));
-    let lock = lock.map_err(GitError::io("taking a repository for upkeep"))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => return Ok(None),
-        Err(fs::TryLockError::Error(error)) => return Err(GitError::io("taking a repository for upkeep")(error)),
-    }
+    let Some(lock) = lock::take(&path)? else { return Ok(None) };
     remove_leftovers(&path);
-    Ok(Some(Inspection { lock, usage: usage(store, id, percent)?, loose_refs: loose_refs(&path, limit) }))
+    Ok(Some((lock, usage(store, id, percent)?, loose_refs(&path, limit))))
 }
 
 /// Removes the temporary files of a killed repack. Must precede the next repack: git takes an unfinished pack for a complete one

@@ -4,10 +4,15 @@
 //! Not here: the git commands ([`MaintenanceTask`](crate::git::command::MaintenanceTask)) and the measurements
 //! ([`usage`](crate::disk::usage)).
 
+mod base;
 mod check;
+mod combine;
+mod consolidation;
 mod job;
+mod lock;
 pub(crate) mod options;
 mod plan;
+mod reservations;
 pub(crate) mod running;
 
 use std::{
@@ -24,8 +29,9 @@ use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::MissedTickBehavior;
 
-use self::{options::MaintenanceOptions, running::RunningJobs};
+use self::{options::MaintenanceOptions, reservations::PackReservations, running::RunningJobs};
 use crate::{
+    admission::backlog::Backlogs,
     db::{MaintenanceRow, MaintenanceTable, RepositoryTable},
     disk::repositories::RepositoryStore,
     git::command::Git,
@@ -48,6 +54,8 @@ pub(crate) struct MaintenanceParts {
     pub(crate) pool: Pool,
     pub(crate) git: Arc<Git>,
     pub(crate) updater: RefUpdater,
+    /// What the writes of repositories leave to be consolidated.
+    pub(crate) backlogs: Backlogs,
     /// Pushes under way, whose files are not to be removed.
     pub(crate) sessions: HookSessions,
 }
@@ -63,6 +71,10 @@ pub(crate) struct MaintenanceService {
     repositories: RepositoryTable,
     maintenance: MaintenanceTable,
     running: RunningJobs,
+    /// Consolidations, which run beside the jobs in `running`.
+    consolidating: RunningJobs,
+    reservations: PackReservations,
+    backlogs: Backlogs,
     options: MaintenanceOptions,
     /// Longest time that a transfer may take.
     transfer_timeout: Duration,
@@ -75,7 +87,7 @@ pub(crate) struct MaintenanceService {
 impl MaintenanceService {
     /// A service that leaves files alone which a transfer, of at most `transfer_timeout`, may still use.
     pub(crate) fn new(parts: MaintenanceParts, options: MaintenanceOptions, transfer_timeout: Duration) -> Self {
-        let MaintenanceParts { clock, db, store, pool, git, updater, sessions } = parts;
+        let MaintenanceParts { clock, db, store, pool, git, updater, backlogs, sessions } = parts;
         let (repositories, maintenance) = (RepositoryTable::new(db.clone()), MaintenanceTable::new(db));
         let (running, broken) = (RunningJobs::default(), AtomicI64::new(-1));
         Self {
@@ -88,6 +100,9 @@ impl MaintenanceService {
             repositories,
             maintenance,
             running,
+            consolidating: RunningJobs::default(),
+            reservations: PackReservations::default(),
+            backlogs,
             options,
             transfer_timeout,
             leftover_age: transfer_timeout.saturating_add(LEFTOVER_MARGIN),
@@ -95,9 +110,11 @@ impl MaintenanceService {
         }
     }
 
-    /// Stops the job of a repository that is being deleted, and waits for its end.
+    /// Stops the jobs of a repository that is being deleted, and waits for their ends.
     pub(crate) async fn stop(&self, id: RepositoryId) {
         self.running.stop(id).await;
+        self.consolidating.stop(id).await;
+        self.backlogs.forget(id);
     }
 
     /// Looks for due repositories once per interval and runs their jobs, until the process stops. Running jobs are stopped then.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::admission::backlog::ConsolidationLimits;
+
 /// Options of the service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MaintenanceOptions {
@@ -11,13 +13,13 @@ pub(crate) struct MaintenanceOptions {
     pub(crate) jobs: usize,
     /// Longest time of one step of a job.
     pub(crate) deadline: Duration,
-    /// Loose objects above which they are packed.
+    /// Loose objects from which on they are packed.
     pub(crate) loose_objects: u64,
-    /// Packs above which small ones are combined, if their sizes do not grow geometrically.
+    /// Packs that came since the base from which on they are combined.
     pub(crate) packs: u64,
-    /// Updates after which small packs are combined.
+    /// Updates after which a small base is made anew.
     pub(crate) updates: u64,
-    /// Time after which small packs of a repository that changed are combined.
+    /// Time after which the base of a repository that changed is made anew.
     pub(crate) repack_after: Duration,
     /// Time after which a repository that changed is packed anew.
     pub(crate) full_after: Duration,
@@ -32,9 +34,25 @@ pub(crate) struct MaintenanceOptions {
 }
 
 impl MaintenanceOptions {
+    /// Returns from when on repositories are consolidated at their writes: never without maintenance.
+    pub(crate) fn consolidation_limits(&self) -> ConsolidationLimits {
+        if self.interval.is_zero() {
+            return ConsolidationLimits::default();
+        }
+        ConsolidationLimits { packs: self.packs, loose: self.loose_objects }
+    }
+
+    /// Returns the number of consolidations that run at once: one per two cores, each with one thread.
+    pub(super) fn max_consolidations() -> usize {
+        (cores() / 2).max(1)
+    }
+
     /// Returns the number of jobs that run at once.
     pub(super) fn max_jobs(&self) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        if self.jobs == 0 { (cores / 4).max(1) } else { self.jobs }
+        if self.jobs == 0 { (cores() / 4).max(1) } else { self.jobs }
     }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

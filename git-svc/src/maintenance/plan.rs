@@ -11,16 +11,18 @@ use crate::{
 
 /// Delay of a full repack for expired objects, after the earliest time at which one may have expired.
 const EXPIRY_MARGIN: Duration = DAY;
+/// Share of objects that no bitmap covers from which on many updates make a new base: a quarter of the base.
+const UPDATED_SHARE: u64 = 4;
 /// Time until the next check of a repository that lacked objects or could not be checked.
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Scope of a repack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Repack {
-    /// Loose objects only.
-    Loose,
-    /// Loose objects and small packs.
-    Geometric,
+    /// Loose objects and packs that came since the base.
+    Recent,
+    /// The base, made anew: small packs are combined, all are indexed.
+    Base,
     /// All objects.
     Full,
 }
@@ -51,19 +53,25 @@ impl JobPlan {
         let updates = u64::try_from(row.number.saturating_sub(row.packed_number)).unwrap_or(0);
         let loose = usage.loose.saturating_sub(u64::try_from(row.loose_left).unwrap_or(0));
         let is_above = |value: u64, limit: u64| limit > 0 && value > limit;
+        let is_at_least = |value: u64, limit: u64| limit > 0 && value >= limit;
+        // Many updates of a small repository make a new base before the objects are many.
+        let has_share = usage.recent_objects().saturating_mul(UPDATED_SHARE) >= usage.base.objects;
         let repack = if is_due(full_at(row, usage, options)) {
             Some(Repack::Full)
-        } else if is_due(packed_at(row, options))
-            || (options.updates > 0 && updates >= options.updates)
-            || (is_above(usage.packs.len() as u64, options.packs) && !usage.is_geometric())
-        {
-            Some(Repack::Geometric)
+        } else if is_due(packed_at(row, options)) || (is_at_least(updates, options.updates) && has_share) {
+            Some(Repack::Base)
         } else {
-            is_above(loose, options.loose_objects).then_some(Repack::Loose)
+            let is_due = is_at_least(usage.recent.packs, options.packs) || is_at_least(loose, options.loose_objects);
+            is_due.then_some(Repack::Recent)
         };
-        let graph = repack.is_some() && row.number > row.graph_number;
+        let graph = matches!(repack, Some(Repack::Base | Repack::Full)) && row.number > row.graph_number;
         let check = is_due(check_at(row, options));
         Self { refs: is_above(loose_refs, options.loose_refs), repack, graph, check }
+    }
+
+    /// Returns the part of the plan that belongs to a new base, which is due.
+    pub(super) fn of_base(self, row: &MaintenanceRow) -> Self {
+        Self { refs: self.refs, repack: Some(Repack::Base), graph: row.number > row.graph_number, check: false }
     }
 
     /// Returns whether there is nothing to do.
@@ -80,8 +88,8 @@ impl JobPlan {
     pub(super) fn kind(&self) -> &'static str {
         match self.repack {
             Some(Repack::Full) => "full",
-            Some(Repack::Geometric) => "geometric",
-            Some(Repack::Loose) => "loose",
+            Some(Repack::Base) => "base",
+            Some(Repack::Recent) => "consolidation",
             None if self.refs => "refs",
             None => "check",
         }

@@ -1,6 +1,7 @@
 //! Maintenance of real repositories by real git: the files it writes and removes, and the state after a kill at any moment.
 
 mod check;
+mod consolidation;
 mod graph;
 
 use std::{
@@ -21,8 +22,8 @@ use rand::Rng as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{
-    MaintenanceService, RunningJobs,
-    job::{JobOutcome, remove_leftovers},
+    MaintenanceService, PackReservations, RunningJobs,
+    job::{Cause, JobOutcome, remove_leftovers},
     options::MaintenanceOptions,
 };
 use crate::{
@@ -56,6 +57,9 @@ fn upkeep(test_repo: &TestRepo, flags: &[&str]) -> MaintenanceService {
         repositories: RepositoryTable::new(test_repo.db.clone()),
         maintenance: MaintenanceTable::new(test_repo.db.clone()),
         running: RunningJobs::default(),
+        consolidating: RunningJobs::default(),
+        reservations: PackReservations::default(),
+        backlogs: test_repo.backlogs.clone(),
         options: options(flags),
         transfer_timeout: Duration::from_secs(3600),
         leftover_age: Duration::from_secs(7200),
@@ -171,25 +175,6 @@ async fn enough_updates_trigger_a_repack_with_index_bitmap_and_commit_graph() {
 }
 
 #[tokio::test]
-async fn loose_objects_are_packed_and_those_not_in_use_are_left() {
-    on_each(async |db| {
-        let test_repo = TestRepo::new(db).await;
-        let upkeep = upkeep(&test_repo, &["--upkeep-loose-objects", "8"]);
-        let tip = updates(&test_repo, None, 3).await;
-        let unused = commit(&path(&test_repo), None, "unused");
-        assert!(round(&upkeep).await);
-        assert_eq!((files(&path(&test_repo), ".pack"), files(&path(&test_repo), "multi-pack-index")), (1, 0));
-        assert!(has(&path(&test_repo), tip) && has(&path(&test_repo), unused));
-        assert_eq!(row(&test_repo.db).await.loose_left, 3);
-        updates(&test_repo, Some(tip), 2).await;
-        assert!(round(&upkeep).await);
-        assert_eq!(files(&path(&test_repo), ".pack"), 1, "nine are loose, but three of them stay so");
-        is_whole(&path(&test_repo));
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn many_refs_are_packed_and_stay_readable_and_writable() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
@@ -287,18 +272,15 @@ async fn open_handles_find_objects_after_repacks() {
         let tip = updates(&test_repo, None, 3).await;
         let lock = fs::File::create(path(&test_repo).join("upkeep")).unwrap();
         let trash = test_repo.store.make_trash(test_repo.id).unwrap();
-        for task in [
-            MaintenanceTask::PackLoose,
-            MaintenanceTask::Geometric,
-            MaintenanceTask::Full { expire: Duration::ZERO, expired: &trash },
-        ] {
+        for expire in [Duration::from_secs(60), Duration::ZERO] {
             // So many reads that each worker of the pool opens a handle before the repack.
             let reads =
                 (0..8).map(|_| test_repo.pool.run(test_repo.id, move |repo| Ok(repo.find_commit(tip)?.tree()?.len())));
             for count in futures_util::future::join_all(reads).await {
                 assert_eq!(count.unwrap(), 3);
             }
-            let child = test_repo.git.run_task(&path(&test_repo), task, &lock).unwrap();
+            let task = MaintenanceTask::Full { expire, expired: &trash };
+            let child = test_repo.git.run_task(&path(&test_repo), task, &lock, 0).unwrap();
             child.finish(&[], Duration::from_secs(30)).await.unwrap();
         }
         assert_eq!(
@@ -326,9 +308,8 @@ async fn a_kill_at_any_moment_leaves_a_whole_repository() {
             let lock = fs::File::create(path.join("upkeep")).unwrap();
             let trash = test_repo.store.make_trash(test_repo.id).unwrap();
             let full = MaintenanceTask::Full { expire: Duration::from_secs(60), expired: &trash };
-            let task =
-                [MaintenanceTask::Geometric, full, MaintenanceTask::CommitGraph, MaintenanceTask::PackLoose][index % 4];
-            let mut child = test_repo.git.run_task(&path, task, &lock).unwrap();
+            let task = if index % 3 == 0 { MaintenanceTask::CommitGraph } else { full };
+            let mut child = test_repo.git.run_task(&path, task, &lock, 0).unwrap();
             let leader = Pid::from_raw(child.id().unwrap()).unwrap();
             let pause = longest.mul_f64(rand::rng().random_range(0.0..1.0));
             tokio::time::sleep(pause).await;
@@ -351,19 +332,19 @@ async fn a_kill_at_any_moment_leaves_a_whole_repository() {
         fs::write(path.join("objects/pack/.tmp-1-pack-1.pack"), b"x").unwrap();
         tokio::time::sleep(Duration::from_millis(1100)).await;
         let (due, job) = (upkeep.due().await, upkeep.running.begin(test_repo.id).unwrap());
-        assert_eq!(upkeep.run_job(&job, due[0]).await.unwrap(), JobOutcome::Done);
+        assert_eq!(upkeep.run_job(&job, due[0], Cause::Due).await.unwrap(), JobOutcome::Done);
         let row = row(&test_repo.db).await;
         assert_eq!((row.failures, row.full_number), (0, row.number));
-        assert_eq!((files(&path, ".pack"), files(&path, "multi-pack-index"), files(&path, ".lock")), (1, 1, 0));
+        assert_eq!((files(&path, ".pack"), files(&path, ".bitmap"), files(&path, ".lock")), (1, 1, 0));
         is_whole(&path);
     })
     .await;
 }
 
-/// A git program whose repacks take a minute.
+/// A git program that takes a minute for an index.
 async fn slow_git(folder: &Path) -> Arc<Git> {
     let program = folder.join("git");
-    script(&program, "case \"$*\" in *repack*) sleep 60;; *) exec git \"$@\";; esac");
+    script(&program, "case \"$*\" in *multi-pack-index*) sleep 60;; *) exec git \"$@\";; esac");
     Arc::new(Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap())
 }
 
@@ -385,7 +366,7 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
             // Another service process finds the maintenance lock taken; that is not counted as a failure.
             let other = upkeep(&test_repo, &flags);
             other.maintain(before).await;
-            assert_eq!(files(&path(&test_repo), ".pack"), 0);
+            assert_eq!(files(&path(&test_repo), "multi-pack-index"), 0);
             updates(&test_repo, Some(tip), 1).await;
             assert!(running.begin(test_repo.id).is_none());
             running.stop(test_repo.id).await;

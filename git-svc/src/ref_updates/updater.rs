@@ -24,6 +24,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::{locks::Locks, subscribers::subscribers};
 use crate::{
+    admission::backlog::Backlogs,
     db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO},
     disk::{durable::sync_objects, repositories::RepositoryStore},
     repo::{
@@ -85,6 +86,8 @@ pub(super) struct Inner {
     pub(super) journal: Journal,
     pub(super) repositories: RepositoryTable,
     locks: Locks,
+    /// Gets what the repository takes on disk after each write.
+    backlogs: Backlogs,
     /// Repositories that may have open entries, to be settled before their next write.
     needing_recovery: Mutex<HashSet<RepositoryId>>,
 }
@@ -110,10 +113,30 @@ pub(super) struct BatchOutcome {
 
 impl RefUpdater {
     /// Creates the updater of the repositories in `store`, with its journal in `db`.
-    pub(crate) fn new(db: Db, clock: Clock, relay: Relay, store: Arc<RepositoryStore>, pool: Pool, refs: Refs) -> Self {
+    pub(crate) fn new(
+        db: Db,
+        clock: Clock,
+        relay: Relay,
+        store: Arc<RepositoryStore>,
+        pool: Pool,
+        refs: Refs,
+        backlogs: Backlogs,
+    ) -> Self {
         let (journal, repositories) = (Journal::new(db.clone()), RepositoryTable::new(db.clone()));
         let (locks, needing_recovery) = (Locks::default(), Mutex::default());
-        Self(Arc::new(Inner { db, clock, relay, store, pool, refs, journal, repositories, locks, needing_recovery }))
+        Self(Arc::new(Inner {
+            db,
+            clock,
+            relay,
+            store,
+            pool,
+            refs,
+            journal,
+            repositories,
+            locks,
+            backlogs,
+            needing_recovery,
+        }))
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -307,7 +330,9 @@ impl Inner {
 
     /// Reads the repository's current state (size, HEAD, emptiness) and builds the events of a batch from it.
     async fn batch_facts(&self, id: RepositoryId, outcome: BatchOutcome) -> Result<BatchFacts, RpcError> {
-        let (head, size) = self.refs.head_and_size(id).await?;
+        let (head, usage) = self.refs.head_and_usage(id).await?;
+        self.backlogs.record(id, &usage);
+        let size = usage.bytes;
         // HEAD has a tip, so there is a branch: the list of refs need not be read.
         let is_empty = head.tip.is_none() && self.refs.is_empty(id).await?;
         let branch = self.resolve_head(id, head, &outcome.done).await?;

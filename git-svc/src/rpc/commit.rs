@@ -125,7 +125,12 @@ where
 {
     metrics::counter!("ferrite_git_puts_total").increment(1);
     let (own, prepare) = (state.clone(), Arc::new(prepare));
-    finish(state, async move { run(&own, &context, prepare, respond).await }).await
+    let admission = state.backlogs.admit(context.repository).await;
+    let write = async move {
+        let _admission = admission;
+        run(&own, &context, prepare, respond).await
+    };
+    finish(state, write).await
 }
 
 /// Runs under the repository's lock. The idempotency key is looked up under it too, so two writes with one key are serialized.

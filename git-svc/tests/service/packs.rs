@@ -103,7 +103,7 @@ async fn fetch(service: &Service, id: i64, words: &[&str]) -> Answer {
 /// Runs `git upload-pack` and returns its response.
 fn by_git(repository: &Path, words: &[&str]) -> Answer {
     let mut command = Command::new("git");
-    command.args(["-c", "uploadpack.allowFilter=true", "-c", "pack.allowPackReuse=multi", "upload-pack"]);
+    command.args(["-c", "uploadpack.allowFilter=true", "-c", "pack.allowPackReuse=single", "upload-pack"]);
     command.arg("--stateless-rpc").arg(repository).env("GIT_PROTOCOL", "version=2");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(&asking(words)).unwrap();

@@ -22,11 +22,11 @@ const EAGER: &[&str] = &[
     "--upkeep-full-seconds=1",
 ];
 
-/// Starts a service that repacks at once, where a repack takes a minute.
+/// Starts a service that makes a base anew at once, where its index takes a minute.
 async fn start_slow() -> Service {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("git");
-    script(&program, "case \"$*\" in *' repack '*) exec sleep 60;; *) exec git \"$@\";; esac");
+    script(&program, "case \"$*\" in *' multi-pack-index '*) exec sleep 60;; *) exec git \"$@\";; esac");
     let program = format!("--git-program={}", program.display());
     Service::start_with(folder, &["--upkeep-interval-seconds=0.05", "--upkeep-updates=1", &program]).await
 }
@@ -80,16 +80,13 @@ async fn clones_and_writes_during_repacks_are_right_and_the_size_is_published() 
     let path = find_repository(&gateway.service.store());
     let is_done = || {
         let published = gateway.service.told_size(id).and_then(|size| u64::try_from(size).ok());
-        files(&path, "multi-pack-index") == 1
-            && files(&path, ".pack") == 1
-            && published == Some(bytes(&path.join("objects")))
+        files(&path, ".pack") == 1 && files(&path, ".bitmap") > 0 && published == Some(bytes(&path.join("objects")))
     };
     let start = Instant::now();
     while !is_done() {
         assert!(start.elapsed() < Duration::from_secs(40), "everything is packed and the size published");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(files(&path, ".bitmap"), 1);
     assert!(path.join("objects/info/commit-graph").is_file());
     is_whole(&path).await;
     git(folder.path(), &["clone", "-q", "--mirror", &remote, "last"]).await;

@@ -1,6 +1,13 @@
 //! Tests of the measured disk usage: what is counted, and when it is measured again.
 
-use super::*;
+use super::{
+    super::packs::{INDEX_BASE, INDEX_OBJECT},
+    *,
+};
+
+fn index_bytes(objects: u64) -> u64 {
+    INDEX_BASE + objects * INDEX_OBJECT
+}
 
 fn write(path: &Path, bytes: usize) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -44,26 +51,34 @@ fn quarantines_and_temporary_files_do_not_count() {
     write(&objects.join("pack/pack-1.pack"), 5);
     write(&objects.join("info/commit-graph"), 7);
     let usage = DiskUsageCache::default().of(RepositoryId(1), folder.path());
-    assert_eq!((usage.bytes, usage.loose, usage.packs.len()), (12, 0, 0));
+    assert_eq!((usage.bytes, usage.loose, usage.recent), (12, 0, PackCount::default()));
 }
 
 #[test]
 fn packs_are_counted_by_their_objects() {
     let folder = tempfile::tempdir().unwrap();
     let pack = folder.path().join("objects/pack");
-    for (name, objects) in [("pack-a", 10), ("pack-b", 3), ("pack-kept", 5), ("pack-cruft", 5)] {
-        let size = usize::try_from(INDEX_BASE + objects * INDEX_OBJECT).unwrap();
+    for (name, objects) in [("pack-a", 10), ("pack-b", 3), ("pack-base", 800), ("pack-kept", 5), ("pack-cruft", 5)] {
+        let size = usize::try_from(index_bytes(objects)).unwrap();
         write(&pack.join(format!("{name}.idx")), size);
     }
     write(&pack.join("pack-kept.keep"), 0);
     write(&pack.join("pack-cruft.mtimes"), 0);
+    write(&pack.join("pack-base.bitmap"), 0);
     let usage = DiskUsageCache::default().of(RepositoryId(1), folder.path());
-    assert_eq!(usage.cruft, INDEX_BASE + 5 * INDEX_OBJECT);
-    assert_eq!(usage.packs, [3, 10]);
-    assert!(usage.is_geometric());
-    let packs = |packs: &[u64]| DiskUsage { packs: packs.to_vec(), ..DiskUsage::default() }.is_geometric();
-    assert!(packs(&[]) && packs(&[4]) && packs(&[1, 2, 6, 18]));
-    assert!(!packs(&[3, 5]) && !packs(&[1, 2, 4]));
+    assert_eq!(usage.cruft, index_bytes(5));
+    assert_eq!(usage.recent, PackCount { packs: 2, objects: 13 });
+    assert_eq!(usage.base, PackCount { packs: 1, objects: 800 });
+}
+
+#[test]
+fn a_base_is_made_anew_for_a_quarter_of_its_objects() {
+    let is_outgrown = |base, recent, loose| {
+        let (base, recent) = (PackCount { packs: 1, objects: base }, PackCount { packs: 2, objects: recent });
+        DiskUsage { base, recent, loose, ..DiskUsage::default() }.has_outgrown_base()
+    };
+    assert!(!is_outgrown(0, 900, 99) && is_outgrown(0, 900, 100));
+    assert!(!is_outgrown(100_000, 24_000, 999) && is_outgrown(100_000, 24_000, 1000));
 }
 
 #[test]

@@ -88,14 +88,31 @@ impl GitChild {
     ///
     /// # Errors
     /// Those of [`GitChild::finish`].
-    pub(crate) async fn finish_unless<S>(mut self, input: &[u8], stop: S, deadline: Duration) -> Result<bool, GitError>
+    pub(crate) async fn finish_unless<S>(self, input: &[u8], stop: S, deadline: Duration) -> Result<bool, GitError>
+    where
+        S: Future<Output = ()>,
+    {
+        Ok(self.output_unless(input, stop, deadline).await?.is_some())
+    }
+
+    /// Writes `input`, waits for the end of the process, and returns up to 1 MiB of its output; `None` if it was ended early because
+    /// `stop` completed.
+    ///
+    /// # Errors
+    /// Those of [`GitChild::finish`].
+    pub(crate) async fn output_unless<S>(
+        mut self,
+        input: &[u8],
+        stop: S,
+        deadline: Duration,
+    ) -> Result<Option<Vec<u8>>, GitError>
     where
         S: Future<Output = ()>,
     {
         let what = self.name;
         let outcome = tokio::select! {
-            outcome = self.exchange(input) => return outcome.map(|_| true),
-            () = stop => Ok(false),
+            outcome = self.exchange(input) => return outcome.map(Some),
+            () = stop => Ok(None),
             () = tokio::time::sleep(deadline) => Err(GitError::TimedOut { what }),
         };
         self.end().await;

@@ -4,7 +4,10 @@ use std::time::Instant;
 
 use tokio::io::AsyncReadExt as _;
 
-use super::{maintenance_task::MaintenanceTask, *};
+use super::{
+    maintenance_task::{MaintenanceTask, NICENESS},
+    *,
+};
 
 fn bare(folder: &Path) -> PathBuf {
     let path = folder.join("r.git");
@@ -139,6 +142,6 @@ async fn maintenance_runs_at_low_priority() {
     let text = "[ \"$1\" = --version ] && { echo git version 2.47.0; exit; }; while [ \"$(nice)\" != 15 ]; do sleep 0.02; done";
     let git = Git::find(with_program(script(folder.path(), text))).await.unwrap();
     let lock = std::fs::File::create(folder.path().join("hold")).unwrap();
-    let child = git.run_task(&path, MaintenanceTask::Check, &lock).unwrap();
+    let child = git.run_task(&path, MaintenanceTask::Check, &lock, NICENESS).unwrap();
     assert!(child.finish_unless(&[], std::future::pending(), Duration::from_secs(30)).await.unwrap());
 }

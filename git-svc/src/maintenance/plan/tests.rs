@@ -3,7 +3,7 @@
 use clap::Parser as _;
 
 use super::*;
-use crate::config::maintenance::MaintenanceArgs;
+use crate::{config::maintenance::MaintenanceArgs, disk::usage::PackCount};
 
 #[derive(clap::Parser)]
 struct Settings {
@@ -36,10 +36,10 @@ fn repack(row: MaintenanceRow, usage: &DiskUsage, now_us: i64) -> Option<Repack>
 
 #[test]
 fn a_few_changes_need_nothing_until_a_day_has_passed() {
-    let calm = DiskUsage { loose: 500, packs: vec![1; 8], ..DiskUsage::default() };
+    let calm = DiskUsage { loose: 249, recent: PackCount { packs: 15, objects: 300 }, ..DiskUsage::default() };
     assert_eq!(repack(row(), &calm, HOUR), None);
     assert_eq!(next_us(&row(), &calm, &options()), DAY);
-    assert_eq!(repack(row(), &calm, DAY), Some(Repack::Geometric));
+    assert_eq!(repack(row(), &calm, DAY), Some(Repack::Base));
     let packed = MaintenanceRow { packed_number: 1, packed_us: DAY, ..row() };
     assert_eq!(repack(packed, &calm, 3 * DAY), None);
     assert_eq!(next_us(&packed, &calm, &options()), 7 * DAY);
@@ -50,19 +50,30 @@ fn a_few_changes_need_nothing_until_a_day_has_passed() {
 
 #[test]
 fn loose_objects_that_cannot_be_packed_are_not_tried_again() {
-    let loose = DiskUsage { loose: 501, ..DiskUsage::default() };
-    assert_eq!(repack(row(), &loose, HOUR), Some(Repack::Loose));
+    let loose = DiskUsage { loose: 250, ..DiskUsage::default() };
+    assert_eq!(repack(row(), &loose, HOUR), Some(Repack::Recent));
     assert_eq!(repack(MaintenanceRow { loose_left: 1, ..row() }, &loose, HOUR), None);
 }
 
 #[test]
-fn many_packs_or_updates_are_combined() {
-    let packs = |packs: Vec<u64>| DiskUsage { packs, ..DiskUsage::default() };
-    assert_eq!(repack(row(), &packs(vec![1; 9]), HOUR), Some(Repack::Geometric));
-    let geometric = (0..9).map(|power| 3_u64.pow(power)).collect();
-    assert_eq!(repack(row(), &packs(geometric), HOUR), None);
-    let busy = |number| repack(MaintenanceRow { number, packed_number: 10, ..row() }, &packs(vec![]), HOUR);
-    assert_eq!((busy(59), busy(60)), (None, Some(Repack::Geometric)));
+fn many_packs_are_combined_and_many_updates_make_a_new_base() {
+    let packs = |packs, objects, base| DiskUsage {
+        recent: PackCount { packs, objects },
+        base: PackCount { packs: 20, objects: base },
+        ..DiskUsage::default()
+    };
+    assert_eq!(repack(row(), &packs(16, 40, 0), HOUR), Some(Repack::Recent));
+    assert_eq!(repack(row(), &packs(15, 40, 0), HOUR), None);
+    let busy = |number, base| repack(MaintenanceRow { number, packed_number: 10, ..row() }, &packs(1, 25, base), HOUR);
+    assert_eq!((busy(59, 100), busy(60, 100), busy(60, 101)), (None, Some(Repack::Base), None));
+}
+
+#[test]
+fn a_base_that_is_outgrown_is_all_that_a_job_makes_anew() {
+    let plan = JobPlan::of(&row(), &DiskUsage::default(), 201, &options(), 40 * DAY);
+    assert!(plan.check && plan.repack == Some(Repack::Full));
+    let of_base = JobPlan { refs: true, repack: Some(Repack::Base), graph: true, check: false };
+    assert_eq!(plan.of_base(&row()), of_base);
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) use self::{
 };
 use super::pool::Pool;
 use crate::{
-    disk::{durable::sync, full::classify_disk_full, repositories::RepositoryStore},
+    disk::{durable::sync, full::classify_disk_full, repositories::RepositoryStore, usage::DiskUsage},
     git::command::Git,
     types::{
         error::GitError,
@@ -119,10 +119,15 @@ impl Refs {
         self.pool.run(id, head).await
     }
 
+    /// Returns the state of HEAD, and what the repository's objects take on disk.
+    pub(crate) async fn head_and_usage(&self, id: RepositoryId) -> Result<(HeadState, DiskUsage), GitError> {
+        let store = Arc::clone(&self.store);
+        self.pool.run(id, move |repo| Ok((head(repo)?, store.usage(id)?))).await
+    }
+
     /// Returns the state of HEAD, and the bytes of the repository's objects on disk.
     pub(crate) async fn head_and_size(&self, id: RepositoryId) -> Result<(HeadState, u64), GitError> {
-        let store = Arc::clone(&self.store);
-        self.pool.run(id, move |repo| Ok((head(repo)?, store.size(id)?))).await
+        self.head_and_usage(id).await.map(|(head, usage)| (head, usage.bytes))
     }
 
     /// Returns whether the repository has no branch.

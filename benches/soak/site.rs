@@ -1,0 +1,175 @@
+//! The installation under load: its repositories with their history, and an account for each client.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::json;
+
+use crate::history::MAIN;
+use crate::shape::Load;
+use crate::support::databases::Databases;
+use crate::support::server::{self, Installation, Settings, USER};
+use crate::{Failure, command};
+
+/// One account makes and deletes repositories for as long as the load lasts.
+const SETTINGS: Settings = &[("FERRITE_REPO_CREATIONS_PER_HOUR", "0")];
+/// Repositories that are copied for plain git, at most.
+const MAX_COPIES: usize = 4;
+const PASSWORD: &str = "correct horse battery";
+/// Limit for one request, by HTTP and by git alike. A request that takes longer has failed.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A repository under load.
+#[derive(Clone, Debug)]
+pub(crate) struct Repository {
+    pub(crate) name: String,
+    /// In the store.
+    pub(crate) path: PathBuf,
+}
+
+/// The account of one client, with an address of its own over HTTP.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    pub(crate) name: String,
+    token: String,
+    url: String,
+    client: Client,
+}
+
+impl Account {
+    /// A request to the API.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let url = format!("{}/api/v1{path}", self.url);
+        self.client.request(method, url).header("authorization", format!("token {}", self.token))
+    }
+
+    /// The URL of a repository for git.
+    pub(crate) fn remote(&self, repository: &str) -> String {
+        let url = self.url.replacen("http://", &format!("http://{}:{}@", self.name, self.token), 1);
+        format!("{url}/{USER}/{repository}.git")
+    }
+}
+
+/// The installation under load.
+pub(crate) struct Site {
+    pub(crate) installation: Installation,
+    pub(crate) repositories: Vec<Repository>,
+    /// The repository that was pushed into each of them.
+    pub(crate) history: PathBuf,
+    /// Files of that history.
+    pub(crate) files: u64,
+    /// For the clients' files.
+    pub(crate) work: PathBuf,
+    accounts: u8,
+    copies: OnceLock<Vec<PathBuf>>,
+}
+
+impl Site {
+    /// Starts an installation and pushes the history into each repository.
+    ///
+    /// # Errors
+    /// If something does not start, or a request or git fails.
+    pub(crate) async fn new(work: &Path, history: PathBuf, load: &Load) -> Result<Self, Failure> {
+        let data = work.join("data");
+        let installation = Installation::new(Databases::in_folder(&data), &data, 0, SETTINGS).await?;
+        let (work, files) = (work.to_owned(), load.files);
+        let mut site =
+            Self { installation, repositories: Vec::new(), history, files, work, accounts: 0, copies: OnceLock::new() };
+        let remote =
+            site.installation.url.replacen("http://", &format!("http://{USER}:{}@", site.installation.token), 1);
+        for number in 0..load.repositories {
+            let name = format!("repository-{number}");
+            let made = site.installation.create("/user/repos", &json!({ "name": name })).await?;
+            let url = format!("{remote}/{USER}/{name}.git");
+            command::run(&site.history, &["push", "--quiet", &url, MAIN]).await?;
+            let path = path_in_store(&data, server::id_of(&made)?)?;
+            site.repositories.push(Repository { name, path });
+        }
+        Ok(site)
+    }
+
+    /// Makes an account, which may write to the repositories `writes_to`.
+    ///
+    /// # Errors
+    /// If a request fails.
+    pub(crate) async fn account(&mut self, name: &str, writes_to: &[usize]) -> Result<Account, Failure> {
+        self.accounts += 1;
+        let address = IpAddr::V4(Ipv4Addr::new(127, 3, 0, self.accounts));
+        let body = json!({ "username": name, "email": format!("{name}@example.com"), "password": PASSWORD });
+        self.installation.create("/admin/users", &body).await?;
+        let client = Client::builder().no_proxy().local_address(address).timeout(REQUEST_TIMEOUT).build()?;
+        let url = self.installation.url.clone();
+        let request = client.post(format!("{url}/api/v1/users/{name}/tokens"));
+        let made = server::json_of(request.basic_auth(name, Some(PASSWORD)).json(&json!({ "name": "soak" }))).await?;
+        let token = made["sha1"].as_str().ok_or("no token in the answer")?.to_owned();
+        let administrator = server::client()?;
+        for index in writes_to {
+            let path = format!("/repos/{USER}/{}/collaborators/{name}", self.repositories[*index].name);
+            let request = self.installation.request(&administrator, Method::PUT, &path);
+            let answer = request.json(&json!({ "permission": "write" })).send().await?;
+            if !answer.status().is_success() {
+                return Err(format!("{path}: {}", answer.status()).into());
+            }
+        }
+        Ok(Account { name: name.to_owned(), token, url, client })
+    }
+
+    /// A work tree with the history and a branch of its own.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub(crate) async fn work_tree(&self, branch: &str, repository: usize) -> Result<PathBuf, Failure> {
+        let folder = self.work.join(format!("tree-{branch}-{repository}"));
+        let (history, target) = (self.history.display().to_string(), folder.display().to_string());
+        command::run(&self.work, &["clone", "--quiet", "--shared", &history, &target]).await?;
+        command::run(&folder, &["checkout", "--quiet", "-b", branch]).await?;
+        Ok(folder)
+    }
+
+    /// Copies some of the repositories and packs the copies; from now on [`Self::copy`] has them.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub(crate) async fn make_copies(&self) -> Result<(), Failure> {
+        let mut copies = Vec::new();
+        for repository in self.repositories.iter().take(MAX_COPIES) {
+            let copy = self.work.join(format!("copy-{}.git", repository.name));
+            let (from, to) = (format!("file://{}", repository.path.display()), copy.display().to_string());
+            command::run(&self.work, &["clone", "--quiet", "--bare", &from, &to]).await?;
+            command::run(&copy, &["repack", "-adbq"]).await?;
+            command::run(&copy, &["commit-graph", "write", "--reachable", "--no-progress"]).await?;
+            copies.push(copy);
+        }
+        self.copies.set(copies).map_err(|_| "copies were made before".into())
+    }
+
+    /// The copies of repositories, once they are made.
+    pub(crate) fn copies(&self) -> &[PathBuf] {
+        self.copies.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The copy to use for a repository, once there are copies.
+    pub(crate) fn copy(&self, repository: usize) -> Option<&Path> {
+        let copies = self.copies();
+        copies.get(repository % copies.len().max(1)).map(PathBuf::as_path)
+    }
+
+    /// The launcher.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub(crate) fn launcher(&self) -> Result<u32, Failure> {
+        self.installation.process_ids().first().copied().ok_or_else(|| "no process".into())
+    }
+}
+
+fn path_in_store(data: &Path, id: i64) -> Result<PathBuf, Failure> {
+    let name = format!("{id}.git");
+    let below = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found = below(data.join("git/repos")).flat_map(below).flat_map(below);
+    let found = found.find(|path| path.file_name().is_some_and(|file| file == name.as_str()));
+    found.ok_or_else(|| format!("repository {id} is not in the store").into())
+}

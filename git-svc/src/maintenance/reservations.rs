@@ -1,0 +1,117 @@
+//! Packs that a long job reads, and the lock under which packs are listed, moved into place and removed: a consolidation leaves reserved
+//! packs alone, so both work on a repository at once.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use ferrite_proto::id::RepositoryId;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+use crate::disk::packs::Pack;
+
+/// Unused entries are pruned once the map has this many keys.
+const PRUNE_AT_REPOSITORIES: usize = 1024;
+
+/// Reservations by repository. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PackReservations(Arc<Mutex<HashMap<RepositoryId, Weak<RepositoryPacks>>>>);
+
+/// The lock on the packs of one repository, and the reserved ones.
+#[derive(Debug, Default)]
+pub(super) struct RepositoryPacks {
+    lock: Arc<AsyncMutex<()>>,
+    /// `None` while no long job runs.
+    reserved: Mutex<Option<HashSet<String>>>,
+}
+
+/// The packs that one long job has reserved, until dropped.
+#[derive(Debug)]
+pub(super) struct Reservation(Arc<RepositoryPacks>);
+
+impl PackReservations {
+    /// Returns the entry of a repository, which lives as long as one of its users.
+    pub(super) fn of(&self, id: RepositoryId) -> Arc<RepositoryPacks> {
+        // No code panics while it holds this lock.
+        let mut repositories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(packs) = repositories.get(&id).and_then(Weak::upgrade) {
+            return packs;
+        }
+        if repositories.len() >= PRUNE_AT_REPOSITORIES {
+            repositories.retain(|_, packs| packs.strong_count() > 0);
+        }
+        let packs = Arc::default();
+        repositories.insert(id, Arc::downgrade(&packs));
+        packs
+    }
+}
+
+impl RepositoryPacks {
+    /// Waits for the lock on the packs.
+    pub(super) async fn lock(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.lock).lock_owned().await
+    }
+
+    fn set(&self) -> MutexGuard<'_, Option<HashSet<String>>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a long job of this process has reserved packs.
+    pub(super) fn has_reservation(&self) -> bool {
+        self.set().is_some()
+    }
+
+    /// Returns whether a long job has reserved the pack.
+    pub(super) fn is_reserved(&self, name: &str) -> bool {
+        self.set().as_ref().is_some_and(|names| names.contains(name))
+    }
+}
+
+impl Reservation {
+    /// Begins a long job, with no pack reserved. The caller holds the lock on the packs, and is the only long job of the repository.
+    pub(super) fn begin(packs: Arc<RepositoryPacks>) -> Self {
+        *packs.set() = Some(HashSet::new());
+        Self(packs)
+    }
+
+    /// Waits for the lock on the packs.
+    pub(super) async fn lock(&self) -> OwnedMutexGuard<()> {
+        self.0.lock().await
+    }
+
+    /// Reserves these packs and no others. The caller holds the lock on the packs.
+    pub(super) fn reserve(&self, packs: &[Pack]) {
+        *self.0.set() = Some(packs.iter().map(|pack| pack.name.clone()).collect());
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        *self.0.set() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::packs::PackRole;
+
+    #[tokio::test]
+    async fn packs_are_reserved_until_the_job_ends() {
+        let reservations = PackReservations::default();
+        let pack = |name: &str| Pack { name: name.to_owned(), objects: 1, role: PackRole::Recent };
+        let packs = reservations.of(RepositoryId(1));
+        assert!(!packs.has_reservation() && !packs.is_reserved("a"));
+        let job = Reservation::begin(reservations.of(RepositoryId(1)));
+        job.reserve(&[pack("a"), pack("b")]);
+        assert!(packs.is_reserved("a") && packs.is_reserved("b") && packs.has_reservation());
+        assert!(!reservations.of(RepositoryId(2)).is_reserved("a"));
+        job.reserve(&[pack("c")]);
+        assert!(!packs.is_reserved("a") && packs.is_reserved("c"));
+        let lock = packs.lock().await;
+        assert!(tokio::time::timeout(std::time::Duration::from_millis(10), job.lock()).await.is_err());
+        drop((lock, job));
+        assert!(!packs.has_reservation());
+    }
+}

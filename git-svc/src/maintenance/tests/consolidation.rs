@@ -1,0 +1,260 @@
+//! Consolidation of real repositories: few packs and loose objects whatever is written, nothing lost, and the base left as it is.
+
+use ferrite_kit::Lifecycle;
+
+use super::*;
+use crate::{
+    admission::backlog::{Backlogs, ConsolidationLimits},
+    disk::packs::{PackRole, list_packs},
+    maintenance::{job::JobError, reservations::Reservation},
+};
+
+/// Writes a pack as a push does, of one commit on top of `parent` with files of its own, and moves `main` there.
+async fn push(test_repo: &TestRepo, updater: &RefUpdater, parent: Option<Oid>, text: &str) -> Oid {
+    let path = path(test_repo);
+    let next = commit(&path, parent, text);
+    let id = next.to_string();
+    let tree = git(&path, &["rev-parse", &format!("{id}^{{tree}}"), &format!("{id}:f{text}")]).stdout;
+    let objects = format!("{id}\n{}", String::from_utf8(tree).unwrap());
+    let mut pack = Command::new("git");
+    pack.arg("-C").arg(&path).args(["pack-objects", "-q", "objects/pack/pack"]);
+    let mut child = pack.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), objects.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    for object in objects.lines() {
+        fs::remove_file(path.join("objects").join(&object[..2]).join(&object[2..])).unwrap();
+    }
+    set(test_repo, updater, "refs/heads/main", parent, Some(next)).await;
+    next
+}
+
+fn recent(path: &Path) -> (u64, u64) {
+    let packs = list_packs(path).unwrap();
+    let recent: Vec<_> = packs.iter().filter(|pack| pack.role == PackRole::Recent).collect();
+    (recent.len() as u64, recent.iter().map(|pack| pack.objects).sum())
+}
+
+fn all_objects(path: &Path) -> String {
+    let listed = git(path, &["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]);
+    assert!(listed.status.success());
+    String::from_utf8(listed.stdout).unwrap()
+}
+
+/// Consolidates a repository now. Returns whether that was stopped.
+async fn consolidate(upkeep: &MaintenanceService, test_repo: &TestRepo) -> bool {
+    let job = upkeep.running.begin(test_repo.id).unwrap();
+    match upkeep.consolidate_in_job(&job).await {
+        Ok(()) => false,
+        Err(JobError::Stopped) => true,
+        Err(JobError::Failed(failure)) => panic!("{failure}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn packs_and_loose_objects_stay_few_while_a_repository_is_written_to() {
+    on_each(async |db| {
+        let limits = ConsolidationLimits { packs: 6, loose: 40 };
+        let test_repo = TestRepo::new(db).await.with_backlogs(Backlogs::new(limits));
+        let (upkeep, life) = (upkeep(&test_repo, &[]), Lifecycle::new(Duration::from_secs(5)));
+        let writes = async {
+            let (updater, path, mut tip, mut most) = (test_repo.updater(), path(&test_repo), None, (0, 0));
+            for index in 0..150 {
+                let admission = test_repo.backlogs.admit(test_repo.id).await;
+                let name = format!("w{index}");
+                tip = Some(if index % 2 == 0 {
+                    push(&test_repo, &updater, tip, &name).await
+                } else {
+                    let next = commit(&path, tip, &name);
+                    set(&test_repo, &updater, "refs/heads/main", tip, Some(next)).await;
+                    next
+                });
+                drop(admission);
+                let usage = test_repo.store.usage(test_repo.id).unwrap();
+                most = (most.0.max(usage.recent.packs + usage.base.packs), most.1.max(usage.loose));
+            }
+            life.stop();
+            (tip.unwrap(), most)
+        };
+        let ((tip, (packs, loose)), (), ()) = tokio::join!(
+            writes,
+            upkeep.consolidate_in_background(life.clone()),
+            upkeep.renew_bases_in_background(life.clone())
+        );
+        assert!(packs <= 40 && loose <= 400, "{packs} packs, {loose} loose objects");
+        let path = path(&test_repo);
+        assert!(recent(&path).0 < 30);
+        let history = git(&path, &["rev-list", "--count", &tip.to_string()]).stdout;
+        assert_eq!(String::from_utf8(history).unwrap().trim(), "150");
+        is_whole(&path);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (upkeep, updater, path) =
+            (upkeep(&test_repo, &["--upkeep-updates", "3"]), test_repo.updater(), path(&test_repo));
+        let mut tip = updates(&test_repo, None, 3).await;
+        assert!(round(&upkeep).await);
+        let midx = fs::read(path.join("objects/pack/multi-pack-index")).unwrap();
+        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert_eq!((files(&path, ".pack"), recent(&path)), (1, (0, 0)), "there is nothing to combine");
+        for index in 0..6 {
+            tip = push(&test_repo, &updater, Some(tip), &format!("p{index}")).await;
+        }
+        let unused = commit(&path, Some(tip), "unused");
+        let before = all_objects(&path);
+        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert_eq!(recent(&path), (1, 6 * 3 + 3));
+        assert_eq!(test_repo.store.usage(test_repo.id).unwrap().loose, 0);
+        assert_eq!(fs::read(path.join("objects/pack/multi-pack-index")).unwrap(), midx);
+        assert!(before == all_objects(&path) && has(&path, unused));
+        // One that was combined already, as a crash between the two steps leaves it.
+        let only = list_packs(&path).unwrap().into_iter().find(|pack| pack.role == PackRole::Recent).unwrap().name;
+        push(&test_repo, &updater, Some(tip), "again").await;
+        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert_eq!(recent(&path).0, 2, "{only} stays as it is: it is large enough");
+        is_whole(&path);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn packs_of_a_long_job_are_left_alone_and_later_ones_combined() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (upkeep, updater, path) = (upkeep(&test_repo, &[]), test_repo.updater(), path(&test_repo));
+        let mut tip = push(&test_repo, &updater, None, "0").await;
+        for index in 1..5 {
+            tip = push(&test_repo, &updater, Some(tip), &format!("{index}")).await;
+        }
+        let old = list_packs(&path).unwrap();
+        let job = upkeep.running.begin(test_repo.id).unwrap();
+        let reservation = Reservation::begin(upkeep.reservations.of(test_repo.id));
+        assert_eq!(upkeep.reserve_all(&job, &reservation).await.ok().unwrap(), old);
+        for index in 5..9 {
+            tip = push(&test_repo, &updater, Some(tip), &format!("{index}")).await;
+        }
+        upkeep.consolidate_in_job(&job).await.ok().unwrap();
+        let now = list_packs(&path).unwrap();
+        assert!(old.iter().all(|pack| now.contains(pack)));
+        assert_eq!(recent(&path).0, 5 + 1);
+        drop(reservation);
+        upkeep.consolidate_in_job(&job).await.ok().unwrap();
+        assert_eq!(recent(&path).0, 1);
+        is_whole(&path);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_is_touched_while_a_git_process_of_an_earlier_service_works() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (upkeep, updater, path) = (upkeep(&test_repo, &[]), test_repo.updater(), path(&test_repo));
+        let tip = push(&test_repo, &updater, None, "0").await;
+        push(&test_repo, &updater, Some(tip), "1").await;
+        let lock = fs::File::create(path.join("upkeep")).unwrap();
+        lock.lock().unwrap();
+        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert_eq!(recent(&path).0, 2);
+        drop(lock);
+        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert_eq!(recent(&path).0, 1);
+    })
+    .await;
+}
+
+/// Ends consolidations at random moments, as a kill does: what they have begun stays as it is.
+#[tokio::test]
+async fn a_consolidation_that_ends_at_any_moment_loses_nothing() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (upkeep, updater, path) = (upkeep(&test_repo, &[]), test_repo.updater(), path(&test_repo));
+        let (mut tip, mut ended, mut longest) = (None, 0, Duration::from_millis(40));
+        for index in 0..60 {
+            tip = Some(push(&test_repo, &updater, tip, &format!("p{index}")).await);
+            let loose = commit(&path, tip, &format!("l{index}"));
+            set(&test_repo, &updater, "refs/heads/main", tip, Some(loose)).await;
+            tip = Some(loose);
+            let before = all_objects(&path);
+            let pause = longest.mul_f64(rand::rng().random_range(0.0..1.0));
+            if tokio::time::timeout(pause, consolidate(&upkeep, &test_repo)).await.is_err() {
+                ended += 1;
+                longest = longest.mul_f64(1.1);
+            } else {
+                longest = longest.mul_f64(0.8);
+            }
+            assert_eq!(before, all_objects(&path));
+        }
+        assert!(ended > 6, "{ended}");
+        // Workers of the pool may still be at the last step.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert!(recent(&path).0 < 8);
+        assert_eq!(
+            fs::read_dir(path.join("objects"))
+                .unwrap()
+                .filter(|entry| { entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("tmp_upkeep") })
+                .count(),
+            0
+        );
+        is_whole(&path);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unused_objects_expire_although_they_were_consolidated() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let flags = ["--upkeep-full-seconds", "1", "--upkeep-expire-seconds", "3"];
+        let (upkeep, path) = (upkeep(&test_repo, &flags), path(&test_repo));
+        let tip = updates(&test_repo, None, 2).await;
+        let unused = commit(&path, None, "unused");
+        assert!(!consolidate(&upkeep, &test_repo).await);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(round(&upkeep).await);
+        assert!(has(&path, unused) && files(&path, ".mtimes") == 1);
+        // Cruft is no part of what is consolidated.
+        let tip = updates(&test_repo, Some(tip), 1).await;
+        assert!(!consolidate(&upkeep, &test_repo).await);
+        assert_eq!(files(&path, ".mtimes"), 1);
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        updates(&test_repo, Some(tip), 1).await;
+        assert!(round(&upkeep).await);
+        assert!(!has(&path, unused));
+        is_whole(&path);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn deleting_ends_a_consolidation() {
+    on_each(async |db| {
+        let limits = ConsolidationLimits { packs: 2, loose: 0 };
+        let test_repo = TestRepo::new(db).await.with_backlogs(Backlogs::new(limits));
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("git");
+        script(&program, "case \"$*\" in *stdin-packs*) sleep 60;; *) exec git \"$@\";; esac");
+        let git = Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap();
+        let upkeep = MaintenanceService { git: Arc::new(git), ..upkeep(&test_repo, &[]) };
+        let (updater, life) = (test_repo.updater(), Lifecycle::new(Duration::from_secs(5)));
+        let tip = push(&test_repo, &updater, None, "0").await;
+        push(&test_repo, &updater, Some(tip), "1").await;
+        let start = Instant::now();
+        let meanwhile = async {
+            while !upkeep.consolidating.has(test_repo.id) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            upkeep.stop(test_repo.id).await;
+            life.stop();
+        };
+        tokio::join!(upkeep.consolidate_in_background(life.clone()), meanwhile);
+        assert!(start.elapsed() < Duration::from_secs(20));
+        assert_eq!(recent(&path(&test_repo)).0, 2);
+    })
+    .await;
+}
