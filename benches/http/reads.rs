@@ -61,7 +61,7 @@ impl Read {
             Self::Issue => format!("{repository}/issues/1"),
             Self::Issues => format!("{repository}/issues?limit=10"),
             Self::Branches => format!("{repository}/branches?limit={BRANCHES}"),
-            Self::Raw => format!("{repository}/raw/README.md"),
+            Self::Raw => format!("{repository}/raw/main/README.md"),
             Self::Search => format!("/api/v1/repos/search?q={SEARCHED}&limit=10"),
         }
     }
