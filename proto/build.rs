@@ -39,8 +39,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?);
     let descriptors = protox::compile(PROTOS.iter().map(|proto| root.join(proto)), [&root])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    let set = out.join("descriptors.bin");
-    std::fs::write(&set, prost::Message::encode_to_vec(&descriptors))?;
+    std::fs::write(out.join("documented.bin"), prost::Message::encode_to_vec(&descriptors))?;
+    let mut bare = descriptors.clone();
+    bare.file.iter_mut().for_each(|file| file.source_code_info = None);
+    std::fs::write(out.join("descriptors.bin"), prost::Message::encode_to_vec(&bare))?;
     tonic_prost_build::configure()
         // Maps must have an order, so that equal messages have equal bytes: idempotency compares hashes of encoded requests.
         .btree_map(".")

@@ -171,10 +171,7 @@ async fn serve<R: Role>(config: R) -> Result<(), String> {
 async fn linger(reason: &str, life: &Lifecycle) {
     life.set_ready(false);
     life.set_unready_reason(reason);
-    tokio::select! {
-        () = tokio::time::sleep(FAILED_START_PAUSE) => {}
-        () = life.stopping() => {}
-    }
+    life.pause(FAILED_START_PAUSE).await;
 }
 
 /// The signals that ask this process to stop: SIGTERM, SIGINT, SIGHUP.

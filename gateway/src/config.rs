@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use ferrite_kit::config::{CredentialArgs, PlaintextAddress, ServeArgs, TelemetryArgs, seconds};
+use ferrite_kit::config::{CredentialArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs, seconds};
 use ferrite_kit::net::{Address, ServiceAddresses, StoreAddresses};
 use ferrite_kit::server::TrustedProxies;
 
@@ -46,13 +46,9 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
     pub git_address: StoreAddresses,
 
-    /// The URL by which clients reach the site: every link in a response begins with it.
-    #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000", value_parser = public_url)]
-    pub public_url: String,
-
-    /// The `HOST:PORT` in SSH clone URLs.
-    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
-    pub ssh: String,
+    /// Addresses of the site.
+    #[command(flatten)]
+    pub site: SiteArgs,
 
     /// Address for git over SSH, `HOST:PORT`; without it, SSH is off.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_LISTEN", requires = "ssh_host_key_folder")]
@@ -152,26 +148,6 @@ impl Config {
     }
 }
 
-/// Parses an absolute http or https URL without query. Removes slashes at its end.
-fn public_url(text: &str) -> Result<String, String> {
-    let invalid = || "must be an absolute http or https URL without query".to_owned();
-    let uri: http::Uri = text.parse().map_err(|_| invalid())?;
-    let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
-    let has_host = uri.host().is_some_and(|host| !host.is_empty());
-    if !is_web || !has_host || uri.query().is_some() || text.contains('#') {
-        return Err(invalid());
-    }
-    Ok(text.trim_end_matches('/').to_owned())
-}
-
-/// Parses a `HOST:PORT`.
-fn host_and_port(text: &str) -> Result<String, String> {
-    match text.parse() {
-        Ok(Address::Tcp(authority)) => Ok(authority),
-        Ok(Address::Unix(_)) | Err(_) => Err("must be `HOST:PORT`".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,15 +156,6 @@ mod tests {
     fn needed() -> [&'static str; 5] {
         let keys = ["--service-key-file=key", "--service-public-keys=keys", "--grant-public-key-file=public"];
         ["gateway", "--listen=127.0.0.1:0", keys[0], keys[1], keys[2]]
-    }
-
-    #[test]
-    fn a_public_url_is_absolute_and_loses_its_last_slash() {
-        assert_eq!(public_url("https://git.example.com/"), Ok("https://git.example.com".to_owned()));
-        assert_eq!(public_url("http://h:3000/sub/"), Ok("http://h:3000/sub".to_owned()));
-        for wrong in ["", "git.example.com", "/x", "ftp://h", "http://", "http://h/?a=b", "http://h/#x"] {
-            assert!(public_url(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]
@@ -211,12 +178,5 @@ mod tests {
         assert!(parse(&["--trusted-proxies=nginx"]).is_err());
         assert!(parse(&["--tls-certificate-file=c"]).is_err() && parse(&["--tls-key-file=k"]).is_err());
         assert!(parse(&["--tls-certificate-file=c", "--tls-key-file=k"]).is_ok());
-    }
-
-    #[test]
-    fn ssh_needs_a_host_and_a_port() {
-        assert_eq!(host_and_port("git.example.com:22"), Ok("git.example.com:22".to_owned()));
-        assert!(host_and_port("git.example.com").is_err());
-        assert!(host_and_port("unix:/x").is_err());
     }
 }

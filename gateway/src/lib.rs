@@ -90,8 +90,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     }
     let limits = config.connections.listener_limits();
     if let Some(address) = &config.http_redirect_listen {
-        let (listener, router) = (address.bind().await?, https_redirect::router(&config.public_url));
-        tracing::info!(address = %listener.address()?, "redirecting to {}", config.public_url);
+        let (listener, router) = (address.bind().await?, https_redirect::router(&config.site.public_url));
+        tracing::info!(address = %listener.address()?, "redirecting to {}", config.site.public_url);
         // A redirect takes one request: an eighth of the connections serves as many clients.
         let limits = ListenerLimits { connections: limits.connections.div_ceil(8), ..limits };
         let options = ListenerOptions { limits, transport: transports.redirect };
@@ -119,9 +119,10 @@ pub fn operations() -> Vec<Route> {
 
 /// Returns the router of all routes, inside of the middleware.
 fn router(state: &AppState) -> Router {
+    let api = state.api();
     let routes = api::router()
-        .with_state(state.api())
-        .layer(from_fn_with_state(state.api(), api::write_json))
+        .with_state(api.clone())
+        .layer(from_fn_with_state(api, api::write_json))
         .layer(from_fn(etag::conditional))
         .layer(from_fn_with_state(state.links.clone(), redirect::to_present_name))
         .merge(docs::router())

@@ -33,7 +33,7 @@ impl Transports {
                  the header is believed from trusted proxies only",
             );
         }
-        if config.http_redirect_listen.is_some() && !config.public_url.starts_with("https://") {
+        if config.http_redirect_listen.is_some() && !config.site.public_url.starts_with("https://") {
             return refused("FERRITE_GATEWAY_HTTP_REDIRECT_LISTEN needs a FERRITE_PUBLIC_URL that is https");
         }
         let tls = match (&config.tls_certificate_file, &config.tls_key_file) {

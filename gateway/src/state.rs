@@ -7,7 +7,7 @@ use ferrite_kit::startup::StartError;
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::ServiceRole;
 
-use crate::api::ApiState;
+use crate::api::{ApiParts, ApiState};
 use crate::auth::credential_check;
 use crate::blocking::BlockingPools;
 use crate::config::Config;
@@ -69,7 +69,7 @@ impl AppState {
             clients,
             git_client: GitHttpClient::new(config.git_address.clone(), trust.channel_credentials(ServiceRole::GitSvc)),
             capabilities: CapabilitiesCache::default(),
-            links: Links::new(&config.public_url, &config.ssh),
+            links: Links::new(&config.site.public_url, &config.site.ssh),
             reauthorizer: Reauthorizer::new(access, Duration::from_secs(config.recheck_seconds.into()), life.clone()),
             allow_query_token: config.allow_query_token,
             trusted_proxies: config.trusted_proxies.clone(),
@@ -92,7 +92,7 @@ impl AppState {
 
     /// Returns the state of the API.
     pub(crate) fn api(&self) -> ApiState {
-        ApiState {
+        ApiState::new(ApiParts {
             clients: self.clients.clone(),
             git_client: self.git_client.clone(),
             reauthorizer: self.reauthorizer.clone(),
@@ -103,7 +103,7 @@ impl AppState {
             migration_wait: self.migration_wait,
             max_asset_bytes: self.max_asset_bytes,
             life: self.life.clone(),
-        }
+        })
     }
 
     /// Returns the state of git over HTTP.

@@ -11,7 +11,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use ferrite_kit::grpc::{ChannelCredentials, channel};
 use ferrite_kit::net::Address;
-use ferrite_kit::server::{RequestCounts, ResponseMemory, TrustedProxies};
+use ferrite_kit::server::{ListenerOptions, RequestCounts, ResponseMemory, TrustedProxies, serve};
 use ferrite_kit::testing::ServiceKeys;
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -44,6 +44,20 @@ pub(crate) fn git_credentials() -> ChannelCredentials {
     let folder = tempfile::tempdir().unwrap();
     let keys = ServiceKeys::write(folder.path());
     ChannelCredentials::new(keys.token_source(ServiceRole::Gateway, &Clock::system()), ServiceRole::GitSvc)
+}
+
+/// Returns the path of the socket of a test's own git-svc, which the next run of the test removes.
+pub(crate) fn git_socket(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("ferrite-git-client-{}-{name}.sock", std::process::id()))
+}
+
+/// Serves `router` as git-svc until the lifecycle stops, and returns a client of it. No two tests have one name.
+pub(crate) async fn git_server(name: &str, router: Router) -> (GitHttpClient, Lifecycle) {
+    let address = Address::Unix(git_socket(name));
+    let listener = address.bind().await.expect("no other test has this socket");
+    let life = Lifecycle::new(Duration::from_millis(100));
+    life.spawn("git-svc", serve(listener, router, ListenerOptions::default(), life.clone()));
+    (GitHttpClient::new(address, git_credentials()), life)
 }
 
 /// Returns the state of a gateway whose services cannot be reached.

@@ -44,7 +44,7 @@ use ferrite_kit::{
     net::Listener,
     outbox::{Relay, Subscribers},
     sealing::Sealer,
-    server::{serve_all, watch_readiness},
+    server::serve_all,
     startup::{self, ServiceFuture, StartError},
 };
 
@@ -142,13 +142,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     life.spawn("bases", async move { maintenance.renew_bases_in_background(own).await });
     life.spawn("migrations", state.migrations.clone().run(life.clone()));
     life.spawn("store metrics", telemetry::measure_store(state.clone(), life.clone()));
-    let db = state.db.clone();
-    db.report_connections(&life);
-    let probe = move || {
-        let db = db.clone();
-        async move { db.ping().await }
-    };
-    life.spawn("readiness", watch_readiness(probe, life.clone()));
+    startup::watch_database(&state.db, &life);
     let router = rpc::server(&state).into_router(trust.layer(&repo), http::router(state.clone()), &life);
     let router = http::refuse_other_stores(router, state.store.name());
     serve_all(listeners, router, trust.listener_options(), &life).await;

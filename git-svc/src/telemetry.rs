@@ -50,6 +50,7 @@ pub(crate) const METRICS: &[Metric] = &[
     // caches
     Metric::counter("ferrite_git_pack_cache_total", &["result"], "Packs by their way to the client."),
     Metric::gauge("ferrite_git_pack_cache_bytes", &[], "Bytes of packs that are kept."),
+    Metric::gauge("ferrite_git_archive_cache_bytes", &[], "Bytes of archives that are kept."),
     Metric::counter("ferrite_git_archive_cache_lookups_total", &["result"], "Archives that were asked for."),
     Metric::counter("ferrite_git_ref_table_lookups_total", &["result"], "Tables of refs that were asked for."),
     Metric::counter("ferrite_git_ref_tables_loaded_total", &[], "Tables of refs that were read from the disk."),
@@ -92,10 +93,7 @@ pub(crate) async fn measure_store(state: AppState, life: Lifecycle) {
         if let Err(error) = measure(&state).await {
             tracing::warn!(%error, "the store could not be measured");
         }
-        tokio::select! {
-            () = life.stopping() => {}
-            () = tokio::time::sleep(STORE_INTERVAL) => {}
-        }
+        life.pause(STORE_INTERVAL).await;
     }
 }
 

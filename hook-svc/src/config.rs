@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
+use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs};
 use ferrite_kit::net::{ServiceAddresses, StoreAddresses};
 use ferrite_outbound::OutboundArgs;
 
@@ -41,13 +41,9 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_ADDRESS")]
     pub git_address: StoreAddresses,
 
-    /// The URL by which clients reach the site: every link in a payload begins with it.
-    #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000")]
-    pub public_url: String,
-
-    /// Host and port in SSH URLs.
-    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222")]
-    pub ssh: String,
+    /// Addresses of the site.
+    #[command(flatten)]
+    pub site: SiteArgs,
 
     /// Addresses that webhooks may have.
     #[command(flatten)]

@@ -29,15 +29,15 @@ use ferrite_kit::db::{Db, Migrations};
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
 use ferrite_kit::rate_limit::HourlyLimit;
-use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
+use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all};
 use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_outbound::{AllowList, Client, Policy};
-use ferrite_proto::ServiceRole;
 use ferrite_proto::events::event_sink_server::EventSinkServer;
 use ferrite_proto::hook::delivery_service_server::DeliveryServiceServer;
 use ferrite_proto::hook::feed_service_server::FeedServiceServer;
 use ferrite_proto::hook::hook_service_server::HookServiceServer;
+use ferrite_proto::{MAX_FACT_TEXT_BYTES, ServiceRole};
 
 pub use config::Config;
 use dispatch::{Dispatcher, Renderer};
@@ -54,8 +54,9 @@ use upstream::Upstream;
 /// The role of this service in credentials.
 pub const ROLE: ServiceRole = ServiceRole::HookSvc;
 
-/// Largest delivery of events: 64 of them, each with an issue, a comment and two texts of before, of 64 KiB each at most.
-const MAX_EVENTS_BYTES: usize = 32 * 1024 * 1024;
+/// Largest delivery of events: 64 of them, each with four texts at most (an issue, a comment and two of before), and as much again for
+/// the rest.
+const MAX_EVENTS_BYTES: usize = 2 * 64 * 4 * MAX_FACT_TEXT_BYTES;
 
 /// Returns the migrations of this service's schema.
 #[must_use]
@@ -103,7 +104,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     sender.start(&life);
     let events = EventStore::new(db.clone());
     let upstream = Upstream::new(repo.clone(), trust.store_channel(&config.git_address));
-    let links = Links::new(config.public_url.trim_end_matches('/'), &config.ssh);
+    let links = Links::new(&config.site.public_url, &config.site.ssh);
     let renderer = Renderer::new(events.clone(), upstream, links);
     let wake = sender.clone();
     let dispatcher = Dispatcher::new(events.clone(), renderer.clone(), clock.clone(), move || wake.wake());
@@ -126,12 +127,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         .add(EventSinkServer::new(intake).max_decoding_message_size(MAX_EVENTS_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 
-    db.report_connections(&life);
-    let probe = move || {
-        let db = db.clone();
-        async move { db.ping().await }
-    };
-    life.spawn("readiness", watch_readiness(probe, life.clone()));
+    startup::watch_database(&db, &life);
     serve_all(listeners, router, trust.listener_options(), &life).await;
     Ok(())
 }

@@ -26,7 +26,7 @@ use std::collections::HashMap;
 use ferrite_kit::db::Migrations;
 use ferrite_kit::net::Listener;
 use ferrite_kit::outbox::Relay;
-use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all, watch_readiness};
+use ferrite_kit::server::{GrpcServer, MAX_MESSAGE_BYTES, serve_all};
 use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::ServiceRole;
@@ -109,12 +109,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         .add(EventSinkServer::new(rpc).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 
-    db.report_connections(&life);
-    let probe = move || {
-        let db = db.clone();
-        async move { db.ping().await }
-    };
-    life.spawn("readiness", watch_readiness(probe, life.clone()));
+    startup::watch_database(&db, &life);
     serve_all(listeners, router, trust.listener_options(), &life).await;
     Ok(())
 }

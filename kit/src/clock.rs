@@ -21,8 +21,8 @@ impl Clock {
 
     /// Adds `by` to the time of a fixed clock. Has no effect on the system's clock.
     pub fn advance(&self, by: Duration) {
-        if let Some(micros) = &self.0 {
-            micros.fetch_add(i64::try_from(by.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
+        if let Some(time) = &self.0 {
+            time.fetch_add(micros(by), Ordering::SeqCst);
         }
     }
 
@@ -30,11 +30,8 @@ impl Clock {
     #[must_use]
     pub fn now_us(&self) -> i64 {
         match &self.0 {
-            Some(micros) => micros.load(Ordering::SeqCst),
-            None => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
-            }
+            Some(time) => time.load(Ordering::SeqCst),
+            None => micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()),
         }
     }
 

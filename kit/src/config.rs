@@ -113,6 +113,18 @@ impl DatabaseArgs {
     }
 }
 
+/// Addresses of the site, of which URLs in responses, payloads and new repositories are made.
+#[derive(Args, Clone, Debug)]
+pub struct SiteArgs {
+    /// The URL by which clients reach the site: every link to the site begins with it.
+    #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000", value_parser = public_url)]
+    pub public_url: String,
+
+    /// The `HOST:PORT` in SSH clone URLs.
+    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
+    pub ssh: String,
+}
+
 /// Keys by which the processes of one installation authenticate each other and each other's grants, and the Redis they share.
 #[derive(Args, Clone, Debug)]
 pub struct CredentialArgs {
@@ -222,6 +234,26 @@ pub fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
 /// When the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
 pub fn secret_file(path: &str) -> Result<Secret, SecretFileError> {
     Secret::read(Path::new(path))
+}
+
+/// Parses an absolute http or https URL without query. Removes slashes at its end.
+fn public_url(text: &str) -> Result<String, String> {
+    let invalid = || "must be an absolute http or https URL without query".to_owned();
+    let uri: http::Uri = text.parse().map_err(|_| invalid())?;
+    let is_web = matches!(uri.scheme_str(), Some("http" | "https"));
+    let has_host = uri.host().is_some_and(|host| !host.is_empty());
+    if !is_web || !has_host || uri.query().is_some() || text.contains('#') {
+        return Err(invalid());
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// Parses a `HOST:PORT`.
+fn host_and_port(text: &str) -> Result<String, String> {
+    match text.parse() {
+        Ok(Address::Tcp(authority)) => Ok(authority),
+        Ok(Address::Unix(_)) | Err(_) => Err("must be `HOST:PORT`".to_owned()),
+    }
 }
 
 /// Parses the time for which a stopping process goes on serving.
@@ -337,6 +369,22 @@ mod tests {
             assert!(refusal.contains("FERRITE_GRPC_CA_FILE") && !refusal.contains('\n'), "{refusal}");
             assert_eq!((check(&trusted, address), check(&encrypted, address)), (Ok(()), Ok(())), "{address}");
         }
+    }
+
+    #[test]
+    fn a_public_url_is_absolute_and_loses_its_last_slash() {
+        assert_eq!(public_url("https://git.example.com/"), Ok("https://git.example.com".to_owned()));
+        assert_eq!(public_url("http://h:3000/sub/"), Ok("http://h:3000/sub".to_owned()));
+        for wrong in ["", "git.example.com", "/x", "ftp://h", "http://", "http://h/?a=b", "http://h/#x"] {
+            assert!(public_url(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ssh_needs_a_host_and_a_port() {
+        assert_eq!(host_and_port("git.example.com:22"), Ok("git.example.com:22".to_owned()));
+        assert!(host_and_port("git.example.com").is_err());
+        assert!(host_and_port("unix:/x").is_err());
     }
 
     #[test]

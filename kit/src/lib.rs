@@ -23,8 +23,9 @@
 //! 15. [`net`]: addresses, listeners and streams
 //! 16. [`tls`]: certificates and keys from files
 //! 17. [`page`]: pages of lists
-//! 18. [`text`]: characters that names and titles must not hold
-//! 19. [`Lifecycle`], [`Secret`], [`Clock`]
+//! 18. [`headers`]: headers of requests
+//! 19. [`text`]: characters that names and titles must not hold
+//! 20. [`Lifecycle`], [`report_panic`], [`Secret`], [`Clock`]
 
 pub mod auth;
 mod clock;
@@ -32,11 +33,13 @@ pub mod config;
 pub mod credentials;
 pub mod db;
 pub mod grpc;
+pub mod headers;
 pub mod idempotency;
 mod lifecycle;
 pub mod net;
 pub mod outbox;
 pub mod page;
+mod panic;
 pub mod rate_limit;
 pub mod redis;
 pub mod sealing;
@@ -53,4 +56,5 @@ pub mod tls;
 
 pub use clock::{Clock, micros, timestamp};
 pub use lifecycle::Lifecycle;
+pub use panic::{panic_text, report_panic};
 pub use secret::{Secret, SecretFileError};

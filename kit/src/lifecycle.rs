@@ -65,10 +65,7 @@ impl Lifecycle {
     /// Turns the process unready, waits for `drain`, in which it serves as before, and begins the shutdown.
     pub async fn drain_and_stop(&self, drain: Duration) {
         self.0.draining.store(true, Ordering::SeqCst);
-        tokio::select! {
-            () = tokio::time::sleep(drain) => {}
-            () = self.stopping() => {}
-        }
+        self.pause(drain).await;
         self.stop();
     }
 
@@ -93,6 +90,11 @@ impl Lifecycle {
     /// Waits until [`Lifecycle::stop`] is called.
     pub async fn stopping(&self) {
         self.0.stopping.cancelled().await;
+    }
+
+    /// Waits for `time`, at most until the process stops. Returns false if it stops: a background task ends then, after its round.
+    pub async fn pause(&self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.stopping()).await.is_err()
     }
 
     /// Returns the grace period: the longest time a shutdown may take.
@@ -177,6 +179,19 @@ mod tests {
         let drain = life.spawn("drain", async move { drained.drain_and_stop(Duration::from_secs(600)).await });
         life.stop();
         drain.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_stop_ends_a_pause() {
+        let life = Lifecycle::new(Duration::from_secs(1));
+        let started = std::time::Instant::now();
+        assert!(life.pause(Duration::from_millis(50)).await);
+        assert!(started.elapsed() >= Duration::from_millis(50));
+        let paused = life.clone();
+        let pause = life.spawn("pause", async move { paused.pause(Duration::from_secs(600)).await });
+        life.stop();
+        assert!(!pause.await.unwrap());
+        assert!(!life.pause(Duration::ZERO).await, "a pause does not begin after the stop");
     }
 
     #[tokio::test]

@@ -1,4 +1,5 @@
-//! Start of a process: waiting for its database and Redis, opening its database and its listeners, and the error of a failed start.
+//! Start of a process: waiting for its database and Redis, opening and watching its database, opening its listeners, and the error of a
+//! failed start.
 //!
 //! Not here: keys and authentication, which are in [`crate::credentials`].
 
@@ -9,7 +10,9 @@ use futures_util::future::BoxFuture;
 
 use crate::config::{DatabaseArgs, ServeArgs};
 use crate::db::{Db, DbError, Migrations};
+use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
+use crate::server::watch_readiness;
 use crate::service_key::ServiceKeyError;
 
 pub use wait::wait_for_servers;
@@ -75,6 +78,17 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     line.replace('\n', " ")
+}
+
+/// Sets the readiness of the process by its database and measures the connections to it, until `life` stops.
+pub fn watch_database(db: &Db, life: &Lifecycle) {
+    db.report_connections(life);
+    let db = db.clone();
+    let probe = move || {
+        let db = db.clone();
+        async move { db.ping().await }
+    };
+    life.spawn("readiness", watch_readiness(probe, life.clone()));
 }
 
 impl DatabaseArgs {

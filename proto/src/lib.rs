@@ -24,6 +24,9 @@ pub use service_role::ServiceRole;
 /// The compiled contracts, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
+/// Bytes of a text in an event, of an issue, a comment or a release. Texts may have 1 MiB, and a delivery holds many events.
+pub const MAX_FACT_TEXT_BYTES: usize = 64 * 1024;
+
 macro_rules! generated {
     ($(#[$doc:meta])* $module:ident = $package:literal) => {
         $(#[$doc])*

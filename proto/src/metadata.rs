@@ -16,3 +16,5 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 pub const REASON: &str = "ferrite-reason";
 /// Id of a client's request in the logs of all processes.
 pub const REQUEST_ID: &str = "x-request-id";
+/// Longest [`REQUEST_ID`], in bytes. A longer one is not used.
+pub const MAX_REQUEST_ID_BYTES: usize = 128;

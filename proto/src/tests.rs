@@ -3,10 +3,11 @@
 use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
-use super::*;
+/// The descriptors with the comments of the contracts.
+const DOCUMENTED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/documented.bin"));
 
 fn files() -> Vec<FileDescriptorProto> {
-    let set = FileDescriptorSet::decode(DESCRIPTORS).unwrap();
+    let set = FileDescriptorSet::decode(DOCUMENTED).unwrap();
     set.file.into_iter().filter(|file| file.package().starts_with("ferrite.")).collect()
 }
 

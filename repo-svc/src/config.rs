@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, value_parser};
-use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, TelemetryArgs};
+use ferrite_kit::config::{CredentialArgs, DatabaseArgs, PlaintextAddress, ServeArgs, SiteArgs, TelemetryArgs};
 use ferrite_kit::net::{ServiceAddresses, StoreAddresses, StoreName};
 use ferrite_outbound::OutboundArgs;
 
@@ -78,13 +78,9 @@ pub struct Config {
     #[command(flatten)]
     pub outbound: OutboundArgs,
 
-    /// URL under which clients reach this installation, for README templates.
-    #[arg(long, env = "FERRITE_PUBLIC_URL", default_value = "http://127.0.0.1:3000")]
-    pub public_url: String,
-
-    /// Host and port in SSH URLs.
-    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222")]
-    pub ssh: String,
+    /// Addresses of the site, for README templates.
+    #[command(flatten)]
+    pub site: SiteArgs,
 }
 
 impl Config {

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use ferrite_kit::credentials::ServiceCredentials;
 use ferrite_kit::net::Listener;
-use ferrite_kit::server::{GrpcServer, serve_all, watch_readiness};
+use ferrite_kit::server::{GrpcServer, serve_all};
 use ferrite_kit::startup::{self, ServiceFuture, StartError};
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::grant::{Grant, IssueReach, Signer};
@@ -86,12 +86,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     download_writer.clone().start(&life);
     let last_use_writer = LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone());
     last_use_writer.clone().start(&life);
-    db.report_connections(&life);
-    let probe = move || {
-        let db = db.clone();
-        async move { db.ping().await }
-    };
-    life.spawn("readiness", watch_readiness(probe, life.clone()));
+    startup::watch_database(&db, &life);
 
     let auth = trust.layer_with(trust.token_cache.clone(), Arc::new(state.token_authenticator.clone()));
     let router = rpc::register(GrpcServer::default(), state).into_router(auth, axum::Router::new(), &life);

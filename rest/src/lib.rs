@@ -1,4 +1,5 @@
-//! JSON shapes and URLs that responses of REST v1 (gateway) and payloads of webhooks (hook-svc) share.
+//! JSON shapes and URLs that responses of REST v1 (gateway) and payloads of webhooks (hook-svc) share. First commits have URLs of
+//! clones (repo-svc).
 //!
 //! Shapes are types of their own, so a field that a service adds to a message changes no response.
 //!

@@ -237,6 +237,12 @@ fn missing_and_wrong_settings_end_a_process_with_one_line() {
         if matches!(role, Role::Hook | Role::Git) {
             refused(&mut with("FERRITE_SECRET_KEY_FILE", "grant.pem"), FAILURE_STATUS, &["FERRITE_SECRET_KEY_FILE"]);
         }
+        if matches!(role, Role::Gateway | Role::Repo | Role::Hook) {
+            for (setting, wrong) in [("FERRITE_SSH", "git.example.com"), ("FERRITE_PUBLIC_URL", "git.example.com/sub")]
+            {
+                refused(&mut with(setting, wrong), USAGE_STATUS, &[&format!("({setting})"), wrong]);
+            }
+        }
         if role == Role::Repo {
             refused(
                 &mut with("FERRITE_REPO_GRANT_KEY_FILE", "repo-svc.pem"),

@@ -5,19 +5,14 @@ use std::time::Duration;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, IF_RANGE, RANGE,
-};
+use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use ferrite_proto::operation;
-use futures_util::StreamExt;
-use http_body_util::BodyStream;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::git_response::{
-    TRANSFER_ENCODING, content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable,
-    send_guarded,
+    TRANSFER_ENCODING, content_disposition, git_request, response_with_file, response_without_file, send_guarded,
 };
 use super::state::ApiState;
 use crate::auth::Authenticated;
@@ -63,12 +58,8 @@ async fn get(
             let response = archive_response(response, &file_name(&access.name, revision, format));
             Ok(response.map(|body| api.reauthorizer.guard(body, revoked)))
         }
-        StatusCode::NOT_MODIFIED => Ok(not_modified(&response)),
-        StatusCode::RANGE_NOT_SATISFIABLE => {
-            Ok(range_not_satisfiable(&response, "range begins behind the end of the archive"))
-        }
         StatusCode::PAYLOAD_TOO_LARGE => Err(too_large()),
-        _ => Err(error_of_response(&response, NOT_FOUND)),
+        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the archive"),
     }
 }
 
@@ -88,19 +79,9 @@ fn file_name(repository: &str, revision: &[u8], format: &str) -> Vec<u8> {
 
 fn archive_response(upstream: Response<Incoming>, name: &[u8]) -> Response<Body> {
     let (parts, body) = upstream.into_parts();
-    // A stream has no size hint, so axum adds no `Content-Length`: a response to HEAD has no body, and a length may be unknown.
-    let body =
-        BodyStream::new(body).filter_map(|frame| async { frame.map(|frame| frame.into_data().ok()).transpose() });
-    let mut response = Response::new(Body::from_stream(body));
-    *response.status_mut() = parts.status;
+    let mut response = response_with_file(&parts, body.into_data_stream());
     let headers = response.headers_mut();
-    for name in [CONTENT_LENGTH, CONTENT_RANGE, ETAG] {
-        if let Some(value) = parts.headers.get(&name) {
-            headers.insert(name, value.clone());
-        }
-    }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("must-revalidate"));
     if let Ok(value) = HeaderValue::try_from(content_disposition(name)) {

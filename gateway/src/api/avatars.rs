@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use ferrite_kit::headers::matches_etag;
 use ferrite_proto::repo::{DeleteAvatarRequest, GetAvatarRequest, SetAvatarRequest};
 
 use super::access::PermissionCheck;
@@ -17,7 +18,6 @@ use crate::avatar::{FIELD, Identicon, MAX_UPLOAD_BYTES, prepare};
 use crate::http::body::JsonBody;
 use crate::http::body_limits::MAX_JSON_BYTES;
 use crate::http::error::ApiError;
-use crate::http::etag::is_match;
 use crate::http::path::{Params, number};
 use crate::http::query::Query;
 use crate::http::routes::{organization, routes};
@@ -73,7 +73,7 @@ async fn get(
         let digits: String = answer.sha256.chars().take(TAG_DIGITS).collect();
         (PNG, format!("\"{digits}\""), answer.content)
     };
-    let is_known = headers.get(IF_NONE_MATCH).is_some_and(|value| is_match(value, &tag));
+    let is_known = matches_etag(headers.get_all(IF_NONE_MATCH), &tag);
     let mut response = Response::new(if is_known { Body::empty() } else { Body::from(content) });
     let response_headers = response.headers_mut();
     if !is_known {

@@ -3,21 +3,32 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_RANGE, ETAG, HeaderName};
-use axum::http::{HeaderMap, Request, Response, StatusCode};
+use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderName};
+use axum::http::response::Parts;
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use axum::response::IntoResponse;
-use ferrite_proto::metadata;
+use bytes::Bytes;
+use futures_util::Stream;
 use hyper::body::Incoming;
 use tonic::Status;
 
 use super::access::Access;
 use super::state::ApiState;
 use crate::http::error::ApiError;
-use crate::upstream::git_client::GitHttpClient;
+use crate::upstream::client_headers::ClientHeaders;
+use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of};
 use crate::upstream::reauthorize::Revoked;
 use ferrite_rest::links::encode;
 
 pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
+
+fn copy_headers(from: &HeaderMap, names: &[HeaderName], to: &mut HeaderMap) {
+    for name in names {
+        if let Some(value) = from.get(name) {
+            to.insert(name, value.clone());
+        }
+    }
+}
 
 /// Makes a request to git-svc for a body, with the headers `names` of the client; `None` for a path that is no URI.
 pub(super) fn git_request(
@@ -26,14 +37,9 @@ pub(super) fn git_request(
     client: &HeaderMap,
     names: &[HeaderName],
 ) -> Option<Request<Body>> {
-    let mut request = Request::builder().uri(uri);
-    let always = [metadata::REQUEST_ID, metadata::CLIENT].map(HeaderName::from_static);
-    for name in names.iter().chain(&always) {
-        if let Some(value) = client.get(name) {
-            request = request.header(name, value);
-        }
-    }
-    let mut request = request.body(Body::empty()).ok()?;
+    let mut request = Request::builder().uri(uri).body(Body::empty()).ok()?;
+    copy_headers(client, names, request.headers_mut());
+    ClientHeaders::of(client).insert_into(request.headers_mut());
     access.grant.insert_into(request.headers_mut());
     Some(request)
 }
@@ -62,10 +68,12 @@ pub(super) async fn send_guarded(
 /// # Errors
 /// 503 when git-svc does not respond.
 pub(super) async fn send(git_client: &GitHttpClient, request: Request<Body>) -> Result<Response<Incoming>, ApiError> {
-    git_client.send(request).await.map_err(|error| {
-        tracing::warn!(%error, "a body cannot be read from git-svc");
+    git_client.send(request).await.map_err(|error| match error {
         // A read can be repeated, whether the request was lost or the response.
-        if error.status() == StatusCode::INTERNAL_SERVER_ERROR { ApiError::internal() } else { ApiError::unavailable() }
+        GitClientError::Unavailable(_) | GitClientError::NoStore(_) | GitClientError::Interrupted(_) => {
+            ApiError::unavailable()
+        }
+        GitClientError::Path(_) => ApiError::internal(),
     })
 }
 
@@ -80,7 +88,7 @@ pub(super) fn read_error(status: Status) -> ApiError {
 
 /// Converts an error response of git-svc; `not_found` is the message of a 404.
 pub(super) fn error_of_response(response: &Response<Incoming>, not_found: &'static str) -> ApiError {
-    let reason = response.headers().get(metadata::REASON).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let reason = reason_of(response.headers());
     match response.status() {
         StatusCode::NOT_FOUND if reason == "REPOSITORY_NOT_FOUND" => ApiError::repository_not_found(),
         StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
@@ -97,21 +105,38 @@ pub(super) fn error_of_response(response: &Response<Incoming>, not_found: &'stat
     }
 }
 
-/// Makes a 304 with the tag of git-svc.
-pub(super) fn not_modified(upstream: &Response<Incoming>) -> Response<Body> {
-    let mut response = StatusCode::NOT_MODIFIED.into_response();
-    if let Some(tag) = upstream.headers().get(ETAG) {
-        response.headers_mut().insert(ETAG, tag.clone());
-    }
-    response
+/// Converts a response of git-svc without a file or archive: 304 with its tag, 416 with the size in `Content-Range`, or an error.
+/// `not_found` is the message of a 404, `out_of_range` that of a 416.
+///
+/// # Errors
+/// For all other statuses.
+pub(super) fn response_without_file(
+    upstream: &Response<Incoming>,
+    not_found: &'static str,
+    out_of_range: &'static str,
+) -> Result<Response<Body>, ApiError> {
+    let (mut response, name) = match upstream.status() {
+        StatusCode::NOT_MODIFIED => (StatusCode::NOT_MODIFIED.into_response(), ETAG),
+        status @ StatusCode::RANGE_NOT_SATISFIABLE => {
+            (ApiError::new(status, out_of_range).into_response(), CONTENT_RANGE)
+        }
+        _ => return Err(error_of_response(upstream, not_found)),
+    };
+    copy_headers(upstream.headers(), &[name], response.headers_mut());
+    Ok(response)
 }
 
-/// Makes a 416 with the size of the body in `Content-Range`.
-pub(super) fn range_not_satisfiable(upstream: &Response<Incoming>, message: &'static str) -> Response<Body> {
-    let mut response = ApiError::new(StatusCode::RANGE_NOT_SATISFIABLE, message).into_response();
-    if let Some(range) = upstream.headers().get(CONTENT_RANGE) {
-        response.headers_mut().insert(CONTENT_RANGE, range.clone());
-    }
+/// Makes the response with a file or archive, or a range of it, from the head of git-svc's. A stream has no size hint, so axum adds no
+/// `Content-Length` of its own: a response to HEAD has no body, and the length of an archive may be unknown.
+pub(super) fn response_with_file<S>(upstream: &Parts, content: S) -> Response<Body>
+where
+    S: Stream<Item = Result<Bytes, hyper::Error>> + Send + 'static,
+{
+    let mut response = Response::new(Body::from_stream(content));
+    *response.status_mut() = upstream.status;
+    let headers = response.headers_mut();
+    copy_headers(&upstream.headers, &[CONTENT_LENGTH, CONTENT_RANGE, ETAG], headers);
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     response
 }
 
@@ -128,10 +153,21 @@ pub(super) fn content_disposition(name: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_file_keeps_its_status_its_length_and_its_tag() {
+        let (mut upstream, ()) = Response::new(()).into_parts();
+        upstream.status = StatusCode::PARTIAL_CONTENT;
+        upstream.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("3"));
+        upstream.headers.insert(ETAG, HeaderValue::from_static("\"x\""));
+        let response = response_with_file(&upstream, futures_util::stream::empty());
+        assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(response.headers()[CONTENT_LENGTH], "3");
+        assert_eq!(response.headers()[ETAG], "\"x\"");
+    }
 
     proptest! {
         #[test]

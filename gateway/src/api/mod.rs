@@ -59,7 +59,7 @@ mod wiki_settings;
 use axum::Router;
 
 pub(crate) use self::json_layer::write_json;
-pub(crate) use self::state::ApiState;
+pub(crate) use self::state::{ApiParts, ApiState};
 use crate::http::routes::Route;
 
 macro_rules! groups {

@@ -3,21 +3,17 @@
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, IF_RANGE, RANGE,
-};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use ferrite_proto::operation;
 use ferrite_proto::raw::{FILE_IS_TEXT_HEADER, FILE_NAME_HEADER, TEXT_CHECK_BYTES, is_text};
 use futures_util::{StreamExt, stream};
-use http_body_util::{BodyExt, BodyStream};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::git_response::{
-    TRANSFER_ENCODING, content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable,
-    send_guarded,
+    TRANSFER_ENCODING, content_disposition, git_request, response_with_file, response_without_file, send_guarded,
 };
 use super::state::ApiState;
 use crate::auth::Authenticated;
@@ -54,11 +50,7 @@ async fn get(
             let response = response.map_err(|_| ApiError::unavailable())??;
             Ok(response.map(|body| api.reauthorizer.guard(body, revoked)))
         }
-        StatusCode::NOT_MODIFIED => Ok(not_modified(&response)),
-        StatusCode::RANGE_NOT_SATISFIABLE => {
-            Ok(range_not_satisfiable(&response, "range begins behind the end of the file"))
-        }
-        _ => Err(error_of_response(&response, NOT_FOUND)),
+        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file"),
     }
 }
 
@@ -80,29 +72,18 @@ async fn file_response(upstream: Response<Incoming>) -> Result<Response<Body>, A
         Some(value) => value == "true",
         None => is_text(&start),
     };
-    let headers = file_headers(&parts.headers, is_text);
-    let rest =
-        BodyStream::new(body).filter_map(|frame| async { frame.map(|frame| frame.into_data().ok()).transpose() });
-    let start = (!start.is_empty()).then(|| Ok::<Bytes, hyper::Error>(start.freeze()));
-    let mut response = Response::new(Body::from_stream(stream::iter(start).chain(rest)));
-    *response.status_mut() = parts.status;
-    *response.headers_mut() = headers;
+    let start = (!start.is_empty()).then(|| Ok(start.freeze()));
+    let mut response = response_with_file(&parts, stream::iter(start).chain(body.into_data_stream()));
+    insert_file_headers(response.headers_mut(), &parts.headers, is_text);
     Ok(response)
 }
 
-fn file_headers(from: &HeaderMap, is_text: bool) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    for name in [CONTENT_LENGTH, CONTENT_RANGE, ETAG] {
-        if let Some(value) = from.get(&name) {
-            headers.insert(name, value.clone());
-        }
-    }
+fn insert_file_headers(headers: &mut HeaderMap, from: &HeaderMap, is_text: bool) {
     // A browser that opens the URL runs no script of the file.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     if is_text {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-        return headers;
+        return;
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
@@ -110,7 +91,6 @@ fn file_headers(from: &HeaderMap, is_text: bool) -> HeaderMap {
     if let Ok(value) = HeaderValue::try_from(content_disposition(&name)) {
         headers.insert(CONTENT_DISPOSITION, value);
     }
-    headers
 }
 
 #[cfg(test)]
@@ -121,14 +101,9 @@ mod tests {
     fn a_binary_file_is_offered_under_its_name() {
         let mut from = HeaderMap::new();
         from.insert(FILE_NAME_HEADER, HeaderValue::from_static("bin.dat"));
-        from.insert(ETAG, HeaderValue::from_static("\"x\""));
-        from.insert(CONTENT_LENGTH, HeaderValue::from_static("3"));
-        let headers = file_headers(&from, false);
+        let mut headers = HeaderMap::new();
+        insert_file_headers(&mut headers, &from, false);
         assert_eq!(headers[CONTENT_DISPOSITION], "attachment; filename=\"bin.dat\"");
         assert_eq!(headers[CONTENT_TYPE], "text/plain");
-        assert_eq!(
-            (&headers[ETAG], &headers[CONTENT_LENGTH]),
-            (&HeaderValue::from_static("\"x\""), &HeaderValue::from_static("3"))
-        );
     }
 }

@@ -3,19 +3,17 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, ETAG, IF_NONE_MATCH, IF_RANGE, RANGE,
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE,
+    RANGE,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use ferrite_proto::operation::ASSET;
 use ferrite_proto::repo::{self, AssetDownloads, CountDownloadsRequest, GetReleaseAssetRequest};
-use futures_util::{StreamExt, TryStreamExt};
-use http_body_util::BodyStream;
+use futures_util::TryStreamExt;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
-use super::git_response::{
-    content_disposition, error_of_response, git_request, not_modified, range_not_satisfiable, send_guarded,
-};
+use super::git_response::{content_disposition, git_request, response_with_file, response_without_file, send_guarded};
 use super::state::ApiState;
 use crate::auth::MaybeAuthenticated;
 use crate::dto::require;
@@ -61,11 +59,7 @@ async fn download(
             let response = file_response(&api, response, &asset, is_head);
             Ok(response.map(|body| api.reauthorizer.guard(body, revoked)))
         }
-        StatusCode::NOT_MODIFIED => Ok(not_modified(&response)),
-        StatusCode::RANGE_NOT_SATISFIABLE => {
-            Ok(range_not_satisfiable(&response, "range begins behind the end of the file"))
-        }
-        _ => Err(error_of_response(&response, NOT_FOUND)),
+        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file"),
     }
 }
 
@@ -88,25 +82,15 @@ fn file_response(
     let (parts, body) = upstream.into_parts();
     let is_counted = !is_head && is_whole(parts.status, &parts.headers, asset.size_bytes);
     let mut count = is_counted.then(|| DownloadCounter::new(api, asset));
-    // A stream has no size hint, so axum adds no `Content-Length` of its own to a response without a body.
-    let body =
-        BodyStream::new(body).filter_map(|frame| async { frame.map(|frame| frame.into_data().ok()).transpose() });
-    let body = body.inspect_ok(move |bytes| {
+    let content = body.into_data_stream().inspect_ok(move |bytes| {
         if let Some(counter) = &mut count {
             counter.sent(bytes.len());
         }
     });
-    let mut response = Response::new(Body::from_stream(body));
-    *response.status_mut() = parts.status;
+    let mut response = response_with_file(&parts, content);
     let headers = response.headers_mut();
-    for name in [CONTENT_LENGTH, CONTENT_RANGE, ETAG] {
-        if let Some(value) = parts.headers.get(&name) {
-            headers.insert(name, value.clone());
-        }
-    }
     let content_type = HeaderValue::from_str(&asset.content_type);
     headers.insert(CONTENT_TYPE, content_type.unwrap_or(HeaderValue::from_static("application/octet-stream")));
-    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("must-revalidate"));
     // A browser that opens the URL runs no script of the file.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));

@@ -1,5 +1,7 @@
 //! State of the API's handlers.
 
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::blocking::BlockingPools;
@@ -10,9 +12,27 @@ use crate::upstream::reauthorize::Reauthorizer;
 use ferrite_kit::Lifecycle;
 use ferrite_rest::links::Links;
 
-/// State of the API's handlers; cheap to clone.
+/// State of the API's handlers. One `Arc`: the router clones it several times for each request.
 #[derive(Clone, Debug)]
-pub(crate) struct ApiState {
+pub(crate) struct ApiState(Arc<ApiParts>);
+
+impl ApiState {
+    pub(crate) fn new(parts: ApiParts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for ApiState {
+    type Target = ApiParts;
+
+    fn deref(&self) -> &ApiParts {
+        &self.0
+    }
+}
+
+/// The parts of [`ApiState`].
+#[derive(Debug)]
+pub(crate) struct ApiParts {
     pub(crate) clients: Clients,
     /// Files and archives of git-svc.
     pub(crate) git_client: GitHttpClient,

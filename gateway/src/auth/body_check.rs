@@ -5,14 +5,13 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
-use ferrite_proto::metadata;
 use ferrite_proto::repo::AuthenticateRequest;
 use ferrite_rest::convert::require;
-use tonic::metadata::MetadataValue;
 
 use super::credential::{Credential, InvalidCredential};
 use crate::http::body_limits::CredentialCheck;
 use crate::http::error::ApiError;
+use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::clients::{CALL_DEADLINE, Clients};
 
 /// Returns the check by the services behind `clients`. A request without a token has no account, one with a password neither: only the
@@ -38,11 +37,6 @@ fn request(headers: &HeaderMap) -> Result<Option<tonic::Request<AuthenticateRequ
     };
     let mut request = tonic::Request::new(AuthenticateRequest { token });
     request.set_timeout(CALL_DEADLINE);
-    for name in [metadata::REQUEST_ID, metadata::CLIENT] {
-        let value = headers.get(name).and_then(|value| MetadataValue::try_from(value.as_bytes()).ok());
-        if let Some(value) = value {
-            request.metadata_mut().insert(name, value);
-        }
-    }
+    ClientHeaders::of(headers).insert_into(request.metadata_mut().as_mut());
     Ok(Some(request))
 }

@@ -6,12 +6,14 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderName;
 use axum::http::request::Parts;
 use ferrite_kit::Secret;
+use ferrite_kit::headers::single_header;
 use ferrite_proto::metadata;
 use ferrite_proto::repo::BasicCredential;
 use tonic::metadata::{Ascii, MetadataValue};
 
 use super::credential::{Credential, InvalidCredential};
 use crate::http::error::{ApiError, FieldError};
+use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::clients::CALL_DEADLINE;
 use crate::upstream::grant::Grant;
 
@@ -21,16 +23,13 @@ const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 #[derive(Clone, Debug)]
 pub(crate) struct RequestContext {
     token: Option<Secret>,
-    request_id: Option<MetadataValue<Ascii>>,
-    client_address: Option<MetadataValue<Ascii>>,
+    client: ClientHeaders,
     idempotency_key: Option<MetadataValue<Ascii>>,
 }
 
 impl RequestContext {
     fn of(parts: &Parts, token: Option<Secret>) -> Result<Self, ApiError> {
-        let header = |name| parts.headers.get(name).and_then(|value| MetadataValue::try_from(value.as_bytes()).ok());
-        let (request_id, client_address) = (header(metadata::REQUEST_ID), header(metadata::CLIENT));
-        Ok(Self { token, request_id, client_address, idempotency_key: idempotency_key(parts)? })
+        Ok(Self { token, client: ClientHeaders::of(&parts.headers), idempotency_key: idempotency_key(parts)? })
     }
 
     /// True if the request has no token.
@@ -81,12 +80,7 @@ impl RequestContext {
     pub(crate) fn request_without_token<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         request.set_timeout(CALL_DEADLINE);
-        if let Some(id) = &self.request_id {
-            request.metadata_mut().insert(metadata::REQUEST_ID, id.clone());
-        }
-        if let Some(address) = &self.client_address {
-            request.metadata_mut().insert(metadata::CLIENT, address.clone());
-        }
+        self.client.insert_into(request.metadata_mut().as_mut());
         if let Some(key) = &self.idempotency_key {
             request.metadata_mut().insert(metadata::IDEMPOTENCY_KEY, key.clone());
         }
@@ -116,10 +110,9 @@ fn idempotency_key(parts: &Parts) -> Result<Option<MetadataValue<Ascii>>, ApiErr
             message: "must be 1 to 255 printable ASCII characters, once".into(),
         }])
     };
-    let mut values = parts.headers.get_all(NAME).iter();
-    let Some(value) = values.next() else { return Ok(None) };
+    let Some(value) = single_header(&parts.headers, NAME).map_err(|_| invalid())? else { return Ok(None) };
     let text = value.to_str().map_err(|_| invalid())?;
-    if text.is_empty() || text.len() > MAX_IDEMPOTENCY_KEY_BYTES || values.next().is_some() {
+    if text.is_empty() || text.len() > MAX_IDEMPOTENCY_KEY_BYTES {
         return Err(invalid());
     }
     MetadataValue::try_from(text).map(Some).map_err(|_| invalid())

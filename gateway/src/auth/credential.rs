@@ -1,15 +1,15 @@
-//! The `Authorization` header of the API: an access token, or a name and a password. Not here: git over HTTP, see
-//! [`super::git_credentials`].
+//! The `Authorization` header: an access token, or a name and a password.
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use ferrite_kit::Secret;
+use ferrite_kit::headers::single_header;
 
 const MAX_TOKEN_BYTES: usize = 255;
-/// Longest encoded name and password, in bytes.
-const MAX_BASIC_BYTES: usize = 4096;
+/// Longest name and password together, in bytes. Base64 makes them a third longer.
+const MAX_BASIC_BYTES: usize = 2048;
 
 /// The credential of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,95 +35,117 @@ impl Credential {
     /// Reads the credential in `headers`.
     ///
     /// # Errors
-    /// For a malformed credential, and for two headers.
+    /// For a malformed credential, and for two headers: none of them counts as an absent header.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, InvalidCredential> {
-        let mut values = headers.get_all(AUTHORIZATION).iter();
-        let value = match (values.next(), values.next()) {
-            (None, _) => return Ok(Self::Absent),
-            (Some(value), None) => value.to_str().map_err(|_| InvalidCredential)?,
-            // Repeated headers are refused: proxies disagree on which value counts.
-            (Some(_), Some(_)) => return Err(InvalidCredential),
-        };
-        Self::parse(value)
+        let value = single_header(headers, AUTHORIZATION).map_err(|_| InvalidCredential)?;
+        let Some(value) = value else { return Ok(Self::Absent) };
+        value.to_str().ok().and_then(Self::parse).ok_or(InvalidCredential)
     }
 
-    fn parse(value: &str) -> Result<Self, InvalidCredential> {
-        let (scheme, rest) = value.trim().split_once(' ').ok_or(InvalidCredential)?;
+    fn parse(value: &str) -> Option<Self> {
+        let (scheme, rest) = value.trim().split_once([' ', '\t'])?;
         let rest = rest.trim();
-        if scheme.eq_ignore_ascii_case("token") || scheme.eq_ignore_ascii_case("bearer") {
-            let is_sane =
-                (1..=MAX_TOKEN_BYTES).contains(&rest.len()) && rest.bytes().all(|byte| byte.is_ascii_graphic());
-            return if is_sane { Ok(Self::Token(Secret::new(rest))) } else { Err(InvalidCredential) };
+        if scheme.eq_ignore_ascii_case("basic") {
+            return parse_basic(rest);
         }
-        if !scheme.eq_ignore_ascii_case("basic") || rest.len() > MAX_BASIC_BYTES {
-            return Err(InvalidCredential);
-        }
-        let bytes = STANDARD.decode(rest).map_err(|_| InvalidCredential)?;
-        let text = String::from_utf8(bytes).map_err(|_| InvalidCredential)?;
-        let (username, password) = text.split_once(':').ok_or(InvalidCredential)?;
-        if text.contains('\0') {
-            return Err(InvalidCredential);
-        }
-        Ok(Self::Basic { username: username.to_owned(), password: Secret::new(password) })
+        let is_token = scheme.eq_ignore_ascii_case("token") || scheme.eq_ignore_ascii_case("bearer");
+        let is_sane = (1..=MAX_TOKEN_BYTES).contains(&rest.len()) && rest.bytes().all(|byte| byte.is_ascii_graphic());
+        (is_token && is_sane).then(|| Self::Token(Secret::new(rest)))
     }
+}
+
+/// Decodes a name and a password. Padding may be missing.
+fn parse_basic(encoded: &str) -> Option<Credential> {
+    if encoded.len() > MAX_BASIC_BYTES * 4 / 3 {
+        return None;
+    }
+    let bytes = STANDARD.decode(encoded).or_else(|_| STANDARD_NO_PAD.decode(encoded)).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    let (username, password) = text.split_once(':')?;
+    let is_unusable = text.contains('\0') || (username.is_empty() && password.is_empty());
+    (!is_unusable).then(|| Credential::Basic { username: username.to_owned(), password: Secret::new(password) })
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
 
-    fn token(text: &str) -> Result<Credential, InvalidCredential> {
-        Ok(Credential::Token(Secret::new(text)))
+    fn token(text: &str) -> Option<Credential> {
+        Some(Credential::Token(Secret::new(text)))
+    }
+
+    fn basic(username: &str, password: &str) -> Option<Credential> {
+        Some(Credential::Basic { username: username.to_owned(), password: Secret::new(password) })
+    }
+
+    fn parse_pair(text: &str) -> Option<Credential> {
+        Credential::parse(&format!("Basic {}", STANDARD.encode(text)))
     }
 
     #[test]
     fn the_scheme_of_a_token_has_any_case_and_any_blanks_after_it() {
-        for value in ["token abc", "Token abc", "TOKEN   abc ", "bearer abc", "Bearer abc"] {
+        for value in ["token abc", "Token abc", "TOKEN   abc ", "bearer abc", "Bearer\tabc"] {
             assert_eq!(Credential::parse(value), token("abc"), "{value}");
         }
     }
 
     #[test]
-    fn basic_is_split_at_its_first_colon() {
-        let value = format!("basic {}", STANDARD.encode("ada:pass:word"));
-        let expected = Credential::Basic { username: "ada".into(), password: Secret::new("pass:word") };
-        assert_eq!(Credential::parse(&value), Ok(expected));
+    fn the_password_begins_after_the_first_colon() {
+        assert_eq!(parse_pair("ada:pass:word"), basic("ada", "pass:word"));
+        assert_eq!(parse_pair("0123abcd:"), basic("0123abcd", ""));
+        assert_eq!(parse_pair(":0123abcd"), basic("", "0123abcd"));
     }
 
     #[test]
-    fn a_malformed_credential_is_refused() {
-        for value in
-            ["", "token", "token ", "abc", "Digest x", "Basic !", "Basic YQ", "Basic YQ==", "token a b", "token é"]
-        {
-            assert_eq!(Credential::parse(value), Err(InvalidCredential), "{value}");
+    fn scheme_case_blanks_and_padding_of_a_password_do_not_matter() {
+        for value in ["Basic YTpiYw==", "basic YTpiYw==", "BASIC   YTpiYw== ", "Basic\tYTpiYw==", "Basic YTpiYw"] {
+            assert_eq!(Credential::parse(value), basic("a", "bc"), "{value}");
         }
     }
 
     #[test]
-    fn two_credentials_are_refused() {
-        let mut headers = HeaderMap::new();
-        assert_eq!(Credential::of(&headers), Ok(Credential::Absent));
-        headers.append(AUTHORIZATION, "token abc".parse().unwrap());
-        assert_eq!(Credential::of(&headers), token("abc"));
-        headers.append(AUTHORIZATION, "token def".parse().unwrap());
-        assert_eq!(Credential::of(&headers), Err(InvalidCredential));
+    fn a_malformed_credential_is_refused() {
+        for value in ["", "token", "token ", "abc", "Digest x", "token a b", "token é"] {
+            assert_eq!(Credential::parse(value), None, "{value}");
+        }
+        for value in ["Basic", "Basic ", "BasicYTpi", "Bearer", "Basic !", "Basic YQ", "Basic YQ==", "Basic Og=="] {
+            assert_eq!(Credential::parse(value), None, "{value}");
+        }
+        assert_eq!(Credential::parse("Basic /zpi"), None, "not UTF-8");
+        assert_eq!(parse_pair("a:\0"), None);
+        assert_eq!(parse_pair(&format!("a:{}", "x".repeat(MAX_BASIC_BYTES))), None);
+    }
+
+    #[test]
+    fn a_malformed_header_and_two_are_never_absent() {
+        let read = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            }
+            Credential::of(&headers)
+        };
+        assert_eq!(read(&[]), Ok(Credential::Absent));
+        assert_eq!(read(&["token abc"]).ok(), token("abc"));
+        for values in [&[""][..], &["Basic x"], &["token \u{fc}"], &["token abc", "token abc"]] {
+            assert_eq!(read(values), Err(InvalidCredential), "{values:?}");
+        }
     }
 
     proptest! {
         #[test]
         fn no_header_panics_and_tokens_are_printable(value in any::<String>()) {
-            if let Ok(Credential::Token(token)) = Credential::parse(&value) {
+            if let Some(Credential::Token(token)) = Credential::parse(&value) {
                 prop_assert!(token.expose().bytes().all(|byte| byte.is_ascii_graphic()));
             }
         }
 
         #[test]
-        fn an_encoded_name_and_password_are_read_back(username in "[^:\0]{0,20}", password in "[^\0]{0,20}") {
-            let value = format!("Basic {}", STANDARD.encode(format!("{username}:{password}")));
-            let expected = Credential::Basic { username, password: Secret::new(password) };
-            prop_assert_eq!(Credential::parse(&value), Ok(expected));
+        fn an_encoded_name_and_password_are_read_back(username in "[^:\0]{1,40}", password in "[^\0]{0,60}") {
+            prop_assert_eq!(parse_pair(&format!("{username}:{password}")), basic(&username, &password));
         }
     }
 }

@@ -11,9 +11,8 @@ use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
 use ferrite_kit::grpc::Channel;
 use ferrite_proto::git_transport::{GitProtocol, GitService};
-use ferrite_proto::metadata;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
-use ferrite_proto::repo::{ReauthorizeAccessRequest, ResolveAccessRequest};
+use ferrite_proto::repo::{BasicCredential, ReauthorizeAccessRequest, ResolveAccessRequest};
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
@@ -26,9 +25,10 @@ use super::request::{
     advertisement_type, check_type, git_protocol, is_gzip, request_type, result_type, service_of_query,
 };
 use super::target;
-use crate::auth::git_credentials::GitCredentials;
+use crate::auth::Credential;
 use crate::upstream::capabilities::{AdvertisementError, CapabilitiesCache};
-use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protocol};
+use crate::upstream::client_headers::ClientHeaders;
+use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of, set_git_protocol};
 use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Reauthorizer;
 
@@ -38,7 +38,6 @@ const ADVERTISE_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_ERROR_BODY_BYTES: usize = 4096;
 /// Deadline for reading an error body.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
-const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// State of the handlers; cheap to clone.
 #[derive(Clone, Debug)]
@@ -72,7 +71,8 @@ pub(super) async fn advertise_refs(
 ) -> Result<Response, GitHttpError> {
     let service = service_of_query(query.as_deref())?;
     let protocol = git_protocol(&headers)?;
-    let authorized = state.authorize(service, names, &headers).await?;
+    let credential = credential_for(service, &headers)?;
+    let authorized = state.authorize(service, names, credential, &headers).await?;
     // In version 2, upload-pack advertises capabilities and no refs, so the response is the same for every repository.
     let is_cacheable = service == GitService::UploadPack && protocol == Some(GitProtocol::version_2());
     if is_cacheable && let Some(cached) = state.capabilities.get(authorized.grant.store()) {
@@ -120,11 +120,11 @@ impl GitHttpState {
         request: Request,
     ) -> Result<Response, GitHttpError> {
         let (parts, body) = request.into_parts();
-        require_credentials_for_push(service, &GitCredentials::of(&parts.headers)?)?;
+        let credential = credential_for(service, &parts.headers)?;
         check_type(&parts.headers, service)?;
         let is_gzip = is_gzip(&parts.headers)?;
         let protocol = git_protocol(&parts.headers)?;
-        let authorized = self.authorize(service, names, &parts.headers).await?;
+        let authorized = self.authorize(service, names, credential, &parts.headers).await?;
         let path = format!("/git/{}/{}", authorized.repository_id, service.short_name());
         let mut request = authorized.request(Method::POST, &path, body, &parts.headers)?;
         let headers = request.headers_mut();
@@ -149,11 +149,10 @@ impl GitHttpState {
         &self,
         service: GitService,
         names: PathNames,
+        credential: Option<BasicCredential>,
         headers: &HeaderMap,
     ) -> Result<Authorized, GitHttpError> {
-        let credentials = GitCredentials::of(headers)?;
-        require_credentials_for_push(service, &credentials)?;
-        let is_anonymous = credentials.is_anonymous();
+        let is_anonymous = credential.is_none();
         let target = names.ok().and_then(|Path((owner, repo))| target::parse(&owner, &repo));
         let target = target.ok_or_else(|| GitHttpError::missing(is_anonymous))?;
         let access_request = ResolveAccessRequest {
@@ -161,20 +160,11 @@ impl GitHttpState {
             is_wiki: target.is_wiki,
             follow_redirect: true,
             operation: service.operation().to_owned(),
-            basic: credentials.into_basic(),
+            basic: credential,
             ssh_fingerprint: None,
         };
         let mut request = tonic::Request::new(access_request);
-        if let Some(id) = request_id(headers)
-            && let Ok(id) = id.parse()
-        {
-            request.metadata_mut().insert(metadata::REQUEST_ID, id);
-        }
-        if let Some(client) = headers.get(metadata::CLIENT)
-            && let Ok(client) = client.as_bytes().try_into()
-        {
-            request.metadata_mut().insert(metadata::CLIENT, client);
-        }
+        ClientHeaders::of(headers).insert_into(request.metadata_mut().as_mut());
         let response = self.access.clone().resolve_access(request).await;
         let response = response.map_err(|status| GitHttpError::of_status(&status, is_anonymous))?.into_inner();
         let grant = Grant::new(&response.grant, &response.store);
@@ -194,13 +184,10 @@ impl GitHttpState {
     /// # Errors
     /// When git-svc does not respond, or with another status than 200.
     async fn send(&self, request: http::Request<Body>, is_anonymous: bool) -> Result<Incoming, GitHttpError> {
-        let response = self.git_client.send(request).await.map_err(|error| {
-            tracing::warn!(error = %error_chain(&error), "no answer from git-svc");
-            match error {
-                GitClientError::Unavailable(_) | GitClientError::NoStore(_) => GitHttpError::Unavailable(None),
-                GitClientError::Interrupted(_) => GitHttpError::Interrupted,
-                GitClientError::Path(_) => GitHttpError::Internal,
-            }
+        let response = self.git_client.send(request).await.map_err(|error| match error {
+            GitClientError::Unavailable(_) | GitClientError::NoStore(_) => GitHttpError::Unavailable(None),
+            GitClientError::Interrupted(_) => GitHttpError::Interrupted,
+            GitClientError::Path(_) => GitHttpError::Internal,
         })?;
         if response.status() == StatusCode::OK {
             return Ok(response.into_body());
@@ -219,8 +206,7 @@ impl From<AdvertisementError> for GitHttpError {
 }
 
 impl Authorized {
-    /// Makes a request to git-svc for the caller. Of the client's headers it has the request id and the client address, both
-    /// set by the middleware.
+    /// Makes a request to git-svc for the caller.
     fn request(
         &self,
         method: Method,
@@ -231,23 +217,24 @@ impl Authorized {
         let mut request =
             http::Request::builder().method(method).uri(path).body(body).map_err(|_| GitHttpError::Internal)?;
         self.grant.insert_into(request.headers_mut());
-        if let Some(id) = request_id(client)
-            && let Ok(id) = HeaderValue::from_str(id)
-        {
-            request.headers_mut().insert(metadata::REQUEST_ID, id);
-        }
-        if let Some(address) = client.get(metadata::CLIENT) {
-            request.headers_mut().insert(metadata::CLIENT, address.clone());
-        }
+        ClientHeaders::of(client).insert_into(request.headers_mut());
         Ok(request)
     }
 }
 
-/// Refuses a push without credentials before anything else, so that git asks its user for them before it packs.
-fn require_credentials_for_push(service: GitService, credentials: &GitCredentials) -> Result<(), GitHttpError> {
-    match service {
-        GitService::ReceivePack if credentials.is_anonymous() => Err(GitHttpError::CredentialsRequired),
-        GitService::ReceivePack | GitService::UploadPack | GitService::UploadArchive => Ok(()),
+/// Reads the credential of a request: HTTP Basic only, with a password or an access token in either place.
+///
+/// # Errors
+/// [`GitHttpError::CredentialsRequired`] for a push without one, so that git asks its user for it before it packs;
+/// [`GitHttpError::BadCredentials`] for another scheme and for a malformed header.
+fn credential_for(service: GitService, headers: &HeaderMap) -> Result<Option<BasicCredential>, GitHttpError> {
+    match Credential::of(headers)? {
+        Credential::Absent if service == GitService::ReceivePack => Err(GitHttpError::CredentialsRequired),
+        Credential::Absent => Ok(None),
+        Credential::Token(_) => Err(GitHttpError::BadCredentials),
+        Credential::Basic { username, password } => {
+            Ok(Some(BasicCredential { username, password: password.expose().to_owned() }))
+        }
     }
 }
 
@@ -256,7 +243,7 @@ async fn error_of_response(response: http::Response<Incoming>, is_anonymous: boo
     let (parts, body) = response.into_parts();
     let retry_after =
         parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok()).map(Duration::from_secs);
-    let reason = parts.headers.get(metadata::REASON).and_then(|value| value.to_str().ok()).unwrap_or("none").to_owned();
+    let reason = reason_of(&parts.headers);
     match parts.status {
         StatusCode::NOT_FOUND => GitHttpError::missing(is_anonymous),
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
@@ -297,22 +284,4 @@ fn uncached_response(content_type: &'static str, body: Body) -> Response {
     headers.insert(EXPIRES, HeaderValue::from_static("Fri, 01 Jan 1980 00:00:00 GMT"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
-}
-
-/// Returns the request id, which the middleware has set.
-fn request_id(headers: &HeaderMap) -> Option<&str> {
-    let id = headers.get(metadata::REQUEST_ID)?.to_str().ok()?;
-    (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()).then_some(id)
-}
-
-/// Returns an error and its causes in one line.
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        line.push_str(": ");
-        line.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    line
 }

@@ -1,5 +1,6 @@
 //! Requests of git's HTTP protocol: the service that a query asks for, the version, the content type and the content encoding.
 
+use ferrite_kit::headers::single_header;
 use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol, GitService};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -54,12 +55,8 @@ pub(super) fn advertisement_type(service: GitService) -> &'static str {
 /// # Errors
 /// [`GitHttpError::InvalidProtocol`] for a malformed or repeated header.
 pub(super) fn git_protocol(headers: &HeaderMap) -> Result<Option<GitProtocol>, GitHttpError> {
-    let mut values = headers.get_all(GIT_PROTOCOL_HEADER).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Ok(None),
-        (Some(value), None) => GitProtocol::parse(value.as_bytes()).map(Some).ok_or(GitHttpError::InvalidProtocol),
-        (Some(_), Some(_)) => Err(GitHttpError::InvalidProtocol),
-    }
+    let value = single_header(headers, GIT_PROTOCOL_HEADER).map_err(|_| GitHttpError::InvalidProtocol)?;
+    value.map(|value| GitProtocol::parse(value.as_bytes()).ok_or(GitHttpError::InvalidProtocol)).transpose()
 }
 
 /// Checks that a request body has the content type of `service`. Parameters of the type are ignored.
@@ -78,10 +75,8 @@ pub(super) fn check_type(headers: &HeaderMap, service: GitService) -> Result<(),
 /// # Errors
 /// [`GitHttpError::ContentEncoding`] for encodings that git does not use.
 pub(super) fn is_gzip(headers: &HeaderMap) -> Result<bool, GitHttpError> {
-    let mut values = headers.get_all(CONTENT_ENCODING).iter();
-    let (first, second) = (values.next(), values.next());
-    match first.map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase()).as_deref() {
-        _ if second.is_some() => Err(GitHttpError::ContentEncoding),
+    let value = single_header(headers, CONTENT_ENCODING).map_err(|_| GitHttpError::ContentEncoding)?;
+    match value.map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase()).as_deref() {
         None | Some(b"" | b"identity") => Ok(false),
         Some(b"gzip" | b"x-gzip") => Ok(true),
         Some(_) => Err(GitHttpError::ContentEncoding),

@@ -24,7 +24,6 @@ use ferrite_rest::links::Links;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
 const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);
-const MAX_REQUEST_ID_BYTES: usize = 128;
 const API_PREFIX: &str = "/api/v1";
 
 /// Extension of HEAD requests, which the routes see as GET, so that handlers skip making an expensive body.
@@ -128,7 +127,7 @@ fn is_file_write(method: &Method, path: &str) -> bool {
 fn request_id(headers: &HeaderMap) -> HeaderValue {
     let is_sane = |value: &&HeaderValue| {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        (1..=MAX_REQUEST_ID_BYTES).contains(&value.len()) && value.as_bytes().iter().all(is_plain)
+        (1..=metadata::MAX_REQUEST_ID_BYTES).contains(&value.len()) && value.as_bytes().iter().all(is_plain)
     };
     headers
         .get(REQUEST_ID)
@@ -169,13 +168,7 @@ pub(crate) async fn method_not_allowed() -> ApiError {
 /// Answers a request whose handler panicked.
 #[expect(clippy::needless_pass_by_value, reason = "the signature is the panic layer's")]
 pub(crate) fn panic_response(panic: Box<dyn Any + Send>) -> Response {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_default();
-    tracing::error!(message, "a request panicked");
-    metrics::counter!("ferrite_panics_total").increment(1);
+    ferrite_kit::report_panic(&*panic);
     ApiError::internal().into_response()
 }
 

@@ -64,8 +64,8 @@ impl Query {
     pub(crate) fn headers(&self, page: Page, total: i64, links: &Links) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(TOTAL_COUNT, HeaderValue::from(total));
-        let last = total.max(0).div_ceil_by(i64::from(page.size));
-        let number = i64::from(page.number);
+        let (number, size) = (i64::from(page.number), i64::from(page.size));
+        let last = total.saturating_add(size - 1) / size;
         if last <= 1 {
             return headers;
         }
@@ -122,16 +122,6 @@ fn with_links(mut headers: HeaderMap, entries: &[String]) -> HeaderMap {
         headers.insert(LINK, value);
     }
     headers
-}
-
-trait DivCeil {
-    fn div_ceil_by(self, size: Self) -> Self;
-}
-
-impl DivCeil for i64 {
-    fn div_ceil_by(self, size: Self) -> Self {
-        self / size + i64::from(self % size > 0)
-    }
 }
 
 #[cfg(test)]

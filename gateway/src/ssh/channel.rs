@@ -15,10 +15,11 @@ use tracing::{Instrument, Span, field};
 
 use super::command::Command;
 use super::error::SshCommandError;
-use super::identity::{ConnectionTracker, KeyOwner, SshClient, set_metadata};
+use super::identity::{ConnectionTracker, KeyOwner, SshClient};
 use super::session::{self, Message, OpenSession, SessionEnd};
 use super::state::SshState;
 use crate::git::target;
+use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Revoked;
 
@@ -95,10 +96,11 @@ async fn run(
     let (start, request_id) = (Instant::now(), uuid::Uuid::new_v4().to_string());
     Span::current().record("request.id", request_id.as_str());
     let service = command.as_ref().map_or("none", |command| command.service.name());
+    let headers = ClientHeaders::new(&request_id, client.address.clone());
     let mut buffered = Vec::new();
     // Dropping `open` frees the place of a waiting client in git-svc's queue.
     let opened = tokio::select! {
-        opened = open(state, client, command, protocol, &request_id) => opened,
+        opened = open(state, client, command, protocol, &headers) => opened,
         () = closed(read, &mut buffered) => return None,
     };
     let end = match opened {
@@ -161,7 +163,7 @@ async fn open(
     client: &SshClient,
     command: Result<Command, SshCommandError>,
     protocol: Option<GitProtocol>,
-    request_id: &str,
+    headers: &ClientHeaders,
 ) -> Result<(TokioIo<Upgraded>, Revoked), SshCommandError> {
     let command = command?;
     let target = target::parse(&command.owner, &command.repo).ok_or(SshCommandError::Missing)?;
@@ -174,7 +176,7 @@ async fn open(
         ssh_fingerprint: Some(client.key.fingerprint.clone()),
     };
     let mut request = tonic::Request::new(access_request);
-    set_metadata(&mut request, client.address.as_ref(), request_id);
+    headers.insert_into(request.metadata_mut().as_mut());
     let response = state.access.clone().resolve_access(request).await;
     let is_user = matches!(client.key.owner, KeyOwner::User(_));
     let response = response.map_err(|status| SshCommandError::of_status(&status, is_user))?.into_inner();
@@ -187,7 +189,7 @@ async fn open(
     if command.service == GitService::ReceivePack && repository.is_mirror {
         return Err(SshCommandError::MirrorReadOnly);
     }
-    let request = OpenSession { repository_id: stored_id, grant, service: command.service, protocol, request_id };
+    let request = OpenSession { repository_id: stored_id, grant, service: command.service, protocol, headers };
     let session = session::open(&state.git_client, request).await?;
     Ok((session, state.reauthorizer.until_revoked(response.reauthorization)))
 }

@@ -18,8 +18,9 @@ use tonic::Code;
 
 use super::channel::{self, ChannelRequest};
 use super::command::Command;
-use super::identity::{ConnectionTracker, Key, KeyOwner, SshClient, set_metadata};
+use super::identity::{ConnectionTracker, Key, KeyOwner, SshClient};
 use super::state::SshState;
+use crate::upstream::client_headers::ClientHeaders;
 
 /// Most keys that one connection may offer.
 const MAX_OFFERED_KEYS: u32 = 20;
@@ -104,7 +105,8 @@ impl ConnectionHandler {
             return Err(SshError::TooManyKeys);
         }
         let mut request = tonic::Request::new(ResolveKeyRequest { fingerprint: fingerprint.clone() });
-        set_metadata(&mut request, self.client_address.as_ref(), &uuid::Uuid::new_v4().to_string());
+        let client = ClientHeaders::new(&uuid::Uuid::new_v4().to_string(), self.client_address.clone());
+        client.insert_into(request.metadata_mut().as_mut());
         match self.state.access.clone().resolve_key(request).await {
             Ok(response) => {
                 let owner = match response.into_inner().identity {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ferrite_proto::metadata;
 use http::HeaderValue;
 use tokio::sync::watch;
 
@@ -73,17 +72,5 @@ impl ConnectionTracker {
 impl Drop for CommandGuard<'_> {
     fn drop(&mut self) {
         self.0.0.send_modify(|state| state.commands -= 1);
-    }
-}
-
-/// Adds the request id and the client address to a call to repo-svc.
-pub(super) fn set_metadata<T>(request: &mut tonic::Request<T>, client_address: Option<&HeaderValue>, request_id: &str) {
-    if let Ok(id) = request_id.parse() {
-        request.metadata_mut().insert(metadata::REQUEST_ID, id);
-    }
-    if let Some(address) = client_address
-        && let Ok(address) = address.as_bytes().try_into()
-    {
-        request.metadata_mut().insert(metadata::CLIENT, address);
     }
 }

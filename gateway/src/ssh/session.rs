@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use ferrite_proto::git_transport::{GitProtocol, GitService};
-use ferrite_proto::metadata;
 use ferrite_proto::session::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_CONTENT_BYTES, UPGRADE_PROTOCOL};
 use http::header::{CONNECTION, UPGRADE};
 use http::{Request, StatusCode};
@@ -18,7 +17,8 @@ use russh::{ChannelMsg, ChannelReadHalf, ChannelWriteHalf};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::error::SshCommandError;
-use crate::upstream::git_client::{GitClientError, GitHttpClient, set_git_protocol};
+use crate::upstream::client_headers::ClientHeaders;
+use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of, set_git_protocol};
 use crate::upstream::grant::Grant;
 
 /// Deadline for opening a session. git-svc lets a session wait half a minute for a permit and half a minute until a process may
@@ -36,7 +36,7 @@ pub(super) struct OpenSession<'a> {
     pub(super) service: GitService,
     /// The version of git's protocol that the client asks for.
     pub(super) protocol: Option<GitProtocol>,
-    pub(super) request_id: &'a str,
+    pub(super) headers: &'a ClientHeaders,
 }
 
 /// The end of a session.
@@ -72,23 +72,20 @@ pub(super) async fn open(
         .uri(path)
         .header(CONNECTION, "upgrade")
         .header(UPGRADE, UPGRADE_PROTOCOL)
-        .header(metadata::REQUEST_ID, session.request_id)
         .body(Body::empty())
         .map_err(|_| SshCommandError::Internal)?;
     session.grant.insert_into(request.headers_mut());
+    session.headers.insert_into(request.headers_mut());
     if let Some(protocol) = session.protocol {
         set_git_protocol(request.headers_mut(), &protocol);
     }
     let response = tokio::time::timeout(OPEN_TIMEOUT, git_client.send(request)).await;
-    let response = response.map_err(|_| SshCommandError::Unavailable)?.map_err(|error| {
-        tracing::warn!(%error, "no session from git-svc");
-        match error {
-            GitClientError::Unavailable(_) | GitClientError::NoStore(_) => SshCommandError::Unavailable,
-            GitClientError::Interrupted(_) => SshCommandError::Interrupted,
-            GitClientError::Path(_) => SshCommandError::Internal,
-        }
+    let response = response.map_err(|_| SshCommandError::Unavailable)?.map_err(|error| match error {
+        GitClientError::Unavailable(_) | GitClientError::NoStore(_) => SshCommandError::Unavailable,
+        GitClientError::Interrupted(_) => SshCommandError::Interrupted,
+        GitClientError::Path(_) => SshCommandError::Internal,
     })?;
-    let reason = response.headers().get(metadata::REASON).and_then(|value| value.to_str().ok()).unwrap_or("none");
+    let reason = reason_of(response.headers());
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS => {}
         StatusCode::NOT_FOUND => return Err(SshCommandError::Missing),
@@ -199,4 +196,45 @@ pub(super) async fn close(write: &ChannelWriteHalf<Msg>, message: Option<Message
         write.close().await
     };
     drop(tokio::time::timeout(CLOSE_TIMEOUT, end).await);
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::routing::get;
+    use ferrite_proto::metadata;
+    use http::{HeaderMap, HeaderValue};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::tests::git_server;
+
+    #[tokio::test]
+    async fn git_svc_is_told_the_request_and_the_address_of_the_client() {
+        let (sender, mut received) = mpsc::channel(1);
+        let refuse = move |headers: HeaderMap| async move {
+            sender.send(headers).await.unwrap();
+            StatusCode::SERVICE_UNAVAILABLE
+        };
+        let (client, life) = git_server("session", Router::new().route("/git/7/session", get(refuse))).await;
+        let request = OpenSession {
+            repository_id: 7,
+            grant: Grant::new("signed", "").unwrap(),
+            service: GitService::UploadPack,
+            protocol: Some(GitProtocol::version_2()),
+            headers: &ClientHeaders::new("id-1", Some(HeaderValue::from_static("192.0.2.7"))),
+        };
+        assert_eq!(open(&client, request).await.unwrap_err(), SshCommandError::Unavailable);
+        let headers = received.recv().await.unwrap();
+        let expected = [
+            (metadata::CLIENT, "192.0.2.7"),
+            (metadata::REQUEST_ID, "id-1"),
+            (metadata::GRANT, "signed"),
+            ("git-protocol", "version=2"),
+        ];
+        for (name, value) in expected {
+            assert_eq!(headers.get(name).map(HeaderValue::as_bytes), Some(value.as_bytes()), "{name}");
+        }
+        life.stop();
+    }
 }

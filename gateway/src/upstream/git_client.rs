@@ -16,7 +16,7 @@ use ferrite_kit::net::{NoStoreAddress, StoreAddresses, Stream};
 use ferrite_kit::telemetry;
 use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol};
 use ferrite_proto::metadata;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri, Version};
 use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -55,18 +55,6 @@ pub(crate) enum GitClientError {
     Path(#[from] http::Error),
 }
 
-impl GitClientError {
-    /// Returns the HTTP status for a client.
-    #[must_use]
-    pub(crate) fn status(&self) -> StatusCode {
-        match self {
-            Self::Unavailable(_) | Self::NoStore(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Interrupted(_) => StatusCode::BAD_GATEWAY,
-            Self::Path(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        }
-    }
-}
-
 /// A pool of HTTP/1.1 connections to the git stores; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct GitHttpClient {
@@ -99,8 +87,13 @@ impl GitHttpClient {
     /// soon as its headers have arrived. Adds the service credential and the trace context; the caller adds the grant with the store.
     ///
     /// # Errors
-    /// When no response came. An error response of git-svc is a response.
-    pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, GitClientError> {
+    /// When no response came, which is logged with its causes. An error response of git-svc is a response.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, GitClientError> {
+        let sent = self.try_send(request).await;
+        sent.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no response from git-svc"))
+    }
+
+    async fn try_send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, GitClientError> {
         let store = request.headers().get(metadata::STORE).and_then(|store| store.to_str().ok()).unwrap_or_default();
         self.stores.of(store)?;
         let authority = if self.stores.is_single() { AUTHORITY } else { store };
@@ -114,6 +107,11 @@ impl GitHttpClient {
             if error.is_connect() { GitClientError::Unavailable(error) } else { GitClientError::Interrupted(error) }
         })
     }
+}
+
+/// Returns the reason of a failure of git-svc; "none" if its response names none.
+pub(crate) fn reason_of(headers: &HeaderMap) -> &str {
+    headers.get(metadata::REASON).and_then(|reason| reason.to_str().ok()).unwrap_or("none")
 }
 
 /// Adds the version of git's protocol that a client asks for to a request to git-svc.

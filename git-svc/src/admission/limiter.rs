@@ -1,12 +1,7 @@
 //! Limits on concurrent work (git processes, large reads) per store, per repository and per client, and on the requests that wait
 //! for it.
 
-use std::{
-    collections::HashMap,
-    hash::Hash,
-    sync::{Arc, Mutex, PoisonError, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use ferrite_kit::auth::Caller;
 use ferrite_proto::{grant::Grant, id::RepositoryId, metadata};
@@ -14,12 +9,10 @@ use http::HeaderMap;
 use metrics::Gauge;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-use crate::types::error::GitError;
+use crate::types::{error::GitError, weak_map::WeakMap};
 
 /// Longest client address that is accepted as a key, in bytes; with a longer one the client counts as unknown.
 const MAX_ADDRESS_BYTES: usize = 64;
-/// Unused per-key semaphores are pruned once the map has this many keys.
-const PRUNE_AT_KEYS: usize = 1024;
 
 /// One limiter per kind of work.
 #[derive(Clone, Copy, Debug)]
@@ -114,9 +107,9 @@ pub(crate) struct Limiter {
     waiting: QueueLimits,
     store: Arc<Semaphore>,
     per_repository: usize,
-    repositories: KeyedSemaphores<RepositoryId>,
+    repositories: WeakMap<RepositoryId, KeyedSemaphore>,
     per_client: usize,
-    clients: KeyedSemaphores<ClientKey>,
+    clients: WeakMap<ClientKey, KeyedSemaphore>,
     /// Gauges of permits that are held, and of requests that wait for one.
     running_gauge: Gauge,
     waiting_gauge: Gauge,
@@ -147,9 +140,6 @@ struct QueueLimits {
     per_client: usize,
 }
 
-/// Semaphores by key. Weak: they are dropped with the last permit or waiter.
-type KeyedSemaphores<K> = Mutex<HashMap<K, Weak<KeyedSemaphore>>>;
-
 /// Key of the limits per client: the account, or the address for anonymous requests if the gateway sent it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientKey {
@@ -176,13 +166,20 @@ impl ClientKey {
     }
 }
 
-/// Semaphores of one repository or one client.
+/// Semaphores of one repository or one client, dropped with the last permit or waiter.
 #[derive(Debug)]
 struct KeyedSemaphore {
     /// One permit per running request.
     running: Arc<Semaphore>,
     /// One permit per request that runs or waits.
     queued: Arc<Semaphore>,
+}
+
+impl KeyedSemaphore {
+    fn new(running: usize, waiting: usize) -> Self {
+        let queued = Arc::new(Semaphore::new(running + waiting));
+        Self { running: Arc::new(Semaphore::new(running)), queued }
+    }
 }
 
 /// Permission to do one unit of work (run one process), until dropped.
@@ -204,9 +201,9 @@ impl Limiter {
             store: Arc::new(Semaphore::new(store)),
             // One repository never holds all permits, unless there is only one.
             per_repository: per_repository.min(store.saturating_sub(1)).max(1),
-            repositories: Mutex::default(),
+            repositories: WeakMap::default(),
             per_client: (store / 2).max(1),
-            clients: Mutex::default(),
+            clients: WeakMap::default(),
             running_gauge: metrics::gauge!("ferrite_git_admission_running", "gate" => name),
             waiting_gauge: metrics::gauge!("ferrite_git_admission_waiting", "gate" => name),
         }
@@ -217,8 +214,10 @@ impl Limiter {
     /// # Errors
     /// `Overloaded` when too many requests wait already for the repository or for the client, or when no permit is free in time.
     pub(crate) async fn acquire(&self, id: RepositoryId, client: &ClientKey) -> Result<Permit, GitError> {
-        let repository = semaphore_of(&self.repositories, id, self.per_repository, self.waiting.per_repository);
-        let client = semaphore_of(&self.clients, client.clone(), self.per_client, self.waiting.per_client);
+        let of_repository = || KeyedSemaphore::new(self.per_repository, self.waiting.per_repository);
+        let repository = self.repositories.get_or_insert_with(id, of_repository);
+        let of_client = || KeyedSemaphore::new(self.per_client, self.waiting.per_client);
+        let client = self.clients.get_or_insert_with(client.clone(), of_client);
         let queued =
             (Arc::clone(&client.queued).try_acquire_owned(), Arc::clone(&repository.queued).try_acquire_owned());
         let (Ok(one), Ok(two)) = queued else { return Err(self.overloaded()) };
@@ -251,22 +250,6 @@ impl Limiter {
         metrics::counter!("ferrite_git_refused_total", "gate" => self.name).increment(1);
         GitError::Overloaded
     }
-}
-
-/// Returns the semaphores of `key`, created if there are none.
-fn semaphore_of<K: Eq + Hash>(all: &KeyedSemaphores<K>, key: K, running: usize, waiting: usize) -> Arc<KeyedSemaphore> {
-    // No code panics while it holds this lock.
-    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(semaphore) = all.get(&key).and_then(Weak::upgrade) {
-        return semaphore;
-    }
-    if all.len() >= PRUNE_AT_KEYS {
-        all.retain(|_, semaphore| semaphore.strong_count() > 0);
-    }
-    let queued = Arc::new(Semaphore::new(running + waiting));
-    let semaphore = Arc::new(KeyedSemaphore { running: Arc::new(Semaphore::new(running)), queued });
-    all.insert(key, Arc::downgrade(&semaphore));
-    semaphore
 }
 
 #[cfg(test)]

@@ -291,6 +291,7 @@ fn parse_reach(name: &str) -> IssueReach {
     reaches.into_iter().find(|reach| reach_name(*reach) == name).unwrap_or_default()
 }
 
-fn hex(id: Option<Oid>) -> String {
+/// Returns the text of an object id in the journal: [`ZERO`] for no object.
+pub(crate) fn hex(id: Option<Oid>) -> String {
     id.map_or_else(|| ZERO.to_owned(), |id| id.to_string())
 }

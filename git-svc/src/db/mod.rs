@@ -10,7 +10,7 @@ mod repositories;
 use ferrite_kit::db::Migrations;
 
 pub(crate) use self::{
-    journal::{Journal, JournalEntry, NewBatch, RefTransaction, UpdateKind, ZERO},
+    journal::{Journal, JournalEntry, NewBatch, RefTransaction, UpdateKind, ZERO, hex},
     maintenance::{MaintenanceRow, MaintenanceTable, NEVER},
     migrations::{MigrationPhase, MigrationRow, MigrationState, MigrationTable, count},
     mirrors::{MirrorRow, MirrorTable},

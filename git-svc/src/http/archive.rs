@@ -9,16 +9,13 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use ferrite_kit::auth::Caller;
+use ferrite_kit::{auth::Caller, headers::matches_etag};
 use ferrite_proto::{id::RepositoryId, operation::ARCHIVE};
 use futures_util::stream;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{Method, header};
 
 use super::{
-    error_response::ErrorResponse,
-    headers::{insert_header, matches_etag, repository},
-    query,
-    range::requested_range,
+    error_response::ErrorResponse, file_response::FileHead, headers::repository, query, range::requested_range,
 };
 use crate::{
     admission::limiter::ClientKey,
@@ -47,34 +44,28 @@ pub(super) async fn archive(
     let grant = state.authorize_as(&caller, ARCHIVE, id).await?;
     let spec = spec(&state, RepositoryId(id), request.uri().query().unwrap_or_default()).await?;
     let etag = format!("\"{}\"", spec.key());
-    let commit = spec.commit.to_string();
-    if matches_etag(request.headers(), &etag) {
-        return Ok(response(Body::empty(), StatusCode::NOT_MODIFIED, &etag, &commit));
+    let head = FileHead::new(&etag).with(COMMIT_HEADER, &spec.commit.to_string());
+    if matches_etag(request.headers().get_all(header::IF_NONE_MATCH), &etag) {
+        return Ok(head.not_modified());
     }
     let client = ClientKey::of(&caller, &grant, request.headers());
     if request.method() == Method::HEAD {
         // A stream of unknown size: the size of an empty body would become the archive's length.
         let size = state.archives.check(&spec, &client).await?;
-        return Ok(whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), size, &etag, &commit));
+        return Ok(head.whole(Body::from_stream(stream::empty::<io::Result<Bytes>>()), size));
     }
     let mut reader = state.archives.open(spec, client);
     let Some(range) = requested_range(request.method(), request.headers(), &etag) else {
         let size = reader.begun().await?;
-        return Ok(whole(Body::from_stream(reader.bytes(0, None).await?), size, &etag, &commit));
+        return Ok(head.whole(Body::from_stream(reader.bytes(0, None).await?), size));
     };
     // The end of a range is known once the archive is finished.
     let size = reader.whole().await?;
     let Some((start, end)) = range.within(size) else {
-        let mut response = response(Body::empty(), StatusCode::RANGE_NOT_SATISFIABLE, &etag, &commit);
-        insert_header(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
-        return Ok(response);
+        return Ok(head.not_satisfiable(size));
     };
     let body = Body::from_stream(reader.bytes(start, Some(end)).await?);
-    let mut response = response(body, StatusCode::PARTIAL_CONTENT, &etag, &commit);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(end - start));
-    insert_header(headers, header::CONTENT_RANGE, &format!("bytes {start}-{}/{size}", end - 1));
-    Ok(response)
+    Ok(head.part(body, start..end, size))
 }
 
 /// Parses the query, and resolves the revision to a commit.
@@ -88,23 +79,4 @@ async fn spec(state: &AppState, id: RepositoryId, query: &str) -> Result<Archive
     let revision = Revision::parse(&value("revision")?)?;
     let commit = state.pool.run(id, move |repo| Ok(revision.resolve(repo)?.commit)).await?;
     Ok(ArchiveSpec { repository: id, commit, format, prefix, git: state.git.version() })
-}
-
-fn whole(body: Body, size: Option<u64>, etag: &str, commit: &str) -> Response {
-    let mut response = response(body, StatusCode::OK, etag, commit);
-    if let Some(size) = size {
-        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    }
-    response
-}
-
-fn response(body: Body, status: StatusCode, etag: &str, commit: &str) -> Response {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    insert_header(headers, header::ETAG, etag);
-    insert_header(headers, header::HeaderName::from_static(COMMIT_HEADER), commit);
-    response
 }

@@ -8,7 +8,7 @@ use axum::{
     extract::{Path, Request, State},
     response::Response,
 };
-use ferrite_kit::auth::Caller;
+use ferrite_kit::{auth::Caller, headers::matches_etag};
 use ferrite_proto::{
     asset::{FILE_SHA256_HEADER, FILE_SIZE_HEADER},
     id::RepositoryId,
@@ -20,7 +20,8 @@ use tokio_util::io::ReaderStream;
 
 use super::{
     error_response::ErrorResponse,
-    headers::{insert_header, matches_etag, repository},
+    file_response::FileHead,
+    headers::{insert_header, repository},
     query,
     range::requested_range,
 };
@@ -102,28 +103,20 @@ pub(super) async fn download(
     state.authorize_as(&caller, ASSET, id).await?;
     let query = request.uri().query().unwrap_or_default();
     let (file, etag) = (file_id(query)?, etag(query)?);
-    if matches_etag(request.headers(), &etag) {
-        return Ok(response(Body::empty(), StatusCode::NOT_MODIFIED, &etag));
+    let head = FileHead::new(&etag);
+    if matches_etag(request.headers().get_all(header::IF_NONE_MATCH), &etag) {
+        return Ok(head.not_modified());
     }
     let (mut file, size) = open_asset(&state.store, RepositoryId(id), &file).await?;
     let range = requested_range(request.method(), request.headers(), &etag);
     let Some((start, end)) = range.map_or(Some((0, size)), |range| range.within(size)) else {
-        let mut response = response(Body::empty(), StatusCode::RANGE_NOT_SATISFIABLE, &etag);
-        insert_header(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{size}"));
-        return Ok(response);
+        return Ok(head.not_satisfiable(size));
     };
     if start > 0 {
         file.seek(SeekFrom::Start(start)).await.map_err(GitError::io("reading a file of a release"))?;
     }
     let body = Body::from_stream(ReaderStream::with_capacity(file.take(end - start), CHUNK_BYTES));
-    let status = if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
-    let mut response = response(body, status, &etag);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(end - start));
-    if range.is_some() {
-        insert_header(headers, header::CONTENT_RANGE, &format!("bytes {start}-{}/{size}", end - 1));
-    }
-    Ok(response)
+    Ok(if range.is_some() { head.part(body, start..end, size) } else { head.whole(body, Some(size)) })
 }
 
 fn file_id(query: &str) -> Result<AssetFileId, GitError> {
@@ -143,14 +136,4 @@ fn etag(query: &str) -> Result<String, RpcError> {
     let hash =
         hash.filter(is_hash).ok_or_else(|| GitError::invalid("sha256", "invalid", "must be 64 hexadecimal digits"));
     Ok(format!("\"{}\"", hash?))
-}
-
-fn response(body: Body, status: StatusCode, etag: &str) -> Response {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    insert_header(headers, header::ETAG, etag);
-    response
 }

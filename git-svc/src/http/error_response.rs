@@ -4,13 +4,13 @@ use axum::{
     body::Body,
     response::{IntoResponse, Response},
 };
-use ferrite_proto::error::{Kind, ServiceError as _};
+use ferrite_proto::{
+    error::{Kind, ServiceError as _},
+    metadata::REASON,
+};
 use http::{HeaderValue, StatusCode, header};
 
 use crate::types::{error::GitError, rpc_error::RpcError};
-
-/// Response header with the reason of an error, as in gRPC's error details.
-const REASON: &str = "ferrite-reason";
 
 /// Error that a handler returns to the client.
 #[derive(Debug)]

@@ -21,28 +21,3 @@ pub(super) fn insert_header(headers: &mut HeaderMap, name: header::HeaderName, v
         headers.insert(name, value);
     }
 }
-
-/// Returns whether `If-None-Match` matches the entity tag: the client has this file.
-pub(super) fn matches_etag(headers: &HeaderMap, etag: &str) -> bool {
-    let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    known
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_form_of_the_condition_is_understood() {
-        for (value, known) in
-            [("\"a\"", true), ("W/\"a\"", true), ("\"b\", \"a\"", true), ("*", true), ("\"b\"", false), ("a", false)]
-        {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static(value));
-            assert_eq!(matches_etag(&headers, "\"a\""), known, "{value}");
-        }
-    }
-}

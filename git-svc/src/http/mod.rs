@@ -8,6 +8,7 @@ mod archive;
 mod asset;
 mod clone;
 mod error_response;
+mod file_response;
 mod git;
 mod headers;
 mod ls_refs;

@@ -9,7 +9,7 @@ use axum::{
     response::Response,
 };
 use bytes::{Bytes, BytesMut};
-use ferrite_kit::auth::Caller;
+use ferrite_kit::{auth::Caller, headers::matches_etag};
 use ferrite_proto::{
     id::RepositoryId,
     operation::RAW,
@@ -17,13 +17,10 @@ use ferrite_proto::{
 };
 use futures_util::{Stream, StreamExt as _, stream, stream::BoxStream};
 use git2::Oid;
-use http::{HeaderValue, StatusCode, header};
+use http::header;
 
 use super::{
-    error_response::ErrorResponse,
-    headers::{insert_header, matches_etag, repository},
-    query,
-    range::requested_range,
+    error_response::ErrorResponse, file_response::FileHead, headers::repository, query, range::requested_range,
 };
 use crate::{admission::limiter::ClientKey, repo::read, state::AppState, types::error::GitError};
 
@@ -43,8 +40,9 @@ pub(super) async fn raw(
         path.ok_or_else(|| GitError::invalid("path", "required", "must be a ref and a path, percent-encoded"))?;
     let file = state.pool.run(id, move |repo| read::raw(repo, &path)).await?;
     let etag = format!("\"{}\"", file.blob);
-    if matches_etag(&parts.headers, &etag) {
-        return Ok(response(Body::empty(), StatusCode::NOT_MODIFIED, &etag, &file.name));
+    let head = FileHead::new(&etag).with(FILE_NAME_HEADER, &query::encode(&file.name));
+    if matches_etag(parts.headers.get_all(header::IF_NONE_MATCH), &etag) {
+        return Ok(head.not_modified());
     }
     let client = ClientKey::of(&caller, &grant, &parts.headers);
     let Some(range) = requested_range(&parts.method, &parts.headers, &etag) else {
@@ -52,24 +50,18 @@ pub(super) async fn raw(
             Some(content) => Body::from(content),
             None => Body::from_stream(large(&state, id, file.blob, &client).await?),
         };
-        return Ok(sized(response(body, StatusCode::OK, &etag, &file.name), file.size));
+        return Ok(head.whole(body, Some(file.size)));
     };
     let Some((start, end)) = range.within(file.size) else {
-        let mut response = response(Body::empty(), StatusCode::RANGE_NOT_SATISFIABLE, &etag, &file.name);
-        insert_header(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes */{}", file.size));
-        return Ok(response);
+        return Ok(head.not_satisfiable(file.size));
     };
-    let (head, chunks) = match file.content {
+    let (first, chunks) = match file.content {
         Some(content) => (Bytes::from(content), stream::empty().boxed()),
         None => begun(large(&state, id, file.blob, &client).await?).await?,
     };
-    let head_is_text = is_text(&head);
-    let body = Body::from_stream(part(stream::iter([Ok(head)]).chain(chunks), start, end));
-    let mut response = sized(response(body, StatusCode::PARTIAL_CONTENT, &etag, &file.name), end - start);
-    let headers = response.headers_mut();
-    insert_header(headers, header::CONTENT_RANGE, &format!("bytes {start}-{}/{}", end - 1, file.size));
-    headers.insert(FILE_IS_TEXT_HEADER, HeaderValue::from_static(if head_is_text { "true" } else { "false" }));
-    Ok(response)
+    let head = head.with(FILE_IS_TEXT_HEADER, if is_text(&first) { "true" } else { "false" });
+    let body = Body::from_stream(part(stream::iter([Ok(first)]).chain(chunks), start, end));
+    Ok(head.part(body, start..end, file.size))
 }
 
 /// Returns the content of a large file as a stream from `git cat-file`.
@@ -114,22 +106,4 @@ fn part(chunks: impl Stream<Item = io::Result<Bytes>>, start: u64, end: u64) -> 
     };
     let cut = chunks.scan(0, cut);
     cut.filter(|chunk| ready(!chunk.as_ref().is_ok_and(Bytes::is_empty)))
-}
-
-fn sized(mut response: Response, size: u64) -> Response {
-    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    response
-}
-
-fn response(body: Body, status: StatusCode, etag: &str, name: &[u8]) -> Response {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    // Both values are plain ASCII, so they are always valid.
-    if let (Ok(etag), Ok(name)) = (HeaderValue::from_str(etag), HeaderValue::from_str(&query::encode(name))) {
-        response.headers_mut().insert(header::ETAG, etag);
-        response.headers_mut().insert(FILE_NAME_HEADER, name);
-    }
-    response
 }

@@ -3,6 +3,7 @@
 
 use std::{fs, sync::atomic::Ordering};
 
+use ferrite_kit::micros;
 use ferrite_proto::id::RepositoryId;
 
 use super::{
@@ -78,7 +79,7 @@ impl MaintenanceService {
 
     /// Returns the time `pause` ago, in microseconds since 1970.
     fn before(&self, pause: std::time::Duration) -> i64 {
-        self.clock.now_us().saturating_sub(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+        self.clock.now_us().saturating_sub(micros(pause))
     }
 
     /// Counts the repositories that lacked objects at their last check, for the gauge `ferrite_git_broken_repositories`.

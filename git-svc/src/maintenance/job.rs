@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use ferrite_kit::micros;
 use ferrite_proto::id::RepositoryId;
 
 use super::{
@@ -110,7 +111,7 @@ impl MaintenanceService {
 
     /// Returns the time in `pause` from now, in microseconds since 1970.
     pub(super) fn after(&self, pause: Duration) -> i64 {
-        self.clock.now_us().saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+        self.clock.now_us().saturating_add(micros(pause))
     }
 
     /// Runs the job itself: inspects, plans, executes and records what was done. Failures are recorded by the caller.

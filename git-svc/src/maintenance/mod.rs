@@ -164,11 +164,7 @@ impl MaintenanceService {
         if let Err(error) = self.clean_up_all(&life).await {
             tracing::warn!(%error, "leftovers cannot be looked for");
         }
-        while !life.is_stopping() {
-            tokio::select! {
-                () = life.stopping() => return,
-                () = tokio::time::sleep(TRASH_INTERVAL) => {}
-            }
+        while life.pause(TRASH_INTERVAL).await {
             let now = std::time::SystemTime::now();
             if let Err(error) = self.pool.run_blocking(move |store| store.empty_trash(now)).await {
                 tracing::warn!(%error, "the trash cannot be emptied");

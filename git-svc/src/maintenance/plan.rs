@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use ferrite_kit::micros;
+
 use super::options::MaintenanceOptions;
 use crate::{
     db::{MaintenanceRow, NEVER},
@@ -125,7 +127,7 @@ fn check_at(row: &MaintenanceRow, options: &MaintenanceOptions) -> Option<i64> {
 }
 
 fn after(time_us: i64, pause: Duration) -> i64 {
-    time_us.saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+    time_us.saturating_add(micros(pause))
 }
 
 #[cfg(test)]

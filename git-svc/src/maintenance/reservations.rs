@@ -2,21 +2,18 @@
 //! packs alone, so both work on a repository at once.
 
 use std::{
-    collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use ferrite_proto::id::RepositoryId;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use crate::disk::packs::Pack;
-
-/// Unused entries are pruned once the map has this many keys.
-const PRUNE_AT_REPOSITORIES: usize = 1024;
+use crate::{disk::packs::Pack, types::weak_map::WeakMap};
 
 /// Reservations by repository. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PackReservations(Arc<Mutex<HashMap<RepositoryId, Weak<RepositoryPacks>>>>);
+pub(super) struct PackReservations(Arc<WeakMap<RepositoryId, RepositoryPacks>>);
 
 /// The lock on the packs of one repository, and the reserved ones.
 #[derive(Debug, Default)]
@@ -33,17 +30,7 @@ pub(super) struct Reservation(Arc<RepositoryPacks>);
 impl PackReservations {
     /// Returns the entry of a repository, which lives as long as one of its users.
     pub(super) fn of(&self, id: RepositoryId) -> Arc<RepositoryPacks> {
-        // No code panics while it holds this lock.
-        let mut repositories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(packs) = repositories.get(&id).and_then(Weak::upgrade) {
-            return packs;
-        }
-        if repositories.len() >= PRUNE_AT_REPOSITORIES {
-            repositories.retain(|_, packs| packs.strong_count() > 0);
-        }
-        let packs = Arc::default();
-        repositories.insert(id, Arc::downgrade(&packs));
-        packs
+        self.0.get_or_insert_with(id, RepositoryPacks::default)
     }
 }
 

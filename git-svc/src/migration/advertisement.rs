@@ -9,6 +9,7 @@ use git2::Oid;
 use super::error::FetchError;
 use crate::{
     git::pktline::Packet,
+    repo::objects::full_id,
     types::name::{BranchName, RefName},
 };
 
@@ -189,7 +190,7 @@ pub(super) fn parse_refs(bytes: &[u8]) -> Result<RemoteRefs, FetchError> {
             }
         }
         if id != b"unborn" {
-            refs.add(object_id(id).ok_or(FetchError::NotSmart)?, name)?;
+            refs.add(full_id(id).filter(|id| !id.is_zero()).ok_or(FetchError::NotSmart)?, name)?;
         }
     }
     refs.finish()
@@ -202,16 +203,7 @@ fn split_ref(line: &[u8]) -> Result<(Option<Oid>, &[u8]), FetchError> {
     if id.len() == 64 {
         return Err(FetchError::ObjectFormat);
     }
-    if id == [b'0'; 40] {
-        Ok((None, name))
-    } else {
-        object_id(id).map(|id| (Some(id), name)).ok_or(FetchError::NotSmart)
-    }
-}
-
-fn object_id(text: &[u8]) -> Option<Oid> {
-    let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
-    Oid::from_str(text).ok().filter(|id| !id.is_zero())
+    if id == [b'0'; 40] { Ok((None, name)) } else { full_id(id).map(|id| (Some(id), name)).ok_or(FetchError::NotSmart) }
 }
 
 /// The packets of a whole answer.

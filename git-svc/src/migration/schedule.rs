@@ -85,10 +85,7 @@ impl MigrationService {
             if let Err(error) = self.look_after_rows_once().await {
                 tracing::warn!(%error, "migrations cannot be counted");
             }
-            tokio::select! {
-                () = life.stopping() => {}
-                () = tokio::time::sleep(UPKEEP_INTERVAL) => {}
-            }
+            life.pause(UPKEEP_INTERVAL).await;
         }
     }
 

@@ -9,7 +9,7 @@ use ferrite_proto::id::RepositoryId;
 
 use super::updater::{AppliedEdit, BatchOutcome, RefUpdater, WriteGuard};
 use crate::{
-    db::{JournalEntry, MaintenanceTable, NewBatch, ZERO},
+    db::{JournalEntry, MaintenanceTable, NewBatch, hex},
     repo::refs,
     types::{name::RefName, rpc_error::RpcError},
 };
@@ -50,20 +50,13 @@ pub(crate) async fn purge_in_background(updater: RefUpdater, life: Lifecycle) {
         if let Err(error) = inner.journal.purge(inner.clock.now_us() - JOURNAL_RETENTION_US).await {
             tracing::warn!(%error, "the journal cannot be purged");
         }
-        tokio::select! {
-            () = life.stopping() => {}
-            () = tokio::time::sleep(PURGE_INTERVAL) => {}
-        }
+        life.pause(PURGE_INTERVAL).await;
     }
 }
 
 /// Retries the recovery of all repositories that need one, every 2 seconds, until the process stops.
 pub(crate) async fn recover_in_background(updater: RefUpdater, life: Lifecycle) {
-    while !life.is_stopping() {
-        tokio::select! {
-            () = life.stopping() => return,
-            () = tokio::time::sleep(RETRY_INTERVAL) => {}
-        }
+    while life.pause(RETRY_INTERVAL).await {
         for id in updater.inner().needing_recovery() {
             if let Err(error) = updater.lock(id).await {
                 tracing::warn!(repo.id = %id, %error, cause = error.causes(), "open updates cannot be settled yet");
@@ -140,7 +133,7 @@ impl RefUpdater {
         if !inner.store.exists(id) {
             return Ok(false);
         }
-        let now = inner.refs.resolve(id, name).await?.map_or_else(|| ZERO.to_owned(), |id| id.to_string());
+        let now = hex(inner.refs.resolve(id, name).await?);
         if now == entry.new {
             return Ok(true);
         }

@@ -25,7 +25,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::{locks::Locks, subscribers::subscribers};
 use crate::{
     admission::backlog::Backlogs,
-    db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO},
+    db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO, hex},
     disk::{durable::sync_objects, repositories::RepositoryStore},
     repo::{
         pool::Pool,
@@ -380,7 +380,6 @@ impl Inner {
 
 impl BatchOutcome {
     pub(super) fn of(batch: NewBatch, change: &RefTransaction) -> Self {
-        let hex = |id: Option<git2::Oid>| id.map_or_else(|| ZERO.to_owned(), |id| id.to_string());
         let done = |edit: &RefEdit| AppliedEdit {
             name: edit.name.as_bytes().to_vec(),
             old: hex(edit.old),

@@ -178,7 +178,7 @@ impl ObjectHead {
     fn add(&mut self, line: &[u8]) {
         if let Some(parent) = line.strip_prefix(b"parent ") {
             if self.parents.len() < MAX_COMMIT_PARENTS {
-                self.parents.extend(object_id(parent));
+                self.parents.extend(full_id(parent));
             }
         } else if let Some(word) = KEPT_LINES.iter().find(|word| line.starts_with(word))
             && self.after(word).is_none()
@@ -194,11 +194,12 @@ impl ObjectHead {
 
     /// Returns the object id in the header line that begins with `word`.
     pub(crate) fn id_after(&self, word: &[u8]) -> Option<Oid> {
-        self.after(word).and_then(object_id)
+        self.after(word).and_then(full_id)
     }
 }
 
-fn object_id(text: &[u8]) -> Option<Oid> {
+/// Parses an object id of 40 hexadecimal digits.
+pub(crate) fn full_id(text: &[u8]) -> Option<Oid> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
     Oid::from_str(text).ok()
 }

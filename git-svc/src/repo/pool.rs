@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ferrite_kit::panic_text;
 use ferrite_proto::id::RepositoryId;
 use tokio::sync::oneshot;
 
@@ -258,11 +259,6 @@ impl RepoCache {
 fn contained<T>(job: impl FnOnce() -> Result<T, GitError>) -> Result<T, GitError> {
     catch_unwind(AssertUnwindSafe(job))
         .unwrap_or_else(|panic| Err(GitError::Internal(format!("a job panicked: {}", panic_text(&*panic)))))
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// Sets the process-wide options of libgit2. Options that only `unsafe` functions set (cache sizes) keep their defaults.

@@ -1,5 +1,6 @@
 //! Converts domain structs to messages.
 
+use ferrite_kit::timestamp;
 use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, Protection, TreeEntry};
 
 use crate::{
@@ -48,13 +49,12 @@ pub(super) fn entry(entry: read::Entry) -> TreeEntry {
 }
 
 pub(super) fn protection(rule: Rule) -> Protection {
-    let nanos = i32::try_from(rule.created_us.rem_euclid(1_000_000) * 1000).unwrap_or(0);
     Protection {
         id: rule.id,
         pattern: rule.pattern.as_str().to_owned(),
         allow_force: rule.allow_force,
         allow_delete: rule.allow_delete,
         push_user_ids: rule.users,
-        created_time: Some(prost_types::Timestamp { seconds: rule.created_us.div_euclid(1_000_000), nanos }),
+        created_time: Some(timestamp(rule.created_us)),
     }
 }

@@ -22,6 +22,7 @@ mod list_branches;
 mod list_protections;
 mod list_pushed_commits;
 mod migration;
+mod page;
 mod put_contents;
 mod set_default_branch;
 mod set_protection;

@@ -4,6 +4,7 @@
 
 pub(crate) mod archive;
 pub(crate) mod body_channel;
+mod cache_file;
 pub(crate) mod copy;
 pub(crate) mod fetch;
 mod inflate;

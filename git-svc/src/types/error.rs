@@ -177,8 +177,8 @@ const MIGRATION_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Error kinds of a full disk: no space, a used-up quota, or a file above the process's file size limit (`RLIMIT_FSIZE`).
 const FULL_KINDS: &[io::ErrorKind] =
     &[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
-/// Messages of the C library for these kinds; `LC_ALL=C` keeps them constant.
-const FULL_WORDS: &[&str] = &["No space left on device", "Disk quota exceeded", "File too large"];
+/// Messages of the C library for these kinds, which `LC_ALL=C` keeps constant, and git's own.
+const FULL_WORDS: &[&str] = &["No space left on device", "Disk quota exceeded", "File too large", "Out of diskspace"];
 
 /// Returns whether a message reports a full disk.
 pub(crate) fn says_full(message: &str) -> bool {
@@ -397,6 +397,7 @@ mod tests {
             stderr: stderr.to_owned(),
         };
         assert!(matches!(failed("fatal: write error: Disk quota exceeded").or_full(), GitError::StoreFull));
+        assert!(matches!(failed("fatal: sha1 file write error. Out of diskspace").or_full(), GitError::StoreFull));
         assert!(matches!(failed("fatal: broken").or_full(), GitError::Command { .. }));
         assert!(matches!(GitError::io("x")(io::ErrorKind::NotFound.into()).or_full(), GitError::Io { .. }));
         assert_eq!(

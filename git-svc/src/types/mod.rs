@@ -1,4 +1,4 @@
-//! Plain values used by all other modules: names, paths, protection rules, limits and errors. No input or output.
+//! Plain values used by all other modules: names, paths, protection rules, limits, errors and a map. No input or output.
 
 pub mod archive;
 pub mod denial;
@@ -9,3 +9,4 @@ pub mod path;
 pub(crate) mod protection;
 pub(crate) mod push_options;
 pub(crate) mod rpc_error;
+pub(crate) mod weak_map;

@@ -270,6 +270,16 @@ fn cached_archives(service: &Service) -> usize {
     std::fs::read_dir(service.store().join("cache/archives")).unwrap().count()
 }
 
+async fn wait_for_cached_archives(service: &Service, expected: usize) {
+    for _ in 0..300 {
+        if cached_archives(service) == expected {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{} archives, not {expected}", cached_archives(service));
+}
+
 #[tokio::test]
 async fn an_archive_is_not_finished_after_its_client_left() {
     let (service, id, _) = filled().await;
@@ -321,7 +331,8 @@ async fn archives_are_deleted_with_their_repository_and_readers_finish() {
         let mut body = sender.send_request(again).await.unwrap().into_body();
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         service.storage().delete_repository(DeleteRepositoryRequest { repository_id: id }).await.unwrap();
-        assert_eq!(cached_archives(&service), 2, "the one that is being read, and the other repository's");
+        // The one that is being read, and the other repository's.
+        wait_for_cached_archives(&service, 2).await;
         [first, body.collect().await.unwrap().to_bytes()].concat()
     };
     let read = tokio::select! {
@@ -329,11 +340,5 @@ async fn archives_are_deleted_with_their_repository_and_readers_finish() {
         outcome = async { drop(connection.await); std::future::pending().await } => outcome,
     };
     assert!(read == whole, "the reader gets all of it");
-    for _ in 0..300 {
-        if cached_archives(&service) == 1 {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("an archive of the deleted repository is still there");
+    wait_for_cached_archives(&service, 1).await;
 }

@@ -22,11 +22,7 @@ pub(super) struct Retention {
 }
 
 pub(super) async fn run(store: EventStore, waiters: FeedWaiters, clock: Clock, retention: Retention, life: Lifecycle) {
-    loop {
-        tokio::select! {
-            () = life.stopping() => return,
-            () = tokio::time::sleep(INTERVAL) => {}
-        }
+    while life.pause(INTERVAL).await {
         let round = purge(&store, &waiters, &clock, retention);
         tokio::select! {
             () = life.stopping() => return,

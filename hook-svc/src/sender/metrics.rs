@@ -24,9 +24,6 @@ pub(super) async fn run(db: Db, clock: Clock, life: Lifecycle) {
             }
             Err(error) => tracing::warn!(%error, "the queue of deliveries could not be measured"),
         }
-        tokio::select! {
-            () = life.stopping() => {}
-            () = tokio::time::sleep(INTERVAL) => {}
-        }
+        life.pause(INTERVAL).await;
     }
 }

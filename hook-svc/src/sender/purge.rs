@@ -29,10 +29,7 @@ pub(super) async fn run(db: Db, clock: Clock, retention: Retention, life: Lifecy
         if let Err(error) = round(&db, &clock, retention, &life).await {
             tracing::warn!(%error, "old deliveries could not be deleted");
         }
-        tokio::select! {
-            () = life.stopping() => {}
-            () = tokio::time::sleep(ROUND_INTERVAL) => {}
-        }
+        life.pause(ROUND_INTERVAL).await;
     }
 }
 

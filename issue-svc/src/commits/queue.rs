@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferrite_kit::args;
 use ferrite_kit::db::{Db, DbError, Tx, Value};
+use ferrite_kit::{args, micros};
 use ferrite_proto::events::{IssueReach, RefUpdate, RefsUpdated};
 use ferrite_proto::id::{RepositoryId, UserId};
 use sqlx::FromRow;
@@ -171,10 +171,6 @@ impl ScanQueue {
 fn default_branch_update(updated: &RefsUpdated) -> Option<&RefUpdate> {
     let name = [b"refs/heads/", updated.default_branch.as_slice()].concat();
     updated.updates.iter().find(|update| update.name == name && !update.new_id.bytes().all(|byte| byte == b'0'))
-}
-
-fn micros(duration: Duration) -> i64 {
-    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// Returns the delay before the next attempt: 100 ms, doubled by each failed attempt, at most [`MAX_BACKOFF`].

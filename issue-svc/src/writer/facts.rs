@@ -2,6 +2,7 @@
 //!
 //! Not here: the number of open issues, which repo-svc is told.
 
+use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{CommentAction, CommentChanged, IssueAction, IssueUpdated};
 use ferrite_proto::id::UserId;
@@ -11,9 +12,6 @@ use super::Write;
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Comment, FullIssue, Issue};
-
-/// Bytes of a text in an event. A delivery holds many events, and texts may have 1 MiB.
-const MAX_FACT_TEXT_BYTES: usize = 64 << 10;
 
 impl Write<'_> {
     /// Tells that an issue was opened.

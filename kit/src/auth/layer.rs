@@ -15,7 +15,7 @@ use ferrite_proto::callers::callers;
 use ferrite_proto::error::{Kind, ServiceError};
 use ferrite_proto::grant::{Grant, Verifier};
 use ferrite_proto::metadata;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use moka::Expiry;
 use moka::sync::Cache;
 use tower::{Layer, Service};
@@ -25,6 +25,7 @@ use super::error::AuthError;
 use super::token_hash::TokenHash;
 use super::token_validator::TokenValidator;
 use crate::clock::Clock;
+use crate::headers::single_header;
 use crate::secret::Secret;
 use crate::service_key::ServiceVerifier;
 
@@ -134,14 +135,10 @@ impl AuthLayer {
     }
 }
 
-/// Returns the value of a header. A repeated header is refused: proxies disagree on which of its values counts.
+/// Returns the value of a header that may come once.
 fn single_value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, AuthError> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Ok(None),
-        (Some(value), None) => value.to_str().map(Some).map_err(|_| AuthError::BadCredentials),
-        (Some(_), Some(_)) => Err(AuthError::BadCredentials),
-    }
+    let value = single_header(headers, name).map_err(|_| AuthError::BadCredentials)?;
+    value.map(HeaderValue::to_str).transpose().map_err(|_| AuthError::BadCredentials)
 }
 
 /// Returns the token of an `Authorization` value with the scheme `Bearer` or `token`.
@@ -215,6 +212,6 @@ fn refuse(request: &Request, error: AuthError) -> Response {
     };
     let mut response = Response::new(Body::from(error.to_string()));
     *response.status_mut() = status;
-    response.headers_mut().insert(metadata::REASON, http::HeaderValue::from_static(error.reason()));
+    response.headers_mut().insert(metadata::REASON, HeaderValue::from_static(error.reason()));
     response
 }

@@ -25,4 +25,4 @@ pub use layer::AuthLayer;
 pub use token_authority::TokenAuthority;
 pub use token_cache::TokenCache;
 pub use token_hash::TokenHash;
-pub use token_validator::TokenValidator;
+pub use token_validator::{TokenValidator, has_token_form};

@@ -39,7 +39,7 @@ impl TokenValidator {
     /// # Errors
     /// [`AuthError::BadCredentials`] when the token is not valid, [`AuthError::Unavailable`] when the authority does not respond.
     pub async fn validate(&self, token: &str) -> Result<Identity, AuthError> {
-        if !is_token(token) {
+        if !has_token_form(token) {
             return Err(AuthError::BadCredentials);
         }
         let hash = TokenHash::of(token);
@@ -63,7 +63,8 @@ impl TokenValidator {
     }
 }
 
-/// Returns whether a text has the form of a token: 40 lower-case hexadecimal digits.
-fn is_token(text: &str) -> bool {
+/// Returns whether a text has the form of an access token: 40 lower-case hexadecimal digits.
+#[must_use]
+pub fn has_token_form(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

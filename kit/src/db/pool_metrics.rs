@@ -11,7 +11,7 @@ const POOL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Db {
     /// Measures the connections of this database until `life` stops.
-    pub fn report_connections(&self, life: &Lifecycle) {
+    pub(crate) fn report_connections(&self, life: &Lifecycle) {
         let (db, watched) = (self.clone(), life.clone());
         life.spawn("pool metrics", async move {
             let pool = db.pick(POSTGRES, SQLITE);
@@ -20,10 +20,7 @@ impl Db {
                 let (open, in_use) = db.connections();
                 metrics::gauge!("ferrite_db_pool_connections", "pool" => pool).set(f64::from(open));
                 metrics::gauge!("ferrite_db_pool_connections_in_use", "pool" => pool).set(f64::from(in_use));
-                tokio::select! {
-                    () = watched.stopping() => {}
-                    () = tokio::time::sleep(POOL_INTERVAL) => {}
-                }
+                watched.pause(POOL_INTERVAL).await;
             }
         });
     }

@@ -19,6 +19,7 @@ use tonic::{ConnectError, Status};
 use tower::{ServiceExt, service_fn};
 
 use super::channel_credentials::ChannelCredentials;
+use super::find_cause;
 use super::timeout::LONG_DEADLINE;
 use crate::net::{Address, Stream};
 
@@ -221,7 +222,7 @@ impl ReplicaSet {
 
     /// Notes that a call of `replica` failed with `error`. A replica that takes no connection gets no call until it answers again.
     pub(super) fn note_failure(&self, replica: &Replica, error: &tonic::transport::Error) {
-        if self.is_several() && is_connect_error(error) {
+        if self.is_several() && find_cause::<ConnectError>(error).is_some() {
             replica.set_health(Health::Unreachable);
         }
         self.look.notify_one();
@@ -230,17 +231,6 @@ impl ReplicaSet {
 
 fn is_in(tried: &[Arc<Replica>], replica: &Arc<Replica>) -> bool {
     tried.iter().any(|other| Arc::ptr_eq(other, replica))
-}
-
-fn is_connect_error(error: &tonic::transport::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<ConnectError>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 fn connection(target: &Target, credentials: Option<ChannelCredentials>) -> tonic::transport::Channel {

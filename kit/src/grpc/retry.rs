@@ -17,6 +17,7 @@ use rand::Rng;
 use tonic::body::Body;
 use tonic::{Status, TimeoutExpired};
 
+use super::find_cause;
 use super::repeatable_body::RepeatableBody;
 use super::replicas::{CallResult, Replica, ReplicaSet};
 use super::timeout::call_deadline;
@@ -65,29 +66,17 @@ fn deadline_exceeded() -> Response<Body> {
 }
 
 fn is_timeout(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.is::<TimeoutExpired>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    find_cause::<TimeoutExpired>(error).is_some()
 }
 
 /// Returns whether the service has not begun with the call: it said that it takes no more of them on the connection, and which were the
 /// last (RFC 9113, section 6.8), or refused this one (section 8.7).
 fn is_not_begun(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-            let is_stopped = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
-            return error.is_remote() && (is_refused || is_stopped);
-        }
-        cause = error.source();
-    }
-    false
+    find_cause::<h2::Error>(error).is_some_and(|error| {
+        let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        let is_stopped = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+        error.is_remote() && (is_refused || is_stopped)
+    })
 }
 
 /// Sends a call that may change something. If the service has not begun with it, it goes to another replica at once, or to the same one

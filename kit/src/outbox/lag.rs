@@ -43,10 +43,7 @@ pub(super) async fn run(db: Db, clock: Clock, subscribers: impl Fn() -> Vec<Stri
             }
             Err(error) => tracing::warn!(%error, "the outbox could not be measured"),
         }
-        tokio::select! {
-            () = life.stopping() => {}
-            () = tokio::time::sleep(INTERVAL) => {}
-        }
+        life.pause(INTERVAL).await;
     }
 }
 

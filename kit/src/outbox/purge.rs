@@ -30,11 +30,7 @@ const PURGE_INBOX_SQLITE: &str = "DELETE FROM inbox WHERE event_id IN (SELECT ev
 /// they stopped: rows of the inbox stay long enough for that.
 pub(super) async fn run(db: Db, clock: Clock, retention: Duration, life: Lifecycle) {
     let mut pause = PURGE_INTERVAL.min(retention);
-    loop {
-        tokio::select! {
-            () = life.stopping() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
+    while life.pause(pause).await {
         pause = match batch(&db, clock.now_us() - micros(retention)).await {
             Ok(0) => PURGE_INTERVAL.min(retention),
             Ok(_) => BATCH_PAUSE,

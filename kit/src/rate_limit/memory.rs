@@ -5,6 +5,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use crate::clock::micros;
+
 /// SHA-256 of a key, so that no name or address is stored in clear text.
 pub(super) type KeyHash = [u8; 32];
 
@@ -47,7 +49,7 @@ impl MemoryCounters {
         }
         self.clear(&hash);
         self.make_room(now_us);
-        let end_us = now_us.saturating_add(i64::try_from(length.as_micros()).unwrap_or(i64::MAX));
+        let end_us = now_us.saturating_add(micros(length));
         self.begun += 1;
         let window = Window { end_us, count: amount, sequence: self.begun };
         self.windows.insert(hash, window);

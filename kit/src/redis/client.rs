@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use tracing::{Instrument, Span};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, micros};
 use crate::secret::Secret;
 use crate::telemetry;
 
@@ -95,7 +95,7 @@ impl RedisClient {
     /// Opens the circuit breaker after a failed call, and logs the failure, unless another one was logged a moment ago.
     fn open_circuit(&self, error: &dyn std::error::Error) {
         let now_us = self.clock.now_us();
-        let after = |time: Duration| now_us + i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        let after = |time: Duration| now_us + micros(time);
         self.circuit_open_until_us.store(after(CIRCUIT_OPEN_TIME), Ordering::Relaxed);
         metrics::counter!("ferrite_redis_failures_total").increment(1);
         if now_us >= self.silent_until_us.load(Ordering::Relaxed) {

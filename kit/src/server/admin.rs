@@ -87,10 +87,7 @@ where
         // Probes are more frequent until the first success, so that a start takes no longer than it must.
         let interval =
             if has_been_ready || failures >= MAX_START_FAILURES { PROBE_INTERVAL } else { PROBE_INTERVAL / 20 };
-        tokio::select! {
-            () = life.stopping() => break,
-            () = tokio::time::sleep(interval) => {}
-        }
+        life.pause(interval).await;
     }
 }
 

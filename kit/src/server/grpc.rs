@@ -17,6 +17,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::auth::AuthLayer;
 use crate::grpc::call_deadline;
 use crate::lifecycle::Lifecycle;
+use crate::panic::report_panic;
 use crate::telemetry::grpc_span;
 
 /// Largest gRPC message that a service accepts, unless it sets its own limit.
@@ -87,10 +88,7 @@ impl GrpcServer {
                 if watched.is_stopping() {
                     return;
                 }
-                tokio::select! {
-                    () = watched.stopping() => {}
-                    () = tokio::time::sleep(Duration::from_millis(100)) => {}
-                }
+                watched.pause(Duration::from_millis(100)).await;
             }
         });
         let descriptors = || {
@@ -125,23 +123,14 @@ async fn deadline(request: Request, next: Next) -> Response {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the signature is the panic layer's")]
 fn contain_grpc_panic(panic: Box<dyn Any + Send>) -> Response {
-    report(panic);
+    report_panic(&*panic);
     Status::internal("internal error").into_http()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the signature is the panic layer's")]
 fn contain_panic(panic: Box<dyn Any + Send>) -> Response {
-    report(panic);
+    report_panic(&*panic);
     http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the panic ends here")]
-fn report(panic: Box<dyn Any + Send>) {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_default();
-    tracing::error!(message, "a request panicked");
-    metrics::counter!("ferrite_panics_total").increment(1);
 }

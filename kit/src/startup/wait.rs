@@ -115,10 +115,7 @@ async fn wait_for_redis(url: &Secret, life: &Lifecycle) {
 async fn pause(reason: &str, delay: Duration, life: &Lifecycle) {
     tracing::warn!("{reason}; trying again in {} s", delay.as_secs());
     life.set_unready_reason(reason);
-    tokio::select! {
-        () = tokio::time::sleep(delay) => {}
-        () = life.stopping() => {}
-    }
+    life.pause(delay).await;
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
-use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
@@ -30,7 +31,7 @@ where
     };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     if is_json {
-        lines.fmt_fields(JsonFields::new()).event_format(JsonLines { role }).boxed()
+        lines.fmt_fields(JsonMembers).event_format(JsonLines { role }).boxed()
     } else {
         lines.with_target(false).boxed()
     }
@@ -48,20 +49,18 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        let Fields(mut fields) = fields;
+        let mut fields = Map::new();
+        event.record(&mut Fields(|name: &str, value| _ = fields.insert(name.to_owned(), value)));
         let message = fields.remove("message");
         let mut operation = None;
         for span in context.event_scope().into_iter().flatten() {
             let extensions = span.extensions();
             let Some(text) = extensions.get::<FormattedFields<N>>() else { continue };
             // From the inner span to the outer one: what is there already stays.
-            for (name, value) in serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default() {
+            for (name, value) in object_of(text) {
                 match name.as_str() {
-                    "otel.name" => operation = operation.or(Some(value)),
+                    OPERATION_FIELD => operation = operation.or(Some(value)),
                     "request.id" => _ = fields.entry("request_id").or_insert(value),
-                    name if name.starts_with("otel.") => {}
                     _ => _ = fields.entry(name).or_insert(value),
                 }
             }
@@ -96,20 +95,46 @@ where
     }
 }
 
+/// Beginning of the names of fields that tell the exporter of traces something.
+const OTEL_PREFIX: &str = "otel.";
+/// Field of a span with the name of the operation.
+const OPERATION_FIELD: &str = "otel.name";
 /// Keys that a line has by itself; a field with one of these names is left out.
 const OWN_KEYS: [&str; 8] = ["timestamp", "level", "role", "target", "message", "operation", "trace_id", "span_id"];
 
-/// The fields of an event.
-#[derive(Debug, Default)]
-struct Fields(Map<String, Value>);
+/// The format of the fields of a span: members of a JSON object, each with a comma after it, so that what is recorded later is appended.
+#[derive(Debug)]
+struct JsonMembers;
 
-impl Fields {
-    fn set(&mut self, field: &Field, value: impl Into<Value>) {
-        self.0.insert(field.name().to_owned(), value.into());
+impl<'writer> FormatFields<'writer> for JsonMembers {
+    fn format_fields<R: RecordFields>(&self, mut out: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut outcome = Ok(());
+        fields.record(&mut Fields(|name: &str, value: Value| {
+            // The other ones of this kind are for exported traces only.
+            if outcome.is_ok() && (!name.starts_with(OTEL_PREFIX) || name == OPERATION_FIELD) {
+                outcome = write!(out, "{}:{value},", Value::from(name));
+            }
+        }));
+        outcome
     }
 }
 
-impl Visit for Fields {
+/// Returns the object of which [`JsonMembers`] has written the members; of two with one name the later one.
+fn object_of(members: &str) -> Map<String, Value> {
+    let members = members.trim_end_matches([' ', ',']);
+    serde_json::from_str(&format!("{{{members}}}")).unwrap_or_default()
+}
+
+/// Visitor that passes each field with its value on.
+struct Fields<F>(F);
+
+impl<F: FnMut(&'static str, Value)> Fields<F> {
+    fn set(&mut self, field: &Field, value: impl Into<Value>) {
+        self.0(field.name(), value.into());
+    }
+}
+
+impl<F: FnMut(&'static str, Value)> Visit for Fields<F> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.set(field, value);
     }
@@ -181,7 +206,7 @@ mod tests {
         let buffer = Buffer::default();
         let writer = buffer.clone();
         let lines = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
-        let lines = lines.fmt_fields(JsonFields::new()).event_format(JsonLines { role: "test-svc" });
+        let lines = lines.fmt_fields(JsonMembers).event_format(JsonLines { role: "test-svc" });
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), work);
         let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
         assert!(text.ends_with('\n'));
@@ -214,6 +239,19 @@ mod tests {
         }
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z') && line.get("trace_id").is_none(), "{line}");
         assert_eq!((&lines[1]["message"], lines[1].get("request_id")), (&"outside".into(), None));
+    }
+
+    #[test]
+    fn fields_that_are_recorded_later_are_in_the_line() {
+        let lines = logged(|| {
+            let span = tracing::info_span!("x", otel.kind = "server", a = "1\"", b = tracing::field::Empty, c = 1.5);
+            span.record("b", true);
+            span.record("a", "2");
+            span.in_scope(|| tracing::info!("happened"));
+        });
+        let line = &lines[0];
+        assert_eq!((&line["a"], &line["b"], &line["c"]), (&"2".into(), &true.into(), &1.5.into()), "{line}");
+        assert!(line.get("otel.kind").is_none(), "{line}");
     }
 
     #[test]

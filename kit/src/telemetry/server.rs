@@ -28,10 +28,9 @@ pub async fn grpc_span(request: Request, next: Next) -> Response {
         rpc.system = "grpc",
         rpc.method = method,
         rpc.status = field::Empty,
-        request.id = field::Empty,
+        request.id = text_of(request.headers(), ferrite_proto::metadata::REQUEST_ID),
     );
     continue_trace(&span, request.headers());
-    record_request_id(&span, request.headers());
     let call = ServedCall { method, span: span.clone(), started: Instant::now() };
     // A request that is dropped, because its client went away, is counted by the drop of this guard.
     let pending = Pending(Some(call));
@@ -99,15 +98,11 @@ pub async fn http_span(request: Request, next: Next) -> Response {
         http.request.method = %request.method(),
         http.route = operation.split_once(' ').map_or(UNMATCHED, |(_, route)| route),
         http.response.status_code = field::Empty,
-        request.id = field::Empty,
-        client.address = field::Empty,
+        request.id = text_of(request.headers(), ferrite_proto::metadata::REQUEST_ID),
+        // The address (for IPv6 the network) under which the gateway counts the client.
+        client.address = text_of(request.headers(), ferrite_proto::metadata::CLIENT),
     );
     continue_trace(&span, request.headers());
-    record_request_id(&span, request.headers());
-    // The address (for IPv6 the network) under which the gateway counts the client.
-    if let Some(client) = text_of(request.headers(), ferrite_proto::metadata::CLIENT) {
-        span.record("client.address", client);
-    }
     let started = Instant::now();
     let response = next.run(request).instrument(span.clone()).await;
     let (elapsed, status) = (started.elapsed(), http_status(response.status()));
@@ -120,12 +115,6 @@ pub async fn http_span(request: Request, next: Next) -> Response {
     let duration_ms = elapsed.as_millis();
     span.in_scope(|| tracing::debug!(duration_ms, status, "served {operation}"));
     response
-}
-
-fn record_request_id(span: &Span, headers: &HeaderMap) {
-    if let Some(id) = text_of(headers, ferrite_proto::metadata::REQUEST_ID) {
-        span.record("request.id", id);
-    }
 }
 
 fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -3,7 +3,7 @@
 //! Not here: tokens sent as bearer tokens, which the authentication layer of the kit checks.
 
 use ferrite_kit::Secret;
-use ferrite_kit::auth::{AuthError, TokenHash};
+use ferrite_kit::auth::{AuthError, TokenHash, has_token_form};
 use ferrite_proto::Scopes;
 use ferrite_proto::grant::Credential;
 use ferrite_proto::id::UserId;
@@ -67,14 +67,14 @@ impl CredentialChecker {
         address: &ClientAddress,
     ) -> Result<(Identity, Credential), RepoError> {
         for text in [&credential.username, &credential.password] {
-            if is_token(text)
+            if has_token_form(text)
                 && let Some(identity) = self.tokens.identity(&TokenHash::of(text)).await?
             {
                 let credential = Credential::Token(identity.token_id);
                 return Ok((identity, credential));
             }
         }
-        if is_token(&credential.username) {
+        if has_token_form(&credential.username) {
             return Err(AuthError::BadCredentials.into());
         }
         let PasswordProof { identity, password_hash } = self.check_password(credential, address).await?;
@@ -134,7 +134,7 @@ impl CredentialChecker {
         let (Some(user), Some(password_hash), true) = (user, hash, is_right) else {
             // A token in the place of a password has most likely expired or been revoked, and the program that holds it keeps
             // trying. Not counted: guessing a token is hopeless.
-            if !is_token(&credential.password) {
+            if !has_token_form(&credential.password) {
                 self.throttle.failed(&attempt).await;
             }
             return Err(AuthError::BadCredentials.into());
@@ -160,9 +160,4 @@ fn identity_of(user: User) -> Identity {
 /// Returns a digest of a stored password hash, from which neither the hash nor the password follows.
 fn password_digest(hash: &str) -> String {
     hex::encode(&Sha256::digest(hash.as_bytes())[..PASSWORD_DIGEST_BYTES])
-}
-
-/// Returns whether a text has the form of an access token: 40 lower-case hexadecimal digits.
-fn is_token(text: &str) -> bool {
-    text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -39,10 +39,7 @@ impl FileSweeper {
                 if let Err(error) = self.sweep().await {
                     tracing::warn!(%error, "cannot remove files that no release has; trying again later");
                 }
-                tokio::select! {
-                    () = life2.stopping() => {}
-                    () = tokio::time::sleep(SWEEP_INTERVAL) => {}
-                }
+                life2.pause(SWEEP_INTERVAL).await;
             }
         });
     }

@@ -26,11 +26,8 @@ impl LastUseWriter {
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("last use", async move {
-            while !life2.is_stopping() {
-                tokio::select! {
-                    () = life2.stopping() => return,
-                    () = tokio::time::sleep(WRITE_INTERVAL) => self.write().await,
-                }
+            while life2.pause(WRITE_INTERVAL).await {
+                self.write().await;
             }
         });
     }

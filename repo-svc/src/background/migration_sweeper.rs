@@ -61,10 +61,7 @@ impl MigrationSweeper {
                 if let Err(error) = self.sweep().await {
                     tracing::warn!(%error, "cannot look after migrations; trying again later");
                 }
-                tokio::select! {
-                    () = life2.stopping() => {}
-                    () = tokio::time::sleep(LOOK_INTERVAL) => {}
-                }
+                life2.pause(LOOK_INTERVAL).await;
             }
         });
     }

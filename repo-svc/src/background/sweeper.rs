@@ -38,10 +38,7 @@ impl Sweeper {
                 if let Err(error) = self.sweep().await {
                     tracing::warn!(%error, "cannot remove half-made repositories; trying again later");
                 }
-                tokio::select! {
-                    () = life2.stopping() => {}
-                    () = tokio::time::sleep(SWEEP_INTERVAL) => {}
-                }
+                life2.pause(SWEEP_INTERVAL).await;
             }
         });
     }

@@ -4,12 +4,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ferrite_kit::text::{check_line, is_control_or_direction};
+use ferrite_kit::text::is_control_or_direction;
 use ferrite_proto::error::FieldViolation;
 use ssh_key::public::KeyData;
 use ssh_key::{HashAlg, PublicKey};
 
-const MAX_TITLE_CHARS: usize = 255;
 const MAX_KEY_BYTES: usize = 16 * 1024;
 const MIN_RSA_BITS: usize = 2048;
 const MAX_RSA_BITS: usize = 16 * 1024;
@@ -20,38 +19,6 @@ const BLOCK_END: &str = "---- END SSH2 PUBLIC KEY ----";
 const BASE64_PREFIX: &str = "AAAA";
 /// First byte of an uncompressed point on an elliptic curve (SEC 1, section 2.3.3), the only form that OpenSSH accepts.
 const UNCOMPRESSED_POINT_TAG: u8 = 4;
-
-/// The title that its owner gives to a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyTitle(String);
-
-impl KeyTitle {
-    /// Parses a title.
-    pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
-        if text.trim().is_empty() {
-            return Err(FieldViolation::new(field, "required", "is required"));
-        }
-        if text.chars().count() > MAX_TITLE_CHARS {
-            return Err(FieldViolation::new(
-                field,
-                "too_long",
-                format!("must have at most {MAX_TITLE_CHARS} characters"),
-            ));
-        }
-        check_line(text, field)?;
-        Ok(Self(text.to_owned()))
-    }
-
-    /// Returns the text as it was written.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the folded title, by which titles are compared.
-    pub(crate) fn key(&self) -> String {
-        self.0.to_lowercase()
-    }
-}
 
 /// A public key that Ferrite accepts: Ed25519, ECDSA on the three NIST curves, or RSA of 2048 to 16384 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,15 @@
-//! Names in URLs, of accounts and repositories, and names of tokens.
+//! Names in URLs, of accounts and repositories, and titles of keys and tokens.
 //!
 //! Not here: display names (`text`) and names of teams (`organization`).
 
 use ferrite_kit::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
+use super::text::check_length;
+
 const MAX_USER_NAME_CHARS: usize = 35;
 const MAX_REPO_NAME_CHARS: usize = 100;
-const MAX_TOKEN_NAME_CHARS: usize = 255;
+const MAX_TITLE_CHARS: usize = 255;
 
 /// Names that no user or organization may have: path segments of routes where an account's name may stand, of this server or of existing
 /// clients.
@@ -155,33 +157,27 @@ impl RepoName {
     }
 }
 
-/// The name that its owner gives to a token.
+/// The title that its owner gives to a key, or the name of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TokenName(String);
+pub(crate) struct Title(String);
 
-impl TokenName {
-    /// Parses a token name.
+impl Title {
+    /// Parses a title.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         if text.trim().is_empty() {
             return Err(FieldViolation::new(field, "required", "is required"));
         }
-        if text.chars().count() > MAX_TOKEN_NAME_CHARS {
-            return Err(FieldViolation::new(
-                field,
-                "too_long",
-                format!("must have at most {MAX_TOKEN_NAME_CHARS} characters"),
-            ));
-        }
+        check_length(text, MAX_TITLE_CHARS, field)?;
         check_line(text, field)?;
         Ok(Self(text.to_owned()))
     }
 
-    /// Returns the name as it was spelled.
+    /// Returns the title as it was written.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the folded name, by which names are compared.
+    /// Returns the folded title, by which titles are compared.
     pub(crate) fn key(&self) -> String {
         self.0.to_lowercase()
     }
@@ -246,6 +242,14 @@ mod tests {
         assert_eq!(code(RepoName::parse(&"a".repeat(101), "name")), "too_long");
     }
 
+    #[test]
+    fn titles_have_1_to_255_characters() {
+        let code = |text: &str| code(Title::parse(text, "title"));
+        assert_eq!((code("a"), code(&"ä".repeat(255)), code(&"a".repeat(256))), ("", "", "too_long"));
+        assert_eq!((code(""), code("  "), code("a\nb"), code("\0")), ("required", "required", "invalid", "invalid"));
+        assert_eq!(Title::parse("ÄB", "title").unwrap().key(), "äb");
+    }
+
     proptest! {
         #[test]
         fn every_accepted_name_is_safe_in_a_path_and_an_option(text in "\\PC*|[-._a-zA-Z0-9/\0 ]{0,40}") {
@@ -259,7 +263,7 @@ mod tests {
 
         #[test]
         fn a_refused_name_names_its_field(text in any::<String>()) {
-            for violation in [UserName::parse(&text, "f").err(), RepoName::parse(&text, "f").err(), TokenName::parse(&text, "f").err()]
+            for violation in [UserName::parse(&text, "f").err(), RepoName::parse(&text, "f").err(), Title::parse(&text, "f").err()]
                 .into_iter().flatten()
             {
                 prop_assert_eq!(violation.field, "f");
@@ -268,9 +272,9 @@ mod tests {
         }
 
         #[test]
-        fn a_token_name_has_no_control_characters(text in any::<String>()) {
-            if let Ok(name) = TokenName::parse(&text, "name") {
-                prop_assert!(!name.as_str().chars().any(char::is_control) && name.as_str().chars().count() <= 255);
+        fn a_title_has_no_control_characters(text in any::<String>()) {
+            if let Ok(title) = Title::parse(&text, "title") {
+                prop_assert!(!title.as_str().chars().any(char::is_control) && title.as_str().chars().count() <= 255);
             }
         }
     }

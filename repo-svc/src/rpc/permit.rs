@@ -18,9 +18,6 @@ use crate::store::{
     TeamStore,
 };
 
-/// Limit for a request id, above the length of the gateway's own. A longer one is dropped, because ids are kept in the audit log.
-const MAX_REQUEST_ID_BYTES: usize = 128;
-
 /// A request that names the capacity in which its caller acts.
 pub(crate) trait ActsAs {
     /// Returns the capacity.
@@ -71,13 +68,15 @@ impl Permit {
 
     fn new<T>(operation: &'static Operation, request: &Request<T>) -> Self {
         let caller = Caller::of(request);
-        let request_id = request.metadata().get(metadata::REQUEST_ID).and_then(|value| value.to_str().ok());
+        // A longer id is dropped, because ids are kept in the audit log.
+        let id = request.metadata().get(metadata::REQUEST_ID).and_then(|value| value.to_str().ok());
+        let request_id = id.filter(|id| id.len() <= metadata::MAX_REQUEST_ID_BYTES);
         Self {
             operation,
             viewer: Viewer::of(caller.identity.as_ref()),
             identity: caller.identity,
             address: ClientAddress::of(request),
-            request_id: request_id.filter(|id| id.len() <= MAX_REQUEST_ID_BYTES).unwrap_or_default().to_owned(),
+            request_id: request_id.unwrap_or_default().to_owned(),
             is_wiki: false,
         }
     }

@@ -9,7 +9,7 @@ use ferrite_proto::id::{DeployKeyId, RepositoryId};
 
 use super::keys::{KeyKind, claim_key, release_key};
 use crate::error::RepoError;
-use crate::model::{KeyTitle, SshKey};
+use crate::model::{SshKey, Title};
 
 const LIST: &str = "SELECT id, content, title, fingerprint, is_read_only, created_us FROM deploy_keys \
      WHERE repository_id = $1 ORDER BY id LIMIT $2 OFFSET $3";
@@ -68,7 +68,7 @@ impl DeployKeyStore {
         &self,
         tx: &mut Tx,
         repository: RepositoryId,
-        (title, key): (&KeyTitle, &SshKey),
+        (title, key): (&Title, &SshKey),
         is_read_only: bool,
         now_us: i64,
     ) -> Result<DeployKey, RepoError> {

@@ -10,7 +10,7 @@ use ferrite_proto::id::{PublicKeyId, TokenId, UserId};
 
 use super::keys::{KeyKind, claim_key, release_key};
 use crate::error::RepoError;
-use crate::model::{KeyTitle, SshKey};
+use crate::model::{SshKey, Title};
 
 const LIST: &str = "SELECT k.id, k.content, k.title, k.fingerprint, k.created_us, k.token_id, t.name AS token_name \
      FROM public_keys k LEFT JOIN access_tokens t ON t.id = k.token_id WHERE k.user_id = $1 ORDER BY k.id LIMIT $2 OFFSET $3";
@@ -47,7 +47,7 @@ pub(crate) struct RemovedKey {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewPublicKey<'a> {
     /// Name, unique per user.
-    pub(crate) title: &'a KeyTitle,
+    pub(crate) title: &'a Title,
     /// The key.
     pub(crate) key: &'a SshKey,
     /// The token whose limits the key gets; `None` for a key of the user's own.

@@ -11,7 +11,7 @@ use ferrite_proto::id::{RepositoryId, TokenId, UserId};
 use ferrite_proto::repo::Identity;
 
 use super::keys::release_token_keys;
-use crate::model::{Expiry, TokenName};
+use crate::model::{Expiry, Title};
 
 const IDENTITY: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \
      u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
@@ -83,7 +83,7 @@ pub(super) fn ids(list: Option<&str>) -> Vec<i64> {
 #[derive(Clone, Debug)]
 pub(crate) struct NewToken {
     /// Name, unique per user.
-    pub(crate) name: TokenName,
+    pub(crate) name: Title,
     /// Scopes.
     pub(crate) scopes: Scopes,
     /// Time of expiry.

@@ -2,6 +2,7 @@
 //! parser is not used, because it follows includes.
 
 use git2::{Repository, Tree};
+use percent_encoding::percent_decode_str;
 
 use super::entry::{EntryKind, read_blob};
 use crate::types::error::GitError;
@@ -112,7 +113,7 @@ fn unquoted(value: &str) -> String {
 
 /// Checks a URL by the rules of `git fsck`, slightly stricter.
 fn is_good_url(url: &str) -> bool {
-    let decoded = percent_decoded(url);
+    let decoded: Vec<u8> = percent_decode_str(url).collect();
     if url.starts_with('-') || decoded.starts_with(b"-") || decoded.iter().any(u8::is_ascii_control) {
         return false;
     }
@@ -127,19 +128,6 @@ fn is_good_url(url: &str) -> bool {
     let is_web_like = ["http:", "https:", "ftp:", "ftps:"].iter().any(|scheme| url.starts_with(scheme));
     let host = web.iter().find_map(|scheme| url.strip_prefix(scheme));
     !is_web_like || host.is_some_and(|host| !host.starts_with(['/', ':', '?', '#']) && !host.is_empty())
-}
-
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let escape = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        let value = escape.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        decoded.push(value.unwrap_or(bytes[at]));
-        at += if value.is_some() { 3 } else { 1 };
-    }
-    decoded
 }
 
 #[cfg(test)]
@@ -174,7 +162,10 @@ mod tests {
         ] {
             assert!(!Submodules::parse(text.as_bytes()).is_harmless(), "{text}");
         }
-        assert!(Submodules::parse(section("a", "url = git@example.com:a/b.git").as_bytes()).is_harmless());
+        // `%+a` is no escape, and so no line feed.
+        for url in ["git@example.com:a/b.git", "https://example.com/%+a"] {
+            assert!(Submodules::parse(section("a", &format!("url = {url}")).as_bytes()).is_harmless(), "{url}");
+        }
     }
 
     proptest! {

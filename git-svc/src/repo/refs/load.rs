@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     disk::repositories::ref_path,
-    repo::objects::{MAX_TAG_DEPTH, tag_target},
+    repo::objects::{MAX_TAG_DEPTH, full_id, tag_target},
     types::{error::GitError, name::RefName},
 };
 
@@ -254,10 +254,7 @@ fn follow(repo: &Repository, odb: &Odb<'_>, tag: Oid) -> Result<Option<(Oid, Obj
 
 /// Parses 40 lower-case hexadecimal digits that are not all zero.
 fn object_id(text: &[u8]) -> Option<Oid> {
-    let is_plain = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
-    let text =
-        std::str::from_utf8(text).ok().filter(|text| text.len() == 40 && text.as_bytes().iter().all(is_plain))?;
-    Oid::from_str(text).ok().filter(|id| !id.is_zero())
+    full_id(text).filter(|id| !id.is_zero() && !text.iter().any(u8::is_ascii_uppercase))
 }
 
 fn read_ref_file(path: &Path) -> io::Result<Vec<u8>> {

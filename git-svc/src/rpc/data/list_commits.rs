@@ -10,7 +10,6 @@ use ferrite_proto::{
 use git2::Oid;
 use tonic::Request;
 
-use super::convert;
 use crate::{
     admission::limiter::ClientKey,
     repo::{
@@ -22,7 +21,10 @@ use crate::{
         refs::Page,
         revision::Revision,
     },
-    rpc::encode,
+    rpc::{
+        encode,
+        page::{parse_page, total_count},
+    },
     state::AppState,
     types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
@@ -39,7 +41,7 @@ pub(super) async fn list_commits(
     let grant = state.authorize(&caller, request.get_ref().repository_id).await?;
     let client = ClientKey::of(&caller, &grant, request.metadata().as_ref());
     let request = request.into_inner();
-    let page = convert::page(request.page, request.page_size)?;
+    let page = parse_page(request.page, request.page_size)?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|error| error.of("path"))?;
     let found =
@@ -48,7 +50,7 @@ pub(super) async fn list_commits(
     Ok(ListCommitsResponse {
         commits: found.commits.into_iter().map(encode::commit).collect(),
         has_more: found.has_more,
-        total_count: found.total.map(convert::count),
+        total_count: found.total.map(total_count),
     })
 }
 

@@ -6,7 +6,12 @@ use ferrite_proto::{
 use tonic::Request;
 
 use super::convert;
-use crate::{repo::read, state::AppState, types::rpc_error::RpcError};
+use crate::{
+    repo::read,
+    rpc::page::{parse_page, total_count},
+    state::AppState,
+    types::rpc_error::RpcError,
+};
 
 /// Returns a page of refs.
 pub(super) async fn list_refs(
@@ -16,11 +21,11 @@ pub(super) async fn list_refs(
     let caller = Caller::of(&request);
     let request = request.into_inner();
     state.authorize(&caller, request.repository_id).await?;
-    let page = convert::page(request.page, request.page_size)?;
+    let page = parse_page(request.page, request.page_size)?;
     let listed = state.refs.list(RepositoryId(request.repository_id), &request.prefix, page).await?;
     let found = read::references(listed);
     Ok(ListRefsResponse {
         references: found.refs.iter().map(convert::reference).collect(),
-        total_count: convert::count(found.total),
+        total_count: total_count(found.total),
     })
 }

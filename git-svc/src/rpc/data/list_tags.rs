@@ -5,8 +5,15 @@ use ferrite_proto::{
 };
 use tonic::Request;
 
-use super::convert;
-use crate::{repo::read, rpc::encode, state::AppState, types::rpc_error::RpcError};
+use crate::{
+    repo::read,
+    rpc::{
+        encode,
+        page::{parse_page, total_count},
+    },
+    state::AppState,
+    types::rpc_error::RpcError,
+};
 
 /// Returns a page of tags.
 pub(super) async fn list_tags(
@@ -16,7 +23,7 @@ pub(super) async fn list_tags(
     let caller = Caller::of(&request);
     let request = request.into_inner();
     state.authorize(&caller, request.repository_id).await?;
-    let page = convert::page(request.page, request.page_size)?;
+    let page = parse_page(request.page, request.page_size)?;
     let id = RepositoryId(request.repository_id);
     let listed = read::tag_refs(&*state.refs.table(id).await?, page);
     let found = state.pool.run(id, move |repo| read::tags(repo, &listed)).await?;
@@ -25,5 +32,5 @@ pub(super) async fn list_tags(
         commit: Some(encode::commit(tag.commit)),
         tag_id: tag.tag.map(|id| id.to_string()).unwrap_or_default(),
     });
-    Ok(ListTagsResponse { tags: tags.collect(), total_count: convert::count(found.total) })
+    Ok(ListTagsResponse { tags: tags.collect(), total_count: total_count(found.total) })
 }

@@ -1,14 +1,12 @@
 //! Cache of archive files: each is made once, read by all requests while it is being made and after, and deleted when
-//! others need the space. Not here: making an archive (`produce`).
+//! others need the space. The files take at most `capacity` bytes, and beyond that only those that are being made or
+//! read. Not here: making an archive (`produce`).
 
 use std::{
     collections::HashMap,
-    fs, io,
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    io,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -21,15 +19,16 @@ use tokio::{
 };
 
 use super::plan::ArchiveLimits;
-use crate::{disk::repositories::recreate_dir, types::error::GitError};
+use crate::{
+    transfer::cache_file::{CacheDisk, CacheFile},
+    types::error::GitError,
+};
 
 /// Maximum bytes of one chunk of a reader.
 const CHUNK_BYTES: usize = 128 << 10;
 /// Maximum time for making one archive, including the wait for a permit.
 const PRODUCE_TIMEOUT: Duration = Duration::from_secs(150);
-/// Maximum number of finished archives, whatever their size.
-const MAX_FILES: usize = 4096;
-/// Interval at which a producer checks its readers and its deadline.
+/// Interval at which a producer checks its readers, its deadline and the size of the cache.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// All cached archives of a store. Clones share their state.
@@ -37,32 +36,31 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) struct ArchiveCache(Arc<Inner>);
 
 struct Inner {
-    folder: PathBuf,
+    disk: Arc<CacheDisk>,
     limits: ArchiveLimits,
-    /// Maximum bytes of all finished archives.
-    capacity: u64,
-    /// Number of lookups: names the files, and orders the entries by their last use.
-    count: AtomicU64,
     entries: Mutex<HashMap<String, CacheEntry>>,
 }
 
 struct CacheEntry {
     repository: RepositoryId,
-    file: Arc<CacheFile>,
+    archive: Arc<CachedArchive>,
     readers: Weak<()>,
-    used: u64,
+    used: Instant,
 }
 
-/// A cached archive file. Deleted when its last `Arc` is dropped.
-struct CacheFile {
-    path: PathBuf,
+/// A cached archive. Its file is deleted when the last `Arc` is dropped.
+struct CachedArchive {
+    file: CacheFile,
     progress: watch::Sender<Progress>,
 }
 
-impl Drop for CacheFile {
+/// Removes archives if they take too much, when a reader or producer is dropped. Declared after its handle on the archive,
+/// and so dropped after it: the archive is unused by then.
+struct EvictOnDrop(ArchiveCache);
+
+impl Drop for EvictOnDrop {
     fn drop(&mut self) {
-        // The file is missing if its producer failed before it began.
-        drop(fs::remove_file(&self.path));
+        self.0.evict();
     }
 }
 
@@ -74,27 +72,27 @@ struct Progress {
 
 /// Reader of a cached archive. A producer without readers stops.
 pub(crate) struct Reader {
-    file: Arc<CacheFile>,
+    archive: Arc<CachedArchive>,
     progress: watch::Receiver<Progress>,
     _waiting: Arc<()>,
+    _evict: EvictOnDrop,
 }
 
 /// Handle for making a cached archive. If it is dropped before [`Producer::finish`], the archive has failed.
 pub(super) struct Producer {
-    archives: ArchiveCache,
     key: String,
-    file: Arc<CacheFile>,
+    archive: Arc<CachedArchive>,
     readers: Weak<()>,
     deadline: Instant,
+    archives: EvictOnDrop,
 }
 
 impl ArchiveCache {
     /// Opens the cache below `cache`, and deletes the archives of an earlier process. Blocking.
     pub(crate) fn open(cache: &Path, limits: ArchiveLimits, capacity: u64) -> Result<Self, GitError> {
-        let folder = cache.join("archives");
-        recreate_dir(&folder)?;
-        let (count, entries) = (AtomicU64::new(0), Mutex::default());
-        Ok(Self(Arc::new(Inner { folder, limits, capacity, count, entries })))
+        let gauge = metrics::gauge!("ferrite_git_archive_cache_bytes");
+        let disk = CacheDisk::open(cache.join("archives"), capacity, gauge)?;
+        Ok(Self(Arc::new(Inner { disk, limits, entries: Mutex::default() })))
     }
 
     pub(super) fn limits(&self) -> ArchiveLimits {
@@ -108,53 +106,45 @@ impl ArchiveCache {
 
     /// Returns a reader of the archive with this key, and a producer if the caller has to make it.
     pub(super) fn reader(&self, repository: RepositoryId, key: &str) -> (Reader, Option<Producer>) {
-        let used = self.0.count.fetch_add(1, Ordering::Relaxed);
+        let used = Instant::now();
         let mut entries = self.lock();
         if let Some(entry) = entries.get_mut(key)
             && let Some(waiting) = entry.join()
         {
             entry.used = used;
             metrics::counter!("ferrite_git_archive_cache_lookups_total", "result" => "hit").increment(1);
-            return (Reader::new(&entry.file, waiting), None);
+            return (self.reader_of(&entry.archive, waiting), None);
         }
         metrics::counter!("ferrite_git_archive_cache_lookups_total", "result" => "miss").increment(1);
-        let path = self.0.folder.join(used.to_string());
-        let file = Arc::new(CacheFile { path, progress: watch::Sender::default() });
+        let archive = Arc::new(CachedArchive { file: self.0.disk.new_file(), progress: watch::Sender::default() });
         let waiting = Arc::new(());
         let readers = Arc::downgrade(&waiting);
-        let entry = CacheEntry { repository, file: Arc::clone(&file), readers: readers.clone(), used };
-        let replaced = entries.insert(key.to_owned(), entry);
-        drop(entries);
-        drop(replaced);
-        let reader = Reader::new(&file, waiting);
-        let deadline = Instant::now() + PRODUCE_TIMEOUT;
-        let producer = Producer { archives: self.clone(), key: key.to_owned(), file, readers, deadline };
-        (reader, Some(producer))
+        let entry = CacheEntry { repository, archive: Arc::clone(&archive), readers: readers.clone(), used };
+        entries.insert(key.to_owned(), entry);
+        let reader = self.reader_of(&archive, waiting);
+        let (deadline, archives) = (used + PRODUCE_TIMEOUT, EvictOnDrop(self.clone()));
+        (reader, Some(Producer { key: key.to_owned(), archive, readers, deadline, archives }))
     }
 
-    /// Removes the archives of a repository that is gone. A reader that has one of them reads it to its end; the file is deleted then.
+    fn reader_of(&self, archive: &Arc<CachedArchive>, waiting: Arc<()>) -> Reader {
+        let (archive, progress) = (Arc::clone(archive), archive.progress.subscribe());
+        Reader { archive, progress, _waiting: waiting, _evict: EvictOnDrop(self.clone()) }
+    }
+
+    /// Removes the archives of a repository that is gone. A reader that has one of them reads it to its end; the file is
+    /// deleted then.
     pub(crate) fn forget(&self, repository: RepositoryId) {
-        let removed: Vec<_> = self.lock().extract_if(|_, entry| entry.repository == repository).collect();
-        // The files are deleted by this drop, not under the lock.
-        drop(removed);
+        self.lock().retain(|_, entry| entry.repository != repository);
     }
 
-    /// Removes the least recently used finished archives, until the rest fits.
+    /// Removes the least recently used archives without readers, until the rest fits.
     fn evict(&self) {
         let mut entries = self.lock();
-        let mut finished: Vec<_> =
-            entries.iter().filter_map(|(key, entry)| Some((entry.used, entry.whole()?, key.clone()))).collect();
-        finished.sort_unstable_by_key(|(used, ..)| std::cmp::Reverse(*used));
-        let (mut total, mut removed) = (0_u64, Vec::new());
-        for (place, (_, size, key)) in finished.into_iter().enumerate() {
-            total = total.saturating_add(size);
-            if total > self.0.capacity || place >= MAX_FILES {
-                removed.extend(entries.remove(&key));
-            }
+        let unused = entries.iter().filter(|(_, entry)| entry.is_idle());
+        let unused = unused.map(|(key, entry)| (entry.used, entry.archive.file.bytes(), key.clone()));
+        for key in self.0.disk.keys_to_remove(entries.len(), unused) {
+            entries.remove(&key);
         }
-        drop(entries);
-        // The files are deleted by this drop, not under the lock.
-        drop(removed);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, CacheEntry>> {
@@ -167,7 +157,7 @@ impl CacheEntry {
     /// Returns the token of a new reader, which keeps the producer running; `None` if the archive has failed or its
     /// producer has lost all readers.
     fn join(&mut self) -> Option<Arc<()>> {
-        let end = self.file.progress.borrow().end.clone();
+        let end = self.archive.progress.borrow().end.clone();
         match end {
             Some(Ok(())) => Some(Arc::new(())),
             Some(Err(_)) => None,
@@ -177,8 +167,13 @@ impl CacheEntry {
 
     /// Returns the size of the archive in bytes, if it is finished.
     fn whole(&self) -> Option<u64> {
-        let progress = self.file.progress.borrow();
+        let progress = self.archive.progress.borrow();
         matches!(progress.end, Some(Ok(()))).then_some(progress.written)
+    }
+
+    /// Returns whether the archive has no producer and no reader.
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.archive) == 1
     }
 }
 
@@ -198,65 +193,60 @@ impl Producer {
         Ok(())
     }
 
-    /// Waits until [`Self::check`] fails; returns its error.
+    /// Waits until [`Self::check`] fails; returns its error. Removes other archives as this one grows.
     pub(super) async fn stopped(&self) -> GitError {
         loop {
             if let Err(error) = self.check() {
                 return error;
             }
+            self.archives.0.evict();
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.file.path
+        self.archive.file.path()
     }
 
     pub(super) fn limits(&self) -> ArchiveLimits {
-        self.archives.limits()
+        self.archives.0.limits()
     }
 
     /// Publishes the number of written bytes to readers. A smaller number is ignored: a second run writes the same
     /// bytes again.
     pub(super) fn set_written(&self, bytes: u64) {
-        self.file.progress.send_if_modified(|progress| {
+        let is_more = self.archive.progress.send_if_modified(|progress| {
             let is_more = bytes > progress.written;
             progress.written = progress.written.max(bytes);
             is_more
         });
+        if is_more {
+            self.archive.file.set_bytes(bytes);
+        }
     }
 
-    /// Records the result, and removes other archives if they take too much.
+    /// Records the result.
     pub(super) fn finish(&self, end: Result<(), GitError>) {
-        self.end(end);
-        self.archives.evict();
-    }
-
-    fn end(&self, end: Result<(), GitError>) {
         if end.is_err() {
-            let mut entries = self.archives.lock();
-            if entries.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.file, &self.file)) {
+            let mut entries = self.archives.0.lock();
+            if entries.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.archive, &self.archive)) {
                 entries.remove(&self.key);
             }
         }
-        self.file.progress.send_modify(|progress| progress.end = Some(end.map_err(Arc::new)));
+        self.archive.progress.send_modify(|progress| progress.end = Some(end.map_err(Arc::new)));
     }
 }
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        let is_open = self.file.progress.borrow().end.is_none();
+        let is_open = self.archive.progress.borrow().end.is_none();
         if is_open {
-            self.end(Err(GitError::Internal("an archive was left unfinished".to_owned())));
+            self.finish(Err(GitError::Internal("an archive was left unfinished".to_owned())));
         }
     }
 }
 
 impl Reader {
-    fn new(file: &Arc<CacheFile>, waiting: Arc<()>) -> Self {
-        Self { file: Arc::clone(file), progress: file.progress.subscribe(), _waiting: waiting }
-    }
-
     /// Waits for the first bytes, so that an early failure becomes an HTTP status. Returns the size if the archive is
     /// finished by then.
     pub(crate) async fn begun(&mut self) -> Result<Option<u64>, GitError> {
@@ -287,7 +277,7 @@ impl Reader {
         end: Option<u64>,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<>, GitError> {
         let opened = async {
-            let mut file = tokio::fs::File::open(&self.file.path).await?;
+            let mut file = tokio::fs::File::open(self.archive.file.path()).await?;
             file.seek(io::SeekFrom::Start(start)).await?;
             Ok(file)
         };

@@ -307,8 +307,31 @@ fn only_plain_names_are_folders() {
     }
 }
 
-fn files(folder: &Path) -> usize {
-    std::fs::read_dir(folder.join("archives")).unwrap().count()
+/// Waits until the cache has this many files.
+async fn files(folder: &Path, expected: usize) {
+    let count = || std::fs::read_dir(folder.join("archives")).unwrap().count();
+    for _ in 0..500 {
+        if count() == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} files, not {expected}", count());
+}
+
+/// Adds an archive of 100 bytes; returns its reader.
+fn keep(archives: &ArchiveCache, repository: RepositoryId, key: &str) -> Reader {
+    let (reader, producer) = archives.reader(repository, key);
+    let producer = producer.unwrap();
+    std::fs::write(producer.path(), [0; 100]).unwrap();
+    producer.set_written(100);
+    producer.finish(Ok(()));
+    reader
+}
+
+/// Returns which of these archives are cached and finished.
+fn kept<'a>(archives: &ArchiveCache, keys: &[&'a str]) -> Vec<&'a str> {
+    keys.iter().copied().filter(|key| archives.size(key).is_some()).collect()
 }
 
 async fn all(mut reader: Reader) -> Result<Vec<u8>, String> {
@@ -350,21 +373,50 @@ async fn one_makes_and_all_read() {
 async fn what_is_not_asked_for_goes_when_others_need_the_room() {
     let folder = tempfile::tempdir().unwrap();
     let archives = ArchiveCache::open(folder.path(), ArchiveLimits::default(), 250).unwrap();
-    for key in ["a", "b", "a", "c"] {
-        let (_reader, producer) = archives.reader(ONE, key);
-        if let Some(producer) = producer {
-            std::fs::write(producer.path(), [0; 100]).unwrap();
-            producer.set_written(100);
-            producer.finish(Ok(()));
-        }
-    }
-    assert_eq!(files(folder.path()), 2);
-    assert!(archives.reader(ONE, "a").1.is_none() && archives.reader(ONE, "c").1.is_none());
-    assert!(archives.reader(ONE, "b").1.is_some());
+    drop((keep(&archives, ONE, "a"), keep(&archives, ONE, "b")));
+    drop(archives.reader(ONE, "a"));
+    drop(keep(&archives, ONE, "c"));
+    files(folder.path(), 2).await;
+    assert_eq!(kept(&archives, &["a", "b", "c"]), ["a", "c"]);
     drop(archives);
+    files(folder.path(), 0).await;
     std::fs::write(folder.path().join("archives/old"), b"x").unwrap();
     ArchiveCache::open(folder.path(), ArchiveLimits::default(), 250).unwrap();
-    assert_eq!(files(folder.path()), 0);
+    files(folder.path(), 0).await;
+}
+
+#[tokio::test]
+async fn archives_that_are_being_made_or_read_take_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let archives = ArchiveCache::open(folder.path(), ArchiveLimits::default(), 250).unwrap();
+    drop((keep(&archives, ONE, "a"), keep(&archives, ONE, "b")));
+    let (waiting, producer) = archives.reader(ONE, "c");
+    let producer = producer.unwrap();
+    producer.set_written(51);
+    tokio::time::timeout(Duration::from_millis(10), producer.stopped()).await.unwrap_err();
+    assert_eq!(kept(&archives, &["a", "b"]), ["b"], "`c` grows");
+    drop((producer, waiting));
+    let reading = keep(&archives, RepositoryId(2), "d");
+    archives.forget(RepositoryId(2));
+    drop(keep(&archives, ONE, "e"));
+    assert_eq!(kept(&archives, &["b", "e"]), ["e"], "`d` is unlisted, and read");
+    drop(reading);
+    drop(keep(&archives, ONE, "f"));
+    assert_eq!(kept(&archives, &["e", "f"]), ["e", "f"], "`d` is deleted");
+}
+
+#[tokio::test]
+async fn archives_that_are_being_read_are_deleted_after_their_last_reader_if_they_take_too_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let archives = ArchiveCache::open(folder.path(), ArchiveLimits::default(), 50).unwrap();
+    let reading = keep(&archives, ONE, "a");
+    let (another, none) = archives.reader(ONE, "a");
+    assert!(none.is_none());
+    drop(another);
+    assert_eq!(kept(&archives, &["a"]), ["a"], "further readers share it");
+    assert_eq!(all(reading).await.unwrap().len(), 100);
+    files(folder.path(), 0).await;
+    assert_eq!(kept(&archives, &["a"]), [""; 0]);
 }
 
 #[tokio::test]
@@ -388,34 +440,26 @@ async fn an_archive_without_readers_is_not_made() {
     producer.set_written(10);
     drop(producer);
     assert!(all(reader).await.unwrap_err().contains("unfinished"));
-    assert_eq!(files(folder.path()), 0);
+    files(folder.path(), 0).await;
 }
 
 #[tokio::test]
 async fn an_archive_of_a_deleted_repository_is_read_to_its_end_and_removed_then() {
     let folder = tempfile::tempdir().unwrap();
     let archives = ArchiveCache::open(folder.path(), ArchiveLimits::default(), 1000).unwrap();
-    let keep = |repository, key| {
-        let (reader, producer) = archives.reader(repository, key);
-        let producer = producer.unwrap();
-        std::fs::write(producer.path(), [0; 100]).unwrap();
-        producer.set_written(100);
-        producer.finish(Ok(()));
-        reader
-    };
-    drop((keep(ONE, "a"), keep(RepositoryId(2), "b")));
-    let reader = keep(ONE, "c");
+    drop((keep(&archives, ONE, "a"), keep(&archives, RepositoryId(2), "b")));
+    let reader = keep(&archives, ONE, "c");
     let (unfinished, producer) = archives.reader(ONE, "d");
     let producer = producer.unwrap();
     std::fs::write(producer.path(), [0; 50]).unwrap();
     producer.set_written(50);
     archives.forget(ONE);
-    assert_eq!(files(folder.path()), 3, "the one that nobody reads is removed at once");
-    assert!(archives.size("a").is_none() && archives.size("c").is_none() && archives.size("b").is_some());
+    files(folder.path(), 3).await;
+    assert_eq!(kept(&archives, &["a", "b", "c"]), ["b"]);
     assert_eq!(all(reader).await.unwrap().len(), 100);
-    assert_eq!(files(folder.path()), 2);
+    files(folder.path(), 2).await;
     producer.finish(Ok(()));
     assert_eq!(all(unfinished).await.unwrap().len(), 50);
     drop(producer);
-    assert_eq!(files(folder.path()), 1, "the other repository's");
+    files(folder.path(), 1).await;
 }

@@ -9,12 +9,8 @@
 use std::{
     collections::HashMap,
     fs,
-    path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
-        mpsc,
-    },
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -23,7 +19,10 @@ use moka::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::{hook_protocol::MAX_INPUT, request::Key};
-use crate::{disk::repositories::recreate_dir, types::error::GitError};
+use crate::{
+    transfer::cache_file::{CacheDisk, CacheFile},
+    types::error::{GitError, says_full},
+};
 
 /// Time that an unused pack is kept, and time within which the second request for a pack makes it cacheable.
 const RETENTION: Duration = Duration::from_secs(300);
@@ -33,8 +32,6 @@ const LARGE_RETENTION: Duration = Duration::from_secs(3600);
 const DISK_FULL_BACKOFF: Duration = Duration::from_secs(60);
 /// Maximum keys remembered, for first requests and for large packs each.
 const MAX_REMEMBERED_KEYS: u64 = 10_000;
-/// Maximum number of packs, whatever their size; unused ones beyond it are removed.
-const MAX_FILES: usize = 4096;
 /// Maximum time for making one pack, including the wait for a permit.
 const PRODUCE_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Interval at which a producer checks the size of its file, its readers and its deadline.
@@ -47,12 +44,7 @@ const MAX_LOG_BYTES: usize = 64 << 10;
 pub(crate) struct PackCache(Arc<Inner>);
 
 struct Inner {
-    folder: PathBuf,
-    /// Maximum bytes of all files.
-    capacity: u64,
-    /// Number of the next file.
-    count: AtomicU64,
-    disk: Arc<Disk>,
+    disk: Arc<CacheDisk>,
     /// Keys of packs that were requested once.
     seen: Cache<Key, ()>,
     /// Keys of packs that are too large to cache.
@@ -64,24 +56,16 @@ struct Inner {
     inputs: Arc<Semaphore>,
 }
 
-/// Total bytes of the cached packs, and the thread that deletes their files.
-struct Disk {
-    bytes: AtomicU64,
-    remover: mpsc::Sender<PathBuf>,
-}
-
 struct CacheEntry {
-    file: Arc<CacheFile>,
+    pack: Arc<CachedPack>,
     readers: Weak<()>,
     repository: RepositoryId,
     used: Instant,
 }
 
-/// A cached pack file. Deleted when its last `Arc` is dropped.
-struct CacheFile {
-    path: PathBuf,
-    bytes: AtomicU64,
-    disk: Arc<Disk>,
+/// A cached pack. Its file is deleted when the last `Arc` is dropped.
+struct CachedPack {
+    file: CacheFile,
     log: Mutex<Vec<u8>>,
     state: watch::Sender<State>,
 }
@@ -119,7 +103,7 @@ pub(super) enum Lookup {
 
 /// Reader of a cached pack. A producer without readers stops.
 pub(super) struct Reader {
-    file: Arc<CacheFile>,
+    pack: Arc<CachedPack>,
     state: watch::Receiver<State>,
     _waiting: Arc<()>,
 }
@@ -134,30 +118,12 @@ pub(super) struct Progress {
 pub(super) struct Producer {
     packs: PackCache,
     key: Key,
-    file: Arc<CacheFile>,
+    pack: Arc<CachedPack>,
     readers: Weak<()>,
     deadline: Instant,
 }
 
-impl Drop for CacheFile {
-    fn drop(&mut self) {
-        self.grow(0);
-        // Fails only if the thread has ended with the process; the next process empties the folder.
-        drop(self.disk.remover.send(std::mem::take(&mut self.path)));
-    }
-}
-
-impl CacheFile {
-    /// Sets the size of the file, and updates the total.
-    fn grow(&self, bytes: u64) {
-        let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        let all = &self.disk.bytes;
-        let _ =
-            all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| Some((all + bytes).saturating_sub(before)));
-        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
-        metrics::gauge!("ferrite_git_pack_cache_bytes").set(all.load(Ordering::Relaxed) as f64);
-    }
-
+impl CachedPack {
     fn log(&self) -> MutexGuard<'_, Vec<u8>> {
         // Never poisoned: no code panics while it holds the lock.
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
@@ -171,25 +137,12 @@ impl CacheFile {
 impl PackCache {
     /// Opens the cache below `cache`, and deletes the packs of an earlier process. Blocking.
     pub(crate) fn open(cache: &Path, capacity: u64) -> Result<Self, GitError> {
-        let folder = cache.join("packs");
-        recreate_dir(&folder)?;
-        let (remover, files) = mpsc::channel::<PathBuf>();
-        let thread = std::thread::Builder::new().name("pack-remover".to_owned());
-        // Deleting a large file takes long, so the task that drops the last handle does not wait for it.
-        let removing = thread.spawn(move || {
-            for path in files {
-                // The file is missing if its producer failed before it began.
-                drop(fs::remove_file(path));
-            }
-        });
-        removing.map_err(GitError::io("starting the thread that removes packs"))?;
+        let gauge = metrics::gauge!("ferrite_git_pack_cache_bytes");
+        let disk = CacheDisk::open(cache.join("packs"), capacity, gauge)?;
         let memory = |time| Cache::builder().max_capacity(MAX_REMEMBERED_KEYS).time_to_live(time).build();
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Self(Arc::new(Inner {
-            folder,
-            capacity,
-            count: AtomicU64::new(0),
-            disk: Arc::new(Disk { bytes: AtomicU64::new(0), remover }),
+            disk,
             seen: memory(RETENTION),
             large: memory(LARGE_RETENTION),
             entries: Mutex::default(),
@@ -207,7 +160,7 @@ impl PackCache {
     }
 
     fn decide(&self, key: Key, repository: RepositoryId, is_clone: bool) -> (Lookup, &'static str) {
-        if self.0.capacity == 0 {
+        if self.0.disk.capacity == 0 {
             return (Lookup::Bypass, "run");
         }
         self.evict();
@@ -216,30 +169,29 @@ impl PackCache {
             && let Some(waiting) = entry.join()
         {
             entry.used = Instant::now();
-            let result = if entry.file.end().is_some() { "hit" } else { "join" };
-            return (Lookup::Hit(Reader::new(&entry.file, waiting)), result);
+            let result = if entry.pack.end().is_some() { "hit" } else { "join" };
+            return (Lookup::Hit(Reader::new(&entry.pack, waiting)), result);
         }
         if !self.is_cacheable(key, is_clone) {
             return (Lookup::Bypass, "run");
         }
-        let path = self.0.folder.join(self.0.count.fetch_add(1, Ordering::Relaxed).to_string());
-        let (bytes, disk) = (AtomicU64::new(0), Arc::clone(&self.0.disk));
-        let file = Arc::new(CacheFile { path, bytes, disk, log: Mutex::default(), state: watch::Sender::default() });
+        let file = self.0.disk.new_file();
+        let pack = Arc::new(CachedPack { file, log: Mutex::default(), state: watch::Sender::default() });
         let waiting = Arc::new(());
         let readers = Arc::downgrade(&waiting);
         entries.insert(
             key,
-            CacheEntry { file: Arc::clone(&file), readers: readers.clone(), repository, used: Instant::now() },
+            CacheEntry { pack: Arc::clone(&pack), readers: readers.clone(), repository, used: Instant::now() },
         );
-        let reader = Reader::new(&file, waiting);
+        let reader = Reader::new(&pack, waiting);
         let deadline = Instant::now() + PRODUCE_TIMEOUT;
-        (Lookup::Miss(reader, Producer { packs: self.clone(), key, file, readers, deadline }), "make")
+        (Lookup::Miss(reader, Producer { packs: self.clone(), key, pack, readers, deadline }), "make")
     }
 
     /// Returns whether a pack that is not cached gets a file. Remembers the key for the second request.
     fn is_cacheable(&self, key: Key, is_clone: bool) -> bool {
         let is_paused = self.paused_until().is_some_and(|until| Instant::now() < until);
-        if is_paused || self.0.large.contains_key(&key) || self.used_bytes() > self.0.capacity {
+        if is_paused || self.0.large.contains_key(&key) || self.used_bytes() > self.0.disk.capacity {
             return false;
         }
         if is_clone || self.0.seen.contains_key(&key) {
@@ -251,12 +203,12 @@ impl PackCache {
 
     /// Returns whether a pack of this size is too large to cache.
     pub(super) fn is_large(&self, bytes: u64) -> bool {
-        bytes > self.0.capacity / 4
+        bytes > self.0.disk.capacity / 4
     }
 
     /// Returns the bytes of all files.
     pub(super) fn used_bytes(&self) -> u64 {
-        self.0.disk.bytes.load(Ordering::Relaxed)
+        self.0.disk.used_bytes()
     }
 
     /// Returns the semaphore of packs that are made without a permit of the pack limiter, because their reader is
@@ -290,24 +242,10 @@ impl PackCache {
 
     /// Removes the least recently requested unused packs, until the rest fits.
     fn evict(&self) {
-        let mut over = self.used_bytes().saturating_sub(self.0.capacity);
         let mut entries = self.lock();
-        let mut many = entries.len().saturating_sub(MAX_FILES);
-        if over == 0 && many == 0 {
-            return;
-        }
-        let mut idle: Vec<_> = entries.iter().filter(|(_, entry)| entry.is_idle()).collect();
-        idle.sort_unstable_by_key(|(_, entry)| entry.used);
-        let mut removed = Vec::new();
-        for (key, entry) in idle {
-            if over == 0 && many == 0 {
-                break;
-            }
-            over = over.saturating_sub(entry.file.bytes.load(Ordering::Relaxed));
-            many = many.saturating_sub(1);
-            removed.push(*key);
-        }
-        for key in removed {
+        let unused = entries.iter().filter(|(_, entry)| entry.is_idle());
+        let unused = unused.map(|(key, entry)| (entry.used, entry.pack.file.bytes(), *key));
+        for key in self.0.disk.keys_to_remove(entries.len(), unused) {
             entries.remove(&key);
         }
     }
@@ -331,7 +269,7 @@ impl CacheEntry {
     /// Returns the token of a new reader, which keeps the producer running; `None` if the pack has failed or its
     /// producer has lost all readers.
     fn join(&self) -> Option<Arc<()>> {
-        match self.file.end() {
+        match self.pack.end() {
             Some(Ok(_)) => Some(Arc::new(())),
             Some(Err(_)) => None,
             None => self.readers.upgrade(),
@@ -340,37 +278,37 @@ impl CacheEntry {
 
     /// Returns whether the pack has no producer and no reader.
     fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.file) == 1
+        Arc::strong_count(&self.pack) == 1
     }
 }
 
 impl Producer {
     /// Returns the path of the file to write.
     pub(super) fn path(&self) -> &Path {
-        &self.file.path
+        self.pack.file.path()
     }
 
     /// Lets readers open the file.
     pub(super) fn begin(&self) {
-        self.file.state.send_modify(|state| state.begun = true);
+        self.pack.state.send_modify(|state| state.begun = true);
     }
 
     /// Appends git's progress output to the log, as far as it fits.
     pub(super) fn append_log(&self, text: &[u8]) {
-        let mut log = self.file.log();
+        let mut log = self.pack.log();
         // Lines that stay visible get more room than lines that are overwritten.
         let limit = if text.ends_with(b"\n") { 2 * MAX_LOG_BYTES } else { MAX_LOG_BYTES };
         if log.len() + text.len() <= limit {
             log.extend_from_slice(text);
             let log_len = log.len();
             drop(log);
-            self.file.state.send_modify(|state| state.log_len = log_len);
+            self.pack.state.send_modify(|state| state.log_len = log_len);
         }
     }
 
-    /// Returns whether the log contains this text.
-    pub(super) fn log_contains(&self, text: &[u8]) -> bool {
-        self.file.log().windows(text.len()).any(|part| part == text)
+    /// Returns whether the log reports a full disk.
+    pub(super) fn log_says_full(&self) -> bool {
+        says_full(&String::from_utf8_lossy(&self.pack.log()))
     }
 
     /// Remembers that this pack is too large to cache, and removes its entry, so that no further reader joins.
@@ -415,12 +353,12 @@ impl Producer {
     /// Updates the size of the file in the cache, and returns it. Fails if it exceeds the capacity.
     pub(super) fn update_size(&self, file: &fs::File) -> Result<u64, ProduceError> {
         let size = file.metadata().map_err(|error| ProduceError::Failed(error.to_string()))?.len();
-        self.file.grow(size);
+        self.pack.file.set_bytes(size);
         if self.packs.is_large(size) {
             self.is_too_large();
         }
         self.packs.evict();
-        if size > self.packs.0.capacity {
+        if size > self.packs.0.disk.capacity {
             return Err(ProduceError::Failed("the pack is larger than was expected; try again".to_owned()));
         }
         Ok(size)
@@ -435,13 +373,13 @@ impl Producer {
         if end.is_err() {
             self.unlist();
         }
-        self.file.state.send_modify(|state| state.end = Some(end));
+        self.pack.state.send_modify(|state| state.end = Some(end));
     }
 
     /// Removes the entry, unless another producer has replaced it.
     fn unlist(&self) {
         let mut entries = self.packs.lock();
-        if entries.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.file, &self.file)) {
+        if entries.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.pack, &self.pack)) {
             entries.remove(&self.key);
         }
     }
@@ -450,7 +388,7 @@ impl Producer {
 impl Drop for Producer {
     fn drop(&mut self) {
         let (is_open, begun) = {
-            let state = self.file.state.borrow();
+            let state = self.pack.state.borrow();
             (state.end.is_none(), state.begun)
         };
         if is_open {
@@ -461,16 +399,16 @@ impl Drop for Producer {
 }
 
 impl Reader {
-    fn new(file: &Arc<CacheFile>, waiting: Arc<()>) -> Self {
-        Self { file: Arc::clone(file), state: file.state.subscribe(), _waiting: waiting }
+    fn new(pack: &Arc<CachedPack>, waiting: Arc<()>) -> Self {
+        Self { pack: Arc::clone(pack), state: pack.state.subscribe(), _waiting: waiting }
     }
 
     /// Waits until the file exists, and returns its path; the error if the producer failed before that.
     pub(super) async fn begun(&mut self) -> Result<&Path, ProduceError> {
         let state = self.state.wait_for(|state| state.begun || state.end.is_some()).await;
-        // Never an error: `self.file` holds the sender.
+        // Never an error: `self.pack` holds the sender.
         let failure = state.ok().filter(|state| !state.begun).and_then(|state| state.end.clone()).and_then(Result::err);
-        failure.map_or(Ok(&self.file.path), Err)
+        failure.map_or(Ok(self.pack.file.path()), Err)
     }
 
     /// Waits for text in the log after its first `log_offset` bytes, or for the end, and advances the offset. Of a pack
@@ -478,9 +416,9 @@ impl Reader {
     pub(super) async fn progress(&mut self, log_offset: &mut usize) -> Progress {
         let seen = *log_offset;
         let state = self.state.wait_for(|state| state.log_len > seen || state.end.is_some()).await;
-        // Never an error: `self.file` holds the sender.
+        // Never an error: `self.pack` holds the sender.
         let end = state.ok().and_then(|state| state.end.clone());
-        let log = self.file.log();
+        let log = self.pack.log();
         let text = log.get(seen..).unwrap_or_default();
         let text = if seen == 0 && end.is_some() { final_lines(text) } else { text.to_vec() };
         *log_offset = log.len();

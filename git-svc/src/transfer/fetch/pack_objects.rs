@@ -16,8 +16,6 @@ use crate::{git::command::GitChild, types::error::GitError};
 
 /// Error message for a request that gets no permit to make its pack.
 pub(super) const BUSY_MESSAGE: &str = "too many packs are being made; try again in a moment";
-/// Error texts of git for a full disk.
-const DISK_FULL_MESSAGES: &[&str] = &["Out of diskspace", "No space left on device", "Disk quota exceeded"];
 /// Progress phase that `upload-pack` shows to no client.
 const HIDDEN_PHASE: &[u8] = b"Writing objects";
 
@@ -127,7 +125,7 @@ async fn work(child: &mut GitChild, input: PackInput, producer: &Producer) -> Re
     if status.success() {
         return Ok(());
     }
-    if DISK_FULL_MESSAGES.iter().any(|message| producer.log_contains(message.as_bytes())) {
+    if producer.log_says_full() {
         producer.disk_is_full();
         return Err(ProduceError::Failed("there is no room on the disk; try again in a moment".to_owned()));
     }

@@ -36,11 +36,8 @@ impl FetchService {
 
     /// Removes packs from the cache that have not been used lately, until the process stops.
     pub(crate) async fn expire_in_background(self) {
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(EXPIRY_INTERVAL) => self.cache.expire(),
-                () = self.life.stopping() => return,
-            }
+        while self.life.pause(EXPIRY_INTERVAL).await {
+            self.cache.expire();
         }
     }
 }

@@ -125,14 +125,6 @@ fn texts_with_no_key_or_several_are_refused() {
     assert_eq!(code(&format!("{line}{}", " ".repeat(16 * 1024))), "too_long");
 }
 
-#[test]
-fn titles_have_1_to_255_characters() {
-    let code = |text: &str| KeyTitle::parse(text, "title").err().map_or("", |violation| violation.code);
-    assert_eq!((code("a"), code(&"ä".repeat(255)), code(&"a".repeat(256))), ("", "", "too_long"));
-    assert_eq!((code(""), code("  "), code("a\nb"), code("\0")), ("required", "required", "invalid", "invalid"));
-    assert_eq!(KeyTitle::parse("ÄB", "title").unwrap().key(), "äb");
-}
-
 proptest! {
     #[test]
     fn a_parsed_key_parses_to_itself(text in any::<String>()) {

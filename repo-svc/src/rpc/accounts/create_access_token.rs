@@ -15,7 +15,7 @@ use tonic::Request;
 use super::super::{encode, lookup};
 use crate::access::Viewer;
 use crate::error::RepoError;
-use crate::model::{Expiry, RepositoryPath, TokenName, TokenScopes, Violations};
+use crate::model::{Expiry, RepositoryPath, Title, TokenScopes, Violations};
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
@@ -56,7 +56,7 @@ async fn check(
 ) -> Result<(NewToken, HashMap<i64, RepositoryName>), RepoError> {
     let mut violations = Violations::default();
     let expire = request.expire_time.as_ref().map(|time| (time.seconds, time.nanos));
-    let name = violations.take(TokenName::parse(&request.name, "name"));
+    let name = violations.take(Title::parse(&request.name, "name"));
     let is_limited = !request.repositories.is_empty();
     let scopes = violations.take(TokenScopes::parse(&request.scopes, is_limited, "scopes"));
     let expiry = violations.take(Expiry::parse(expire, state.clock.now_us(), "expires_at"));

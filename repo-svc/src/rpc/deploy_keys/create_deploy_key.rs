@@ -5,7 +5,7 @@ use tonic::Request;
 
 use super::super::{change, encode, repeat};
 use crate::error::RepoError;
-use crate::model::{KeyTitle, SshKey, Violations};
+use crate::model::{SshKey, Title, Violations};
 use crate::rpc::permit::Permit;
 use crate::state::AppState;
 use crate::store::{Action, Target};
@@ -20,9 +20,9 @@ pub(super) async fn handle(
     repeat::once(&state.db, key.as_ref(), access, create(state, request.into_inner(), &permit, key.as_ref())).await
 }
 
-fn check(request: &CreateDeployKeyRequest) -> Result<(KeyTitle, SshKey), RepoError> {
+fn check(request: &CreateDeployKeyRequest) -> Result<(Title, SshKey), RepoError> {
     let mut violations = Violations::default();
-    let title = violations.take(KeyTitle::parse(&request.title, "title"));
+    let title = violations.take(Title::parse(&request.title, "title"));
     let key = violations.take(SshKey::parse(&request.key, "key"));
     title.zip(key).ok_or_else(|| violations.into_error())
 }

@@ -8,7 +8,7 @@ use tonic::Request;
 use super::super::{change, encode, lookup};
 use crate::access::Capacity;
 use crate::error::RepoError;
-use crate::model::{KeyTitle, SshKey, Violations};
+use crate::model::{SshKey, Title, Violations};
 use crate::rpc::permit::{ActsAs, Permit};
 use crate::state::AppState;
 use crate::store::{Action, NewPublicKey, Target};
@@ -48,7 +48,7 @@ async fn create(
 ) -> Result<CreatePublicKeyResponse, RepoError> {
     let is_own = is_own(request, permit)?;
     let mut violations = Violations::default();
-    let title = violations.take(KeyTitle::parse(&request.title, "title"));
+    let title = violations.take(Title::parse(&request.title, "title"));
     let ssh_key = violations.take(SshKey::parse(&request.key, "key"));
     let (Some(title), Some(ssh_key)) = (title, ssh_key) else { return Err(violations.into_error()) };
     let (user, username) = if is_own {

@@ -2,6 +2,7 @@
 
 use ferrite_kit::db::Tx;
 use ferrite_kit::outbox;
+use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::events::ReleasePublished;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;
@@ -13,8 +14,6 @@ use crate::store::{Asset, Release};
 
 /// Subscribers to releases. No response waits for them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
-/// Bytes of the notes in an event. A delivery holds many events.
-const MAX_FACT_TEXT_BYTES: usize = 64 << 10;
 
 /// Appends the event to the outbox, in the transaction of the publication.
 ///

@@ -6,6 +6,7 @@ use ferrite_kit::idempotency::IdempotencyKey;
 use ferrite_proto::git::{FirstCommit, Signature};
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{AutoInit, CreateRepositoryRequest, CreateRepositoryResponse, Identity};
+use ferrite_rest::links::Links;
 use tonic::Request;
 
 use super::super::{lookup, repeat};
@@ -101,7 +102,7 @@ impl CheckedRequest {
 
 fn first_commit(init: AutoInit, author: &Identity, owner: &Owner, new: &NewRepository, config: &Config) -> FirstCommit {
     let name = if author.full_name.is_empty() { &author.username } else { &author.full_name };
-    let path = format!("{}/{}.git", owner.name, new.name.as_str());
+    let links = Links::new(&config.site.public_url, &config.site.ssh).repository(&owner.name, new.name.as_str());
     FirstCommit {
         author: Some(Signature { name: name.clone(), email: author.email.clone() }),
         gitignores: init.gitignores,
@@ -109,29 +110,8 @@ fn first_commit(init: AutoInit, author: &Identity, owner: &Owner, new: &NewRepos
         readme: init.readme,
         repository_name: new.name.as_str().to_owned(),
         repository_description: new.description.as_str().to_owned(),
-        clone_url_http: format!("{}/{path}", config.public_url.trim_end_matches('/')),
-        clone_url_ssh: ssh_url(&config.ssh, &path),
+        clone_url_http: links.clone_http(),
+        clone_url_ssh: links.clone_ssh(),
         user_id: author.user_id,
-    }
-}
-
-/// Returns the SSH URL of a repository: the short form on port 22, the long form on others.
-fn ssh_url(address: &str, path: &str) -> String {
-    match address.rsplit_once(':') {
-        Some((host, "22")) => format!("git@{host}:{path}"),
-        Some(_) => format!("ssh://git@{address}/{path}"),
-        None => format!("git@{address}:{path}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ssh_urls_are_short_on_port_22_only() {
-        assert_eq!(ssh_url("git.example.com:22", "o/r.git"), "git@git.example.com:o/r.git");
-        assert_eq!(ssh_url("127.0.0.1:2222", "o/r.git"), "ssh://git@127.0.0.1:2222/o/r.git");
-        assert_eq!(ssh_url("git.example.com", "o/r.git"), "git@git.example.com:o/r.git");
     }
 }

@@ -18,8 +18,8 @@ const ADD_USER: &str = "INSERT INTO users (kind, name, name_key, full_name, emai
      VALUES ('user', $1, $1, '', '', $2, $3, $4) RETURNING id";
 const CLAIMS: &str = "SELECT uses FROM key_fingerprints ORDER BY fingerprint";
 
-fn key(text: &str, title: &str) -> (KeyTitle, SshKey) {
-    (KeyTitle::parse(title, "title").unwrap(), SshKey::parse(text, "key").unwrap())
+fn key(text: &str, title: &str) -> (Title, SshKey) {
+    (Title::parse(title, "title").unwrap(), SshKey::parse(text, "key").unwrap())
 }
 
 async fn repository(db: &Db, name: &str) -> RepositoryId {

@@ -3,7 +3,7 @@
 use ferrite_proto::id::{PublicKeyId, TokenId};
 
 use super::*;
-use crate::model::{KeyTitle, SshKey};
+use crate::model::{SshKey, Title};
 use crate::store::keys::{KeyKind, claim_key, release_key};
 
 /// Returns a made-up key, another one for each number.
@@ -13,11 +13,11 @@ pub(super) fn key(number: u8) -> SshKey {
     SshKey::parse(&base64::Engine::encode(&base64::engine::general_purpose::STANDARD, blob), "key").unwrap()
 }
 
-pub(super) fn title(text: &str) -> KeyTitle {
-    KeyTitle::parse(text, "title").unwrap()
+pub(super) fn title(text: &str) -> Title {
+    Title::parse(text, "title").unwrap()
 }
 
-pub(super) fn new_key<'a>(title: &'a KeyTitle, key: &'a SshKey, token: Option<TokenId>) -> NewPublicKey<'a> {
+pub(super) fn new_key<'a>(title: &'a Title, key: &'a SshKey, token: Option<TokenId>) -> NewPublicKey<'a> {
     NewPublicKey { title, key, token }
 }
 

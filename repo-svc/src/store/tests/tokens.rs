@@ -7,13 +7,13 @@ use ferrite_proto::Scope;
 use ferrite_proto::id::{PublicKeyId, TokenId};
 
 use super::*;
-use crate::model::{Expiry, KeyTitle, RepositoryPath, SshKey, TokenName};
+use crate::model::{Expiry, RepositoryPath, SshKey, Title};
 
 const ED25519: &str = include_str!("../../model/key/examples/ed25519.pub");
 
 fn token(name: &str) -> NewToken {
     NewToken {
-        name: TokenName::parse(name, "name").unwrap(),
+        name: Title::parse(name, "name").unwrap(),
         scopes: Scopes::all(),
         expiry: Expiry::parse(None, NOW, "expires_at").unwrap(),
         only: None,
@@ -256,7 +256,7 @@ async fn a_key_that_is_bound_to_a_token_has_its_limits_and_ends_with_it() {
         let expiry = Expiry::parse(Some((2, 0)), NOW, "expires_at").unwrap();
         let new = NewToken { scopes, expiry, only: Some(vec![RepositoryId(7)]), ..token("ci") };
         let token = insert(&db, &ada, &new, &TokenHash::of("one")).await.unwrap();
-        let (title, key) = (KeyTitle::parse("t", "title").unwrap(), SshKey::parse(ED25519, "key").unwrap());
+        let (title, key) = (Title::parse("t", "title").unwrap(), SshKey::parse(ED25519, "key").unwrap());
         let add = async |bound_to: Option<i64>| {
             let mut tx = db.begin().await.unwrap();
             let new = NewPublicKey { title: &title, key: &key, token: bound_to.map(TokenId) };

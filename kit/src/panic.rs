@@ -1,0 +1,33 @@
+//! Caught panics of requests: their text, and how they are reported.
+
+use std::any::Any;
+
+/// Returns the message of a caught panic.
+#[must_use]
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// Logs and counts the caught panic of a request.
+pub fn report_panic(panic: &(dyn Any + Send)) {
+    tracing::error!(panic = panic_text(panic), "a request panicked");
+    metrics::counter!("ferrite_panics_total").increment(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::panic_any;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_has_a_message_of_either_type_or_none() {
+        let text = |panic: fn()| panic_text(&*std::panic::catch_unwind(panic).unwrap_err()).to_owned();
+        let formatted = || panic!("number {}", std::hint::black_box(7));
+        assert_eq!(
+            [text(|| panic!("plain")), text(formatted), text(|| panic_any(7))],
+            ["plain", "number 7", "no message"]
+        );
+    }
+}
