@@ -25,10 +25,10 @@ const OBJECTS_PER_WRITE: u64 = 8;
 /// Longest wait of one write.
 const MAX_WRITE_WAIT: Duration = Duration::from_secs(5);
 /// Time between two consolidations of one repository: after one that combined something, and after one that did not.
-const PAUSE: Duration = Duration::from_millis(200);
-const IDLE_PAUSE: Duration = Duration::from_secs(2);
+const CONSOLIDATION_INTERVAL: Duration = Duration::from_millis(200);
+const IDLE_CONSOLIDATION_INTERVAL: Duration = Duration::from_secs(2);
 /// Time after a failed consolidation, doubled with each further one.
-const RETRY_PAUSE: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 const MAX_RETRY_DOUBLINGS: u32 = 8;
 /// Repositories in memory. Those beyond are consolidated when maintenance looks for due repositories.
 const MAX_REPOSITORIES: usize = 10_000;
@@ -247,11 +247,11 @@ impl Backlogs {
                     bases.push_back(id);
                     self.0.bases_changed.notify_one();
                 }
-                if has_combined { PAUSE } else { IDLE_PAUSE }
+                if has_combined { CONSOLIDATION_INTERVAL } else { IDLE_CONSOLIDATION_INTERVAL }
             }
             None => {
                 backlog.failures = backlog.failures.saturating_add(1);
-                RETRY_PAUSE * (1 << backlog.failures.min(MAX_RETRY_DOUBLINGS))
+                RETRY_DELAY * (1 << backlog.failures.min(MAX_RETRY_DOUBLINGS))
             }
         };
         backlog.not_before = Instant::now() + pause;
@@ -265,7 +265,7 @@ impl Backlogs {
     pub(crate) fn postpone(&self, id: RepositoryId) {
         if let Some(backlog) = self.lock().repositories.get_mut(&id) {
             backlog.is_running = false;
-            backlog.not_before = Instant::now() + PAUSE;
+            backlog.not_before = Instant::now() + CONSOLIDATION_INTERVAL;
         }
         self.0.changed.notify_one();
     }

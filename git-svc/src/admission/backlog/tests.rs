@@ -37,7 +37,7 @@ async fn the_fullest_repository_comes_first_and_none_twice_while_others_wait() {
     backlogs.consolidated(RepositoryId(3), Some((&usage(0, 900), true)));
     assert_eq!(due(&backlogs), Some(2));
     assert_eq!(due(&backlogs), None, "not at once again");
-    assert!(end_pause(&backlogs, RepositoryId(3)) <= PAUSE);
+    assert!(end_pause(&backlogs, RepositoryId(3)) <= CONSOLIDATION_INTERVAL);
     assert_eq!((due(&backlogs), due(&backlogs)), (Some(3), None));
     for id in 2..5 {
         backlogs.consolidated(RepositoryId(id), Some((&usage(1, 0), true)));
@@ -55,14 +55,14 @@ async fn a_worker_is_woken_by_a_write_and_when_a_pause_is_over() {
     backlogs.consolidated(ONE, Some((&usage(10, 0), true)));
     let start = Instant::now();
     assert_eq!(backlogs.next().await, ONE);
-    assert!(start.elapsed() >= PAUSE / 2);
+    assert!(start.elapsed() >= CONSOLIDATION_INTERVAL / 2);
     backlogs.consolidated(ONE, Some((&usage(10, 0), false)));
-    assert!(end_pause(&backlogs, ONE) > IDLE_PAUSE / 2, "nothing could be combined");
+    assert!(end_pause(&backlogs, ONE) > IDLE_CONSOLIDATION_INTERVAL / 2, "nothing could be combined");
     for failures in 1..4 {
         assert_eq!(due(&backlogs), Some(1));
         backlogs.consolidated(ONE, None);
         let pause = end_pause(&backlogs, ONE);
-        assert!(pause > RETRY_PAUSE * (1 << failures) / 2, "{pause:?}");
+        assert!(pause > RETRY_DELAY * (1 << failures) / 2, "{pause:?}");
     }
 }
 
