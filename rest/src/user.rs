@@ -55,8 +55,11 @@ impl Accounts {
         self.id_by_email.extend(found.user_id_by_email);
     }
 
-    /// Adds one account.
+    /// Adds one account, to which its primary address belongs.
     pub fn insert(&mut self, user: repo::User, links: &Links) {
+        if !user.email.is_empty() {
+            self.id_by_email.insert(user.email.clone(), user.id);
+        }
         self.by_id.insert(user.id, User::new(user, links));
     }
 

@@ -267,6 +267,22 @@ impl ApiState {
         Ok(accounts)
     }
 
+    /// Looks up the accounts with the given addresses, as [`Self::accounts_by_email`], except that of the caller, which `access` has. A
+    /// commit that names no author is the caller's, and costs no lookup.
+    pub(crate) async fn accounts_by_email_beside_caller(
+        &self,
+        context: &RequestContext,
+        access: &Access,
+        mut emails: Emails,
+    ) -> Result<Accounts, ApiError> {
+        let caller = access.caller.as_ref().filter(|caller| emails.0.remove(&caller.email));
+        let mut accounts = self.accounts_by_email(context, emails).await?;
+        if let Some(caller) = caller {
+            accounts.insert(caller.clone(), &self.links);
+        }
+        Ok(accounts)
+    }
+
     async fn accounts(
         &self,
         context: &RequestContext,

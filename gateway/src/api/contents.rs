@@ -66,7 +66,7 @@ async fn put(
     let request = with_timeout(context.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     let answer = api.clients.git().put_contents(request).await.map_err(write_error)?.into_inner();
     let commit = require(answer.commit, "commit")?;
-    let accounts = api.accounts_by_email(&context, Emails::of([&commit])).await?;
+    let accounts = api.accounts_by_email_beside_caller(&context, &access, Emails::of([&commit])).await?;
     let requested_ref = requested_ref.as_deref().map(str::as_bytes);
     let location = EntryLocation { urls: &access.urls, display_ref: &answer.branch, requested_ref };
     Ok(json::created(FileWritten {
@@ -99,7 +99,7 @@ async fn remove(
     let request = with_timeout(context.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     let answer = api.clients.git().delete_contents(request).await?.into_inner();
     let commit = require(answer.commit, "commit")?;
-    let accounts = api.accounts_by_email(&context, Emails::of([&commit])).await?;
+    let accounts = api.accounts_by_email_beside_caller(&context, &access, Emails::of([&commit])).await?;
     Ok(json::ok(FileRemoved { content: None, commit: Commit::new(commit, &accounts, &access.urls)? }))
 }
 
@@ -116,7 +116,7 @@ async fn change(
     let request = with_timeout(context.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     let answer = api.clients.git().change_files(request).await.map_err(write_error)?.into_inner();
     let commit = require(answer.commit, "commit")?;
-    let accounts = api.accounts_by_email(&context, Emails::of([&commit])).await?;
+    let accounts = api.accounts_by_email_beside_caller(&context, &access, Emails::of([&commit])).await?;
     let requested_ref = requested_ref.as_deref().map(str::as_bytes);
     let location = EntryLocation { urls: &access.urls, display_ref: &answer.branch, requested_ref };
     let files = answer.entries.into_iter().map(|entry| Content::new(entry, &location));

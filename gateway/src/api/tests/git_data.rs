@@ -59,15 +59,16 @@ fn not_found(reason: &'static str) -> tonic::Status {
     error::to_status(&Missing(reason))
 }
 
+fn access_of(identity: Option<repo::Identity>) -> repo::ResolveAccessResponse {
+    let repository = repo::Repository { id: 7, owner: Some(bob()), name: "demo".into(), ..Default::default() };
+    let (repository, grant) = (Some(repository), "grant".into());
+    repo::ResolveAccessResponse { repository, grant, stored_id: 7, identity, ..Default::default() }
+}
+
 impl Case {
     async fn new() -> Self {
         let (gateway, script) = Script::gateway().await;
-        let repository = repo::Repository { id: 7, owner: Some(bob()), name: "demo".into(), ..Default::default() };
-        let grant = "grant".into();
-        script.respond(
-            ACCESS,
-            &repo::ResolveAccessResponse { repository: Some(repository), grant, stored_id: 7, ..Default::default() },
-        );
+        script.respond(ACCESS, &access_of(None));
         let user_id_by_email = [("bob@example.com".to_owned(), 3)].into();
         script.respond("AccountService/GetUsers", &repo::GetUsersResponse { users: vec![bob()], user_id_by_email });
         Self { gateway, script }
@@ -268,6 +269,34 @@ async fn a_removed_file_leaves_a_commit() {
         committer: Some(committer),
     };
     case.check_request(rpc, expected);
+}
+
+#[tokio::test]
+async fn a_commit_of_the_caller_costs_no_lookup_of_accounts() {
+    const GET_USERS: &str = "AccountService/GetUsers";
+    let case = Case::new().await;
+    let bob = bob();
+    let identity =
+        repo::Identity { user_id: bob.id, username: bob.username, email: bob.email, ..repo::Identity::default() };
+    case.script.respond(ACCESS, &access_of(Some(identity)));
+    let rpc = "ferrite.git.v1.GitService/DeleteContents";
+    let body = json!({"message": "m", "sha": "f"});
+    let mut by_two = commit('a');
+    let answer = git::DeleteContentsResponse { commit: Some(by_two.clone()), branch: b"main".to_vec() };
+    case.script.respond(rpc, &answer);
+    let (status, shown, _) = case.send("DELETE", "/contents/a", &body).await;
+    let alone = shown["commit"].clone();
+    assert_eq!((status, &alone["author"]["username"]), (200, &json!("Bob")), "{shown}");
+    assert_eq!(alone["author"], alone["committer"]);
+    assert_eq!(case.script.take_request::<repo::GetUsersRequest>(GET_USERS), None);
+    // Of two, the other one is looked up.
+    by_two.committer.as_mut().unwrap().email = b"c@example.com".to_vec();
+    case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(by_two), ..answer });
+    let (_, shown, _) = case.send("DELETE", "/contents/a", &body).await;
+    assert_eq!((&shown["commit"]["author"], &shown["commit"]["committer"]), (&alone["author"], &Value::Null));
+    let emails = vec!["c@example.com".to_owned()];
+    let asked = repo::GetUsersRequest { emails, ..repo::GetUsersRequest::default() };
+    assert_eq!(case.script.take_request(GET_USERS), Some(asked));
 }
 
 #[tokio::test]
