@@ -29,10 +29,10 @@ const NEXT: &str = "SELECT s.id, s.epoch FROM commit_scans s WHERE s.claimed_unt
      AND NOT EXISTS (SELECT 1 FROM commit_scans e WHERE e.repository_id = s.repository_id AND e.id < s.id) ORDER BY s.id LIMIT 1";
 const CLAIM: &str = "UPDATE commit_scans SET claimed_until_us = $3, epoch = epoch + 1 WHERE id = $1 AND epoch = $2 \
      RETURNING id, epoch, attempts, repository_id, old_id, new_id, user_id, issue_reach";
-const EXTEND: &str = "UPDATE commit_scans SET claimed_until_us = $3 WHERE id = $1 AND epoch = $2";
-const FINISH: &str = "DELETE FROM commit_scans WHERE id = $1 AND epoch = $2";
-const RETRY: &str =
-    "UPDATE commit_scans SET claimed_until_us = 0, attempts = $3, next_attempt_us = $4 WHERE id = $1 AND epoch = $2";
+const EXTEND: &str = "UPDATE commit_scans SET claimed_until_us = $3 WHERE id = $1 AND epoch = $2 RETURNING id";
+const FINISH: &str = "DELETE FROM commit_scans WHERE id = $1 AND epoch = $2 RETURNING id";
+const RETRY: &str = "UPDATE commit_scans SET claimed_until_us = 0, attempts = $3, next_attempt_us = $4 \
+     WHERE id = $1 AND epoch = $2 RETURNING id";
 
 /// The queue of scans. Clones share it.
 #[derive(Clone, Debug)]
@@ -126,12 +126,11 @@ impl ScanQueue {
             // A read first: a poll without rows must not occupy the single writer of SQLite.
             let next: Option<(i64, i64)> = self.db.optional(NEXT, &args![now_us]).await?;
             let Some((id, epoch)) = next else { return Ok(None) };
-            let mut tx = self.db.begin_relaxed().await?;
+            let args = args![id, epoch, now_us + micros(CLAIM_LEASE)];
             // The epoch is another one if a replica was faster. Then there may be another scan.
-            let row: Option<ScanRow> = tx.optional(CLAIM, &args![id, epoch, now_us + micros(CLAIM_LEASE)]).await?;
-            tx.commit().await?;
-            if row.is_some() {
-                return Ok(row.map(Scan::from));
+            let rows: Vec<ScanRow> = self.db.all_relaxed(&[(CLAIM, args.len())], &args).await?;
+            if let Some(row) = rows.into_iter().next() {
+                return Ok(Some(Scan::from(row)));
             }
         }
         Ok(None)
@@ -140,30 +139,29 @@ impl ScanQueue {
     /// Begins the lease of a claim again. Returns false if the scan is not this claim's any more: another one has replaced it, or the
     /// repository was deleted.
     pub(super) async fn extend(&self, scan: &Scan, now_us: i64) -> Result<bool, DbError> {
-        Ok(self.mark(EXTEND, &args![scan.id, scan.epoch, now_us + micros(CLAIM_LEASE)]).await? > 0)
+        self.mark(EXTEND, &args![scan.id, scan.epoch, now_us + micros(CLAIM_LEASE)]).await
     }
 
     /// Removes a scan that has ended. This and the next two have no effect if another claim has replaced that of `scan`.
     pub(super) async fn finish(&self, scan: &Scan) -> Result<(), DbError> {
-        self.mark(FINISH, &args![scan.id, scan.epoch]).await.map(|_| ())
+        self.mark(FINISH, &args![scan.id, scan.epoch]).await.map(drop)
     }
 
     /// Releases a scan that has failed, for another attempt after a delay that grows with each failure.
     pub(super) async fn fail(&self, scan: &Scan, now_us: i64) -> Result<(), DbError> {
         let next_us = now_us + micros(backoff(scan.attempts));
-        self.mark(RETRY, &args![scan.id, scan.epoch, scan.attempts + 1, next_us]).await.map(|_| ())
+        self.mark(RETRY, &args![scan.id, scan.epoch, scan.attempts + 1, next_us]).await.map(drop)
     }
 
     /// Releases a scan that was interrupted.
     pub(super) async fn release(&self, scan: &Scan, now_us: i64) -> Result<(), DbError> {
-        self.mark(RETRY, &args![scan.id, scan.epoch, scan.attempts, now_us]).await.map(|_| ())
+        self.mark(RETRY, &args![scan.id, scan.epoch, scan.attempts, now_us]).await.map(drop)
     }
 
-    async fn mark(&self, sql: &'static str, args: &[Value]) -> Result<u64, DbError> {
-        let mut tx = self.db.begin_relaxed().await?;
-        let rows = tx.execute(sql, args).await?;
-        tx.commit().await?;
-        Ok(rows)
+    /// Returns whether the scan was still this claim's.
+    async fn mark(&self, sql: &'static str, args: &[Value]) -> Result<bool, DbError> {
+        let rows: Vec<(i64,)> = self.db.all_relaxed(&[(sql, args.len())], args).await?;
+        Ok(!rows.is_empty())
     }
 }
 
