@@ -12,7 +12,7 @@ use tonic::{Request, Status};
 use tracing::{Instrument, Span};
 
 use super::event::kind;
-use super::inbox::first_seen;
+use super::inbox;
 use crate::auth::{AuthError, Caller};
 use crate::db::{Db, DbError, Tx};
 use crate::telemetry;
@@ -101,8 +101,9 @@ pub async fn deliver<A: Apply>(
 ) -> Result<DeliverResponse, DeliveryError> {
     let events = delivered(request)?;
     let mut tx = db.begin().await?;
+    let mut new = inbox::record(&mut tx, &events, now_us).await?;
     for event in &events {
-        if first_seen(&mut tx, event, now_us).await? {
+        if new.remove(&event.event_id) {
             service.apply(&mut tx, event, now_us).instrument(apply_span(event)).await?;
         }
     }

@@ -1,11 +1,9 @@
+use std::collections::HashSet;
+
 use ferrite_proto::events::Event;
 
 use super::event::kind;
-use crate::args;
-use crate::db::{DbError, Tx};
-
-const RECORD: &str =
-    "INSERT INTO inbox (event_id, repository_id, kind, received_us) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+use crate::db::{DbError, Query, Tx};
 
 /// Records in the transaction that `event` is applied. Returns whether this is the first time; if not, the caller must not apply it
 /// again.
@@ -13,6 +11,20 @@ const RECORD: &str =
 /// # Errors
 /// When the database fails.
 pub async fn first_seen(tx: &mut Tx, event: &Event, now_us: i64) -> Result<bool, DbError> {
-    let rows = tx.execute(RECORD, &args![event.event_id.as_str(), event.repository_id, kind(event), now_us]).await?;
-    Ok(rows == 1)
+    Ok(!record(tx, std::slice::from_ref(event), now_us).await?.is_empty())
+}
+
+/// Records events by one statement, as [`first_seen`] does for one. Returns the ids of those that are seen for the first time.
+pub(super) async fn record(tx: &mut Tx, events: &[Event], now_us: i64) -> Result<HashSet<String>, DbError> {
+    let Some(last) = events.last() else { return Ok(HashSet::new()) };
+    let mut query = Query::new("INSERT INTO inbox (event_id, repository_id, kind, received_us) VALUES ");
+    // The last one is repeated, without effect, until their number is a power of two: few texts stand for all numbers.
+    let repeated = std::iter::repeat_n(last, events.len().next_power_of_two() - events.len());
+    for (index, event) in events.iter().chain(repeated).enumerate() {
+        query.push(if index == 0 { "(" } else { ", (" }).bind(&event.event_id).push(", ").bind(event.repository_id);
+        query.push(", ").bind(kind(event)).push(", ").bind(now_us).push(")");
+    }
+    query.push(" ON CONFLICT DO NOTHING RETURNING event_id");
+    let new: Vec<(String,)> = tx.all(query.sql(), query.args()).await?;
+    Ok(new.into_iter().map(|(event_id,)| event_id).collect())
 }

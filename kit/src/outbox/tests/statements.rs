@@ -48,6 +48,24 @@ async fn an_event_costs_few_statements_and_a_batch_no_more() {
 }
 
 #[tokio::test]
+async fn received_events_are_recorded_by_one_statement() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        let events: Vec<_> = (0..5).map(|number| issue(1, number)).collect();
+        let mut tx = test.db.begin().await.unwrap();
+        let (count, new) = counted(&test.db, inbox::record(&mut tx, &events[..3], 1)).await;
+        assert_eq!((count, new.unwrap().len()), (1, 3));
+        // One that was recorded before, and one that comes twice.
+        let repeated = [&events[2..], &events[4..]].concat();
+        let new = inbox::record(&mut tx, &repeated, 1).await.unwrap();
+        assert_eq!(new, [&events[3], &events[4]].map(|event| event.event_id.clone()).into());
+        assert!(inbox::record(&mut tx, &[], 1).await.unwrap().is_empty());
+        tx.commit().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_poll_without_events_is_one_read() {
     on_each(|test| async move {
         service_tables(&test.db).await;
