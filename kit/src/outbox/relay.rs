@@ -35,8 +35,10 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause; also the longest delay of events after the subscriber is back.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
-/// Time between the beginnings of two rounds to a subscriber for which no writer waits, so that events of one moment travel together and a
-/// writer in a row pays for fewer deliveries. The first event after a rest is delivered at once, and so is a backlog.
+/// Time between the beginnings of two rounds to a subscriber for which no writer waits, so that events of one moment travel together and
+/// writes in a row pay for fewer deliveries. The first event after a rest is delivered at once, and so is a backlog. To a subscriber for
+/// which writers wait, the next event is delivered at once as well: the time is only how long the outcome of a round may wait to be recorded
+/// together with the next claim.
 const MIN_ROUND_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest time that a writer waits for the delivery of its own event.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
@@ -205,6 +207,8 @@ impl Relay {
     async fn run(&self, subscriber: &Subscriber, life: Lifecycle) {
         let Subscriber { name, channel, wake, is_awaited, removed } = subscriber;
         let (db, clock) = (self.0.db.clone(), self.0.clock.clone());
+        // On PostgreSQL a writer of another replica may wait for the mark of a delivery. SQLite has one process for each service.
+        let outcomes_may_wait = db.pick(false, true);
         let client = EventSinkClient::new(channel.clone());
         let deliverer = Deliverer {
             subscriber: Arc::clone(name),
@@ -224,9 +228,11 @@ impl Relay {
             match task.round(name).await {
                 Ok(Round::Full) => continue,
                 Ok(Round::Part) => {
-                    if !is_awaited.load(Ordering::Relaxed) {
+                    let is_awaited = is_awaited.load(Ordering::Relaxed);
+                    if !is_awaited || outcomes_may_wait {
                         tokio::select! {
                             () = stopping() => {}
+                            () = wake.notified(), if is_awaited => {}
                             () = tokio::time::sleep_until(begin + MIN_ROUND_INTERVAL) => {}
                         }
                     }

@@ -367,6 +367,8 @@ async fn a_writer_waits_for_its_event_but_not_long() {
                 );
             }
         }
+        // The last outcome is recorded without another event.
+        setup.until_delivered().await;
     })
     .await;
 }
