@@ -11,8 +11,8 @@ use super::{subscribers::subscribers, updater::RefUpdater};
 impl RefUpdater {
     /// Appends an event about a repository to the outbox. Call [`RefUpdater::wake_relay`] after the commit.
     pub(crate) async fn announce(&self, tx: &mut Tx, id: RepositoryId, fact: Fact) -> Result<(), DbError> {
-        let (now, receivers) = (self.inner().clock.now_us(), subscribers(&fact));
-        outbox::append(tx, &outbox::event(id, now, fact), receivers.all, now).await
+        let (now, subscribers) = (self.inner().clock.now_us(), subscribers(&fact));
+        outbox::append(tx, &outbox::event(id, now, fact), subscribers, now).await
     }
 
     /// Has the events of committed transactions delivered now.

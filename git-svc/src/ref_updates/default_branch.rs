@@ -84,8 +84,8 @@ impl RefUpdater {
                 default_branch: branch.as_bytes().to_vec(),
                 ..RefsUpdated::default()
             });
-            let receivers = subscribers(&fact);
-            outbox::append(&mut tx, &outbox::event(id, now, fact), receivers.all, now).await?;
+            let subscribers = subscribers(&fact);
+            outbox::append(&mut tx, &outbox::event(id, now, fact), subscribers, now).await?;
         }
         tx.commit().await?;
         // Not awaited: the subscriber (repo-svc) is the caller of this RPC.

@@ -9,7 +9,7 @@ use ferrite_proto::{
 use tonic::metadata::MetadataMap;
 
 use super::{
-    subscribers::subscribers,
+    subscribers::{AWAITED, subscribers},
     updater::{DeliveryWait, RefUpdater, WriteGuard},
 };
 use crate::{
@@ -95,10 +95,10 @@ impl RefUpdater {
     ) -> Result<DeliveryWait, RpcError> {
         let inner = self.inner();
         let now = inner.clock.now_us();
-        let receivers = subscribers(&fact);
+        let subscribers = subscribers(&fact);
         let event = outbox::event(guard.id, now, fact);
-        outbox::append(&mut tx, &event, receivers.all, now).await?;
-        let flush = inner.relay.flush(&event, receivers.awaited);
+        outbox::append(&mut tx, &event, subscribers, now).await?;
+        let flush = inner.relay.flush(&event, AWAITED);
         tx.commit().await?;
         Ok(Box::pin(async move { flush.wait().await }))
     }

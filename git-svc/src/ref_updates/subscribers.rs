@@ -9,26 +9,18 @@ pub(crate) const ISSUE_SVC: &str = "issue-svc";
 /// Subscriber to all updates of refs, for webhooks.
 pub(crate) const HOOK_SVC: &str = "hook-svc";
 
-/// The services that receive an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Receivers {
-    /// All of them.
-    pub(super) all: &'static [&'static str],
-    /// Those whose acceptance the writer waits for. They receive an event at the same time, and issue-svc only records it before it
-    /// responds: the wait for both is hardly longer than the wait for repo-svc alone. hook-svc is never among them.
-    pub(super) awaited: &'static [&'static str],
-}
+/// Those whose acceptance the writer of an event waits for, so that a client that writes and then reads sees what it did. The others only
+/// record an event when they receive it.
+pub(super) const AWAITED: &[&str] = &[REPO_SVC];
 
 /// Returns the services that receive an event.
-pub(super) fn subscribers(fact: &Fact) -> Receivers {
+pub(super) fn subscribers(fact: &Fact) -> &'static [&'static str] {
     match fact {
         // A change of HEAD alone.
-        Fact::RefsUpdated(fact) if fact.updates.is_empty() => Receivers { all: &[REPO_SVC], awaited: &[REPO_SVC] },
-        Fact::RefsUpdated(fact) if updates_default_branch(fact) => {
-            Receivers { all: &[REPO_SVC, ISSUE_SVC, HOOK_SVC], awaited: &[REPO_SVC, ISSUE_SVC] }
-        }
-        Fact::RefsUpdated(_) => Receivers { all: &[REPO_SVC, HOOK_SVC], awaited: &[REPO_SVC] },
-        _ => Receivers { all: &[REPO_SVC], awaited: &[REPO_SVC] },
+        Fact::RefsUpdated(fact) if fact.updates.is_empty() => &[REPO_SVC],
+        Fact::RefsUpdated(fact) if updates_default_branch(fact) => &[REPO_SVC, ISSUE_SVC, HOOK_SVC],
+        Fact::RefsUpdated(_) => &[REPO_SVC, HOOK_SVC],
+        _ => &[REPO_SVC],
     }
 }
 
@@ -45,19 +37,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn updates_of_refs_go_to_hook_svc_and_no_writer_waits_for_it() {
+    fn updates_of_refs_go_to_other_services_too_and_no_writer_waits_for_these() {
         let update = |name: &str| {
             let updates = vec![RefUpdate { name: name.into(), ..RefUpdate::default() }];
             let default_branch = b"main".to_vec();
             subscribers(&Fact::RefsUpdated(RefsUpdated { updates, default_branch, ..RefsUpdated::default() }))
         };
-        let default_branch = update("refs/heads/main");
-        assert_eq!(default_branch.all, [REPO_SVC, ISSUE_SVC, HOOK_SVC]);
-        assert_eq!(default_branch.awaited, [REPO_SVC, ISSUE_SVC]);
+        assert_eq!(AWAITED, [REPO_SVC]);
+        assert_eq!(update("refs/heads/main"), [REPO_SVC, ISSUE_SVC, HOOK_SVC]);
         for name in ["refs/heads/other", "refs/tags/main", "refs/pull/1/head"] {
-            assert_eq!(update(name), Receivers { all: &[REPO_SVC, HOOK_SVC], awaited: &[REPO_SVC] });
+            assert_eq!(update(name), [REPO_SVC, HOOK_SVC]);
         }
-        assert_eq!(subscribers(&Fact::SizeChanged(SizeChanged::default())).all, [REPO_SVC]);
-        assert_eq!(subscribers(&Fact::RefsUpdated(RefsUpdated::default())).all, [REPO_SVC]);
+        assert_eq!(subscribers(&Fact::SizeChanged(SizeChanged::default())), [REPO_SVC]);
+        assert_eq!(subscribers(&Fact::RefsUpdated(RefsUpdated::default())), [REPO_SVC]);
     }
 }

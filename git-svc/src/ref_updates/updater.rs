@@ -22,7 +22,10 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use prost::Message;
 use tokio::sync::OwnedMutexGuard;
 
-use super::{locks::Locks, subscribers::subscribers};
+use super::{
+    locks::Locks,
+    subscribers::{AWAITED, subscribers},
+};
 use crate::{
     admission::backlog::Backlogs,
     db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO, hex},
@@ -254,10 +257,10 @@ impl RefUpdater {
         MaintenanceTable::changed(&mut tx, guard.id, number, now).await?;
         let mut flush = None;
         for fact in facts.events.into_iter().map(Fact::RefsUpdated) {
-            let receivers = subscribers(&fact);
+            let subscribers = subscribers(&fact);
             let event = outbox::event(guard.id, now, fact);
-            outbox::append(&mut tx, &event, receivers.all, now).await?;
-            flush = Some(inner.relay.flush(&event, receivers.awaited));
+            outbox::append(&mut tx, &event, subscribers, now).await?;
+            flush = Some(inner.relay.flush(&event, AWAITED));
         }
         tx.commit().await?;
         Ok(async move {
@@ -277,9 +280,9 @@ impl RefUpdater {
         let Some(row) = row else { return Ok(size) };
         let (now, size_bytes) = (inner.clock.now_us(), i64::try_from(size).unwrap_or(i64::MAX));
         let fact = Fact::SizeChanged(SizeChanged { size_bytes, number: row.last_number });
-        let receivers = subscribers(&fact);
+        let subscribers = subscribers(&fact);
         let mut tx = inner.db.begin().await?;
-        outbox::append(&mut tx, &outbox::event(id, now, fact), receivers.all, now).await?;
+        outbox::append(&mut tx, &outbox::event(id, now, fact), subscribers, now).await?;
         tx.commit().await?;
         inner.relay.wake();
         Ok(size)
