@@ -1,4 +1,5 @@
-//! Settles journal entries that stayed open after a crash, or after a failure that left the result of a transaction unknown.
+//! Settles journal entries that stayed open after a crash, or after a failure that left the result of a transaction unknown, and those
+//! whose confirmation was lost with the power.
 //!
 //! An entry is confirmed or dropped by comparing the ref with the old and new id that the entry recorded.
 

@@ -14,7 +14,7 @@ use ferrite_kit::{
     outbox::{self, Relay},
 };
 use ferrite_proto::{
-    events::{self, RefUpdate, RefsUpdated, SizeChanged, event::Fact},
+    events::{self, Event, RefUpdate, RefsUpdated, SizeChanged, event::Fact},
     grant::IssueReach,
     id::RepositoryId,
 };
@@ -36,7 +36,7 @@ use crate::{
     },
     types::{
         error::GitError,
-        name::{BranchName, RefName},
+        name::{BranchName, MAX_BRANCH, RefName},
         push_options::PushOptions,
         rpc_error::RpcError,
     },
@@ -155,7 +155,7 @@ impl RefUpdater {
         Ok(guard)
     }
 
-    /// Applies all edits of a transaction or none. On return, refs, journal and event are on disk.
+    /// Applies all edits of a transaction or none. On return, intent and refs are on disk, from which journal and event follow.
     ///
     /// Must run to completion: call it in a task of its own, which a client that disconnects does not cancel.
     ///
@@ -236,6 +236,10 @@ impl RefUpdater {
     }
 
     /// Settles a batch that was applied: writes rows and events in one database transaction.
+    ///
+    /// On SQLite its commit does not wait for the disk: if the power fails before the next one that does, such as that of the next intent,
+    /// the batch is open again, and recovery at the start confirms it by its refs. Its events have the same ids and refs then, so that
+    /// subscribers ignore those that they have.
     pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: BatchOutcome) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
         let (number, is_wiki) = (outcome.batch.number, outcome.batch.is_wiki);
@@ -245,7 +249,9 @@ impl RefUpdater {
             facts.events.clear();
         }
         let now = inner.clock.now_us();
-        let mut tx = inner.db.begin().await?;
+        // A server of PostgreSQL may crash while this process goes on, and nothing would recover the batch.
+        let begun = if inner.db.pick(false, true) { inner.db.begin_relaxed() } else { inner.db.begin() };
+        let mut tx = begun.await?;
         for row in &facts.dropped {
             Journal::drop_entry(&mut tx, *row, now).await?;
         }
@@ -256,9 +262,10 @@ impl RefUpdater {
         }
         MaintenanceTable::changed(&mut tx, guard.id, number, now).await?;
         let mut flush = None;
-        for fact in facts.events.into_iter().map(Fact::RefsUpdated) {
+        for (index, fact) in (0..).zip(facts.events.into_iter().map(Fact::RefsUpdated)) {
             let subscribers = subscribers(&fact);
-            let event = outbox::event(guard.id, now, fact);
+            let event_id = outbox::part_uuid(&facts.batch, index).to_string();
+            let event = Event { event_id, ..outbox::event(guard.id, now, fact) };
             outbox::append(&mut tx, &event, subscribers, now).await?;
             flush = Some(inner.relay.flush(&event, AWAITED));
         }
@@ -350,7 +357,9 @@ impl Inner {
             push_options: outcome.options.lines().to_vec(),
             issue_reach: events::IssueReach::from(outcome.issue_reach).into(),
         };
-        let taken = whole.encoded_len();
+        // Of what may have changed when the batch is confirmed again after a crash, the most: the events have the same refs then.
+        let most = RefsUpdated { size_bytes: i64::MAX, is_empty: true, default_branch: Vec::new(), ..whole.clone() };
+        let taken = most.encoded_len() + MAX_BRANCH;
         let events = split_into_events(outcome.done, taken)
             .into_iter()
             .map(|updates| RefsUpdated { updates, ..whole.clone() })

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::db::DbError;
+use ferrite_kit::outbox::part_uuid;
 use ferrite_kit::{Clock, Lifecycle, telemetry};
 use ferrite_proto::id::RepositoryId;
 use futures_util::{StreamExt, stream};
@@ -207,7 +208,7 @@ impl Dispatcher {
             .flat_map(|event| {
                 let wanting = hooks.iter().filter(|hook| hook.events.contains(&event.name));
                 wanting.map(|hook| NewDelivery {
-                    uuid: events::part_uuid(&event.uuid, hook.id.0).to_string(),
+                    uuid: part_uuid(&event.uuid, hook.id.0).to_string(),
                     hook: hook.id,
                     event_id: event.id,
                     repository,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tonic::Code;
 
 use super::*;
-use crate::store::events::{NewEvent, part_uuid};
+use crate::store::events::NewEvent;
 use crate::testing::{FakePeers, on_each_schema, repository};
 use crate::upstream::Upstream;
 

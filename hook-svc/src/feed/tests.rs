@@ -2,6 +2,7 @@
 
 use ferrite_kit::args;
 use ferrite_kit::db::Db;
+use ferrite_kit::outbox::part_uuid;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, RefUpdate, RefsUpdated};
 use ferrite_rest::links::Links;
@@ -9,7 +10,7 @@ use tonic::Code;
 
 use super::purge::{Retention, purge};
 use super::*;
-use crate::store::events::{self, NewEvent, Source, part_uuid};
+use crate::store::events::{self, NewEvent, Source};
 use crate::testing::{FakePeers, on_each_schema};
 use crate::upstream::Upstream;
 

@@ -6,11 +6,12 @@
 //!
 //! Not here: payloads, which are made when an event is dispatched or read.
 
+use ferrite_kit::outbox::part_uuid;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{Event, RefUpdate, RefsUpdated, RepositoryAction};
 use ferrite_proto::id::RepositoryId;
 
-use crate::store::events::{NewEvent, Source, part_uuid};
+use crate::store::events::{NewEvent, Source};
 
 const BRANCHES: &[u8] = b"refs/heads/";
 const TAGS: &[u8] = b"refs/tags/";

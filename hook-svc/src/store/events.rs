@@ -16,7 +16,6 @@ use ferrite_proto::events::Event;
 use ferrite_proto::id::{HookId, RepositoryId};
 use ferrite_proto::repo;
 use prost::Message;
-use sha1::{Digest, Sha1};
 use sqlx::FromRow;
 use uuid::Uuid;
 
@@ -149,17 +148,6 @@ impl From<EventRow> for StoredEvent {
             payload: row.payload,
         }
     }
-}
-
-/// Returns the UUID of a part of something that has one: the same part has the same UUID.
-pub(crate) fn part_uuid(whole: &str, part: i64) -> Uuid {
-    let mut hash = Sha1::new();
-    hash.update(Uuid::NAMESPACE_OID.as_bytes());
-    hash.update(format!("{whole}/{part}"));
-    let digest: [u8; 20] = hash.finalize().into();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    uuid::Builder::from_sha1_bytes(bytes).into_uuid()
 }
 
 /// Locks a repository's row until the transaction ends. Returns whether the repository was deleted.

@@ -20,7 +20,7 @@ mod waiters;
 mod tests;
 
 pub use delivery::{Apply, DeliveryError, apply_span, deliver, delivered};
-pub use event::{event, kind};
+pub use event::{event, kind, part_uuid};
 pub use inbox::first_seen;
 pub use relay::{FlushHandle, Relay, Subscribers};
 pub use rows::{ClaimRequest, Lane, Settlement, append, claim, settle_and_claim};

@@ -236,6 +236,31 @@ async fn a_repeated_delivery_has_one_effect() {
 }
 
 #[tokio::test]
+async fn an_event_that_is_lost_with_the_power_and_written_again_is_applied_once() {
+    on_each(|test| async move {
+        let setup = Setup::new(test, Clock::system()).await;
+        setup.serve().await;
+        let relay = setup.relay(&setup.test.db);
+        relay.start(RETENTION, &setup.env.life);
+        let id = part_uuid("batch", 0).to_string();
+        for number in [5, 6] {
+            write(&setup.test.db, &Event { event_id: id.clone(), ..issue(1, number) }).await;
+            relay.wake();
+            setup.until_delivered().await;
+            // The sender loses the rows; the subscriber has received the event.
+            setup.test.db.execute("DELETE FROM outbox", &[]).await.unwrap();
+            setup.test.db.execute("DELETE FROM outbox_lanes", &[]).await.unwrap();
+        }
+        write(&setup.test.db, &Event { event_id: part_uuid("batch", 1).to_string(), ..issue(1, 7) }).await;
+        relay.wake();
+        setup.until_delivered().await;
+        assert_eq!(setup.effects(1).await, [5, 7]);
+        assert_eq!(setup.sink.state.lock().unwrap().deliveries, 3);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_refused_event_delays_its_own_repository_only() {
     on_each(|test| async move {
         let setup = Setup::new(test, Clock::system()).await;

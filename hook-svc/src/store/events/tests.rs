@@ -1,5 +1,6 @@
 //! Tests of the store of events, on both databases.
 
+use ferrite_kit::outbox::part_uuid;
 use ferrite_proto::repo;
 
 use super::*;
