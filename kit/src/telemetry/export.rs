@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use opentelemetry::{Key, KeyValue};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::resource::{EnvResourceDetector, ResourceDetector};
-use opentelemetry_sdk::trace::{BatchSpanProcessor, Sampler, SdkTracerProvider};
+use opentelemetry_sdk::trace::{BatchSpanProcessor, SdkTracerProvider};
 
 use super::InitError;
 
@@ -28,24 +28,19 @@ pub(super) fn is_exporting() -> bool {
     IS_EXPORTING.load(Ordering::Relaxed)
 }
 
-/// Returns the provider of spans that the environment asks for.
+/// Returns the provider of spans that the environment asks for; `None` if none are to be exported.
 ///
 /// # Errors
 /// When a variable has a value that cannot be followed; the message names the variable.
-pub(super) fn provider(role: &str) -> Result<SdkTracerProvider, InitError> {
+pub(super) fn provider(role: &str) -> Result<Option<SdkTracerProvider>, InitError> {
     if !is_requested(variable)? {
-        return Ok(without_export());
+        return Ok(None);
     }
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().build();
     let exporter = exporter.map_err(|error| format!("traces cannot be exported: {error}"))?;
     let batches = BatchSpanProcessor::builder(exporter).build();
     IS_EXPORTING.store(true, Ordering::Relaxed);
-    Ok(SdkTracerProvider::builder().with_span_processor(batches).with_resource(resource(role)).build())
-}
-
-/// Returns a provider without an exporter: the trace of a client is passed on even if this process reports no spans.
-pub(super) fn without_export() -> SdkTracerProvider {
-    SdkTracerProvider::builder().with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff))).build()
+    Ok(Some(SdkTracerProvider::builder().with_span_processor(batches).with_resource(resource(role)).build()))
 }
 
 #[expect(clippy::disallowed_methods, reason = "variables of OpenTelemetry, which its libraries read too")]

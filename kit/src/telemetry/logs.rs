@@ -65,7 +65,7 @@ where
                 }
             }
         }
-        let ids = tracing::dispatcher::get_default(trace::current_ids);
+        let ids = trace::current_ids();
         let mut line = Vec::with_capacity(256);
         let mut serializer = serde_json::Serializer::new(&mut line);
         let mut write = || {
@@ -108,15 +108,26 @@ struct JsonMembers;
 
 impl<'writer> FormatFields<'writer> for JsonMembers {
     fn format_fields<R: RecordFields>(&self, mut out: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut members = Vec::with_capacity(256);
         let mut outcome = Ok(());
         fields.record(&mut Fields(|name: &str, value: Value| {
             // The other ones of this kind are for exported traces only.
             if outcome.is_ok() && (!name.starts_with(OTEL_PREFIX) || name == OPERATION_FIELD) {
-                outcome = write!(out, "{}:{value},", Value::from(name));
+                outcome = write_member(&mut members, name, &value);
             }
         }));
-        outcome
+        outcome.map_err(|_| fmt::Error)?;
+        out.write_str(&String::from_utf8_lossy(&members))
     }
+}
+
+/// Appends a member of an object and a comma.
+fn write_member(members: &mut Vec<u8>, name: &str, value: &Value) -> serde_json::Result<()> {
+    serde_json::to_writer(&mut *members, name)?;
+    members.push(b':');
+    serde_json::to_writer(&mut *members, value)?;
+    members.push(b',');
+    Ok(())
 }
 
 /// Returns the object of which [`JsonMembers`] has written the members; of two with one name the later one.

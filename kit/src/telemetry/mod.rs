@@ -22,9 +22,9 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Identity, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::config::TelemetryArgs;
 pub(crate) use client::ClientCall;
@@ -42,7 +42,8 @@ type InitError = Box<dyn std::error::Error + Send + Sync>;
 /// Trace exporter and metrics of a process. [`Telemetry::flush`] must be called before the process ends.
 #[derive(Debug)]
 pub struct Telemetry {
-    tracer: SdkTracerProvider,
+    /// `None` if no spans are exported.
+    tracer: Option<SdkTracerProvider>,
     /// Metrics of the process, for the private listener.
     pub metrics: PrometheusHandle,
 }
@@ -61,13 +62,17 @@ pub fn init(role: &'static str, args: &TelemetryArgs) -> Result<Telemetry, InitE
 /// # Errors
 /// When the log filter is malformed.
 pub fn init_without_export(role: &'static str, args: &TelemetryArgs) -> Result<Telemetry, InitError> {
-    start(role, args, export::without_export())
+    start(role, args, None)
 }
 
-fn start(role: &'static str, args: &TelemetryArgs, tracer: SdkTracerProvider) -> Result<Telemetry, InitError> {
+fn start(role: &'static str, args: &TelemetryArgs, tracer: Option<SdkTracerProvider>) -> Result<Telemetry, InitError> {
     let filter = EnvFilter::builder().parse(&args.log).map_err(|error| format!("FERRITE_LOG: {error}"))?;
     let lines = logs::layer(role, args.log_format);
-    let spans = tracing_opentelemetry::layer().with_tracer(tracer.tracer(role));
+    let spans: Box<dyn Layer<Registry> + Send + Sync> = match &tracer {
+        Some(tracer) => tracing_opentelemetry::layer().with_tracer(tracer.tracer(role)).boxed(),
+        // Spans exist whatever the filter of the log is: they keep the traces of clients.
+        None => Identity::new().boxed(),
+    };
     // Fails for a second role of the same process, which keeps the subscriber and the recorder of the first.
     // The filter of the log applies to the log only: traces must not depend on it.
     let layers =
@@ -79,6 +84,8 @@ fn start(role: &'static str, args: &TelemetryArgs, tracer: SdkTracerProvider) ->
 impl Telemetry {
     /// Exports the remaining spans and shuts the exporter down.
     pub fn flush(&self) {
-        let _ = self.tracer.shutdown_with_timeout(FLUSH_TIMEOUT);
+        if let Some(tracer) = &self.tracer {
+            let _ = tracer.shutdown_with_timeout(FLUSH_TIMEOUT);
+        }
     }
 }

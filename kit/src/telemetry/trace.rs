@@ -1,14 +1,20 @@
 //! The context of a trace: in headers of requests, and as text beside what is worked on later.
 //!
+//! Where spans are exported, OpenTelemetry's layer has the position of each in its trace. Elsewhere a span has one only if its client told
+//! one, which is kept with the span and passed on.
+//!
 //! Not here: the exporter, and the spans of requests.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::Context;
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
-use opentelemetry::trace::{SpanContext, TraceContextExt};
+use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
+use tracing::span::Id;
 use tracing::{Dispatch, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::Registry;
+use tracing_subscriber::registry::LookupSpan;
 
 use super::export;
 
@@ -53,13 +59,18 @@ impl Extractor for TraceParent<'_> {
 
 /// Writes the current span's trace context into the headers of an outgoing request.
 pub fn inject(headers: &mut HeaderMap) {
-    TraceContextPropagator::new().inject_context(&Span::current().context(), &mut HeadersMut(headers));
+    if let Some(position) = position(&Span::current()) {
+        let context = Context::new().with_remote_span_context(position);
+        TraceContextPropagator::new().inject_context(&context, &mut HeadersMut(headers));
+    }
 }
 
-/// Makes the trace of the client the parent of `span`.
+/// Makes the trace of the client the parent of `span`; malformed headers change nothing.
 pub(super) fn continue_trace(span: &Span, headers: &HeaderMap) {
-    if headers.contains_key(TRACE_PARENT) {
-        let _ = span.set_parent(TraceContextPropagator::new().extract_with_context(&Context::new(), &Headers(headers)));
+    if headers.contains_key(TRACE_PARENT)
+        && let Some(parent) = remote(&Headers(headers))
+    {
+        set_parent(span, parent);
     }
 }
 
@@ -67,58 +78,77 @@ pub(super) fn continue_trace(span: &Span, headers: &HeaderMap) {
 /// statements and processes are made only then.
 #[must_use]
 pub fn is_sampled() -> bool {
-    export::is_exporting() && Span::current().context().span().span_context().is_sampled()
+    export::is_exporting() && position(&Span::current()).is_some_and(|position| position.is_sampled())
 }
 
 /// Returns the current span's position in its trace as a `traceparent`, for what is worked on later; empty outside a sampled trace.
 #[must_use]
 pub fn trace_parent() -> String {
-    let span = Span::current();
-    if span.is_disabled() {
-        return String::new();
-    }
-    let context = span.context();
-    let span = context.span();
-    let context = span.span_context();
-    if !context.is_valid() || !context.is_sampled() {
-        return String::new();
-    }
-    format!("00-{}-{}-{:02x}", context.trace_id(), context.span_id(), context.trace_flags().to_u8())
+    let Some(position) = position(&Span::current()).filter(SpanContext::is_sampled) else { return String::new() };
+    format!("00-{}-{}-{:02x}", position.trace_id(), position.span_id(), position.trace_flags().to_u8())
 }
 
 /// Returns a span named `name` of a `kind` of OpenTelemetry that continues the trace of `trace_parent`, a text of [`trace_parent()`]; no span
 /// if it is empty or malformed. The current span becomes a link of the new one.
 #[must_use]
 pub fn continued_span(name: &'static str, kind: &'static str, trace_parent: &str) -> Span {
-    if trace_parent.is_empty() || !remote(trace_parent).is_valid() {
-        return Span::none();
-    }
+    let Some(parent) = remote(&TraceParent(trace_parent)) else { return Span::none() };
     let span = tracing::info_span!(parent: None, "continued", otel.name = name, otel.kind = kind);
-    continue_from(&span, trace_parent);
-    let current = Span::current();
-    if !current.is_disabled() {
-        span.add_link(current.context().span().span_context().clone());
+    set_parent(&span, parent);
+    if let Some(current) = position(&Span::current()) {
+        span.add_link(current);
     }
     span
 }
 
 /// Makes the trace of `trace_parent` the parent of a span that has not begun; a malformed text changes nothing.
 pub fn continue_from(span: &Span, trace_parent: &str) {
-    let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &TraceParent(trace_parent));
-    if context.span().span_context().is_valid() {
-        let _ = span.set_parent(context);
+    if let Some(parent) = remote(&TraceParent(trace_parent)) {
+        set_parent(span, parent);
     }
 }
 
 /// Adds a link from `span` to the trace of `trace_parent`; a malformed text changes nothing.
 pub fn link_to(span: &Span, trace_parent: &str) {
-    // A context that is not valid is left out by the callee.
-    span.add_link(remote(trace_parent));
+    if let Some(other) = remote(&TraceParent(trace_parent)) {
+        span.add_link(other);
+    }
 }
 
-fn remote(trace_parent: &str) -> SpanContext {
-    let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &TraceParent(trace_parent));
-    context.span().span_context().clone()
+/// Returns the position in a trace that `source` tells; `None` if it tells none or a malformed one.
+fn remote(source: &dyn Extractor) -> Option<SpanContext> {
+    let context = TraceContextPropagator::new().extract_with_context(&Context::new(), source);
+    Some(context.span().span_context().clone()).filter(SpanContext::is_valid)
+}
+
+/// Makes `parent`, a span of another process, the parent of `span`.
+fn set_parent(span: &Span, parent: SpanContext) {
+    if export::is_exporting() {
+        let _ = span.set_parent(Context::new().with_remote_span_context(parent));
+        return;
+    }
+    let (id, flags, state) = (SpanId::from_bytes(rand::random()), parent.trace_flags(), parent.trace_state().clone());
+    let position = SpanContext::new(parent.trace_id(), id, flags, false, state);
+    span.with_subscriber(|(id, dispatch)| {
+        if let Some(span) = dispatch.downcast_ref::<Registry>().and_then(|registry| registry.span(id)) {
+            span.extensions_mut().replace(position);
+        }
+    });
+}
+
+/// Returns the position of a span in its trace; `None` outside a trace.
+fn position(span: &Span) -> Option<SpanContext> {
+    if export::is_exporting() {
+        let context = span.context();
+        return Some(context.span().span_context().clone()).filter(SpanContext::is_valid);
+    }
+    span.with_subscriber(|(id, dispatch)| kept_position(id, dispatch)).flatten()
+}
+
+/// Returns the position that is kept with a span, or with the nearest one around it that has one.
+fn kept_position(id: &Id, dispatch: &Dispatch) -> Option<SpanContext> {
+    let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
+    span.scope().find_map(|span| span.extensions().get::<SpanContext>().cloned())
 }
 
 /// Ids of trace and span of a log line.
@@ -129,19 +159,16 @@ pub(super) struct TraceIds {
 }
 
 /// Returns the ids of the current span; `None` outside a trace.
-pub(super) fn current_ids(dispatch: &Dispatch) -> Option<TraceIds> {
-    let id = Span::current().id()?;
-    let context = tracing_opentelemetry::get_otel_context(&id, dispatch)?;
-    let span = context.span();
-    let context = span.span_context();
-    let ids = || TraceIds { trace_id: context.trace_id().to_string(), span_id: context.span_id().to_string() };
-    context.is_valid().then(ids)
+pub(super) fn current_ids() -> Option<TraceIds> {
+    let position = position(&Span::current())?;
+    Some(TraceIds { trace_id: position.trace_id().to_string(), span_id: position.span_id().to_string() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const MALFORMED: [&str; 4] = ["", "x", "00-0-0-00", "00-00000000000000000000000000000000-0000000000000000-01"];
 
     #[test]
@@ -165,9 +192,31 @@ mod tests {
     }
 
     #[test]
+    fn without_an_exporter_spans_keep_the_trace_of_the_client() {
+        tracing::subscriber::with_default(Registry::default(), || {
+            let (client, other) = (remote(&TraceParent(SAMPLED)).unwrap(), tracing::info_span!("other"));
+            let span = tracing::info_span!("request");
+            continue_from(&span, SAMPLED);
+            let own = position(&span).unwrap();
+            assert_eq!((own.trace_id(), own.is_sampled()), (client.trace_id(), true));
+            assert_ne!(own.span_id(), client.span_id());
+            let inner = span.in_scope(|| tracing::info_span!("inner"));
+            assert_eq!(position(&inner), Some(own.clone()));
+            let ids = inner.in_scope(current_ids).unwrap();
+            assert_eq!((ids.trace_id, ids.span_id), (own.trace_id().to_string(), own.span_id().to_string()));
+            let text = inner.in_scope(trace_parent);
+            assert_eq!(remote(&TraceParent(&text)).map(|read| read.span_id()), Some(own.span_id()));
+            let mut sent = HeaderMap::new();
+            inner.in_scope(|| inject(&mut sent));
+            assert_eq!(sent[TRACE_PARENT], text.as_str());
+            assert!(position(&other).is_none() && !is_sampled());
+        });
+    }
+
+    #[test]
     fn the_text_of_a_trace_is_read() {
-        let context = remote("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-        assert!(context.is_valid() && context.is_sampled() && context.is_remote());
+        let context = remote(&TraceParent(SAMPLED)).unwrap();
+        assert!(context.is_sampled() && context.is_remote());
         assert_eq!(context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
     }
 }
