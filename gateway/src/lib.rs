@@ -37,21 +37,19 @@ mod telemetry;
 mod upstream;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use ferrite_kit::net::Listener;
 use ferrite_kit::server::{ListenerLimits, ListenerOptions, serve, serve_all, watch_readiness};
 use ferrite_kit::startup::{self, ServiceFuture, StartError};
-use ferrite_kit::telemetry::http_span;
 use ferrite_kit::{Clock, Lifecycle};
 use ferrite_proto::ServiceRole;
-use tower_http::catch_panic::CatchPanicLayer;
 
 pub use config::Config;
 use listeners::Transports;
 use state::AppState;
 
 pub use self::http::routes::{Capacity, Route};
-use self::http::{client_bounds, etag, https_redirect, middleware, redirect};
+use self::http::{https_redirect, middleware};
 
 /// Serves the API and git over HTTP on `listeners`, and git over SSH on the configured address, until `life` stops and the
 /// requests in flight are answered.
@@ -122,19 +120,12 @@ fn router(state: &AppState) -> Router {
     let api = state.api();
     let routes = api::router()
         .with_state(api.clone())
-        .layer(from_fn_with_state(api, api::write_json))
-        .layer(from_fn(etag::conditional))
-        .layer(from_fn_with_state(state.links.clone(), redirect::to_present_name))
         .merge(docs::router())
         .merge(git::router().with_state(state.git_http()))
         .fallback(middleware::unknown_path)
         .method_not_allowed_fallback(middleware::method_not_allowed)
-        .layer(CatchPanicLayer::custom(middleware::panic_response))
-        .layer(from_fn(http_span));
-    Router::new()
-        .fallback_service(routes)
-        .layer(from_fn_with_state(state.client_bounds.clone(), client_bounds::bound))
-        .layer(from_fn_with_state(state.middleware(), middleware::handle))
+        .layer(from_fn_with_state(api, api::respond));
+    Router::new().fallback_service(routes).layer(from_fn_with_state(state.middleware(), middleware::handle))
 }
 
 #[cfg(test)]

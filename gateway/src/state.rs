@@ -1,5 +1,6 @@
 //! Wiring: the clients and settings of the gateway, of which the state of each part is made.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferrite_kit::server::{ConnectionBounds, Transport, TrustedProxies, fit_descriptors};
@@ -117,12 +118,13 @@ impl AppState {
     }
 
     /// Returns the state of the middleware.
-    pub(crate) fn middleware(&self) -> MiddlewareState {
-        MiddlewareState {
+    pub(crate) fn middleware(&self) -> Arc<MiddlewareState> {
+        Arc::new(MiddlewareState {
             links: self.links.clone(),
             allow_query_token: self.allow_query_token,
             trusted_proxies: self.trusted_proxies.clone(),
-        }
+            client_bounds: self.client_bounds.clone(),
+        })
     }
 
     /// Returns the state of git over SSH.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use ferrite_kit::grpc::{ChannelCredentials, channel};
 use ferrite_kit::net::Address;
@@ -20,11 +20,11 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use prost::Message;
 use tower::ServiceExt;
 
-use crate::api::write_json;
+use crate::api::respond;
 use crate::blocking::BlockingPools;
 use crate::http::body_limits::BodyLimits;
 use crate::http::client_bounds::ClientBounds;
-use crate::http::{etag, json, middleware};
+use crate::http::{json, middleware};
 use crate::state::AppState;
 use crate::upstream::capabilities::CapabilitiesCache;
 use crate::upstream::clients::Clients;
@@ -308,9 +308,7 @@ fn layered() -> Router {
     let routes = Router::new()
         .route("/api/v1/list", get(|| async { json::ok(["<a>"]) }))
         .route("/api/v1/panic", get(panics))
-        .layer(from_fn_with_state(unreachable_services().api(), write_json))
-        .layer(from_fn(etag::conditional))
-        .layer(tower_http::catch_panic::CatchPanicLayer::custom(middleware::panic_response));
+        .layer(from_fn_with_state(unreachable_services().api(), respond));
     Router::new()
         .fallback_service(routes)
         .layer(from_fn_with_state(unreachable_services().middleware(), middleware::handle))

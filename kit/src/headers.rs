@@ -1,6 +1,6 @@
-//! Headers of requests: values that may come once, and entity tags.
+//! Headers of requests: values that may come once, entity tags, and the mark of gRPC.
 
-use http::header::AsHeaderName;
+use http::header::{AsHeaderName, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 
 /// A header that has several values and may have one only: proxies disagree on which of them counts.
@@ -15,6 +15,12 @@ pub fn single_header(headers: &HeaderMap, name: impl AsHeaderName) -> Result<Opt
     let mut values = headers.get_all(name).iter();
     let value = values.next();
     if values.next().is_some() { Err(RepeatedHeader) } else { Ok(value) }
+}
+
+/// Returns whether a request with these headers is a call over gRPC, by its content type.
+#[must_use]
+pub fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// Returns whether the values of `If-None-Match` have an entity tag, by the weak comparison of RFC 9110, section 13.1.2.

@@ -25,7 +25,7 @@
 //! 17. [`page`]: pages of lists
 //! 18. [`headers`]: headers of requests
 //! 19. [`text`]: characters that names and titles must not hold
-//! 20. [`Lifecycle`], [`report_panic`], [`Secret`], [`Clock`]
+//! 20. [`Lifecycle`], [`contain_panic`], [`Secret`], [`Clock`]
 
 pub mod auth;
 mod clock;
@@ -56,5 +56,5 @@ pub mod tls;
 
 pub use clock::{Clock, micros, timestamp};
 pub use lifecycle::Lifecycle;
-pub use panic::{panic_text, report_panic};
+pub use panic::{contain_panic, panic_text};
 pub use secret::{Secret, SecretFileError};

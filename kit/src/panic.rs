@@ -1,6 +1,9 @@
 //! Caught panics of requests: their text, and how they are reported.
 
 use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
 
 /// Returns the message of a caught panic.
 #[must_use]
@@ -9,10 +12,14 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// Logs and counts the caught panic of a request.
-pub fn report_panic(panic: &(dyn Any + Send)) {
-    tracing::error!(panic = panic_text(panic), "a request panicked");
-    metrics::counter!("ferrite_panics_total").increment(1);
+/// Waits for the response to a request. If `work` panics, that is logged and counted, and the response is `on_panic`.
+pub async fn contain_panic<T>(work: impl Future<Output = T>, on_panic: impl FnOnce() -> T) -> T {
+    // After a panic nothing uses what `work` held.
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
+        tracing::error!(panic = panic_text(&*panic), "a request panicked");
+        metrics::counter!("ferrite_panics_total").increment(1);
+        on_panic()
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! REST v1: one file per resource, each with its own routes.
 //!
 //! Order of the files: resources (`admin` uses `keys`, `orgs`, `repos` and `teams`) → `hook_owner` → `access`, `git_response`,
-//! `tracker`, `json_layer` → `state`, `operation`. Uses `auth`, `dto`, `upstream` and `http`.
+//! `tracker`, `response_layer` → `state`, `operation`. Uses `auth`, `dto`, `upstream` and `http`.
 
 mod access;
 mod accounts;
@@ -27,7 +27,6 @@ mod hooks;
 mod issue_labels;
 mod issue_tracker;
 mod issues;
-mod json_layer;
 mod keys;
 mod labels;
 mod markdown;
@@ -45,6 +44,7 @@ mod release_downloads;
 mod releases;
 mod repo_settings;
 mod repos;
+mod response_layer;
 mod starred;
 mod state;
 mod stores;
@@ -58,7 +58,7 @@ mod wiki_settings;
 
 use axum::Router;
 
-pub(crate) use self::json_layer::write_json;
+pub(crate) use self::response_layer::respond;
 pub(crate) use self::state::{ApiParts, ApiState};
 use crate::http::routes::Route;
 

@@ -1,6 +1,6 @@
 //! Bounds on what the clients of one address have at once: requests, and responses that they have not read.
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use ferrite_kit::server::{RequestCounts, ResponseMemory};
@@ -17,24 +17,28 @@ pub(crate) struct ClientBounds {
     pub(crate) responses: ResponseMemory,
 }
 
-/// Counts a request and its response until the client has taken it. Beyond a bound, the client is told to come back later.
-pub(crate) async fn bound(State(bounds): State<ClientBounds>, request: Request, next: Next) -> Response {
-    let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
-    let Some(permit) = bounds.requests.admit(address) else {
-        metrics::counter!("ferrite_requests_refused_total", "reason" => "address").increment(1);
-        return ApiError::busy("too many requests of one address at once").into_response();
-    };
-    let version = request.version();
-    let response = next.run(request).await;
-    match bounds.responses.hold(address, version, response) {
-        Ok(mut response) => {
-            response.extensions_mut().insert(permit);
-            response
-        }
-        Err(full) => {
-            metrics::counter!("ferrite_waiting_responses_refused_total").increment(1);
-            let message = format!("{} bytes of responses wait to be read, try again when they are", full.held_bytes);
-            ApiError::busy(message).into_response()
+impl ClientBounds {
+    /// Hands a request to `next`, and counts it and its response until the client has taken that. Beyond a bound, the client is told to
+    /// come back later.
+    pub(crate) async fn run(&self, request: Request, next: Next) -> Response {
+        let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
+        let Some(permit) = self.requests.admit(address) else {
+            metrics::counter!("ferrite_requests_refused_total", "reason" => "address").increment(1);
+            return ApiError::busy("too many requests of one address at once").into_response();
+        };
+        let version = request.version();
+        let response = next.run(request).await;
+        match self.responses.hold(address, version, response) {
+            Ok(mut response) => {
+                response.extensions_mut().insert(permit);
+                response
+            }
+            Err(full) => {
+                metrics::counter!("ferrite_waiting_responses_refused_total").increment(1);
+                let message =
+                    format!("{} bytes of responses wait to be read, try again when they are", full.held_bytes);
+                ApiError::busy(message).into_response()
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Middleware around the whole router: request ids, internal headers, normalized paths, and the bodies of errors.
+//! Middleware around the whole router: request ids, internal headers, the bounds of clients, normalized paths, and the bodies of errors.
 //!
-//! Not here: credentials, and everything that only some routes need.
+//! Not here: credentials, and what needs to know the route.
 
-use std::any::Any;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -16,6 +16,7 @@ use ferrite_proto::metadata;
 use http_body::Body as _;
 
 use super::client_address::{ClientAddress, client_address, resolve};
+use super::client_bounds::ClientBounds;
 use super::error::{ApiError, render};
 use super::path::decode;
 use super::query_token::take_token_from_query;
@@ -30,8 +31,8 @@ const API_PREFIX: &str = "/api/v1";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadRequest;
 
-/// State of the middleware; cheap to clone.
-#[derive(Clone, Debug)]
+/// State of the middleware.
+#[derive(Debug)]
 pub(crate) struct MiddlewareState {
     /// Links inside error bodies.
     pub(crate) links: Links,
@@ -39,10 +40,12 @@ pub(crate) struct MiddlewareState {
     pub(crate) allow_query_token: bool,
     /// Proxies whose word about their clients is believed.
     pub(crate) trusted_proxies: TrustedProxies,
+    /// Counts of what the clients of each address have at once.
+    pub(crate) client_bounds: ClientBounds,
 }
 
 /// Gives a request its id and the address of its client, normalizes its path, and completes the response.
-pub(crate) async fn handle(State(state): State<MiddlewareState>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn handle(State(state): State<Arc<MiddlewareState>>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     strip_internal_headers(request.headers_mut());
     request.headers_mut().insert(REQUEST_ID, id.clone());
@@ -56,7 +59,7 @@ pub(crate) async fn handle(State(state): State<MiddlewareState>, mut request: Re
     let is_api =
         request.uri().path().strip_prefix(API_PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let response =
-        if is_api { handle_api(state.allow_query_token, request, next).await } else { next.run(request).await };
+        if is_api { handle_api(&state, request, next).await } else { state.client_bounds.run(request, next).await };
     let mut response = render(response, &state.links);
     if is_head && is_api {
         response = without_body(response);
@@ -69,7 +72,7 @@ pub(crate) async fn handle(State(state): State<MiddlewareState>, mut request: Re
     response
 }
 
-async fn handle_api(allow_query_token: bool, mut request: Request, next: Next) -> Response {
+async fn handle_api(state: &MiddlewareState, mut request: Request, next: Next) -> Response {
     match *request.method() {
         Method::OPTIONS => return StatusCode::OK.into_response(),
         // Handled as GET, for the same headers and the same tag; `handle` drops the body.
@@ -79,12 +82,12 @@ async fn handle_api(allow_query_token: bool, mut request: Request, next: Next) -
         }
         _ => {}
     }
-    take_token_from_query(&mut request, allow_query_token);
+    take_token_from_query(&mut request, state.allow_query_token);
     match normalize_uri(request.method(), request.uri()) {
         Some(uri) => *request.uri_mut() = uri,
         None => return ApiError::not_found("not found").into_response(),
     }
-    next.run(request).await
+    state.client_bounds.run(request, next).await
 }
 
 /// Returns the URI without a slash at the end of its path; `None` for a path with empty or dot segments, encoded ones too.
@@ -163,13 +166,6 @@ pub(crate) async fn unknown_path() -> ApiError {
 /// Answers a request whose path has a route, but not for its method.
 pub(crate) async fn method_not_allowed() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
-}
-
-/// Answers a request whose handler panicked.
-#[expect(clippy::needless_pass_by_value, reason = "the signature is the panic layer's")]
-pub(crate) fn panic_response(panic: Box<dyn Any + Send>) -> Response {
-    ferrite_kit::report_panic(&*panic);
-    ApiError::internal().into_response()
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! HTTP on the client's side: requests, JSON bodies, queries, pages, routes and errors of the API. Lowest room, beside
 //! `upstream`.
 //!
-//! Order of the files, each using those to its right: `middleware` → `query_token`, `client_address`, `error`; `client_bounds` → `client_address`, `error`; `https_redirect`;
-//! `middleware` → `unread_body`;
-//! `etag`, `redirect` → `error`; `upload` → `body_limits` → `shares`; `body` → `fields` → `json_value`, `body_limits`, `duration` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here:
-//! the operations, and the services that carry them out.
+//! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
+//! `client_address`, `error`; `https_redirect`; `redirect` → `error`; `etag`; `upload` → `body_limits` → `shares`; `body` → `fields` →
+//! `json_value`, `body_limits`, `duration` → `error` → `json`; `page` → `query` → `fields`, `path`. Not here: the operations, and the services
+//! that carry them out.
 
 pub(crate) mod body;
 pub(crate) mod body_limits;

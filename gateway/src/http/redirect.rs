@@ -2,25 +2,27 @@
 //!
 //! Not here: the right to learn that name, which repo-svc decides; a caller without it gets the 404 of a missing repository.
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::MatchedPath;
 use axum::http::header::{CACHE_CONTROL, LOCATION};
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::error::{ApiError, PresentName};
 use ferrite_rest::links::Links;
 
-/// Middleware that turns the error for a former name into a redirect: 301 for reads, and 307 for other methods, whose clients repeat
-/// method and body. A route without a repository in its path keeps the error.
-pub(crate) async fn to_present_name(State(links): State<Links>, request: Request, next: Next) -> Response {
-    let template = request.extensions().get::<MatchedPath>().cloned();
-    let (method, uri) = (request.method().clone(), request.uri().clone());
-    let response = next.run(request).await;
+/// Turns the error for a former name into a redirect: 301 for reads, and 307 for other methods, whose clients repeat method and body. A
+/// route without a repository in its `template` keeps the error, and other responses stay as they are.
+pub(crate) fn to_present_name(
+    links: &Links,
+    template: Option<&MatchedPath>,
+    method: &Method,
+    uri: &Uri,
+    response: Response,
+) -> Response {
     let moved = response.extensions().get::<ApiError>().and_then(ApiError::moved_to);
     let path = moved.zip(template).and_then(|(name, template)| present_path(template.as_str(), uri.path(), name));
-    match path.and_then(|path| location(&links, &path, &uri)) {
-        Some(location) => redirect(&method, location),
+    match path.and_then(|path| location(links, &path, uri)) {
+        Some(location) => redirect(method, location),
         None => response,
     }
 }

@@ -1,11 +1,8 @@
-//! The middleware that authenticates requests, and its cache of verified grants.
+//! The authentication of requests before a service gets them, and its cache of verified grants.
 //!
 //! Not here: which operations a caller may do. [`Access`](super::Access) checks the grant for the operation.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -18,14 +15,13 @@ use ferrite_proto::metadata;
 use http::{HeaderMap, HeaderValue};
 use moka::Expiry;
 use moka::sync::Cache;
-use tower::{Layer, Service};
 
 use super::caller::Caller;
 use super::error::AuthError;
 use super::token_hash::TokenHash;
 use super::token_validator::TokenValidator;
 use crate::clock::Clock;
-use crate::headers::single_header;
+use crate::headers::{is_grpc, single_header};
 use crate::secret::Secret;
 use crate::service_key::ServiceVerifier;
 
@@ -36,8 +32,8 @@ const MAX_LOGGED_OPERATION_CHARS: usize = 100;
 /// Path prefixes that need no credentials: health checks and reflection.
 const PUBLIC_PREFIXES: &[&str] = &["/grpc.health.v1.Health/", "/grpc.reflection."];
 
-/// Middleware that verifies every credential of a request before the request reaches a service. A request is refused if one of its
-/// credentials is not valid, even if another one is, and if it has none.
+/// Verifies every credential of a request before the request reaches a service. A request is refused if one of its credentials is not
+/// valid, even if another one is, and if it has none. Clones share the cache.
 #[derive(Clone)]
 pub struct AuthLayer(Arc<Inner>);
 
@@ -66,7 +62,7 @@ impl Expiry<TokenHash, (Arc<Grant>, u64)> for UntilExpiry {
 }
 
 impl AuthLayer {
-    /// Returns a layer that accepts access tokens, grants and service tokens.
+    /// Returns one that accepts access tokens, grants and service tokens.
     #[must_use]
     pub fn new(
         tokens: TokenValidator,
@@ -76,6 +72,24 @@ impl AuthLayer {
     ) -> Self {
         let grants = Cache::builder().max_capacity(MAX_CACHED_GRANTS).expire_after(UntilExpiry(clock.clone())).build();
         Self(Arc::new(Inner { tokens, verifier, service_verifier, clock, grants }))
+    }
+
+    /// Verifies the credentials of `request` and gives it its [`Caller`]. Health checks and reflection need none.
+    ///
+    /// # Errors
+    /// The response to a request that is refused: a gRPC status, or to plain HTTP a 401, 403 or 503.
+    pub async fn admit(&self, request: &mut Request) -> Result<(), Response> {
+        let path = request.uri().path();
+        if PUBLIC_PREFIXES.iter().any(|prefix| path.starts_with(prefix)) {
+            return Ok(());
+        }
+        let operation = path.trim_start_matches('/').to_owned();
+        let authenticated = self.authenticate(request.headers()).await;
+        let admitted = authenticated
+            .and_then(|caller| self.check_service(&caller, &operation).map(|()| Caller { operation, ..caller }));
+        let caller = admitted.map_err(|error| refusal(request.headers(), error))?;
+        request.extensions_mut().insert(caller);
+        Ok(())
     }
 
     /// Verifies the credentials in `headers`.
@@ -147,62 +161,9 @@ fn bearer(value: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token")).then(|| token.trim())
 }
 
-impl<S> Layer<S> for AuthLayer {
-    type Service = Authenticated<S>;
-
-    fn layer(&self, inner: S) -> Authenticated<S> {
-        Authenticated { inner, layer: self.clone() }
-    }
-}
-
-/// The service that [`AuthLayer`] wraps around another.
-#[derive(Clone, Debug)]
-pub struct Authenticated<S> {
-    inner: S,
-    layer: AuthLayer,
-}
-
-impl<S> Service<Request> for Authenticated<S>
-where
-    S: Service<Request, Response = Response> + Clone + Send + 'static,
-    S::Future: Send,
-{
-    type Response = Response;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, S::Error>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request) -> Self::Future {
-        let layer = self.layer.clone();
-        let clone = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, clone);
-        Box::pin(async move {
-            if !PUBLIC_PREFIXES.iter().any(|prefix| request.uri().path().starts_with(prefix)) {
-                let operation = request.uri().path().trim_start_matches('/').to_owned();
-                let authenticated = layer.authenticate(request.headers()).await;
-                let admitted = authenticated.and_then(|caller| {
-                    layer.check_service(&caller, &operation).map(|()| Caller { operation, ..caller })
-                });
-                match admitted {
-                    Ok(caller) => drop(request.extensions_mut().insert(caller)),
-                    Err(error) => return Ok(refuse(&request, error)),
-                }
-            }
-            inner.call(request).await
-        })
-    }
-}
-
 /// Returns a gRPC status for a gRPC request, and a plain 401, 403 or 503 for an HTTP request on the same port.
-fn refuse(request: &Request, error: AuthError) -> Response {
-    let is_grpc = request
-        .headers()
-        .get(http::header::CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
-    if is_grpc {
+fn refusal(headers: &HeaderMap, error: AuthError) -> Response {
+    if is_grpc(headers) {
         return tonic::Status::from(error).into_http();
     }
     let status = match error.kind() {

@@ -2,23 +2,22 @@
 //!
 //! Not here: connections. The router that this module builds is served by [`serve`](super::serve).
 
-use std::any::Any;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{Next, from_fn};
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tonic::Status;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
-use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::auth::AuthLayer;
 use crate::grpc::call_deadline;
+use crate::headers::is_grpc;
 use crate::lifecycle::Lifecycle;
-use crate::panic::report_panic;
-use crate::telemetry::grpc_span;
+use crate::panic::contain_panic;
+use crate::telemetry::request_span;
 
 /// Largest gRPC message that a service accepts, unless it sets its own limit.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
@@ -100,37 +99,36 @@ impl GrpcServer {
         self.routes.add_service(descriptors().build_v1().expect("the descriptors are compiled in"));
         // For clients that do not speak the first version, such as Python's.
         self.routes.add_service(descriptors().build_v1alpha().expect("the descriptors are compiled in"));
-        self.routes
-            .routes()
-            .into_axum_router()
-            .layer(from_fn(deadline))
-            .layer(CatchPanicLayer::custom(contain_grpc_panic))
-            .merge(extra)
-            .layer(auth)
-            // Panics of the plain routes and of the layers above.
-            .layer(CatchPanicLayer::custom(contain_panic))
-            .layer(from_fn(grpc_span))
+        self.routes.routes().into_axum_router().merge(extra).layer(from_fn_with_state(auth, serve_request))
     }
 }
 
-/// Ends a call at the deadline of its client (`grpc-timeout`) or at [`SERVER_DEADLINE`], whichever is earlier. Calls that copy a repository
-/// may take longer.
-async fn deadline(request: Request, next: Next) -> Response {
+/// Middleware of all routes; a single one, because axum clones each layer with all those inside of it for every request.
+async fn serve_request(State(auth): State<AuthLayer>, request: Request, next: Next) -> Response {
+    let is_grpc = is_grpc(request.headers());
+    let on_panic = move || {
+        if is_grpc {
+            Status::internal("internal error").into_http()
+        } else {
+            http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    };
+    let handle = |request| contain_panic(serve_authenticated(auth, request, next, is_grpc), on_panic);
+    request_span(request, handle).await
+}
+
+/// Serves a request whose credentials are valid. A call ends at the deadline of its client (`grpc-timeout`) or at [`SERVER_DEADLINE`],
+/// whichever is earlier; calls that copy a repository may take longer.
+async fn serve_authenticated(auth: AuthLayer, mut request: Request, next: Next, is_grpc: bool) -> Response {
+    if let Err(refusal) = auth.admit(&mut request).await {
+        return refusal;
+    }
+    if !is_grpc {
+        return next.run(request).await;
+    }
     let limit = call_deadline(&request, SERVER_DEADLINE);
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => Status::deadline_exceeded("deadline exceeded").into_http(),
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the signature is the panic layer's")]
-fn contain_grpc_panic(panic: Box<dyn Any + Send>) -> Response {
-    report_panic(&*panic);
-    Status::internal("internal error").into_http()
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the signature is the panic layer's")]
-fn contain_panic(panic: Box<dyn Any + Send>) -> Response {
-    report_panic(&*panic);
-    http::StatusCode::INTERNAL_SERVER_ERROR.into_response()
 }

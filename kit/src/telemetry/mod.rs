@@ -30,7 +30,8 @@ use crate::config::TelemetryArgs;
 pub(crate) use client::ClientCall;
 pub use metric::{Metric, MetricKind};
 pub use recorder::{collect_process_metrics, describe};
-pub use server::{grpc_span, http_span};
+pub use server::http_span;
+pub(crate) use server::request_span;
 pub use trace::{continue_from, continued_span, inject, is_sampled, link_to, trace_parent};
 
 /// Longest time for the export of the last spans when a process stops.

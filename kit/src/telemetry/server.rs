@@ -1,4 +1,4 @@
-//! Middleware that gives every request its span, and counts it by operation.
+//! The span of every request, and its count by operation.
 //!
 //! Not here: the names of operations, which are in `operation`.
 
@@ -6,20 +6,32 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::middleware::Next;
 use axum::response::Response;
 use http::HeaderMap;
 use tonic::Code;
 use tracing::{Instrument, Span, field};
 
+use super::export::is_exporting;
 use super::observed_body::{CallEnd, ObservedBody, status_of};
 use super::operation::{UNMATCHED, grpc_status, http_operation, http_status, is_fault, rpc_method};
 use super::trace::continue_trace;
 
-/// Middleware for `axum::middleware::from_fn` that records a span and metrics for every gRPC call, and for every other request of the
-/// same listener as [`http_span`] does.
-pub async fn grpc_span(request: Request, next: Next) -> Response {
-    let Some(method) = rpc_method(request.uri().path()) else { return http_span(request, next).await };
+/// Handles a request to a server of gRPC by `handle`, with a span and metrics: a call by its method, and any other request of the same
+/// listener as [`http_span`] does.
+pub(crate) async fn request_span<F>(request: Request, handle: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
+    match rpc_method(request.uri().path()) {
+        Some(method) => rpc_span(method, request, handle).await,
+        None => http_span(request, handle).await,
+    }
+}
+
+async fn rpc_span<F>(method: &'static str, request: Request, handle: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     let span = tracing::info_span!(
         "rpc",
         otel.name = method,
@@ -34,7 +46,7 @@ pub async fn grpc_span(request: Request, next: Next) -> Response {
     let call = ServedCall { method, span: span.clone(), started: Instant::now() };
     // A request that is dropped, because its client went away, is counted by the drop of this guard.
     let pending = Pending(Some(call));
-    let response = next.run(request).instrument(span).await;
+    let response = handle(request).instrument(span).await;
     let Some(call) = pending.done() else { return response };
     // A response that consists of headers only has its status there, any other one in its trailers.
     match status_of(response.headers()) {
@@ -57,9 +69,11 @@ struct ServedCall {
 impl CallEnd for ServedCall {
     fn end(self, code: Code) {
         let (method, status, elapsed) = (self.method, grpc_status(code), self.started.elapsed());
-        self.span.record("rpc.status", status);
-        if is_fault(code) {
-            self.span.record("otel.status_code", "ERROR");
+        if is_exporting() {
+            self.span.record("rpc.status", status);
+            if is_fault(code) {
+                self.span.record("otel.status_code", "ERROR");
+            }
         }
         metrics::counter!("ferrite_grpc_server_requests_total", "operation" => method, "status" => status).increment(1);
         metrics::histogram!("ferrite_grpc_server_request_duration_seconds", "operation" => method).record(elapsed);
@@ -85,9 +99,12 @@ impl Drop for Pending {
     }
 }
 
-/// Middleware for `axum::middleware::from_fn` that records a span and metrics for every HTTP request, named by the route template. It
-/// must be added by `Router::layer` after the routes.
-pub async fn http_span(request: Request, next: Next) -> Response {
+/// Handles an HTTP request by `handle`, with a span and metrics that are named by the route template. The request must have been routed:
+/// the caller is a layer that was added by `Router::layer` after the routes.
+pub async fn http_span<F>(request: Request, handle: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     let route = request.extensions().get::<MatchedPath>().map_or(UNMATCHED, MatchedPath::as_str);
     let operation = http_operation(request.method(), route);
     let span = tracing::info_span!(
@@ -95,7 +112,7 @@ pub async fn http_span(request: Request, next: Next) -> Response {
         otel.name = operation,
         otel.kind = "server",
         otel.status_code = field::Empty,
-        http.request.method = %request.method(),
+        http.request.method = request.method().as_str(),
         http.route = operation.split_once(' ').map_or(UNMATCHED, |(_, route)| route),
         http.response.status_code = field::Empty,
         request.id = text_of(request.headers(), ferrite_proto::metadata::REQUEST_ID),
@@ -104,11 +121,13 @@ pub async fn http_span(request: Request, next: Next) -> Response {
     );
     continue_trace(&span, request.headers());
     let started = Instant::now();
-    let response = next.run(request).instrument(span.clone()).await;
+    let response = handle(request).instrument(span.clone()).await;
     let (elapsed, status) = (started.elapsed(), http_status(response.status()));
-    span.record("http.response.status_code", response.status().as_u16());
-    if response.status().is_server_error() {
-        span.record("otel.status_code", "ERROR");
+    if is_exporting() {
+        span.record("http.response.status_code", response.status().as_u16());
+        if response.status().is_server_error() {
+            span.record("otel.status_code", "ERROR");
+        }
     }
     metrics::counter!("ferrite_http_server_requests_total", "operation" => operation, "status" => status).increment(1);
     metrics::histogram!("ferrite_http_server_request_duration_seconds", "operation" => operation).record(elapsed);

@@ -238,7 +238,10 @@ async fn the_trace_of_a_client_is_passed_on_without_an_exporter() {
         client.clone().get_repository(get(FINE)).await.unwrap();
         "ok"
     };
-    let router = Router::new().route("/x", get_route(handler)).layer(axum::middleware::from_fn(telemetry::http_span));
+    let span = axum::middleware::from_fn(|request: axum::extract::Request, next: axum::middleware::Next| {
+        telemetry::http_span(request, |request| next.run(request))
+    });
+    let router = Router::new().route("/x", get_route(handler)).layer(span);
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let request = http::Request::get("/x").header("traceparent", format!("00-{trace}-b7ad6b7169203331-01"));
     let response = router.oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap();

@@ -1,16 +1,21 @@
-//! The layer that writes JSON responses: small ones at once, large ones on a blocking thread, and none above the budget.
+//! The layer around all routes: the span of a request, its panics, and what completes its response. JSON is written here: small
+//! responses at once, large ones on a blocking thread, and none above the budget.
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::IF_NONE_MATCH;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use ferrite_kit::contain_panic;
+use ferrite_kit::telemetry::http_span;
 use serde::Serialize;
 
 use super::state::ApiState;
 use crate::http::error::{ApiError, FieldError};
-use crate::http::etag::BodyTag;
+use crate::http::etag::{self, BodyTag};
 use crate::http::json::{self, OverBudget, Unwritten};
+use crate::http::redirect;
 
 /// Most bytes of a response that is written without a change of threads.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
@@ -21,26 +26,33 @@ struct Truncated {
     truncated: bool,
 }
 
-/// Middleware that writes the value of a response.
-pub(crate) async fn write_json(State(api): State<ApiState>, request: Request, next: Next) -> Response {
-    let is_read = request.method() == Method::GET;
+/// Middleware of all routes; a single one, because axum clones each layer with all those inside of it for every request.
+pub(crate) async fn respond(State(api): State<ApiState>, request: Request, next: Next) -> Response {
+    let on_panic = || ApiError::internal().into_response();
+    http_span(request, |request| contain_panic(complete(api, request, next), on_panic)).await
+}
+
+/// Makes the response of a handler: writes its JSON, with a tag if it is read, and sends requests by a former name of a repository on.
+async fn complete(api: ApiState, request: Request, next: Next) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let template = request.extensions().get::<MatchedPath>().cloned();
+    let if_none_match: Vec<_> = request.headers().get_all(IF_NONE_MATCH).iter().cloned().collect();
     let mut response = next.run(request).await;
-    let Some(unwritten) = response.extensions_mut().remove::<Unwritten>() else { return response };
+    let Some(unwritten) = response.extensions_mut().remove::<Unwritten>() else {
+        return redirect::to_present_name(&api.links, template.as_ref(), &method, &uri, response);
+    };
+    let is_read = method == Method::GET;
     match bytes(&api, &unwritten).await {
-        Ok((bytes, tag)) => {
-            if let Some(tag) = tag {
-                response.extensions_mut().insert(tag);
-            }
-            *response.body_mut() = Body::from(bytes);
-            response
+        Ok((bytes, tag)) if is_read && response.status() == StatusCode::OK => {
+            etag::conditional(response, bytes, tag, &if_none_match)
         }
+        Ok((bytes, _)) => response.map(|_| Body::from(bytes)),
         Err(error) if is_read => error.into_response(),
         // The client must learn that the write is done, also when the threads are busy or its result is too large.
         Err(_) => {
             let written = unwritten.write(api.max_response_bytes);
             let bytes = written.unwrap_or_else(|OverBudget| json::encode(&Truncated { truncated: true }));
-            *response.body_mut() = Body::from(bytes);
-            response
+            response.map(|_| Body::from(bytes))
         }
     }
 }
