@@ -14,8 +14,9 @@ use tower::Service;
 use tracing::Instrument;
 
 use super::channel_credentials::ChannelCredentials;
+use super::connection::{CallError, CallResult};
 use super::discovery::{Discovery, Resolver, system_resolver};
-use super::replicas::{CallResult, ReplicaSet};
+use super::replicas::ReplicaSet;
 use super::retry;
 use crate::net::ServiceAddresses;
 use crate::telemetry::{self, ClientCall};
@@ -65,7 +66,7 @@ pub(super) fn channel_with_resolver(
 
 impl Service<Request<Body>> for Channel {
     type Response = http::Response<Body>;
-    type Error = tonic::transport::Error;
+    type Error = CallError;
     type Future = Pin<Box<dyn Future<Output = CallResult> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {

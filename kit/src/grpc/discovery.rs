@@ -16,7 +16,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::channel_credentials::ChannelCredentials;
-use super::replicas::{Health, Replica, ReplicaSet, Target};
+use super::connection::Target;
+use super::replicas::{Health, Replica, ReplicaSet};
 use crate::net::ServiceAddresses;
 
 /// Most replicas of one service that a process uses.
@@ -161,7 +162,7 @@ impl Discovery {
 
 /// Returns how a replica does; `None` if it does not answer in time.
 async fn health_of(replica: &Replica) -> Option<Health> {
-    let mut client = HealthClient::new(replica.connection());
+    let mut client = HealthClient::new(replica.connection().clone());
     let question = client.check(HealthCheckRequest::default());
     match tokio::time::timeout(PROBE_TIMEOUT, question).await {
         Err(_) => None,

@@ -5,6 +5,7 @@
 
 mod channel;
 mod channel_credentials;
+mod connection;
 mod discovery;
 mod repeatable_body;
 mod replicas;
@@ -15,19 +16,8 @@ mod timeout;
 #[cfg(test)]
 mod tests;
 
-use std::error::Error;
-
 pub use channel::{Channel, channel};
 pub use channel_credentials::ChannelCredentials;
+pub use connection::CallError;
 pub use store_channel::{StoreChannel, for_store};
 pub(crate) use timeout::call_deadline;
-
-/// Returns the first error of type `E` in the chain of an error and its causes.
-fn find_cause<'a, E: Error + 'static>(mut error: &'a (dyn Error + 'static)) -> Option<&'a E> {
-    loop {
-        match error.downcast_ref() {
-            Some(found) => return Some(found),
-            None => error = error.source()?,
-        }
-    }
-}

@@ -3,47 +3,24 @@
 //! A library's balancer (`tower`, and `tonic`'s channels over it) takes a service for ready until it says otherwise. A connection that
 //! is made when it is needed says so with the failure of a call, and has no call in flight then: a dead replica would draw all of them.
 //!
-//! Not here: looking for replicas and asking how they do (`discovery`), and the repetition of calls (`retry`).
+//! Not here: looking for replicas and asking how they do (`discovery`), the repetition of calls (`retry`), and connections.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::{Request, Response, Uri};
-use hyper_util::rt::TokioIo;
+use http::Request;
 use tokio::sync::{Notify, watch};
+use tonic::Status;
 use tonic::body::Body;
-use tonic::transport::Endpoint;
-use tonic::{ConnectError, Status};
-use tower::{ServiceExt, service_fn};
 
 use super::channel_credentials::ChannelCredentials;
-use super::find_cause;
-use super::timeout::LONG_DEADLINE;
-use crate::net::{Address, Stream};
+use super::connection::{CallError, CallResult, Connection, Target};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Connections to one replica. A single HTTP/2 connection is the first bottleneck under load.
 const CONNECTIONS_PER_REPLICA: usize = 2;
-/// Silence on a connection after which the replica is asked for a sign of life, and the time that it has for it. After both the calls on
-/// the connection fail. Over a Unix socket there is no network that could swallow packets, only a busy processor.
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
-const LOCAL_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
-const LOCAL_KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time that a call waits until the host name of a service is resolved for the first time.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The result of a call: a response, which may carry the status of an error, or a failure of the connection.
-pub(super) type CallResult = Result<Response<Body>, tonic::transport::Error>;
-
-/// Where a replica is: an address of the settings, and one of those that its host name stands for, if it has one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) address: Address,
-    pub(super) socket: Option<SocketAddr>,
-}
 
 /// How a replica does, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +38,7 @@ pub(super) enum Health {
 #[derive(Debug)]
 pub(super) struct Replica {
     pub(super) target: Target,
-    connections: Vec<tonic::transport::Channel>,
+    connections: Vec<Connection>,
     next: AtomicUsize,
     in_flight: AtomicUsize,
     health: watch::Sender<Health>,
@@ -79,22 +56,22 @@ impl Drop for InFlight<'_> {
 impl Replica {
     /// Returns a replica without a connection; its first call opens one.
     pub(super) fn new(target: Target, credentials: Option<&ChannelCredentials>) -> Self {
-        let connections = (0..CONNECTIONS_PER_REPLICA).map(|_| connection(&target, credentials.cloned())).collect();
+        let connection = |_| Connection::new(target.clone(), credentials.cloned());
+        let connections = (0..CONNECTIONS_PER_REPLICA).map(connection).collect();
         let (next, in_flight) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Self { target, connections, next, in_flight, health: watch::Sender::new(Health::Unknown) }
     }
 
     /// Returns one of the connections, in turn.
-    pub(super) fn connection(&self) -> tonic::transport::Channel {
-        let index = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
-        self.connections[index].clone()
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connections[self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len()]
     }
 
     /// Makes a call.
     pub(super) async fn send(&self, request: Request<Body>) -> CallResult {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let _in_flight = InFlight(&self.in_flight);
-        self.connection().oneshot(request).await
+        self.connection().send(request).await
     }
 
     /// Makes a call that may be repeated elsewhere. Returns `None` if the replica is found to be unreachable before it answers.
@@ -221,8 +198,8 @@ impl ReplicaSet {
     }
 
     /// Notes that a call of `replica` failed with `error`. A replica that takes no connection gets no call until it answers again.
-    pub(super) fn note_failure(&self, replica: &Replica, error: &tonic::transport::Error) {
-        if self.is_several() && find_cause::<ConnectError>(error).is_some() {
+    pub(super) fn note_failure(&self, replica: &Replica, error: &CallError) {
+        if self.is_several() && matches!(error, CallError::Connect(_)) {
             replica.set_health(Health::Unreachable);
         }
         self.look.notify_one();
@@ -231,40 +208,4 @@ impl ReplicaSet {
 
 fn is_in(tried: &[Arc<Replica>], replica: &Arc<Replica>) -> bool {
     tried.iter().any(|other| Arc::ptr_eq(other, replica))
-}
-
-fn connection(target: &Target, credentials: Option<ChannelCredentials>) -> tonic::transport::Channel {
-    // The host is for the `:authority` header only: the connector dials the target.
-    let authority = match &target.address {
-        Address::Tcp(authority) => format!("http://{authority}"),
-        Address::Unix(_) => "http://localhost".to_owned(),
-    };
-    let (interval, timeout) = match &target.address {
-        Address::Tcp(_) => (KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT),
-        Address::Unix(_) => (LOCAL_KEEP_ALIVE_INTERVAL, LOCAL_KEEP_ALIVE_TIMEOUT),
-    };
-    let target = target.clone();
-    Endpoint::try_from(authority)
-        .unwrap_or_else(|_| Endpoint::from_static("http://localhost"))
-        .connect_timeout(CONNECT_TIMEOUT)
-        // The deadline of each call is that of `retry`, which is this one or earlier.
-        .timeout(LONG_DEADLINE)
-        .http2_keep_alive_interval(interval)
-        .keep_alive_timeout(timeout)
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(1024 * 1024)
-        .initial_connection_window_size(4 * 1024 * 1024)
-        .connect_with_connector_lazy(service_fn(move |_: Uri| {
-            let (target, credentials) = (target.clone(), credentials.clone());
-            async move { connect(&target, credentials.as_ref()).await.map(TokioIo::new) }
-        }))
-}
-
-async fn connect(target: &Target, credentials: Option<&ChannelCredentials>) -> std::io::Result<Stream> {
-    match (target.socket, credentials) {
-        (Some(socket), Some(credentials)) => credentials.connect_to(&target.address, socket).await,
-        (Some(socket), None) => target.address.connect_to(socket, None).await,
-        (None, Some(credentials)) => credentials.connect(&target.address).await,
-        (None, None) => target.address.connect().await,
-    }
 }

@@ -14,12 +14,12 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use rand::Rng;
+use tonic::Status;
 use tonic::body::Body;
-use tonic::{Status, TimeoutExpired};
 
-use super::find_cause;
+use super::connection::{CallError, CallResult};
 use super::repeatable_body::RepeatableBody;
-use super::replicas::{CallResult, Replica, ReplicaSet};
+use super::replicas::{Replica, ReplicaSet};
 use super::timeout::call_deadline;
 use crate::telemetry::ClientCall;
 
@@ -45,11 +45,8 @@ pub(super) async fn call(replicas: &ReplicaSet, request: Request<Body>) -> CallR
     let attempts = async {
         if is_idempotent { send_with_retries(replicas, request).await } else { send_once(replicas, request).await }
     };
-    match tokio::time::timeout(deadline, attempts).await {
-        Ok(Err(error)) if is_timeout(&error) => Ok(deadline_exceeded()),
-        Ok(result) => result,
-        Err(_) => Ok(deadline_exceeded()),
-    }
+    let late = |_| Ok(Status::deadline_exceeded("deadline exceeded").into_http());
+    tokio::time::timeout(deadline, attempts).await.unwrap_or_else(late)
 }
 
 /// Returns whether the method at `path` begins with an idempotent verb.
@@ -60,19 +57,11 @@ fn is_idempotent(path: &str) -> bool {
     IDEMPOTENT_VERBS.iter().any(|verb| method.strip_prefix(verb).is_some_and(is_verb))
 }
 
-/// Returns the response to a call past its deadline, whether the timeout below or the one of the transport ended it.
-fn deadline_exceeded() -> Response<Body> {
-    Status::deadline_exceeded("deadline exceeded").into_http()
-}
-
-fn is_timeout(error: &(dyn Error + 'static)) -> bool {
-    find_cause::<TimeoutExpired>(error).is_some()
-}
-
 /// Returns whether the service has not begun with the call: it said that it takes no more of them on the connection, and which were the
 /// last (RFC 9113, section 6.8), or refused this one (section 8.7).
-fn is_not_begun(error: &(dyn Error + 'static)) -> bool {
-    find_cause::<h2::Error>(error).is_some_and(|error| {
+fn is_not_begun(error: &CallError) -> bool {
+    let mut causes = std::iter::successors(error.source(), |cause| (**cause).source());
+    causes.find_map(|cause| cause.downcast_ref::<h2::Error>()).is_some_and(|error| {
         let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
         let is_stopped = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
         error.is_remote() && (is_refused || is_stopped)
@@ -96,7 +85,7 @@ async fn send_once(replicas: &ReplicaSet, request: Request<Body>) -> CallResult 
         replicas.note_failure(&replica, error);
         tried.push(replica);
         let is_safe = body.is_unsent() || (is_not_begun(error) && body.is_whole());
-        if !is_safe || is_timeout(error) {
+        if !is_safe {
             return result;
         }
         if tried.len() >= MAX_TRIED_AT_ONCE || !replicas.has_other(&tried) {

@@ -13,6 +13,7 @@ use tower::Service;
 
 use super::channel::{Channel, channel};
 use super::channel_credentials::ChannelCredentials;
+use super::connection::CallError;
 use crate::net::{NoStoreAddress, StoreAddresses};
 
 /// Most stores to which a process has channels at once.
@@ -116,7 +117,7 @@ pub fn for_store<T>(mut request: tonic::Request<T>, store: &str) -> tonic::Reque
 
 impl Service<Request<Body>> for StoreChannel {
     type Response = http::Response<Body>;
-    type Error = tonic::transport::Error;
+    type Error = CallError;
     type Future = <Channel as Service<Request<Body>>>::Future;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {

@@ -6,7 +6,7 @@ use http::Request;
 const LONG_METHODS: &[&str] =
     &["/ferrite.repo.v1.RepositoryService/ForkRepository", "/ferrite.git.v1.StorageService/CreateRepository"];
 /// Latest deadline of a call of one of the [`LONG_METHODS`].
-pub(super) const LONG_DEADLINE: Duration = Duration::from_secs(15 * 60);
+const LONG_DEADLINE: Duration = Duration::from_secs(15 * 60);
 
 /// Returns the time that a call may take: that of its `grpc-timeout`, or `usual` if the header is absent, malformed or later. Only for one
 /// of the [`LONG_METHODS`] the header may be later, up to [`LONG_DEADLINE`].
