@@ -28,6 +28,7 @@ use super::target;
 use crate::auth::Credential;
 use crate::upstream::capabilities::{AdvertisementError, CapabilitiesCache};
 use crate::upstream::client_headers::ClientHeaders;
+use crate::upstream::clients::CALL_DEADLINE;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of, set_git_protocol};
 use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Reauthorizer;
@@ -164,6 +165,7 @@ impl GitHttpState {
             ssh_fingerprint: None,
         };
         let mut request = tonic::Request::new(access_request);
+        request.set_timeout(CALL_DEADLINE);
         ClientHeaders::of(headers).insert_into(request.metadata_mut().as_mut());
         let response = self.access.clone().resolve_access(request).await;
         let response = response.map_err(|status| GitHttpError::of_status(&status, is_anonymous))?.into_inner();
