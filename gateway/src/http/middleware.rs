@@ -2,6 +2,7 @@
 //!
 //! Not here: credentials, and what needs to know the route.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -14,11 +15,12 @@ use axum::response::{IntoResponse, Response};
 use ferrite_kit::server::{Peer, TrustedProxies};
 use ferrite_proto::metadata;
 use http_body::Body as _;
+use percent_encoding::percent_decode_str;
+use uuid::Uuid;
 
 use super::client_address::{ClientAddress, client_address, resolve};
 use super::client_bounds::ClientBounds;
 use super::error::{ApiError, render};
-use super::path::decode;
 use super::query_token::take_token_from_query;
 use super::unread_body::BodyWatch;
 use ferrite_rest::links::Links;
@@ -110,7 +112,7 @@ fn normalize_uri(method: &Method, uri: &Uri) -> Option<Uri> {
 }
 
 fn has_empty_or_dot_segment(path: &str) -> bool {
-    let decoded = decode(path.strip_prefix('/').unwrap_or(path));
+    let decoded = Cow::from(percent_decode_str(path.strip_prefix('/').unwrap_or(path)));
     decoded.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"" | b"." | b".."))
 }
 
@@ -132,11 +134,11 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         (1..=metadata::MAX_REQUEST_ID_BYTES).contains(&value.len()) && value.as_bytes().iter().all(is_plain)
     };
-    headers
-        .get(REQUEST_ID)
-        .filter(is_sane)
-        .cloned()
-        .unwrap_or_else(|| HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).expect("a UUID is printable"))
+    let new = || {
+        let mut text = Uuid::encode_buffer();
+        HeaderValue::from_str(Uuid::new_v4().hyphenated().encode_lower(&mut text)).expect("a UUID is printable")
+    };
+    headers.get(REQUEST_ID).filter(is_sane).cloned().unwrap_or_else(new)
 }
 
 /// Removes the headers that only Ferrite's own processes may send.
