@@ -1,8 +1,7 @@
 //! The gateway: REST v1, and git over HTTP and SSH, in front of the services.
 //!
 //! A handler decodes a request, makes the calls it needs, and encodes the response. The services decide who the caller is and
-//! what it may do. The gateway stores no data; between two requests it keeps only its connections and a short cache of git's
-//! capabilities.
+//! what it may do. The gateway stores no data; between two requests it keeps only its connections.
 //!
 //! Order of the rooms; each uses only those below it:
 //!

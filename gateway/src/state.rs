@@ -17,7 +17,6 @@ use crate::http::body_limits::BodyLimits;
 use crate::http::client_bounds::ClientBounds;
 use crate::http::middleware::MiddlewareState;
 use crate::ssh::{ConnectionLimits, SshState};
-use crate::upstream::capabilities::CapabilitiesCache;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
@@ -31,7 +30,6 @@ const SSH_DESCRIPTOR_EIGHTHS: usize = 1;
 pub(crate) struct AppState {
     pub(crate) clients: Clients,
     pub(crate) git_client: GitHttpClient,
-    pub(crate) capabilities: CapabilitiesCache,
     pub(crate) links: Links,
     /// Asks about the callers of long transfers.
     pub(crate) reauthorizer: Reauthorizer,
@@ -69,7 +67,6 @@ impl AppState {
         Ok(Self {
             clients,
             git_client: GitHttpClient::new(config.git_address.clone(), trust.channel_credentials(ServiceRole::GitSvc)),
-            capabilities: CapabilitiesCache::default(),
             links: Links::new(&config.site.public_url, &config.site.ssh),
             reauthorizer: Reauthorizer::new(access, Duration::from_secs(config.recheck_seconds.into()), life.clone()),
             allow_query_token: config.allow_query_token,
@@ -113,7 +110,6 @@ impl AppState {
             access: self.clients.access(),
             git_client: self.git_client.clone(),
             reauthorizer: self.reauthorizer.clone(),
-            capabilities: self.capabilities.clone(),
         }
     }
 

@@ -26,7 +26,6 @@ use crate::http::body_limits::BodyLimits;
 use crate::http::client_bounds::ClientBounds;
 use crate::http::{json, middleware};
 use crate::state::AppState;
-use crate::upstream::capabilities::CapabilitiesCache;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
@@ -67,7 +66,6 @@ pub(crate) fn unreachable_services() -> AppState {
     let to = || channel(&nowhere, Some(credentials.clone()));
     let life = Lifecycle::new(Duration::from_secs(1));
     AppState {
-        capabilities: CapabilitiesCache::default(),
         clients: Clients { repo: to(), issue: to(), hook: to(), git: to().into() },
         git_client: GitHttpClient::new(nowhere.clone(), credentials.clone()),
         links: Links::new("http://git.example.com", "git.example.com:22"),

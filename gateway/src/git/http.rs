@@ -10,7 +10,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, Request, State};
 use axum::response::Response;
 use ferrite_kit::grpc::Channel;
-use ferrite_proto::git_transport::{GitProtocol, GitService};
+use ferrite_proto::git_transport::GitService;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{BasicCredential, ReauthorizeAccessRequest, ResolveAccessRequest};
 use http::header::{
@@ -26,7 +26,6 @@ use super::request::{
 };
 use super::target;
 use crate::auth::Credential;
-use crate::upstream::capabilities::{AdvertisementError, CapabilitiesCache};
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::clients::CALL_DEADLINE;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, reason_of, set_git_protocol};
@@ -48,8 +47,6 @@ pub(crate) struct GitHttpState {
     pub(crate) git_client: GitHttpClient,
     /// Asks about the callers of running transfers.
     pub(crate) reauthorizer: Reauthorizer,
-    /// Advertisements of version 2 for fetches.
-    pub(crate) capabilities: CapabilitiesCache,
 }
 
 /// An authorized request.
@@ -74,11 +71,6 @@ pub(super) async fn advertise_refs(
     let protocol = git_protocol(&headers)?;
     let credential = credential_for(service, &headers)?;
     let authorized = state.authorize(service, names, credential, &headers).await?;
-    // In version 2, upload-pack advertises capabilities and no refs, so the response is the same for every repository.
-    let is_cacheable = service == GitService::UploadPack && protocol == Some(GitProtocol::version_2());
-    if is_cacheable && let Some(cached) = state.capabilities.get(authorized.grant.store()) {
-        return Ok(uncached_response(advertisement_type(service), Body::from(cached)));
-    }
     let path = format!("/git/{}/info-refs?service={}", authorized.repository_id, service.name());
     let mut request = authorized.request(Method::GET, &path, Body::empty(), &headers)?;
     if let Some(protocol) = protocol {
@@ -86,11 +78,8 @@ pub(super) async fn advertise_refs(
     }
     let response = tokio::time::timeout(ADVERTISE_TIMEOUT, state.send(request, authorized.is_anonymous));
     let body = response.await.map_err(|_| GitHttpError::Unavailable(None))??;
-    let body = match is_cacheable {
-        true => Body::from(state.capabilities.store(authorized.grant.store(), body).await?),
-        // A list of refs may be long, and its reader slow.
-        false => state.reauthorizer.guard(body, state.reauthorizer.until_revoked(authorized.reauthorization)),
-    };
+    // A list of refs may be long, and its reader slow.
+    let body = state.reauthorizer.guard(body, state.reauthorizer.until_revoked(authorized.reauthorization));
     Ok(uncached_response(advertisement_type(service), body))
 }
 
@@ -195,15 +184,6 @@ impl GitHttpState {
             return Ok(response.into_body());
         }
         Err(error_of_response(response, is_anonymous).await)
-    }
-}
-
-impl From<AdvertisementError> for GitHttpError {
-    fn from(error: AdvertisementError) -> Self {
-        match error {
-            AdvertisementError::TimedOut => Self::Unavailable(None),
-            AdvertisementError::Interrupted => Self::Interrupted,
-        }
     }
 }
 

@@ -14,7 +14,6 @@ use http_body_util::BodyExt;
 use tower::ServiceExt;
 
 use super::{GitHttpState, router};
-use crate::upstream::capabilities::CapabilitiesCache;
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
 
@@ -29,12 +28,7 @@ fn unreachable_services() -> Router {
     let access = AccessServiceClient::new(channel(&nowhere, Some(credentials.clone())));
     let life = ferrite_kit::Lifecycle::new(Duration::from_secs(1));
     let reauthorizer = Reauthorizer::new(access.clone(), Duration::from_secs(30), life);
-    router().with_state(GitHttpState {
-        access,
-        git_client: GitHttpClient::new(nowhere, credentials),
-        reauthorizer,
-        capabilities: CapabilitiesCache::default(),
-    })
+    router().with_state(GitHttpState { access, git_client: GitHttpClient::new(nowhere, credentials), reauthorizer })
 }
 
 async fn send(method: &str, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, String) {

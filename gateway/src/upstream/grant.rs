@@ -24,11 +24,6 @@ impl Grant {
         Ok(Self { text, store })
     }
 
-    /// Returns the name of the store; empty if it is not known.
-    pub(crate) fn store(&self) -> &str {
-        self.store.as_ref().and_then(|store| store.to_str().ok()).unwrap_or_default()
-    }
-
     /// Adds the grant and the store to the headers, or the metadata, of a request.
     pub(crate) fn insert_into(&self, headers: &mut HeaderMap) {
         headers.insert(metadata::GRANT, self.text.clone());

@@ -2,7 +2,6 @@
 //!
 //! Not here: operations, and the conversion of errors for clients.
 
-pub(crate) mod capabilities;
 pub(crate) mod client_headers;
 pub(crate) mod clients;
 pub(crate) mod git_client;
