@@ -12,3 +12,4 @@ pub(crate) mod process_pipe;
 pub(crate) mod push;
 pub(crate) mod request_body;
 pub(crate) mod session_pipe;
+mod stream_cache;

@@ -1,26 +1,20 @@
-//! Cache of archive files: each is made once, read by all requests while it is being made and after, and deleted when
-//! others need the space. The files take at most `capacity` bytes, and beyond that only those that are being made or
-//! read. Not here: making an archive (`produce`).
+//! Cache of archive files: what the readers of an archive are told, and how they read it while it is made. Not here: the cache itself
+//! (`transfer::stream_cache`), and making an archive (`produce`).
 
-use std::{
-    collections::HashMap,
-    io,
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, Instant},
-};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use ferrite_proto::id::RepositoryId;
 use futures_util::{Stream, stream};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncSeekExt as _},
-    sync::watch,
-};
+use sha2::{Digest as _, Sha256};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::plan::ArchiveLimits;
 use crate::{
-    transfer::cache_file::{CacheDisk, CacheFile},
+    transfer::{
+        cache_file::CacheDisk,
+        stream_cache::{Stop, StreamCache, StreamKey, StreamProducer, StreamReader, StreamState},
+    },
     types::error::GitError,
 };
 
@@ -33,58 +27,32 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// All cached archives of a store. Clones share their state.
 #[derive(Clone)]
-pub(crate) struct ArchiveCache(Arc<Inner>);
-
-struct Inner {
-    disk: Arc<CacheDisk>,
+pub(crate) struct ArchiveCache {
+    archives: StreamCache<Progress>,
     limits: ArchiveLimits,
-    entries: Mutex<HashMap<String, CacheEntry>>,
 }
 
-struct CacheEntry {
-    repository: RepositoryId,
-    archive: Arc<CachedArchive>,
-    readers: Weak<()>,
-    used: Instant,
-}
-
-/// A cached archive. Its file is deleted when the last `Arc` is dropped.
-struct CachedArchive {
-    file: CacheFile,
-    progress: watch::Sender<Progress>,
-}
-
-/// Removes archives if they take too much, when a reader or producer is dropped. Declared after its handle on the archive,
-/// and so dropped after it: the archive is unused by then.
-struct EvictOnDrop(ArchiveCache);
-
-impl Drop for EvictOnDrop {
-    fn drop(&mut self) {
-        self.0.evict();
-    }
-}
-
+/// What the readers of an archive are told.
 #[derive(Clone, Default)]
-struct Progress {
+pub(crate) struct Progress {
     written: u64,
     end: Option<Result<(), Arc<GitError>>>,
 }
 
 /// Reader of a cached archive. A producer without readers stops.
-pub(crate) struct Reader {
-    archive: Arc<CachedArchive>,
-    progress: watch::Receiver<Progress>,
-    _waiting: Arc<()>,
-    _evict: EvictOnDrop,
-}
+pub(crate) type Reader = StreamReader<Progress>;
 
-/// Handle for making a cached archive. If it is dropped before [`Producer::finish`], the archive has failed.
-pub(super) struct Producer {
-    key: String,
-    archive: Arc<CachedArchive>,
-    readers: Weak<()>,
-    deadline: Instant,
-    archives: EvictOnDrop,
+/// Handle for making a cached archive.
+pub(super) type Producer = StreamProducer<Progress>;
+
+impl StreamState for Progress {
+    fn is_whole(&self) -> Option<bool> {
+        self.end.as_ref().map(Result::is_ok)
+    }
+
+    fn abandon(&mut self) {
+        self.end = Some(Err(Arc::new(GitError::Internal("an archive was left unfinished".to_owned()))));
+    }
 }
 
 impl ArchiveCache {
@@ -92,88 +60,30 @@ impl ArchiveCache {
     pub(crate) fn open(cache: &Path, limits: ArchiveLimits, capacity: u64) -> Result<Self, GitError> {
         let gauge = metrics::gauge!("ferrite_git_archive_cache_bytes");
         let disk = CacheDisk::open(cache.join("archives"), capacity, gauge)?;
-        Ok(Self(Arc::new(Inner { disk, limits, entries: Mutex::default() })))
+        Ok(Self { archives: StreamCache::new(disk), limits })
     }
 
     pub(super) fn limits(&self) -> ArchiveLimits {
-        self.0.limits
+        self.limits
     }
 
     /// Returns the size of the archive with this key in bytes, if it is finished.
     pub(super) fn size(&self, key: &str) -> Option<u64> {
-        self.lock().get(key).and_then(CacheEntry::whole)
+        self.archives.size(digest(key))
     }
 
     /// Returns a reader of the archive with this key, and a producer if the caller has to make it.
     pub(super) fn reader(&self, repository: RepositoryId, key: &str) -> (Reader, Option<Producer>) {
-        let used = Instant::now();
-        let mut entries = self.lock();
-        if let Some(entry) = entries.get_mut(key)
-            && let Some(waiting) = entry.join()
-        {
-            entry.used = used;
-            metrics::counter!("ferrite_git_archive_cache_lookups_total", "result" => "hit").increment(1);
-            return (self.reader_of(&entry.archive, waiting), None);
-        }
-        metrics::counter!("ferrite_git_archive_cache_lookups_total", "result" => "miss").increment(1);
-        let archive = Arc::new(CachedArchive { file: self.0.disk.new_file(), progress: watch::Sender::default() });
-        let waiting = Arc::new(());
-        let readers = Arc::downgrade(&waiting);
-        let entry = CacheEntry { repository, archive: Arc::clone(&archive), readers: readers.clone(), used };
-        entries.insert(key.to_owned(), entry);
-        let reader = self.reader_of(&archive, waiting);
-        let (deadline, archives) = (used + PRODUCE_TIMEOUT, EvictOnDrop(self.clone()));
-        (reader, Some(Producer { key: key.to_owned(), archive, readers, deadline, archives }))
-    }
-
-    fn reader_of(&self, archive: &Arc<CachedArchive>, waiting: Arc<()>) -> Reader {
-        let (archive, progress) = (Arc::clone(archive), archive.progress.subscribe());
-        Reader { archive, progress, _waiting: waiting, _evict: EvictOnDrop(self.clone()) }
+        let (reader, producer) = self.archives.open(digest(key), repository, PRODUCE_TIMEOUT);
+        let result = if producer.is_some() { "miss" } else { "hit" };
+        metrics::counter!("ferrite_git_archive_cache_lookups_total", "result" => result).increment(1);
+        (reader, producer)
     }
 
     /// Removes the archives of a repository that is gone. A reader that has one of them reads it to its end; the file is
     /// deleted then.
     pub(crate) fn forget(&self, repository: RepositoryId) {
-        self.lock().retain(|_, entry| entry.repository != repository);
-    }
-
-    /// Removes the least recently used archives without readers, until the rest fits.
-    fn evict(&self) {
-        let mut entries = self.lock();
-        let unused = entries.iter().filter(|(_, entry)| entry.is_idle());
-        let unused = unused.map(|(key, entry)| (entry.used, entry.archive.file.bytes(), key.clone()));
-        for key in self.0.disk.keys_to_remove(entries.len(), unused) {
-            entries.remove(&key);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, CacheEntry>> {
-        // Never poisoned: no code panics while it holds the lock.
-        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl CacheEntry {
-    /// Returns the token of a new reader, which keeps the producer running; `None` if the archive has failed or its
-    /// producer has lost all readers.
-    fn join(&mut self) -> Option<Arc<()>> {
-        let end = self.archive.progress.borrow().end.clone();
-        match end {
-            Some(Ok(())) => Some(Arc::new(())),
-            Some(Err(_)) => None,
-            None => self.readers.upgrade(),
-        }
-    }
-
-    /// Returns the size of the archive in bytes, if it is finished.
-    fn whole(&self) -> Option<u64> {
-        let progress = self.archive.progress.borrow();
-        matches!(progress.end, Some(Ok(()))).then_some(progress.written)
-    }
-
-    /// Returns whether the archive has no producer and no reader.
-    fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.archive) == 1
+        self.archives.forget(repository);
     }
 }
 
@@ -184,13 +94,11 @@ impl Producer {
     ///
     /// `ClientGone` without readers, `TimedOut` after the deadline.
     pub(super) fn check(&self) -> Result<(), GitError> {
-        if self.readers.strong_count() == 0 {
-            return Err(GitError::ClientGone);
+        match self.stop() {
+            None => Ok(()),
+            Some(Stop::NoReader) => Err(GitError::ClientGone),
+            Some(Stop::TimedOut) => Err(GitError::TimedOut { what: "the archive" }),
         }
-        if Instant::now() >= self.deadline {
-            return Err(GitError::TimedOut { what: "the archive" });
-        }
-        Ok(())
     }
 
     /// Waits until [`Self::check`] fails; returns its error. Removes other archives as this one grows.
@@ -199,50 +107,27 @@ impl Producer {
             if let Err(error) = self.check() {
                 return error;
             }
-            self.archives.0.evict();
+            self.cache().evict();
             tokio::time::sleep(POLL_INTERVAL).await;
         }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        self.archive.file.path()
-    }
-
-    pub(super) fn limits(&self) -> ArchiveLimits {
-        self.archives.0.limits()
     }
 
     /// Publishes the number of written bytes to readers. A smaller number is ignored: a second run writes the same
     /// bytes again.
     pub(super) fn set_written(&self, bytes: u64) {
-        let is_more = self.archive.progress.send_if_modified(|progress| {
+        let is_more = self.state().send_if_modified(|progress| {
             let is_more = bytes > progress.written;
             progress.written = progress.written.max(bytes);
             is_more
         });
         if is_more {
-            self.archive.file.set_bytes(bytes);
+            self.set_bytes(bytes);
         }
     }
 
     /// Records the result.
     pub(super) fn finish(&self, end: Result<(), GitError>) {
-        if end.is_err() {
-            let mut entries = self.archives.0.lock();
-            if entries.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.archive, &self.archive)) {
-                entries.remove(&self.key);
-            }
-        }
-        self.archive.progress.send_modify(|progress| progress.end = Some(end.map_err(Arc::new)));
-    }
-}
-
-impl Drop for Producer {
-    fn drop(&mut self) {
-        let is_open = self.archive.progress.borrow().end.is_none();
-        if is_open {
-            self.finish(Err(GitError::Internal("an archive was left unfinished".to_owned())));
-        }
+        self.end(|progress| progress.end = Some(end.map_err(Arc::new)));
     }
 }
 
@@ -260,7 +145,7 @@ impl Reader {
     }
 
     async fn reached(&mut self, wanted: impl FnMut(&Progress) -> bool) -> Result<Option<u64>, GitError> {
-        let progress = self.progress.wait_for(wanted).await;
+        let progress = self.state.wait_for(wanted).await;
         let progress = progress.map_err(|_| GitError::Internal("an archive has lost its maker".to_owned()))?;
         match &progress.end {
             None => Ok(None),
@@ -277,7 +162,7 @@ impl Reader {
         end: Option<u64>,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<>, GitError> {
         let opened = async {
-            let mut file = tokio::fs::File::open(self.archive.file.path()).await?;
+            let mut file = tokio::fs::File::open(self.path()).await?;
             file.seek(io::SeekFrom::Start(start)).await?;
             Ok(file)
         };
@@ -296,7 +181,7 @@ impl Reader {
             if at >= end {
                 return Ok(None);
             }
-            let Progress { written, end: ended } = self.progress.borrow_and_update().clone();
+            let Progress { written, end: ended } = self.state.borrow_and_update().clone();
             if let Some(Err(error)) = ended {
                 return Err(io::Error::other(repeat_error(&error)));
             }
@@ -310,9 +195,13 @@ impl Reader {
             if ended.is_some() {
                 return Ok(None);
             }
-            self.progress.changed().await.map_err(io::Error::other)?;
+            self.state.changed().await.map_err(io::Error::other)?;
         }
     }
+}
+
+fn digest(key: &str) -> StreamKey {
+    Sha256::digest(key).into()
 }
 
 /// Copies the error of a producer, for each of its readers.

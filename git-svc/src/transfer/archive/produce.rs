@@ -78,9 +78,9 @@ impl ArchiveService {
     async fn make(&self, spec: &ArchiveSpec, client: &ClientKey, producer: &Arc<Producer>) -> Result<(), GitError> {
         let _permit = self.limiter.acquire(spec.repository, client).await?;
         let own = Arc::clone(producer);
-        let commit = spec.commit;
+        let (commit, limits) = (spec.commit, self.cache.limits());
         let job = move |repo: &Repository| {
-            let plan = plan(repo, commit, &own.limits(), || own.check())?;
+            let plan = plan(repo, commit, &limits, || own.check())?;
             fs::File::create(own.path()).map_err(GitError::io("making an archive"))?;
             Ok(plan)
         };
@@ -90,7 +90,7 @@ impl ArchiveService {
             let (id, path) = (spec.repository, self.store.path(spec.repository));
             self.pool.run_blocking(move |store| store.write_attributes(id)).await?;
             let child = self.git.archive(&path, spec.format, &spec.prefix, spec.commit, plan.seconds)?;
-            return write_with_git(child, producer).await;
+            return write_with_git(child, producer, self.cache.limits().output()).await;
         }
         let (own, spec, id) = (Arc::clone(producer), spec.clone(), spec.repository);
         self.pool.run(id, move |repo| write_native(repo, &spec, plan, &own)).await
@@ -180,10 +180,10 @@ fn from_io(error: io::Error) -> GitError {
     error.downcast::<GitError>().unwrap_or_else(GitError::io("writing an archive"))
 }
 
-async fn write_with_git(mut child: GitChild, producer: &Producer) -> Result<(), GitError> {
+async fn write_with_git(mut child: GitChild, producer: &Producer, limit: u64) -> Result<(), GitError> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let stdout = stdout.ok_or_else(|| GitError::Internal("git has no output".to_owned()))?;
-    let copied = copy(stdout, producer);
+    let copied = copy(stdout, producer, limit);
     let (copied, complaints) = tokio::join!(copied, read_limited(stderr, MAX_STDERR_BYTES));
     copied?;
     let status = child.wait().await?;
@@ -194,10 +194,10 @@ async fn write_with_git(mut child: GitChild, producer: &Producer) -> Result<(), 
     Ok(())
 }
 
-async fn copy(mut from: tokio::process::ChildStdout, producer: &Producer) -> Result<(), GitError> {
+async fn copy(mut from: tokio::process::ChildStdout, producer: &Producer, limit: u64) -> Result<(), GitError> {
     let file = tokio::fs::File::options().write(true).open(producer.path()).await;
     let mut file = file.map_err(GitError::io("making an archive"))?;
-    let (mut chunk, mut written, limit) = (vec![0; CHUNK_BYTES], 0, producer.limits().output());
+    let (mut chunk, mut written) = (vec![0; CHUNK_BYTES], 0);
     loop {
         let count = from.read(&mut chunk).await.map_err(GitError::io("reading an archive from git"))?;
         if count == 0 {

@@ -1,26 +1,27 @@
-//! Cache of pack files: lookup, readers, and eviction. Not here: the process that makes a pack, and the connections
-//! that read it.
+//! Cache of pack files: which packs are cached, what their readers are told, and the bounds of making one. Not here: the cache itself
+//! (`transfer::stream_cache`), the process that makes a pack, and the connections that read it.
 //!
-//! The files take at most `capacity` bytes, and beyond that only those that are still being read or made; as long as
-//! they take more, no pack is begun. A pack that grows beyond a quarter of the capacity gets no further readers and is
-//! deleted with its last one; a pack that grows beyond the whole capacity is aborted. The keys of both are remembered,
-//! and later requests bypass the cache.
+//! As long as the files take more than `capacity` bytes, no pack is begun. A pack that grows beyond a quarter of the
+//! capacity gets no further readers and is deleted with its last one; a pack that grows beyond the whole capacity is aborted.
+//! The keys of both are remembered, and later requests bypass the cache.
 
 use std::{
-    collections::HashMap,
     fs,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use ferrite_proto::id::RepositoryId;
 use moka::sync::Cache;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{hook_protocol::MAX_INPUT, request::Key};
 use crate::{
-    transfer::cache_file::{CacheDisk, CacheFile},
+    transfer::{
+        cache_file::CacheDisk,
+        stream_cache::{Stop, StreamCache, StreamProducer, StreamReader, StreamState},
+    },
     types::error::{GitError, says_full},
 };
 
@@ -44,38 +45,24 @@ const MAX_LOG_BYTES: usize = 64 << 10;
 pub(crate) struct PackCache(Arc<Inner>);
 
 struct Inner {
-    disk: Arc<CacheDisk>,
+    packs: StreamCache<State>,
     /// Keys of packs that were requested once.
     seen: Cache<Key, ()>,
     /// Keys of packs that are too large to cache.
     large: Cache<Key, ()>,
-    entries: Mutex<HashMap<Key, CacheEntry>>,
     paused_until: Mutex<Option<Instant>>,
     detached_permits: Arc<Semaphore>,
     /// Semaphore of the KiB of inputs in memory.
     inputs: Arc<Semaphore>,
 }
 
-struct CacheEntry {
-    pack: Arc<CachedPack>,
-    readers: Weak<()>,
-    repository: RepositoryId,
-    used: Instant,
-}
-
-/// A cached pack. Its file is deleted when the last `Arc` is dropped.
-struct CachedPack {
-    file: CacheFile,
-    log: Mutex<Vec<u8>>,
-    state: watch::Sender<State>,
-}
-
-#[derive(Clone, Default)]
-struct State {
+/// What the readers of a pack are told.
+#[derive(Default)]
+pub(super) struct State {
     /// True once the process runs and the file exists.
     begun: bool,
-    /// Bytes of the log.
-    log_len: usize,
+    /// git's progress output.
+    log: Vec<u8>,
     end: Option<Result<u64, ProduceError>>,
 }
 
@@ -102,11 +89,7 @@ pub(super) enum Lookup {
 }
 
 /// Reader of a cached pack. A producer without readers stops.
-pub(super) struct Reader {
-    pack: Arc<CachedPack>,
-    state: watch::Receiver<State>,
-    _waiting: Arc<()>,
-}
+pub(super) type Reader = StreamReader<State>;
 
 /// New progress text, and the size of the pack or its failure, once it has ended.
 pub(super) struct Progress {
@@ -116,21 +99,19 @@ pub(super) struct Progress {
 
 /// Handle for making a cached pack. If it is dropped before [`Producer::finish`], the pack has failed.
 pub(super) struct Producer {
-    packs: PackCache,
+    cache: PackCache,
     key: Key,
-    pack: Arc<CachedPack>,
-    readers: Weak<()>,
-    deadline: Instant,
+    pack: StreamProducer<State>,
 }
 
-impl CachedPack {
-    fn log(&self) -> MutexGuard<'_, Vec<u8>> {
-        // Never poisoned: no code panics while it holds the lock.
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+impl StreamState for State {
+    fn is_whole(&self) -> Option<bool> {
+        self.end.as_ref().map(Result::is_ok)
     }
 
-    fn end(&self) -> Option<Result<u64, ProduceError>> {
-        self.state.borrow().end.clone()
+    fn abandon(&mut self) {
+        let error = if self.begun { ProduceError::Failed } else { ProduceError::Retryable };
+        self.end = Some(Err(error("the pack was left unfinished; try again".to_owned())));
     }
 }
 
@@ -142,10 +123,9 @@ impl PackCache {
         let memory = |time| Cache::builder().max_capacity(MAX_REMEMBERED_KEYS).time_to_live(time).build();
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Self(Arc::new(Inner {
-            disk,
+            packs: StreamCache::new(disk),
             seen: memory(RETENTION),
             large: memory(LARGE_RETENTION),
-            entries: Mutex::default(),
             paused_until: Mutex::default(),
             detached_permits: Arc::new(Semaphore::new(4 * cores)),
             inputs: Arc::new(Semaphore::new(MAX_INPUT >> 10)),
@@ -160,38 +140,23 @@ impl PackCache {
     }
 
     fn decide(&self, key: Key, repository: RepositoryId, is_clone: bool) -> (Lookup, &'static str) {
-        if self.0.disk.capacity == 0 {
+        if self.0.packs.capacity() == 0 {
             return (Lookup::Bypass, "run");
         }
-        self.evict();
-        let mut entries = self.lock();
-        if let Some(entry) = entries.get_mut(&key)
-            && let Some(waiting) = entry.join()
-        {
-            entry.used = Instant::now();
-            let result = if entry.pack.end().is_some() { "hit" } else { "join" };
-            return (Lookup::Hit(Reader::new(&entry.pack, waiting)), result);
+        match self.0.packs.open_if(key, repository, PRODUCE_TIMEOUT, || self.is_cacheable(key, is_clone)) {
+            None => (Lookup::Bypass, "run"),
+            Some((reader, None)) => {
+                let result = if reader.state.borrow().end.is_some() { "hit" } else { "join" };
+                (Lookup::Hit(reader), result)
+            }
+            Some((reader, Some(pack))) => (Lookup::Miss(reader, Producer { cache: self.clone(), key, pack }), "make"),
         }
-        if !self.is_cacheable(key, is_clone) {
-            return (Lookup::Bypass, "run");
-        }
-        let file = self.0.disk.new_file();
-        let pack = Arc::new(CachedPack { file, log: Mutex::default(), state: watch::Sender::default() });
-        let waiting = Arc::new(());
-        let readers = Arc::downgrade(&waiting);
-        entries.insert(
-            key,
-            CacheEntry { pack: Arc::clone(&pack), readers: readers.clone(), repository, used: Instant::now() },
-        );
-        let reader = Reader::new(&pack, waiting);
-        let deadline = Instant::now() + PRODUCE_TIMEOUT;
-        (Lookup::Miss(reader, Producer { packs: self.clone(), key, pack, readers, deadline }), "make")
     }
 
     /// Returns whether a pack that is not cached gets a file. Remembers the key for the second request.
     fn is_cacheable(&self, key: Key, is_clone: bool) -> bool {
         let is_paused = self.paused_until().is_some_and(|until| Instant::now() < until);
-        if is_paused || self.0.large.contains_key(&key) || self.used_bytes() > self.0.disk.capacity {
+        if is_paused || self.0.large.contains_key(&key) || self.used_bytes() > self.0.packs.capacity() {
             return false;
         }
         if is_clone || self.0.seen.contains_key(&key) {
@@ -202,13 +167,13 @@ impl PackCache {
     }
 
     /// Returns whether a pack of this size is too large to cache.
-    pub(super) fn is_large(&self, bytes: u64) -> bool {
-        bytes > self.0.disk.capacity / 4
+    fn is_large(&self, bytes: u64) -> bool {
+        bytes > self.0.packs.capacity() / 4
     }
 
     /// Returns the bytes of all files.
     pub(super) fn used_bytes(&self) -> u64 {
-        self.0.disk.used_bytes()
+        self.0.packs.used_bytes()
     }
 
     /// Returns the semaphore of packs that are made without a permit of the pack limiter, because their reader is
@@ -225,38 +190,18 @@ impl PackCache {
 
     /// Forgets the packs of a deleted repository. Current readers read to the end.
     pub(crate) fn forget(&self, repository: RepositoryId) {
-        self.remove_where(|_, entry| entry.repository == repository);
+        self.0.packs.forget(repository);
     }
 
     /// Removes packs that were not requested for [`RETENTION`].
     pub(super) fn expire(&self) {
-        self.remove_where(|_, entry| entry.is_idle() && entry.used.elapsed() >= RETENTION);
-        self.evict();
+        self.0.packs.remove_unused(RETENTION);
     }
 
     /// Removes all unused packs, and begins no others for [`DISK_FULL_BACKOFF`].
     fn disk_is_full(&self) {
         *self.paused_until() = Some(Instant::now() + DISK_FULL_BACKOFF);
-        self.remove_where(|_, entry| entry.is_idle());
-    }
-
-    /// Removes the least recently requested unused packs, until the rest fits.
-    fn evict(&self) {
-        let mut entries = self.lock();
-        let unused = entries.iter().filter(|(_, entry)| entry.is_idle());
-        let unused = unused.map(|(key, entry)| (entry.used, entry.pack.file.bytes(), *key));
-        for key in self.0.disk.keys_to_remove(entries.len(), unused) {
-            entries.remove(&key);
-        }
-    }
-
-    fn remove_where(&self, is_useless: impl Fn(&Key, &CacheEntry) -> bool) {
-        self.lock().retain(|key, entry| !is_useless(key, entry));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, CacheEntry>> {
-        // Never poisoned: no code panics while it holds the lock.
-        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.packs.remove_unused(Duration::ZERO);
     }
 
     fn paused_until(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -265,71 +210,54 @@ impl PackCache {
     }
 }
 
-impl CacheEntry {
-    /// Returns the token of a new reader, which keeps the producer running; `None` if the pack has failed or its
-    /// producer has lost all readers.
-    fn join(&self) -> Option<Arc<()>> {
-        match self.pack.end() {
-            Some(Ok(_)) => Some(Arc::new(())),
-            Some(Err(_)) => None,
-            None => self.readers.upgrade(),
-        }
-    }
-
-    /// Returns whether the pack has no producer and no reader.
-    fn is_idle(&self) -> bool {
-        Arc::strong_count(&self.pack) == 1
-    }
-}
-
 impl Producer {
     /// Returns the path of the file to write.
     pub(super) fn path(&self) -> &Path {
-        self.pack.file.path()
+        self.pack.path()
     }
 
     /// Lets readers open the file.
     pub(super) fn begin(&self) {
-        self.pack.state.send_modify(|state| state.begun = true);
+        self.pack.state().send_modify(|state| state.begun = true);
     }
 
     /// Appends git's progress output to the log, as far as it fits.
     pub(super) fn append_log(&self, text: &[u8]) {
-        let mut log = self.pack.log();
         // Lines that stay visible get more room than lines that are overwritten.
         let limit = if text.ends_with(b"\n") { 2 * MAX_LOG_BYTES } else { MAX_LOG_BYTES };
-        if log.len() + text.len() <= limit {
-            log.extend_from_slice(text);
-            let log_len = log.len();
-            drop(log);
-            self.pack.state.send_modify(|state| state.log_len = log_len);
-        }
+        self.pack.state().send_if_modified(|state| {
+            let fits = state.log.len() + text.len() <= limit;
+            if fits {
+                state.log.extend_from_slice(text);
+            }
+            fits
+        });
     }
 
     /// Returns whether the log reports a full disk.
     pub(super) fn log_says_full(&self) -> bool {
-        says_full(&String::from_utf8_lossy(&self.pack.log()))
+        says_full(&String::from_utf8_lossy(&self.pack.state().borrow().log))
     }
 
     /// Remembers that this pack is too large to cache, and removes its entry, so that no further reader joins.
     pub(super) fn is_too_large(&self) {
-        self.packs.0.large.insert(self.key, ());
-        self.unlist();
+        self.cache.0.large.insert(self.key, ());
+        self.pack.unlist();
     }
 
     /// Returns whether a pack of this size is too large to cache.
     pub(super) fn is_large(&self, bytes: u64) -> bool {
-        self.packs.is_large(bytes)
+        self.cache.is_large(bytes)
     }
 
     /// Reports that a write failed because the disk is full.
     pub(super) fn disk_is_full(&self) {
-        self.packs.disk_is_full();
+        self.cache.disk_is_full();
     }
 
     /// Waits until the pack has no reader.
     pub(super) async fn abandoned(&self) {
-        while self.readers.strong_count() > 0 {
+        while self.pack.stop() != Some(Stop::NoReader) {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
@@ -338,11 +266,12 @@ impl Producer {
     pub(super) async fn watch(&self, file: &fs::File) -> ProduceError {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
-            if self.readers.strong_count() == 0 {
-                return ProduceError::Failed("no reader waits for the pack any more".to_owned());
-            }
-            if Instant::now() >= self.deadline {
-                return ProduceError::Failed("the pack took too long to make".to_owned());
+            match self.pack.stop() {
+                None => {}
+                Some(Stop::NoReader) => {
+                    return ProduceError::Failed("no reader waits for the pack any more".to_owned());
+                }
+                Some(Stop::TimedOut) => return ProduceError::Failed("the pack took too long to make".to_owned()),
             }
             if let Err(failure) = self.update_size(file) {
                 return failure;
@@ -353,12 +282,12 @@ impl Producer {
     /// Updates the size of the file in the cache, and returns it. Fails if it exceeds the capacity.
     pub(super) fn update_size(&self, file: &fs::File) -> Result<u64, ProduceError> {
         let size = file.metadata().map_err(|error| ProduceError::Failed(error.to_string()))?.len();
-        self.pack.file.set_bytes(size);
-        if self.packs.is_large(size) {
+        self.pack.set_bytes(size);
+        if self.is_large(size) {
             self.is_too_large();
         }
-        self.packs.evict();
-        if size > self.packs.0.disk.capacity {
+        self.cache.0.packs.evict();
+        if size > self.cache.0.packs.capacity() {
             return Err(ProduceError::Failed("the pack is larger than was expected; try again".to_owned()));
         }
         Ok(size)
@@ -366,63 +295,30 @@ impl Producer {
 
     /// Records the result.
     pub(super) fn finish(self, end: Result<u64, ProduceError>) {
-        self.end(end);
-    }
-
-    fn end(&self, end: Result<u64, ProduceError>) {
-        if end.is_err() {
-            self.unlist();
-        }
-        self.pack.state.send_modify(|state| state.end = Some(end));
-    }
-
-    /// Removes the entry, unless another producer has replaced it.
-    fn unlist(&self) {
-        let mut entries = self.packs.lock();
-        if entries.get(&self.key).is_some_and(|entry| Arc::ptr_eq(&entry.pack, &self.pack)) {
-            entries.remove(&self.key);
-        }
-    }
-}
-
-impl Drop for Producer {
-    fn drop(&mut self) {
-        let (is_open, begun) = {
-            let state = self.pack.state.borrow();
-            (state.end.is_none(), state.begun)
-        };
-        if is_open {
-            let reason = "the pack was left unfinished; try again".to_owned();
-            self.end(Err(if begun { ProduceError::Failed(reason) } else { ProduceError::Retryable(reason) }));
-        }
+        self.pack.end(|state| state.end = Some(end));
     }
 }
 
 impl Reader {
-    fn new(pack: &Arc<CachedPack>, waiting: Arc<()>) -> Self {
-        Self { pack: Arc::clone(pack), state: pack.state.subscribe(), _waiting: waiting }
-    }
-
     /// Waits until the file exists, and returns its path; the error if the producer failed before that.
     pub(super) async fn begun(&mut self) -> Result<&Path, ProduceError> {
         let state = self.state.wait_for(|state| state.begun || state.end.is_some()).await;
-        // Never an error: `self.pack` holds the sender.
+        // Never an error: the stream, of which the reader has a handle, holds the sender.
         let failure = state.ok().filter(|state| !state.begun).and_then(|state| state.end.clone()).and_then(Result::err);
-        failure.map_or(Ok(self.pack.file.path()), Err)
+        failure.map_or(Ok(self.path()), Err)
     }
 
     /// Waits for text in the log after its first `log_offset` bytes, or for the end, and advances the offset. Of a pack
     /// that had ended before the first call, only the last state of each line is returned.
     pub(super) async fn progress(&mut self, log_offset: &mut usize) -> Progress {
         let seen = *log_offset;
-        let state = self.state.wait_for(|state| state.log_len > seen || state.end.is_some()).await;
-        // Never an error: `self.pack` holds the sender.
-        let end = state.ok().and_then(|state| state.end.clone());
-        let log = self.pack.log();
-        let text = log.get(seen..).unwrap_or_default();
-        let text = if seen == 0 && end.is_some() { final_lines(text) } else { text.to_vec() };
-        *log_offset = log.len();
-        Progress { text, end }
+        let state = self.state.wait_for(|state| state.log.len() > seen || state.end.is_some()).await;
+        // Never an error: the stream, of which the reader has a handle, holds the sender.
+        let Ok(state) = state else { return Progress { text: Vec::new(), end: Some(Err(ProduceError::NotCacheable)) } };
+        let text = state.log.get(seen..).unwrap_or_default();
+        let text = if seen == 0 && state.end.is_some() { final_lines(text) } else { text.to_vec() };
+        *log_offset = state.log.len();
+        Progress { text, end: state.end.clone() }
     }
 }
 
