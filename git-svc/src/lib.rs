@@ -173,9 +173,7 @@ async fn assemble(
     let socket = HookSocket::bind(store.root()).map_err(start_error)?;
     let sessions = socket.sessions(config.max_push_refs);
     let relay = Relay::new(db.clone(), clock.clone(), subscribers);
-    let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git))
-        .with_cache_bytes(config.ref_table_bytes)
-        .with_deadline(config.limits.refs);
+    let refs = Refs::new(Arc::clone(&store), pool.clone(), Arc::clone(&git)).with_cache_bytes(config.ref_table_bytes);
     let backlogs = Backlogs::new(config.upkeep.options().consolidation_limits());
     let updater = RefUpdater::new(
         db.clone(),

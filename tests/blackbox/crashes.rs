@@ -33,13 +33,8 @@ const PRODUCTION: Plan = Plan { git: 40, gateway: 20, processes: 70 };
 /// Background maintenance runs all the time, so that kills hit it as well.
 const SETTINGS: &[(&str, &str)] = &[
     ("FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", "0.3"),
-    ("FERRITE_GIT_UPKEEP_JOBS", "1"),
-    ("FERRITE_GIT_UPKEEP_LOOSE_OBJECTS", "20"),
-    ("FERRITE_GIT_UPKEEP_PACKS", "3"),
-    ("FERRITE_GIT_UPKEEP_UPDATES", "4"),
+    ("FERRITE_GIT_UPKEEP_PACKS", "2"),
     ("FERRITE_GIT_UPKEEP_REPACK_SECONDS", "2"),
-    ("FERRITE_GIT_UPKEEP_FULL_SECONDS", "15"),
-    ("FERRITE_GIT_UPKEEP_LOOSE_REFS", "4"),
 ];
 /// Errors that git-svc logs for a killed git process, and the gateway for the failed call.
 const EXPECTED: &[&str] = &["signal: 9", "a service failed: internal error"];

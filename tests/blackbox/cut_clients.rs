@@ -18,12 +18,7 @@ on_own_installations! {
 }
 
 /// Limits so high that no request is queued.
-const SETTINGS: &[(&str, &str)] = &[
-    ("FERRITE_GIT_FETCHES", "80"),
-    ("FERRITE_GIT_FETCHES_PER_REPOSITORY", "80"),
-    ("FERRITE_GIT_PUSHES", "80"),
-    ("FERRITE_GIT_PUSHES_PER_REPOSITORY", "80"),
-];
+const SETTINGS: &[(&str, &str)] = &[("FERRITE_GIT_LIGHT", "160"), ("FERRITE_GIT_PUSHES", "160")];
 
 /// Number of clients on each profile.
 const CLIENTS: usize = 500;

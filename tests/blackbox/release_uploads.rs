@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS: usize = 40;
 
 fn options() -> Options {
-    let settings = vec![("FERRITE_GATEWAY_MAX_ASSET_BYTES", "4194304"), ("FERRITE_GIT_PAUSE_SECONDS", "2")];
+    let settings = vec![("FERRITE_GATEWAY_MAX_ASSET_BYTES", "4194304"), ("FERRITE_GIT_IDLE_SECONDS", "4")];
     Options { settings, ..Options::default() }
 }
 

@@ -14,88 +14,74 @@ use crate::types::{error::GitError, weak_map::WeakMap};
 /// Longest client address that is accepted as a key, in bytes; with a longer one the client counts as unknown.
 const MAX_ADDRESS_BYTES: usize = 64;
 
-/// One limiter per kind of work.
+/// Work of each class that is done at once; 0 for a number that follows from the processor's cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimiterOptions {
     /// Requests that may wait for one repository.
     pub(crate) queue_per_repository: usize,
-    /// Requests of one client that may wait.
-    pub(crate) queue_per_client: usize,
     /// Longest time that a request waits.
     pub(crate) queue_timeout: Duration,
-    /// Advertisements of refs: short processes.
-    pub(crate) advertisements: usize,
-    /// Fetches, busy or waiting for their clients.
-    pub(crate) fetches: usize,
-    /// Fetches of one repository.
-    pub(crate) fetches_per_repository: usize,
-    /// Packs made for fetches (`pack-objects`).
-    pub(crate) packs: usize,
+    /// Light work, which mostly waits for its clients.
+    pub(crate) light: usize,
+    /// Heavy work, which keeps a core busy.
+    pub(crate) heavy: usize,
     /// Pushes.
     pub(crate) pushes: usize,
-    /// Pushes to one repository.
-    pub(crate) pushes_per_repository: usize,
-    /// Large files that are being read.
-    pub(crate) raw_files: usize,
-    /// Open sessions over SSH, busy or idle. While it works, a session also holds a permit of `fetch`, `archive` or `push`.
-    pub(crate) sessions: usize,
-    /// Archives being made.
-    pub(crate) archives: usize,
-    /// Searches for the commits of a path by `git rev-list`.
-    pub(crate) logs: usize,
-    /// Copies of repositories for forks.
-    pub(crate) copies: usize,
 }
 
-/// One limiter per kind of work.
+/// One limiter per kind of work. A kind never waits for another of its class: a session over SSH also holds a permit of `fetch`, `archive`
+/// or `push` while it works, and a fetch one of `pack` while its pack is made.
 #[derive(Debug)]
 pub(crate) struct Limiters {
-    /// Fetches: processes that mostly wait for their clients.
+    /// Lists of refs: short processes. Light.
     pub(crate) advertise: Arc<Limiter>,
-    /// Pushes.
+    /// Fetches, busy or waiting for their clients. Light.
     pub(crate) fetch: Arc<Limiter>,
-    /// Reads of large files.
-    pub(crate) pack: Arc<Limiter>,
-    /// Taking packs in.
-    pub(crate) push: Arc<Limiter>,
-    /// Reading large files.
+    /// Large files that are being read. Light.
     pub(crate) raw: Arc<Limiter>,
-    /// Taking files of releases in: no process, mostly waiting for clients.
+    /// Files of releases that are being received. Light.
     pub(crate) upload: Arc<Limiter>,
-    /// Processes that speak with a client for as long as it likes; they need another turn while they work.
+    /// Sessions over SSH, busy or idle. Light.
     pub(crate) session: Arc<Limiter>,
-    /// Making archives.
+    /// Packs made for fetches (`pack-objects`). Heavy.
+    pub(crate) pack: Arc<Limiter>,
+    /// Archives being made. Heavy.
     pub(crate) archive: Arc<Limiter>,
-    /// Looking for the commits of a path.
+    /// Searches for the commits of a path (`git rev-list`). Heavy.
     pub(crate) log: Arc<Limiter>,
-    /// Copying repositories.
+    /// Copies of repositories for forks. Heavy.
     pub(crate) copy: Arc<Limiter>,
+    /// Pushes.
+    pub(crate) push: Arc<Limiter>,
 }
 
 impl Limiters {
-    /// Creates the limiters by the settings; a setting of 0 is replaced by a number that follows from the processor's cores.
+    /// Creates the limiters: each kind of work has a share of its class.
     pub(crate) fn new(options: &LimiterOptions) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let or_default = |set: usize, default: usize| if set == 0 { default } else { set };
+        let light = or_default(options.light, 64 * cores);
+        let heavy = or_default(options.heavy, cores);
+        let pushes = or_default(options.pushes, 2 * cores);
         let waiting = QueueLimits {
             timeout: options.queue_timeout,
             per_repository: options.queue_per_repository,
-            per_client: options.queue_per_client,
+            per_client: 2 * options.queue_per_repository,
         };
-        let limiter = |name, set: usize, default, per_repository| {
-            let store = if set == 0 { default } else { set };
-            Arc::new(Limiter { waiting, ..Limiter::new(name, store, per_repository) })
+        let limiter = |name, store: usize, per_repository| {
+            Arc::new(Limiter { waiting, ..Limiter::new(name, store.max(1), per_repository) })
         };
         Self {
-            advertise: limiter("advertise", options.advertisements, 4 * cores, usize::MAX),
-            fetch: limiter("fetch", options.fetches, 64 * cores, options.fetches_per_repository),
-            pack: limiter("pack", options.packs, cores.max(2), (cores / 2).max(2)),
-            push: limiter("push", options.pushes, 2 * cores, options.pushes_per_repository),
-            raw: limiter("raw", options.raw_files, 8 * cores, 8),
-            upload: limiter("upload", 0, 16 * cores, 16),
-            session: limiter("session", options.sessions, 64 * cores, 32),
-            archive: limiter("archive", options.archives, (cores / 2).max(1), 4),
-            log: limiter("log", options.logs, cores, 2),
-            copy: limiter("copy", options.copies, (cores / 2).max(1), 2),
+            advertise: limiter("advertise", light / 16, usize::MAX),
+            fetch: limiter("fetch", light, light / 2),
+            raw: limiter("raw", light / 8, light / 16),
+            upload: limiter("upload", light / 4, light / 8),
+            session: limiter("session", light, light / 4),
+            pack: limiter("pack", heavy.max(2), (heavy / 2).max(2)),
+            archive: limiter("archive", heavy / 2, (heavy / 4).max(4)),
+            log: limiter("log", heavy, (heavy / 4).max(2)),
+            copy: limiter("copy", heavy / 2, (heavy / 4).max(2)),
+            push: limiter("push", pushes, (pushes / 2).max(4)),
         }
     }
 }

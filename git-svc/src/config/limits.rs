@@ -14,7 +14,8 @@ use crate::{
 /// Limits that keep one client, or one repository, from taking what others need.
 #[derive(Args, Clone, Debug)]
 pub struct LimitArgs {
-    /// Seconds after which a transfer in which no byte moves is ended.
+    /// Seconds after which a transfer in which no byte moves is ended; ten times as many for a session over SSH, whose client may have to
+    /// pack much before it sends. A client may pause for half of it inside its request, and in all before its rate is measured.
     #[arg(long = "idle-seconds", env = "FERRITE_GIT_IDLE_SECONDS", default_value = "60", value_parser = at_least_one_second)]
     pub idle: Duration,
 
@@ -22,21 +23,9 @@ pub struct LimitArgs {
     #[arg(long = "transfer-seconds", env = "FERRITE_GIT_TRANSFER_SECONDS", default_value = "3600", value_parser = at_least_one_second)]
     pub transfer: Duration,
 
-    /// Seconds that a client may pause inside its request, and in all before its rate is measured.
-    #[arg(long = "pause-seconds", env = "FERRITE_GIT_PAUSE_SECONDS", default_value = "30", value_parser = at_least_one_second)]
-    pub pause: Duration,
-
     /// The fewest bytes per second that a client may send or take, counted while git-svc waits for it; 0 for no such limit.
     #[arg(long = "slowest-bytes", env = "FERRITE_GIT_SLOWEST_BYTES", default_value_t = 1024)]
     pub slowest: u64,
-
-    /// Seconds after which a session over SSH in which no byte moves is ended: a client may have to pack much before it sends.
-    #[arg(long = "session-idle-seconds", env = "FERRITE_GIT_SESSION_IDLE_SECONDS", default_value = "600", value_parser = at_least_one_second)]
-    pub session_idle: Duration,
-
-    /// Seconds that one transaction of refs may take.
-    #[arg(long = "refs-seconds", env = "FERRITE_GIT_REFS_SECONDS", default_value = "10", value_parser = at_least_one_second)]
-    pub refs: Duration,
 
     /// The largest file that can be written through the API, in bytes; at most 50 MiB.
     #[arg(long, env = "FERRITE_GIT_MAX_FILE_BYTES", default_value_t = MAX_FILE_BYTES, value_parser = value_parser!(u64).range(1..=MAX_FILE_BYTES))]
@@ -51,64 +40,30 @@ pub struct LimitArgs {
     pub process: ProcessArgs,
 }
 
-/// Limits on the processes of each kind that run at once. 0 selects a number that follows from the processor's cores.
+/// Limits on the work of each class that is done at once. 0 selects a number that follows from the processor's cores.
 #[derive(Args, Clone, Debug)]
 pub struct LimiterArgs {
-    /// Requests that may wait for one repository.
+    /// Requests that may wait for one repository; twice as many of one client.
     #[arg(long = "waiting", env = "FERRITE_GIT_WAITING", default_value_t = 32)]
     pub waiting: u16,
-
-    /// Requests of one client that may wait.
-    #[arg(long = "waiting-per-client", env = "FERRITE_GIT_WAITING_PER_CLIENT", default_value_t = 64)]
-    pub waiting_per_client: u16,
 
     /// Seconds that a request may wait before it is refused.
     #[arg(long = "wait-seconds", env = "FERRITE_GIT_WAIT_SECONDS", default_value = "30", value_parser = seconds)]
     pub timeout: Duration,
 
-    /// Lists of refs at once; 0 for four per core.
-    #[arg(long, env = "FERRITE_GIT_ADVERTISEMENTS", default_value_t = 0)]
-    pub advertisements: u16,
+    /// Light work at once, which mostly waits for its clients: so many fetches and so many sessions over SSH, a quarter as many uploads of
+    /// files, an eighth raw files, a sixteenth lists of refs; 0 for 64 per core. One repository gets half, one client half.
+    #[arg(long, env = "FERRITE_GIT_LIGHT", default_value_t = 0)]
+    pub light: u16,
 
-    /// Fetches at once, busy or waiting for their clients; 0 for 64 per core.
-    #[arg(long, env = "FERRITE_GIT_FETCHES", default_value_t = 0)]
-    pub fetches: u16,
+    /// Heavy work at once, which keeps a core busy: so many packs and walks through history, half as many archives and copies of
+    /// repositories; 0 for one per core. Sending a cached pack does not count.
+    #[arg(long, env = "FERRITE_GIT_HEAVY", default_value_t = 0)]
+    pub heavy: u16,
 
-    /// Fetches at once of one repository.
-    #[arg(long, env = "FERRITE_GIT_FETCHES_PER_REPOSITORY", default_value_t = 64)]
-    pub fetches_per_repository: u16,
-
-    /// Packs that are made at once; 0 for one per core, at least two. Sending a cached pack does not count.
-    #[arg(id = "packs-at-once", long = "packs", env = "FERRITE_GIT_PACKS", default_value_t = 0)]
-    pub packs: u16,
-
-    /// Pushes at once; 0 for two per core.
+    /// Pushes at once, half of them to one repository; 0 for two per core.
     #[arg(long, env = "FERRITE_GIT_PUSHES", default_value_t = 0)]
     pub pushes: u16,
-
-    /// Pushes at once to one repository.
-    #[arg(long, env = "FERRITE_GIT_PUSHES_PER_REPOSITORY", default_value_t = 4)]
-    pub pushes_per_repository: u16,
-
-    /// Large files that are read at once; 0 for eight per core.
-    #[arg(long, env = "FERRITE_GIT_RAW_FILES", default_value_t = 0)]
-    pub raw_files: u16,
-
-    /// Sessions over SSH at once, busy or not; 0 for 64 per core.
-    #[arg(long, env = "FERRITE_GIT_SESSIONS", default_value_t = 0)]
-    pub sessions: u16,
-
-    /// Archives that are made at once; 0 for one per two cores, at least one.
-    #[arg(long, env = "FERRITE_GIT_ARCHIVES", default_value_t = 0)]
-    pub archives: u16,
-
-    /// Searches for the commits of a path at once; 0 for one per core.
-    #[arg(long, env = "FERRITE_GIT_LOGS", default_value_t = 0)]
-    pub logs: u16,
-
-    /// Copies of repositories that are made at once for forks; 0 for one per two cores, at least one.
-    #[arg(long, env = "FERRITE_GIT_COPIES", default_value_t = 0)]
-    pub copies: u16,
 }
 
 /// Threads and memory of one git process.
@@ -138,8 +93,8 @@ pub struct ProcessArgs {
 impl LimitArgs {
     /// Limits of transfers.
     pub(crate) fn transfers(&self) -> TransferLimits {
-        let Self { idle, transfer: total, pause, slowest: min_rate, session_idle, .. } = *self;
-        TransferLimits { idle, total, pause, min_rate, session_idle }
+        let Self { idle, transfer: total, slowest: min_rate, .. } = *self;
+        TransferLimits { idle, total, pause: idle / 2, min_rate, session_idle: idle.saturating_mul(10) }
     }
 }
 
@@ -148,19 +103,10 @@ impl LimiterArgs {
     pub(crate) fn options(&self) -> LimiterOptions {
         LimiterOptions {
             queue_per_repository: self.waiting.into(),
-            queue_per_client: self.waiting_per_client.into(),
             queue_timeout: self.timeout,
-            advertisements: self.advertisements.into(),
-            fetches: self.fetches.into(),
-            fetches_per_repository: self.fetches_per_repository.into(),
-            packs: self.packs.into(),
+            light: self.light.into(),
+            heavy: self.heavy.into(),
             pushes: self.pushes.into(),
-            pushes_per_repository: self.pushes_per_repository.into(),
-            raw_files: self.raw_files.into(),
-            sessions: self.sessions.into(),
-            archives: self.archives.into(),
-            logs: self.logs.into(),
-            copies: self.copies.into(),
         }
     }
 }
@@ -208,17 +154,18 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_documentation() {
         let limits = parse(&[]).unwrap();
-        assert_eq!((limits.idle.as_secs(), limits.transfer.as_secs(), limits.refs.as_secs()), (60, 3600, 10));
-        assert_eq!((limits.pause.as_secs(), limits.slowest, limits.session_idle.as_secs()), (30, 1024, 600));
+        let transfers = limits.transfers();
+        assert_eq!((transfers.idle.as_secs(), transfers.total.as_secs(), transfers.min_rate), (60, 3600, 1024));
+        assert_eq!((transfers.pause.as_secs(), transfers.session_idle.as_secs()), (30, 600));
         assert_eq!((limits.limiters.waiting, limits.limiters.timeout.as_secs()), (32, 30));
-        assert_eq!((limits.limiters.pushes_per_repository, limits.max_file_bytes), (4, 50 << 20));
+        assert_eq!(limits.max_file_bytes, 50 << 20);
         assert_eq!((limits.process.pack_window_bytes, limits.process.big_file_bytes), (100 << 20, 32 << 20));
         assert_eq!((limits.process.process_memory_bytes, limits.process.process_cpu.as_secs()), (8 << 30, 7200));
     }
 
     #[test]
     fn limits_that_would_end_every_transfer_are_refused() {
-        for flag in ["--idle-seconds=0", "--transfer-seconds=0", "--refs-seconds=x", "--max-file-bytes=0"] {
+        for flag in ["--idle-seconds=0", "--transfer-seconds=0", "--transfer-seconds=x", "--max-file-bytes=0"] {
             assert!(parse(&[flag]).is_err(), "{flag}");
         }
         assert!(parse(&["--max-file-bytes=52428801"]).is_err());

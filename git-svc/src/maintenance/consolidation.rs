@@ -54,7 +54,7 @@ impl MaintenanceService {
 
     /// Makes the bases anew that consolidations found outgrown, until the process stops.
     pub(crate) async fn renew_bases_in_background(&self, life: Lifecycle) {
-        let (max_jobs, mut jobs) = (self.options.max_jobs(), FuturesUnordered::new());
+        let (max_jobs, mut jobs) = (MaintenanceOptions::max_jobs(), FuturesUnordered::new());
         loop {
             tokio::select! {
                 () = life.stopping() => break,

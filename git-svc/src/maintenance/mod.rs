@@ -125,7 +125,7 @@ impl MaintenanceService {
         let mut ticks = tokio::time::interval(self.options.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut queue, mut jobs) = (VecDeque::new(), FuturesUnordered::new());
-        let max_jobs = self.options.max_jobs();
+        let max_jobs = MaintenanceOptions::max_jobs();
         loop {
             while jobs.len() < max_jobs
                 && let Some(row) = queue.pop_front()

@@ -4,13 +4,26 @@ use std::time::Duration;
 
 use crate::admission::backlog::ConsolidationLimits;
 
+/// Loose objects for each pack of the setting from which on both are combined: a commit by API is some three of them, a push one pack.
+pub(crate) const LOOSE_OBJECTS_PER_PACK: u64 = 16;
+/// Times that the base of a repository that changed is made anew until all of its objects are.
+pub(crate) const FULL_WINDOWS: u32 = 7;
+/// Longest time of one step of a job.
+pub(crate) const STEP_DEADLINE: Duration = Duration::from_secs(3600);
+/// Updates after which a base is made anew, if its bitmap covers too little by then.
+pub(crate) const UPDATES_PER_BASE: u64 = 50;
+/// Percent of a repository's bytes above which unreachable objects are removed as soon as they expire.
+pub(crate) const MAX_CRUFT_PERCENT: u64 = 20;
+/// Time after which a repository is checked again for missing objects.
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Loose refs above which all refs are packed.
+pub(crate) const MAX_LOOSE_REFS: u64 = 200;
+
 /// Options of the service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MaintenanceOptions {
     /// Time between two searches for repositories that need maintenance; zero for no maintenance.
     pub(crate) interval: Duration,
-    /// Jobs at once; 0 for one per four cores.
-    pub(crate) jobs: usize,
     /// Longest time of one step of a job.
     pub(crate) deadline: Duration,
     /// Loose objects from which on they are packed.
@@ -47,9 +60,9 @@ impl MaintenanceOptions {
         (cores() / 2).max(1)
     }
 
-    /// Returns the number of jobs that run at once.
-    pub(super) fn max_jobs(&self) -> usize {
-        if self.jobs == 0 { (cores() / 4).max(1) } else { self.jobs }
+    /// Returns the number of jobs that run at once: one per four cores.
+    pub(super) fn max_jobs() -> usize {
+        (cores() / 4).max(1)
     }
 }
 

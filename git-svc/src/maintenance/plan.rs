@@ -68,7 +68,8 @@ impl JobPlan {
         };
         let graph = matches!(repack, Some(Repack::Base | Repack::Full)) && row.number > row.graph_number;
         let check = is_due(check_at(row, options));
-        Self { refs: is_above(loose_refs, options.loose_refs), repack, graph, check }
+        let refs = is_above(loose_refs, options.loose_refs) || (repack == Some(Repack::Full) && loose_refs > 0);
+        Self { refs, repack, graph, check }
     }
 
     /// Returns the part of the plan that belongs to a new base, which is due.

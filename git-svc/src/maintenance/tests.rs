@@ -42,11 +42,12 @@ struct Settings {
     upkeep: MaintenanceArgs,
 }
 
-fn options(flags: &[&str]) -> MaintenanceOptions {
-    Settings::parse_from(["x"].iter().chain(flags)).upkeep.options()
+/// The options of a service without settings.
+fn options() -> MaintenanceOptions {
+    Settings::parse_from(["x"]).upkeep.options()
 }
 
-fn upkeep(test_repo: &TestRepo, flags: &[&str]) -> MaintenanceService {
+fn upkeep(test_repo: &TestRepo, options: MaintenanceOptions) -> MaintenanceService {
     MaintenanceService {
         clock: Clock::system(),
         store: Arc::clone(&test_repo.store),
@@ -60,7 +61,7 @@ fn upkeep(test_repo: &TestRepo, flags: &[&str]) -> MaintenanceService {
         consolidating: RunningJobs::default(),
         reservations: PackReservations::default(),
         backlogs: test_repo.backlogs.clone(),
-        options: options(flags),
+        options,
         transfer_timeout: Duration::from_secs(3600),
         leftover_age: Duration::from_secs(7200),
         broken: AtomicI64::new(-1),
@@ -149,7 +150,7 @@ async fn sizes(db: &Db) -> Vec<SizeChanged> {
 async fn enough_updates_trigger_a_repack_with_index_bitmap_and_commit_graph() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let upkeep = upkeep(&test_repo, &["--upkeep-updates", "5"]);
+        let upkeep = upkeep(&test_repo, MaintenanceOptions { updates: 5, ..options() });
         assert!(!round(&upkeep).await, "nothing changed");
         let tip = updates(&test_repo, None, 4).await;
         assert!(round(&upkeep).await);
@@ -178,7 +179,8 @@ async fn enough_updates_trigger_a_repack_with_index_bitmap_and_commit_graph() {
 async fn many_refs_are_packed_and_stay_readable_and_writable() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let (upkeep, updater) = (upkeep(&test_repo, &["--upkeep-loose-refs", "4"]), test_repo.updater());
+        let (upkeep, updater) =
+            (upkeep(&test_repo, MaintenanceOptions { loose_refs: 4, ..options() }), test_repo.updater());
         let (one, two) = (commit(&path(&test_repo), None, "1"), commit(&path(&test_repo), None, "2"));
         let names: Vec<_> = (0..6).map(|index| format!("refs/heads/a/b{index}")).collect();
         for name in &names {
@@ -210,8 +212,12 @@ async fn many_refs_are_packed_and_stay_readable_and_writable() {
 async fn unused_objects_stay_until_they_expire_however_old_they_are() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let flags = ["--upkeep-full-seconds", "1", "--upkeep-expire-seconds", "3"];
-        let (upkeep, path) = (upkeep(&test_repo, &flags), path(&test_repo));
+        let eager = MaintenanceOptions {
+            full_after: Duration::from_secs(1),
+            expire_after: Duration::from_secs(3),
+            ..options()
+        };
+        let (upkeep, path) = (upkeep(&test_repo, eager), path(&test_repo));
         let (tip, updater) = (updates(&test_repo, None, 2).await, test_repo.updater());
         let unused = commit(&path, Some(tip), "unused");
         set(&test_repo, &updater, "refs/heads/other", None, Some(unused)).await;
@@ -296,7 +302,8 @@ async fn open_handles_find_objects_after_repacks() {
 async fn a_kill_at_any_moment_leaves_a_whole_repository() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let upkeep = upkeep(&test_repo, &["--upkeep-updates", "1", "--upkeep-full-seconds", "1"]);
+        let upkeep =
+            upkeep(&test_repo, MaintenanceOptions { updates: 1, full_after: Duration::from_secs(1), ..options() });
         // A pack without its index is deleted once it is a second old.
         let (upkeep, path) = (MaintenanceService { leftover_age: Duration::from_secs(1), ..upkeep }, path(&test_repo));
         let mut tip = updates(&test_repo, None, 10).await;
@@ -353,8 +360,8 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let folder = tempfile::tempdir().unwrap();
-        let flags = ["--upkeep-updates", "1"];
-        let slow = MaintenanceService { git: slow_git(folder.path()).await, ..upkeep(&test_repo, &flags) };
+        let eager = MaintenanceOptions { updates: 1, ..options() };
+        let slow = MaintenanceService { git: slow_git(folder.path()).await, ..upkeep(&test_repo, eager) };
         let tip = updates(&test_repo, None, 2).await;
         let before = row(&test_repo.db).await;
         let running = slow.running.clone();
@@ -364,7 +371,7 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             // Another service process finds the maintenance lock taken; that is not counted as a failure.
-            let other = upkeep(&test_repo, &flags);
+            let other = upkeep(&test_repo, eager);
             other.maintain(before).await;
             assert_eq!(files(&path(&test_repo), "multi-pack-index"), 0);
             updates(&test_repo, Some(tip), 1).await;
@@ -379,7 +386,7 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
 
         let short = MaintenanceService {
             git: Arc::clone(&slow.git),
-            ..upkeep(&test_repo, &["--upkeep-updates", "1", "--upkeep-deadline-seconds", "1"])
+            ..upkeep(&test_repo, MaintenanceOptions { updates: 1, deadline: Duration::from_secs(1), ..options() })
         };
         // The processes of the stopped job keep the maintenance lock until the system has ended them.
         let start = Instant::now();
@@ -397,7 +404,7 @@ async fn a_job_ends_when_it_must_and_never_blocks_writers() {
 async fn a_repository_that_is_gone_needs_nothing() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let upkeep = upkeep(&test_repo, &["--upkeep-updates", "1"]);
+        let upkeep = upkeep(&test_repo, MaintenanceOptions { updates: 1, ..options() });
         updates(&test_repo, None, 1).await;
         let row = row(&test_repo.db).await;
         let mut tx = test_repo.db.begin().await.unwrap();

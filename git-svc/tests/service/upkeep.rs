@@ -14,13 +14,7 @@ use crate::{
 };
 
 /// Settings by which maintenance is always due.
-const EAGER: &[&str] = &[
-    "--upkeep-interval-seconds=0.02",
-    "--upkeep-jobs=2",
-    "--upkeep-updates=1",
-    "--upkeep-loose-refs=1",
-    "--upkeep-full-seconds=1",
-];
+const EAGER: &[&str] = &["--upkeep-interval-seconds=0.02", "--upkeep-repack-seconds=0.2"];
 
 /// Starts a service that makes a base anew at once, where its index takes a minute.
 async fn start_slow() -> Service {
@@ -28,7 +22,7 @@ async fn start_slow() -> Service {
     let program = folder.path().join("git");
     script(&program, "case \"$*\" in *' multi-pack-index '*) exec sleep 60;; *) exec git \"$@\";; esac");
     let program = format!("--git-program={}", program.display());
-    Service::start_with(folder, &["--upkeep-interval-seconds=0.05", "--upkeep-updates=1", &program]).await
+    Service::start_with(folder, &["--upkeep-interval-seconds=0.05", "--upkeep-repack-seconds=0.05", &program]).await
 }
 
 async fn is_whole(path: &Path) {

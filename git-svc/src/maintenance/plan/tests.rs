@@ -1,5 +1,7 @@
 //! Tests of the plan: which task a repository is due for, and when.
 
+use std::time::Duration;
+
 use clap::Parser as _;
 
 use super::*;
@@ -19,9 +21,17 @@ fn options() -> MaintenanceOptions {
 }
 
 fn off() -> MaintenanceOptions {
-    let names = ["loose-objects", "packs", "updates", "repack-seconds", "full-seconds", "loose-refs", "check-seconds"];
-    let flags = names.iter().flat_map(|name| [format!("--upkeep-{name}"), "0".to_owned()]);
-    Settings::parse_from(["x".to_owned()].into_iter().chain(flags)).upkeep.options()
+    let never = Duration::ZERO;
+    MaintenanceOptions {
+        loose_objects: 0,
+        packs: 0,
+        updates: 0,
+        repack_after: never,
+        full_after: never,
+        check_after: never,
+        loose_refs: 0,
+        ..options()
+    }
 }
 
 /// A repository that was packed at time 0 and had one update since.
@@ -36,7 +46,7 @@ fn repack(row: MaintenanceRow, usage: &DiskUsage, now_us: i64) -> Option<Repack>
 
 #[test]
 fn a_few_changes_need_nothing_until_a_day_has_passed() {
-    let calm = DiskUsage { loose: 249, recent: PackCount { packs: 15, objects: 300 }, ..DiskUsage::default() };
+    let calm = DiskUsage { loose: 255, recent: PackCount { packs: 15, objects: 300 }, ..DiskUsage::default() };
     assert_eq!(repack(row(), &calm, HOUR), None);
     assert_eq!(next_us(&row(), &calm, &options()), DAY);
     assert_eq!(repack(row(), &calm, DAY), Some(Repack::Base));
@@ -50,7 +60,7 @@ fn a_few_changes_need_nothing_until_a_day_has_passed() {
 
 #[test]
 fn loose_objects_that_cannot_be_packed_are_not_tried_again() {
-    let loose = DiskUsage { loose: 250, ..DiskUsage::default() };
+    let loose = DiskUsage { loose: 256, ..DiskUsage::default() };
     assert_eq!(repack(row(), &loose, HOUR), Some(Repack::Recent));
     assert_eq!(repack(MaintenanceRow { loose_left: 1, ..row() }, &loose, HOUR), None);
 }
@@ -83,8 +93,9 @@ fn a_full_repack_is_due_after_a_week_and_when_unused_objects_have_expired() {
     let quiet = MaintenanceRow { packed_number: 1, full_number: 1, graph_number: 1, ..row() };
     let cruft = DiskUsage { cruft: 1, ..DiskUsage::default() };
     assert_eq!(repack(quiet, &cruft, 14 * DAY), None);
-    let plan = JobPlan::of(&quiet, &cruft, 200, &options(), 15 * DAY);
-    assert_eq!(plan, JobPlan { refs: false, repack: Some(Repack::Full), graph: false, check: false });
+    let plan = |loose_refs| JobPlan::of(&quiet, &cruft, loose_refs, &options(), 15 * DAY);
+    assert_eq!(plan(0), JobPlan { refs: false, repack: Some(Repack::Full), graph: false, check: false });
+    assert!(plan(1).refs, "a full job packs what refs there are");
 }
 #[test]
 fn many_unreachable_objects_are_removed_as_soon_as_they_have_expired() {

@@ -17,7 +17,7 @@ async fn checked(upkeep: &MaintenanceService, test_repo: &TestRepo) -> (i64, i64
 async fn a_repository_that_lacks_objects_is_counted_until_it_has_them() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let upkeep = upkeep(&test_repo, &["--upkeep-loose-refs", "1"]);
+        let upkeep = upkeep(&test_repo, MaintenanceOptions { loose_refs: 1, ..options() });
         updates(&test_repo, None, 3).await;
         assert_eq!(checked(&upkeep, &test_repo).await, (0, 0));
         assert!(!round(&upkeep).await, "it is done once");
@@ -44,7 +44,7 @@ async fn a_repository_that_lacks_objects_is_counted_until_it_has_them() {
 async fn a_repack_that_fails_has_the_repository_checked() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let upkeep = upkeep(&test_repo, &["--upkeep-updates", "1", "--upkeep-interval-seconds", "0"]);
+        let upkeep = upkeep(&test_repo, MaintenanceOptions { updates: 1, interval: Duration::ZERO, ..options() });
         updates(&test_repo, None, 2).await;
         let sql = "UPDATE maintenance SET checked_us = $1";
         test_repo.db.execute(sql, &args![upkeep.clock.now_us() - 25 * 3600 * 1_000_000]).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_check_that_fails_does_not_count_the_repository_as_broken() {
         let program = folder.path().join("git");
         script(&program, "case \"$*\" in *fsck*) kill -9 $$;; *) exec git \"$@\";; esac");
         let git = Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap();
-        let upkeep = MaintenanceService { git: Arc::new(git), ..upkeep(&test_repo, &[]) };
+        let upkeep = MaintenanceService { git: Arc::new(git), ..upkeep(&test_repo, options()) };
         updates(&test_repo, None, 1).await;
         assert_eq!(checked(&upkeep, &test_repo).await, (0, 0));
         let (now, day) = (upkeep.clock.now_us(), 24 * 3600 * 1_000_000);

@@ -55,7 +55,7 @@ async fn packs_and_loose_objects_stay_few_while_a_repository_is_written_to() {
     on_each(async |db| {
         let limits = ConsolidationLimits { packs: 6, loose: 40 };
         let test_repo = TestRepo::new(db).await.with_backlogs(Backlogs::new(limits));
-        let (upkeep, life) = (upkeep(&test_repo, &[]), Lifecycle::new(Duration::from_secs(5)));
+        let (upkeep, life) = (upkeep(&test_repo, options()), Lifecycle::new(Duration::from_secs(5)));
         let writes = async {
             let (updater, path, mut tip, mut most) = (test_repo.updater(), path(&test_repo), None, (0, 0));
             for index in 0..150 {
@@ -95,7 +95,7 @@ async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let (upkeep, updater, path) =
-            (upkeep(&test_repo, &["--upkeep-updates", "3"]), test_repo.updater(), path(&test_repo));
+            (upkeep(&test_repo, MaintenanceOptions { updates: 3, ..options() }), test_repo.updater(), path(&test_repo));
         let mut tip = updates(&test_repo, None, 3).await;
         assert!(round(&upkeep).await);
         let midx = fs::read(path.join("objects/pack/multi-pack-index")).unwrap();
@@ -125,7 +125,7 @@ async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
 async fn packs_of_a_long_job_are_left_alone_and_later_ones_combined() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let (upkeep, updater, path) = (upkeep(&test_repo, &[]), test_repo.updater(), path(&test_repo));
+        let (upkeep, updater, path) = (upkeep(&test_repo, options()), test_repo.updater(), path(&test_repo));
         let mut tip = push(&test_repo, &updater, None, "0").await;
         for index in 1..5 {
             tip = push(&test_repo, &updater, Some(tip), &format!("{index}")).await;
@@ -153,7 +153,7 @@ async fn packs_of_a_long_job_are_left_alone_and_later_ones_combined() {
 async fn nothing_is_touched_while_a_git_process_of_an_earlier_service_works() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let (upkeep, updater, path) = (upkeep(&test_repo, &[]), test_repo.updater(), path(&test_repo));
+        let (upkeep, updater, path) = (upkeep(&test_repo, options()), test_repo.updater(), path(&test_repo));
         let tip = push(&test_repo, &updater, None, "0").await;
         push(&test_repo, &updater, Some(tip), "1").await;
         let lock = fs::File::create(path.join("upkeep")).unwrap();
@@ -172,7 +172,7 @@ async fn nothing_is_touched_while_a_git_process_of_an_earlier_service_works() {
 async fn a_consolidation_that_ends_at_any_moment_loses_nothing() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let (upkeep, updater, path) = (upkeep(&test_repo, &[]), test_repo.updater(), path(&test_repo));
+        let (upkeep, updater, path) = (upkeep(&test_repo, options()), test_repo.updater(), path(&test_repo));
         let (mut tip, mut ended, mut longest) = (None, 0, Duration::from_millis(40));
         for index in 0..60 {
             tip = Some(push(&test_repo, &updater, tip, &format!("p{index}")).await);
@@ -210,8 +210,12 @@ async fn a_consolidation_that_ends_at_any_moment_loses_nothing() {
 async fn unused_objects_expire_although_they_were_consolidated() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
-        let flags = ["--upkeep-full-seconds", "1", "--upkeep-expire-seconds", "3"];
-        let (upkeep, path) = (upkeep(&test_repo, &flags), path(&test_repo));
+        let eager = MaintenanceOptions {
+            full_after: Duration::from_secs(1),
+            expire_after: Duration::from_secs(3),
+            ..options()
+        };
+        let (upkeep, path) = (upkeep(&test_repo, eager), path(&test_repo));
         let tip = updates(&test_repo, None, 2).await;
         let unused = commit(&path, None, "unused");
         assert!(!consolidate(&upkeep, &test_repo).await);
@@ -240,7 +244,7 @@ async fn deleting_ends_a_consolidation() {
         let program = folder.path().join("git");
         script(&program, "case \"$*\" in *stdin-packs*) sleep 60;; *) exec git \"$@\";; esac");
         let git = Git::find(GitOptions { program: Some(program), ..GitOptions::default() }).await.unwrap();
-        let upkeep = MaintenanceService { git: Arc::new(git), ..upkeep(&test_repo, &[]) };
+        let upkeep = MaintenanceService { git: Arc::new(git), ..upkeep(&test_repo, options()) };
         let (updater, life) = (test_repo.updater(), Lifecycle::new(Duration::from_secs(5)));
         let tip = push(&test_repo, &updater, None, "0").await;
         push(&test_repo, &updater, Some(tip), "1").await;

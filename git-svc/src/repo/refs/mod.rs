@@ -9,7 +9,7 @@ mod read;
 mod table;
 mod transact;
 
-use std::{fs, io::Write as _, path::Path, sync::Arc, time::Duration};
+use std::{fs, io::Write as _, path::Path, sync::Arc};
 
 use ferrite_proto::id::RepositoryId;
 use git2::Oid;
@@ -41,7 +41,6 @@ pub struct Refs {
     pool: Pool,
     git: Arc<Git>,
     cache: Arc<RefCache>,
-    deadline: Duration,
 }
 
 /// Default size of the cache of ref tables, in bytes.
@@ -51,19 +50,7 @@ impl Refs {
     /// Creates the refs of the repositories in `store`, with default limits.
     #[must_use]
     pub fn new(store: Arc<RepositoryStore>, pool: Pool, git: Arc<Git>) -> Self {
-        Self {
-            store,
-            pool,
-            git,
-            cache: Arc::new(RefCache::new(DEFAULT_CACHE_BYTES)),
-            deadline: transact::DEFAULT_DEADLINE,
-        }
-    }
-
-    /// Sets the time limit of one transaction.
-    #[must_use]
-    pub fn with_deadline(self, deadline: Duration) -> Self {
-        Self { deadline, ..self }
+        Self { store, pool, git, cache: Arc::new(RefCache::new(DEFAULT_CACHE_BYTES)) }
     }
 
     /// Sets the size of the cache of ref tables, in bytes.
@@ -208,7 +195,7 @@ impl Refs {
                 return Ok(true);
             }
         }
-        transact::run(&self.git, path, edits, self.deadline).await.map(|()| false)
+        transact::run(&self.git, path, edits).await.map(|()| false)
     }
 }
 
@@ -237,7 +224,7 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
 /// Removes `packed-refs.lock` if a killed process left it behind; returns whether it did. The caller holds the repository's
 /// write lock.
 pub(crate) fn remove_stale_lock(repository: &Path) -> bool {
-    transact::remove_stale(&repository.join("packed-refs.lock"), transact::DEFAULT_DEADLINE)
+    transact::remove_stale(&repository.join("packed-refs.lock"), transact::DEADLINE)
 }
 
 #[cfg(test)]

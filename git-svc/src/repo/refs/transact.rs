@@ -18,8 +18,8 @@ use crate::{
     types::{error::GitError, name::RefName},
 };
 
-/// Default time limit of a transaction.
-pub(super) const DEFAULT_DEADLINE: Duration = Duration::from_secs(10);
+/// Time limit of a transaction.
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Age, beyond the time limit of a transaction, at which a lock file counts as stale: the process that created it has been
 /// ended by then.
@@ -28,11 +28,11 @@ const STALE_LOCK_MARGIN: Duration = Duration::from_secs(5);
 /// Time added to the limit of a transaction per ref: git writes and syncs one file after the other.
 const TIME_PER_REF: Duration = Duration::from_millis(50);
 
-/// Runs the transaction within `deadline` and [`TIME_PER_REF`] for each ref. If stale lock files are in the way, removes
+/// Runs the transaction within [`DEADLINE`] and [`TIME_PER_REF`] for each ref. If stale lock files are in the way, removes
 /// them and tries once more.
-pub(super) async fn run(git: &Git, repository: &Path, edits: &[RefEdit], deadline: Duration) -> Result<(), GitError> {
+pub(super) async fn run(git: &Git, repository: &Path, edits: &[RefEdit]) -> Result<(), GitError> {
     let input = script(edits)?;
-    let deadline = deadline + TIME_PER_REF * u32::try_from(edits.len()).unwrap_or(u32::MAX);
+    let deadline = DEADLINE + TIME_PER_REF * u32::try_from(edits.len()).unwrap_or(u32::MAX);
     let outcome = git.update_ref(repository)?.finish(&input, deadline).await;
     let Err(GitError::Command { stderr, .. }) = &outcome else { return outcome.map(drop) };
     if stderr.contains(".lock") && remove_stale_locks(repository, edits, deadline) {
