@@ -1,15 +1,53 @@
-//! `fsync` of files, folders and folder trees, several at a time. Not here: which files a write must sync.
+//! `fsync` of files, folders and folder trees, and the threads that wait for those of writes. Not here: which files a write must sync.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
+
+use tokio::sync::Semaphore;
 
 use crate::types::error::GitError;
 
-/// Threads that sync at once: enough for the disk to group the writes, few enough to start cheaply.
-const PARALLEL_SYNCS: usize = 8;
+/// Threads that sync the files of one write at once, so that the disk groups them.
+pub(crate) const PARALLEL_SYNCS: usize = 8;
+/// Threads that wait for syncs at once.
+const MAX_SYNC_THREADS: usize = 32;
+
+/// Threads that wait for the disk. They are kept for the next write, so that none starts any.
+#[derive(Debug)]
+pub(crate) struct SyncThreads(Arc<Semaphore>);
+
+impl Default for SyncThreads {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_SYNC_THREADS)))
+    }
+}
+
+impl SyncThreads {
+    /// Runs a job that writes and syncs files. It runs to its end although the caller drops the future.
+    ///
+    /// # Errors
+    /// Those of the job, and `Internal` if it panics.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T, GitError> + Send + 'static,
+    ) -> Result<T, GitError> {
+        let permit = Arc::clone(&self.0).acquire_owned().await;
+        let work = move || {
+            let _permit = permit;
+            job()
+        };
+        #[expect(clippy::disallowed_methods, reason = "bounded by the permits")]
+        let done = tokio::task::spawn_blocking(work).await;
+        done.map_err(|error| GitError::Internal(format!("a sync ended early: {error}")))?
+    }
+}
 
 /// Syncs one file or folder.
 pub(crate) fn sync(path: &Path) -> Result<(), GitError> {
@@ -17,25 +55,17 @@ pub(crate) fn sync(path: &Path) -> Result<(), GitError> {
     synced.map_err(GitError::io(format!("syncing `{}`", path.display())))
 }
 
-/// Syncs a file or folder; a missing one is no error.
-pub(crate) fn sync_if_present(path: &Path) -> Result<(), GitError> {
+/// Syncs a file or folder; a missing one is no error. Returns whether it is there.
+pub(crate) fn sync_if_present(path: &Path) -> Result<bool, GitError> {
     match fs::File::open(path) {
-        Ok(file) => file.sync_all().map_err(GitError::io(format!("syncing `{}`", path.display()))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(file) => file.sync_all().map(|()| true).map_err(GitError::io(format!("syncing `{}`", path.display()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(GitError::io(format!("opening `{}`", path.display()))(error)),
     }
 }
 
 /// Syncs files and folders in parallel; each must exist.
 pub(crate) fn sync_all(paths: &[PathBuf]) -> Result<(), GitError> {
-    sync_each(paths, sync)
-}
-
-/// Syncs files and folders in parallel, each by `sync`.
-fn sync_each(paths: &[PathBuf], sync: fn(&Path) -> Result<(), GitError>) -> Result<(), GitError> {
-    if let [path] = paths {
-        return sync(path);
-    }
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -69,27 +99,22 @@ pub(crate) fn sync_tree(root: &Path) -> Result<(), GitError> {
     sync_all(&paths)
 }
 
-/// Syncs the loose files of `objects` and the folders that hold them; objects that are in packs are skipped, and those that maintenance
-/// packs meanwhile: their pack was synced first.
+/// Syncs the loose files of `objects`, then the folders that hold them. Objects that are in packs are skipped, and those that maintenance
+/// packs meanwhile: their pack was synced first. The caller syncs `objects` itself.
 ///
 /// Objects that existed before the write are synced too: git does not write an object again that an earlier, unacknowledged
 /// attempt left behind, and that file may be unsynced.
 pub(crate) fn sync_objects(repository: &Path, objects: &[git2::Oid]) -> Result<(), GitError> {
-    let folder = repository.join("objects");
-    let mut paths = vec![folder.clone()];
+    let mut folders = BTreeSet::new();
     for id in objects {
         let hex = id.to_string();
-        let (dir, rest) = hex.split_at(2);
-        let dir = folder.join(dir);
-        let file = dir.join(rest);
-        if file.is_file() {
-            paths.push(file);
-            if !paths.contains(&dir) {
-                paths.push(dir);
-            }
+        let (folder, file) = hex.split_at(2);
+        let folder = repository.join("objects").join(folder);
+        if sync_if_present(&folder.join(file))? {
+            folders.insert(folder);
         }
     }
-    sync_each(&paths, sync_if_present)
+    folders.iter().try_for_each(|folder| sync_if_present(folder).map(drop))
 }
 
 #[cfg(test)]
@@ -105,6 +130,6 @@ mod tests {
         }
         sync_tree(folder.path()).unwrap();
         assert!(sync_all(&[folder.path().to_owned(), folder.path().join("missing")]).is_err());
-        sync_if_present(&folder.path().join("missing")).unwrap();
+        assert!(!sync_if_present(&folder.path().join("missing")).unwrap());
     }
 }

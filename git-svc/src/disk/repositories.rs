@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::{
-    durable::{sync, sync_all, sync_if_present, sync_tree},
+    durable::{self, SyncThreads, sync, sync_all, sync_if_present, sync_tree},
     full::classify_disk_full,
     usage::{DiskUsage, DiskUsageCache},
 };
@@ -56,6 +56,7 @@ pub struct RepositoryStore {
     root: PathBuf,
     name: String,
     usages: DiskUsageCache,
+    sync_threads: SyncThreads,
     /// The locked file `lock`; closing it releases the lock.
     _lock: fs::File,
 }
@@ -85,7 +86,8 @@ impl RepositoryStore {
         let lock = acquire_lock(&root, timeout).await?;
         check_identity(&root, name)?;
         sync(&root)?;
-        Ok(Self { root, name: name.to_owned(), usages: DiskUsageCache::default(), _lock: lock })
+        let (usages, sync_threads) = (DiskUsageCache::default(), SyncThreads::default());
+        Ok(Self { root, name: name.to_owned(), usages, sync_threads, _lock: lock })
     }
 
     /// The name that the store was opened with.
@@ -244,9 +246,15 @@ impl RepositoryStore {
         self.usage(id).map(|usage| usage.bytes)
     }
 
-    /// Measures the repository's objects on disk. Blocking.
+    /// Returns what the repository's objects take on disk, by a measurement of the last minute and the writes since. Blocking.
     pub(crate) fn usage(&self, id: RepositoryId) -> Result<DiskUsage, GitError> {
-        if self.exists(id) { Ok(self.usages.of(id, &self.path(id))) } else { Err(GitError::RepositoryNotFound) }
+        if self.exists(id) { Ok(self.usages.get(id, &self.path(id))) } else { Err(GitError::RepositoryNotFound) }
+    }
+
+    /// Measures what the repository's objects take on disk. Blocking.
+    pub(crate) fn measure(&self, id: RepositoryId) -> Result<DiskUsage, GitError> {
+        self.usages.forget(id);
+        self.usage(id)
     }
 
     /// Writes the repository's own attributes, which win over those in its trees: git then expands no text in archives, where a small file
@@ -267,17 +275,41 @@ impl RepositoryStore {
         written.map_err(GitError::io("writing the repository's attributes"))
     }
 
-    /// Makes the names of a push's packs durable: git syncs the pack files, but not the folder that it moves them into.
-    /// Blocking.
+    /// The threads that wait for the disk when this store is written to.
+    pub(crate) fn sync_threads(&self) -> &SyncThreads {
+        &self.sync_threads
+    }
+
+    /// Returns a new path for a file that is to be renamed into the repository. One that a killed process left is removed at the next
+    /// start.
+    pub(crate) fn incoming_file(&self, id: RepositoryId) -> PathBuf {
+        self.root.join("incoming").join(format!("{id}-file-{}", Uuid::new_v4()))
+    }
+
+    /// Syncs and counts loose objects that were just written, as [`durable::sync_objects`] does. Blocking.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn sync_objects(&self, id: RepositoryId, objects: &[git2::Oid]) -> Result<(), GitError> {
+        let path = self.path(id);
+        durable::sync_objects(&path, objects)?;
+        self.usages.update_loose(id, &path, objects);
+        Ok(())
+    }
+
+    /// Makes the names of a push's packs durable, and counts the packs: git syncs the pack files, but not the folder that it moves them
+    /// into. Blocking.
     ///
     /// Called after `receive-pack` has accepted objects and before refs are changed.
     ///
     /// # Errors
     /// `Io`.
     pub fn sync_packs(&self, id: RepositoryId) -> Result<(), GitError> {
-        let objects = self.path(id).join("objects");
+        let path = self.path(id);
         // A push never adds loose objects, because of `receive.unpackLimit=1`.
-        sync_all(&[objects.join("pack"), objects])
+        sync_all(&[path.join("objects/pack"), path.join("objects")])?;
+        self.usages.update_packs(id, &path);
+        Ok(())
     }
 }
 

@@ -1,26 +1,26 @@
-//! Disk usage of repositories, measured from their folders. A folder of loose objects is read again only after its time
-//! changed.
+//! Disk usage of repositories: measured from their folders, and kept up to date by writes, which read the folders that they have changed.
 //!
 //! Not here: when a repository needs maintenance (`maintenance`).
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use ferrite_proto::id::RepositoryId;
+use git2::Oid;
 use moka::sync::Cache;
 
 use super::packs::{PackRole, packs_among};
 
-/// Repositories whose folder readings are cached: about 10 KiB each when all 256 folders of loose objects exist.
+/// Repositories whose usage is kept: 4 KiB each.
 const MAX_CACHED_REPOSITORIES: u64 = 1000;
-/// A folder may change within this time without a new modification time, because the clock of files is coarse. Readings of
-/// younger folders are not cached. Disks that keep whole seconds need the coarse value.
-const FINE_MTIME_GRAIN: Duration = Duration::from_millis(100);
-const COARSE_MTIME_GRAIN: Duration = Duration::from_secs(2);
+/// Time for which a measured usage is kept up to date by writes. Then a repository is measured anew, which finds what no write reports:
+/// objects of refused writes, and what failed maintenance leaves.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(60);
 /// Share of the objects that no bitmap covers from which on a new base is made: a quarter of the base, which keeps the cost of an object
 /// constant, and so many at least that an index is worth a process.
 const RECENT_SHARE: u64 = 4;
@@ -51,78 +51,114 @@ pub(crate) struct PackCount {
     pub(crate) objects: u64,
 }
 
-/// Cached folder readings of many repositories.
+/// The usage of many repositories.
 #[derive(Debug)]
-pub(crate) struct DiskUsageCache(Cache<RepositoryId, Arc<Mutex<FanoutDirs>>>);
+pub(crate) struct DiskUsageCache(Cache<RepositoryId, Arc<Mutex<Measured>>>);
 
-/// Readings of the 256 folders of loose objects, indexed by the first byte of the object ids.
-type FanoutDirs = Vec<Option<FanoutDir>>;
+/// What the folders of a repository held when each was last read.
+#[derive(Debug)]
+struct Measured {
+    /// The folders of loose objects, indexed by the first byte of the object ids.
+    loose: Vec<LooseFolder>,
+    /// All but the loose objects.
+    packed: DiskUsage,
+}
 
-/// The reading of one folder of loose objects.
-#[derive(Clone, Copy, Debug)]
-struct FanoutDir {
-    changed: SystemTime,
+/// The loose objects of one folder.
+#[derive(Clone, Copy, Debug, Default)]
+struct LooseFolder {
     objects: u64,
     bytes: u64,
 }
 
 impl Default for DiskUsageCache {
     fn default() -> Self {
-        Self(Cache::new(MAX_CACHED_REPOSITORIES))
+        Self::new(MEASURE_INTERVAL)
     }
 }
 
+/// All calls block, and measure a repository that was not measured within the interval. Files that vanish meanwhile do not count.
 impl DiskUsageCache {
-    /// Drops what is known about a repository that is gone.
+    fn new(interval: Duration) -> Self {
+        Self(Cache::builder().max_capacity(MAX_CACHED_REPOSITORIES).time_to_live(interval).build())
+    }
+
+    /// Drops what is known about a repository that is gone, or is to be measured anew.
     pub(crate) fn forget(&self, id: RepositoryId) {
         self.0.invalidate(&id);
     }
 
-    /// Measures the repository at `path`. Files that vanish meanwhile do not count. Blocking.
-    pub(crate) fn of(&self, id: RepositoryId, path: &Path) -> DiskUsage {
-        let objects = path.join("objects");
-        let dirs = self.0.get_with(id, || Arc::new(Mutex::new(vec![None; 256])));
-        // No code that can panic runs under this lock.
-        let mut dirs = dirs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut usage = DiskUsage::default();
-        for entry in fs::read_dir(&objects).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let byte = name.to_str().filter(|name| name.len() == 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-            let Some(cached) = byte.and_then(|byte| dirs.get_mut(usize::from(byte))) else { continue };
-            let dir = entry
-                .metadata()
-                .and_then(|data| data.modified())
-                .map(|changed| read_if_changed(cached, &entry, changed));
-            let Ok(dir) = dir else { continue };
-            usage.loose += dir.objects;
-            usage.bytes += dir.bytes;
+    /// Returns the usage of the repository at `path`.
+    pub(crate) fn get(&self, id: RepositoryId, path: &Path) -> DiskUsage {
+        self.with(id, path, |measured| measured.total())
+    }
+
+    /// Reads the folders of loose objects that were just written.
+    pub(crate) fn update_loose(&self, id: RepositoryId, path: &Path, objects: &[Oid]) {
+        let folders: BTreeSet<_> = objects.iter().map(|id| id.as_bytes()[0]).collect();
+        self.with(id, path, |measured| {
+            folders.iter().for_each(|folder| measured.loose[usize::from(*folder)] = LooseFolder::read(path, *folder));
+        });
+    }
+
+    /// Reads the folder of packs, where some were just written.
+    pub(crate) fn update_packs(&self, id: RepositoryId, path: &Path) {
+        self.with(id, path, |measured| measured.packed = DiskUsage::without_loose(path));
+    }
+
+    fn with<T>(&self, id: RepositoryId, path: &Path, job: impl FnOnce(&mut Measured) -> T) -> T {
+        let measured = self.0.get_with(id, || Arc::new(Mutex::new(Measured::read(path))));
+        job(&mut measured.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Measured {
+    fn read(path: &Path) -> Self {
+        let loose = (0..=u8::MAX).map(|folder| LooseFolder::read(path, folder)).collect();
+        Self { loose, packed: DiskUsage::without_loose(path) }
+    }
+
+    fn total(&self) -> DiskUsage {
+        let mut usage = self.packed.clone();
+        for folder in &self.loose {
+            usage.loose += folder.objects;
+            usage.bytes += folder.bytes;
         }
-        drop(dirs);
-        usage.bytes += list_dir(&objects.join("info")).map(|(_, bytes)| bytes).sum::<u64>();
-        usage.add_packs(&objects.join("pack"));
         usage
     }
 }
 
+impl LooseFolder {
+    fn read(repository: &Path, folder: u8) -> Self {
+        let folder = repository.join(format!("objects/{folder:02x}"));
+        let files = list_dir(&folder).filter(|(name, _)| name.len() == 38);
+        files.fold(Self::default(), |sum, (_, bytes)| Self { objects: sum.objects + 1, bytes: sum.bytes + bytes })
+    }
+}
+
 impl DiskUsage {
-    fn add_packs(&mut self, folder: &Path) {
-        let files: Vec<_> = list_dir(folder).filter(|(name, _)| !name.starts_with(['t', '.'])).collect();
+    /// Measures packs and indexes.
+    fn without_loose(repository: &Path) -> Self {
+        let bytes = list_dir(&repository.join("objects/info")).map(|(_, bytes)| bytes).sum();
+        let (mut usage, folder) = (Self { bytes, ..Self::default() }, repository.join("objects/pack"));
+        let files: Vec<_> = list_dir(&folder).filter(|(name, _)| !name.starts_with(['t', '.'])).collect();
         let cruft: Vec<_> = files.iter().filter_map(|(name, _)| name.strip_suffix(".mtimes")).collect();
         for (name, bytes) in &files {
-            self.bytes += bytes;
+            usage.bytes += bytes;
             if name.rsplit_once('.').is_some_and(|(pack, _)| cruft.contains(&pack)) {
-                self.cruft += bytes;
+                usage.cruft += bytes;
             }
         }
-        for pack in packs_among(folder, &files) {
+        for pack in packs_among(&folder, &files) {
             let count = match pack.role {
-                PackRole::Base => &mut self.base,
-                PackRole::Recent => &mut self.recent,
+                PackRole::Base => &mut usage.base,
+                PackRole::Recent => &mut usage.recent,
                 PackRole::Cruft | PackRole::Kept => continue,
             };
             count.packs += 1;
             count.objects += pack.objects;
         }
+        usage
     }
 
     /// Number of objects that no bitmap covers.
@@ -162,23 +198,6 @@ fn list_dir(folder: &Path) -> impl Iterator<Item = (String, u64)> {
         let data = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         Some((entry.file_name().into_string().ok()?, data.len()))
     })
-}
-
-/// Returns the reading of a folder of loose objects, from `cached` unless the folder changed.
-fn read_if_changed(cached: &mut Option<FanoutDir>, entry: &fs::DirEntry, changed: SystemTime) -> FanoutDir {
-    if let Some(dir) = cached.filter(|dir| dir.changed == changed) {
-        return dir;
-    }
-    let mut dir = FanoutDir { changed, objects: 0, bytes: 0 };
-    for (_, bytes) in list_dir(&entry.path()).filter(|(name, _)| name.len() == 38) {
-        dir.objects += 1;
-        dir.bytes += bytes;
-    }
-    let has_fraction = changed.duration_since(UNIX_EPOCH).is_ok_and(|time| time.subsec_nanos() != 0);
-    let settled = if has_fraction { FINE_MTIME_GRAIN } else { COARSE_MTIME_GRAIN };
-    let is_settled = SystemTime::now().duration_since(changed).is_ok_and(|age| age > settled);
-    *cached = is_settled.then_some(dir);
-    dir
 }
 
 /// Counts refs that have their own file; stops above `limit`. Blocking.

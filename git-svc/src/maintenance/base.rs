@@ -71,7 +71,7 @@ impl MaintenanceService {
     async fn combine_all(&self, job: &JobHandle, reservation: &Reservation) -> Result<Vec<String>, JobError> {
         let id = job.id;
         let packs = self.reserve_all(job, reservation).await?;
-        let loose = self.pool.run_blocking(move |store| store.usage(id)).await?.loose;
+        let loose = self.pool.run_blocking(move |store| store.measure(id)).await?.loose;
         let is_packable = |pack: &Pack| matches!(pack.role, PackRole::Base | PackRole::Recent);
         let plan = CombinePlan::of(&packs, loose, is_packable);
         if plan.is_empty() {

@@ -105,7 +105,7 @@ impl MaintenanceService {
             tracing::debug!(repo.id = %id, elapsed_ms, packs = plan.inputs.len(), "consolidation");
         }
         let has_combined = outcome?.is_some();
-        let usage = self.pool.run_blocking(move |store| store.usage(id)).await?;
+        let usage = self.pool.run_blocking(move |store| store.measure(id)).await?;
         if usage.bytes < before / 100 * PUBLISHED_PERCENT {
             let guard = self.locked(job).await?;
             self.updater.publish_size(&guard).await?;
@@ -123,7 +123,7 @@ impl MaintenanceService {
         if !packs.has_reservation() && self.on_disk(id, has_foreign_job).await? {
             return Ok(None);
         }
-        let loose = self.pool.run_blocking(move |store| store.usage(id)).await?.loose;
+        let loose = self.pool.run_blocking(move |store| store.measure(id)).await?.loose;
         let listed = self.on_disk(id, list_packs).await?;
         let may_combine = |pack: &Pack| pack.role == PackRole::Recent && !packs.is_reserved(&pack.name);
         let plan = CombinePlan::of(&listed, loose, may_combine);

@@ -366,7 +366,7 @@ pub(super) fn remove_leftovers(repository: &Path) {
 
 /// Measures a repository, with the age of its unreachable objects if they take more than `percent`. Blocking.
 fn usage(store: &RepositoryStore, id: RepositoryId, percent: u64) -> Result<DiskUsage, GitError> {
-    let mut usage = store.usage(id)?;
+    let mut usage = store.measure(id)?;
     usage.date_cruft(&store.path(id), percent);
     Ok(usage)
 }

@@ -120,7 +120,7 @@ impl RefUpdater {
         let batch = NewBatch { id: first.batch.clone(), number: first.number, is_wiki };
         let options = entries.iter().find_map(|entry| entry.options.clone()).unwrap_or_default();
         let JournalEntry { kind, user, issue_reach, .. } = *first;
-        let outcome = BatchOutcome { batch, kind, user, issue_reach, options, done, dropped };
+        let outcome = BatchOutcome { batch, kind, user, issue_reach, options, done, dropped, state: None };
         drop(self.confirm(guard, outcome).await?);
         inner.relay.wake();
         Ok(())

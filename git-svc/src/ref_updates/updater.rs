@@ -18,7 +18,10 @@ use ferrite_proto::{
     grant::IssueReach,
     id::RepositoryId,
 };
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, try_join_all},
+};
 use prost::Message;
 use tokio::sync::OwnedMutexGuard;
 
@@ -29,7 +32,11 @@ use super::{
 use crate::{
     admission::backlog::Backlogs,
     db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO, hex},
-    disk::{durable::sync_objects, repositories::RepositoryStore},
+    disk::{
+        durable::{PARALLEL_SYNCS, sync_if_present},
+        repositories::RepositoryStore,
+        usage::DiskUsage,
+    },
     repo::{
         pool::Pool,
         refs::{HeadState, RefEdit, Refs},
@@ -112,6 +119,8 @@ pub(super) struct BatchOutcome {
     pub(super) done: Vec<AppliedEdit>,
     /// Journal rows of the batch whose edit was not applied.
     pub(super) dropped: Vec<i64>,
+    /// State of HEAD and disk usage after the batch, if they were read.
+    pub(super) state: Option<(HeadState, DiskUsage)>,
 }
 
 impl RefUpdater {
@@ -160,7 +169,7 @@ impl RefUpdater {
     /// Must run to completion: call it in a task of its own, which a client that disconnects does not cancel.
     ///
     /// # Errors
-    /// The refusals of [`Refs::transact`], after which nothing was changed. After any other error the refs may have changed; if
+    /// The refusals of [`Refs::commit`], after which nothing was changed. After any other error the refs may have changed; if
     /// so, recovery sends the event.
     pub(crate) async fn apply<A: Message>(
         &self,
@@ -169,16 +178,22 @@ impl RefUpdater {
         response: Option<IdempotentResponse<'_, A>>,
     ) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
-        // Both wait for the disk, so they run concurrently; the refs change only after both.
-        let (batch, synced) =
-            tokio::join!(self.record_intent(guard, change, response), inner.sync(guard.id, &change.objects));
+        // All wait for the disk, so they run concurrently; the refs change only after all.
+        let (batch, synced, prepared) = tokio::join!(
+            self.record_intent(guard, change, response),
+            inner.sync(guard.id, &change.objects),
+            inner.refs.prepare(guard.id, &change.edits),
+        );
         let batch = batch?;
-        if let Err(error) = synced {
-            inner.drop_batch(guard.id, &batch).await;
-            return Err(error.into());
-        }
-        match inner.refs.transact(guard.id, &change.edits).await {
-            Ok(()) => {}
+        let prepared = match synced.and(prepared) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                inner.drop_batch(guard.id, &batch).await;
+                return Err(error.into());
+            }
+        };
+        let state = match inner.refs.commit(guard.id, &change.edits, prepared).await {
+            Ok(state) => state,
             Err(error) if error.is_refused_transaction() => {
                 inner.drop_batch(guard.id, &batch).await;
                 return Err(error.into());
@@ -189,8 +204,9 @@ impl RefUpdater {
                 }
                 return Err(error.into());
             }
-        }
-        let delivered = self.confirm(guard, BatchOutcome::of(batch, change)).await?;
+        };
+        let outcome = BatchOutcome { state, ..BatchOutcome::of(batch, change) };
+        let delivered = self.confirm(guard, outcome).await?;
         inner.set_needs_recovery(guard.id, false);
         Ok(delivered)
     }
@@ -282,7 +298,7 @@ impl RefUpdater {
     /// a wiki is not published. Returns the size.
     pub(crate) async fn publish_size(&self, guard: &WriteGuard) -> Result<u64, RpcError> {
         let (inner, id) = (&self.0, guard.id);
-        let size = inner.pool.run_blocking(move |store| store.size(id)).await?;
+        let size = inner.pool.run_blocking(move |store| store.measure(id)).await?.bytes;
         let row = inner.repositories.find(id).await?.filter(|row| !row.deleted && !row.is_wiki);
         let Some(row) = row else { return Ok(size) };
         let (now, size_bytes) = (inner.clock.now_us(), i64::try_from(size).unwrap_or(i64::MAX));
@@ -321,13 +337,21 @@ impl Inner {
         self.needing_recovery.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
-    /// Syncs loose objects to disk.
+    /// Syncs loose objects to disk, several at a time, and counts them.
     async fn sync(&self, id: RepositoryId, objects: &[git2::Oid]) -> Result<(), GitError> {
         if objects.is_empty() {
             return Ok(());
         }
-        let objects = objects.to_vec();
-        self.pool.run_blocking(move |store| sync_objects(&store.path(id), &objects)).await
+        let mut objects = objects.to_vec();
+        // Those of one folder stay together.
+        objects.sort_unstable();
+        let parts = objects.chunks(objects.len().div_ceil(PARALLEL_SYNCS)).map(|part| {
+            let (store, part) = (Arc::clone(&self.store), part.to_vec());
+            self.store.sync_threads().run(move || store.sync_objects(id, &part))
+        });
+        let folder = self.store.path(id).join("objects");
+        let folder = self.store.sync_threads().run(move || sync_if_present(&folder));
+        tokio::try_join!(try_join_all(parts), folder).map(drop)
     }
 
     /// Settles a batch of which nothing was applied.
@@ -338,9 +362,12 @@ impl Inner {
         }
     }
 
-    /// Reads the repository's current state (size, HEAD, emptiness) and builds the events of a batch from it.
+    /// Builds the events of a batch from the repository's current state (size, HEAD, emptiness).
     async fn batch_facts(&self, id: RepositoryId, outcome: BatchOutcome) -> Result<BatchFacts, RpcError> {
-        let (head, usage) = self.refs.head_and_usage(id).await?;
+        let (head, usage) = match outcome.state {
+            Some(state) => state,
+            None => self.refs.head_and_usage(id).await?,
+        };
         self.backlogs.record(id, &usage);
         let size = usage.bytes;
         // HEAD has a tip, so there is a branch: the list of refs need not be read.
@@ -399,7 +426,8 @@ impl BatchOutcome {
         };
         let done = change.edits.iter().map(done).collect();
         let RefTransaction { kind, user, issue_reach, .. } = *change;
-        Self { batch, kind, user, issue_reach, options: change.options.clone(), done, dropped: Vec::new() }
+        let (options, dropped) = (change.options.clone(), Vec::new());
+        Self { batch, kind, user, issue_reach, options, done, dropped, state: None }
     }
 }
 

@@ -10,8 +10,6 @@ use crate::{
     types::{error::GitError, path::TreePath, rpc_error::RpcError},
 };
 
-impl commit::StoredResponse for ChangeFilesResponse {}
-
 /// Changes several files in one commit.
 pub(super) async fn change_files(
     state: &AppState,

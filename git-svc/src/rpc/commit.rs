@@ -93,27 +93,8 @@ impl CommitContext {
     }
 }
 
-/// The response to a commit, as it is stored for a repeated request: without what can be read from the repository.
-pub(super) trait StoredResponse: Message + Default + Clone + Send + Sync + 'static {
-    /// Returns the response without what [`Self::complete`] adds.
-    fn stored(&self) -> Self {
-        self.clone()
-    }
-
-    /// Adds what is not stored, as far as the repository still has it.
-    ///
-    /// # Errors
-    /// Those of reading the repository.
-    fn complete(self, _: &Repository) -> Result<Self, GitError> {
-        Ok(self)
-    }
-}
-
-/// Writes the objects of a commit. Called again when the branch moved before the ref was updated.
-type Prepare = Arc<dyn Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync>;
-
-/// Makes a commit with `prepare`, moves its branch, and builds the response with `respond`. Once begun, this is completed even if the
-/// caller disconnects.
+/// Makes a commit: `prepare` writes its objects, again when the branch moved before the ref was updated, and `respond` builds the
+/// response, which is stored for a repeated request. Once begun, this is completed even if the caller disconnects.
 pub(super) async fn commit<A>(
     state: &AppState,
     context: CommitContext,
@@ -121,7 +102,7 @@ pub(super) async fn commit<A>(
     respond: fn(PreparedCommit) -> A,
 ) -> Result<A, RpcError>
 where
-    A: StoredResponse,
+    A: Message + Default + 'static,
 {
     metrics::counter!("ferrite_git_puts_total").increment(1);
     let (own, prepare) = (state.clone(), Arc::new(prepare));
@@ -134,21 +115,18 @@ where
 }
 
 /// Runs under the repository's lock. The idempotency key is looked up under it too, so two writes with one key are serialized.
-async fn run<A>(
+async fn run<A: Message + Default>(
     state: &AppState,
     context: &CommitContext,
-    prepare: Prepare,
+    prepare: Arc<impl Fn(&Repository) -> Result<PreparedCommit, GitError> + Send + Sync + 'static>,
     respond: fn(PreparedCommit) -> A,
-) -> Result<A, RpcError>
-where
-    A: StoredResponse,
-{
+) -> Result<A, RpcError> {
     let id = context.repository;
     let guard = state.updater.lock(id).await?;
     if let Some(key) = &context.key
-        && let Some(response) = key.replay::<A>(&state.db).await?
+        && let Some(response) = key.replay(&state.db).await?
     {
-        return Ok(state.pool.run(id, move |repo: &Repository| response.clone().complete(repo)).await?);
+        return Ok(response);
     }
     // Not before: a repeated call is answered although the first one has used the quota up.
     context.check_quota()?;
@@ -159,17 +137,16 @@ where
         let job = move |repo: &Repository| {
             prepare(repo).map_err(|error| classify_disk_full(error, &repo.path().join("objects")))
         };
-        let prepared = state.pool.run(id, job).await?;
+        let mut prepared = state.pool.run(id, job).await?;
         let edit = prepared.edit();
         let denied = state.protection.check(id, &context.actor, std::slice::from_ref(&edit)).await?;
         if let Some(denial) = denied.into_iter().flatten().next() {
             return Err(GitError::BranchProtected { denial }.into());
         }
-        let (objects, Actor { user, issue_reach, .. }) = (prepared.written.clone(), context.actor);
+        let (objects, Actor { user, issue_reach, .. }) = (std::mem::take(&mut prepared.written), context.actor);
         let change = RefTransaction { objects, issue_reach, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
         let response = respond(prepared);
-        let kept = context.key.as_ref().map(|key| (key, response.stored()));
-        let stored = kept.as_ref().map(|(key, message)| IdempotentResponse { key, message });
+        let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response });
         tries -= 1;
         match state.updater.apply(&guard, &change, stored).await {
             Ok(delivered) => {

@@ -8,8 +8,6 @@ use crate::{
     types::{path::TreePath, rpc_error::RpcError},
 };
 
-impl commit::StoredResponse for DeleteContentsResponse {}
-
 /// Deletes one file in one commit.
 pub(super) async fn delete_contents(
     state: &AppState,

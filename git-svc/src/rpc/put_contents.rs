@@ -1,40 +1,17 @@
-//! RPC `PutContents`, and its response as it is stored: without the content of the file.
+//! RPC `PutContents`. The content of the file is not stored with the response, as a repeated request has it, too.
 
-use ferrite_proto::git::{EntryKind, PutContentsRequest, PutContentsResponse};
-use git2::{Oid, Repository};
+use ferrite_proto::git::{PutContentsRequest, PutContentsResponse};
 use tonic::Request;
 
-use super::commit::StoredResponse;
 use super::{commit, encode};
 use crate::{
     repo::{
-        read::{contents::MAX_INLINE_BYTES, entry::read_blob},
+        read::contents::MAX_INLINE_BYTES,
         write::{PreparedCommit, PutFile, put_file},
     },
     state::AppState,
-    types::{error::GitError, path::TreePath, rpc_error::RpcError},
+    types::{path::TreePath, rpc_error::RpcError},
 };
-
-impl StoredResponse for PutContentsResponse {
-    fn stored(&self) -> Self {
-        let mut stored = self.clone();
-        if let Some(entry) = stored.entry.as_mut().filter(|entry| entry.kind() == EntryKind::File) {
-            entry.content = None;
-        }
-        stored
-    }
-
-    /// Adds the content of the file. One that was removed from the repository since has none, like a large one.
-    fn complete(mut self, repo: &Repository) -> Result<Self, GitError> {
-        if let Some(entry) = self.entry.as_mut().filter(|entry| entry.kind() == EntryKind::File)
-            && let Ok(id) = Oid::from_str(&entry.id)
-            && let Ok((_, content)) = read_blob(repo, &repo.odb()?, id, MAX_INLINE_BYTES)
-        {
-            entry.content = content.map(Into::into);
-        }
-        Ok(self)
-    }
-}
 
 /// Creates or replaces one file in one commit.
 pub(super) async fn put_contents(
@@ -46,6 +23,7 @@ pub(super) async fn put_contents(
     let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
     commit::check_file_size(state, request.content.len())?;
     let context = context.with_content(request.content.len());
+    let inline_content = Some(request.content.clone()).filter(|content| content.len() as u64 <= MAX_INLINE_BYTES);
     let put = PutFile {
         expected_blob: commit::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
@@ -57,5 +35,9 @@ pub(super) async fn put_contents(
         let (commit, branch) = commit::result(prepared);
         PutContentsResponse { entry, commit, branch }
     };
-    commit::commit(state, context, move |repo| put_file(repo, &put), respond).await
+    let mut response = commit::commit(state, context, move |repo| put_file(repo, &put), respond).await?;
+    if let Some(entry) = &mut response.entry {
+        entry.content = inline_content;
+    }
+    Ok(response)
 }

@@ -89,6 +89,24 @@ async fn a_file_is_removed_with_one_event() {
 }
 
 #[tokio::test]
+async fn a_small_file_is_in_the_response_also_of_a_repeated_request() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    for (path, bytes, is_inline) in [("empty", 0, true), ("small", 1 << 20, true), ("large", (1 << 20) + 1, false)] {
+        let content = vec![b'x'; bytes];
+        let request = || {
+            let mut request = service.with_grant(id, put_request(id, path, &content));
+            request.metadata_mut().insert(metadata::IDEMPOTENCY_KEY, path.parse().unwrap());
+            request
+        };
+        let made = service.git().put_contents(request()).await.unwrap().into_inner();
+        assert_eq!(made.entry.as_ref().unwrap().content.as_deref(), is_inline.then_some(&content[..]), "{path}");
+        assert_eq!(made, service.git().put_contents(request()).await.unwrap().into_inner());
+    }
+    service.updates(id, 3).await;
+}
+
+#[tokio::test]
 async fn several_files_change_together_or_not_at_all() {
     let service = Service::start().await;
     let id = service.create().await;

@@ -11,7 +11,7 @@ use ferrite_proto::id::RepositoryId;
 use uuid::Uuid;
 
 use super::{RepositoryStore, list_dir, remove};
-use crate::{disk::durable::sync_all, types::error::GitError};
+use crate::types::error::GitError;
 
 impl RepositoryStore {
     /// Creates an empty folder for objects in `incoming/`. Blocking.
@@ -28,7 +28,7 @@ impl RepositoryStore {
         Ok(folder)
     }
 
-    /// Moves the packs of a quarantine into the repository; durable when it returns. Blocking.
+    /// Moves the packs of a quarantine into the repository, and counts them; durable when it returns. Blocking.
     ///
     /// # Errors
     /// `RepositoryNotFound`, and `Io`.
@@ -44,13 +44,12 @@ impl RepositoryStore {
         files.retain(|entry| is_pack_file(&entry.file_name().to_string_lossy()));
         // git finds a pack by its index, so the index is moved last.
         files.sort_by_key(|entry| entry.path().extension().is_some_and(|kind| kind == "idx"));
-        let objects = self.path(id).join("objects");
-        let packs = objects.join("pack");
+        let packs = self.path(id).join("objects/pack");
         for entry in &files {
             let moved = fs::rename(entry.path(), packs.join(entry.file_name()));
             moved.map_err(GitError::io("taking packs into a repository"))?;
         }
-        if files.is_empty() { Ok(()) } else { sync_all(&[packs, objects]) }
+        if files.is_empty() { Ok(()) } else { self.sync_packs(id) }
     }
 
     /// Removes a folder in `incoming/` with its contents; a missing one is no error. Blocking.

@@ -1,4 +1,4 @@
-//! Tests of the measured disk usage: what is counted, and when it is measured again.
+//! Tests of the disk usage: what is counted, and when it is measured again.
 
 use super::{
     super::packs::{INDEX_BASE, INDEX_OBJECT},
@@ -14,31 +14,46 @@ fn write(path: &Path, bytes: usize) {
     fs::write(path, vec![b'x'; bytes]).unwrap();
 }
 
-fn age(path: &Path, seconds: u64) {
-    fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+#[test]
+fn what_writes_report_is_added_to_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, usages, id) = (folder.path(), DiskUsageCache::default(), RepositoryId(1));
+    let object = |text: &str| Oid::from_str(text).unwrap();
+    let (first, same_folder, other) = ("ab".repeat(20), "ab".to_owned() + &"1".repeat(38), "2".repeat(40));
+    let write_object = |id: &str| write(&path.join("objects").join(&id[..2]).join(&id[2..]), 10);
+    write_object(&first);
+    usages.update_loose(id, path, &[object(&first)]);
+    assert_eq!(usages.get(id, path).loose, 1, "once, although it was measured first");
+    write_object(&same_folder);
+    write_object(&other);
+    assert_eq!(usages.get(id, path).loose, 1, "nothing was reported");
+    for _ in 0..2 {
+        // One that was there before is reported with the others of its commit, and packed ones that have no file.
+        usages.update_loose(id, path, &[object(&first), object(&same_folder), object(&"7".repeat(40))]);
+        assert_eq!((usages.get(id, path).loose, usages.get(id, path).bytes), (2, 20));
+    }
+    usages.update_loose(id, path, &[object(&other)]);
+    write(&path.join("objects/pack/pack-a.idx"), usize::try_from(index_bytes(3)).unwrap());
+    assert_eq!(usages.get(id, path).recent, PackCount::default());
+    usages.update_packs(id, path);
+    let known = usages.get(id, path);
+    assert_eq!((known.loose, known.bytes, known.recent.objects), (3, 30 + index_bytes(3), 3));
+    assert_eq!(known, DiskUsageCache::default().get(id, path), "as measured");
+    fs::remove_dir_all(path.join("objects")).unwrap();
+    assert_eq!(usages.get(id, path), known);
+    usages.forget(id);
+    assert_eq!(usages.get(id, path), DiskUsage::default());
 }
 
 #[test]
-fn folders_that_did_not_change_are_not_read_again() {
+fn a_repository_is_measured_anew_after_a_while() {
     let folder = tempfile::tempdir().unwrap();
-    let (objects, usages, id) = (folder.path().join("objects"), DiskUsageCache::default(), RepositoryId(1));
-    let dir = objects.join("ab");
-    write(&dir.join("0".repeat(38)), 10);
-    // A change within the clock's grain is noticed.
-    assert_eq!(usages.of(id, folder.path()).loose, 1);
-    write(&dir.join("1".repeat(38)), 10);
-    assert_eq!(usages.of(id, folder.path()).loose, 2);
-    age(&dir, 60);
-    assert_eq!(usages.of(id, folder.path()).bytes, 20);
-    write(&dir.join("2".repeat(38)), 10);
-    age(&dir, 60);
-    let again = fs::metadata(&dir).unwrap().modified().unwrap();
-    assert_eq!(usages.of(id, folder.path()).bytes, 30, "another time, another look");
-    write(&dir.join("3".repeat(38)), 10);
-    fs::File::open(&dir).unwrap().set_modified(again).unwrap();
-    assert_eq!(usages.of(id, folder.path()).bytes, 30, "the same time, no look");
-    fs::remove_dir_all(&dir).unwrap();
-    assert_eq!(usages.of(id, folder.path()), DiskUsage::default());
+    let (path, id, interval) = (folder.path(), RepositoryId(1), Duration::from_millis(50));
+    let (short, long) = (DiskUsageCache::new(interval), DiskUsageCache::default());
+    assert_eq!((short.get(id, path).bytes, long.get(id, path).bytes), (0, 0));
+    write(&path.join("objects/ab").join("0".repeat(38)), 10);
+    std::thread::sleep(2 * interval);
+    assert_eq!((short.get(id, path).bytes, long.get(id, path).bytes), (10, 0));
 }
 
 #[test]
@@ -50,7 +65,7 @@ fn quarantines_and_temporary_files_do_not_count() {
     write(&objects.join("pack/.tmp-1-pack-x.pack"), 1000);
     write(&objects.join("pack/pack-1.pack"), 5);
     write(&objects.join("info/commit-graph"), 7);
-    let usage = DiskUsageCache::default().of(RepositoryId(1), folder.path());
+    let usage = DiskUsageCache::default().get(RepositoryId(1), folder.path());
     assert_eq!((usage.bytes, usage.loose, usage.recent), (12, 0, PackCount::default()));
 }
 
@@ -65,7 +80,7 @@ fn packs_are_counted_by_their_objects() {
     write(&pack.join("pack-kept.keep"), 0);
     write(&pack.join("pack-cruft.mtimes"), 0);
     write(&pack.join("pack-base.bitmap"), 0);
-    let usage = DiskUsageCache::default().of(RepositoryId(1), folder.path());
+    let usage = DiskUsageCache::default().get(RepositoryId(1), folder.path());
     assert_eq!(usage.cruft, index_bytes(5));
     assert_eq!(usage.recent, PackCount { packs: 2, objects: 13 });
     assert_eq!(usage.base, PackCount { packs: 1, objects: 800 });
@@ -90,7 +105,7 @@ fn the_oldest_of_much_cruft_is_looked_for() {
     let times = [b"MTME\0\0\0\x01\0\0\0\x01\0\0\0\x09\0\0\0\x07".as_slice(), &[0; 40]].concat();
     fs::write(pack.join("pack-b.mtimes"), times).unwrap();
     fs::write(pack.join("pack-c.mtimes"), "MTME").unwrap();
-    let usage = DiskUsageCache::default().of(RepositoryId(1), folder.path());
+    let usage = DiskUsageCache::default().get(RepositoryId(1), folder.path());
     let dated = |percent| {
         let mut usage = usage.clone();
         usage.date_cruft(folder.path(), percent);

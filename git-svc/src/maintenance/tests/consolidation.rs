@@ -5,7 +5,10 @@ use ferrite_kit::Lifecycle;
 use super::*;
 use crate::{
     admission::backlog::{Backlogs, ConsolidationLimits},
-    disk::packs::{PackRole, list_packs},
+    disk::{
+        packs::{PackRole, list_packs},
+        usage::DiskUsageCache,
+    },
     maintenance::{job::JobError, reservations::Reservation},
 };
 
@@ -24,6 +27,20 @@ async fn push(test_repo: &TestRepo, updater: &RefUpdater, parent: Option<Oid>, t
     for object in objects.lines() {
         fs::remove_file(path.join("objects").join(&object[..2]).join(&object[2..])).unwrap();
     }
+    test_repo.store.sync_packs(test_repo.id).unwrap();
+    set(test_repo, updater, "refs/heads/main", parent, Some(next)).await;
+    next
+}
+
+/// Writes a commit as the API does, of loose objects, and moves `main` there.
+async fn put(test_repo: &TestRepo, updater: &RefUpdater, parent: Option<Oid>, text: &str) -> Oid {
+    let path = path(test_repo);
+    let next = commit(&path, parent, text);
+    let objects = ["", "^{tree}", &format!(":f{text}")].map(|end| {
+        let id = git(&path, &["rev-parse", &format!("{next}{end}")]).stdout;
+        Oid::from_str(String::from_utf8(id).unwrap().trim()).unwrap()
+    });
+    test_repo.store.sync_objects(test_repo.id, &objects).unwrap();
     set(test_repo, updater, "refs/heads/main", parent, Some(next)).await;
     next
 }
@@ -64,12 +81,10 @@ async fn packs_and_loose_objects_stay_few_while_a_repository_is_written_to() {
                 tip = Some(if index % 2 == 0 {
                     push(&test_repo, &updater, tip, &name).await
                 } else {
-                    let next = commit(&path, tip, &name);
-                    set(&test_repo, &updater, "refs/heads/main", tip, Some(next)).await;
-                    next
+                    put(&test_repo, &updater, tip, &name).await
                 });
                 drop(admission);
-                let usage = test_repo.store.usage(test_repo.id).unwrap();
+                let usage = DiskUsageCache::default().get(test_repo.id, &path);
                 most = (most.0.max(usage.recent.packs + usage.base.packs), most.1.max(usage.loose));
             }
             life.stop();
@@ -108,7 +123,7 @@ async fn a_consolidation_leaves_the_base_and_keeps_every_object() {
         let before = all_objects(&path);
         assert!(!consolidate(&upkeep, &test_repo).await);
         assert_eq!(recent(&path), (1, 6 * 3 + 3));
-        assert_eq!(test_repo.store.usage(test_repo.id).unwrap().loose, 0);
+        assert_eq!(test_repo.store.measure(test_repo.id).unwrap().loose, 0);
         assert_eq!(fs::read(path.join("objects/pack/multi-pack-index")).unwrap(), midx);
         assert!(before == all_objects(&path) && has(&path, unused));
         // One that was combined already, as a crash between the two steps leaves it.

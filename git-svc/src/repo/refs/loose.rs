@@ -1,11 +1,12 @@
 //! Moves one existing ref without a git process, the case of most commits and pushes. All other changes go through git
 //! (`transact`).
 //!
-//! Follows git's `files` backend: the process that changes a ref creates `<ref>.lock`, writes the new value to it, and
-//! renames it to the file of the ref.
+//! The new value is written and synced beforehand, to a file outside of the repository. A transaction follows git's `files` backend: the
+//! process that changes a ref creates `<ref>.lock`. So a process that is killed leaves a lock file only if it was about to rename the new
+//! value to the file of the ref.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Write as _},
     path::{Path, PathBuf},
 };
@@ -18,71 +19,80 @@ use crate::{
     types::error::GitError,
 };
 
-/// A lock file, removed when dropped unless it became the ref's file.
-struct LockFile {
-    path: PathBuf,
-    file: File,
-    is_ref: bool,
-}
+/// A file that is removed when dropped, unless it was renamed.
+#[derive(Debug)]
+struct RemovedOnDrop(PathBuf);
 
-impl LockFile {
-    /// Creates the lock file at `path`; `None` if it exists or its folder does not.
-    fn acquire(path: PathBuf) -> Result<Option<Self>, GitError> {
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(file) => Ok(Some(Self { path, file, is_ref: false })),
-            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Ok(None),
-            Err(error) => Err(GitError::io(format!("locking `{}`", path.display()))(error)),
-        }
-    }
-
-    /// Writes the value and renames the lock file to the ref's file; `None` if a folder of that name exists.
-    fn rename_to_ref(mut self, path: &Path, target: Oid) -> Result<Option<()>, GitError> {
-        let written = writeln!(self.file, "{target}").and_then(|()| self.file.sync_all());
-        written.map_err(GitError::io(format!("writing `{}`", self.path.display())))?;
-        match fs::rename(&self.path, path) {
-            Ok(()) => self.is_ref = true,
-            Err(error) if matches!(error.kind(), io::ErrorKind::IsADirectory) => return Ok(None),
-            Err(error) => return Err(GitError::io(format!("replacing `{}`", path.display()))(error)),
-        }
-        Ok(Some(()))
-    }
-}
-
-impl Drop for LockFile {
+impl Drop for RemovedOnDrop {
     fn drop(&mut self) {
-        if !self.is_ref {
-            // A lock file that cannot be removed is removed as stale later.
-            drop(fs::remove_file(&self.path));
+        // A lock file that cannot be removed is removed as stale later, any other at the next start.
+        drop(fs::remove_file(&self.0));
+    }
+}
+
+/// A file with the new value of a ref, synced. Removed when dropped, unless it became the ref's file.
+#[derive(Debug)]
+pub(crate) struct PreparedValue(RemovedOnDrop);
+
+impl PreparedValue {
+    /// Writes the file at `path`, which does not exist. Blocking.
+    pub(super) fn write(path: PathBuf, target: Oid) -> Result<Self, GitError> {
+        let created = File::create_new(&path).map_err(GitError::io("creating a file for a ref"))?;
+        let value = Self(RemovedOnDrop(path));
+        let written = (&created).write_all(format!("{target}\n").as_bytes()).and_then(|()| created.sync_all());
+        written.map_err(GitError::io("writing the value of a ref"))?;
+        Ok(value)
+    }
+
+    /// Renames the file to the ref's file; returns false if a folder of that name exists.
+    fn rename_to(&self, path: &Path) -> Result<bool, GitError> {
+        match fs::rename(&self.0.0, path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(false),
+            Err(error) => Err(GitError::io(format!("replacing `{}`", path.display()))(error)),
         }
     }
 }
 
-/// Moves the ref durably. Returns `None` if git has to do it: created, deleted and symbolic refs, and locks of other
+/// Returns the new value of the ref if [`advance`] may be able to move it.
+pub(super) fn target(edits: &[RefEdit]) -> Option<Oid> {
+    let [RefEdit { name, old: Some(_), new }] = edits else { return None };
+    new.filter(|_| name.as_str().is_some())
+}
+
+/// Moves the ref durably to the value that was prepared for it. Returns false if git has to do it: symbolic refs, and locks of other
 /// processes.
 ///
 /// # Errors
 /// `RefConflict` when the ref is not at the old value, `RefTarget` when it may not point to the new one.
-pub(super) fn advance(repo: &Repository, edit: &RefEdit) -> Result<Option<()>, GitError> {
-    let (Some(old), Some(new)) = (edit.old, edit.new) else { return Ok(None) };
-    let path = ref_path(repo.path(), &edit.name);
-    if edit.name.as_str().is_none() {
-        return Ok(None);
-    }
-    let Some(lock) = LockFile::acquire(lock_path(repo.path(), &edit.name))? else { return Ok(None) };
+pub(super) fn advance(repo: &Repository, edit: &RefEdit, value: &PreparedValue) -> Result<bool, GitError> {
+    let (path, lock) = (ref_path(repo.path(), &edit.name), lock_path(repo.path(), &edit.name));
+    let Some(lock) = acquire(lock)? else { return Ok(false) };
     if is_symbolic(&path)? {
-        return Ok(None);
+        return Ok(false);
     }
-    if lookup(repo, &edit.name)? != Some(old) {
+    if lookup(repo, &edit.name)? != edit.old {
         return Err(GitError::RefConflict { name: edit.name.to_string() });
     }
-    if !may_point_to(repo, edit, new) {
+    if !edit.new.is_some_and(|new| may_point_to(repo, edit, new)) {
         return Err(GitError::RefTarget { name: edit.name.to_string() });
     }
-    if lock.rename_to_ref(&path, new)?.is_none() {
-        return Ok(None);
+    if !value.rename_to(&path)? {
+        return Ok(false);
     }
+    // Before the sync, which makes the end of the lock durable, too.
+    drop(lock);
     sync(path.parent().unwrap_or(repo.path()))?;
-    Ok(Some(()))
+    Ok(true)
+}
+
+/// Creates the lock file at `path`; `None` if it exists or its folder does not.
+fn acquire(path: PathBuf) -> Result<Option<RemovedOnDrop>, GitError> {
+    match File::create_new(&path) {
+        Ok(_) => Ok(Some(RemovedOnDrop(path))),
+        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => Ok(None),
+        Err(error) => Err(GitError::io(format!("locking `{}`", path.display()))(error)),
+    }
 }
 
 /// Returns whether the ref's file holds a symbolic ref, or is a folder.

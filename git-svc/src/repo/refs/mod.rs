@@ -12,9 +12,9 @@ mod transact;
 use std::{fs, io::Write as _, path::Path, sync::Arc};
 
 use ferrite_proto::id::RepositoryId;
-use git2::Oid;
+use git2::{Oid, Repository};
 
-use self::cache::RefCache;
+use self::{cache::RefCache, table::TableChange};
 pub use self::{
     edit::{Page, RefEdit},
     read::{HeadState, head, is_empty, lookup},
@@ -22,6 +22,7 @@ pub use self::{
 };
 pub(crate) use self::{
     load::{describe, load},
+    loose::PreparedValue,
     packed::write_packed,
 };
 use super::pool::Pool;
@@ -143,16 +144,42 @@ impl Refs {
     /// `RefConflict` (a ref is not at `old`, or is locked), `RefNameClash`, `RefTarget`, `RepositoryNotFound`: nothing was
     /// changed. After `TimedOut` and errors of kind `Internal` the refs must be read to learn the result.
     pub async fn transact(&self, id: RepositoryId, edits: &[RefEdit]) -> Result<(), GitError> {
-        if edits.is_empty() {
-            return Ok(());
-        }
+        let prepared = self.prepare(id, edits).await?;
+        self.commit(id, edits, prepared).await.map(drop)
+    }
+
+    /// Does what can be done for a transaction before it is decided: for a move of a single ref, writes and syncs the new value, which
+    /// is then only to be renamed. Changes nothing, and locks no ref. The caller holds the repository's write lock.
+    ///
+    /// # Errors
+    /// `RepositoryNotFound`, and `Io`.
+    pub(crate) async fn prepare(&self, id: RepositoryId, edits: &[RefEdit]) -> Result<Option<PreparedValue>, GitError> {
         if !self.store.exists(id) {
             return Err(GitError::RepositoryNotFound);
         }
+        let Some(target) = loose::target(edits) else { return Ok(None) };
+        let path = self.store.incoming_file(id);
+        self.store.sync_threads().run(move || PreparedValue::write(path, target).map(Some)).await
+    }
+
+    /// Commits a transaction with what was prepared for it: all of the refs are changed or none, durable when it returns. Returns the
+    /// state of HEAD and the disk usage afterwards, `None` if these cannot be read.
+    ///
+    /// # Errors
+    /// Those of [`Refs::transact`].
+    pub(crate) async fn commit(
+        &self,
+        id: RepositoryId,
+        edits: &[RefEdit],
+        prepared: Option<PreparedValue>,
+    ) -> Result<Option<(HeadState, DiskUsage)>, GitError> {
+        if edits.is_empty() {
+            return Ok(None);
+        }
         let path = self.store.path(id);
         let update = self.cache.begin_update(id);
-        let is_synced = match self.change(id, &path, edits).await {
-            Ok(is_synced) => is_synced,
+        let after = match self.change(id, &path, edits, prepared).await {
+            Ok(after) => after,
             Err(error) => {
                 if error.is_refused_transaction() {
                     update.rolled_back();
@@ -160,22 +187,7 @@ impl Refs {
                 return self.pool.run_blocking(move |_| Err(classify_disk_full(error, &path))).await;
             }
         };
-        let (edits, folder) = (edits.to_vec(), path.clone());
-        let changes = if self.cache.is_cached_or_loading(id) {
-            let sync_and_list = move |repo: &git2::Repository| {
-                if !is_synced {
-                    transact::sync_names(&folder, &edits)?;
-                }
-                Ok(load::changes(repo, &edits))
-            };
-            self.pool.run(id, sync_and_list).await?
-        } else {
-            if !is_synced {
-                self.pool.run_blocking(move |_| transact::sync_names(&folder, &edits)).await?;
-            }
-            Ok(Vec::new())
-        };
-        match changes {
+        match after.changes {
             Ok(changes) => update.committed(&path, changes),
             // The refs are changed, only their new entries cannot be read; the table is loaded again.
             Err(error) => {
@@ -184,19 +196,48 @@ impl Refs {
                 update.committed(&path, Vec::new());
             }
         }
-        Ok(())
+        Ok(after.state)
     }
 
-    /// Changes the refs, without a process if possible; returns whether their names are synced already.
-    async fn change(&self, id: RepositoryId, path: &Path, edits: &[RefEdit]) -> Result<bool, GitError> {
-        if let [edit] = edits {
-            let edit = edit.clone();
-            if self.pool.run(id, move |repo| loose::advance(repo, &edit)).await?.is_some() {
-                return Ok(true);
+    /// Changes the refs and makes that durable, without a process if possible.
+    async fn change(
+        &self,
+        id: RepositoryId,
+        path: &Path,
+        edits: &[RefEdit],
+        prepared: Option<PreparedValue>,
+    ) -> Result<AfterTransaction, GitError> {
+        if let ([edit], Some(value)) = (edits, prepared) {
+            let (edit, read) = (edit.clone(), self.read_after(id, edits));
+            let job = move |repo: &Repository| Ok(loose::advance(repo, &edit, &value)?.then(|| read(repo)));
+            if let Some(after) = self.pool.run(id, job).await? {
+                return Ok(after);
             }
         }
-        transact::run(&self.git, path, edits).await.map(|()| false)
+        transact::run(&self.git, path, edits).await?;
+        let (path, own, read) = (path.to_owned(), edits.to_vec(), self.read_after(id, edits));
+        let job = move |repo: &Repository| transact::sync_names(&path, &own).map(|()| read(repo));
+        self.pool.run(id, job).await
     }
+
+    /// Returns the job that reads a repository after a transaction.
+    fn read_after(&self, id: RepositoryId, edits: &[RefEdit]) -> impl Fn(&Repository) -> AfterTransaction + use<> {
+        let (store, cache, edits) = (Arc::clone(&self.store), Arc::clone(&self.cache), edits.to_vec());
+        move |repo| {
+            let is_needed = cache.is_cached_or_loading(id);
+            let changes = if is_needed { load::changes(repo, &edits) } else { Ok(Vec::new()) };
+            let state = head(repo).and_then(|head| Ok((head, store.usage(id)?)));
+            AfterTransaction { changes, state: state.ok() }
+        }
+    }
+}
+
+/// A repository after a transaction that changed its refs. An error here is none of the transaction.
+struct AfterTransaction {
+    /// Changes of the cached table.
+    changes: Result<Vec<TableChange>, GitError>,
+    /// State of HEAD and disk usage; `None` if they cannot be read.
+    state: Option<(HeadState, DiskUsage)>,
 }
 
 /// Removes lock files of refs that a crash left behind. The caller holds the repository's write lock, and all git processes

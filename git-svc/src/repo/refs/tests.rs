@@ -162,6 +162,48 @@ async fn lists_are_sorted_paged_and_hide_ours() {
     assert!(beyond.entries.is_empty());
 }
 
+/// Names of the files beside the refs that are no refs: locks, and values that are prepared.
+fn leftovers(f: &Fixture) -> Vec<String> {
+    let folders = [f.path.join("refs/heads"), f.refs.store.root().join("incoming")];
+    let names = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).filter(|name| name != "main").collect()
+}
+
+#[tokio::test]
+async fn a_prepared_move_changes_and_locks_nothing_until_its_commit() {
+    let f = fixture().await;
+    let (one, two, three) = (f.commits[0], f.commits[1], f.commits[2]);
+    let edits = [edit("refs/heads/main", Some(one), Some(two))];
+    let prepared = f.refs.prepare(ID, &edits).await.unwrap().unwrap();
+    assert_eq!((leftovers(&f).len(), f.path.join("refs/heads/main.lock").exists()), (1, false));
+    // Its process may be killed here: other writers go on.
+    git(&f.path, &["update-ref", "refs/heads/main", &three.to_string(), &one.to_string()]);
+    git(&f.path, &["update-ref", "refs/heads/main", &one.to_string(), &three.to_string()]);
+    drop(prepared);
+    assert_eq!(f.refs.resolve(ID, name("refs/heads/main")).await.unwrap(), Some(one));
+    assert_eq!(leftovers(&f), [""; 0], "given up");
+
+    let prepared = f.refs.prepare(ID, &edits).await.unwrap();
+    let (head, usage) = f.refs.commit(ID, &edits, prepared).await.unwrap().unwrap();
+    assert_eq!((head.tip, usage), (Some(two), f.refs.store.measure(ID).unwrap()));
+    assert_eq!(leftovers(&f), [""; 0], "committed");
+
+    let prepared = f.refs.prepare(ID, &edits).await.unwrap();
+    let error = f.refs.commit(ID, &edits, prepared).await.unwrap_err();
+    assert!(matches!(error, GitError::RefConflict { .. }), "{error:?}");
+    assert_eq!(leftovers(&f), [""; 0], "refused");
+
+    let edits = [edit("refs/heads/main", Some(two), Some(three))];
+    fs::write(f.path.join("refs/heads/main.lock"), "").unwrap();
+    let prepared = f.refs.prepare(ID, &edits).await.unwrap();
+    let error = f.refs.commit(ID, &edits, prepared).await.unwrap_err();
+    assert!(matches!(error, GitError::RefConflict { .. }), "{error:?}");
+    assert_eq!(leftovers(&f), ["main.lock"], "the lock of another process stays");
+    assert_eq!(f.refs.resolve(ID, name("refs/heads/main")).await.unwrap(), Some(two));
+    assert!(f.refs.prepare(ID, &[edit("refs/heads/x", None, Some(one))]).await.unwrap().is_none(), "left to git");
+    assert!(matches!(f.refs.prepare(RepositoryId(404), &edits).await, Err(GitError::RepositoryNotFound)));
+}
+
 #[tokio::test]
 async fn names_that_are_no_text_work() {
     let f = fixture().await;

@@ -12,7 +12,6 @@ use super::{
 use crate::{
     repo::read::{
         Entry, EntryKind,
-        contents::MAX_INLINE_BYTES,
         entry::read_blob,
         submodule::{MAX_GITMODULES, Submodules},
     },
@@ -202,9 +201,6 @@ pub fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitE
     let found = at.file("path", &mut builder.overlay, &put.path)?;
     at.check_blob(put.expected_blob, found)?;
     at.write(&mut builder, &put.path, &put.content, found.map_or(FILE_MODE, |found| found.mode))?;
-    for entry in &mut builder.entries {
-        entry.content = (entry.size <= MAX_INLINE_BYTES).then(|| put.content.clone());
-    }
     start.commit(&put.draft, &builder.overlay, builder.blobs, builder.entries)
 }
 
